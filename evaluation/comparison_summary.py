@@ -127,9 +127,10 @@ ScoresByTask = Mapping[str, Sequence[float]]
 class MethodSummary(RunCost):
     """Statistics of a method over `n` tasks and `runs` runs: mean score, 0 to 100, and sums of calls, tokens and steps.
 
-    `low` and `high` bound the 95 % t interval of the mean score, clustered by task. `pass_all` is the probability in
-    percent that all trials of a task succeed (pass^k, where k is the number of trials); None if there is one trial. In
-    `faults` of the `begun` runs the world or its data failed; these runs count in no other statistic.
+    `low` and `high` bound the 95 % interval of the mean score, clustered by task (`statistics.mean_of`). `pass_all` is
+    the probability in percent that all trials of a task succeed (pass^k, where k is the number of trials); None if
+    there is one trial. In `faults` of the `begun` runs the world or its data failed; these runs count in no other
+    statistic.
     """
 
     method: str

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from inspect_ai.log import EvalLog
 
 
-# Intervals of a benchmark's figures (metrics) by resampling tasks, whatever a figure computes.
+# Intervals of a benchmark's figures (metrics), whatever a figure computes.
 
 FigureFunction = Callable[[Sequence[tuple[str, Footer]]], dict[str, float]]
 """Type of the method `figures` of a benchmark, which computes its figures from pairs of task id and footer."""
@@ -60,16 +60,15 @@ def has_interval(name: str) -> bool:
 def intervals_of(
     figures: Mapping[str, float], rows: Sequence[BenchmarkRow], compute: FigureFunction
 ) -> dict[str, Interval | None]:
-    """Compute the 95 % bootstrap interval of every figure (metric) over all `rows`, except counts and standard errors.
+    """Compute the 95 % interval of every figure (metric) except counts and standard errors, clustered by task.
 
-    All runs of a task are resampled together (cluster bootstrap), because they share its difficulty. `compute`
-    calculates the figures again from each resample; see `statistics.figure_intervals`.
+    Args:
+        figures: the value of each figure over all rows, by name.
+        rows: the runs.
+        compute: the method `figures` of the benchmark; see `statistics.figure_intervals`.
     """
-    tasks: dict[str, list[tuple[str, Footer]]] = defaultdict(list)
-    for row in rows:
-        tasks[row.id].append((row.id, row.footer))
     wanted = {name: value for name, value in figures.items() if has_interval(name)}
-    return figure_intervals(wanted, list(tasks.values()), compute)
+    return figure_intervals(wanted, [(row.id, row.footer) for row in rows], [row.id for row in rows], compute)
 
 
 def estimate_pass_hat(rows: Sequence[BenchmarkRow]) -> dict[str, MeanEstimate]:
@@ -113,7 +112,7 @@ class Evaluation(Record):
     figures: dict[str, float]
     """The benchmark's metrics; with several trials also `pass^k`, the probability that k runs of a task all succeed."""
     intervals: dict[str, Interval | None]
-    """95 % interval of each figure, computed over tasks; None if there are too few tasks or no spread."""
+    """95 % interval of each figure, clustered by task; None if there are too few tasks or no spread."""
     rows: tuple[BenchmarkRow, ...]
     log: str
     """Path of the Inspect log, for `inspect view`."""
@@ -239,10 +238,7 @@ def evaluation_of(log: "EvalLog") -> Evaluation:
         figures={**figures, **{name: estimate.mean for name, estimate in estimates.items()}},
         intervals={
             **_intervals(log, figures, scored),
-            **{
-                name: None if one.low is None or one.high is None else (one.low, one.high)
-                for name, one in estimates.items()
-            },
+            **{name: estimate.interval for name, estimate in estimates.items()},
         },
         rows=rows,
         log=log.location,

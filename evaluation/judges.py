@@ -513,7 +513,7 @@ def judging_progress(total: int, *, silent: bool = False) -> Iterator[JudgementL
 
 
 def mean_scores(judgements: Sequence[RubricJudgement]) -> dict[str, MeanEstimate]:
-    """Compute the mean score of each method, 0 to 100, with a t interval clustered by task."""
+    """Compute the mean score of each method, 0 to 100, with a 95 % interval clustered by task."""
     groups = defaultdict[str, list[RubricJudgement]](list)
     for judgement in judgements:
         groups[judgement.method].append(judgement)

@@ -12,21 +12,22 @@ from certigraph.state.trajectory import Event, Footer, Trajectory
 
 # Descriptions of the statistical methods, which JSON output and printed tables hold next to the numbers.
 
-TASK_BOOTSTRAP = "95 %, percentile bootstrap over tasks, 1,000 resamples"
+MEAN_INTERVAL = (
+    "95 %, clustered by task: Wilson for scores that are 0 or the maximum, with the effective number of runs; else t "
+    "with a cluster-robust standard error"
+)
 PAIRED_BOOTSTRAP = "95 %, BCa bootstrap over tasks of the paired difference, 10,000 resamples"
-T_OVER_TASKS = "95 %, t with a cluster-robust standard error over tasks; Wilson where all scores are equal"
 PAIRED_T = "two-sided paired t-test over tasks, not adjusted; the sign test where all differences are equal"
 HOLM = "the same p after Holm (1979)"
 DETECTABLE = "least mean difference of a two-sided paired t-test, 5 %, power 0.8"
 
-EVALUATION_METHODS = {"intervals": f"{TASK_BOOTSTRAP}; Wilson for shares of fewer than 6 tasks or without spread"}
-"""Statistical methods behind the intervals in the output of `certigraph eval --json`."""
-
-SCORE_METHODS = {"intervals": TASK_BOOTSTRAP}
-"""Statistical methods behind the intervals in the output of `certigraph score --json`."""
+EVALUATION_METHODS = {
+    "intervals": f"{MEAN_INTERVAL}; figures that are no means of runs: BCa bootstrap over tasks, 1,000 resamples"
+}
+"""Statistical methods behind the intervals in the output of `certigraph eval` and `certigraph score`."""
 
 COMPARISON_METHODS = {
-    "methods.low, methods.high": T_OVER_TASKS,
+    "methods.low, methods.high": MEAN_INTERVAL,
     "differences.low, differences.high": PAIRED_BOOTSTRAP,
     "differences.p": PAIRED_T,
     "differences.p_adjusted": f"{HOLM}, over all differences of the comparison",
@@ -36,7 +37,7 @@ COMPARISON_METHODS = {
 """Statistical method behind each field in the output of `compare --json` and `ablate --json`, and in `table.json`."""
 
 RECALL_METHODS = {
-    "low, high": "95 %, t over questions",
+    "low, high": "95 %, over questions: Wilson for recalls that are 0 or 1, else t",
     "difference_low, difference_high": "95 %, BCa bootstrap over questions of the paired difference, 10,000 resamples",
     "p": "two-sided paired t-test over questions, not adjusted",
     "p_holm": f"{HOLM}, over all differences of the split",
@@ -208,11 +209,11 @@ def goal_precision(outcomes: Iterable[RunOutcome]) -> GoalPrecision:
     goals = [(task, solved) for task, ending, solved in outcomes if ending == GOAL and solved is not None]
     if not goals:
         return GoalPrecision()
-    from certigraph.evaluation.statistics import share_of  # needs the extra `eval`, which runs do not
+    from certigraph.evaluation.statistics import mean_of  # needs the extra `eval`, which runs do not
 
-    share = share_of([solved for _, solved in goals], [task for task, _ in goals])
+    share = mean_of([float(solved) for _, solved in goals], [task for task, _ in goals], top=1.0)
     confirmed = sum(solved for _, solved in goals)
-    return GoalPrecision(n=share.n, confirmed=confirmed, value=share.value, low=share.low, high=share.high)
+    return GoalPrecision(n=share.n, confirmed=confirmed, value=share.mean, low=share.low, high=share.high)
 
 
 def run_outcome_of(task: str, footer: Footer) -> RunOutcome:

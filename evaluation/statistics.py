@@ -3,14 +3,16 @@
 The one implementation of every interval and test in certigraph. Only the standard errors that benchmarks report with
 their metrics are computed elsewhere, in `adapters.benchmarks.standard_error`. Scores of several trials of a task share
 the difficulty of that task, so standard errors and intervals are clustered by task.
+
+A mean of scores has the interval of `mean_of`, whoever prints it. Everything else (differences, ratios, other figures
+of a benchmark) has that of `bootstrap_bounds`.
 """
 
-import math
+import warnings
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from math import comb, isnan, nan
-from random import Random
-from statistics import mean, quantiles, stdev
+from statistics import mean, stdev
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -19,111 +21,15 @@ from scipy import stats
 
 from certigraph.state.records import Fault
 
-# Percentile bootstrap of any statistics, with the standard library alone.
-#
-# There are three bootstraps. Metrics of a benchmark are computed by its own Python code, which takes too long for the
-# jackknife that BCa needs on top of the resamples, so that `bootstrap_intervals` takes percentiles. Paired differences
-# and ratios (`bootstrap_interval`, `relative_change`) are sums over arrays, and BCa corrects the skew of few pairs.
-# `stratified_mean` resamples inside strata, for which scipy has no BCa.
-
 T = TypeVar("T")
 
 Interval = tuple[float, float]
 """Lower and upper bound of an interval."""
 
-BOOTSTRAP_DRAWS = 1_000
-"""Number of resamples of the percentile bootstrap; more would change the bounds by less than tables show."""
-
-SEED = 0
-"""Seed of every bootstrap."""
-
-MIN_SPREAD = 1e-9
-"""Differences below this value are taken for rounding errors."""
-
-
-def bootstrap_intervals(
-    groups: Sequence[Sequence[T]], compute: Callable[[Sequence[T]], Mapping[str, float]]
-) -> dict[str, Interval]:
-    """Compute the 95 % interval of each statistic by a percentile bootstrap over groups (cluster bootstrap).
-
-    A statistic with the same value in every resample has no interval.
-
-    Args:
-        groups: lists of members that are always resampled together, such as the runs of each task.
-        compute: function that computes the statistics of a resample, by name.
-    """
-    draw, values_of = Random(SEED), defaultdict[str, list[float]](list)
-    for _ in range(BOOTSTRAP_DRAWS if groups else 0):
-        sample = [member for group in draw.choices(groups, k=len(groups)) for member in group]
-        for name, value in compute(sample).items():
-            values_of[name].append(value)
-    return {
-        name: _percentile_bounds(values)
-        for name, values in values_of.items()
-        if max(values) - min(values) >= MIN_SPREAD
-    }
-
-
-def figure_intervals(
-    figures: Mapping[str, float], groups: Sequence[Sequence[T]], compute: Callable[[Sequence[T]], Mapping[str, float]]
-) -> dict[str, Interval | None]:
-    """Compute the 95 % interval of each figure (metric) by a percentile bootstrap over groups.
-
-    With fewer than MIN_PAIRS groups, and for a figure that is the same in every resample, the bootstrap is not used.
-    A figure that is a share of successes then gets Wilson's interval with the number of groups as sample size; any
-    other figure gets None.
-
-    Args:
-        figures: the value of each figure over all members, by name.
-        groups: lists of members that are always resampled together, such as the runs of each task.
-        compute: function that computes the figures of a resample, by name.
-    """
-    intervals = bootstrap_intervals(groups, compute) if len(groups) >= MIN_PAIRS else {}
-    single = [compute([member]) for group in groups for member in group]
-    return {
-        name: intervals.get(name) or _wilson_of_share(value, [one.get(name) for one in single], len(groups))
-        for name, value in figures.items()
-    }
-
-
-def _wilson_of_share(value: float, single: Sequence[float | None], groups: int) -> Interval | None:
-    # Only of a figure that is 0 or 1 for each member and, for all members, their mean.
-    values = [one for one in single if one is not None]
-    if not values or {*values} - {0.0, 1.0} or abs(mean(values) - value) > MIN_SPREAD:
-        return None
-    return wilson_interval(round(value * groups), groups)
-
-
-def stratified_mean(strata: Mapping[str, Sequence[float]]) -> tuple[float, Interval | None]:
-    """Compute the mean of the strata's means, with a seeded percentile bootstrap that resamples within each stratum.
-
-    A stratum with one value adds nothing to the width of the 95 % interval. If all strata have one value, the interval
-    is None.
-    """
-    value = float(np.mean([float(np.mean(values)) for values in strata.values()]))
-    if all(len(values) < 2 for values in strata.values()):
-        return value, None
-    random = np.random.default_rng(SEED)
-    draws = np.mean([_bootstrap_means(values, random) for values in strata.values()], axis=0)
-    low, high = np.percentile(draws, (2.5, 97.5))
-    return value, (float(low), float(high))
-
-
-def _bootstrap_means(values: Sequence[float], random: np.random.Generator) -> np.ndarray:
-    n = len(values)
-    counts = random.multinomial(n, np.full(n, 1 / n), RESAMPLES)
-    return np.asarray(counts @ np.asarray(values) / n)
-
-
-def _percentile_bounds(values: Sequence[float]) -> Interval:
-    low, *_, high = quantiles(values, n=40, method="inclusive")
-    return low, high
-
-
-# Means and shares with intervals.
-
 CONFIDENCE = 0.95
 """Coverage of every interval."""
+
+# Means and shares with intervals.
 
 MIN_RELATIVE_ERROR = 1e-9
 """Ratio of standard error to largest score below which the standard error is taken for a rounding error."""
@@ -133,7 +39,7 @@ class MeanEstimate(NamedTuple):
     """Mean of `n` scores in `clusters` clusters, in the unit of the scores.
 
     `low` and `high` bound the 95 % interval; they are None if there are too few scores for an interval. `stderr` is 0
-    if all scores are equal, and `mean` is 0 if there are no scores.
+    if there is no spread between clusters, and `mean` is 0 if there are no scores.
     """
 
     n: int
@@ -143,70 +49,46 @@ class MeanEstimate(NamedTuple):
     low: float | None
     high: float | None
 
+    @property
+    def interval(self) -> Interval | None:
+        """The bounds of the interval, or None."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
 
 def mean_of(
-    scores: Sequence[float], clusters: Sequence[str] | None = None, *, top: float | None = None
+    scores: Sequence[float], clusters: Sequence[Hashable] | None = None, *, top: float | None = None
 ) -> MeanEstimate:
-    """Compute a mean with a cluster-robust standard error and a t interval with clusters - 1 degrees of freedom.
+    """Compute a mean with a cluster-robust standard error and its 95 % interval.
 
     The standard error is that of a regression on a constant (Liang and Zeger 1986), its square times G / (G - 1) for G
     clusters. With the same number of trials for every task it equals the standard error of the tasks' means.
 
+    The interval of scores that are all 0 or `top`, a share of successes, is Wilson's (1927) for the effective number of
+    independent scores: the number that would have the same standard error (design effect), at least the number of
+    clusters. Of other scores it is the t interval with G - 1 degrees of freedom, cut to 0 and `top`.
+
     Args:
         scores: The score of each trial.
         clusters: The task of each score; None makes each score its own cluster.
-        top: The highest possible score; the lowest is 0. The interval is then cut to this range, and if all scores are
-            0 or all are `top`, it is Wilson's over clusters. Without it, equal scores have no interval.
+        top: The highest possible score; the lowest is 0. None: scores have no bounds, and equal scores no interval.
 
     Raises:
         ValueError: scores and clusters differ in number.
     """
-    names = range(len(scores)) if clusters is None else clusters
-    codes = _cluster_codes(names, len(scores))
-    count = len(set(codes))
-    middle = float(mean(scores)) if scores else 0.0
-    if count < 2:
-        return MeanEstimate(len(scores), count, middle, 0.0, None, None)
-    stderr, low, high = _clustered_error(scores, codes)
-    if stderr <= MIN_RELATIVE_ERROR * max(map(abs, scores)):
-        return MeanEstimate(len(scores), count, middle, 0.0, *_bounds_without_spread(middle, count, top))
-    if top is not None:
+    codes = _cluster_codes(range(len(scores)) if clusters is None else clusters, len(scores))
+    count, middle = len(set(codes)), float(mean(scores)) if scores else 0.0
+    stderr, low, high = _clustered_error(scores, codes) if count > 1 else (0.0, None, None)
+    if scores and stderr <= MIN_RELATIVE_ERROR * max(map(abs, scores)):
+        stderr, low, high = 0.0, None, None
+    if top is not None and scores and {*scores} <= {0, top}:
+        n = _effective_n(middle / top, stderr / top, len(scores), count)
+        low, high = (top * bound for bound in _wilson_bounds(middle / top * n, n))
+    elif top is not None and low is not None and high is not None:
         low, high = max(0.0, low), min(top, high)
     return MeanEstimate(len(scores), count, middle, stderr, low, high)
 
 
-class ShareEstimate(NamedTuple):
-    """Share of successes among `n` outcomes in `clusters` clusters, 0 to 1, with the bounds of its 95 % interval.
-
-    The share and the bounds are NaN if there are no outcomes.
-    """
-
-    n: int
-    clusters: int
-    value: float = math.nan
-    low: float = math.nan
-    high: float = math.nan
-
-
-def share_of(hits: Sequence[bool], clusters: Sequence[str]) -> ShareEstimate:
-    """Compute the share of hits (successes) with Wilson's interval for the effective number of independent outcomes.
-
-    If outcomes share a cluster (a task), the effective number is the number of independent outcomes that would have
-    the same standard error as the clustered ones (design effect). It is at least the number of clusters.
-
-    Raises:
-        ValueError: hits and clusters differ in number.
-    """
-    if not hits:
-        return ShareEstimate(0, 0)
-    estimate = mean_of([float(hit) for hit in hits], clusters)
-    effective = _effective_n(estimate)
-    return ShareEstimate(
-        estimate.n, estimate.clusters, estimate.mean, *_wilson_bounds(estimate.mean * effective, effective)
-    )
-
-
-def wilson_interval(successes: int, n: int) -> tuple[float, float]:
+def wilson_interval(successes: int, n: int) -> Interval:
     """Compute Wilson's 95 % score interval (1927) of a success probability; it is 0 to 1 if `n` is 0.
 
     Raises:
@@ -214,12 +96,10 @@ def wilson_interval(successes: int, n: int) -> tuple[float, float]:
     """
     if not 0 <= successes <= n:
         raise ValueError(f"{successes} successes in {n} trials: give a number of successes from 0 to {n}")
-    if n == 0:
-        return 0.0, 1.0
-    return _wilson_bounds(successes, n)
+    return _wilson_bounds(successes, n) if n else (0.0, 1.0)
 
 
-def _wilson_bounds(successes: float, n: float) -> tuple[float, float]:
+def _wilson_bounds(successes: float, n: float) -> Interval:
     from statsmodels.stats.proportion import proportion_confint
 
     low, high = proportion_confint(successes, n, alpha=1 - CONFIDENCE, method="wilson")
@@ -227,11 +107,11 @@ def _wilson_bounds(successes: float, n: float) -> tuple[float, float]:
     return float(low) if successes else 0.0, float(high) if successes < n else 1.0
 
 
-def _effective_n(estimate: MeanEstimate) -> float:
-    spread = estimate.mean * (1 - estimate.mean)
-    if estimate.n == estimate.clusters or not spread or estimate.clusters < 2:
-        return estimate.clusters
-    return min(max(spread / estimate.stderr**2, estimate.clusters), estimate.n) if estimate.stderr else estimate.n
+def _effective_n(share: float, stderr: float, n: int, clusters: int) -> float:
+    spread = share * (1 - share)
+    if n == clusters or not spread or clusters < 2:
+        return clusters
+    return min(max(spread / stderr**2, clusters), n) if stderr else n
 
 
 def _cluster_codes(names: Sequence[Hashable], n: int) -> list[int]:
@@ -241,7 +121,7 @@ def _cluster_codes(names: Sequence[Hashable], n: int) -> list[int]:
     return [known[name] for name in names]
 
 
-def _clustered_error(scores: Sequence[float], codes: Sequence[int]) -> tuple[float, float, float]:
+def _clustered_error(scores: Sequence[float], codes: Sequence[int]) -> tuple[float, float | None, float | None]:
     from statsmodels.regression.linear_model import OLS  # imported here, since it is slow to import
 
     constant = [1.0] * len(scores)
@@ -252,12 +132,145 @@ def _clustered_error(scores: Sequence[float], codes: Sequence[int]) -> tuple[flo
     return float(fit.bse[0]), float(low), float(high)
 
 
-def _bounds_without_spread(middle: float, count: int, top: float | None) -> tuple[float, float] | tuple[None, None]:
-    # Scores between 0 and `top` have a mean of at most `top` times the share above 0, which Wilson's interval bounds.
-    if top is None or middle not in (0.0, top):
-        return None, None
-    low, high = wilson_interval(count if middle else 0, count)
-    return top * low, top * high
+# The bootstrap: of differences, of ratios, of means over strata, and of figures that are no means.
+
+RESAMPLES, FIGURE_RESAMPLES = 10_000, 1_000
+"""Number of resamples: of statistics of arrays, and of figures that a benchmark's own Python code computes."""
+
+SEED = 0
+"""Seed of every bootstrap."""
+
+MAX_BATCH = 10_000_000
+"""Maximum number of values that are resampled at once, which bounds the memory."""
+
+MIN_PAIRS = 6
+"""Minimum number of tasks for a significant difference, and for the bootstrap of a figure. With five, even five
+differences in one direction have p = 0.06 in a sign test."""
+
+MIN_SPREAD = 1e-9
+"""Differences below this value are taken for rounding errors."""
+
+
+def bootstrap_bounds(
+    samples: Sequence[Sequence[float]],
+    compute: Callable[..., Any],
+    *,
+    paired: bool = False,
+    resamples: int | None = None,
+    vectorized: bool = True,
+) -> list[Interval | None]:
+    """Compute the 95 % intervals of one or more statistics by a seeded BCa bootstrap.
+
+    BCa is the bias-corrected and accelerated bootstrap (Efron 1987). It corrects the skew of few values, but its
+    intervals are too narrow for few: with 6, one in eight does not contain the true mean. Where it is not defined, the
+    interval is that of the percentiles of the same resamples. It is None if a resample leaves the statistic undefined.
+
+    Args:
+        samples: samples that are resampled independently of each other, or in pairs; each has two values or more.
+        compute: function of resamples of all samples, and of an `axis` if it is vectorized; returns one statistic or an
+            array of them.
+        paired: whether the same positions are drawn from all samples.
+        resamples: number of resamples; by default RESAMPLES.
+        vectorized: whether `compute` takes many resamples at once.
+    """
+    batch = max(1, MAX_BATCH // max(map(len, samples)))
+    settings: dict[str, Any] = {"n_resamples": resamples or RESAMPLES, "confidence_level": CONFIDENCE, "rng": SEED}
+    with warnings.catch_warnings(), np.errstate(divide="ignore", invalid="ignore"):
+        warnings.simplefilter("ignore", stats.DegenerateDataWarning)
+        warnings.simplefilter("ignore", RuntimeWarning)
+        found = stats.bootstrap(samples, compute, paired=paired, vectorized=vectorized, batch=batch, **settings)
+        percents = (100 * (1 - CONFIDENCE) / 2, 100 * (1 + CONFIDENCE) / 2)
+        percentiles = np.percentile(found.bootstrap_distribution, percents, axis=-1)
+    corrected = np.array(found.confidence_interval)
+    bounds = np.where(np.isfinite(corrected).all(axis=0), corrected, percentiles).reshape(2, -1)
+    return [(float(low), float(high)) if np.isfinite([low, high]).all() else None for low, high in bounds.T]
+
+
+def bootstrap_interval(differences: Sequence[float]) -> Interval | None:
+    """Compute the 95 % interval of a mean paired difference by the bootstrap; None for fewer than two pairs."""
+    if len(differences) < 2:
+        return None
+    if len(set(differences)) == 1:  # every resample is the same
+        return differences[0], differences[0]
+    return bootstrap_bounds([differences], np.mean)[0]
+
+
+def stratified_mean(strata: Mapping[str, Sequence[float]]) -> tuple[float, Interval | None]:
+    """Compute the mean of the strata's means, with a bootstrap interval that resamples within each stratum.
+
+    A stratum with one value adds nothing to the width of the interval. If all have one value, the interval is None.
+    """
+    value = float(np.mean([float(np.mean(values)) for values in strata.values()]))
+    samples = [values for values in strata.values() if len(values) > 1]
+    if not samples:
+        return value, None
+    single = sum(values[0] for values in strata.values() if len(values) == 1)
+
+    def mean_over_strata(*drawn: "np.ndarray[Any, Any]", axis: int) -> Any:
+        return (sum(np.mean(values, axis=axis) for values in drawn) + single) / len(strata)
+
+    return value, bootstrap_bounds(samples, mean_over_strata)[0]
+
+
+def figure_intervals(
+    figures: Mapping[str, float],
+    runs: Sequence[T],
+    tasks: Sequence[Hashable],
+    compute: Callable[[Sequence[T]], Mapping[str, float]],
+) -> dict[str, Interval | None]:
+    """Compute the 95 % interval of each figure (metric) of a benchmark, clustered by task.
+
+    A figure that is the mean of what it is for each run alone has the interval of `mean_of`; if these values are from 0
+    to 1, they count as scores with the maximum 1. Any other figure has a bootstrap interval over tasks, or None with
+    fewer than MIN_PAIRS tasks and where all resamples give the same value.
+
+    Args:
+        figures: the value of each figure over all runs, by name.
+        runs: the runs.
+        tasks: the task of each run; the runs of a task are resampled together (cluster bootstrap).
+        compute: function that computes the figures of some runs, by name.
+    """
+    single, half = [compute([run]) for run in runs], compute(runs[::2]) if runs else {}
+    intervals: dict[str, Interval | None] = {}
+    for name, value in figures.items():
+        values = {index: one[name] for index, one in enumerate(single) if name in one}
+        # a mean of all runs and also of every other one, so that no coincidence makes a figure a mean
+        if _is_mean_of(value, values.values()) and _is_mean_of(
+            half.get(name), [value for index, value in values.items() if not index % 2]
+        ):
+            top = 1.0 if all(0 <= value <= 1 for value in values.values()) else None
+            intervals[name] = mean_of([*values.values()], [tasks[index] for index in values], top=top).interval
+    return intervals | _bootstrap_figures([name for name in figures if name not in intervals], runs, tasks, compute)
+
+
+def _is_mean_of(value: float | None, values: Iterable[float]) -> bool:
+    known = list(values)
+    return (abs(mean(known) - value) < MIN_SPREAD) if known and value is not None else value is None and not known
+
+
+def _bootstrap_figures(
+    names: Sequence[str],
+    runs: Sequence[T],
+    tasks: Sequence[Hashable],
+    compute: Callable[[Sequence[T]], Mapping[str, float]],
+) -> dict[str, Interval | None]:
+    groups = defaultdict[Hashable, list[T]](list)
+    for run, task in zip(runs, tasks, strict=True):
+        groups[task].append(run)
+    members = list(groups.values())
+    if not names or len(members) < MIN_PAIRS:
+        return dict.fromkeys(names)
+
+    def compute_resample(drawn: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+        found = compute([run for index in drawn for run in members[int(index)]])
+        return np.array([found.get(name, nan) for name in names])
+
+    indices = np.arange(len(members))
+    bounds = bootstrap_bounds([indices], compute_resample, resamples=FIGURE_RESAMPLES, vectorized=False)
+    return {
+        name: interval if interval and interval[1] - interval[0] >= MIN_SPREAD else None
+        for name, interval in zip(names, bounds, strict=True)
+    }
 
 
 # Multiple comparisons.
@@ -265,27 +278,17 @@ def _bounds_without_spread(middle: float, count: int, top: float | None) -> tupl
 
 def adjust_p_values(values: Sequence[float | None]) -> list[float | None]:
     """Adjust p-values for multiple comparisons by Holm's step-down method (1979); None is left out and stays None."""
-    # statsmodels' multipletests runs the garbage collector at every call, which takes 20 ms and more
-    known = sorted((p, index) for index, p in enumerate(values) if p is not None)
-    adjusted: list[float | None] = [None] * len(values)
-    highest = 0.0
-    for rank, (p, index) in enumerate(known):
-        highest = max(highest, min(1.0, p * (len(known) - rank)))
-        adjusted[index] = highest
-    return adjusted
+    from statsmodels.stats.multitest import multipletests
+
+    known = [p for p in values if p is not None]
+    adjusted = iter(multipletests(known, method="holm")[1].tolist() if known else ())
+    return [None if p is None else next(adjusted) for p in values]
 
 
 # Paired differences between two methods on the same tasks, in the unit of the scores.
 
 POWER = 0.8
 """Power of the test that defines the detectable difference."""
-
-RESAMPLES = 10_000
-"""Number of resamples of the BCa bootstrap and of the stratified bootstrap."""
-
-MIN_PAIRS = 6
-"""Minimum number of pairs for a significant difference. With five, even five differences in one direction have p = 0.06
-in a sign test."""
 
 ScoresByTask = Mapping[str, Sequence[float]]
 """Scores of the trials of each task, by task id."""
@@ -330,22 +333,6 @@ def compare_paired(first: ScoresByTask, other: ScoresByTask) -> PairedDifference
         paired_p(before, after),
         detectable_difference(differences),
     )
-
-
-def bootstrap_interval(differences: Sequence[float]) -> tuple[float, float] | None:
-    """Compute the 95 % interval of a mean paired difference by a seeded BCa bootstrap; None for fewer than two pairs.
-
-    BCa is the bias-corrected and accelerated bootstrap (Efron 1987). Its interval is too narrow for few pairs: with 6
-    pairs, one interval in eight does not contain the true difference.
-    """
-    if len(differences) < 2:
-        return None
-    if len(set(differences)) == 1:  # every resample is the same, for which BCa is not defined
-        return differences[0], differences[0]
-    bounds = stats.bootstrap(
-        (np.asarray(differences),), np.mean, confidence_level=CONFIDENCE, n_resamples=RESAMPLES, rng=SEED
-    ).confidence_interval
-    return float(bounds.low), float(bounds.high)
 
 
 def paired_p(first: Sequence[float], second: Sequence[float]) -> float | None:
@@ -445,8 +432,7 @@ class RelativeChange(NamedTuple):
 def relative_change(first: AmountsByTask, other: AmountsByTask) -> RelativeChange:
     """Compute the relative change from `first` to `other`, a ratio of sums over the tasks that both have.
 
-    Each task needs the same number of trials in both. The interval is that of a seeded, paired BCa bootstrap over tasks
-    (Efron 1987). Like that of `bootstrap_interval` it is too narrow for few tasks.
+    Each task needs the same number of trials in both. The interval is that of a paired bootstrap over tasks.
     """
     tasks = [task for task in first if task in other]
     before, after = (np.array([sum(amounts[task]) for task in tasks], dtype=float) for amounts in (first, other))
@@ -456,17 +442,12 @@ def relative_change(first: AmountsByTask, other: AmountsByTask) -> RelativeChang
     return RelativeChange(len(tasks), float(value), *_bootstrap_change(before, after, float(value)))
 
 
-def _bootstrap_change(before: np.ndarray, after: np.ndarray, value: float) -> tuple[float, float] | tuple[None, None]:
+def _bootstrap_change(before: np.ndarray, after: np.ndarray, value: float) -> tuple[float | None, float | None]:
     if len(before) < 2 or np.count_nonzero(before) < 2:  # resamples without an amount have no ratio
         return None, None
     if np.allclose(after * before.sum(), before * after.sum(), atol=0):  # every resample is the same
         return value, value
-    with np.errstate(divide="ignore", invalid="ignore"):
-        sampled = stats.bootstrap(
-            (before, after), _percent_change, paired=True, confidence_level=CONFIDENCE, n_resamples=RESAMPLES, rng=SEED
-        ).confidence_interval
-    bounds = float(sampled.low), float(sampled.high)
-    return bounds if np.isfinite(bounds).all() else (None, None)
+    return bootstrap_bounds([before, after], _percent_change, paired=True)[0] or (None, None)
 
 
 def _percent_change(before: np.ndarray, after: np.ndarray, axis: int = -1) -> np.ndarray:
@@ -515,12 +496,12 @@ NO_STATISTIC = Statistic(0, 0, nan)
 
 
 def share_interval(rows: pd.DataFrame, hits: "pd.Series[bool]") -> Statistic:
-    """Compute the share of rows for which `hits` is True, with Wilson's interval as in `share_of`."""
-    return Statistic(*share_of(hits.astype(bool).tolist(), _task_labels(rows)))
+    """Compute the share of rows for which `hits` is True, with Wilson's interval clustered by task."""
+    return average_of(rows, hits.astype(bool), top=1.0)
 
 
 def average_of(rows: pd.DataFrame, values: "pd.Series[Any]", top: float | None = None) -> Statistic:
-    """Compute the mean of the values that are not missing, with a t interval clustered by task.
+    """Compute the mean of the values that are not missing, with the interval of `mean_of`, clustered by task.
 
     No value may be negative; `top` is the highest possible value, if there is one.
     """

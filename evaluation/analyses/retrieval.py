@@ -215,7 +215,7 @@ def compute_recall(hits: Collection[str], gold: frozenset[str]) -> float:
 
 
 class Recall(Record):
-    """One measure of a retrieval method on a split: the mean over questions, 0 to 1, with its 95 % t interval.
+    """One measure of a retrieval method on a split: the mean over questions, 0 to 1, with its 95 % interval.
 
     `difference` is the difference to plain BM25 with the question as the only query. Its interval is that of a paired
     BCa bootstrap, `p` is from the paired t-test, and `p_holm` is adjusted by Holm's method over all differences of the

@@ -256,9 +256,9 @@ def test_a_model_in_a_folder_encodes_without_a_network(tmp_path):
 @pytest.mark.usefixtures("_searched_afresh")
 @pytest.mark.slow
 def test_a_warm_step_is_routed_in_under_five_milliseconds():
-    from certigraph.evaluation.bench import bench_rewards
+    from rewards_speed import measure_routing
 
-    assert bench_rewards(0).routing_p50 < 5
+    assert measure_routing()["routing_p50"] < 5
 
 
 ACTIONS = [

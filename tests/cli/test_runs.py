@@ -240,9 +240,6 @@ def test_json_of_a_run_has_the_question_and_whether_a_language_model_answered(ce
     [
         (("sweep", "sweep.yaml"), "certigraph[eval]"),
         (("sweep", "sweep.yaml", "--dry-run"), "certigraph[eval]"),
-        (("bench",), "certigraph[eval]"),
-        (("bench", "--ray", "2"), "certigraph[eval]"),
-        (("bench", "--retrieval", "9"), "certigraph[eval]"),
         (("eval", "sdp", "blocksworld"), "certigraph[eval]"),
         (("compare", "sdp", "--on", "blocksworld"), "certigraph[eval]"),
         (("ablate", "sdp", "blocksworld"), "certigraph[eval]"),

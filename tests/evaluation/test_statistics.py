@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from statistics import mean, stdev
 
@@ -11,10 +11,10 @@ import pytest
 pytest.importorskip("statsmodels", reason="pip install 'certigraph[eval]'")
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.proportion import proportion_confint
 
 from certigraph.adapters.benchmarks import standard_error
 from certigraph.evaluation import statistics as pairs
@@ -25,10 +25,12 @@ from certigraph.evaluation.statistics import (
     bootstrap_interval,
     compare_paired,
     detectable_difference,
+    figure_intervals,
     is_significant,
     mean_of,
     paired_p,
     pass_hat_k,
+    stratified_mean,
     wilson_interval,
 )
 from certigraph.state.records import Fault
@@ -66,7 +68,7 @@ def test_the_clustered_error_by_hand():
         ([40, 60], ["a", "a"], MeanEstimate(2, 1, 50.0, 0.0, None, None)),
         ([40, 40, 40], None, MeanEstimate(3, 3, 40.0, 0.0, None, None)),
         ([0.1] * 7, None, MeanEstimate(7, 7, 0.1, 0.0, None, None)),
-        ([0, 100, 100, 0], ["a", "a", "b", "b"], MeanEstimate(4, 2, 50.0, 0.0, None, None)),
+        ([10, 90, 90, 10], ["a", "a", "b", "b"], MeanEstimate(4, 2, 50.0, 0.0, None, None)),
     ],
 )
 def test_without_spread_between_tasks_there_is_no_interval(
@@ -82,13 +84,30 @@ def test_all_or_nothing_has_wilson_s_interval_over_tasks():
     assert mean_of([0] * 20, clusters).high is None
 
 
+def test_a_share_of_successes_has_wilsons_interval_for_as_many_trials_as_are_independent():
+    assert mean_of([1, 0, 1, 1], top=1)[4:] == pytest.approx(wilson_interval(3, 4))
+    assert mean_of([0, 100], ["a", "a"], top=100)[4:] == pytest.approx([100 * x for x in wilson_bounds(0.5, 1)])
+    trials = [[1, 1, 1], [0, 0, 0], [1, 1, 0], [1, 1, 1]]
+    names = [task for task in "abcd" for _ in range(3)]
+    found = mean_of([score for task in trials for score in task], names, top=1)
+    effective = found.mean * (1 - found.mean) / found.stderr**2
+    assert 4 <= max(effective, 4) < 12
+    assert found[4:] == pytest.approx(wilson_bounds(found.mean, max(effective, 4)))
+    equal = mean_of([0, 1] * 6, [str(n) for n in range(6) for _ in range(2)], top=1)
+    assert equal[4:] == pytest.approx(wilson_interval(6, 12)), "no spread between tasks: all trials are independent"
+
+
+def wilson_bounds(share: float, n: float) -> tuple[float, float]:
+    return proportion_confint(share * n, n, method="wilson")
+
+
 def test_no_interval_leaves_the_scale():
-    scores = [1.0] * 9 + [0.0]
+    scores = [1.0] * 8 + [0.5, 0.0]
     free, bound = mean_of(scores), mean_of(scores, top=1)
     assert free.high is not None
     assert free.high > 1
     assert (bound.low, bound.high) == (free.low, 1)
-    assert mean_of([0.0] * 9 + [1.0], top=1).low == 0
+    assert mean_of([0.0] * 8 + [0.5, 1.0], top=1).low == 0
 
 
 def test_each_score_needs_its_cluster():
@@ -191,14 +210,61 @@ def test_the_detectable_difference_by_the_noncentral_t():
     assert stats.nct.sf(limit, 5, shift) + stats.nct.cdf(-limit, 5, shift) == pytest.approx(0.8, abs=1e-6)
 
 
-# --- several methods
+# --- other statistics by the bootstrap
 
 
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=6))
-@settings(max_examples=5, deadline=None)
-@pytest.mark.slow
-def test_holm_is_that_of_statsmodels(ps: list[float]):
-    assert adjust_p_values(ps) == pytest.approx(multipletests(ps, method="holm")[1].tolist())
+def test_means_over_strata_are_resampled_within_them():
+    assert stratified_mean({"a": [1.0], "b": [3.0]}) == (2.0, None)
+    assert stratified_mean({"a": [1.0, 1.0], "b": [3.0]}) == (2.0, pytest.approx((2.0, 2.0)))
+    wide = [float(x) for x in range(20)]
+    alone, both = stratified_mean({"a": wide}), stratified_mean({"a": wide, "b": [100.0]})
+    assert alone[1] == pytest.approx(bootstrap_interval(wide), abs=0.01)
+    assert both[0] == (9.5 + 100) / 2
+    assert both[1] == pytest.approx([(bound + 100) / 2 for bound in alone[1]], abs=1e-9)
+
+
+Sized = tuple[float, float]
+"""Successes and trials of a run."""
+
+
+def rates_of(runs: Sequence[Sized]) -> dict[str, float]:
+    """A mean over runs, a mean over some of them, and a rate over all trials of all runs, which is no mean of runs."""
+    large = [hits / trials for hits, trials in runs if trials > 5]
+    figures = {"macro": mean(hits / trials for hits, trials in runs)} | ({"large": mean(large)} if large else {})
+    return {**figures, "micro": sum(hits for hits, _ in runs) / sum(trials for _, trials in runs)}
+
+
+RUNS: list[Sized] = [(n % 3, 2 + n % 5) for n in range(30)] + [(7, 9), (2, 9)]
+
+
+def test_figures_that_are_means_have_the_interval_of_a_mean():
+    tasks = [n // 2 for n in range(len(RUNS))]
+    found = figure_intervals(rates_of(RUNS), RUNS, tasks, rates_of)
+    macro = mean_of([hits / trials for hits, trials in RUNS], tasks, top=1.0)
+    large = [n for n, (_, trials) in enumerate(RUNS) if trials > 5]
+    assert found["macro"] == macro.interval
+    assert found["large"] == mean_of([RUNS[n][0] / RUNS[n][1] for n in large], [tasks[n] for n in large], top=1.0)[4:]
+
+
+def test_figures_that_are_no_means_are_resampled_over_tasks():
+    def interval_of(runs: Sequence[Sized], tasks: Sequence[int]) -> tuple[float, float] | None:
+        return figure_intervals({"micro": rates_of(runs)["micro"]}, runs, tasks, rates_of)["micro"]
+
+    low, high = interval_of(RUNS, range(len(RUNS))) or (0, 0)
+    assert low < rates_of(RUNS)["micro"] < high
+    same_again = interval_of(RUNS * 3, [*range(len(RUNS))] * 3)
+    assert same_again == pytest.approx((low, high)), "trials of a task are no new evidence"
+    assert interval_of(RUNS[:5], range(5)) is None, "too few tasks"
+    assert interval_of([(1, 2), (2, 4)] * 4, range(8)) == mean_of([0.5] * 8, top=1.0).interval is None
+    assert figure_intervals({}, [], [], rates_of) == {}
+
+
+def test_a_figure_that_is_a_mean_needs_no_resamples():
+    calls = []
+    figure_intervals(
+        {"macro": rates_of(RUNS)["macro"]}, RUNS, range(len(RUNS)), lambda r: calls.append(r) or rates_of(r)
+    )
+    assert len(calls) == len(RUNS) + 1
 
 
 # --- trials
@@ -258,15 +324,6 @@ def test_p_of_successes_keeps_its_size():
     chances = chance.uniform(0.1, 0.9, 30)
     ps = [paired_p(*(chance.random((2, 30)) < chances).astype(float)) for _ in range(2000)]
     assert mean(map(significant, ps)) == pytest.approx(0.05, abs=within(0.05, 2000))
-
-
-def test_holm_keeps_the_rate_of_any_false_claim():
-    chance = np.random.default_rng(3)
-    families = chance.uniform(size=(1000, 5)).tolist()
-    bare = mean(any(map(significant, ps)) for ps in families)
-    held = mean(any(map(significant, adjust_p_values(ps))) for ps in families)
-    assert bare == pytest.approx(1 - 0.95**5, abs=within(0.226, 1000))
-    assert held <= 0.05 + within(0.05, 1000)
 
 
 @pytest.mark.parametrize(("clustered", "covered"), [(True, 0.95), (False, 0.66)])

@@ -29,12 +29,12 @@ from scaled import (
     resumed,
     table,
 )
+from slow_endpoint import slow_endpoint
 
 from certigraph.adapters.protocols import Context
 from certigraph.evaluation import workers as cluster
 from certigraph.evaluation.evaluate import evaluate, evaluate_retry
 from certigraph.evaluation.evaluation_results import Evaluation, read_evaluation
-from certigraph.evaluation.soak import slow_endpoint
 from certigraph.evaluation.workers import (
     LOCAL_ENVIRONMENT,
     RunJob,

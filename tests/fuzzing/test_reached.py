@@ -42,12 +42,8 @@ OTHERWISE: Mapping[str, str] = {
     "adapters/models/faults.py:_request_answer": "serves the tests of users",
     **dict.fromkeys(
         (
-            *(
-                "evaluation/soak.py:read_soak_runs",
-                "evaluation/soak.py:_build_completion",
-            ),
-            *("evaluation/soak.py:_handle_connection", "evaluation/export.py:format_submission"),
-            *("evaluation/analyses/retrieval.py:write_recall", "evaluation/analyses/cgdp.py:to_json"),
+            *("evaluation/export.py:format_submission", "evaluation/analyses/cgdp.py:to_json"),
+            "evaluation/analyses/retrieval.py:write_recall",
             *("evaluation/analyses/rewards.py:_build_predictor", "evaluation/workers.py:_graph"),
         ),
         "what this very process, or the one that started it, has just written",

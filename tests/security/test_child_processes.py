@@ -18,8 +18,6 @@ FOLDERS = ("adapters", "evaluation", "graphs", "nodes", "runtime", "state", "src
 
 OWN_WORKERS = {
     "adapters/scienceworld/recordings.py": "replays recordings",
-    "evaluation/bench_retrieval.py": "searches corpora",
-    "evaluation/soak.py": "serves the answers of a soak test",
     "evaluation/analyses/reward_data.py": "rates actions, also by models that want a key",
     "evaluation/analyses/rewards.py": "measures reward functions",
     "evaluation/workers.py": "Ray's, whose workers ask models",

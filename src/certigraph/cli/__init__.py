@@ -26,7 +26,6 @@ from certigraph.cli.artifacts import (
 )
 from certigraph.cli.evaluations import (
     ablate_command,
-    bench_command,
     compare_command,
     eval_command,
     judge_command,
@@ -67,7 +66,6 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "export": export_command,
     "list": list_command,
     "published": published_command,
-    "bench": bench_command,
 }
 """Commands by name, in the order of the help."""
 

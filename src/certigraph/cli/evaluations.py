@@ -1,6 +1,5 @@
-"""Commands that measure: eval, score, compare, ablate, sweep, study, bench, judge."""
+"""Commands that measure: eval, score, compare, ablate, sweep, study, judge."""
 
-import datetime
 import os
 from pathlib import Path
 from typing import Annotated, Literal
@@ -137,7 +136,7 @@ def score_command(
     ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Score the answers of another system by the benchmark's official rules, with bootstrap intervals over tasks.
+    """Score the answers of another system by the benchmark's official rules, with 95 % intervals over tasks.
 
     travelplanner: JSON lines with `idx` and `plan`.
 
@@ -151,7 +150,7 @@ def score_command(
     from certigraph.adapters.benchmarks import load_benchmark
     from certigraph.adapters.protocols import FileScorer
     from certigraph.cli.output import announce_source, print_figures
-    from certigraph.evaluation.statistics import bootstrap_intervals
+    from certigraph.evaluation.statistics import figure_intervals
 
     announce_source(benchmark, data)
     live = load_benchmark(benchmark, data)
@@ -160,9 +159,10 @@ def score_command(
             f"benchmark {benchmark!r} cannot score a file; assistantbench, travelplanner, hotpotqa and musique can"
         )
     scores = live.score_file(answers, split)
-    bounds_by_name = bootstrap_intervals([[score] for score in scores], live.rates)
-    intervals = {name: bounds for name, bounds in bounds_by_name.items() if not name.endswith("_stderr")}
-    print_figures(f"{benchmark}: {answers.name}", live.rates(scores), intervals, as_json=as_json)
+    rates = live.rates(scores)
+    wanted = {name: value for name, value in rates.items() if name != "n" and not name.endswith("_stderr")}
+    intervals = figure_intervals(wanted, scores, range(len(scores)), live.rates)
+    print_figures(f"{benchmark}: {answers.name}", rates, intervals, as_json=as_json)
     malformed = [f"idx {score.idx}: {score.malformed}" for score in scores if getattr(score, "malformed", "")]
     if malformed:
         shown = "; ".join(malformed[:MAX_MALFORMED_SHOWN]) + ("; ..." if malformed[MAX_MALFORMED_SHOWN:] else "")
@@ -492,65 +492,3 @@ def judge_command(
         judged = judge(cases.ended, chosen, context, out, progress=listener, at_once=at_once)
     print_judging_result(judged, cases, str(out), as_json=as_json)
     raise typer.Exit(1 if judged.left else 0)
-
-
-# Benchmarks of certigraph's own speed.
-
-
-def bench_command(
-    supersteps: Annotated[int, typer.Option(min=50, help="Number of supersteps of each loop.")] = 1_000,
-    episodes: Annotated[
-        int, typer.Option(min=0, help="Number of episodes of an evaluation, run one and 16 at a time; 0: none.")
-    ] = 100,
-    big: Annotated[bool, typer.Option(help="Also measure a store of 300 cities and 3.8 million flights.")] = False,
-    retrieval: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Instead, search N generated abstracts: 84000, 5200000.")
-    ] = 0,
-    rewards: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Instead, rate the trajectories of N tasks: 200.")
-    ] = 0,
-    ray: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Instead, run N episodes on one and on two Ray workers: 64.")
-    ] = 0,
-    soak: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Instead, run N episodes of mixed graphs, 200 at a time: 10000.")
-    ] = 0,
-    out: Annotated[Path | None, typer.Option(help="Folder for the figures of a soak test.")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Measure the overhead of certigraph compared with a bare LangGraph loop and a plain Python loop."""
-    if not (rewards or soak):
-        check_evaluation_packages("these measurements", "numpy", *TABLE_PACKAGES)
-    if retrieval:
-        _bench_retrieval(retrieval, as_json)
-    elif rewards:
-        from certigraph.evaluation.bench import bench_rewards, print_rewards
-
-        print_rewards(bench_rewards(rewards), as_json=as_json)
-    elif ray:
-        from certigraph.evaluation.bench import bench_ray, print_ray
-
-        print_ray(bench_ray(ray), as_json=as_json)
-    elif soak:
-        _bench_soak(soak, out, as_json)
-    else:
-        from certigraph.evaluation.bench import print_bench, run_bench
-
-        print_bench(run_bench(supersteps, big=big, episodes=episodes), as_json=as_json)
-
-
-def _bench_retrieval(abstracts: int, as_json: bool) -> None:
-    from certigraph.evaluation.bench_retrieval import bench_retrieval, print_retrieval
-
-    print_line = (lambda line: None) if as_json else typer.echo
-    print_retrieval(bench_retrieval(abstracts, big=abstracts >= 500_000, progress=print_line), as_json=as_json)
-
-
-def _bench_soak(episodes: int, out: Path | None, as_json: bool) -> None:
-    from certigraph.evaluation.soak import DEFAULT_AT_ONCE, DEFAULT_DELAY, SoakPlan, print_soak, run_soak
-
-    folder = out or Path(f"soak-{datetime.datetime.now():%Y%m%d-%H%M%S}")
-    print_line = (lambda line: None) if as_json else typer.echo
-    print_soak(
-        run_soak(SoakPlan(episodes, DEFAULT_AT_ONCE, DEFAULT_DELAY), folder, progress=print_line), as_json=as_json
-    )

@@ -17,7 +17,7 @@ from certigraph.adapters.imports import BENCHMARK_GROUP, GRAPH_GROUP, distributi
 from certigraph.adapters.models.chat_models import MODEL_FORMS, describe_models, is_scripted
 from certigraph.adapters.models.profiles import CHARACTERS_PER_TOKEN
 from certigraph.adapters.protocols import Budget, Limits
-from certigraph.evaluation.measures import SCORE_METHODS
+from certigraph.evaluation.measures import EVALUATION_METHODS
 from certigraph.runtime.approvals import question_lines
 from certigraph.runtime.files import REPORT_FILE
 from certigraph.runtime.history import read_history
@@ -317,18 +317,18 @@ def _progress_fields(result: Result) -> dict[str, Any]:
 
 
 def print_figures(
-    title: str, figures: Mapping[str, float], intervals: Mapping[str, tuple[float, float]], *, as_json: bool
+    title: str, figures: Mapping[str, float], intervals: Mapping[str, tuple[float, float] | None], *, as_json: bool
 ) -> None:
     """Print scores with their 95 % confidence intervals, as one JSON object or as a table."""
     if as_json:
-        typer.echo(json.dumps({**figures, "intervals": intervals, "statistics": SCORE_METHODS}))
+        typer.echo(json.dumps({**figures, "intervals": intervals, "statistics": EVALUATION_METHODS}))
         return
     table = Table("figure", title, "95 % interval", box=None)
     for name, value in figures.items():
-        interval = " to ".join(f"{bound:.1%}" for bound in intervals.get(name, ()))
+        interval = " to ".join(f"{bound:.1%}" for bound in intervals.get(name) or ())
         table.add_row(name, f"{value:g}" if name == "n" else f"{value:.1%}", interval)
     Console().print(table)
-    typer.echo(f"intervals: {SCORE_METHODS['intervals']}")
+    typer.echo(f"intervals: {EVALUATION_METHODS['intervals']}")
 
 
 def _result_fields(result: Result) -> dict[str, Any]:
