@@ -81,6 +81,9 @@ of use, look for something else that would tell it, such as the passage about th
 GUESS = """\
 Question: {task}
 
+Found for it so far:
+{chain}
+
 Searched in vain:
 {failed}
 
@@ -450,7 +453,12 @@ async def _ask_query(state: RealizeView, question: str, failed: Sequence[str], r
 
 
 async def _ask_guess(state: RealizeView, question: str, failed: Sequence[str], runtime: Runtime[Context]) -> str:
-    instruction = GUESS.format(task=state["task"].goal, question=question, failed=bullet_list(failed))
+    instruction = GUESS.format(
+        task=state["task"].goal,
+        chain=quote(format_chain([*certified_hops(state["certified"]).values()])),
+        failed=bullet_list(failed),
+        question=question,
+    )
     prompt = build_question_prompt(state["task"], runtime, instruction, SEARCHER)
     return (await ask(prompt, Guess, role="executor", runtime=runtime)).guess.strip()
 
