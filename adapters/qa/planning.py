@@ -80,10 +80,10 @@ of use, look for something else that would tell it, such as the passage about th
 
 GUESS = """\
 Question: {task}
-
+Found for it so far:
+{chain}
 Searched in vain:
 {failed}
-
 Sub-question: {question}
 Nothing that was searched for brought up its answer. Name the most likely answer that is not in the list, a name or a
 few words. It is searched for, so that a passage can confirm or refute it; it does not count as found by itself.
@@ -450,7 +450,8 @@ async def _ask_query(state: RealizeView, question: str, failed: Sequence[str], r
 
 
 async def _ask_guess(state: RealizeView, question: str, failed: Sequence[str], runtime: Runtime[Context]) -> str:
-    instruction = GUESS.format(task=state["task"].goal, question=question, failed=bullet_list(failed))
+    goal, chain = state["task"].goal, quote(format_chain([*certified_hops(state["certified"]).values()]))
+    instruction = GUESS.format(task=goal, chain=chain, failed=bullet_list(failed), question=question)
     prompt = build_question_prompt(state["task"], runtime, instruction, SEARCHER)
     return (await ask(prompt, Guess, role="executor", runtime=runtime)).guess.strip()
 

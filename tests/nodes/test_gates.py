@@ -225,7 +225,9 @@ def test_a_judged_gate_stops_at_exhausted_alone(verdict: str, stop: bool, streak
 
 def test_a_judged_gate_sees_the_beginning_of_each_passage_of_a_round():
     mind, text = Mind(), "\n".join(f"title{n}: {'word ' * 100}" for n in range(10))
-    found = round_of(search("a"), Observation(text=text, sources=tuple(f"title{n}" for n in range(10))), [])
+    found = round_of(
+        Action(text="search[a]"), Observation(text=text, sources=tuple(f"title{n}" for n in range(10))), []
+    )
     judged(judged_gate(), [found], mind=mind)
     [prompt] = mind.prompts("verdict")
     assert all(f"title{n}: word" in prompt for n in range(10))
