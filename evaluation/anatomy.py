@@ -498,8 +498,8 @@ class AnatomySection(NamedTuple):
 
 GENERAL_CAPTION = (
     "Bars through points are 95 % intervals: Wilson's for shares and scores of 0 or 1, t for other means; rows of one "
-    "task count as a cluster. Hollow points are over fewer than five rows. Rates leave out runs in which the world or its "
-    "data failed. Methods without predicates have no data where those are asked for."
+    "task count as a cluster. Hollow points are over fewer than five rows. Rates leave out runs in which the world "
+    "or its data failed. Methods without predicates have no data where those are asked for."
 )
 ANATOMY_SECTIONS = {
     "rates": AnatomySection(

@@ -152,7 +152,7 @@ MIN_SPREAD = 1e-9
 
 
 def bootstrap_bounds(
-    samples: Sequence[Sequence[float]],
+    samples: "Sequence[Sequence[float] | np.ndarray[Any, Any]]",
     compute: Callable[..., Any],
     *,
     paired: bool = False,

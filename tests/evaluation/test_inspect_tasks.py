@@ -263,11 +263,11 @@ def test_an_interval_is_over_tasks_not_runs():
 
 
 @pytest.mark.usefixtures("_no_data_no_key")
-def test_a_figure_without_spread_or_with_few_tasks_is_wilsons_or_none():
+def test_a_figure_without_spread_is_wilsons_or_none_and_one_of_few_tasks_wide():
     assert intervals({str(i): [1.0] for i in range(10)})["solved"] == pytest.approx((0.7225, 1.0), abs=1e-3)
     assert intervals({str(i): [1.0] * 9 for i in range(3)})["solved"] == pytest.approx((0.4385, 1.0), abs=1e-3)
     assert intervals({str(i): [0.5] for i in range(10)})["solved"] is None
-    assert intervals({"a": [0.3], "b": [0.4]})["solved"] is None
+    assert intervals({"a": [0.3], "b": [0.4]})["solved"] == pytest.approx((0.0, 0.35 + 12.706 * 0.05), abs=1e-4)
 
 
 @pytest.mark.usefixtures("_no_data_no_key")
