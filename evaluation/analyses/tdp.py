@@ -385,6 +385,7 @@ def write_report(plan: ComparisonPlan, folder: Path) -> PromptStudy:
 
 def slope_cells(slopes: pd.DataFrame) -> Iterator[tuple[str, ...]]:
     """Format the slopes as rows of a table with the titles SLOPE_TITLES."""
+    line: Any
     for line in slopes.itertuples():
         known = not pd.isna(line.slope)
         figures = f"{line.slope:+.1f}" if known else "-", f"{line.low:+.1f} to {line.high:+.1f}" if known else "-"
@@ -394,6 +395,7 @@ def slope_cells(slopes: pd.DataFrame) -> Iterator[tuple[str, ...]]:
 
 def total_cells(totals: pd.DataFrame) -> Iterator[tuple[str, ...]]:
     """Format the costs of episodes as rows of a table with the titles TOTAL_TITLES."""
+    line: Any
     for line in totals.itertuples():
         yield line.kind, str(line.rooms), line.method, str(line.calls), f"{line.read:,}", f"{line.written:,}"
 
