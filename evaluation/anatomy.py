@@ -1,16 +1,17 @@
 """The analyses of the SDP paper as tables and figures: cascades, retries, replans, failures, calibration and cost.
 
 A cascade is a transition that certified several predicates by one action.
-`analyse` computes all tables from frames, `ANATOMY_FIGURES` has the functions that draw them, and `anatomy_sections`
-builds the sections of an HTML page.
+`analyse` computes all tables from frames, `ANATOMY_FIGURES` has the functions that draw them, and `anatomy_view`
+lays out the sections of an HTML page.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import matplotlib as mpl
 import pandas as pd
+from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from certigraph.evaluation import plots
@@ -25,7 +26,6 @@ from certigraph.evaluation.statistics import (
     share_interval,
     shares_by_method,
 )
-from certigraph.runtime.html import Markup, html_table, join_markup, tag
 from certigraph.runtime.texts import format_count
 from certigraph.state.records import FAULT_ENDINGS, GOAL, INTERRUPTED, WORLD_ENDED
 
@@ -543,22 +543,48 @@ ANATOMY_SECTIONS = {
 }
 
 
-def anatomy_sections(frames: Frames) -> Markup:
-    """Compute all analyses, and build their sections for a page with the CSS styles of reports and comparisons."""
+class ShownTable(NamedTuple):
+    """Table of a page: its name, headings, cells, and the number of rows that are left out."""
+
+    name: str
+    heads: Sequence[str]
+    lines: Sequence[Sequence[str]]
+    left: int = 0
+
+
+class ShownSection(NamedTuple):
+    """Section of a page: title, drawing of the figure, its caption, and tables."""
+
+    title: str
+    drawing: Markup
+    caption: str
+    tables: Sequence[ShownTable]
+
+
+class AnatomyView(NamedTuple):
+    """The analyses as the template `anatomy_sections.html` shows them; without sections if there are no runs."""
+
+    introduction: str = ""
+    sections: Sequence[ShownSection] = ()
+
+
+def anatomy_view(frames: Frames) -> AnatomyView:
+    """Compute all analyses, draw their figures, and lay out their sections for a page."""
     tables, names = analyse(frames), methods_of(frames)
     with mpl.rc_context(CHART_STYLE):
         drawings = {name: to_svg(draw(tables, names)) for name, draw in ANATOMY_FIGURES.items()}
-    return build_sections(frames, tables, drawings)
+    return lay_out_sections(frames, tables, drawings)
 
 
-def build_sections(frames: Frames, tables: AnalysisTables, drawings: Mapping[str, Markup]) -> Markup:
-    """Build all sections of the page from the tables and the SVG drawings of the figures."""
+def lay_out_sections(frames: Frames, tables: AnalysisTables, drawings: Mapping[str, Markup]) -> AnatomyView:
+    """Lay out all sections of the page from the tables and the SVG drawings of the figures."""
     if frames.runs.empty:
-        return tag("section", tag("h2", "Anatomy"), tag("p", "No run is on record.", class_="quiet"))
-    about = tag("section", tag("h2", "Anatomy of the runs"), tag("p", _introduction(frames), class_="key"))
-    return join_markup(
-        about, *(_section_markup(part, drawings[name], tables) for name, part in ANATOMY_SECTIONS.items())
-    )
+        return AnatomyView()
+    sections = [
+        ShownSection(part.title, drawings[name], part.caption, [_shown_table(table, tables) for table in part.tables])
+        for name, part in ANATOMY_SECTIONS.items()
+    ]
+    return AnatomyView(_introduction(frames), sections)
 
 
 def methods_of(frames: Frames) -> list[str]:
@@ -582,18 +608,9 @@ def _introduction(frames: Frames) -> str:
     return f"{format_count(len(runs), 'run')}. {GENERAL_CAPTION}{sentence if stopped else ''}"
 
 
-def _section_markup(part: AnatomySection, drawing: Markup, tables: AnalysisTables) -> Markup:
-    shown = (
-        tag("details", tag("summary", name.replace("_", " ")), _table_markup(tables[name])) for name in part.tables
-    )
-    frame, caption = tag("div", drawing, class_="drawing wide"), tag("p", part.caption, class_="key")
-    return tag("section", tag("h2", part.title), frame, caption, *shown)
-
-
-def _table_markup(frame: pd.DataFrame) -> Markup:
+def _shown_table(name: str, tables: AnalysisTables) -> ShownTable:
+    frame = tables[name]
     columns = list(frame.columns)
-    heads = (name.replace("_", " ") for name in columns)
-    lines = ((format_cell(line, c) for c in columns) for line in frame.head(MAX_TABLE_LINES).itertuples(index=False))
-    left = len(frame) - MAX_TABLE_LINES
-    more = [tag("p", f"{format_count(left, 'more line')}: see the CSV", class_="quiet")] if left > 0 else []
-    return html_table(heads, lines, *more)
+    heads = [column.replace("_", " ") for column in columns]
+    lines = [[format_cell(line, c) for c in columns] for line in frame.head(MAX_TABLE_LINES).itertuples(index=False)]
+    return ShownTable(name.replace("_", " "), heads, lines, max(len(frame) - MAX_TABLE_LINES, 0))

@@ -8,11 +8,11 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
-from string import Template
 from typing import Any, NamedTuple
 
 import matplotlib as mpl
 import typer
+from markupsafe import Markup
 from matplotlib.figure import Figure
 from rich.console import Console
 from rich.markup import escape
@@ -60,10 +60,9 @@ from certigraph.evaluation.analyses.rewards import (
 )
 from certigraph.evaluation.analyses.rewards import format_probes as encoders
 from certigraph.evaluation.comparison import ComparedMethod
-from certigraph.evaluation.comparison_report import COMPARISON_STYLE as LOOKS
 from certigraph.evaluation.comparison_report import write_csv
 from certigraph.evaluation.plots import CHART_STYLE, GREY, SERIES_COLOURS, save_drawing
-from certigraph.runtime.html import PAGE_STYLE, PAGE_TEMPLATE, Markup, html_table, join_markup, tag
+from certigraph.runtime.pages import render_page
 from certigraph.runtime.registry import current_versions, model_name
 from certigraph.runtime.texts import format_count
 from certigraph.state.records import Fault, Interrupted
@@ -240,22 +239,6 @@ FIGURE_TITLES = {
     "final_negative": "final reward, negative",
 }
 
-DISTANCE_NOTE = (
-    "EPIC distance between predicted and true rewards, 0 to 1, lower is better; a constant scores 0.707. Pooled: the "
-    "positive and the negative trajectory of a task together, as the paper's code has it. Mean over tasks, "
-    "overall the mean of the domains, with 95 % intervals: t over tasks, overall a bootstrap within domains."
-)
-
-FIGURES_NOTE = (
-    "Per trajectory: the mean of each one's own distance, the negative ones' being 0.707 where their true rewards are "
-    "all 0. Raw: against the world's own rewards in place of the shaped ones."
-)
-
-SPEED_NOTE = (
-    "Trajectories a second in one process. Cold: with loading the encoder and the first vector of every text; warm: "
-    "the same trajectories again."
-)
-
 
 class RewardFindings(NamedTuple):
     """Results of a reward measurement so far: a line per predictor and domain, findings as sentences, and details."""
@@ -279,47 +262,24 @@ def distance_cells(lines: Sequence[PredictorLine]) -> tuple[list[str], list[list
 
 def format_page(findings: RewardFindings, drawings: Mapping[str, Markup]) -> str:
     """Format the HTML page of a reward measurement. It loads no other files and has no scripts; text is escaped."""
-    title = join_markup("How well rewards are predicted")
     n = max((line.n for line in findings.lines), default=0)
-    over = tag("p", f"RewardPrediction, {format_count(n, 'pair')} of trajectories", class_="overline")
-    facts = tag("div", *(tag("p", one, class_="key") for one in (*findings.findings, *findings.notes)))
-    distances = join_markup(
-        _drawing(drawings, "bars"),
-        html_table(*distance_cells(findings.lines)),
-        tag("p", DISTANCE_NOTE, class_="key"),
-        facts,
+    return render_page(
+        "reward_measurement.html",
+        "certigraph.evaluation",
+        title="How well rewards are predicted",
+        scope=f"RewardPrediction, {format_count(n, 'pair')} of trajectories",
+        drawings=drawings,
+        distances=distance_cells(findings.lines),
+        findings=findings,
+        predictors=overall_lines(findings.lines),
+        figures=_figure_cells(findings.lines),
+        counts=(COUNT_COLUMNS, map(count_cells, findings.counts)),
     )
-    sections = [
-        _section("EPIC distance", distances),
-        _section("Along examples", _drawing(drawings, "curves")),
-        _section("Predictors", _predictor_table(findings.lines)),
-        _section("All figures", join_markup(_figures_table(findings.lines), tag("p", FIGURES_NOTE, class_="key"))),
-        *([_section("How far supervised heads carry", _drawing(drawings, "heat"))] if "heat" in drawings else []),
-        *([_section("Speed", _speed_table(findings.speeds))] if findings.speeds else []),
-        *([_section("Not rated", _failure_table(findings.failed))] if findings.failed else []),
-        *(
-            [_section("The data", html_table(COUNT_COLUMNS, map(count_cells, findings.counts)))]
-            if findings.counts
-            else []
-        ),
-    ]
-    body = join_markup(tag("header", over, tag("h1", title)), *sections)
-    return Template(PAGE_TEMPLATE).substitute(title=title, style=PAGE_STYLE + LOOKS, body=body)
 
 
-def _predictor_table(lines: Sequence[PredictorLine]) -> Markup:
-    heads = ["predictor", "states read by", "calls of models", "tokens", "cost"]
-    return html_table(heads, ([name, *_cost_cells(line)] for name, line in overall_lines(lines).items()))
-
-
-def _cost_cells(line: PredictorLine) -> list[str]:
-    spent = line.spent
-    return [line.read_by, f"{spent.calls:,}", f"{spent.tokens:,}", f"${spent.usd:.2f}"]
-
-
-def _figures_table(lines: Sequence[PredictorLine]) -> Markup:
+def _figure_cells(lines: Sequence[PredictorLine]) -> tuple[list[str], list[list[str]]]:
     heads = ["predictor", "domain", "tasks", *(FIGURE_TITLES[f] for f in FIGURE_NAMES), "pooled EPIC minus the first's"]
-    cells = (
+    cells = [
         [
             line.predictor,
             line.domain,
@@ -328,27 +288,8 @@ def _figures_table(lines: Sequence[PredictorLine]) -> Markup:
             format_mean(line.difference, "+.3f") if line.difference else "",
         ]
         for line in lines
-    )
-    return html_table(heads, cells)
-
-
-def _speed_table(speeds: Sequence[PredictorSpeed]) -> Markup:
-    cells = ([one.predictor, str(one.trajectories), f"{one.cold:g}", f"{one.warm:g}"] for one in speeds)
-    return join_markup(
-        html_table(["predictor", "trajectories", "cold", "warm"], cells), tag("p", SPEED_NOTE, class_="key")
-    )
-
-
-def _failure_table(failed: Sequence[FailedPair]) -> Markup:
-    return html_table(["predictor", "pair", "why"], ([one.predictor, one.pair, one.reason] for one in failed))
-
-
-def _drawing(drawings: Mapping[str, Markup], name: str) -> Markup:
-    return tag("div", drawings[name], class_="drawing wide") if name in drawings else Markup("")
-
-
-def _section(title: str, inside: Markup) -> Markup:
-    return tag("section", tag("h2", title), inside)
+    ]
+    return heads, cells
 
 
 # The files and the output of a measurement.

@@ -11,7 +11,6 @@ from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
 from certigraph.graphs import pbai
 from certigraph.runtime.history import read_history
-from certigraph.runtime.html import Markup, tag
 from certigraph.runtime.progress import valid_certificates
 from certigraph.runtime.report import write_report
 from certigraph.runtime.report_plan import plan_table
@@ -114,11 +113,6 @@ def test_everything_from_outside_is_inert(tmp_path):
     assert '"onload=' not in html
     assert html.count("&lt;script&gt;") >= 10
     assert "&amp;amp;" in html  # text that looks escaped is shown as it was written
-
-
-def test_tag_escapes_text_and_attributes_but_not_markup():
-    made = tag("p", "<b>", Markup("<i></i>"), title='"<')
-    assert made == '<p title="&quot;&lt;">&lt;b&gt;<i></i></p>'
 
 
 def test_page_stands_alone(tmp_path):
