@@ -26,7 +26,6 @@ from certigraph.evaluation.statistics import (
     share_interval,
     shares_by_method,
 )
-from certigraph.runtime.texts import format_count
 from certigraph.state.records import FAULT_ENDINGS, GOAL, INTERRUPTED, WORLD_ENDED
 
 # Progress of certified runs: cascades, retries, replans, compression and credit (SDP, sections 4.1 and 4.2).
@@ -481,110 +480,41 @@ ANATOMY_FIGURES: dict[str, Callable[[AnalysisTables, plots.MethodNames], Figure]
 
 # Sections of a page: figures, captions and tables.
 
-MAX_NAMED_RUNS = 5
-"""Maximum number of runs without an ending that the page names."""
-
 MAX_TABLE_LINES = 200
 """Maximum number of rows of a table on the page; the CSV file has all rows."""
 
 
-class AnatomySection(NamedTuple):
-    """Section of the page: its title, the caption of its figure, and the names of its tables."""
-
-    title: str
-    caption: str
-    tables: tuple[str, ...]
-
-
-GENERAL_CAPTION = (
-    "Bars through points are 95 % intervals: Wilson's for shares, t for means; rows of one task count as a cluster. "
-    "Hollow points are over fewer than five rows. Rates leave out runs in which the world or its data failed. Methods "
-    "without predicates have no data where those are asked for."
-)
-ANATOMY_SECTIONS = {
-    "rates": AnatomySection(
-        "How certified runs move",
-        "A cascade is one action that discharged several predicates; n counts certified transitions, returns left out. "
-        "A transition counts as retried when its target was rejected before. Failed runs that certified their goal are "
-        "left out of the third panel and shown under calibration.",
-        ("cascade_rate", "depths", "retried", "certified_part", "compression"),
-    ),
-    "curves": AnatomySection(
-        "Replans and length of the task",
-        "Left: of the runs with so many replans the share that solved the task; 5 stands for 5 and more. A falling "
-        "line says that replanning does not rescue. Right: mean score by a length that is known before the run where "
-        "the benchmark has one (days, blocks, group of the gold path), else by the length of the plan.",
-        ("solved", "faults", "replan_curve", "score_by_horizon"),
-    ),
-    "stops": AnatomySection(
-        "Where and why runs fail",
-        f"A bar's parts add up to all runs under n. Causes exclude each other, the first that fits counts: "
-        f"{'; '.join(f'{cause}: {rule}' for cause, rule in CAUSES.items())}.",
-        ("stopped_kinds", "stopped_places", "failure_causes"),
-    ),
-    "calibration": AnatomySection(
-        "Calibration of the validator",
-        "A certified goal set against the benchmark's own verdict, over runs that came to an ending of their own. The "
-        "further apart the two points of the middle panel are, the more a certificate says.",
-        ("calibration",),
-    ),
-    "credit": AnatomySection(
-        "Credit of predicates",
-        "What certified predicates of each kind were worth and took since the certificate before, shared out in a "
-        "cascade; the cost of writing the plan is left out. n is in the table.",
-        ("credit",),
-    ),
-    "spending": AnatomySection(
-        "What runs spend",
-        "Left: mean tokens a run, of prompts and answers. Right: all tokens of all runs by the predicates that are "
-        "certified at their end, failed runs included.",
-        ("node_costs", "certified_costs"),
-    ),
-}
-
-
 class ShownTable(NamedTuple):
-    """Table of a page: its name, headings, cells, and the number of rows that are left out."""
+    """Table of the page: headings, cells, and the number of rows that are left out."""
 
-    name: str
     heads: Sequence[str]
     lines: Sequence[Sequence[str]]
-    left: int = 0
-
-
-class ShownSection(NamedTuple):
-    """Section of a page: title, drawing of the figure, its caption, and tables."""
-
-    title: str
-    drawing: Markup
-    caption: str
-    tables: Sequence[ShownTable]
+    left: int
 
 
 class AnatomyView(NamedTuple):
-    """The analyses as the template `anatomy_sections.html` shows them; without sections if there are no runs."""
+    """The analyses as the template `anatomy_sections.html` shows them: SVG drawings and tables by name."""
 
-    introduction: str = ""
-    sections: Sequence[ShownSection] = ()
+    runs: int
+    stopped: Sequence[str]
+    """The runs without an ending."""
+    drawings: Mapping[str, Markup]
+    tables: Mapping[str, ShownTable]
+    causes: Mapping[str, str] = CAUSES
 
 
 def anatomy_view(frames: Frames) -> AnatomyView:
-    """Compute all analyses, draw their figures, and lay out their sections for a page."""
+    """Compute all analyses, draw their figures, and lay them out for a page."""
     tables, names = analyse(frames), methods_of(frames)
     with mpl.rc_context(CHART_STYLE):
         drawings = {name: to_svg(draw(tables, names)) for name, draw in ANATOMY_FIGURES.items()}
-    return lay_out_sections(frames, tables, drawings)
+    return lay_out_anatomy(frames, tables, drawings)
 
 
-def lay_out_sections(frames: Frames, tables: AnalysisTables, drawings: Mapping[str, Markup]) -> AnatomyView:
-    """Lay out all sections of the page from the tables and the SVG drawings of the figures."""
-    if frames.runs.empty:
-        return AnatomyView()
-    sections = [
-        ShownSection(part.title, drawings[name], part.caption, [_shown_table(table, tables) for table in part.tables])
-        for name, part in ANATOMY_SECTIONS.items()
-    ]
-    return AnatomyView(_introduction(frames), sections)
+def lay_out_anatomy(frames: Frames, tables: AnalysisTables, drawings: Mapping[str, Markup]) -> AnatomyView:
+    """Lay out tables and drawings for a page."""
+    stopped = frames.runs.loc[frames.runs["ending"] == INTERRUPTED, "run"].tolist()
+    return AnatomyView(len(frames.runs), stopped, drawings, {name: _shown(table) for name, table in tables.items()})
 
 
 def methods_of(frames: Frames) -> list[str]:
@@ -600,17 +530,8 @@ def format_cell(line: Any, name: str) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def _introduction(frames: Frames) -> str:
-    runs = frames.runs
-    stopped = runs.loc[runs["ending"] == INTERRUPTED, "run"].tolist()
-    more = f" and {len(stopped) - MAX_NAMED_RUNS:,} more" if len(stopped) > MAX_NAMED_RUNS else ""
-    sentence = f" No ending is on record of {', '.join(stopped[:MAX_NAMED_RUNS])}{more}: counted as interrupted."
-    return f"{format_count(len(runs), 'run')}. {GENERAL_CAPTION}{sentence if stopped else ''}"
-
-
-def _shown_table(name: str, tables: AnalysisTables) -> ShownTable:
-    frame = tables[name]
+def _shown(frame: pd.DataFrame) -> ShownTable:
     columns = list(frame.columns)
     heads = [column.replace("_", " ") for column in columns]
     lines = [[format_cell(line, c) for c in columns] for line in frame.head(MAX_TABLE_LINES).itertuples(index=False)]
-    return ShownTable(name.replace("_", " "), heads, lines, max(len(frame) - MAX_TABLE_LINES, 0))
+    return ShownTable(heads, lines, max(len(frame) - MAX_TABLE_LINES, 0))

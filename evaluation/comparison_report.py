@@ -411,7 +411,7 @@ class _ResultCollector:
 # The page: self-contained, with tables, curves and a line for every task.
 
 MAX_TITLE_METHODS = 6
-"""Maximum number of methods in a title."""
+"""Maximum number of methods in a title, and of those named together in the sentence below it."""
 
 
 class RunCell(NamedTuple):
@@ -430,6 +430,7 @@ def write_page(plan: ComparisonPlan, findings: ComparisonResults, drawing: Marku
         "certigraph.evaluation",
         title=f"{_page_title(plan.methods)} on {plan.benchmark}",
         scope=comparison_line(comparison),
+        verdict=format_verdict(comparison),
         facts=_plan_facts(plan),
         warnings=comparison.warnings,
         methods=method_table(comparison.methods),
@@ -453,6 +454,25 @@ def _page_title(methods: Sequence[ComparedMethod]) -> str:
         return f"{first.name} and {format_count(len(others), 'variant')}"
     more = [f"and {len(methods) - MAX_TITLE_METHODS} more"] if len(methods) > MAX_TITLE_METHODS else []
     return " · ".join([*(method.name for method in methods[:MAX_TITLE_METHODS]), *more])
+
+
+def format_verdict(comparison: Comparison) -> str:
+    """Format in one sentence what a comparison found: the scores, and what the differences from the first one mean."""
+    first = comparison.methods[0]
+    if not first.n:
+        return "No task is finished by every method."
+    scores = {summary.method: f"{summary.method} {summary.score:.1f}" for summary in comparison.methods if summary.n}
+    by_words: dict[str, list[str]] = {}
+    for difference in comparison.differences:
+        by_words.setdefault(difference.words, []).append(scores.get(difference.method, difference.method))
+    found = [f"{_join_names(names)}: {words}" for words, names in by_words.items()]
+    tasks = format_count(first.n, "task")
+    return "; ".join([f"{scores[first.method]} of 100 over {tasks}", *found]) + "."
+
+
+def _join_names(names: Sequence[str]) -> str:
+    more = len(names) - MAX_TITLE_METHODS
+    return ", ".join([*names[:MAX_TITLE_METHODS], *([f"{more} more"] if more > 0 else [])])
 
 
 def _plan_facts(plan: ComparisonPlan) -> dict[str, str]:

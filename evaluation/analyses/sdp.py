@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from certigraph.evaluation.anatomy import ANATOMY_FIGURES, AnalysisTables, analyse, lay_out_sections, methods_of
+from certigraph.evaluation.anatomy import ANATOMY_FIGURES, AnalysisTables, analyse, lay_out_anatomy, methods_of
 from certigraph.evaluation.comparison_report import escape_formula, format_model_note
 from certigraph.evaluation.frames import Frames, RecordedRun, frames_of
 from certigraph.evaluation.plots import CHART_STYLE as INK
@@ -61,7 +61,8 @@ def write_anatomy(recorded: Iterable[RecordedRun], out: Path) -> AnatomyReport:
         "certigraph.evaluation",
         title=_page_title(frames),
         models=format_models(frames),
-        anatomy=lay_out_sections(frames, tables, drawings),
+        verdict=_format_verdict(frames, tables),
+        anatomy=lay_out_anatomy(frames, tables, drawings),
     )
     files.append(_write_atomically(out / ANATOMY_PAGE, partial(_write, page)))
     interrupted = frames.runs.loc[frames.runs["ending"] == INTERRUPTED, "run"]
@@ -88,6 +89,12 @@ def format_models(frames: Frames) -> str:
 def _page_title(frames: Frames) -> str:
     benchmarks = ", ".join(frames.runs["benchmark"].unique())
     return f"Anatomy of {format_count(len(frames.runs), 'run')}{f' on {benchmarks}' if benchmarks else ''}"
+
+
+def _format_verdict(frames: Frames, tables: AnalysisTables) -> str:
+    found = [(method, find_line(tables["solved"], method)) for method in methods_of(frames)]
+    shares = [f"{method} {line['value']:.0%} of {line['n']}" for method, line in found if line is not None]
+    return f"Solved: {', '.join(shares)}." if shares else ""
 
 
 def _write_atomically(path: Path, write: Callable[[Path], object]) -> Path:

@@ -300,7 +300,7 @@ def test_graphs_without_predicates_have_runs_and_nodes_only():
     analysis = analyse(found)
     kept = {name for name, table in analysis.items() if len(table)}
     assert kept == {"faults", "solved", "failure_causes", "score_by_horizon", "node_costs"}
-    assert any("no data" in section.drawing for section in anatomy_view(found).sections)
+    assert any("no data" in drawing for drawing in anatomy_view(found).drawings.values())
 
 
 @pytest.mark.slow
