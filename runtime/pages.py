@@ -14,6 +14,9 @@ from certigraph.runtime.texts import clip_text, format_compact, format_count, fo
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+OWN_PACKAGE = __name__.rpartition(".")[0]
+"""Name of the package that has the templates which all pages share."""
+
 CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Pattern of control characters and of characters that change the direction of text."""
 
@@ -29,7 +32,7 @@ class Total(NamedTuple):
     note: str
 
 
-def render_page(template: str, package: str = "certigraph.runtime", **values: Any) -> str:
+def render_page(template: str, package: str = OWN_PACKAGE, **values: Any) -> str:
     """Render an HTML page.
 
     Args:
@@ -44,7 +47,7 @@ def render_page(template: str, package: str = "certigraph.runtime", **values: An
 def _environment(package: str) -> "Environment":
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
-    loaders = [PackageLoader(name) for name in dict.fromkeys((package, "certigraph.runtime"))]
+    loaders = [PackageLoader(name) for name in dict.fromkeys((package, OWN_PACKAGE))]
     environment = Environment(
         loader=ChoiceLoader(loaders),
         autoescape=True,
