@@ -1,16 +1,17 @@
 """The analyses of the SDP paper as tables and figures: cascades, retries, replans, failures, calibration and cost.
 
 A cascade is a transition that certified several predicates by one action.
-`analyse` computes all tables from frames, `ANATOMY_FIGURES` has the functions that draw them, and `anatomy_sections`
-builds the sections of an HTML page.
+`analyse` computes all tables from frames, `ANATOMY_FIGURES` has the functions that draw them, and `anatomy_view`
+lays out the sections of an HTML page.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import matplotlib as mpl
 import pandas as pd
+from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from certigraph.evaluation import plots
@@ -25,8 +26,6 @@ from certigraph.evaluation.statistics import (
     share_interval,
     shares_by_method,
 )
-from certigraph.runtime.html import Markup, html_table, join_markup, tag
-from certigraph.runtime.texts import format_count
 from certigraph.state.records import FAULT_ENDINGS, GOAL, INTERRUPTED, WORLD_ENDED
 
 # Progress of certified runs: cascades, retries, replans, compression and credit (SDP, sections 4.1 and 4.2).
@@ -481,84 +480,41 @@ ANATOMY_FIGURES: dict[str, Callable[[AnalysisTables, plots.MethodNames], Figure]
 
 # Sections of a page: figures, captions and tables.
 
-MAX_NAMED_RUNS = 5
-"""Maximum number of runs without an ending that the page names."""
-
 MAX_TABLE_LINES = 200
 """Maximum number of rows of a table on the page; the CSV file has all rows."""
 
 
-class AnatomySection(NamedTuple):
-    """Section of the page: its title, the caption of its figure, and the names of its tables."""
+class ShownTable(NamedTuple):
+    """Table of the page: headings, cells, and the number of rows that are left out."""
 
-    title: str
-    caption: str
-    tables: tuple[str, ...]
-
-
-GENERAL_CAPTION = (
-    "Bars through points are 95 % intervals: Wilson's for shares and scores of 0 or 1, t for other means; rows of one "
-    "task count as a cluster. Hollow points are over fewer than five rows. Rates leave out runs in which the world "
-    "or its data failed. Methods without predicates have no data where those are asked for."
-)
-ANATOMY_SECTIONS = {
-    "rates": AnatomySection(
-        "How certified runs move",
-        "A cascade is one action that discharged several predicates; n counts certified transitions, returns left out. "
-        "A transition counts as retried when its target was rejected before. Failed runs that certified their goal are "
-        "left out of the third panel and shown under calibration.",
-        ("cascade_rate", "depths", "retried", "certified_part", "compression"),
-    ),
-    "curves": AnatomySection(
-        "Replans and length of the task",
-        "Left: of the runs with so many replans the share that solved the task; 5 stands for 5 and more. A falling "
-        "line says that replanning does not rescue. Right: mean score by a length that is known before the run where "
-        "the benchmark has one (days, blocks, group of the gold path), else by the length of the plan.",
-        ("solved", "faults", "replan_curve", "score_by_horizon"),
-    ),
-    "stops": AnatomySection(
-        "Where and why runs fail",
-        f"A bar's parts add up to all runs under n. Causes exclude each other, the first that fits counts: "
-        f"{'; '.join(f'{cause}: {rule}' for cause, rule in CAUSES.items())}.",
-        ("stopped_kinds", "stopped_places", "failure_causes"),
-    ),
-    "calibration": AnatomySection(
-        "Calibration of the validator",
-        "A certified goal set against the benchmark's own verdict, over runs that came to an ending of their own. The "
-        "further apart the two points of the middle panel are, the more a certificate says.",
-        ("calibration",),
-    ),
-    "credit": AnatomySection(
-        "Credit of predicates",
-        "What certified predicates of each kind were worth and took since the certificate before, shared out in a "
-        "cascade; the cost of writing the plan is left out. n is in the table.",
-        ("credit",),
-    ),
-    "spending": AnatomySection(
-        "What runs spend",
-        "Left: mean tokens a run, of prompts and answers. Right: all tokens of all runs by the predicates that are "
-        "certified at their end, failed runs included.",
-        ("node_costs", "certified_costs"),
-    ),
-}
+    heads: Sequence[str]
+    lines: Sequence[Sequence[str]]
+    left: int
 
 
-def anatomy_sections(frames: Frames) -> Markup:
-    """Compute all analyses, and build their sections for a page with the CSS styles of reports and comparisons."""
+class AnatomyView(NamedTuple):
+    """The analyses as the template `anatomy_sections.html` shows them: SVG drawings and tables by name."""
+
+    runs: int
+    stopped: Sequence[str]
+    """The runs without an ending."""
+    drawings: Mapping[str, Markup]
+    tables: Mapping[str, ShownTable]
+    causes: Mapping[str, str] = CAUSES
+
+
+def anatomy_view(frames: Frames) -> AnatomyView:
+    """Compute all analyses, draw their figures, and lay them out for a page."""
     tables, names = analyse(frames), methods_of(frames)
     with mpl.rc_context(CHART_STYLE):
         drawings = {name: to_svg(draw(tables, names)) for name, draw in ANATOMY_FIGURES.items()}
-    return build_sections(frames, tables, drawings)
+    return lay_out_anatomy(frames, tables, drawings)
 
 
-def build_sections(frames: Frames, tables: AnalysisTables, drawings: Mapping[str, Markup]) -> Markup:
-    """Build all sections of the page from the tables and the SVG drawings of the figures."""
-    if frames.runs.empty:
-        return tag("section", tag("h2", "Anatomy"), tag("p", "No run is on record.", class_="quiet"))
-    about = tag("section", tag("h2", "Anatomy of the runs"), tag("p", _introduction(frames), class_="key"))
-    return join_markup(
-        about, *(_section_markup(part, drawings[name], tables) for name, part in ANATOMY_SECTIONS.items())
-    )
+def lay_out_anatomy(frames: Frames, tables: AnalysisTables, drawings: Mapping[str, Markup]) -> AnatomyView:
+    """Lay out tables and drawings for a page."""
+    stopped = frames.runs.loc[frames.runs["ending"] == INTERRUPTED, "run"].tolist()
+    return AnatomyView(len(frames.runs), stopped, drawings, {name: _shown(table) for name, table in tables.items()})
 
 
 def methods_of(frames: Frames) -> list[str]:
@@ -574,26 +530,8 @@ def format_cell(line: Any, name: str) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def _introduction(frames: Frames) -> str:
-    runs = frames.runs
-    stopped = runs.loc[runs["ending"] == INTERRUPTED, "run"].tolist()
-    more = f" and {len(stopped) - MAX_NAMED_RUNS:,} more" if len(stopped) > MAX_NAMED_RUNS else ""
-    sentence = f" No ending is on record of {', '.join(stopped[:MAX_NAMED_RUNS])}{more}: counted as interrupted."
-    return f"{format_count(len(runs), 'run')}. {GENERAL_CAPTION}{sentence if stopped else ''}"
-
-
-def _section_markup(part: AnatomySection, drawing: Markup, tables: AnalysisTables) -> Markup:
-    shown = (
-        tag("details", tag("summary", name.replace("_", " ")), _table_markup(tables[name])) for name in part.tables
-    )
-    frame, caption = tag("div", drawing, class_="drawing wide"), tag("p", part.caption, class_="key")
-    return tag("section", tag("h2", part.title), frame, caption, *shown)
-
-
-def _table_markup(frame: pd.DataFrame) -> Markup:
+def _shown(frame: pd.DataFrame) -> ShownTable:
     columns = list(frame.columns)
-    heads = (name.replace("_", " ") for name in columns)
-    lines = ((format_cell(line, c) for c in columns) for line in frame.head(MAX_TABLE_LINES).itertuples(index=False))
-    left = len(frame) - MAX_TABLE_LINES
-    more = [tag("p", f"{format_count(left, 'more line')}: see the CSV", class_="quiet")] if left > 0 else []
-    return html_table(heads, lines, *more)
+    heads = [column.replace("_", " ") for column in columns]
+    lines = [[format_cell(line, c) for c in columns] for line in frame.head(MAX_TABLE_LINES).itertuples(index=False)]
+    return ShownTable(heads, lines, max(len(frame) - MAX_TABLE_LINES, 0))

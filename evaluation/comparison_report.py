@@ -4,20 +4,23 @@ import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from string import Template
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
+from markupsafe import Markup
 from rich.table import Table
 
 from certigraph.adapters.models.chat_models import is_scripted
 from certigraph.adapters.models.scripts import SIMULATED_MODEL
-from certigraph.evaluation.anatomy import anatomy_sections
+from certigraph.evaluation.anatomy import anatomy_view
 from certigraph.evaluation.comparison import (
     MODEL_SEPARATOR,
     ComparedMethod,
     ComparisonCell,
     ComparisonPlan,
+    cells_of,
     ended_cells,
+    run_folder_of,
 )
 from certigraph.evaluation.comparison_summary import (
     AMOUNT_LABELS,
@@ -48,7 +51,8 @@ from certigraph.evaluation.published.matching import (
     PublishedView,
     view_matches,
 )
-from certigraph.runtime.html import PAGE_STYLE, PAGE_TEMPLATE, Markup, html_table, join_markup, tag
+from certigraph.runtime.files import REPORT_FILE
+from certigraph.runtime.pages import render_page
 from certigraph.runtime.registry import swaps_of
 from certigraph.runtime.result import is_goal_denied
 from certigraph.runtime.texts import format_compact, format_count, format_duration
@@ -406,50 +410,41 @@ class _ResultCollector:
 
 # The page: self-contained, with tables, curves and a line for every task.
 
-COMPARISON_STYLE = """
-.comparison td, .comparison th { text-align: right; padding: 6px 14px 6px 0; white-space: nowrap; }
-.comparison td { border-top: 1px solid var(--line); }
-.comparison td:first-child, .comparison th:first-child { text-align: left; }
-.worded td:last-child, .worded th:last-child { white-space: normal; text-align: left; min-width: 7em; }
-.runs td, .runs th { white-space: normal; overflow-wrap: normal; }
-.comparison td:first-child { white-space: normal; overflow-wrap: anywhere; min-width: 13em; max-width: 30em; }
-section > details { margin-top: 6px; }
-section > details > summary { list-style-position: inside; }
-header + section { margin-top: 20px; }
-.drawing svg text { fill: var(--soft); }
-.notice { border-left: 3px solid var(--warn); padding: 3px 0 3px 14px; margin-top: 14px; color: var(--warn);
-  font-size: 14px; }
-"""
-"""CSS of tables and drawings, in addition to the CSS of reports."""
-
 MAX_TITLE_METHODS = 6
-"""Maximum number of methods in a title."""
+"""Maximum number of methods in a title, and of those named together in the sentence below it."""
 
-METHODS_NOTE = (
-    "Scores are 0 to 100, over runs without a fault of the world or its data. Differences are paired over tasks, "
-    "trials of a task averaged first: the interval is a bootstrap's, p a paired t-test's, and `detectable` the least "
-    "difference that so many tasks would show four times in five. Goal precision is the share of the runs ending "
-    "`goal` that the scorer confirms, with its 95 % interval."
-)
-NEEDS_NOTE = (
-    "What a run needs, and how that differs from the first method on the same tasks: paired, in its own unit and in "
-    "percent of the first method's sum, both with bootstrap intervals over tasks; below 0 it needs less. World "
-    "steps are those that were taken, in copies of the world too."
-)
-REPLAY_NOTE = (
-    "Re-executed: the variant was run. Replayed: the first method's own runs, their scores scaled by the rule of the "
-    "SDP paper's appendix C, which takes for granted that the rest of a run would have gone as it did."
-)
+
+class RunCell(NamedTuple):
+    """Cell of a run in the page's table: a text, and the path of the run's report, empty if there is none."""
+
+    text: str
+    report: str = ""
 
 
 def write_page(plan: ComparisonPlan, findings: ComparisonResults, drawing: Markup, path: Path) -> None:
     """Write the HTML page of a comparison. It loads no other files and runs no script; texts of runs are escaped."""
-    title = join_markup(f"{_page_title(plan.methods)} on {plan.benchmark}")
-    body = _page_body(plan, findings, drawing, title)
-    path.write_text(
-        Template(PAGE_TEMPLATE).substitute(title=title, style=PAGE_STYLE + COMPARISON_STYLE, body=body),
-        encoding="utf-8",
+    comparison = findings.comparison
+    published = published_view(comparison)
+    page = render_page(
+        "comparison.html",
+        "certigraph.evaluation",
+        title=f"{_page_title(plan.methods)} on {plan.benchmark}",
+        scope=comparison_line(comparison),
+        verdict=format_verdict(comparison),
+        facts=_plan_facts(plan),
+        warnings=comparison.warnings,
+        methods=method_table(comparison.methods),
+        differences=(DIFFERENCE_COLUMNS, [difference_cells(difference) for difference in comparison.differences]),
+        published=published,
+        published_title=PUBLISHED_TITLE.capitalize(),
+        needs=need_table([] if all(need.difference is None for need in comparison.needs) else comparison.needs),
+        estimates=(ESTIMATE_COLUMNS, [estimate_cells(estimate) for estimate in findings.estimates]),
+        drawing=drawing,
+        anatomy=anatomy_view(findings.frames),
+        names=[method.name for method in plan.methods],
+        runs=_run_rows(plan, comparison.rows, path.parent),
     )
+    path.write_text(page, encoding="utf-8")
 
 
 def _page_title(methods: Sequence[ComparedMethod]) -> str:
@@ -461,61 +456,27 @@ def _page_title(methods: Sequence[ComparedMethod]) -> str:
     return " · ".join([*(method.name for method in methods[:MAX_TITLE_METHODS]), *more])
 
 
-def _page_body(plan: ComparisonPlan, findings: ComparisonResults, drawing: Markup, title: Markup) -> Markup:
-    comparison, warnings = findings.comparison, [f"Warning: {warning}" for warning in findings.comparison.warnings]
-    overline = tag("p", comparison_line(comparison), class_="overline")
-    methods = html_table(*method_table(comparison.methods), looks="comparison worded")
-    differences = [difference_cells(difference) for difference in comparison.differences]
-    return join_markup(
-        tag("header", overline, tag("h1", title), _plan_facts(plan), *(tag("p", w, class_="notice") for w in warnings)),
-        _page_section("Methods", join_markup(methods, tag("p", METHODS_NOTE, class_="key"))),
-        *(
-            [_page_section("Differences", html_table(DIFFERENCE_COLUMNS, differences, looks="comparison worded"))]
-            if differences
-            else []
-        ),
-        *_published_sections(comparison),
-        *_need_sections(comparison.needs),
-        *_replay_sections(findings.estimates),
-        _page_section("Score by budget", tag("div", drawing, class_="drawing wide")),
-        anatomy_sections(findings.frames),
-        _page_section("Runs", _runs_table(plan, comparison.rows)),
-    )
+def format_verdict(comparison: Comparison) -> str:
+    """Format in one sentence what a comparison found: the scores, and what the differences from the first one mean."""
+    first = comparison.methods[0]
+    if not first.n:
+        return "No task is finished by every method."
+    scores = {summary.method: f"{summary.method} {summary.score:.1f}" for summary in comparison.methods if summary.n}
+    by_words: dict[str, list[str]] = {}
+    for difference in comparison.differences:
+        by_words.setdefault(difference.words, []).append(scores.get(difference.method, difference.method))
+    found = [f"{_join_names(names)}: {words}" for words, names in by_words.items()]
+    tasks = format_count(first.n, "task")
+    return "; ".join([f"{scores[first.method]} of 100 over {tasks}", *found]) + "."
 
 
-def _published_sections(comparison: Comparison) -> list[Markup]:
-    view = published_view(comparison)
-    if view is None:
-        return []
-    notes = [
-        tag("p", f"{number} {note}", class_="key") for number, note in zip(view.heads[2:], view.notes, strict=True)
-    ]
-    table = html_table(view.heads, view.lines, looks="comparison")
-    return [_page_section(PUBLISHED_TITLE.capitalize(), join_markup(table, *notes))]
+def _join_names(names: Sequence[str]) -> str:
+    more = len(names) - MAX_TITLE_METHODS
+    return ", ".join([*names[:MAX_TITLE_METHODS], *([f"{more} more"] if more > 0 else [])])
 
 
-def _need_sections(needs: Sequence[AmountNeed]) -> list[Markup]:
-    if all(need.difference is None for need in needs):
-        return []
-    table = html_table(*need_table(needs), looks="comparison")
-    return [_page_section("Tokens, calls and steps", join_markup(table, tag("p", NEEDS_NOTE, class_="key")))]
-
-
-def _replay_sections(estimates: Sequence[ReplayEstimate]) -> list[Markup]:
-    if not estimates:
-        return []
-    table = html_table(
-        ESTIMATE_COLUMNS, [estimate_cells(estimate) for estimate in estimates], looks="comparison worded"
-    )
-    return [
-        _page_section(
-            "Replayed ablations beside re-executed ones", join_markup(table, tag("p", REPLAY_NOTE, class_="key"))
-        )
-    ]
-
-
-def _plan_facts(plan: ComparisonPlan) -> Markup:
-    facts = {
+def _plan_facts(plan: ComparisonPlan) -> dict[str, str]:
+    return {
         "model": ", ".join([plan.model, *(f"{role}: {model}" for role, model in plan.roles.items())]),
         "budget a run": format_budget(plan),
         "swapped": "; ".join(_format_swaps(plan)) or "nothing",
@@ -523,7 +484,6 @@ def _plan_facts(plan: ComparisonPlan) -> Markup:
         "machine": plan.machine,
         "versions": ", ".join(f"{name} {number}" for name, number in plan.versions.items()),
     }
-    return tag("p", *(tag("span", tag("b", name), f" {text}") for name, text in facts.items()), class_="facts")
 
 
 def format_budget(plan: ComparisonPlan) -> str:
@@ -536,18 +496,20 @@ def _format_swaps(plan: ComparisonPlan) -> list[str]:
     return [f"{name}: {slot} = {spec}" for name, slot, spec in swaps]
 
 
-def _runs_table(plan: ComparisonPlan, rows: Sequence[ComparisonRow]) -> Markup:
+def _run_rows(plan: ComparisonPlan, rows: Sequence[ComparisonRow], folder: Path) -> list[tuple[str, list[RunCell]]]:
     by_cell = {(row.task, row.trial, row.method): row for row in rows}
-    names = [method.name for method in plan.methods]
-    lines = [
-        (
-            task if plan.trials == 1 else f"{task} trial {trial}",
-            *(_format_run(by_cell.get((task, trial, n))) for n in names),
-        )
-        for task in plan.tasks
-        for trial in range(plan.trials)
-    ]
-    return html_table(("task", *names), lines, looks="comparison runs")
+    shown: dict[str, list[RunCell]] = {}
+    for cell in cells_of(plan, folder):
+        name = cell.task if plan.trials == 1 else f"{cell.task} trial {cell.trial}"
+        text = _format_run(by_cell.get((cell.task, cell.trial, cell.method.name)))
+        shown.setdefault(name, []).append(RunCell(text, _report_link(cell, folder)))
+    return list(shown.items())
+
+
+def _report_link(cell: ComparisonCell, folder: Path) -> str:
+    run = run_folder_of(cell)
+    report = run / REPORT_FILE if run else None
+    return quote(report.relative_to(folder).as_posix()) if report and report.is_file() else ""
 
 
 def _format_run(row: ComparisonRow | None) -> str:
@@ -556,10 +518,6 @@ def _format_run(row: ComparisonRow | None) -> str:
     ending = f"{row.ending}, denied by the scorer" if is_goal_denied(row.ending, row.verdict) else row.ending
     halves = f"{row.score:.4g} · {ending} ·", f"{format_count(row.calls, 'call')} · {format_duration(row.seconds)}"
     return " ".join(half.replace(" ", "\N{NO-BREAK SPACE}") for half in halves)  # on two lines in a narrow column
-
-
-def _page_section(title: str, inside: Markup) -> Markup:
-    return tag("section", tag("h2", title), inside)
 
 
 # The complete report.

@@ -12,13 +12,13 @@ from typing import Any, Literal, NamedTuple
 import matplotlib as mpl
 import pandas as pd
 from matplotlib.axes import Axes
+from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter
 
 from certigraph.adapters.benchmarks import standard_error
-from certigraph.runtime.html import Markup
 from certigraph.state.trajectory import Event, Trajectory
 
 # Figures for print, as PNG and SVG.

@@ -4,21 +4,21 @@
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from string import Template
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import matplotlib as mpl
 import typer
+from markupsafe import Markup
 from matplotlib.figure import Figure
 from rich.console import Console
 
 from certigraph.adapters.models.chat_models import is_scripted
 from certigraph.evaluation.compare import PIPED_WIDTH
 from certigraph.evaluation.comparison import ClusterWorkers, ComparedMethod, read_plan, unfinished_cells
-from certigraph.evaluation.comparison_report import COMPARISON_STYLE, format_budget
+from certigraph.evaluation.comparison_report import format_budget
 from certigraph.evaluation.comparison_summary import MethodSummary
 from certigraph.evaluation.plots import CHART_STYLE, GREY, SERIES_COLOURS, save_drawing
 from certigraph.evaluation.sweep import (
@@ -42,7 +42,7 @@ from certigraph.evaluation.sweep import (
     write_files,
     write_plans,
 )
-from certigraph.runtime.html import PAGE_STYLE, PAGE_TEMPLATE, Markup, html_table, join_markup, tag, total_cell
+from certigraph.runtime.pages import Total, render_page
 from certigraph.runtime.registry import swaps_of
 from certigraph.runtime.texts import clip_text, format_compact, format_count
 from certigraph.state.records import Fault
@@ -148,137 +148,60 @@ def _draw_dot(panel: Any, summary: MethodSummary, line: PlotRow) -> None:
     panel.plot(summary.score, line.y, "o", markersize=6.5, markerfacecolor=face, markeredgecolor=line.ink, zorder=3)
 
 
-# Parts of the page: the tinted table, the bars of endings, links to the benchmarks' pages.
+# The page: one self-contained HTML file.
 
-SWEEP_STYLE = """
-.sweep th, .sweep td { padding: 7px 12px; text-align: right; white-space: nowrap; border-top: 1px solid var(--line); }
-.sweep thead th { border-top: none; vertical-align: bottom; }
-.sweep thead th:has(a) { text-align: center; }
-.sweep thead a { color: var(--blue); font-size: 13.5px; font-weight: 600; text-decoration: none; }
-.sweep thead a:hover { text-decoration: underline; }
-.sweep small { display: block; color: var(--soft); font-size: 11.5px; font-weight: 400; }
-.sweep tbody th { text-align: left; padding-left: 0; color: var(--ink); font-weight: 600; }
-.sweep .variant th { padding-left: 16px; font-weight: 400; border-top-style: dotted; white-space: normal;
-  overflow-wrap: anywhere; min-width: 13em; }
-.sweep .variant td { border-top-style: dotted; }
-.sweep .score { font-size: 15px; font-weight: 550; text-align: center; min-width: 8.5em;
-  background: color-mix(in srgb, var(--good) calc(var(--share) * .42), transparent); }
-.sweep .none { color: var(--faint); font-weight: 400; background: none; }
-.endings { display: flex; width: 116px; height: 9px; border-radius: 5px; overflow: hidden; background: var(--line); }
-.endings i { flex: var(--runs); background: var(--faint); }
-.endings .good, .key .good { background: var(--good); } .endings .warn, .key .warn { background: var(--warn); }
-.endings .bad, .key .bad { background: var(--bad); } .endings .idle, .key .idle { background: var(--faint); }
-.key .dot { align-self: center; margin-right: -9px; }
-.sweep th:has(+ th + th + th + th:last-child), .sweep td:has(.endings) { text-align: left; padding-left: 22px; }
-.effects td:nth-child(2), .effects th:nth-child(2) { text-align: left; }
-.notice.quiet { border-color: var(--line); color: var(--soft); font-size: 13px; }
-"""
+SWEEP_PAGE = "sweep.html"
 
 ENDING_CLASSES = (("goal", "good"), ("limit:", "warn"), ("gave_up", "bad"), ("error:", "bad"))
 """CSS class of the ending of a run, by prefix of the ending; other endings have the class `idle`."""
 
 
-def score_table(findings: SweepFindings, methods: Sequence[ComparedMethod]) -> Markup:
-    """Build the HTML table of scores, with a row for each method; a higher score has a darker background."""
-    benchmarks = (
-        tag("th", tag("a", benchmark.title, href=_page_link(benchmark)), tag("small", _format_size(benchmark)))
-        for benchmark in findings.benchmarks
-    )
-    costs = (tag("th", name) for name in ("endings", "faults", "calls", "tokens", "usd"))
-    head = tag("thead", tag("tr", tag("th", ""), *benchmarks, *costs))
-    body = tag("tbody", *(_table_row(findings, method) for method in methods))
-    return tag("div", tag("table", head, body, class_="sweep"), class_="wide")
+class SweepColumn(NamedTuple):
+    """Column of a benchmark in the table of scores: its title, the link to its comparison, and its number of tasks."""
+
+    title: str
+    page: str
+    size: str
 
 
-def format_notices(findings: SweepFindings) -> Markup:
-    """Build the notices of the page: why runs are unfinished, warnings, and combinations that were left out."""
-    stopped = [tag("p", reason, class_="notice") for reason in findings.stopped]
-    if findings.left and not stopped:
-        stopped = [tag("p", f"Partial: {format_count(findings.left, 'run')} left.", class_="notice")]
-    warnings = (
-        f"{benchmark.title}: {warning}"
-        for benchmark in findings.benchmarks
-        for warning in benchmark.comparison.warnings
-    )
-    stopped += [tag("p", warning, class_="notice") for warning in warnings]
-    left_out = [tag("p", "; ".join(findings.left_out), class_="notice quiet")] if findings.left_out else []
-    return join_markup(*stopped, *left_out)
+class SweepRow(NamedTuple):
+    """Row of a method in the table of scores."""
 
-
-def endings_legend(findings: SweepFindings) -> Markup:
-    """Build the legend for the colours of the bars that show how runs ended."""
-    endings = endings_of([summary for benchmark in findings.benchmarks for summary in benchmark.comparison.methods])
-    return join_markup(
-        *(join_markup(tag("i", class_=f"dot {_ending_class(ending)}"), tag("span", ending)) for ending in endings)
-    )
-
-
-def _table_row(findings: SweepFindings, method: ComparedMethod) -> Markup:
-    summaries = findings.of(method.name)
-    own = not swaps_of(method.graph, method.operators)
-    name = method.name if own else method.name.removeprefix(f"{method.graph} ")
-    _, *costs = format_costs(summaries)
-    cells = (*map(_score_cell, summaries), tag("td", _endings_bar(summaries)), *(tag("td", cost) for cost in costs))
-    return tag("tr", tag("th", name, title=method.name), *cells, **({} if own else {"class_": "variant"}))
-
-
-def _score_cell(summary: MethodSummary) -> Markup:
-    if not summary.n:
-        return tag("td", MISSING, class_="score none")
-    within = f"{summary.low:.1f} to {summary.high:.1f}" if summary.low is not None else "no interval"
-    return tag(
-        "td", f"{summary.score:.1f}", tag("small", within), class_="score", style=f"--share: {summary.score:.0f}%"
-    )
-
-
-def _endings_bar(summaries: Sequence[MethodSummary]) -> Markup:
-    counts = endings_of(summaries)
-    title = ", ".join(f"{ending} {count}" for ending, count in counts.items())
-    return tag("div", *_bar_segments(counts), class_="endings", title=title)
-
-
-def _bar_segments(counts: dict[str, int]) -> Iterator[Markup]:
-    ranks = {kind: rank for rank, kind in enumerate(("good", "idle", "warn", "bad"))}
-    for ending in sorted(counts, key=lambda ending: ranks[_ending_class(ending)]):
-        yield tag("i", class_=_ending_class(ending), style=f"--runs: {counts[ending]}")
-
-
-def _ending_class(ending: str) -> str:
-    return next((kind for prefix, kind in ENDING_CLASSES if ending.startswith(prefix)), "idle")
-
-
-def _format_size(findings: BenchmarkFindings) -> str:
-    n, planned, trials = findings.comparison.n, findings.comparison.planned, findings.comparison.trials
-    tasks = f"{n} of {format_count(planned, 'task')}" if n < planned else format_count(n, "task")
-    return tasks + (f" x {trials} trials" if trials > 1 else "")
-
-
-def _page_link(findings: BenchmarkFindings) -> str:
-    return quote(findings.page)
-
-
-# The page: one self-contained HTML file.
-
-SWEEP_PAGE = "sweep.html"
-
-SCORES_NOTE = (
-    "Scores are 0 to 100 over the tasks that every method has finished, with 95 % intervals, trials of a task taken "
-    "together. Endings, calls, tokens and US dollars are over the same runs of all benchmarks."
-)
-EFFECTS_NOTE = (
-    "Each variant beside its graph as it is, paired over tasks, trials of a task averaged first; p (Holm) is corrected "
-    "for all differences of this table."
-)
-PICTURE_NOTE = "A filled dot is a graph as it is, a hollow one a variant of it."
+    method: str
+    label: str
+    own: bool
+    """Whether the method is a graph as it is, and not a variant of it."""
+    scores: Sequence[MethodSummary]
+    endings: Mapping[str, int]
+    costs: Sequence[str]
 
 
 def write_page(given: PreparedSweep, findings: SweepFindings) -> None:
     """Write the HTML page of a sweep. It loads no other files and has no scripts; text from runs is escaped."""
     methods = given.arms[0].order.plan.methods
-    title = join_markup(_title(given))
-    body = _body(given, findings, methods, title)
-    text = Template(PAGE_TEMPLATE).substitute(title=title, style=PAGE_STYLE + COMPARISON_STYLE + SWEEP_STYLE, body=body)
-    (given.out / SWEEP_PAGE).write_text(text, encoding="utf-8")
+    summaries = [summary for benchmark in findings.benchmarks for summary in benchmark.comparison.methods]
+    page = render_page(
+        "sweep.html",
+        "certigraph.evaluation",
+        title=_title(given),
+        scope=format_scope(findings),
+        notices=_notices(findings),
+        left_out="; ".join(findings.left_out),
+        totals=_sweep_totals(findings),
+        columns=[SweepColumn(one.title, quote(one.page), _format_size(one)) for one in findings.benchmarks],
+        rows=[_sweep_row(findings, method) for method in methods],
+        missing=MISSING,
+        endings={ending: ending_class(ending) for ending in endings_of(summaries)},
+        drawing=draw_scores(findings, methods),
+        effects=(EFFECT_COLUMNS, [effect_cells(effect) for effect in findings.effects]),
+        facts=_sweep_facts(given),
+    )
+    (given.out / SWEEP_PAGE).write_text(page, encoding="utf-8")
+
+
+def ending_class(ending: str) -> str:
+    """Return the CSS class for the ending of a run."""
+    return next((kind for prefix, kind in ENDING_CLASSES if ending.startswith(prefix)), "idle")
 
 
 def _title(given: PreparedSweep) -> str:
@@ -287,41 +210,48 @@ def _title(given: PreparedSweep) -> str:
     return f"{graphs}, in {variants}, on {' · '.join(arm.title for arm in given.arms)}"
 
 
-def _body(given: PreparedSweep, findings: SweepFindings, methods: Sequence[ComparedMethod], title: Markup) -> Markup:
-    scores = join_markup(
-        score_table(findings, methods), tag("p", endings_legend(findings), class_="key"), _note(SCORES_NOTE)
-    )
-    drawing = tag("div", draw_scores(findings, methods), class_="drawing wide")
-    changes = html_table(EFFECT_COLUMNS, map(effect_cells, findings.effects), looks="comparison worded effects")
-    return join_markup(
-        tag("header", tag("p", format_scope(findings), class_="overline"), tag("h1", title), format_notices(findings)),
-        _key_figures(findings),
-        _section("Scores", scores),
-        _section("At a glance", join_markup(drawing, _note(PICTURE_NOTE))),
-        *(
-            [_section("What exchanged operators change", join_markup(changes, _note(EFFECTS_NOTE)))]
-            * bool(findings.effects)
-        ),
-        _section("What was run", _sweep_facts(given)),
-    )
+def _notices(findings: SweepFindings) -> list[str]:
+    # Why runs are unfinished, and warnings.
+    left = [f"Partial: {format_count(findings.left, 'run')} left."] if findings.left else []
+    warnings = [
+        f"{benchmark.title}: {warning}"
+        for benchmark in findings.benchmarks
+        for warning in benchmark.comparison.warnings
+    ]
+    return [*(findings.stopped or left), *warnings]
 
 
-def _key_figures(findings: SweepFindings) -> Markup:
+def _sweep_row(findings: SweepFindings, method: ComparedMethod) -> SweepRow:
+    summaries = findings.of(method.name)
+    own = not swaps_of(method.graph, method.operators)
+    label = method.name if own else method.name.removeprefix(f"{method.graph} ")
+    _, *costs = format_costs(summaries)
+    counts = endings_of(summaries)
+    ranks = ("good", "idle", "warn", "bad")
+    order = sorted(counts, key=lambda ending: ranks.index(ending_class(ending)))
+    return SweepRow(method.name, label, own, summaries, {ending: counts[ending] for ending in order}, costs)
+
+
+def _format_size(findings: BenchmarkFindings) -> str:
+    n, planned, trials = findings.comparison.n, findings.comparison.planned, findings.comparison.trials
+    tasks = f"{n} of {format_count(planned, 'task')}" if n < planned else format_count(n, "task")
+    return tasks + (f" x {trials} trials" if trials > 1 else "")
+
+
+def _sweep_totals(findings: SweepFindings) -> list[Total]:
     runs, spent = sum(benchmark.runs for benchmark in findings.benchmarks), findings.spent
-    return tag(
-        "dl",
-        total_cell("runs", f"{runs - findings.left:,}", f"of {runs:,}"),
-        total_cell("model calls", f"{spent.calls:,}", "of all runs"),
-        total_cell("tokens", format_compact(spent.tokens), "input and output"),
-        total_cell("model cost", f"${format_dollars(spent.usd)}", "US dollars"),
-        class_="figures",
-    )
+    return [
+        Total("runs", f"{runs - findings.left:,}", f"of {runs:,}"),
+        Total("model calls", f"{spent.calls:,}", "of all runs"),
+        Total("tokens", format_compact(spent.tokens), "input and output"),
+        Total("model cost", f"${format_dollars(spent.usd)}", "US dollars"),
+    ]
 
 
-def _sweep_facts(given: PreparedSweep) -> Markup:
+def _sweep_facts(given: PreparedSweep) -> dict[str, str]:
     plan = read_plan(given.arms[0].folder)
     limits = given.sweep.most.as_json().items()
-    facts = {
+    return {
         "model": ", ".join([plan.model, *(f"{role}: {model}" for role, model in plan.roles.items())]),
         "budget a run": format_budget(plan),
         "all runs together": ", ".join(f"{value:,.12g} {kind}" for kind, value in limits) or "no limit",
@@ -330,15 +260,6 @@ def _sweep_facts(given: PreparedSweep) -> Markup:
         "machine": plan.machine,
         "versions": ", ".join(f"{name} {number}" for name, number in plan.versions.items()),
     }
-    return tag("p", *(tag("span", tag("b", name), f" {text}") for name, text in facts.items()), class_="facts")
-
-
-def _note(text: str) -> Markup:
-    return tag("p", text, class_="key")
-
-
-def _section(title: str, inside: Markup) -> Markup:
-    return tag("section", tag("h2", title), inside)
 
 
 # The function for Python programs.

@@ -121,7 +121,7 @@ def test_nothing_below_evaluation_knows_inspect(folder: str):
     assert [str(i) for i in imports_under(folder) if i.module.split(".")[0] == "inspect_ai"] == []
 
 
-REPORT = {"html", "report", "report_plan", "report_tasks", "report_episodes"}
+REPORT = {"pages", "report", "report_charts", "report_plan", "report_tasks", "report_episodes"}
 LIVE_VIEW = {"live", "terminal"}
 FOLD = {"progress", "history", "episodes"}
 

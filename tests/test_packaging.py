@@ -24,12 +24,15 @@ def test_wheel_runs_outside_the_checkout(tmp_path: Path) -> None:
     assert "certigraph/py.typed" in names
     assert "certigraph/evaluation/published/sdp.json" in names
     assert "certigraph/cli/templates/agent.py.txt" in names
+    assert {"certigraph/runtime/templates/run.html", "certigraph/evaluation/templates/comparison.css"} <= {*names}
     site = tmp_path / "site"
     subprocess.run([*pip, "install", "--no-deps", "--target", str(site), str(wheel)], check=True)
     code = f"import sys; sys.path.insert(0, {str(site)!r}); import certigraph; print(certigraph.__file__); "
-    code += "print(certigraph.run('sdp', 'blocksworld', '3-1').ending)"
+    code += "from certigraph.runtime.report import write_report; from pathlib import Path; "
+    code += "result = certigraph.run('sdp', 'blocksworld', '3-1', out='runs'); print(result.ending); "
+    code += "print('goal certified' in write_report(result.trajectory, Path('report.html')).read_text('utf-8'))"
     printed = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
     ).stdout
     assert str(site) in printed
-    assert "goal" in printed
+    assert printed.split()[-2:] == ["goal", "True"]

@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from string import Template
 from typing import Any, NamedTuple
 
 import matplotlib as mpl
 import pandas as pd
 import typer
+from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
 from pydantic import JsonValue
@@ -69,7 +69,6 @@ from certigraph.evaluation.comparison import (
 )
 from certigraph.evaluation.comparison_report import COMPARISON_PAGE as COMPARISON
 from certigraph.evaluation.comparison_report import (
-    COMPARISON_STYLE,
     ComparisonResults,
     escape_formula,
     format_model_note,
@@ -80,7 +79,7 @@ from certigraph.evaluation.plots import CHART_STYLE, GREY, SERIES_COLOURS, save_
 from certigraph.graphs.assembly import operators_of
 from certigraph.nodes.gates import MAX_CHANGE
 from certigraph.nodes.slots import Spec
-from certigraph.runtime.html import PAGE_STYLE, PAGE_TEMPLATE, Markup, html_table, join_markup, tag
+from certigraph.runtime.pages import render_page
 from certigraph.runtime.registry import build_graph, check_takes_answers, parse_swap
 from certigraph.runtime.texts import format_count
 from certigraph.state.records import UnknownName
@@ -319,34 +318,24 @@ def format_page(
     model = plan.outline.model
     missing = f"; {format_count(runs - done, 'run')} not finished" if done < runs else ""
     runs_done = f"{format_count(done, 'run')}{missing}"
-    scope = f"{plan.benchmark}, {model}, {runs_done}{format_model_note(model.split(MODEL_SEPARATOR))}"
-    title = join_markup(f"CGDP's study on {plan.benchmark}")
-    limits = [tag("p", note, class_="key") for note in notes if note]
-    header = tag("header", tag("p", scope, class_="overline"), tag("h1", title), *limits)
     always = {"errors"} if done else set()
     parts = [p for p in SECTIONS if always & {*p.tables} or any(not tables[name].empty for name in p.tables)]
-    sections = [_section(part, tables, drawings) for part in parts] or [tag("section", tag("p", "nothing to tell yet"))]
-    body = join_markup(header, *sections)
-    return Template(PAGE_TEMPLATE).substitute(title=title, style=PAGE_STYLE + COMPARISON_STYLE, body=body)
-
-
-def _section(part: StudySection, tables: Tables, drawings: Mapping[str, Markup]) -> Markup:
-    drawing = [tag("div", drawings[part.figure], class_="drawing wide")] if part.figure else []
-    shown = (
-        join_markup(tag("p", f"{name}.csv", class_="quiet"), _html_table(readable_table(name, tables[name])))
-        for name in part.tables
+    return render_page(
+        "study_cgdp.html",
+        "certigraph.evaluation",
+        title=f"CGDP's study on {plan.benchmark}",
+        scope=f"{plan.benchmark}, {model}, {runs_done}{format_model_note(model.split(MODEL_SEPARATOR))}",
+        notes=list(filter(None, notes)),
+        sections=parts,
+        drawings=drawings,
+        tables={name: _shown_table(readable_table(name, tables[name])) for part in parts for name in part.tables},
+        most_open=MAX_OPEN_ROWS,
     )
-    return tag("section", tag("h2", part.title), *drawing, tag("p", part.caption, class_="key"), *shown)
 
 
-def _html_table(frame: pd.DataFrame) -> Markup:
-    if frame.empty:
-        return tag("p", "nothing to tell", class_="quiet")
-    heads = (str(name).replace("_", " ") for name in frame.columns)
-    shown = html_table(heads, (map(format_cell, line) for line in frame.itertuples(index=False, name=None)))
-    return (
-        tag("details", tag("summary", format_count(len(frame), "line")), shown) if len(frame) > MAX_OPEN_ROWS else shown
-    )
+def _shown_table(frame: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
+    heads = [str(name).replace("_", " ") for name in frame.columns]
+    return heads, [list(map(format_cell, line)) for line in frame.itertuples(index=False, name=None)]
 
 
 # The figures: quality against tokens, and the growth of prompts, with a panel per harness.

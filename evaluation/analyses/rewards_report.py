@@ -8,12 +8,12 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
-from string import Template
 from typing import Any, NamedTuple
 
 import matplotlib as mpl
 import pandas as pd
 import typer
+from markupsafe import Markup
 from matplotlib.figure import Figure
 from rich.console import Console
 from rich.markup import escape
@@ -58,11 +58,10 @@ from certigraph.evaluation.analyses.rewards import (
     read_rated_pairs,
 )
 from certigraph.evaluation.comparison import ComparedMethod
-from certigraph.evaluation.comparison_report import COMPARISON_STYLE as LOOKS
 from certigraph.evaluation.comparison_report import escape_formula
 from certigraph.evaluation.plots import CHART_STYLE, GREY, SERIES_COLOURS, save_drawing
 from certigraph.evaluation.statistics import stratified_mean
-from certigraph.runtime.html import PAGE_STYLE, PAGE_TEMPLATE, Markup, html_table, join_markup, tag
+from certigraph.runtime.pages import render_page
 from certigraph.runtime.registry import current_versions, model_name
 from certigraph.runtime.texts import format_count
 from certigraph.state.records import Fault, Interrupted
@@ -222,22 +221,6 @@ FIGURE_TITLES = {
     "final_negative": "final reward, negative",
 }
 
-DISTANCE_NOTE = (
-    "EPIC distance between predicted and true rewards, 0 to 1, lower is better; a constant scores 0.707. Pooled: the "
-    "positive and the negative trajectory of a task together, as the paper's code has it. Mean over tasks, "
-    "overall the mean of the domains, with 95 % intervals: t over tasks, overall a bootstrap within domains."
-)
-
-FIGURES_NOTE = (
-    "Per trajectory: the mean of each one's own distance, the negative ones' being 0.707 where their true rewards are "
-    "all 0. Raw: against the world's own rewards in place of the shaped ones."
-)
-
-SPEED_NOTE = (
-    "Trajectories a second in one process. Cold: with loading the encoder and the first vector of every text; warm: "
-    "the same trajectories again."
-)
-
 
 class RewardFindings(NamedTuple):
     """Results of a reward measurement so far: `predictor_table`, findings as sentences, and details."""
@@ -289,34 +272,19 @@ def _format_column(table: pd.DataFrame, name: str, form: str = ".3f") -> list[st
 
 def format_page(findings: RewardFindings, drawings: Mapping[str, Markup]) -> str:
     """Format the HTML page of a reward measurement. It loads no other files and has no scripts; text is escaped."""
-    title = join_markup("How well rewards are predicted")
     n = max(findings.table["n"], default=0)
-    over = tag("p", f"RewardPrediction, {format_count(n, 'pair')} of trajectories", class_="overline")
-    notes = [tag("p", one, class_="key") for one in (*findings.findings, *findings.notes)]
-    note = tag("p", DISTANCE_NOTE, class_="key")
-    distances = (_drawing(drawings, "bars"), html_table(*distance_cells(findings.table)), note, tag("div", *notes))
-    figures = (html_table(*figure_cells(findings.table)), tag("p", FIGURES_NOTE, class_="key"))
-    speeds = [[one.predictor, str(one.trajectories), f"{one.cold:g}", f"{one.warm:g}"] for one in findings.speeds]
-    speed_table = html_table(["predictor", "trajectories", "cold", "warm"], speeds)
-    failed = [[one.predictor, one.pair, one.reason] for one in findings.failed]
-    counts = map(count_cells, findings.counts)
-    sections = {
-        "EPIC distance": distances,
-        "Along examples": (_drawing(drawings, "curves"),),
-        "Predictors": (html_table(*cost_cells(findings.table)),),
-        "All figures": figures,
-        "How far supervised heads carry": (_drawing(drawings, "heat"),) if "heat" in drawings else (),
-        "Speed": (speed_table, tag("p", SPEED_NOTE, class_="key")) if speeds else (),
-        "Not rated": (html_table(["predictor", "pair", "why"], failed),) if failed else (),
-        "The data": (html_table(COUNT_COLUMNS, counts),) if findings.counts else (),
-    }
-    shown = [tag("section", tag("h2", name), *parts) for name, parts in sections.items() if parts]
-    body = join_markup(tag("header", over, tag("h1", title)), *shown)
-    return Template(PAGE_TEMPLATE).substitute(title=title, style=PAGE_STYLE + LOOKS, body=body)
-
-
-def _drawing(drawings: Mapping[str, Markup], name: str) -> Markup:
-    return tag("div", drawings[name], class_="drawing wide") if name in drawings else Markup("")
+    return render_page(
+        "reward_measurement.html",
+        "certigraph.evaluation",
+        title="How well rewards are predicted",
+        scope=f"RewardPrediction, {format_count(n, 'pair')} of trajectories",
+        drawings=drawings,
+        distances=distance_cells(findings.table),
+        findings=findings,
+        costs=cost_cells(findings.table),
+        figures=figure_cells(findings.table),
+        counts=(COUNT_COLUMNS, map(count_cells, findings.counts)),
+    )
 
 
 # The files and the output of a measurement.

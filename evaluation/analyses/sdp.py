@@ -6,22 +6,21 @@ The analyses are computed in `evaluation/anatomy.py`; this module writes page, f
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from string import Template
 from typing import NamedTuple
 
 import matplotlib as mpl
 import pandas as pd
+from markupsafe import Markup
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from certigraph.evaluation.anatomy import ANATOMY_FIGURES, AnalysisTables, analyse, build_sections, methods_of
-from certigraph.evaluation.comparison_report import COMPARISON_STYLE as LOOKS
+from certigraph.evaluation.anatomy import ANATOMY_FIGURES, AnalysisTables, analyse, lay_out_anatomy, methods_of
 from certigraph.evaluation.comparison_report import escape_formula, format_model_note
 from certigraph.evaluation.frames import Frames
 from certigraph.evaluation.plots import CHART_STYLE as INK
 from certigraph.evaluation.plots import find_line, to_svg
-from certigraph.runtime.html import PAGE_STYLE, PAGE_TEMPLATE, Markup, join_markup, tag
+from certigraph.runtime.pages import render_page
 from certigraph.runtime.texts import format_count
 from certigraph.state.records import INTERRUPTED
 
@@ -56,7 +55,14 @@ def write_anatomy(frames: Frames, out: Path) -> AnatomyReport:
     files += [_write_atomically(out / "frames" / f"{n}.parquet", f.to_parquet) for n, f in frames._asdict().items()]
     drawings = _draw_figures(frames, tables, out)
     files += [out / f"{name}.{kind}" for name in drawings for kind in ("png", "svg")]
-    page = _format_page(frames, build_sections(frames, tables, drawings))
+    page = render_page(
+        "anatomy.html",
+        "certigraph.evaluation",
+        title=_page_title(frames),
+        models=format_models(frames),
+        verdict=_format_verdict(frames, tables),
+        anatomy=lay_out_anatomy(frames, tables, drawings),
+    )
     files.append(_write_atomically(out / ANATOMY_PAGE, partial(_write, page)))
     interrupted = frames.runs.loc[frames.runs["ending"] == INTERRUPTED, "run"]
     return AnatomyReport(frames, tables, tuple(files), tuple(interrupted))
@@ -79,13 +85,15 @@ def format_models(frames: Frames) -> str:
     return f"certigraph anatomy, {', '.join(models)}{format_model_note(models)}"
 
 
-def _format_page(frames: Frames, sections: Markup) -> str:
+def _page_title(frames: Frames) -> str:
     benchmarks = ", ".join(frames.runs["benchmark"].unique())
-    title = join_markup(
-        f"Anatomy of {format_count(len(frames.runs), 'run')}{f' on {benchmarks}' if benchmarks else ''}"
-    )
-    header = tag("header", tag("p", format_models(frames), class_="overline"), tag("h1", title))
-    return Template(PAGE_TEMPLATE).substitute(title=title, style=PAGE_STYLE + LOOKS, body=join_markup(header, sections))
+    return f"Anatomy of {format_count(len(frames.runs), 'run')}{f' on {benchmarks}' if benchmarks else ''}"
+
+
+def _format_verdict(frames: Frames, tables: AnalysisTables) -> str:
+    found = [(method, find_line(tables["solved"], method)) for method in methods_of(frames)]
+    shares = [f"{method} {line['value']:.0%} of {line['n']}" for method, line in found if line is not None]
+    return f"Solved: {', '.join(shares)}." if shares else ""
 
 
 def _write_atomically(path: Path, write: Callable[[Path], object]) -> Path:

@@ -7,12 +7,12 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from string import Template
 from typing import Any, NamedTuple
 
 import matplotlib as mpl
 import pandas as pd
 import typer
+from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 from rich.console import Console
@@ -33,13 +33,12 @@ from certigraph.evaluation.comparison import (
     read_plan,
     unfinished_cells,
 )
-from certigraph.evaluation.comparison_report import COMPARISON_STYLE, escape_formula, format_model_note
+from certigraph.evaluation.comparison_report import escape_formula, format_model_note
 from certigraph.evaluation.frames import RecordedRun, frames_of
 from certigraph.evaluation.plots import CHART_STYLE as INK
 from certigraph.evaluation.plots import GREY, SERIES_COLOURS, save_drawing
 from certigraph.evaluation.statistics import MIN_POINTS, fit_slope
-from certigraph.runtime.html import PAGE_STYLE, Markup, html_table, join_markup, tag
-from certigraph.runtime.html import PAGE_TEMPLATE as LAYOUT
+from certigraph.runtime.pages import render_page
 from certigraph.runtime.texts import format_count
 from certigraph.state.records import Action, Observation, Scores, Task, UnknownName
 from certigraph.state.run import FINISH, SEARCH, parse_action
@@ -405,16 +404,17 @@ def _format_page(plan: ComparisonPlan, study: PromptStudy, drawing: Markup) -> s
     planned = len(plan.methods) * len(plan.tasks)
     done = len(study.totals)
     missing = f"; {format_count(planned - done, 'run')} not finished" if done < planned else ""
-    scope = f"{format_count(done, 'scripted run')}{missing}{format_model_note([plan.model])}"
-    lines = html_table(SLOPE_TITLES, slope_cells(study.slopes), looks="comparison worded")
-    totals = html_table(TOTAL_TITLES, total_cells(study.totals), looks="comparison worded")
-    body = join_markup(
-        tag("header", tag("p", scope, class_="overline"), tag("h1", PAGE_TITLE)),
-        tag("section", tag("h2", "Longest episodes"), tag("div", drawing, class_="drawing wide")),
-        tag("section", tag("h2", "Slopes"), lines, tag("p", SLOPE_NOTE, class_="key")),
-        tag("section", tag("h2", "Tokens of whole episodes"), totals, tag("p", TOTAL_NOTE, class_="key")),
+    return render_page(
+        "study_tdp.html",
+        "certigraph.evaluation",
+        title=PAGE_TITLE,
+        scope=f"{format_count(done, 'scripted run')}{missing}{format_model_note([plan.model])}",
+        drawing=drawing,
+        slopes=(SLOPE_TITLES, slope_cells(study.slopes)),
+        slope_note=SLOPE_NOTE,
+        totals=(TOTAL_TITLES, total_cells(study.totals)),
+        total_note=TOTAL_NOTE,
     )
-    return Template(LAYOUT).substitute(title=PAGE_TITLE, style=PAGE_STYLE + COMPARISON_STYLE, body=body)
 
 
 # The command `certigraph study tdp`.

@@ -18,7 +18,7 @@ from certigraph import cli
 from certigraph.adapters.protocols import Context
 from certigraph.evaluation import plots
 from certigraph.evaluation.analyses.sdp import print_anatomy, write_anatomy
-from certigraph.evaluation.anatomy import ANALYSES, CAUSES, analyse, anatomy_sections
+from certigraph.evaluation.anatomy import ANALYSES, CAUSES, analyse, anatomy_view
 from certigraph.evaluation.atif import to_atif
 from certigraph.evaluation.comparison_summary import replay_of
 from certigraph.evaluation.export import rows_of
@@ -300,14 +300,15 @@ def test_graphs_without_predicates_have_runs_and_nodes_only():
     analysis = analyse(found)
     kept = {name for name, table in analysis.items() if len(table)}
     assert kept == {"faults", "solved", "failure_causes", "score_by_horizon", "node_costs"}
-    assert "no data" in anatomy_sections(found)
+    assert any("no data" in drawing for drawing in anatomy_view(found).drawings.values())
 
 
 @pytest.mark.slow
-def test_no_runs_at_all():
+def test_no_runs_at_all(tmp_path):
     found = frames_of([])
     assert all(table.empty and {"method", "n", "value", "low", "high"} <= {*table} for table in analyse(found).values())
-    assert "No run is on record" in anatomy_sections(found)
+    write_anatomy([], tmp_path)
+    assert "No run is on record" in (tmp_path / "anatomy.html").read_text()
     assert found.runs.dtypes.to_dict() == frames_of([Tape().ended("goal", 1)]).runs.dtypes.to_dict()
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from inspect_ai.log import read_eval_log
@@ -20,6 +21,7 @@ from certigraph.evaluation.comparison import ComparedMethod, ComparisonOutline, 
 from certigraph.evaluation.comparison_report import (
     comparison_line,
     compute_results,
+    format_verdict,
     method_table,
     write_comparison_report,
     write_page,
@@ -29,7 +31,9 @@ from certigraph.evaluation.evaluate import evaluate
 from certigraph.evaluation.evaluation_results import print_evaluations
 from certigraph.evaluation.measures import ComparisonRow, fault_warnings
 from certigraph.evaluation.plots import AXIS_LABELS, draw_curves
+from certigraph.runtime.report import write_report
 from certigraph.state.records import Fault, Task
+from certigraph.state.trajectory import read_trajectory
 
 # Title of the page of a comparison, and trials in its table of runs.
 
@@ -72,6 +76,20 @@ def test_trials_are_counted_from_zero(tmp_path: Path):
     [method] = parse_methods(["sdp"])
     assert re.findall(r"<td>(3-0[^<]*)</td>", page([method], tmp_path, trials=2)) == ["3-0 trial 0", "3-0 trial 1"]
     assert "<td>3-0</td>" in page([method], tmp_path)
+
+
+@pytest.mark.slow
+def test_a_run_links_to_its_report_where_there_is_one(tmp_path: Path):
+    context = Context(budget=Budget(calls=50))
+    given = build_job(parse_methods(("react", "sdp"), ()), "blocksworld", Choice(("3-0", "3-1")), context)
+    compare(given.plan, context, given.benchmark, tmp_path, listener=lambda *_: None)
+    write_comparison_report(given.plan, tmp_path)
+    assert "<a " not in (tmp_path / "comparison.html").read_text()
+    run = sorted(tmp_path.rglob("trajectory.jsonl"))[0].parent
+    report = write_report(read_trajectory(run), run / "report.html")
+    write_comparison_report(given.plan, tmp_path)
+    (link,) = re.findall('<a href="([^"]+)"', (tmp_path / "comparison.html").read_text())
+    assert (tmp_path / unquote(link)).samefile(report)
 
 
 # Faults of worlds and data are counted separately, never as failures of a method; errors of models are failures.
@@ -121,6 +139,7 @@ def test_pairs_with_a_fault_in_either_arm_are_left_out_and_counted():
     heads, (react, sdp) = method_table(found.methods)
     assert (react[heads.index("faults")], sdp[heads.index("faults")]) == ("0/4", "2/4")
     assert "2 tasks with a fault left out" in comparison_line(found)
+    assert format_verdict(found).startswith("react 100.0 of 100 over 2 tasks; sdp 50.0: too few tasks to tell")
     (warning,) = found.warnings
     assert "react 0/4, sdp 2/4" in warning and "shares differ" in warning
 

@@ -11,7 +11,6 @@ from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
 from certigraph.graphs import pbai
 from certigraph.runtime.history import read_history
-from certigraph.runtime.html import Markup, tag
 from certigraph.runtime.progress import valid_certificates
 from certigraph.runtime.report import write_report
 from certigraph.runtime.report_plan import plan_table
@@ -114,11 +113,6 @@ def test_everything_from_outside_is_inert(tmp_path):
     assert '"onload=' not in html
     assert html.count("&lt;script&gt;") >= 10
     assert "&amp;amp;" in html  # text that looks escaped is shown as it was written
-
-
-def test_tag_escapes_text_and_attributes_but_not_markup():
-    made = tag("p", "<b>", Markup("<i></i>"), title='"<')
-    assert made == '<p title="&quot;&lt;">&lt;b&gt;<i></i></p>'
 
 
 def test_page_stands_alone(tmp_path):
@@ -344,3 +338,20 @@ def test_planned_run_gets_a_score_line_only_where_the_world_reports_one(tmp_path
     html = page(tape.trajectory("goal"), tmp_path)
     assert "Score by step" in html
     assert "episode 1 ended at 17 after 1" in html
+
+
+@pytest.mark.parametrize(
+    ("ending", "value", "badge"),
+    [
+        ("world_ended", 1.0, ("good", "answered")),
+        ("world_ended", 0.5, ("idle", "answered")),
+        ("limit:steps", 1.0, ("good", "stopped: limit:steps")),
+        ("limit:steps", 0.0, ("idle", "stopped: limit:steps")),
+        ("goal", 0.0, ("bad", "goal reached, denied by the scorer")),
+    ],
+)
+def test_a_solved_run_is_green_whatever_ended_it(ending, value, badge, tmp_path):
+    run_so_far = EpisodeTape("react").episode().act("answer").trajectory(ending)
+    footer = run_so_far.footer.model_copy(update={"scores": Scores(value=value, answer="Ada")})
+    html = page(run_so_far.model_copy(update={"footer": footer}), tmp_path)
+    assert re.findall(r'<span class="badge (\w+)">([^<]+)</span>', html)[0] == badge

@@ -6,20 +6,23 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 from doubles import Script
+from jinja2 import UndefinedError
+from markupsafe import Markup
 from rich.console import Console
 
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.evaluation.comparison_report import escape_formula, write_rows
-from certigraph.runtime.html import escape_text, tag
 from certigraph.runtime.live import LiveView
+from certigraph.runtime.pages import render_page
 from certigraph.runtime.report import write_report
 from certigraph.runtime.run import run
 from certigraph.runtime.terminal import clean_lines
@@ -123,17 +126,74 @@ def test_markup_in_a_run_is_text_in_its_report(graph: str, tmp_path: Path):
     assert_inert(page)
 
 
+def product_files(pattern: str) -> dict[str, str]:
+    folders = ("evaluation", "runtime", "src/certigraph/cli")
+    return {
+        file.relative_to(ROOT).as_posix(): file.read_text(encoding="utf-8")
+        for folder in folders
+        for file in (ROOT / folder).rglob(pattern)
+    }
+
+
 def test_every_page_is_made_by_the_one_layout_with_its_policy():
-    files = [
-        file for folder in ("evaluation", "runtime", "src/certigraph/cli") for file in (ROOT / folder).rglob("*.py")
+    files = {**product_files("*.py"), **product_files("*.html")}
+    layouts = [name for name, text in files.items() if re.search("<!doctype|<html", text, re.IGNORECASE)]
+    assert layouts == ["runtime/templates/base.html"]
+
+
+def test_nothing_but_a_drawing_by_matplotlib_is_taken_for_markup():
+    templates, modules = product_files("*.html"), product_files("*.py")
+    assert templates
+    assert [
+        name for name, text in templates.items() if re.search(r"\|\s*safe\b|autoescape|<script|\son\w+=", text)
+    ] == []
+    assert [name for name, text in modules.items() if re.search(r"\bMarkup\(|__html__", text)] == [
+        "evaluation/plots.py"
     ]
-    assert [f.name for f in files if re.search("<!doctype|<html", f.read_text(), re.IGNORECASE)] == ["html.py"]
 
 
-def test_what_is_no_markup_is_escaped_wherever_it_meets_a_tag():
-    assert_inert(f"default-src 'none' {tag('p', HOSTILE, title=HOSTILE, class_=HOSTILE)}")
-    assert escape_text("\u202ea\x1b[2J") == "\ufffda\ufffd[2J"
-    assert escape_text("שלום\nعربي\t") == "שלום\nعربي\t"
+def test_attributes_with_a_value_from_outside_are_quoted():
+    unquoted = re.compile(r"""<[a-z][^<>]*?=\s*\{\{""")
+    assert [name for name, text in product_files("*.html").items() if unquoted.search(text)] == []
+    assert unquoted.search("<p class={{ look }}>")
+
+
+@pytest.fixture
+def render(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Render a template that is given as text, from a package of its own."""
+    folder = tmp_path / "templates"
+    folder.mkdir()
+    (tmp_path / "__init__.py").touch()
+    monkeypatch.syspath_prepend(str(tmp_path.parent))
+
+    def render(source: str, **values: str) -> str:
+        (folder / "own.html").write_text(source)
+        return render_page("own.html", tmp_path.name, **values)
+
+    return render
+
+
+def test_text_is_escaped_in_elements_attributes_macros_and_joined_texts(render: Callable[..., str]):
+    page = render(
+        """{% extends "base.html" %}{% from "macros.html" import labelled, table %}{% block main %}
+        <p title="{{ text }}" class='{{ text }}'>{{ text }}</p>{{ labelled(text, text) }}{{ table([text], [[text]]) }}
+        {{ labelled("x", "y") ~ text }}{{ [labelled("x", "y"), text] | join(text) }}{% endblock %}""",
+        title=HOSTILE,
+        text=HOSTILE,
+    )
+    assert page.count("&lt;script&gt;") == 11
+    assert_inert(page)
+
+
+@pytest.mark.parametrize(("text", "shown"), [("\u202ea\x1b[2J", "\ufffda\ufffd[2J"), ("שלום\nعربي\t", "שלום\nعربي\t")])
+def test_control_characters_are_replaced_and_other_text_stays(text: str, shown: str, render: Callable[..., str]):
+    for value in (text, Markup(text)):
+        assert render("<pre>{{ text }}</pre>", text=value) == f"<pre>{shown}</pre>"
+
+
+def test_a_variable_that_is_missing_is_an_error(render: Callable[..., str]):
+    with pytest.raises(UndefinedError, match="text"):
+        render("{{ text }}")
 
 
 # --- terminals
