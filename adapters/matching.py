@@ -14,6 +14,7 @@ from itertools import chain, pairwise, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
+from certigraph.state.defaults import DEFAULT_ENCODER
 from certigraph.state.records import Fault
 
 # Sentence vectors of one model, cached by text: batched, computed once, equal on every machine.
@@ -140,7 +141,6 @@ def load_model(folder: Path, name: str, remedy: str, kind: str = "SentenceTransf
 #
 # Looking for one is cheap. torch and the weights are loaded by the first `encode` of the process.
 
-DEFAULT_ENCODER = "all-MiniLM-L6-v2"
 DEFAULT_OWNER = "sentence-transformers"
 """Owner of the Hugging Face repository of a model whose name has no slash."""
 

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.matching import DEFAULT_ENCODER, Encoder, load_encoder
+from certigraph.adapters.matching import Encoder, load_encoder
 from certigraph.adapters.rewardprediction.benchmark import RewardPrediction, epic_distance
 from certigraph.adapters.rewardprediction.dataset import RewardTrajectory, TrajectoryPair
 from certigraph.adapters.rewards import (
@@ -32,6 +32,7 @@ from certigraph.adapters.rewards import (
     prefix_features,
     save_heads,
 )
+from certigraph.state.defaults import DEFAULT_ENCODER
 from certigraph.state.records import Fault, Record, UnknownName
 from certigraph.state.rewards import RecordedStep
 

@@ -10,9 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import typer
-from rich.console import Console
 
-from certigraph.adapters.processes import extra_of, missing_packages_fault
+from certigraph.adapters.extras import extra_of, missing_packages_fault
 from certigraph.cli.applications import init_command
 from certigraph.cli.artifacts import (
     anatomy_command,
@@ -42,7 +41,7 @@ from certigraph.cli.runs import (
     resume_command,
     run_command,
 )
-from certigraph.state.records import Fault, Interrupted, UnknownName
+from certigraph.state.endings import Fault, Interrupted, UnknownName
 
 __all__ = ["app", "main"]
 
@@ -132,6 +131,8 @@ _FORMAT_WARNING = warnings.formatwarning
 
 
 def _exit_with_message(message: str, status: int) -> None:
+    from rich.console import Console
+
     from certigraph.adapters.redaction import redact_message
     from certigraph.runtime.terminal import clean_lines
 
