@@ -13,6 +13,7 @@ from typing import IO, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from certigraph.state.endings import Fault
 
 Arguments = dict[str, JsonValue]
 """Arguments of an action or a predicate: JSON values by name."""
