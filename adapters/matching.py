@@ -5,6 +5,7 @@ text, and `select_actions` selects the actions that are shown to a model.
 """
 
 import importlib
+import os
 import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,7 +15,8 @@ from itertools import chain, pairwise, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from certigraph.state.records import Fault
+from certigraph.state.defaults import DEFAULT_ENCODER
+from certigraph.state.endings import Fault
 
 # Sentence vectors of one model, cached by text: batched, computed once, equal on every machine.
 
@@ -122,6 +124,8 @@ def load_model(folder: Path, name: str, remedy: str, kind: str = "SentenceTransf
     Raises:
         Fault: ("model") the library or the weights cannot be loaded.
     """
+    # Read when torch is imported: otherwise its idle threads spin, and a query on busy cores takes ten times as long.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
         sentence_transformers = importlib.import_module("sentence_transformers")
         progress = importlib.import_module("transformers.utils.logging")
@@ -140,7 +144,6 @@ def load_model(folder: Path, name: str, remedy: str, kind: str = "SentenceTransf
 #
 # Looking for one is cheap. torch and the weights are loaded by the first `encode` of the process.
 
-DEFAULT_ENCODER = "all-MiniLM-L6-v2"
 DEFAULT_OWNER = "sentence-transformers"
 """Owner of the Hugging Face repository of a model whose name has no slash."""
 

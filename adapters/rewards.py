@@ -311,9 +311,6 @@ def _read_head(stored: Any, number: int) -> Head:
 
 # Language models tuned to rate trajectories, as `certigraph rewards tune` writes them (StateFactory, appendix C.2).
 
-DEFAULT_BASE_MODEL = "Qwen/Qwen2.5-1.5B"
-"""Default base model of `certigraph rewards tune`."""
-
 ADAPTER_FILE = "adapter_config.json"
 """File that identifies a folder with a tuned model."""
 

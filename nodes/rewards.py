@@ -13,7 +13,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 from pydantic import BaseModel, Field
 
-from certigraph.adapters.matching import DEFAULT_ENCODER, load_encoder
+from certigraph.adapters.matching import load_encoder
 from certigraph.adapters.models.calls import ask, profile_of
 from certigraph.adapters.models.profiles import ModelProfile
 from certigraph.adapters.models.prompts import History, Prompt, clip, format_history, quote, quote_history
@@ -30,6 +30,7 @@ from certigraph.adapters.rewards import (
     route_reward,
 )
 from certigraph.nodes.slots import ACT_KEYS, RESET_KEYS, Slot, Update, factory
+from certigraph.state.defaults import DEFAULT_ENCODER
 from certigraph.state.records import Action, Fault, UnknownName
 from certigraph.state.rewards import (
     GRANULARITIES,

@@ -17,8 +17,9 @@ from certigraph.runtime.recorder import Listener
 from certigraph.runtime.result import ASK_BENCHMARK, OnError, Result, check_on_error, report_failure
 from certigraph.runtime.run import run
 from certigraph.state.certified_states import KnownFinding
+from certigraph.state.defaults import DEFAULT_MODEL
 from certigraph.state.records import Record, Spent, Task, UnknownName, is_resumable
-from certigraph.state.search import DEFAULT_MODEL, GENERATED_WEB, create_question_task
+from certigraph.state.search import GENERATED_WEB, create_question_task
 
 
 def ask(

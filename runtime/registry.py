@@ -18,7 +18,7 @@ from pydantic import JsonValue, ValidationError
 from certigraph.adapters.benchmarks import check_ready, load_benchmark
 from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes
 from certigraph.adapters.imports import GRAPH_GROUP, warn_if_hidden
-from certigraph.adapters.matching import DEFAULT_ENCODER, find_encoder, install_advice, load_encoder, matching_method
+from certigraph.adapters.matching import find_encoder, install_advice, load_encoder, matching_method
 from certigraph.adapters.models.chat_models import chat_model, check_model_available, check_model_name, model_label
 from certigraph.adapters.models.prices import format_missing_price, price_of
 from certigraph.adapters.models.profiles import check_profile_name
@@ -29,6 +29,7 @@ from certigraph.graphs.assembly import operators_of, slot_names, swapped_specs
 from certigraph.nodes.slots import Spec, build_operator
 from certigraph.runtime.files import SETTINGS_FILE
 from certigraph.runtime.graph_sources import AnyGraph, own_graph
+from certigraph.state.defaults import DEFAULT_ENCODER
 from certigraph.state.records import Fault, UnknownName, parse_json
 
 # Names of graphs and operators.

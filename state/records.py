@@ -1,4 +1,4 @@
-"""Records that all methods share, the endings of runs, exceptions, and bounded reading.
+"""Records that all methods share, and bounded reading.
 
 Everything that a run stores (a trajectory, a checkpoint) is built from these records. They are frozen pydantic models
 that refuse unknown fields. The last two parts read JSON and lines of files within limits of depth and length.
@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from certigraph.state.endings import Fault
 
 Arguments = dict[str, JsonValue]
 """Arguments of an action or a predicate: JSON values by name."""
@@ -322,112 +324,6 @@ class Scores(Record):
     value: float
     parts: dict[str, float | None] = Field(default_factory=dict)
     answer: JsonValue = None
-
-
-# The ways a run may end, a closed set of names, and the exceptions that stop a run with one of them.
-
-GOAL = "goal"
-WORLD_ENDED = "world_ended"
-GAVE_UP = "gave_up"
-EXHAUSTED = "exhausted"
-
-FINISHED = "finished"
-"""Ending of a user's own graph that reached its end without naming an ending."""
-
-INTERRUPTED = "interrupted"
-"""Status of a run whose trajectory records no ending."""
-
-LimitKind = Literal["calls", "tokens", "usd", "seconds", "steps", "plan", "subtasks", "rounds"]
-"""Limits that can end a run: those of the budget, the steps of an episode, and `METHOD_LIMITS`."""
-
-METHOD_LIMITS: tuple[LimitKind, ...] = ("plan", "subtasks", "rounds")
-"""Internal limits that only some methods have, such as the maximum number of subtasks.
-
-The score of a run that hit one says more about the limit than about the method.
-"""
-
-FAULT_ENDINGS = frozenset({"error:environment", "error:data"})
-"""Endings of runs in which the world or its data failed. No success rate counts these runs.
-
-They say nothing about the method. `error:model` and `error:operator` do count as failures of the method: malformed
-answers and operators that raise are its fault, and an endpoint that was down for long cannot be distinguished from them
-afterwards.
-"""
-
-Boundary = Literal["model", "environment", "data", "operator"]
-"""Part of a run that can fail. If one does, the ending of the run is `error:<boundary>`."""
-
-
-def is_resumable(ending: str) -> bool:
-    """Return whether a run can continue from its last checkpoint. Endings that the method itself chose are final."""
-    return ending == INTERRUPTED or ending.startswith(("limit:", "error:"))
-
-
-def is_error(ending: str) -> bool:
-    """Return whether the model, the world, the data or an operator failed: the ending is `error:<boundary>`."""
-    return ending.startswith("error:")
-
-
-class UnknownName(KeyError):
-    """A graph, benchmark, task, operator or model does not exist. The message lists the existing names."""
-
-    def __str__(self) -> str:
-        """Return the message without the quotes that KeyError would add."""
-        return str(self.args[0])
-
-
-class Interrupted(Exception):
-    """The user pressed Ctrl-C. The message has the command that resumes the run.
-
-    It is no KeyboardInterrupt because the command line library would drop the message of one.
-    """
-
-
-class Stopped(RuntimeError):
-    """Base class of exceptions that stop a run; `ending` is the ending that the trajectory's footer then records.
-
-    It is a RuntimeError because LangGraph's server hides the messages of other exceptions from its clients.
-    """
-
-    ending: str
-
-    def __reduce__(self) -> Any:
-        """Return how the exception is restored in another process, such as the parent of a worker."""
-        return _restore_exception, (type(self), self.args, self.__dict__)
-
-
-def _restore_exception(kind: type[Stopped], args: tuple[Any, ...], attributes: dict[str, Any]) -> Stopped:
-    error = kind.__new__(kind)
-    error.args, error.__dict__ = args, attributes
-    return error
-
-
-class LimitReached(Stopped):
-    """A budget or another limit is used up. The run can be resumed with a larger one.
-
-    Args:
-        kind: what is used up; the ending is `limit:<kind>`.
-        limit: the amount that was allowed.
-        spent: the amount that was used.
-        happened: sentence for the message that names both numbers; default: "SPENT of LIMIT KIND are spent".
-        option: field of `Budget` or `Limits` that has to be larger; default: `kind`.
-    """
-
-    def __init__(self, kind: LimitKind, limit: float, spent: float, *, happened: str = "", option: str = "") -> None:
-        self.kind, self.limit, self.spent = kind, limit, spent
-        self.ending = f"limit:{kind}"
-        self.of_method = kind == "steps" or kind in METHOD_LIMITS
-        more = f"--budget {option or kind}={2 * max(limit, spent) or 1:g}"
-        super().__init__(f"{happened or f'{spent:g} of {limit:g} {kind} are spent'}; resume with more: {more}")
-
-
-class Fault(Stopped):
-    """The model's endpoint, the world, the data or the code of an operator failed."""
-
-    def __init__(self, boundary: Boundary, message: str) -> None:
-        self.boundary = boundary
-        self.ending = f"error:{boundary}"
-        super().__init__(message)
 
 
 # JSON from outside. Values nested too deep for recursive code are refused like malformed JSON.

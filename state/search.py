@@ -124,9 +124,6 @@ GENERATED_WEB = "generated"
 It is the web of the benchmark `web`.
 """
 
-DEFAULT_MODEL = "openai:gpt-4o-mini"
-"""Model that answers a user's question if the user names none."""
-
 
 def create_question_task(question: str, search: str = "", now: datetime.datetime | None = None) -> Task:
     """Create the task for a user's question. It records the names of search providers and the time `now`.

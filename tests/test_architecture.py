@@ -173,6 +173,14 @@ def test_importing_and_a_dry_run_load_nothing_heavy(code: str):
     assert (done.stdout.strip(), done.stderr.strip()) == ("[]", "")
 
 
+def test_the_command_line_starts_with_few_modules():
+    check = "import sys; import certigraph.cli; print(len(sys.modules), 'pydantic' in sys.modules)"
+    environment = {"PYTHONPATH": child_path()}
+    done = subprocess.run([sys.executable, "-c", check], env=environment, capture_output=True, text=True, check=True)
+    modules, pydantic = done.stdout.split()
+    assert (int(modules) < 300, pydantic) == (True, "False"), done.stdout
+
+
 def test_no_file_is_longer_than_one_topic():
     lengths = {str(file): len(file.read_text(encoding="utf-8").splitlines()) for file in modules().values()}
     assert {file: n for file, n in lengths.items() if n > LONGEST} == {}

@@ -125,9 +125,3 @@ def test_the_agent_of_the_tutorial_takes_at_most_fifteen_lines_with_every_method
     assert (final["ending"], final["messages"][-1].text) == (ending, ANSWER)
     assert bool(final["certificates"]) is (method == "sdp")
     assert effects() == {"refunds": 1, "mails": 1}
-
-
-def test_every_link_of_the_tutorials_leads_to_a_file():
-    for document in DOCS.glob("tutorial-*.md"):
-        for target in re.findall(r"\]\(([^)#]+)\)", document.read_text(encoding="utf-8")):
-            assert "://" in target or (DOCS / target).is_file(), f"{document.name}: {target}"

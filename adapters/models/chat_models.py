@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 
 from langchain_core.language_models import BaseChatModel
 
+from certigraph.adapters.extras import import_extra
 from certigraph.adapters.models.scripts import (
     RANDOM_MODEL,
     SIMULATED_MODEL,
@@ -25,7 +26,7 @@ from certigraph.adapters.models.scripts import (
 )
 from certigraph.adapters.protocols import Responder
 from certigraph.adapters.redaction import mask_logs
-from certigraph.state.records import Fault, UnknownName
+from certigraph.state.endings import Fault, UnknownName
 
 # Parameters that a model refuses: by its family, or by an earlier refusal in this process.
 
@@ -192,11 +193,18 @@ def _model_key(model: BaseChatModel) -> Hashable:
 
 MODEL_FORMS = (
     "openai:NAME, local, local:qwen-0.5b, local:FILE.gguf, scripted:first, scripted:expert, scripted:random, "
-    "simulated, simulated:act=0.2,seed=3, openai:NAME?effort=medium"
+    "simulated, simulated:act=0.2,seed=3, openai:NAME?effort=medium, PROVIDER:NAME"
 )
 
 EFFORT_SEPARATOR = "?effort="
 """Separator between a model and its reasoning effort, as in `openai:gpt-oss-20b?effort=medium`."""
+
+PROVIDERS = (
+    *("anthropic", "anthropic_bedrock", "azure_ai", "azure_openai", "bedrock", "bedrock_converse", "cohere"),
+    *("deepseek", "fireworks", "google_anthropic_vertex", "google_genai", "google_vertexai", "groq", "huggingface"),
+    *("ibm", "litellm", "mistralai", "nvidia", "ollama", "openrouter", "perplexity", "together", "upstage", "xai"),
+)
+"""Providers whose models LangChain's `init_chat_model` creates, each from a package of its own."""
 
 REQUEST_TIMEOUT = 120.0
 """Maximum seconds of one request to an endpoint."""
@@ -207,7 +215,8 @@ def chat_model(name: str, *, expert: Responder | None = None, trial: int = 0) ->
 
     `openai:` uses the endpoint at CERTIGRAPH_BASE_URL if that is set, else OpenAI, with the key in OPENAI_API_KEY;
     `?effort=` sets the reasoning effort. `scripted:first` takes the first option and `scripted:random` a
-    random one. `simulated:...` is the scripted expert with random errors.
+    random one. `simulated:...` is the scripted expert with random errors. `PROVIDER:NAME`, such as `anthropic:NAME`, is
+    created by LangChain's `init_chat_model`.
 
     Args:
         name: the name.
@@ -226,6 +235,8 @@ def chat_model(name: str, *, expert: Responder | None = None, trial: int = 0) ->
         from certigraph.adapters.models.clients import local_chat
 
         return local_chat(name)
+    if kind in PROVIDERS:
+        return _provider_model(name)
     return (_scripted_model if isinstance(expert, Hashable) else _scripted_model.__wrapped__)(name, expert, trial)
 
 
@@ -292,7 +303,9 @@ def check_model_name(name: str) -> str:
         return name
     if kind == "openai" and EFFORT_SEPARATOR in rest and not all(rest.split(EFFORT_SEPARATOR, 1)):
         raise UnknownName(f"{name!r} has an empty model or effort; write openai:NAME{EFFORT_SEPARATOR}medium")
-    if name in ("local", "scripted:first", "scripted:expert", RANDOM_MODEL) or (kind in ("openai", "local") and rest):
+    if name in ("local", "scripted:first", "scripted:expert", RANDOM_MODEL):
+        return name
+    if rest and kind in ("openai", "local", *PROVIDERS):
         return name
     raise UnknownName(f"unknown model {name!r}; the forms are {MODEL_FORMS}")
 
@@ -304,7 +317,7 @@ def check_model_available(name: str) -> None:
         UnknownName: the name has none of the forms.
         Fault: the key, the local runtime or its weights are missing.
     """
-    if check_model_name(name).startswith(("openai:", "local")):
+    if not is_scripted(check_model_name(name)):
         chat_model(name)
 
 
@@ -344,3 +357,14 @@ def _endpoint_model(name: str, base_url: str | None, key: str | None) -> BaseCha
         base_url=base_url,
         temperature=0 if supports_temperature(plain) else None,
     )
+
+
+@lru_cache(maxsize=32)
+def _provider_model(name: str) -> BaseChatModel:
+    langchain = import_extra("langchain.chat_models", f"the model {name} needs", "langchain", "model")
+    mask_logs()
+    try:
+        model: BaseChatModel = langchain.init_chat_model(name, temperature=0)
+    except (ImportError, ValueError) as error:  # a missing package of the provider, or a missing key
+        raise Fault("model", f"{name} cannot be used: {str(error).splitlines()[0]}") from error
+    return model

@@ -32,6 +32,7 @@ from certigraph.adapters.rewards import (
     format_steps,
     prefix_features,
 )
+from certigraph.state.defaults import DEFAULT_ENCODER
 from certigraph.state.records import Fault, Record, UnknownName
 from certigraph.state.rewards import RecordedStep
 

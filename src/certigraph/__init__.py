@@ -50,13 +50,13 @@ if TYPE_CHECKING:
     from certigraph.runtime.run import resume as resume
     from certigraph.runtime.run import run as run
     from certigraph.state.records import Action as Action
-    from certigraph.state.records import Fault as Fault
-    from certigraph.state.records import LimitReached as LimitReached
+    from certigraph.state.endings import Fault as Fault
+    from certigraph.state.endings import LimitReached as LimitReached
     from certigraph.state.records import Observation as Observation
     from certigraph.state.records import Predicate as Predicate
     from certigraph.state.records import Scores as Scores
     from certigraph.state.records import Task as Task
-    from certigraph.state.records import UnknownName as UnknownName
+    from certigraph.state.endings import UnknownName as UnknownName
     from certigraph.state.records import Verdict as Verdict
     from certigraph.state.rewards import Entity as Entity
     from certigraph.state.rewards import FactoredState as FactoredState
@@ -133,15 +133,17 @@ _PUBLIC = {
         "resume",
         "run",
     ),
-    "state.records": (
-        "Action",
+    "state.endings": (
         "Fault",
         "LimitReached",
+        "UnknownName",
+    ),
+    "state.records": (
+        "Action",
         "Observation",
         "Predicate",
         "Scores",
         "Task",
-        "UnknownName",
         "Verdict",
     ),
     "state.rewards": (

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from own_names import BUILD, GRAPH, INSTALLED, STOP, WORLD
 
 from certigraph.cli import main
+from certigraph.cli.inventory import INVENTORY_FILE, collect_inventory
 from certigraph.evaluation.compare import Choice, ablate
 from certigraph.evaluation.comparison import build_method, parse_methods
 from certigraph.evaluation.evaluate import evaluate, evaluate_retry
@@ -89,6 +91,11 @@ def test_list_shows_what_is_installed_and_from_where(capsys: pytest.CaptureFixtu
     assert names["installed benchmarks"]["counting"] == "ownagents.worlds:Counting, of ownagents 1.2"
     assert "counting" not in names["benchmarks"]
     assert "ownagents.faulty" not in sys.modules
+
+
+def test_list_is_what_the_registries_have():
+    shipped = json.loads((files("certigraph.cli") / INVENTORY_FILE).read_text(encoding="utf-8"))
+    assert shipped == collect_inventory(), "write it again: python -m certigraph.cli.inventory"
 
 
 def test_list_is_as_it_was_where_nothing_is_installed(

@@ -100,7 +100,7 @@ def _changes(one: object, other: object, path: str) -> list[str]:
 
 def goldens() -> list[Golden]:
     """Every golden, by name."""
-    found = [*_runs(), *_tables(), *_scorers(), *_results(), Golden("list.json", _listed)]
+    found = [*_runs(), *_tables(), *_scorers(), *_results()]
     return sorted(found, key=lambda golden: golden.name)
 
 
@@ -127,9 +127,3 @@ def _scorers() -> list[Golden]:
 
 def _results() -> list[Golden]:
     return [Golden(f"results/{name}.txt", make, slow=name in SLOW) for name, make in results().items()]
-
-
-def _listed() -> str:
-    """`certigraph list --json`, a name a line."""
-    _, _, text = called("list --json").partition("\n")
-    return json.dumps(json.loads(plain(text)), indent=1, ensure_ascii=False) + "\n"

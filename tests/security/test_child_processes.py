@@ -11,7 +11,7 @@ from langchain_core.runnables.graph import Graph
 
 from certigraph.adapters.processes import PASSED_VARIABLES, child_environment
 from certigraph.adapters.redaction import ADDRESS_VARIABLES, KEY_VARIABLES
-from certigraph.cli.artifacts import draw_png
+from certigraph.cli.drawings import draw_png
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("adapters", "evaluation", "graphs", "nodes", "runtime", "state", "src/certigraph/cli")

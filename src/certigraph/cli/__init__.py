@@ -8,11 +8,11 @@ import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from certigraph.adapters.processes import extra_of, missing_packages_fault
+from certigraph.adapters.extras import extra_of, missing_packages_fault
 from certigraph.cli.applications import init_command
 from certigraph.cli.artifacts import (
     anatomy_command,
@@ -24,6 +24,7 @@ from certigraph.cli.artifacts import (
     published_command,
     rewards_app,
 )
+from certigraph.cli.doctor import doctor_command
 from certigraph.cli.evaluations import (
     ablate_command,
     compare_command,
@@ -41,33 +42,42 @@ from certigraph.cli.runs import (
     resume_command,
     run_command,
 )
-from certigraph.state.records import Fault, Interrupted, UnknownName
+from certigraph.state.endings import Fault, Interrupted, UnknownName
 
 __all__ = ["app", "main"]
 
-COMMANDS: dict[str, Callable[..., None]] = {
-    "init": init_command,
-    "run": run_command,
-    "ask": ask_command,
-    "resume": resume_command,
-    "eval": eval_command,
-    "compare": compare_command,
-    "ablate": ablate_command,
-    "sweep": sweep_command,
-    "index": index_command,
-    "score": score_command,
-    "judge": judge_command,
-    "graph": graph_command,
-    "prompts": prompts_command,
-    "report": report_command,
-    "delete": delete_command,
-    "anatomy": anatomy_command,
-    "figures": figures_command,
-    "export": export_command,
-    "list": list_command,
-    "published": published_command,
+COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
+    "Run a method": {
+        "init": init_command,
+        "run": run_command,
+        "ask": ask_command,
+        "resume": resume_command,
+        "report": report_command,
+        "delete": delete_command,
+    },
+    "Measure and compare": {
+        "eval": eval_command,
+        "compare": compare_command,
+        "ablate": ablate_command,
+        "sweep": sweep_command,
+        "score": score_command,
+        "judge": judge_command,
+    },
+    "Analyse recorded runs": {
+        "anatomy": anatomy_command,
+        "figures": figures_command,
+        "export": export_command,
+    },
+    "Look around": {
+        "list": list_command,
+        "doctor": doctor_command,
+        "graph": graph_command,
+        "prompts": prompts_command,
+        "published": published_command,
+        "index": index_command,
+    },
 }
-"""Commands by name, in the order of the help."""
+"""Commands by name, by purpose, in the order of the help."""
 
 app = typer.Typer(
     help="Long-horizon language agents whose progress is certified.\n\nExit status of a run: 0 if the goal was "
@@ -76,10 +86,28 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for name, command in COMMANDS.items():
-    app.command(name)(command)
-app.add_typer(study_app, name="study")
-app.add_typer(rewards_app, name="rewards")
+for purpose, commands in COMMANDS.items():
+    for name, command in commands.items():
+        app.command(name, rich_help_panel=purpose)(command)
+app.add_typer(study_app, name="study", rich_help_panel="Measure and compare")
+app.add_typer(rewards_app, name="rewards", rich_help_panel="Measure and compare")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from certigraph import __version__
+
+        typer.echo(f"certigraph {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def read_options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Read the options that stand before a command."""
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -130,6 +158,8 @@ _FORMAT_WARNING = warnings.formatwarning
 
 
 def _exit_with_message(message: str, status: int) -> None:
+    from rich.console import Console
+
     from certigraph.adapters.redaction import redact_message
     from certigraph.runtime.terminal import clean_lines
 

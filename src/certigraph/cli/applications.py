@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 APPLICATION = {
     "tools.py": "tools.py.txt",

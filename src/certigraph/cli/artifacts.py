@@ -2,8 +2,6 @@
 
 import json
 import os
-import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -11,15 +9,11 @@ from time import perf_counter
 from typing import Annotated, Literal
 
 import typer
-from langchain_core.runnables.graph import Edge, Graph
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from certigraph.adapters.matching import DEFAULT_ENCODER
-from certigraph.adapters.processes import TABLE_PACKAGES, check_evaluation_packages, child_environment
-from certigraph.adapters.rewards import DEFAULT_BASE_MODEL
+from certigraph.adapters.extras import TABLE_PACKAGES, check_evaluation_packages
 from certigraph.cli.options import AsJson, Budgets, Cache, Data, GraphName, Model, Roles, Swaps
-from certigraph.state.records import Fault, Interrupted
+from certigraph.state.defaults import DEFAULT_BASE_MODEL, DEFAULT_ENCODER
+from certigraph.state.endings import Interrupted
 
 # Graphs, and the results of runs.
 
@@ -31,6 +25,7 @@ def graph_command(
     png: Annotated[Path | None, typer.Option(help="Write a PNG instead of printing Mermaid.")] = None,
 ) -> None:
     """Draw a graph, including the graphs inside its nodes: as Mermaid text, or as PNG if Graphviz is installed."""
+    from certigraph.cli.drawings import draw_png
     from certigraph.runtime.registry import build_graph, parse_swap
 
     built = build_graph(graph, dict(map(parse_swap, swap or [])))
@@ -91,9 +86,9 @@ def export_command(
 
 def list_command(as_json: AsJson = False) -> None:
     """List graphs with their slots, benchmarks, operators to swap in, models and budgets."""
-    from certigraph.cli.output import inventory, print_inventory
+    from certigraph.cli.inventory import print_inventory, read_inventory
 
-    print_inventory(inventory(), as_json=as_json)
+    print_inventory(read_inventory(), as_json=as_json)
 
 
 def published_command(
@@ -167,6 +162,9 @@ def _ignore_progress(done: int) -> None:
 
 @contextmanager
 def _show_progress() -> Iterator[Callable[[int], None]]:
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} passages"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=None)
@@ -333,55 +331,3 @@ def transfer_command(
     results = measure_transfer(samples, encoder, folds=folds, seed=seed, progress=typer.echo)
     print_transfer(results)
     write_transfer(results, out)
-
-
-# Drawings of graphs as PNG files, made by Graphviz.
-
-DOT_STYLE = (
-    'node [shape=box, style="rounded,filled", fillcolor="#eef2ff", fontname=Helvetica]',
-    "edge [fontname=Helvetica]",
-)
-"""Default attributes of nodes and edges, in Graphviz's DOT language."""
-
-DRAWING_PROGRAMS = ("dot", "graphviz-pure")
-"""Graphviz programs that draw a PNG, in order of preference."""
-
-
-def draw_png(drawing: Graph, path: Path) -> Path:
-    """Write the drawing of a graph as a PNG file and return its path.
-
-    Raises:
-        Fault: no Graphviz program is installed, or the program failed.
-    """
-    program = next(filter(None, map(shutil.which, DRAWING_PROGRAMS)), None)
-    if program is None:
-        raise Fault("data", "a PNG needs Graphviz: pip install 'certigraph[draw]', or install your system's graphviz")
-    result = subprocess.run(
-        [program, "-Tpng", "-o", str(path)],
-        input=dot_source(drawing), text=True, capture_output=True, check=False, env=child_environment(),
-    )  # fmt: skip
-    if result.returncode:
-        raise Fault("data", f"{program} could not draw {path}: {result.stderr[:200]}")
-    return path
-
-
-def dot_source(drawing: Graph) -> str:
-    """Return a graph in Graphviz's DOT language.
-
-    Conditional edges are dashed and labelled, graphs inside nodes boxed.
-    """
-    inner = sorted({name.rpartition(":")[0] for name in drawing.nodes} - {""})
-    boxes = [f'subgraph "cluster_{box}" {{ label="{box}"; {_format_nodes(drawing, box)} }}' for box in inner]
-    nodes = [_format_nodes(drawing, ""), *boxes]
-    return "digraph {\n" + ";\n".join([*DOT_STYLE, *nodes, *map(_format_edge, drawing.edges)]) + "\n}\n"
-
-
-def _format_nodes(drawing: Graph, box: str) -> str:
-    # An empty `box` selects the nodes of the outermost graph.
-    names = [name for name in drawing.nodes if name.rpartition(":")[0] == box]
-    return "; ".join(f'"{name}" [label="{name.rpartition(":")[2].strip("_")}"]' for name in names)
-
-
-def _format_edge(edge: Edge) -> str:
-    line = "dashed" if edge.conditional else "solid"
-    return f'"{edge.source}" -> "{edge.target}" [label="{edge.data or ""}", style={line}]'

@@ -6,8 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from certigraph.adapters.files import expand_path
-from certigraph.adapters.processes import TABLE_PACKAGES, check_evaluation_packages
+from certigraph.adapters.extras import TABLE_PACKAGES, check_evaluation_packages
 from certigraph.cli.options import (
     BENCHMARK_HELP,
     GRAPH_HELP,
@@ -25,7 +24,7 @@ from certigraph.cli.options import (
     Swaps,
     Tasks,
 )
-from certigraph.state.records import Fault, UnknownName
+from certigraph.state.endings import Fault, UnknownName
 
 # A benchmark: run it, or score the answers of another system.
 
@@ -438,6 +437,8 @@ def retrieval_command(
 
 def _data_root(data: str | None) -> Path:
     """Return the folder of benchmark data, which has one subfolder for each benchmark."""
+    from certigraph.adapters.files import expand_path
+
     folder = data or os.environ.get("CERTIGRAPH_DATA")
     if not folder:
         raise Fault("data", "the study needs hotpotqa/ and musique/: give their folder with --data or CERTIGRAPH_DATA")

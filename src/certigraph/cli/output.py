@@ -1,8 +1,7 @@
-"""Output of commands: the inventory of names, progress of a run, its result, and tables of scores."""
+"""Output of commands: progress of a run, its result, and tables of scores."""
 
-import inspect
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,9 @@ from rich.console import Console
 from rich.table import Table
 
 from certigraph.adapters.benchmarks import BENCHMARKS, data_folder, load_benchmark, split_name
-from certigraph.adapters.imports import BENCHMARK_GROUP, GRAPH_GROUP, distribution_of, installed
-from certigraph.adapters.models.chat_models import MODEL_FORMS, describe_models, is_scripted
+from certigraph.adapters.models.chat_models import describe_models, is_scripted
 from certigraph.adapters.models.profiles import CHARACTERS_PER_TOKEN
-from certigraph.adapters.protocols import Budget, Limits
+from certigraph.adapters.protocols import Limits
 from certigraph.evaluation.measures import EVALUATION_METHODS
 from certigraph.runtime.approvals import question_lines
 from certigraph.runtime.files import REPORT_FILE
@@ -24,10 +22,9 @@ from certigraph.runtime.history import read_history
 from certigraph.runtime.prompts import CollectedPrompts, PromptKind, group_prompts
 from certigraph.runtime.questions import ResearchCost, ResearchSummary, research_summary_of
 from certigraph.runtime.recorder import Listener
-from certigraph.runtime.registry import GRAPHS, OPERATORS, BudgetAndLimits, graph_slots, load_settings, parse_budget
+from certigraph.runtime.registry import BudgetAndLimits, load_settings, parse_budget
 from certigraph.runtime.report import write_report
 from certigraph.runtime.result import (
-    ASK_BENCHMARK,
     Result,
     is_goal_denied,
     is_solved,
@@ -61,63 +58,6 @@ def load_allowance(folder: Path, budget: Sequence[str] | None) -> BudgetAndLimit
     read_trajectory(folder / "trajectory.jsonl")
     context = load_settings(folder)
     return parse_budget(budget or [], context.limits or Limits(), context.budget)
-
-
-# The inventory: all names that the command line accepts.
-
-
-def inventory() -> dict[str, Any]:
-    """Return all names that the command line accepts, by kind."""
-    installed_names = {
-        "installed graphs": _describe_installed(GRAPH_GROUP, GRAPHS),
-        "installed benchmarks": _describe_installed(BENCHMARK_GROUP, BENCHMARKS),
-    }
-    return {
-        "graphs": {name: graph_slots(name) for name in GRAPHS},
-        "benchmarks": {name: list(load_benchmark(name).configurations) for name in BENCHMARKS if name != ASK_BENCHMARK},
-        **{kind: names for kind, names in installed_names.items() if names},
-        "questions of your own": {ASK_BENCHMARK: f'certigraph {ASK_BENCHMARK} "QUESTION"'},
-        "operators": {name: _describe_operator(OPERATORS[name]) for name in sorted(OPERATORS)},
-        "models": MODEL_FORMS.split(", "),
-        "budget": {name: str(field.description) for name, field in sorted(_BUDGET_FIELDS.items())},
-    }
-
-
-def _describe_installed(group: str, shipped: Collection[str]) -> dict[str, str]:
-    """Describe the entry points of a group without importing them.
-
-    Of two that have the same name, certigraph's own (`shipped`) is used and hides the other.
-    """
-    hidden = "; hidden by certigraph's own of that name"
-    return {
-        name: f"{entry.value}, of {distribution_of(entry)}{hidden if name in shipped else ''}"
-        for name, entry in sorted(installed(group).items())
-    }
-
-
-def print_inventory(names_by_kind: Mapping[str, Any], *, as_json: bool) -> None:
-    """Print the inventory of names as one JSON object or as lines."""
-    if as_json:
-        typer.echo(json.dumps(names_by_kind))
-        return
-    for title, names in names_by_kind.items():
-        typer.echo(f"{title}:")
-        for name in names:
-            details = names[name] if isinstance(names, dict) else ""
-            description = details if isinstance(details, str) else ", ".join(details)
-            typer.echo(f"  {name}{': ' + description if description else ''}")
-
-
-_BUDGET_FIELDS = {**Budget.model_fields, **Limits.model_fields}
-
-
-def _describe_operator(operator: Callable[..., Any]) -> str:
-    """Describe an operator by the first line of its docstring; a function that creates one also by its arguments."""
-    summary = (inspect.getdoc(operator) or "").partition("\n")[0]
-    if not getattr(operator, "makes_operator", False):
-        return summary
-    arguments = ", ".join(inspect.signature(operator).parameters)
-    return f"{summary} Arguments: {arguments}." if arguments else summary
 
 
 # Output before and during a run.

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from certigraph.adapters.protocols import ROLES
 from certigraph.cli.options import (
     AsJson,
     BenchmarkName,
@@ -21,8 +20,8 @@ from certigraph.cli.options import (
     Roles,
     Swaps,
 )
-from certigraph.state.records import Fault, UnknownName
-from certigraph.state.search import DEFAULT_MODEL, GENERATED_WEB, create_question_task
+from certigraph.state.defaults import DEFAULT_MODEL
+from certigraph.state.endings import Fault, UnknownName
 
 # One run: start it, resume it, write its report.
 
@@ -125,6 +124,7 @@ def prompts_command(
     answer) the last one is printed, which shows most of the inputs.
     """
     from certigraph.adapters.benchmarks import load_benchmark
+    from certigraph.adapters.protocols import ROLES
     from certigraph.cli.output import announce_source, print_prompts
     from certigraph.runtime.prompts import collect_prompts
     from certigraph.runtime.registry import build_graph, parse_swap
@@ -170,6 +170,7 @@ def ask_command(
     from certigraph.runtime.questions import ask, check_scripted_model
     from certigraph.runtime.registry import build_graph, create_context, parse_swap
     from certigraph.runtime.result import ASK_BENCHMARK
+    from certigraph.state.search import create_question_task
 
     if pages and search:
         raise UnknownName(f"--pages {pages} cannot be combined with --search: leave out --search {search}")
@@ -195,6 +196,8 @@ def _add_model_advice(fault: Fault) -> Fault:
     """Add advice on models that need no key to the error about an OpenAI-compatible model whose key is missing."""
     if not str(fault).startswith("openai:"):
         return fault
+    from certigraph.state.search import GENERATED_WEB
+
     local = "or use a model on this machine: --model local:qwen-0.5b"
     return Fault(
         fault.boundary, f"{fault}; {local}; to try the command: --model scripted:expert --search {GENERATED_WEB}"

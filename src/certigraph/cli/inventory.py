@@ -1,0 +1,96 @@
+"""The inventory: all names that the command line accepts, as `certigraph list` shows them.
+
+What certigraph ships is in inventory.json, so that the list appears without an import of every graph and benchmark.
+After a change, write that file again with `python -m certigraph.cli.inventory`; a test compares the two.
+"""
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from certigraph.adapters.imports import BENCHMARK_GROUP, GRAPH_GROUP, distribution_of, installed
+
+INVENTORY_FILE = "inventory.json"
+
+
+def read_inventory() -> dict[str, Any]:
+    """Return all names that the command line accepts, by kind; those of other distributions without importing them."""
+    shipped = json.loads((files("certigraph.cli") / INVENTORY_FILE).read_text(encoding="utf-8"))
+    installed_names = {
+        "installed graphs": _describe_installed(GRAPH_GROUP, shipped["graphs"]),
+        "installed benchmarks": _describe_installed(BENCHMARK_GROUP, shipped["benchmarks"]),
+    }
+    found = {kind: names for kind, names in installed_names.items() if names}
+    first = {kind: shipped.pop(kind) for kind in ("graphs", "benchmarks")}
+    return {**first, **found, **shipped}
+
+
+def _describe_installed(group: str, shipped: Collection[str]) -> dict[str, str]:
+    """Describe the entry points of a group without importing them.
+
+    Of two that have the same name, certigraph's own (`shipped`) is used and hides the other.
+    """
+    hidden = "; hidden by certigraph's own of that name"
+    return {
+        name: f"{entry.value}, of {distribution_of(entry)}{hidden if name in shipped else ''}"
+        for name, entry in sorted(installed(group).items())
+    }
+
+
+def print_inventory(names_by_kind: Mapping[str, Any], *, as_json: bool) -> None:
+    """Print the inventory of names as one JSON object or as lines."""
+    if as_json:
+        typer.echo(json.dumps(names_by_kind))
+        return
+    for title, names in names_by_kind.items():
+        typer.echo(f"{title}:")
+        for name in names:
+            details = names[name] if isinstance(names, dict) else ""
+            description = details if isinstance(details, str) else ", ".join(details)
+            typer.echo(f"  {name}{': ' + description if description else ''}")
+
+
+# The content of the file, from the registries.
+
+
+def collect_inventory() -> dict[str, Any]:
+    """Collect the names that certigraph ships from its graphs, benchmarks, operators, models and limits."""
+    from certigraph.adapters.benchmarks import BENCHMARKS, load_benchmark
+    from certigraph.adapters.models.chat_models import MODEL_FORMS
+    from certigraph.adapters.protocols import Budget, Limits
+    from certigraph.runtime.registry import GRAPHS, OPERATORS, graph_slots
+    from certigraph.runtime.result import ASK_BENCHMARK
+
+    limits = {**Budget.model_fields, **Limits.model_fields}
+    return {
+        "graphs": {name: graph_slots(name) for name in GRAPHS},
+        "benchmarks": {name: list(load_benchmark(name).configurations) for name in BENCHMARKS if name != ASK_BENCHMARK},
+        "questions of your own": {ASK_BENCHMARK: f'certigraph {ASK_BENCHMARK} "QUESTION"'},
+        "operators": {name: _describe_operator(OPERATORS[name]) for name in sorted(OPERATORS)},
+        "models": MODEL_FORMS.split(", "),
+        "budget": {name: str(field.description) for name, field in sorted(limits.items())},
+    }
+
+
+def _describe_operator(operator: Callable[..., Any]) -> str:
+    """Describe an operator by the first line of its docstring; a function that creates one also by its arguments."""
+    import inspect
+
+    summary = (inspect.getdoc(operator) or "").partition("\n")[0]
+    if not getattr(operator, "makes_operator", False):
+        return summary
+    arguments = ", ".join(inspect.signature(operator).parameters)
+    return f"{summary} Arguments: {arguments}." if arguments else summary
+
+
+def write_inventory(path: Path) -> None:
+    """Write the names that certigraph ships to a file."""
+    path.write_text(json.dumps(collect_inventory(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_inventory(Path(__file__).with_name(INVENTORY_FILE))

@@ -1,0 +1,10 @@
+"""Names of the models that are used if a user names none; without imports, so that the command line can show them."""
+
+DEFAULT_MODEL = "openai:gpt-4o-mini"
+"""Model that answers a user's question."""
+
+DEFAULT_ENCODER = "all-MiniLM-L6-v2"
+"""Sentence encoder."""
+
+DEFAULT_BASE_MODEL = "Qwen/Qwen2.5-1.5B"
+"""Base model of `certigraph rewards tune`."""
