@@ -29,7 +29,8 @@ from certigraph.adapters.imports import (
 )
 from certigraph.adapters.processes import run_in_thread, run_in_waiting_thread
 from certigraph.adapters.protocols import Benchmark, Context, EffectiveLimits, complete_benchmark
-from certigraph.state.records import Fault, Task, UnknownName
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Task
 
 P = ParamSpec("P")
 T = TypeVar("T")

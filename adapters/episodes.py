@@ -25,7 +25,8 @@ from certigraph.adapters.protocols import (
     missing_methods,
 )
 from certigraph.adapters.redaction import redact, redact_record
-from certigraph.state.records import CHECK, Action, Fault, Observation, Scores, Step, Task
+from certigraph.state.endings import Fault
+from certigraph.state.records import CHECK, Action, Observation, Scores, Step, Task
 from certigraph.state.run import Evidence
 
 # One live environment and the log of its actions.

@@ -20,7 +20,8 @@ from certigraph.adapters.protocols import (
     complete_benchmark,
     complete_environment,
 )
-from certigraph.state.records import Action, Observation, Record, Scores, Task, UnknownName
+from certigraph.state.endings import UnknownName
+from certigraph.state.records import Action, Observation, Record, Scores, Task
 
 # Rates of faults: `timeout=0.1,crash=0.01,seed=3`.
 #

@@ -13,7 +13,6 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, ParamSpec, TypeVar
 
-
 # Where coroutines and blocking calls run: a graph serves `invoke` and `ainvoke` without blocking an event loop.
 
 P = ParamSpec("P")

@@ -18,7 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from certigraph.adapters.files import unknown_task_error
-from certigraph.state.records import GOAL, Action, Observation, Record, Scores, Spent, Task
+from certigraph.state.endings import GOAL
+from certigraph.state.records import Action, Observation, Record, Scores, Spent, Task
 from certigraph.state.rewards import RecordedStep
 from certigraph.state.run import FINISH, SEARCH, Commitment, NestedStart
 from certigraph.state.trajectory import Footer

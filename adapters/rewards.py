@@ -15,7 +15,8 @@ from pydantic import Field
 
 from certigraph.adapters.files import replace_file
 from certigraph.adapters.matching import Encoder, Vectors
-from certigraph.state.records import Fault, Record, Task
+from certigraph.state.endings import Fault
+from certigraph.state.records import Record, Task
 from certigraph.state.rewards import DOMAIN, Entity, FactoredState, RecordedStep
 
 # Symbolic extractors: rules that read the templated text of a world into factored states, without a model.

@@ -36,7 +36,8 @@ from certigraph.evaluation.statistics import wilson_interval
 from certigraph.graphs.agent import Method
 from certigraph.nodes.commitments import commit
 from certigraph.state.commitments import CommitmentLevel
-from certigraph.state.records import LimitReached, Scores, Task
+from certigraph.state.endings import LimitReached
+from certigraph.state.records import Scores, Task
 from certigraph.state.tools import calls_of
 
 NONE = "none"

@@ -93,7 +93,7 @@ def start_or_resume(case: Case, out: Path, clock: float, context: dict[str, Any]
     from certigraph.adapters.protocols import Budget, Context
     from certigraph.runtime.files import has_header
     from certigraph.runtime.run import arun, resume, run_blocking
-    from certigraph.state.records import Fault
+    from certigraph.state.endings import Fault
 
     if clock:
         step_clock(clock)
@@ -261,7 +261,7 @@ def kill_trial(
 def run_kills(options: argparse.Namespace, root: Path, context: dict[str, Any] | None = None) -> CampaignResult:
     """Kill runs of all graphs, and of ScienceWorld, at random times."""
     from certigraph.runtime.result import Result
-    from certigraph.state.records import Fault
+    from certigraph.state.endings import Fault
 
     random_source, result = random.Random(options.seed), CampaignResult()
     context = context or {}

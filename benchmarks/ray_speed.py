@@ -17,7 +17,7 @@ from slow_endpoint import slow_endpoint, use_endpoint
 
 from certigraph.evaluation.evaluate import evaluate
 from certigraph.evaluation.workers import LOCAL_CLUSTER
-from certigraph.state.records import GOAL, Fault
+from certigraph.state.endings import GOAL, Fault
 
 REPLY_DELAY = 0.2
 """Seconds that the endpoint takes for a reply."""

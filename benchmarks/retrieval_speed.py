@@ -28,7 +28,7 @@ import pandas as pd
 
 from certigraph.adapters.retrieval.bm25 import STOPWORDS, PassagePool, Retriever, terms
 from certigraph.adapters.retrieval.index import build_index, open_corpus
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 from certigraph.state.search import Passage
 
 # Generated abstracts: any number, deterministic for a seed, in blocks.

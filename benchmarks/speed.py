@@ -38,7 +38,8 @@ from certigraph.adapters.travelplanner.options import TripLeg
 from certigraph.adapters.travelplanner.sandbox import SandboxStore, load_store
 from certigraph.evaluation.evaluate import evaluate
 from certigraph.graphs import sdp
-from certigraph.state.records import GOAL, Action, Fault, Observation, Predicate, Scores, Task, Verdict
+from certigraph.state.endings import GOAL, Fault
+from certigraph.state.records import Action, Observation, Predicate, Scores, Task, Verdict
 from certigraph.state.sdp import ProposeView, RealizeView, ValidateView
 from certigraph.state.trajectory import serializer
 

@@ -26,7 +26,7 @@ from certigraph.evaluation.statistics import (
     share_interval,
     shares_by_method,
 )
-from certigraph.state.records import FAULT_ENDINGS, GOAL, INTERRUPTED, WORLD_ENDED
+from certigraph.state.endings import FAULT_ENDINGS, GOAL, INTERRUPTED, WORLD_ENDED
 
 # Progress of certified runs: cascades, retries, replans, compression and credit (SDP, sections 4.1 and 4.2).
 

@@ -29,7 +29,8 @@ from certigraph.evaluation.rounds import (
 from certigraph.nodes.slots import Spec
 from certigraph.runtime.files import translate_trajectory_errors
 from certigraph.runtime.registry import model_name
-from certigraph.state.records import INTERRUPTED, Certificate, Task, Usage
+from certigraph.state.endings import INTERRUPTED
+from certigraph.state.records import Certificate, Task, Usage
 from certigraph.state.trajectory import Event, Header, Trajectory, total_usage
 
 # The steps of a document: one for every round of a run.

@@ -62,7 +62,7 @@ from certigraph.runtime.registry import (
 from certigraph.runtime.result import BenchmarkRow
 from certigraph.runtime.run import run_blocking
 from certigraph.runtime.texts import format_count, format_duration, shorten_text
-from certigraph.state.records import INTERRUPTED, Fault, Interrupted
+from certigraph.state.endings import INTERRUPTED, Fault, Interrupted
 
 # Progress messages: the amount of work, the outcome of each run, and the time that is left.
 

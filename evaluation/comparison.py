@@ -40,7 +40,8 @@ from certigraph.runtime.registry import (
 )
 from certigraph.runtime.result import BenchmarkRow
 from certigraph.runtime.run import create_run_name
-from certigraph.state.records import INTERRUPTED, Fault, Record, Task, UnknownName
+from certigraph.state.endings import INTERRUPTED, Fault, UnknownName
+from certigraph.state.records import Record, Task
 from certigraph.state.trajectory import Footer, Trajectory, read_trajectory
 
 # The plan of a comparison.

@@ -44,7 +44,8 @@ from certigraph.evaluation.statistics import (
 from certigraph.nodes.slots import Spec
 from certigraph.runtime.progress import CHECK_NODES, EXTENDING_NODE
 from certigraph.runtime.texts import format_count
-from certigraph.state.records import METHOD_LIMITS, Record, UnknownName
+from certigraph.state.endings import METHOD_LIMITS, UnknownName
+from certigraph.state.records import Record
 from certigraph.state.trajectory import Trajectory
 
 # Needs: the amounts of calls, tokens and steps that a run takes, and paired differences from the first method.

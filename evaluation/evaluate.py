@@ -26,7 +26,7 @@ from certigraph.runtime.graph_sources import slots_of
 from certigraph.runtime.registry import build_graph, check_encoders, check_retrieval, parse_roles, parse_swap
 from certigraph.runtime.run import run_blocking
 from certigraph.runtime.storage import check_checkpoint_server
-from certigraph.state.records import Interrupted, UnknownName
+from certigraph.state.endings import Interrupted, UnknownName
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog

@@ -39,7 +39,8 @@ from certigraph.evaluation.statistics import Interval, MeanEstimate, figure_inte
 from certigraph.evaluation.workers import is_url
 from certigraph.runtime.result import ROW_KEY, BenchmarkRow
 from certigraph.runtime.texts import format_count
-from certigraph.state.records import INTERRUPTED, Boundary, Fault, Record, UnknownName
+from certigraph.state.endings import INTERRUPTED, Boundary, Fault, UnknownName
+from certigraph.state.records import Record
 from certigraph.state.trajectory import Footer
 
 if TYPE_CHECKING:

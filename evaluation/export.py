@@ -24,7 +24,8 @@ from certigraph.evaluation.rounds import RunRound, clean_trajectory, method_name
 from certigraph.runtime.files import find_trajectories, has_header, slug_of, translate_trajectory_errors
 from certigraph.runtime.registry import model_name
 from certigraph.state.certified_states import CertifiedState, certified_states
-from certigraph.state.records import GOAL, Action, Certificate, Fault, Observation, UnknownName
+from certigraph.state.endings import GOAL, Fault, UnknownName
+from certigraph.state.records import Action, Certificate, Observation
 from certigraph.state.trajectory import Event, Trajectory, read_trajectory
 
 # A run's transitions as rows: state, action, observation, and the predicates certified (SDP section 3.2).

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from certigraph.adapters.scienceworld.splits import FAMILIES
 from certigraph.runtime.files import translate_trajectory_errors
 from certigraph.runtime.progress import PlainRecord, PlanHistory, StepCost, count_steps, fold_graphs, is_return, kind_of
-from certigraph.state.records import GOAL, Task
+from certigraph.state.endings import GOAL
+from certigraph.state.records import Task
 from certigraph.state.trajectory import Event, Trajectory, state_type, total_usage
 
 # Horizon of a task, which is known before any run (SDP, section 4.1).

@@ -22,7 +22,8 @@ from certigraph.nodes.slots import Spec
 from certigraph.runtime.files import find_trajectories, translate_trajectory_errors
 from certigraph.runtime.registry import GRAPHS, graph_module
 from certigraph.runtime.result import is_user_question
-from certigraph.state.records import FAULT_ENDINGS, Fault, Record, Task
+from certigraph.state.endings import FAULT_ENDINGS, Fault
+from certigraph.state.records import Record, Task
 from certigraph.state.trajectory import Header, Trajectory, parse_line, read_header_line, read_trajectory
 
 # Frames.

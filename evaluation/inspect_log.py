@@ -61,7 +61,7 @@ from certigraph.runtime.files import translate_trajectory_errors
 from certigraph.runtime.registry import model_name, swaps_of
 from certigraph.runtime.result import ROW_KEY, BenchmarkRow
 from certigraph.state.certified_states import certified_state
-from certigraph.state.records import INTERRUPTED, Fault
+from certigraph.state.endings import INTERRUPTED, Fault
 from certigraph.state.trajectory import Event, Footer, Header, Trajectory
 
 # A run's conversation and node executions, as Inspect's messages and events.

@@ -54,7 +54,8 @@ from certigraph.evaluation.workers import RunJob, RunStorage, active_pool, execu
 from certigraph.runtime.graph_sources import AnyGraph
 from certigraph.runtime.result import BenchmarkRow
 from certigraph.runtime.run import create_run_name, has_run, needs_restart
-from certigraph.state.records import Fault, LimitKind, LimitReached, Task, UnknownName, read_bounded_lines
+from certigraph.state.endings import Fault, LimitKind, LimitReached, UnknownName
+from certigraph.state.records import Task, read_bounded_lines
 from certigraph.state.trajectory import Event, TrajectoryLine
 
 # certigraph's models as Inspect models: `--model certigraph/local`, `--model certigraph/openai:NAME`.

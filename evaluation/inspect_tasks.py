@@ -29,7 +29,8 @@ from certigraph.graphs.assembly import operators_of
 from certigraph.runtime.graph_sources import AnyGraph
 from certigraph.runtime.registry import build_graph, check_priced, parse_budget, parse_roles, parse_swap
 from certigraph.runtime.result import ROW_KEY, BenchmarkRow, unfinished_footer
-from certigraph.state.records import INTERRUPTED, Fault, Record, Task
+from certigraph.state.endings import INTERRUPTED, Fault
+from certigraph.state.records import Record, Task
 
 # Samples of a benchmark's tasks.
 

@@ -36,15 +36,8 @@ from certigraph.evaluation.statistics import MeanEstimate, mean_of
 from certigraph.runtime.registry import load_settings, model_name, shareable_context
 from certigraph.runtime.run import run_blocking
 from certigraph.runtime.texts import format_count
-from certigraph.state.records import (
-    Fault,
-    LimitReached,
-    Record,
-    Task,
-    UnknownName,
-    drop_incomplete_line,
-    read_bounded_lines,
-)
+from certigraph.state.endings import Fault, LimitReached, UnknownName
+from certigraph.state.records import Record, Task, drop_incomplete_line, read_bounded_lines
 
 # The rubrics: a prompt, the schema of the verdict, and a score from 0 to 100. The criteria and scales are the papers';
 # the wording, and the formula of `cgdp`, are certigraph's. `strings` and `measure_similarity` need no judge: they

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 from certigraph.runtime.files import translate_trajectory_errors
 from certigraph.runtime.progress import count_steps
 from certigraph.runtime.result import is_solved
-from certigraph.state.records import FAULT_ENDINGS, GOAL, Record
+from certigraph.state.endings import FAULT_ENDINGS, GOAL
+from certigraph.state.records import Record
 from certigraph.state.trajectory import Event, Footer, Trajectory
 
 # Descriptions of the statistical methods, which JSON output and printed tables hold next to the numbers.

@@ -11,8 +11,8 @@ from typing import Any, Literal, NamedTuple
 
 import matplotlib as mpl
 import pandas as pd
-from matplotlib.axes import Axes
 from markupsafe import Markup
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 from certigraph.adapters.redaction import redact
 from certigraph.evaluation.frames import method_of_header
 from certigraph.runtime.registry import model_name
-from certigraph.state.records import Action, Arguments, Attempt, Certificate, Fault, Observation, Task, Usage
+from certigraph.state.endings import Fault
+from certigraph.state.records import Action, Arguments, Attempt, Certificate, Observation, Task, Usage
 from certigraph.state.step import Lesson, Trial
 from certigraph.state.trajectory import Event, Header, Trajectory, total_usage
 

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 T = TypeVar("T")
 

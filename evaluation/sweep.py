@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
+from certigraph.adapters.extras import TABLE_PACKAGES, check_evaluation_packages
 from certigraph.adapters.faults import Faults
-from certigraph.adapters.processes import TABLE_PACKAGES, check_evaluation_packages
 from certigraph.adapters.protocols import Budget
 from certigraph.evaluation.compare import ComparisonJob, run_comparison
 from certigraph.evaluation.comparison import (
@@ -58,7 +58,8 @@ from certigraph.evaluation.workers import run_slots
 from certigraph.runtime.files import check_output_folder
 from certigraph.runtime.registry import check_priced, swaps_of
 from certigraph.runtime.texts import format_compact, format_count
-from certigraph.state.records import GOAL, Fault, Record, Usage
+from certigraph.state.endings import GOAL, Fault
+from certigraph.state.records import Record, Usage
 
 # The total budget of a sweep.
 

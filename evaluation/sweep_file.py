@@ -14,7 +14,8 @@ from certigraph.adapters.benchmarks import is_own
 from certigraph.evaluation.compare import Choice, ComparisonJob, build_job
 from certigraph.evaluation.comparison import ComparedMethod, build_method
 from certigraph.runtime.registry import GRAPHS, create_context, graph_slots
-from certigraph.state.records import Fault, Record, UnknownName
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Record
 
 # The YAML loader. Aliases, duplicate keys, deep nesting and large files are refused.
 

@@ -45,7 +45,7 @@ from certigraph.evaluation.sweep import (
 from certigraph.runtime.pages import Total, render_page
 from certigraph.runtime.registry import swaps_of
 from certigraph.runtime.texts import clip_text, format_compact, format_count
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 # The figure: a panel per benchmark, a dot with its interval per method, the methods of one graph together.
 

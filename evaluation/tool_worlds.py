@@ -16,7 +16,7 @@ from certigraph.graphs.assembly import operators_of
 from certigraph.nodes.tools import APPROVE
 from certigraph.runtime.graph_sources import AnyGraph, slots_of
 from certigraph.runtime.registry import GRAPHS
-from certigraph.state.records import UnknownName
+from certigraph.state.endings import UnknownName
 
 
 def benchmark_name(benchmark: str | Benchmark, data: str | None) -> str:

@@ -23,9 +23,9 @@ from typing import Any, Self
 from pydantic import JsonValue
 
 from certigraph.adapters.benchmarks import load_benchmark
+from certigraph.adapters.extras import import_extra
 from certigraph.adapters.files import cache_folder
 from certigraph.adapters.models.chat_models import check_model_name, is_scripted
-from certigraph.adapters.processes import import_extra
 from certigraph.adapters.protocols import Benchmark, Context
 from certigraph.adapters.redaction import redact_message, remember_address, show_address
 from certigraph.runtime.graph_sources import AnyGraph
@@ -34,7 +34,8 @@ from certigraph.runtime.registry import rebuild_graph
 from certigraph.runtime.result import BenchmarkRow, benchmark_row_of, unfinished_footer
 from certigraph.runtime.run import complete_run
 from certigraph.runtime.storage import default_checkpoints
-from certigraph.state.records import Fault, Record, Stopped, UnknownName
+from certigraph.state.endings import Fault, Stopped, UnknownName
+from certigraph.state.records import Record
 
 # Storage of runs: a folder that all workers can read, or an object store with a URL.
 

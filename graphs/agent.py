@@ -20,8 +20,8 @@ from langgraph.types import Checkpointer
 from pydantic import BaseModel, TypeAdapter
 from typing_extensions import TypedDict, Unpack
 
+from certigraph.adapters.extras import import_extra
 from certigraph.adapters.models.chat_models import is_known_model
-from certigraph.adapters.processes import import_extra
 from certigraph.adapters.protocols import Budget, Context, Limits, Operator
 from certigraph.adapters.tools.checks import Checks
 from certigraph.adapters.tools.definitions import DEADLINE
@@ -33,7 +33,8 @@ from certigraph.nodes.events import write_answer
 from certigraph.nodes.lessons import learn_nothing, no_lessons
 from certigraph.nodes.tools import InterruptOn, approvals
 from certigraph.state.commitments import CommitmentLevel
-from certigraph.state.records import FINISHED, WORLD_ENDED, Certificate, Fault, Task
+from certigraph.state.endings import FINISHED, WORLD_ENDED, Fault
+from certigraph.state.records import Certificate, Task
 from certigraph.state.run import ANSWER_ACTIONS, FINISH
 from certigraph.state.tools import MESSAGE_KEY
 

@@ -26,7 +26,7 @@ from certigraph.adapters.episodes import graph_scope
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.tools.positions import RUNTIME_KEY, with_send
 from certigraph.nodes.slots import Slot, Spec, create_node, spec_of
-from certigraph.state.records import UnknownName
+from certigraph.state.endings import UnknownName
 
 # Edits of a thread's state from outside: values may be JSON, and the routers of the last node need a runtime.
 

@@ -26,7 +26,8 @@ from certigraph.nodes.react import decide, pursue
 from certigraph.nodes.search import aggregate, generate, hypothesise, reason, with_direction
 from certigraph.nodes.slots import factory, share_context
 from certigraph.nodes.world import act, reset
-from certigraph.state.records import Action, LimitReached, UnknownName
+from certigraph.state.endings import LimitReached, UnknownName
+from certigraph.state.records import Action
 from certigraph.state.run import FINISH, ReActState, RunInput, belief_of
 from certigraph.state.run import world_ending as ending
 from certigraph.state.search import ExploreView, explore_views, search_ending

@@ -11,7 +11,7 @@ from certigraph.graphs.pbai import SearchGraph, SearchOperators, build_search_lo
 from certigraph.nodes.beliefs import DECIDE_WITH_BELIEF, lobotomized
 from certigraph.nodes.react import ITER_RETGEN_DEFAULTS
 from certigraph.nodes.search import generate
-from certigraph.state.records import UnknownName
+from certigraph.state.endings import UnknownName
 from certigraph.state.run import ReActState as State
 from certigraph.state.search import search_ending as ending
 

@@ -25,8 +25,8 @@ from certigraph.nodes.search import answer
 from certigraph.nodes.slots import Slot
 from certigraph.nodes.tools import APPROVE
 from certigraph.nodes.world import act, reset
+from certigraph.state.endings import LimitReached
 from certigraph.state.memgpt import MEMORY
-from certigraph.state.records import LimitReached
 from certigraph.state.run import ReActState as State
 from certigraph.state.run import RunInput
 from certigraph.state.search import search_ending as ending

@@ -18,7 +18,7 @@ from certigraph.nodes.lessons import recall, reflect
 from certigraph.nodes.react import decide
 from certigraph.nodes.slots import Slot
 from certigraph.nodes.world import act, begin, conclude, reset
-from certigraph.state.records import GOAL
+from certigraph.state.endings import GOAL
 from certigraph.state.run import RunInput
 from certigraph.state.step import TrialState
 from certigraph.state.step import TrialState as State

@@ -41,7 +41,8 @@ from certigraph.nodes.slots import SUBTASK_KEY, Spec, factory, share_context
 from certigraph.nodes.tdp import decompose, gather, revise
 from certigraph.nodes.world import reset
 from certigraph.state.certified_states import CertifiedState, certified_state
-from certigraph.state.records import GOAL, LimitReached, Step, Task, UnknownName
+from certigraph.state.endings import GOAL, LimitReached, UnknownName
+from certigraph.state.records import Step, Task
 from certigraph.state.run import (
     ANSWER_ACTIONS,
     FINISH,

@@ -19,7 +19,8 @@ from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes.notes import is_fact, parse_notes
 from certigraph.nodes.react import ACT, DECIDE
 from certigraph.nodes.slots import Slot, Update, factory
-from certigraph.state.records import Action, Task, UnknownName
+from certigraph.state.endings import UnknownName
+from certigraph.state.records import Action, Task
 from certigraph.state.run import (
     FINISH,
     Belief,

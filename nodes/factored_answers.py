@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from certigraph.adapters.models.schemas import MAX_ITEMS, FullOnly, Truncated
-from certigraph.state.records import UnknownName
+from certigraph.state.endings import UnknownName
 from certigraph.state.rewards import DESCRIPTION_ATTRIBUTE, FactoredState, to_factored, to_mapping
 
 MAX_ANSWER_OBJECTS = 12

@@ -34,7 +34,8 @@ from certigraph.nodes.factored_answers import (
 )
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.slots import factory
-from certigraph.state.records import Fault, Task, UnknownName
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Task
 from certigraph.state.rewards import (
     Entity,
     FactoredState,

@@ -21,7 +21,7 @@ from certigraph.nodes.operators import call_operator
 from certigraph.nodes.react import describe_rounds_cut, format_rounds
 from certigraph.nodes.search import answer, ask_hypotheses
 from certigraph.nodes.slots import Spec, factory
-from certigraph.state.records import UnknownName
+from certigraph.state.endings import UnknownName
 from certigraph.state.run import MAX_GLIMPSE, SearchRound, Stagnation
 from certigraph.state.search import GateView
 

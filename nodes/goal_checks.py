@@ -17,7 +17,8 @@ from certigraph.adapters.models.prompts import build_prompt, numbered_list, quot
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.slots import factory
-from certigraph.state.records import Audit, Revalidation, UnknownName
+from certigraph.state.endings import UnknownName
+from certigraph.state.records import Audit, Revalidation
 from certigraph.state.sdp import AuditView, RevalidateView
 
 # Audit: check the goal before it is certified.

@@ -33,7 +33,8 @@ from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context
 from certigraph.nodes.slots import prefer_benchmark_operator
-from certigraph.state.records import GAVE_UP, GOAL, WORLD_ENDED, Fault, Task
+from certigraph.state.endings import GAVE_UP, GOAL, WORLD_ENDED, Fault
+from certigraph.state.records import Task
 from certigraph.state.run import Turn, count_repeats, without_thoughts
 from certigraph.state.step import SHOWN_LESSONS, Lesson, RecallView, ReflectView, Trial
 

@@ -26,7 +26,8 @@ from certigraph.nodes.operators import call_operator
 from certigraph.nodes.react import shortlist_queries
 from certigraph.nodes.rewards import route
 from certigraph.nodes.slots import Slot, Update, factory
-from certigraph.state.records import Action, Fault, Task
+from certigraph.state.endings import Fault
+from certigraph.state.records import Action, Task
 from certigraph.state.rewards import (
     Appraisal,
     AppraiseView,

@@ -10,7 +10,8 @@ from langgraph.types import Overwrite
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes import lookahead
 from certigraph.nodes.slots import Slot, Update, factory
-from certigraph.state.records import Action, Fault
+from certigraph.state.endings import Fault
+from certigraph.state.records import Action
 from certigraph.state.rewards import (
     ActionPath,
     AppraiseView,

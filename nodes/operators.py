@@ -18,7 +18,7 @@ from typing_extensions import is_typeddict
 
 from certigraph.adapters.processes import is_async_callable, run_in_thread
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 Call = Callable[[Any, Runtime[Context]], Awaitable[Any]]
 

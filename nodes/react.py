@@ -36,7 +36,8 @@ from certigraph.nodes.slots import (
     new_lines_of,
     prefer_benchmark_operator,
 )
-from certigraph.state.records import OFFERED, WRITTEN, Action, Arguments, LimitReached
+from certigraph.state.endings import LimitReached
+from certigraph.state.records import OFFERED, WRITTEN, Action, Arguments
 from certigraph.state.run import (
     REFUSED_PREFIX,
     SEARCH,

@@ -31,7 +31,8 @@ from certigraph.adapters.rewards import (
 )
 from certigraph.nodes.slots import ACT_KEYS, RESET_KEYS, Slot, Update, factory
 from certigraph.state.defaults import DEFAULT_ENCODER
-from certigraph.state.records import Action, Fault, UnknownName
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Action
 from certigraph.state.rewards import (
     GRANULARITIES,
     FactoredState,

@@ -30,6 +30,7 @@ from certigraph.nodes.slots import (
     set_upcoming,
 )
 from certigraph.state.certified_states import certified_states, predicates_in_force
+from certigraph.state.endings import Fault, LimitReached, UnknownName
 from certigraph.state.records import (
     CHECK,
     RESTORE,
@@ -37,12 +38,9 @@ from certigraph.state.records import (
     Attempt,
     Audit,
     Certificate,
-    Fault,
     Invalidation,
-    LimitReached,
     Predicate,
     Revalidation,
-    UnknownName,
     Verdict,
 )
 from certigraph.state.run import create_turn

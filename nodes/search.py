@@ -33,7 +33,8 @@ from certigraph.nodes.react import (
 )
 from certigraph.nodes.sdp import validate
 from certigraph.nodes.slots import RESET_KEYS, Slot, Update, factory, prefer_benchmark_operator
-from certigraph.state.records import Action, Task, UnknownName
+from certigraph.state.endings import UnknownName
+from certigraph.state.records import Action, Task
 from certigraph.state.run import RETRIEVED, SEARCH, DecideView, finish, search, search_settings
 from certigraph.state.sdp import ValidateView
 from certigraph.state.search import (

@@ -40,7 +40,8 @@ from certigraph.adapters.processes import wait_for_node
 from certigraph.adapters.protocols import AsyncOperator, Budget, Context, Operator, StateCheck
 from certigraph.nodes.events import collect_nested_events, write_events, write_question
 from certigraph.nodes.operators import Call, View, call_operator, check_update, declared_keys, operator_label, to_call
-from certigraph.state.records import Action, Fault, Observation, Record, Spent, Step, Task, UnknownName, Usage
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Action, Observation, Record, Spent, Step, Task, Usage
 from certigraph.state.run import Belief, Evidence, Stagnation, find_new_lines
 
 # Specs: an operator's name and arguments, as a run's header records them and the command line accepts them.

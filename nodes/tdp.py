@@ -19,7 +19,8 @@ from certigraph.adapters.models.prompts import build_prompt, bullet_list, clip, 
 from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated, bounded_list
 from certigraph.adapters.protocols import Context
 from certigraph.nodes.slots import ACT_KEYS, RESET_KEYS, Slot, Update, prefer_benchmark_operator
-from certigraph.state.records import Fault, LimitReached, Spent, Usage
+from certigraph.state.endings import Fault, LimitReached
+from certigraph.state.records import Spent, Usage
 from certigraph.state.run import NestedStart
 from certigraph.state.tdp import (
     Dag,

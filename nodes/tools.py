@@ -32,7 +32,8 @@ from certigraph.adapters.tools.world import ToolsEnvironment
 from certigraph.nodes.commitments import refuse_beyond_commitment
 from certigraph.nodes.questions import UNKNOWN_OUTCOME, EnteredCall, QuestionLog, ask_person, read_decisions
 from certigraph.nodes.slots import Slot
-from certigraph.state.records import Action, Fault, Observation, Record, Step
+from certigraph.state.endings import Fault
+from certigraph.state.records import Action, Observation, Record, Step
 from certigraph.state.run import RunState
 from certigraph.state.tools import ToolCall, add_answers, calls_of, number_calls, replace_calls
 

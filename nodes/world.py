@@ -16,7 +16,8 @@ from certigraph.adapters.tools.positions import find_position
 from certigraph.adapters.tools.world import Tools
 from certigraph.nodes.react import episode_limit
 from certigraph.nodes.tools import take_tool_action
-from certigraph.state.records import Fault, LimitReached, Scores, Task
+from certigraph.state.endings import Fault, LimitReached
+from certigraph.state.records import Scores, Task
 from certigraph.state.run import FINISH, Evidence, NestedStart, RunState
 from certigraph.state.search import search_ending
 from certigraph.state.step import Trial, TrialState

@@ -11,7 +11,8 @@ from pydantic import JsonValue
 from pydantic_core import to_jsonable_python
 
 from certigraph.nodes.tools import UNKNOWN_OUTCOME
-from certigraph.state.records import Fault, UnknownName, parse_json
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import parse_json
 from certigraph.state.tools import ToolCall
 from certigraph.state.trajectory import Question
 

@@ -23,7 +23,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 
 from certigraph.adapters.tools.effects import EFFECTS_NAMESPACE
 from certigraph.runtime.files import is_disk_full, translate_database_errors
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 from certigraph.state.trajectory import serializer
 
 UNREACHABLE_SERVER = "the checkpoint server cannot be reached"

@@ -39,7 +39,8 @@ from certigraph.runtime.graph_sources import (
 from certigraph.runtime.recorder import Recorder
 from certigraph.runtime.registry import GRAPHS, graph_module
 from certigraph.runtime.storage import open_storage
-from certigraph.state.records import FINISHED, Fault, Scores, Stopped, Task, Usage
+from certigraph.state.endings import FINISHED, Fault, Stopped
+from certigraph.state.records import Scores, Task, Usage
 from certigraph.state.step import best_scores
 from certigraph.state.trajectory import Event, Footer, Resumed, total_usage
 

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from certigraph.state.records import Fault, UnknownName, parse_json
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import parse_json
 from certigraph.state.trajectory import MAX_TRAJECTORY_LINE, Footer, parse_line, read_header_line
 
 # Names of files.

@@ -43,21 +43,8 @@ from certigraph.adapters.models.usage import (
 from certigraph.adapters.protocols import Benchmark, Context
 from certigraph.graphs.assembly import SWAPPED_KEY
 from certigraph.nodes.slots import node_position, spec_of
-from certigraph.state.records import (
-    EXHAUSTED,
-    FINISHED,
-    GAVE_UP,
-    GOAL,
-    WORLD_ENDED,
-    Action,
-    Fault,
-    Observation,
-    Record,
-    Scores,
-    Spent,
-    Task,
-    UnknownName,
-)
+from certigraph.state.endings import EXHAUSTED, FINISHED, GAVE_UP, GOAL, WORLD_ENDED, Fault, UnknownName
+from certigraph.state.records import Action, Observation, Record, Scores, Spent, Task
 from certigraph.state.run import finish
 
 AnyGraph = CompiledStateGraph[Any, Context, Any, Any]

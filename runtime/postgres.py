@@ -35,7 +35,7 @@ from psycopg.types.json import set_json_dumps, set_json_loads
 
 from certigraph.adapters.redaction import MASK, redact_message
 from certigraph.runtime.checkpoints import OF_GRAPHS, OF_RESULTS, UNREACHABLE_SERVER, CheckpointOrder, error_types_of
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 from certigraph.state.trajectory import serializer
 
 # JSON for Postgres: jsonb has no NUL, no half of a surrogate pair, no infinity, and does not distinguish 1 from 1.0.

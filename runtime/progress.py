@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
-from certigraph.state.records import GOAL, RESTORE, Attempt, Audit, Certificate, Predicate, Usage
+from certigraph.state.endings import GOAL
+from certigraph.state.records import RESTORE, Attempt, Audit, Certificate, Predicate, Usage
 from certigraph.state.trajectory import Event
 
 PlainRecord = Mapping[str, Any]

@@ -34,7 +34,8 @@ from certigraph.runtime.graph_sources import AnyGraph
 from certigraph.runtime.history import read_history
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import run
-from certigraph.state.records import LimitReached, Task, UnknownName
+from certigraph.state.endings import LimitReached, UnknownName
+from certigraph.state.records import Task
 
 # Requests, as a model gets them.
 

@@ -18,7 +18,8 @@ from certigraph.runtime.result import ASK_BENCHMARK, OnError, Result, check_on_e
 from certigraph.runtime.run import run
 from certigraph.state.certified_states import KnownFinding
 from certigraph.state.defaults import DEFAULT_MODEL
-from certigraph.state.records import Record, Spent, Task, UnknownName, is_resumable
+from certigraph.state.endings import UnknownName, is_resumable
+from certigraph.state.records import Record, Spent, Task
 from certigraph.state.search import GENERATED_WEB, create_question_task
 
 

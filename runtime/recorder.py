@@ -14,7 +14,8 @@ from langgraph.types import Overwrite
 from certigraph.adapters.models.usage import UsageReport
 from certigraph.adapters.redaction import redact_record
 from certigraph.runtime.files import check_no_links, disk_full_fault, is_disk_full
-from certigraph.state.records import Fault, LimitReached, Record, drop_incomplete_line
+from certigraph.state.endings import Fault, LimitReached
+from certigraph.state.records import Record, drop_incomplete_line
 from certigraph.state.trajectory import (
     MAX_TRAJECTORY_LINE,
     CallStarted,

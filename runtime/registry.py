@@ -30,7 +30,8 @@ from certigraph.nodes.slots import Spec, build_operator
 from certigraph.runtime.files import SETTINGS_FILE
 from certigraph.runtime.graph_sources import AnyGraph, own_graph
 from certigraph.state.defaults import DEFAULT_ENCODER
-from certigraph.state.records import Fault, UnknownName, parse_json
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import parse_json
 
 # Names of graphs and operators.
 

@@ -44,7 +44,8 @@ from certigraph.runtime.texts import (
     shorten_text,
     split_answer,
 )
-from certigraph.state.records import EXHAUSTED, GAVE_UP, GOAL, WORLD_ENDED, Scores, Usage
+from certigraph.state.endings import EXHAUSTED, GAVE_UP, GOAL, WORLD_ENDED
+from certigraph.state.records import Scores, Usage
 from certigraph.state.rewards import TRUE_REWARDS
 from certigraph.state.trajectory import CutPrompt, Event, Footer, Header, Trajectory, total_usage
 

@@ -21,20 +21,8 @@ from certigraph.state.certified_states import (
     certified_states,
     transitions,
 )
-from certigraph.state.records import (
-    FAULT_ENDINGS,
-    GOAL,
-    INTERRUPTED,
-    Audit,
-    Certificate,
-    Invalidation,
-    Predicate,
-    Record,
-    Scores,
-    UnknownName,
-    Usage,
-    is_error,
-)
+from certigraph.state.endings import FAULT_ENDINGS, GOAL, INTERRUPTED, UnknownName, is_error
+from certigraph.state.records import Audit, Certificate, Invalidation, Predicate, Record, Scores, Usage
 from certigraph.state.trajectory import CutPrompt, Footer, Header, Trajectory, read_trajectory
 
 # Verdicts: a question of the user has none, since its answer is not known.

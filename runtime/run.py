@@ -59,7 +59,8 @@ from certigraph.runtime.registry import (
 )
 from certigraph.runtime.result import OnError, Result, check_on_error, report_failure
 from certigraph.runtime.storage import check_checkpoint_server, default_checkpoints, delete_thread, drop_checkpoints
-from certigraph.state.records import Fault, Task, UnknownName, is_resumable, read_bounded_lines
+from certigraph.state.endings import Fault, UnknownName, is_resumable
+from certigraph.state.records import Task, read_bounded_lines
 from certigraph.state.trajectory import SCHEMA_VERSION, Header, read_trajectory
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore
 from langgraph.store.sqlite import SqliteStore
 
-from certigraph.adapters.processes import import_extra
+from certigraph.adapters.extras import import_extra
 from certigraph.adapters.protocols import Context
 from certigraph.runtime.checkpoints import SqliteCheckpointSaver
 from certigraph.runtime.files import (
@@ -23,7 +23,7 @@ from certigraph.runtime.files import (
     unique_slug_of,
 )
 from certigraph.runtime.graph_sources import AnyGraph
-from certigraph.state.records import Fault, is_resumable
+from certigraph.state.endings import Fault, is_resumable
 
 # The store of lessons: a file in the run's folder, or next to it if several runs share one.
 

@@ -24,7 +24,8 @@ from certigraph.runtime.texts import (
     format_finding,
     passed_label,
 )
-from certigraph.state.records import GOAL, Certificate
+from certigraph.state.endings import GOAL
+from certigraph.state.records import Certificate
 from certigraph.state.step import SubtaskStatus
 
 # Text of models and worlds, whose control characters must not reach the terminal.

@@ -6,14 +6,7 @@ It is not stored in the state of a run.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from certigraph.state.records import (
-    Action,
-    Certificate,
-    Finding,
-    Invalidation,
-    Predicate,
-    Record,
-)
+from certigraph.state.records import Action, Certificate, Finding, Invalidation, Predicate, Record
 
 
 class KnownFinding(Record):

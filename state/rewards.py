@@ -15,11 +15,8 @@ from typing_extensions import TypedDict
 from certigraph.state.channels import (
     Log,
 )
-from certigraph.state.records import (
-    Fault,
-    Record,
-    Task,
-)
+from certigraph.state.endings import Fault
+from certigraph.state.records import Record, Task
 from certigraph.state.run import DecideView, ReActState, RunState, Turn, decide_view, world_ending
 
 # World states factored as in StateFactory: entities, each with the values of its attributes.

@@ -16,20 +16,8 @@ from typing_extensions import TypedDict
 from certigraph.state.channels import (
     Log,
 )
-from certigraph.state.records import (
-    GAVE_UP,
-    GOAL,
-    WORLD_ENDED,
-    Action,
-    Arguments,
-    Fault,
-    Observation,
-    Record,
-    Spent,
-    Step,
-    Task,
-    Usage,
-)
+from certigraph.state.endings import GAVE_UP, GOAL, WORLD_ENDED, Fault
+from certigraph.state.records import Action, Arguments, Observation, Record, Spent, Step, Task, Usage
 
 # State that every graph has: the task, the log of the current episode, what the world shows, and what was spent.
 

@@ -15,13 +15,10 @@ from certigraph.state.channels import (
     Log,
     Plan,
 )
+from certigraph.state.endings import EXHAUSTED, GAVE_UP, GOAL, WORLD_ENDED
 from certigraph.state.records import (
     CHECK,
-    EXHAUSTED,
-    GAVE_UP,
-    GOAL,
     RESTORE,
-    WORLD_ENDED,
     Action,
     Attempt,
     Audit,

@@ -14,18 +14,8 @@ from certigraph.state.certified_states import CertifiedState, KnownFinding, cert
 from certigraph.state.channels import (
     Log,
 )
-from certigraph.state.records import (
-    EXHAUSTED,
-    GAVE_UP,
-    WORLD_ENDED,
-    Action,
-    Arguments,
-    Observation,
-    Record,
-    Spent,
-    Task,
-    UnknownName,
-)
+from certigraph.state.endings import EXHAUSTED, GAVE_UP, WORLD_ENDED, UnknownName
+from certigraph.state.records import Action, Arguments, Observation, Record, Spent, Task
 from certigraph.state.run import (
     CLAIM,
     FINISH,

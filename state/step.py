@@ -8,15 +8,8 @@ from typing_extensions import TypedDict
 from certigraph.state.channels import (
     Log,
 )
-from certigraph.state.records import (
-    GAVE_UP,
-    GOAL,
-    METHOD_LIMITS,
-    Action,
-    Record,
-    Scores,
-    Task,
-)
+from certigraph.state.endings import GAVE_UP, GOAL, METHOD_LIMITS
+from certigraph.state.records import Action, Record, Scores, Task
 from certigraph.state.run import (
     REFUSED_PREFIX,
     DecideView,

@@ -8,7 +8,8 @@ from typing import Literal
 
 from typing_extensions import TypedDict
 
-from certigraph.state.records import GAVE_UP, GOAL, Record, Task
+from certigraph.state.endings import GAVE_UP, GOAL
+from certigraph.state.records import Record, Task
 from certigraph.state.run import (
     Belief,
     DecideView,

@@ -12,15 +12,8 @@ from typing_extensions import TypedDict
 from certigraph.state.channels import (
     Log,
 )
-from certigraph.state.records import (
-    GAVE_UP,
-    GOAL,
-    Observation,
-    Record,
-    Spent,
-    Step,
-    Task,
-)
+from certigraph.state.endings import GAVE_UP, GOAL
+from certigraph.state.records import Observation, Record, Spent, Step, Task
 from certigraph.state.run import (
     Evidence,
     NestedStart,

@@ -12,18 +12,9 @@ from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 from certigraph.state.channels import (
     list_channels_of,
 )
+from certigraph.state.endings import INTERRUPTED, Fault
 from certigraph.state.memgpt import MemGPTState
-from certigraph.state.records import (
-    INTERRUPTED,
-    Fault,
-    Record,
-    Scores,
-    Task,
-    Usage,
-    parse_json,
-    read_bounded_lines,
-    read_first_line,
-)
+from certigraph.state.records import Record, Scores, Task, Usage, parse_json, read_bounded_lines, read_first_line
 from certigraph.state.rewards import LookaheadState, RewardState, TreeState
 from certigraph.state.run import OutlineState, ReActState, RunState
 from certigraph.state.sdp import SDPState

@@ -7,7 +7,7 @@ from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
-from certigraph.adapters.processes import import_extra
+from certigraph.adapters.extras import import_extra
 
 
 @cache

@@ -16,12 +16,13 @@ from certigraph.adapters.agentdojo.world import (
     user_truth,
 )
 from certigraph.adapters.benchmarks import mean_score, standard_error
+from certigraph.adapters.extras import check_packages
 from certigraph.adapters.files import unknown_task_error
-from certigraph.adapters.processes import check_packages
 from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Operator, Responder
 from certigraph.adapters.tools.operators import OPERATORS
 from certigraph.adapters.tools.world import Tools
-from certigraph.state.records import Task, UnknownName
+from certigraph.state.endings import UnknownName
+from certigraph.state.records import Task
 from certigraph.state.run import FINISH
 from certigraph.state.trajectory import Footer
 

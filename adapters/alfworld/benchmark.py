@@ -20,6 +20,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from certigraph.adapters.benchmarks import mean_score, standard_error
+from certigraph.adapters.extras import check_packages
 from certigraph.adapters.files import (
     MAX_VALUE_BYTES,
     cache_folder,
@@ -31,9 +32,10 @@ from certigraph.adapters.files import (
     unknown_task_error,
 )
 from certigraph.adapters.models.experts import demonstration_expert
-from certigraph.adapters.processes import TEXTWORLD_LOCK, check_packages
+from certigraph.adapters.processes import TEXTWORLD_LOCK
 from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Environment, Operator, Responder
-from certigraph.state.records import Action, Fault, Observation, Scores, Task, UnknownName, parse_json
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Action, Observation, Scores, Task, parse_json
 from certigraph.state.trajectory import Footer
 
 # Description of what the agent sees at its location, in the simulator's wording, without using a command.

@@ -28,7 +28,8 @@ from certigraph.adapters.web.protocol import (
     search_pages,
 )
 from certigraph.adapters.web.sources import Web, create_providers, web_cache
-from certigraph.state.records import Fault, Scores, Task
+from certigraph.state.endings import Fault
+from certigraph.state.records import Scores, Task
 from certigraph.state.search import Passage
 
 # Questions, in the layout of AssistantBench's data set (facts/qa_scoring.md, section 3.1).

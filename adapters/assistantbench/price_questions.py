@@ -22,7 +22,7 @@ from certigraph.adapters.assistantbench.pages import (
     to_slug,
     unreadable_treatment,
 )
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 from certigraph.state.search import COMPUTE, EXTRACT
 
 # What annual passes save a family at a museum. The prices are on several pages; an outdated list and a museum of the

@@ -26,7 +26,8 @@ from certigraph.adapters.web.page_sources import create_page_source
 from certigraph.adapters.web.pages import Fetcher
 from certigraph.adapters.web.protocol import PageSource, SearchProvider
 from certigraph.adapters.web.sources import LocalPages, Web, create_providers, web_cache
-from certigraph.state.records import Fault, FoundItem, Task, UnknownName
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import FoundItem, Task
 from certigraph.state.run import FINISH, SEARCH, parse_action, query_of
 from certigraph.state.search import GENERATED_WEB, OPEN, Passage, create_question_task
 

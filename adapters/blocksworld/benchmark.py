@@ -47,7 +47,8 @@ from certigraph.adapters.files import (
     unknown_task_error,
 )
 from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Environment, Operator, Responder
-from certigraph.state.records import GOAL, Action, Fault, Observation, Record, Scores, Task, UnknownName
+from certigraph.state.endings import GOAL, Fault, UnknownName
+from certigraph.state.records import Action, Observation, Record, Scores, Task
 from certigraph.state.rewards import FactoredState, to_factored, to_mapping
 from certigraph.state.trajectory import Footer
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 # STRIPS: immutable states and four operators.
 

@@ -33,7 +33,7 @@ from certigraph.adapters.models.experts import chained_nodes, minimal_answer, un
 from certigraph.adapters.models.schemas import Schema
 from certigraph.adapters.models.scripts import current_situation
 from certigraph.adapters.protocols import MIN_NODES
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 # Planners: breadth-first search for few blocks, a linear plan for many.
 

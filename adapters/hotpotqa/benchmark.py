@@ -46,7 +46,8 @@ from certigraph.adapters.qa.scoring import (
 from certigraph.adapters.qa.scoring import token_overlap as any_overlap
 from certigraph.adapters.retrieval.bm25 import PassageHit, Retriever, words
 from certigraph.adapters.retrieval.sources import passage_of_text
-from certigraph.state.records import Action, Fault, Observation, Task, UnknownName
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Action, Observation, Task
 from certigraph.state.run import FINISH, SEARCH
 from certigraph.state.search import Passage, create_refusal, to_observation
 

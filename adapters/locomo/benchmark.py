@@ -28,7 +28,8 @@ from certigraph.adapters.qa.questions import GoldHop, QuestionBank, find_questio
 from certigraph.adapters.qa.scoring import load_stemmer, overlap_of_counts, set_overlap
 from certigraph.adapters.retrieval.bm25 import PassagePool, Retriever, terms
 from certigraph.adapters.retrieval.dense import combine_retrievers
-from certigraph.state.records import Task, UnknownName
+from certigraph.state.endings import UnknownName
+from certigraph.state.records import Task
 
 # LoCoMo's scores by category of question (its public evaluation code), and what counts as an abstention.
 

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from pydantic import JsonValue
 
 from certigraph.adapters.files import read_json
-from certigraph.state.records import Fault, Record
+from certigraph.state.endings import Fault
+from certigraph.state.records import Record
 from certigraph.state.search import Passage
 
 # Conversations and their questions in LoCoMo's JSON layout.

@@ -43,7 +43,7 @@ from certigraph.adapters.models.streams import ReplyStream
 from certigraph.adapters.models.usage import Call, current_meter
 from certigraph.adapters.protocols import Context, Responder
 from certigraph.adapters.redaction import redact, redact_message
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 # Choice of the model of a role.
 

@@ -22,7 +22,7 @@ from pydantic import SecretStr
 from certigraph.adapters.files import cache_folder, expand_path, replace_file
 from certigraph.adapters.http import openai_settings
 from certigraph.adapters.models.usage import has_plausible_counts
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 # ChatOpenAI for untrusted endpoints: bounded answers, one request per call, validated token counts.
 

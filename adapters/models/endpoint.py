@@ -38,7 +38,8 @@ from certigraph.adapters.models.streams import ReplyStream
 from certigraph.adapters.models.usage import has_plausible_counts, usage_of
 from certigraph.adapters.processes import is_own_loop, run_in_lone_thread
 from certigraph.adapters.redaction import redact_message, show_address
-from certigraph.state.records import Fault, replace_surrogates
+from certigraph.state.endings import Fault
+from certigraph.state.records import replace_surrogates
 
 # Faults of endpoints, with messages that say what failed and what to do.
 

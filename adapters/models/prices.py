@@ -13,7 +13,8 @@ from langchain_core.messages.ai import UsageMetadata
 from pydantic import Field, TypeAdapter, ValidationError
 
 from certigraph.adapters.files import expand_path
-from certigraph.state.records import Fault, Record
+from certigraph.state.endings import Fault
+from certigraph.state.records import Record
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelPrice

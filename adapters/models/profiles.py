@@ -15,7 +15,7 @@ from langchain_core.language_models import BaseChatModel
 
 from certigraph.adapters.http import ENCODING_HEADERS, MAX_ANSWER_BYTES, UnboundedAnswer, limit_response
 from certigraph.adapters.models.chat_models import unwrap_model
-from certigraph.state.records import UnknownName
+from certigraph.state.endings import UnknownName
 
 ProfileName = Literal["full", "small"]
 

@@ -25,7 +25,8 @@ from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.models.usage import NO_USAGE
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.redaction import redact_message
-from certigraph.state.records import Fault, parse_json
+from certigraph.state.endings import Fault
+from certigraph.state.records import parse_json
 
 CACHE_FILE = "replies.sqlite"
 """Name of the cache's file."""

@@ -22,7 +22,8 @@ from certigraph.adapters.models.schemas import Schema, minimal_instance
 from certigraph.adapters.models.usage import current_meter
 from certigraph.adapters.processes import run_in_waiting_thread
 from certigraph.adapters.protocols import Responder, StateCheck
-from certigraph.state.records import Record, UnknownName
+from certigraph.state.endings import UnknownName
+from certigraph.state.records import Record
 
 # Situation of the running node, from which scripted models answer. Language models get the prompt instead.
 

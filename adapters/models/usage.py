@@ -27,7 +27,8 @@ from certigraph.adapters.models.prices import (
 )
 from certigraph.adapters.protocols import Budget
 from certigraph.adapters.redaction import redact_message
-from certigraph.state.records import Fault, LimitKind, LimitReached, Record, Spent, Stopped, Usage, replace_surrogates
+from certigraph.state.endings import Fault, LimitKind, LimitReached, Stopped
+from certigraph.state.records import Record, Spent, Usage, replace_surrogates
 from certigraph.state.trajectory import CallStarted
 
 # Token counts of a call: the endpoint's if they are plausible, else an estimate.

@@ -30,7 +30,7 @@ from certigraph.adapters.qa.questions import (
 )
 from certigraph.adapters.qa.scoring import ScoredQuestion, exact_match, normalise_answer, set_overlap, token_f1
 from certigraph.adapters.retrieval.sources import passage_of_text
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 # Questions in MuSiQue's official layout (facts/qa_scoring.md, section 2.1).
 

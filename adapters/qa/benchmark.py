@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from pydantic import JsonValue
 
-from certigraph.adapters.processes import check_packages
+from certigraph.adapters.extras import check_packages
 from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Environment, Operator, Responder
 from certigraph.adapters.qa.expert import GoldExpert
 from certigraph.adapters.qa.operators import create_operators
@@ -21,7 +21,8 @@ from certigraph.adapters.qa.questions import MultiHopQuestion, QuestionBank, Ret
 from certigraph.adapters.qa.scoring import F1, ScoredQuestion, answer_figures
 from certigraph.adapters.retrieval.bm25 import Retriever, terms
 from certigraph.adapters.retrieval.reranker import DEFAULT_CANDIDATES, Reranked, load_reranker
-from certigraph.state.records import Action, Fault, Observation, Scores, Task, UnknownName
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Action, Observation, Scores, Task
 from certigraph.state.run import ANSWER, CLAIM, FINISH, RETRIEVED, SEARCH, parse_action
 from certigraph.state.search import HopFinding, Passage, chain_of, create_refusal, to_line, to_observation
 from certigraph.state.trajectory import Footer

@@ -15,7 +15,8 @@ from certigraph.adapters.qa.questions import GoldHop, MultiHopQuestion, substitu
 from certigraph.adapters.qa.scoring import exact_match
 from certigraph.adapters.retrieval.bm25 import Retriever
 from certigraph.adapters.tools.memory import CORE_APPEND
-from certigraph.state.records import Fault, Task
+from certigraph.state.endings import Fault
+from certigraph.state.records import Task
 from certigraph.state.run import FINISH, SEARCH, Belief, parse_action, query_of
 from certigraph.state.search import Passage
 

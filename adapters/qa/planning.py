@@ -17,7 +17,8 @@ from certigraph.adapters.models.schemas import Bounded, FullOnly, bounded_list
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.adapters.retrieval.bm25 import STOPWORDS, PassagePool, Retriever, terms, words
-from certigraph.state.records import Action, Arguments, Attempt, Fault, Predicate, Task
+from certigraph.state.endings import Fault
+from certigraph.state.records import Action, Arguments, Attempt, Predicate, Task
 from certigraph.state.run import ANSWER, SEARCH, answer, claim
 from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView
 from certigraph.state.search import HopFinding, Passage, certified_hops, chain_argument

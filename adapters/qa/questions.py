@@ -16,7 +16,8 @@ from certigraph.adapters.retrieval.dense import combine_retrievers
 from certigraph.adapters.retrieval.index import MANIFEST, build_index, open_corpus
 from certigraph.adapters.retrieval.opensearch import open_address
 from certigraph.adapters.retrieval.sources import passage_of_text
-from certigraph.state.records import Fault, Record, UnknownName
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Record
 from certigraph.state.search import Passage
 
 # A multi-hop question with its paragraphs and its gold hops, in the same form for all benchmarks.

@@ -9,10 +9,10 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from certigraph.adapters.benchmarks import standard_error
+from certigraph.adapters.extras import import_extra
 from certigraph.adapters.matching import Encoder, find_encoder, install_advice
-from certigraph.adapters.processes import import_extra
 from certigraph.adapters.retrieval.bm25 import words
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 # Scores of short answers that the official scorers of HotpotQA and MuSiQue share (facts/qa_scoring.md).
 

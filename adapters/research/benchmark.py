@@ -14,7 +14,8 @@ from certigraph.adapters.research.plans import ResearchQuestion
 from certigraph.adapters.research.scoring import official_scores, research_figures
 from certigraph.adapters.research.world import ResearchWorld
 from certigraph.adapters.web.sources import Web
-from certigraph.state.records import Fault, Scores, Task, UnknownName
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Scores, Task
 from certigraph.state.run import FINISH, SEARCH
 from certigraph.state.search import OPEN
 from certigraph.state.trajectory import Footer

@@ -12,7 +12,7 @@ from typing import Any
 from certigraph.adapters.files import replace_file
 from certigraph.adapters.matching import VECTOR_WIDTH, Encoder, Vectors, find_encoder
 from certigraph.adapters.retrieval.bm25 import PassageHit, Retriever, positions_of, terms
-from certigraph.state.records import Fault, UnknownName
+from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.search import Passage
 
 # Vectors of a corpus on disk: computed once, in parts that survive a kill, then memory-mapped.

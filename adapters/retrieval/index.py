@@ -16,8 +16,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from certigraph.adapters.extras import import_extra
 from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes, read_text
-from certigraph.adapters.processes import import_extra
 from certigraph.adapters.retrieval.bm25 import (
     ANALYZER,
     MAX_TITLE_HITS,
@@ -27,7 +27,8 @@ from certigraph.adapters.retrieval.bm25 import (
     terms,
     title_keys,
 )
-from certigraph.state.records import Fault, Record, UnknownName, parse_json
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Record, parse_json
 from certigraph.state.search import Passage
 
 # Fields of a passage in a tantivy index.

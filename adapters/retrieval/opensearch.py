@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field, ValidationError
 from certigraph.adapters.http import ENCODING_HEADERS, UnboundedAnswer, limit_response
 from certigraph.adapters.redaction import mask_logs, remember_address, show_address
 from certigraph.adapters.retrieval.bm25 import STOPWORDS, PassageHit
-from certigraph.state.records import Fault, UnknownName
+from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.search import Passage
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from certigraph.adapters.files import JsonRow, decode_json, read_list
-from certigraph.state.records import Fault, read_bounded_lines
+from certigraph.state.endings import Fault
+from certigraph.state.records import read_bounded_lines
 from certigraph.state.search import Passage
 
 # Conversion of a JSON row, in any supported layout, to passages.

@@ -21,7 +21,8 @@ from certigraph.adapters.rewardprediction.dataset import (
     read_pairs,
     try_build_pair,
 )
-from certigraph.state.records import Action, Fault, Observation, Scores, Task, UnknownName
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Action, Observation, Scores, Task
 from certigraph.state.rewards import DOMAIN, RECORDINGS, TRUE_REWARDS, RecordedStep
 from certigraph.state.trajectory import Footer
 

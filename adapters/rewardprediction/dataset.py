@@ -12,7 +12,8 @@ from pydantic import Field
 
 from certigraph.adapters.files import JsonRow, read_json, read_rows, validate_row
 from certigraph.adapters.protocols import Benchmark, Environment, TaskDemonstrator
-from certigraph.state.records import Action, Fault, Observation, Record, Task, ends_with_newline
+from certigraph.state.endings import Fault
+from certigraph.state.records import Action, Observation, Record, Task, ends_with_newline
 
 # The published form of RewardPrediction's trajectories: a goal, and steps with raw and shaped rewards.
 

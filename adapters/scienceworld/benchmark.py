@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from certigraph.adapters.processes import check_packages
+from certigraph.adapters.extras import check_packages
 from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Operator, Responder
 from certigraph.adapters.scienceworld import splits
 from certigraph.adapters.scienceworld.names import find_action, find_meanings, select_visible
@@ -24,7 +24,8 @@ from certigraph.adapters.scienceworld.splits import (
     setting_of,
 )
 from certigraph.adapters.scienceworld.world import ScienceWorld
-from certigraph.state.records import Fault, Task, UnknownName
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Task
 from certigraph.state.trajectory import Footer
 
 TDP = "tdp"

@@ -30,7 +30,8 @@ from certigraph.adapters.protocols import MIN_NODES, Responder, StateCheck
 from certigraph.adapters.scienceworld.recordings import GoldRecording, load_gold_recording
 from certigraph.adapters.scienceworld.splits import EpisodeSetting
 from certigraph.adapters.scienceworld.world import normalise_text
-from certigraph.state.records import Fault, Step
+from certigraph.state.endings import Fault
+from certigraph.state.records import Step
 
 # Segments of a gold path: the expert's plans, subtasks and sub-tasks name the world states at their ends.
 

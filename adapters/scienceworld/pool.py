@@ -12,7 +12,7 @@ from certigraph.adapters.episodes import current_run
 from certigraph.adapters.files import cache_folder, replace_file
 from certigraph.adapters.processes import raise_if_cancelled
 from certigraph.adapters.scienceworld.simulator import VERSION, JavaSimulator, Simulator
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 # Starting a JVM takes longer than most short episodes, so a returned simulator is kept for some seconds. If all are in
 # use, the next borrower waits in a queue. A world that has not used its simulator for a while may lose it to a waiting

@@ -28,7 +28,8 @@ from certigraph.adapters.scienceworld.pool import DEFAULT_POOL, SimulatorPool
 from certigraph.adapters.scienceworld.simulator import VERSION, JavaSimulator, Simulator
 from certigraph.adapters.scienceworld.splits import SPLITS, EpisodeSetting, list_ids, setting_of
 from certigraph.adapters.scienceworld.world import ScienceWorld
-from certigraph.state.records import Action, Fault, Record, Stopped, Task, UnknownName
+from certigraph.state.endings import Fault, Stopped, UnknownName
+from certigraph.state.records import Action, Record, Task
 
 # Recordings and their files.
 

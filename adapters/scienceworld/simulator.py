@@ -23,7 +23,7 @@ from typing_extensions import override
 from certigraph.adapters.processes import child_environment, raise_if_cancelled
 from certigraph.adapters.protocols import StateCheck
 from certigraph.adapters.scienceworld.objects import WorldState, read_world
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway

@@ -12,7 +12,8 @@ from typing import Literal, NamedTuple
 from pydantic import Field
 
 from certigraph.adapters.benchmarks import standard_error
-from certigraph.state.records import Arguments, Record, Scores, UnknownName
+from certigraph.state.endings import UnknownName
+from certigraph.state.records import Arguments, Record, Scores
 from certigraph.state.trajectory import Footer
 
 # The thirty tasks of ScienceWorld 1.2.3 with their numbers of variations.

@@ -13,7 +13,8 @@ from certigraph.adapters.scienceworld.objects import parse_focus
 from certigraph.adapters.scienceworld.pool import DEFAULT_POOL, SimulatorPool
 from certigraph.adapters.scienceworld.simulator import Simulator
 from certigraph.adapters.scienceworld.splits import EpisodeSetting, EpisodeTally
-from certigraph.state.records import Action, Arguments, Fault, Observation, Scores
+from certigraph.state.endings import Fault
+from certigraph.state.records import Action, Arguments, Observation, Scores
 
 # Replies. The simulator has no status codes: results are recognised by their text.
 

@@ -29,7 +29,8 @@ from certigraph.adapters.swe_qa.world import (
     RepositoryRetriever,
     RepositoryWorld,
 )
-from certigraph.state.records import Task, UnknownName
+from certigraph.state.endings import UnknownName
+from certigraph.state.records import Task
 from certigraph.state.search import Passage, to_line
 
 # All questions about repositories in a folder.

@@ -10,7 +10,8 @@ from pydantic import BaseModel, Field
 
 from certigraph.adapters.files import JsonRow, expand_path, read_rows, read_text, validate_row
 from certigraph.adapters.qa import questions as searching
-from certigraph.state.records import Fault, Record
+from certigraph.state.endings import Fault
+from certigraph.state.records import Record
 
 # Questions about repositories in the layouts of SWE-QA and of SWE-QA-Pro's training release.
 

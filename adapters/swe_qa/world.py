@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from certigraph.adapters.qa.benchmark import Judge, SearchTool, SearchWorld
 from certigraph.adapters.retrieval.bm25 import PassagePool
-from certigraph.state.records import Action, Fault, Observation, UnknownName
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Action, Observation
 from certigraph.state.run import FINISH, SEARCH
 from certigraph.state.search import Passage, create_refusal
 

@@ -16,7 +16,8 @@ from certigraph.adapters.textworld.world import (
     find_demonstration,
     import_textworld,
 )
-from certigraph.state.records import Task, UnknownName
+from certigraph.state.endings import UnknownName
+from certigraph.state.records import Task
 from certigraph.state.trajectory import Footer
 
 BRIEFING = """\

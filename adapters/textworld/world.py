@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 from certigraph.adapters.files import cache_folder, read_bytes, unknown_task_error
 from certigraph.adapters.processes import TEXTWORLD_LOCK, child_environment
 from certigraph.adapters.protocols import Environment
-from certigraph.state.records import Action, Fault, Observation, Scores, parse_json
+from certigraph.state.endings import Fault
+from certigraph.state.records import Action, Observation, Scores, parse_json
 
 # Kinds of games.
 

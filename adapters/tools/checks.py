@@ -25,7 +25,8 @@ from certigraph.adapters.processes import is_async_callable, run_in_lone_thread
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.redaction import redact_message
 from certigraph.adapters.tools.definitions import bound_text
-from certigraph.state.records import Fault, Predicate, Stopped, Verdict
+from certigraph.state.endings import Fault, Stopped
+from certigraph.state.records import Predicate, Verdict
 from certigraph.state.sdp import ValidateView
 
 ConditionForm: TypeAlias = str | re.Pattern[str]

@@ -24,7 +24,8 @@ from certigraph.adapters.tools.positions import (
     await_checkpoint,
     use_saver,
 )
-from certigraph.state.records import Arguments, Fault, Record
+from certigraph.state.endings import Fault
+from certigraph.state.records import Arguments, Record
 
 EFFECTS_NAMESPACE = "certigraph:effects"
 """Checkpoint namespace of the ledger's entries."""

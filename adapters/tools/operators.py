@@ -25,7 +25,8 @@ from certigraph.adapters.models.tool_calls import OfferedTool, ToolChoice, ask_t
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.tools.checks import Check, judge_by_checks
 from certigraph.adapters.tools.definitions import HOLDS, UNREACHABLE, LoadedTool
-from certigraph.state.records import Action, Fault, Task
+from certigraph.state.endings import Fault
+from certigraph.state.records import Action, Task
 from certigraph.state.run import FINISH, DecideView
 from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView
 from certigraph.state.search import AnswerView

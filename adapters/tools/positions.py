@@ -12,7 +12,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.checkpoint.serde.types import TASKS
 
 from certigraph.adapters.processes import is_invoked, run_in_thread
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 CHECKPOINTER_KEY = "__pregel_checkpointer"
 """Key under which LangGraph keeps a run's checkpointer in `configurable`."""

@@ -13,7 +13,8 @@ from certigraph.adapters.tools.checks import Checks, load_checks
 from certigraph.adapters.tools.definitions import DEADLINE, LoadedTool, load_tools
 from certigraph.adapters.tools.effects import ToolAnswer
 from certigraph.adapters.tools.operators import OPERATORS
-from certigraph.state.records import Action, Arguments, Observation, Record, Scores, Task, UnknownName
+from certigraph.state.endings import UnknownName
+from certigraph.state.records import Action, Arguments, Observation, Record, Scores, Task
 from certigraph.state.run import ANSWER, ANSWER_ACTIONS, FINISH
 from certigraph.state.tools import ANSWER_ARGUMENT, ToolCall, calls_of
 

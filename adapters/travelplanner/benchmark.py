@@ -24,7 +24,8 @@ from certigraph.adapters.travelplanner.scoring import PlanScore, aggregate_score
 from certigraph.adapters.travelplanner.tools import BRIEFING, TOOLS, Lookups, create_lookups, create_tool_operators
 from certigraph.adapters.travelplanner.world import ToolWorld, TravelWorld
 from certigraph.adapters.travelplanner.written_plans import ScoredQuery, create_oneshot_operators, text_rates
-from certigraph.state.records import Observation, Predicate, Record, Scores, Task, UnknownName
+from certigraph.state.endings import UnknownName
+from certigraph.state.records import Observation, Predicate, Record, Scores, Task
 from certigraph.state.trajectory import Footer
 
 # Named configurations: extensions of the SDP paper, and the tool world of the TDP paper.

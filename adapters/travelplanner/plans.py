@@ -10,7 +10,8 @@ from pydantic import ConfigDict, JsonValue
 
 from certigraph.adapters.files import read_rows, validate_row
 from certigraph.adapters.travelplanner.sandbox import Accommodation, Attraction, Distance, Restaurant, Sandbox
-from certigraph.state.records import Fault, Record
+from certigraph.state.endings import Fault
+from certigraph.state.records import Record
 
 # Plans as the benchmark stores them: a list of days, each a mapping to texts that may be malformed.
 

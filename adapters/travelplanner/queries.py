@@ -15,7 +15,8 @@ from typing import IO, Any, Literal, NamedTuple, cast
 from pydantic import ConfigDict, Field, JsonValue, field_validator, model_validator
 
 from certigraph.adapters.files import JsonRow, missing_data_fault, read_rows, unknown_task_error, validate_row
-from certigraph.state.records import Arguments, Fault, Record, UnknownName, read_bounded_lines
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Arguments, Record, read_bounded_lines
 
 # Text files, plain or gzipped.
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, get_type_hints
 
 from certigraph.adapters.files import cache_folder, replace_file
 from certigraph.adapters.travelplanner.queries import read_text_lines
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 # Typed rows, and the protocol of the database.
 

@@ -31,7 +31,8 @@ from certigraph.adapters.travelplanner.plans import (
 )
 from certigraph.adapters.travelplanner.queries import RoomType, TravelQuery
 from certigraph.adapters.travelplanner.sandbox import Accommodation, Sandbox
-from certigraph.state.records import Fault, Record
+from certigraph.state.endings import Fault
+from certigraph.state.records import Record
 
 # Checks and judgements.
 

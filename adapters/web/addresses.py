@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from certigraph.adapters.http import AddressRefused, PageRefused
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 if TYPE_CHECKING:
     import httpx

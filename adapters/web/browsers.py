@@ -9,13 +9,14 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from certigraph.adapters.extras import import_extra
 from certigraph.adapters.http import AddressRefused, PageRefused
-from certigraph.adapters.processes import import_extra, wait_for
+from certigraph.adapters.processes import wait_for
 from certigraph.adapters.web.addresses import Addresses, ResolveFunction, parse_url, resolve_host
 from certigraph.adapters.web.pages import DENIED_STATUSES, HTML_TYPES, PageContent, parse_content_type, read_page
 from certigraph.adapters.web.protocol import Unreadable, WebPage
 from certigraph.adapters.web.proxies import CheckedProxy
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 if TYPE_CHECKING:
     import httpx

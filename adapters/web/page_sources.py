@@ -8,7 +8,7 @@ from certigraph.adapters.web.browsers import BrowserPages
 from certigraph.adapters.web.page_services import PAGES_VARIABLE, SerperPages
 from certigraph.adapters.web.pages import Fetcher
 from certigraph.adapters.web.protocol import PageSource, Unreadable, WebPage
-from certigraph.state.records import UnknownName
+from certigraph.state.endings import UnknownName
 
 PAGE_SOURCE_FORMS = "fetch, serper, browser, or several with commas between them, such as fetch,browser"
 

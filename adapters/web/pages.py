@@ -11,8 +11,8 @@ from email.message import Message
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from certigraph.adapters.extras import import_web_package
 from certigraph.adapters.http import PageRefused
-from certigraph.adapters.processes import import_web_package
 from certigraph.adapters.web.addresses import Addresses, ResolveFunction, parse_url, resolve_host
 from certigraph.adapters.web.protocol import Unreadable, WebPage
 

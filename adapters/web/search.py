@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from certigraph.adapters.http import ENCODING_HEADERS, UnboundedAnswer, limit_response
 from certigraph.adapters.redaction import mask_logs, show_address
 from certigraph.adapters.web.protocol import SearchHit, ServiceResult, to_hits
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 from certigraph.state.search import to_storable_line
 
 if TYPE_CHECKING:

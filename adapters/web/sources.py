@@ -51,7 +51,7 @@ from certigraph.adapters.web.search import (
     ServiceAnswer,
     SleepFunction,
 )
-from certigraph.state.records import Fault, UnknownName
+from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.search import Passage
 
 # Chat completions that cite web pages, and the sentence to which each citation belongs.

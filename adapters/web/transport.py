@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, TypeVar
 import httpcore
 import httpx
 
+from certigraph.adapters.extras import import_web_package
 from certigraph.adapters.http import AddressRefused, PageRefused, unpack_body
-from certigraph.adapters.processes import import_web_package
 from certigraph.adapters.web.addresses import Addresses, parse_url
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 # Connections to checked addresses, which end when the time for a page is over.
 

@@ -8,9 +8,9 @@ from random import Random
 from pydantic import ValidationError
 
 from certigraph.adapters.benchmarks import mean_score, standard_error
+from certigraph.adapters.extras import check_packages
 from certigraph.adapters.files import unknown_task_error
 from certigraph.adapters.models.experts import demonstration_expert
-from certigraph.adapters.processes import check_packages
 from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Operator, Responder
 from certigraph.adapters.webshop.products import (
     PRODUCTS,
@@ -33,7 +33,8 @@ from certigraph.adapters.webshop.world import (
     WebShopWorld,
     propose_keywords,
 )
-from certigraph.state.records import Action, Fault, Task, UnknownName
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Action, Task
 from certigraph.state.trajectory import Footer
 
 # Splits.

@@ -13,7 +13,8 @@ from pydantic import Field, ValidationError
 
 from certigraph.adapters.files import JsonRow, missing_data_fault, read_json, read_rows
 from certigraph.adapters.retrieval.bm25 import STOPWORDS
-from certigraph.state.records import Fault, Record
+from certigraph.state.endings import Fault
+from certigraph.state.records import Record
 
 # Records of products and instructions, and reading WebShop's files.
 

@@ -10,7 +10,8 @@ from pydantic import Field
 from certigraph.adapters.protocols import Environment
 from certigraph.adapters.retrieval.bm25 import STOPWORDS, PassagePool, words
 from certigraph.adapters.webshop.products import Product, PurchaseReward, ShopCatalogue, ShopGoal, compute_reward
-from certigraph.state.records import Action, Fault, Observation, Record, Scores
+from certigraph.state.endings import Fault
+from certigraph.state.records import Action, Observation, Record, Scores
 from certigraph.state.search import Passage
 
 # Instructions: wanted words, options, price bound, and proposed searches.

@@ -82,7 +82,7 @@ from certigraph.nodes.slots import Spec
 from certigraph.runtime.pages import render_page
 from certigraph.runtime.registry import build_graph, check_takes_answers, parse_swap
 from certigraph.runtime.texts import format_count
-from certigraph.state.records import UnknownName
+from certigraph.state.endings import UnknownName
 
 # The arms of a study, as methods of a comparison.
 

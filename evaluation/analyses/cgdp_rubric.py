@@ -32,7 +32,8 @@ from certigraph.evaluation.judges import (
 )
 from certigraph.nodes.react import MAX_PARAGRAPHS, format_transcript
 from certigraph.nodes.slots import Spec
-from certigraph.state.records import Fault, Record, Task
+from certigraph.state.endings import Fault
+from certigraph.state.records import Record, Task
 from certigraph.state.run import (
     FINISH,
     Belief,

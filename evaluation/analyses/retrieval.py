@@ -34,7 +34,8 @@ from certigraph.evaluation.measures import RECALL_METHODS
 from certigraph.evaluation.plots import add_panels, assign_colours, draw_grid, open_figure
 from certigraph.evaluation.statistics import adjust_p_values, compare_paired, is_significant, mean_of
 from certigraph.runtime.texts import format_count
-from certigraph.state.records import Fault, Record, UnknownName
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Record
 from certigraph.state.search import Passage
 
 # Multi-hop questions with their evidence, and the queries of their hops as if every intermediate answer were known.

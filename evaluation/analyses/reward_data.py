@@ -43,16 +43,8 @@ from certigraph.adapters.rewardprediction.dataset import (
 )
 from certigraph.evaluation.compare import format_time_left
 from certigraph.runtime.texts import clip_text, format_count, shorten_text
-from certigraph.state.records import (
-    Fault,
-    Interrupted,
-    Record,
-    Stopped,
-    Task,
-    UnknownName,
-    drop_incomplete_line,
-    parse_json,
-)
+from certigraph.state.endings import Fault, Interrupted, Stopped, UnknownName
+from certigraph.state.records import Record, Task, drop_incomplete_line, parse_json
 
 # Selection of tasks: drawn with a seed, and balanced over kinds.
 

@@ -23,7 +23,6 @@ from certigraph.adapters.matching import Encoder
 from certigraph.adapters.rewardprediction.benchmark import RewardPrediction, epic_distance
 from certigraph.adapters.rewardprediction.dataset import RewardTrajectory, TrajectoryPair
 from certigraph.adapters.rewards import (
-    DEFAULT_BASE_MODEL,
     Head,
     Heads,
     HeadsMetadata,
@@ -32,8 +31,9 @@ from certigraph.adapters.rewards import (
     format_steps,
     prefix_features,
 )
-from certigraph.state.defaults import DEFAULT_ENCODER
-from certigraph.state.records import Fault, Record, UnknownName
+from certigraph.state.defaults import DEFAULT_BASE_MODEL
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Record
 from certigraph.state.rewards import RecordedStep
 
 # Training data: prefixes of recorded trajectories, and ranked pairs of them.

@@ -34,7 +34,8 @@ from certigraph.evaluation.statistics import mean_of, stratified_mean
 from certigraph.runtime.graph_sources import AnyGraph
 from certigraph.runtime.registry import REWARD_GRAPHS, model_name, swaps_of
 from certigraph.state import rewards as factored_code
-from certigraph.state.records import Fault, Record, Spent, Stopped, Task, UnknownName
+from certigraph.state.endings import Fault, Stopped, UnknownName
+from certigraph.state.records import Record, Spent, Task
 from certigraph.state.rewards import FactoredState
 
 # The predictors: graphs that predict rewards, with swapped operators.

@@ -64,7 +64,7 @@ from certigraph.evaluation.statistics import stratified_mean
 from certigraph.runtime.pages import render_page
 from certigraph.runtime.registry import current_versions, model_name
 from certigraph.runtime.texts import format_count
-from certigraph.state.records import Fault, Interrupted
+from certigraph.state.endings import Fault, Interrupted
 from certigraph.state.rewards import GRANULARITIES
 
 # Findings of the StateFactory paper, checked: the order of granularities, and the small loss by goals read online.

@@ -22,7 +22,7 @@ from certigraph.evaluation.plots import CHART_STYLE as INK
 from certigraph.evaluation.plots import find_line, to_svg
 from certigraph.runtime.pages import render_page
 from certigraph.runtime.texts import format_count
-from certigraph.state.records import INTERRUPTED
+from certigraph.state.endings import INTERRUPTED
 
 # The files of the analysis: a page, figures, tables and frames.
 

@@ -26,7 +26,7 @@ from certigraph.evaluation.analyses.step import (
 from certigraph.evaluation.comparison_report import escape_formula
 from certigraph.evaluation.frames import read_traces
 from certigraph.evaluation.plots import BLANK, INK, PALETTE, SOFT, add_panels, assign_colours, draw_grid, open_figure
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 # Figure 5: the best episodes, one heat map per method.
 

@@ -40,7 +40,8 @@ from certigraph.evaluation.plots import GREY, SERIES_COLOURS, save_drawing
 from certigraph.evaluation.statistics import MIN_POINTS, fit_slope
 from certigraph.runtime.pages import render_page
 from certigraph.runtime.texts import format_count
-from certigraph.state.records import Action, Observation, Scores, Task, UnknownName
+from certigraph.state.endings import UnknownName
+from certigraph.state.records import Action, Observation, Scores, Task
 from certigraph.state.run import FINISH, SEARCH, parse_action
 from certigraph.state.trajectory import Footer
 

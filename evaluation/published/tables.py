@@ -14,7 +14,8 @@ from typing import Annotated, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from certigraph.adapters.benchmarks import split_name
-from certigraph.state.records import Record, UnknownName
+from certigraph.state.endings import UnknownName
+from certigraph.state.records import Record
 
 # The layout of a file: tables as a paper prints them, one row for each method, one column for each metric.
 

@@ -49,14 +49,14 @@ if TYPE_CHECKING:
     from certigraph.runtime.run import arun as arun
     from certigraph.runtime.run import resume as resume
     from certigraph.runtime.run import run as run
-    from certigraph.state.records import Action as Action
     from certigraph.state.endings import Fault as Fault
     from certigraph.state.endings import LimitReached as LimitReached
+    from certigraph.state.endings import UnknownName as UnknownName
+    from certigraph.state.records import Action as Action
     from certigraph.state.records import Observation as Observation
     from certigraph.state.records import Predicate as Predicate
     from certigraph.state.records import Scores as Scores
     from certigraph.state.records import Task as Task
-    from certigraph.state.endings import UnknownName as UnknownName
     from certigraph.state.records import Verdict as Verdict
     from certigraph.state.rewards import Entity as Entity
     from certigraph.state.rewards import FactoredState as FactoredState

@@ -21,7 +21,8 @@ from certigraph.adapters.models.scripts import ScriptedChat, current_situation
 from certigraph.adapters.protocols import Benchmark, Context, Environment
 from certigraph.adapters.tools.world import Case, Tools
 from certigraph.graphs import react
-from certigraph.state.records import Task, UnknownName
+from certigraph.state.endings import UnknownName
+from certigraph.state.records import Task
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,8 @@ from certigraph.adapters.episodes import (
     rehearse_in_copy,
 )
 from certigraph.adapters.protocols import Context
-from certigraph.state.records import Action, Fault, Task
+from certigraph.state.endings import Fault
+from certigraph.state.records import Action, Task
 
 # Live episodes: who closes them, and how many stay open.
 

@@ -19,7 +19,8 @@ from certigraph.adapters.faults import (
 )
 from certigraph.adapters.protocols import Context, StateCheck
 from certigraph.runtime.run import resume, run
-from certigraph.state.records import Action, UnknownName
+from certigraph.state.endings import UnknownName
+from certigraph.state.records import Action
 
 # Rates of faults: read from a text, drawn the same way every time, drawn anew for a run that is begun again.
 

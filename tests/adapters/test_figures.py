@@ -3,7 +3,7 @@
 import pytest
 
 from certigraph.adapters.benchmarks import BENCHMARKS, load_benchmark, mean_score, standard_error
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)

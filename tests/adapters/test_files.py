@@ -8,7 +8,7 @@ import pytest
 
 from certigraph.adapters.benchmarks import check_ready, load_benchmark
 from certigraph.adapters.files import read_json, read_rows
-from certigraph.state.records import Fault, UnknownName
+from certigraph.state.endings import Fault, UnknownName
 
 # What a benchmark says where its data is not in the folder that was named, and where no task has the id.
 

@@ -18,7 +18,7 @@ from certigraph.adapters.imports import (
     installed,
     warn_if_hidden,
 )
-from certigraph.state.records import UnknownName
+from certigraph.state.endings import UnknownName
 
 
 @pytest.fixture(autouse=True)

@@ -27,7 +27,7 @@ from certigraph.adapters.matching import (
     select_actions,
     tokens,
 )
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 
 @pytest.fixture

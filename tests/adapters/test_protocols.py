@@ -21,7 +21,8 @@ from certigraph.adapters.protocols import (
     complete_benchmark,
     complete_environment,
 )
-from certigraph.state.records import GOAL, Action, Observation, Scores, Task, UnknownName, Usage
+from certigraph.state.endings import GOAL, UnknownName
+from certigraph.state.records import Action, Observation, Scores, Task, Usage
 from certigraph.state.trajectory import Footer
 
 ROOT = Path(__file__).parents[2]

@@ -7,7 +7,8 @@ from pytest import approx, mark
 
 from certigraph.adapters.rewards import FACTORS, factors_of, require_factors, route_reward
 from certigraph.nodes.rewards import truncate_reward
-from certigraph.state.records import Fault, Task
+from certigraph.state.endings import Fault
+from certigraph.state.records import Task
 from certigraph.state.rewards import Entity, FactoredState, coarsen, to_factored, to_raw
 
 # Which worlds are read by rules: by the benchmark or the recording's domain, whatever its configuration.

@@ -5,7 +5,7 @@ import retrieval_speed
 from retrieval_speed import BIG, BLOCK_SIZE, ENGINES, GeneratedAbstracts, measure_engines, run_in_processes
 
 from certigraph.adapters.retrieval.bm25 import STOPWORDS, terms
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 SIZE = 300
 

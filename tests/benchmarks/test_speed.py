@@ -9,7 +9,7 @@ import speed
 from speed import LOOPS, Ladder, Loop, build_bare_graph, initial_state, measure_checkpoints, run_plain_loop, time_lap
 
 from certigraph.runtime.run import run
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 RUNGS = 12
 

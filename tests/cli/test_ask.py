@@ -12,7 +12,8 @@ from certigraph import cli
 from certigraph.adapters import benchmarks
 from certigraph.adapters.assistantbench.web import OwnQuestion
 from certigraph.evaluation.frames import find_runs, select_scored
-from certigraph.state.records import Fault, Task
+from certigraph.state.endings import Fault
+from certigraph.state.records import Task
 from certigraph.state.search import create_question_task
 
 KEYS = ("OPENAI_API_KEY", "CERTIGRAPH_BASE_URL", "CERTIGRAPH_SEARCH", "SERPER_API_KEY", "BRAVE_API_KEY", "SEARXNG_URL")

@@ -20,7 +20,7 @@ from certigraph.evaluation.evaluate import evaluate, evaluate_retry
 from certigraph.evaluation.sweep_report import sweep
 from certigraph.evaluation.workers import RunJob
 from certigraph.runtime.run import run
-from certigraph.state.records import UnknownName
+from certigraph.state.endings import UnknownName
 from certigraph.state.trajectory import read_trajectory
 
 ROOT = Path(__file__).parent.parent.parent

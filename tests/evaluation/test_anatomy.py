@@ -27,7 +27,8 @@ from certigraph.evaluation.frames import Frames, RecordedRun, find_runs, frames_
 from certigraph.runtime.history import read_history
 from certigraph.runtime.run import run
 from certigraph.state.certified_states import certified_state
-from certigraph.state.records import RESTORE, Fault, Predicate, Scores, Task, Usage, Verdict
+from certigraph.state.endings import Fault
+from certigraph.state.records import RESTORE, Predicate, Scores, Task, Usage, Verdict
 from certigraph.state.trajectory import Event, Footer, Header, Trajectory, read_trajectory
 
 # Analyses of hand-made trajectories with known results.

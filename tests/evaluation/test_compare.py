@@ -16,7 +16,7 @@ from certigraph.evaluation.comparison_report import comparison_line, format_mode
 from certigraph.evaluation.evaluate import evaluate
 from certigraph.evaluation.evaluation_results import read_evaluation
 from certigraph.evaluation.sweep import prepare_sweep
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 # Comparison of separate evaluations by their logs, and messages for those that cannot be compared.
 

@@ -36,7 +36,8 @@ from certigraph.evaluation.comparison_report import compute_results, write_compa
 from certigraph.evaluation.comparison_summary import comparison_of
 from certigraph.evaluation.measures import ComparisonRow, PromptTokens
 from certigraph.evaluation.plots import AXIS_LABELS, draw_curves, mean_curve, points_of
-from certigraph.state.records import Fault, Interrupted, Scores, Task, UnknownName, Usage
+from certigraph.state.endings import Fault, Interrupted, UnknownName
+from certigraph.state.records import Scores, Task, Usage
 from certigraph.state.trajectory import Event, Footer, Header, Trajectory
 
 pytest.importorskip("scipy", reason="pip install 'certigraph[eval]'")

@@ -32,7 +32,8 @@ from certigraph.evaluation.evaluation_results import print_evaluations
 from certigraph.evaluation.measures import ComparisonRow, fault_warnings
 from certigraph.evaluation.plots import AXIS_LABELS, draw_curves
 from certigraph.runtime.report import write_report
-from certigraph.state.records import Fault, Task
+from certigraph.state.endings import Fault
+from certigraph.state.records import Task
 from certigraph.state.trajectory import read_trajectory
 
 # Title of the page of a comparison, and trials in its table of runs.
@@ -82,7 +83,7 @@ def test_trials_are_counted_from_zero(tmp_path: Path):
 def test_a_run_links_to_its_report_where_there_is_one(tmp_path: Path):
     context = Context(budget=Budget(calls=50))
     given = build_job(parse_methods(("react", "sdp"), ()), "blocksworld", Choice(("3-0", "3-1")), context)
-    compare(given.plan, context, given.benchmark, tmp_path, listener=lambda *_: None)
+    run_comparison(given, tmp_path, silent=True)
     write_comparison_report(given.plan, tmp_path)
     assert "<a " not in (tmp_path / "comparison.html").read_text()
     run = sorted(tmp_path.rglob("trajectory.jsonl"))[0].parent

@@ -44,7 +44,8 @@ from certigraph.graphs import sdp
 from certigraph.nodes.sdp import give_up
 from certigraph.runtime.registry import parse_swap
 from certigraph.runtime.run import run
-from certigraph.state.records import Scores, Task, UnknownName, Usage, Verdict
+from certigraph.state.endings import UnknownName
+from certigraph.state.records import Scores, Task, Usage, Verdict
 from certigraph.state.trajectory import Event, Footer, Header, Trajectory
 
 # Needs of methods, paired over tasks: known results, tables and files.

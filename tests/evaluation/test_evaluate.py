@@ -34,7 +34,8 @@ from certigraph.evaluation.evaluate import GC_THRESHOLDS, evaluate, evaluate_ret
 from certigraph.evaluation.evaluation_results import Evaluation, read_evaluation
 from certigraph.evaluation.inspect_tasks import TASKS
 from certigraph.runtime.run import run
-from certigraph.state.records import Action, Task, UnknownName, Usage
+from certigraph.state.endings import UnknownName
+from certigraph.state.records import Action, Task, Usage
 from certigraph.state.trajectory import Footer, read_trajectory
 
 # Benchmarks under inspect_ai: verdicts, figures, endings and usage arrive in its log; one bad run stays alone.
@@ -62,7 +63,7 @@ INTERRUPTED = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from certigraph.evaluation.evaluate import evaluate
-from certigraph.state.records import Interrupted
+from certigraph.state.endings import Interrupted
 try:
     evaluate("sdp", "blocksworld", ids=[f"7-{{i}}" for i in range({count})], out={out!r}, max_samples=1)
 except Interrupted as stopped:

@@ -18,7 +18,8 @@ from certigraph.runtime.registry import build_graph, parse_swap
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import resume, run
 from certigraph.state.certified_states import certified_states
-from certigraph.state.records import RESTORE, Fault, Predicate, UnknownName, Usage
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import RESTORE, Predicate, Usage
 from certigraph.state.trajectory import Event, Resumed, add_line_number, parse_line, read_trajectory
 
 SHORT = Limits(attempts=2, replans=1, steps=4, trials=2)

@@ -9,7 +9,8 @@ import pytest
 from certigraph.evaluation import frames as reader
 from certigraph.evaluation.frame_rows import RecordedRun, frame_rows_of
 from certigraph.evaluation.frames import Frames, find_runs, frames_of, read_frames
-from certigraph.state.records import Fault, Task, Usage
+from certigraph.state.endings import Fault
+from certigraph.state.records import Task, Usage
 from certigraph.state.trajectory import Event, Footer, Header, Trajectory
 
 KEY = ["method", "benchmark", "task", "trial", "run"]

@@ -25,7 +25,7 @@ from certigraph.adapters.protocols import Budget, Context
 from certigraph.evaluation.evaluate import evaluate, evaluate_retry
 from certigraph.evaluation.evaluation_results import Evaluation
 from certigraph.evaluation.inspect_runs import BridgedChat, RunJournal, SampleRun
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 from certigraph.state.trajectory import read_trajectory
 
 # Requests that fail behind inspect's bridge: inspect has repeated them, so that nobody here does it once more.

@@ -20,7 +20,8 @@ from certigraph.evaluation.evaluation_results import Evaluation, evaluation_of, 
 from certigraph.evaluation.inspect_tasks import TASKS, task_of
 from certigraph.runtime.result import BenchmarkRow
 from certigraph.runtime.run import run
-from certigraph.state.records import Fault, Scores, UnknownName, Usage
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Scores, Usage
 from certigraph.state.trajectory import Footer, read_trajectory
 
 # What an evaluation is given reaches every run: trials, budgets, roles, a cache; the impossible is refused.
@@ -33,7 +34,7 @@ pytestmark = pytest.mark.slow  # inspect_ai's own evaluations
 CUT = """
 from pathlib import Path
 from certigraph.nodes.sdp import validate
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 seen = []
 
@@ -288,7 +289,7 @@ TOUCHY_FAULTY_BATCHES = """
 from pathlib import Path
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.nodes.sdp import validate
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 FLAG = Path({flag!r})
 

@@ -32,7 +32,8 @@ from certigraph.evaluation.judges import (
     rubric_by_name,
 )
 from certigraph.runtime.run import run
-from certigraph.state.records import Fault, Task, UnknownName
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Task
 
 app = typer.Typer()
 app.command()(judge_command)

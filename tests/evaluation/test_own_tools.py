@@ -29,7 +29,7 @@ from certigraph.runtime import graph_sources
 from certigraph.runtime.prompts import collect_prompts
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import complete_run, resume, run
-from certigraph.state.records import UnknownName
+from certigraph.state.endings import UnknownName
 
 SCRIPT = Context(model="scripted:expert")
 

@@ -33,7 +33,7 @@ from certigraph.evaluation.statistics import (
     stratified_mean,
     wilson_interval,
 )
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 OUTCOMES = st.dictionaries(st.text(max_size=3), st.lists(st.booleans(), min_size=3, max_size=7), min_size=1, max_size=5)
 

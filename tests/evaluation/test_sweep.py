@@ -25,7 +25,7 @@ from certigraph.evaluation.sweep_report import run_command
 from certigraph.evaluation.sweep_report import sweep as sweep_sweep_report
 from certigraph.evaluation.workers import RunJob, RunWorker
 from certigraph.runtime.result import BenchmarkRow
-from certigraph.state.records import Fault, Interrupted
+from certigraph.state.endings import Fault, Interrupted
 from certigraph.state.trajectory import read_trajectory
 
 # Sweeps that are killed or interrupted, whose worlds fail, or whose runs are other processes'.

@@ -9,7 +9,7 @@ from certigraph.adapters.protocols import Budget
 from certigraph.evaluation.comparison import select_stratified_tasks
 from certigraph.evaluation.sweep import prepare_sweep
 from certigraph.evaluation.sweep_file import MAX_FILE_BYTES, Sweep, SweepBenchmark, expand_sweep, read_sweep
-from certigraph.state.records import Fault, UnknownName
+from certigraph.state.endings import Fault, UnknownName
 
 # A sweep's file: what it may say, what is refused and how that is told.
 

@@ -47,7 +47,8 @@ from certigraph.evaluation.workers import (
 )
 from certigraph.runtime.registry import load_settings
 from certigraph.runtime.result import BenchmarkRow
-from certigraph.state.records import Fault, UnknownName, Usage
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Usage
 from certigraph.state.trajectory import Footer
 
 # Evaluations on a Ray cluster of this machine: the table of one process, whichever workers are killed on the way.

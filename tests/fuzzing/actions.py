@@ -16,7 +16,8 @@ from certigraph.adapters.scienceworld.world import choose_option
 from certigraph.adapters.swe_qa import world as tools
 from certigraph.adapters.swe_qa.questions import write_repository
 from certigraph.adapters.swe_qa.world import Repository, RepositoryRetriever, find_symbols
-from certigraph.state.records import Action, UnknownName
+from certigraph.state.endings import UnknownName
+from certigraph.state.records import Action
 from certigraph.state.run import query_of
 
 WORLDS = {

@@ -19,7 +19,7 @@ from certigraph.evaluation.sweep_file import read_sweep
 from certigraph.graphs.assembly import operators_of
 from certigraph.runtime.approvals import parse_answer
 from certigraph.runtime.registry import build_graph, parse_budget, parse_roles, parse_swap
-from certigraph.state.records import Fault, UnknownName
+from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.search import create_question_task
 
 GRAPHS = ("sdp", "ircot", "tdp")

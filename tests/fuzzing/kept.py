@@ -17,7 +17,8 @@ from certigraph.adapters.protocols import Context
 from certigraph.adapters.web.protocol import WebPage
 from certigraph.adapters.web.sources import PAGE_TYPE, WebCache
 from certigraph.nodes.lessons import namespace_of, recall
-from certigraph.state.records import Fault, Task, parse_json
+from certigraph.state.endings import Fault
+from certigraph.state.records import Task, parse_json
 
 LESSON: dict[str, Any] = {"trial": 1, "report": "Done.", "run": "r", "written": 1.0}
 

@@ -25,7 +25,7 @@ from certigraph.evaluation.inspect_runs import SampleRun
 from certigraph.evaluation.judges import read_judgements
 from certigraph.runtime.registry import load_settings
 from certigraph.runtime.run import _names_run, find_journals
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 PLAN: dict[str, Any] = {
     **dict.fromkeys(("benchmark", "model", "data", "machine", "created"), "b"),

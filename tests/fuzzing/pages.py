@@ -16,7 +16,7 @@ from certigraph.adapters.web.protocol import search_pages
 from certigraph.adapters.web.proxies import parse_proxy_request
 from certigraph.adapters.web.sources import LOCAL_SCHEME, LocalPages
 from certigraph.adapters.web.transport import Deadline, PageResponse, Robots
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 from certigraph.state.search import Passage
 
 HERE = httpx.URL("https://example.org/a/page")

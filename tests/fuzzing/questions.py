@@ -18,7 +18,7 @@ from certigraph.adapters.retrieval.sources import read_passages
 from certigraph.adapters.swe_qa.questions import read_origins
 from certigraph.adapters.swe_qa.questions import read_questions as read_swe
 from certigraph.evaluation.analyses.retrieval import read_questions as read_recalled
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 HOTPOT: dict[str, Any] = {
     **{"_id": "1", "question": "Who?", "answer": "Ada", "type": "bridge", "supporting_facts": [["A", 0], ["B", 0]]},

@@ -31,7 +31,7 @@ from certigraph.adapters.web.search import (
     advise_refusal,
 )
 from certigraph.adapters.web.sources import CitingCompletion
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 CLIENT = httpx.Client()
 KEYS = {"SERPER_API_KEY": "k" * 20, "BRAVE_API_KEY": "k" * 20, "SEARXNG_URL": "https://user:word@example.org"}

@@ -13,8 +13,9 @@ from certigraph.runtime import files as endings
 from certigraph.runtime.files import _read_last_line, has_header
 from certigraph.runtime.registry import load_settings
 from certigraph.state import trajectory
+from certigraph.state.endings import Fault
 from certigraph.state.records import MAX_DEPTH as DEEPEST
-from certigraph.state.records import Fault, parse_json
+from certigraph.state.records import parse_json
 
 
 def nested(levels: int) -> str:

@@ -18,7 +18,7 @@ from certigraph.adapters.retrieval.sources import read_passages
 from certigraph.evaluation.inspect_runs import RunJournal, SampleRun
 from certigraph.evaluation.judges import read_judgements
 from certigraph.state import records
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 MEGABYTES = 1_000_000
 LENGTH = 1_500 * MEGABYTES
@@ -55,7 +55,7 @@ from certigraph.adapters.travelplanner.queries import read_queries
 from certigraph.runtime.run import find_journals
 from certigraph.evaluation.inspect_runs import RunJournal, SampleRun
 from certigraph.evaluation.judges import read_judgements
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 from certigraph.state.trajectory import read_trajectory
 
 def peak():

@@ -14,7 +14,7 @@ from certigraph.evaluation.frame_rows import frame_rows_of
 from certigraph.evaluation.frames import find_runs, read_recorded_runs, traces_of
 from certigraph.evaluation.measures import comparison_row_of
 from certigraph.runtime.report import write_report
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 from certigraph.state.trajectory import Trajectory, read_trajectory
 
 GO: dict[str, Any] = {"text": "go"}

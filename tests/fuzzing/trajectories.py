@@ -6,7 +6,7 @@ from fuzzing.target import Target, of_file, of_folder, of_text
 
 from certigraph.evaluation.frames import find_runs
 from certigraph.runtime.files import has_header, read_last_footer, read_run_id
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 from certigraph.state.trajectory import add_line_number, parse_line, read_trajectory
 
 HEADER = (

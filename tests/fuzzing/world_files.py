@@ -24,7 +24,7 @@ from certigraph.adapters.webshop.products import (
     build_written_goals,
     read_catalogue,
 )
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 PROBLEM = (
     b"(define (problem p) (:domain blocks) (:objects a b) (:init (handempty) (ontable a) (ontable b) (clear a)"

@@ -8,11 +8,10 @@ from functools import partial
 from pathlib import Path
 
 from golden.matrix import MORE, RUNS
-from golden.normalise import plain
 from golden.results import SLOW, results
 from golden.runs import MODELS, Run, record_run
 from golden.scorers import SCORERS
-from golden.tables import TABLES, called, record_table
+from golden.tables import TABLES, record_table
 
 ROUNDING = 2e-6
 """Tolerance of numbers in what may use sentence vectors."""

@@ -21,7 +21,7 @@ from certigraph.adapters.protocols import Budget
 from certigraph.graphs.agent import METHODS, AgentGraph, agent
 from certigraph.graphs.sdp import builder
 from certigraph.nodes.sdp import always_pass
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 REPEATABLE: Any = {"look_up": "repeatable"}
 

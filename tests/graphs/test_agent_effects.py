@@ -27,7 +27,7 @@ from certigraph.graphs import sdp
 from certigraph.graphs.agent import agent
 from certigraph.runtime.checkpoints import SqliteCheckpointSaver
 from certigraph.runtime.run import delete, resume, run
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 from certigraph.state.trajectory import serializer
 
 MAIL: dict[str, Any] = {"to": "ann@example.org", "text": "Order 17 was refunded."}

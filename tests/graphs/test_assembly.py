@@ -26,7 +26,8 @@ from certigraph.adapters.protocols import Context
 from certigraph.graphs import clin, mcts, react, sdp, step, tdp
 from certigraph.nodes.react import decide
 from certigraph.nodes.sdp import realize
-from certigraph.state.records import Fault, Task
+from certigraph.state.endings import Fault
+from certigraph.state.records import Task
 from certigraph.state.run import RunInput, RunState
 from certigraph.state.trajectory import serializer
 

@@ -30,7 +30,8 @@ from certigraph.runtime.history import RunHistory, read_history
 from certigraph.runtime.registry import build_graph, parse_swap
 from certigraph.runtime.report import write_report
 from certigraph.runtime.result import Result
-from certigraph.state.records import LimitReached, Predicate
+from certigraph.state.endings import LimitReached
+from certigraph.state.records import Predicate
 from certigraph.state.sdp import build_plan, needs_rest_of_plan
 
 GOAL = Predicate(text="goal", kind="goal")

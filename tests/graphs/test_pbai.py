@@ -20,7 +20,7 @@ from certigraph.nodes.memgpt import add_core_note
 from certigraph.nodes.search import hypothesise, majority_answer
 from certigraph.runtime.registry import GRAPHS, build_graph, parse_swap
 from certigraph.runtime.run import run
-from certigraph.state.records import Fault, LimitReached, UnknownName
+from certigraph.state.endings import Fault, LimitReached, UnknownName
 from certigraph.state.run import Belief
 from certigraph.state.search import Branch
 from certigraph.state.trajectory import GRAPH_STATES, read_trajectory

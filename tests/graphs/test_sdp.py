@@ -18,7 +18,8 @@ from certigraph.graphs import sdp, tdp
 from certigraph.nodes.sdp import always_pass, capped, give_up, validate
 from certigraph.nodes.slots import factory
 from certigraph.state.certified_states import certified_state
-from certigraph.state.records import Fault, Verdict
+from certigraph.state.endings import Fault
+from certigraph.state.records import Verdict
 from certigraph.state.trajectory import serializer
 
 LABELS = {

@@ -11,7 +11,8 @@ from langgraph.errors import InvalidUpdateError
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.graphs import pbai, react, sdp, step, tdp
-from certigraph.state.records import Fault, LimitReached, Predicate
+from certigraph.state.endings import Fault, LimitReached
+from certigraph.state.records import Predicate
 
 BLOCKS = {"task": {"benchmark": "blocksworld", "id": "3-0"}}
 QUESTION = {"task": {"benchmark": "musique", "id": load_benchmark("musique").tasks()[0].id}}

@@ -18,7 +18,8 @@ from certigraph.nodes.rewards import (
     judge_reward,
     supervised,
 )
-from certigraph.state.records import Fault, Task, UnknownName
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Task
 from certigraph.state.rewards import DOMAIN, RECORDINGS, RecordedStep, group_by_recording
 
 STEPS = [

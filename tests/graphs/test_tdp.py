@@ -33,7 +33,8 @@ from certigraph.nodes.world import reset
 from certigraph.runtime.registry import rebuild_graph
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import resume
-from certigraph.state.records import Action, LimitReached, Observation, Spent, Step
+from certigraph.state.endings import LimitReached
+from certigraph.state.records import Action, Observation, Spent, Step
 from certigraph.state.run import Evidence, NestedStart
 from certigraph.state.tdp import Dag, Outcome, SolveView
 

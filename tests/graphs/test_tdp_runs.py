@@ -40,7 +40,7 @@ from certigraph.nodes.tdp import decompose, undivided, unrevised
 from certigraph.runtime.registry import build_graph, parse_swap, rebuild_graph
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import run
-from certigraph.state.records import LimitReached, UnknownName
+from certigraph.state.endings import LimitReached, UnknownName
 from certigraph.state.trajectory import serializer
 
 # TDP as a plain LangGraph graph: nodes that raise, threads that go on, savers of every kind, callers of every kind.

@@ -11,7 +11,7 @@ from children import child_environment
 
 from certigraph.evaluation.evaluate import evaluate
 from certigraph.evaluation.evaluation_results import Evaluation
-from certigraph.state.records import Interrupted
+from certigraph.state.endings import Interrupted
 from certigraph.state.trajectory import read_trajectory
 
 TESTS = Path(__file__).parents[1]

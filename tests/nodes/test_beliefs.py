@@ -17,7 +17,8 @@ from certigraph.adapters.protocols import Context, Limits
 from certigraph.graphs import iter_retgen, memgpt, pbai, react, sdp, step
 from certigraph.nodes.belief_checks import filtered, grounded, is_anchored
 from certigraph.nodes.beliefs import freeform, structured
-from certigraph.state.records import Observation, UnknownName
+from certigraph.state.endings import UnknownName
+from certigraph.state.records import Observation
 from certigraph.state.run import Belief, BelievedFact
 
 SEEN = Observation(text="Osk: Lake Osk is fed by the Ren.\nRen: Ada Lov mapped the Ren.", sources=("Osk", "Ren"))

@@ -29,7 +29,8 @@ from certigraph.nodes.factored_states import (
     replace_values,
     state_by_rules,
 )
-from certigraph.state.records import Fault, Task, UnknownName
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Task
 from certigraph.state.rewards import (
     DOMAIN,
     RECORDINGS,

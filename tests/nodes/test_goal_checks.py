@@ -41,6 +41,7 @@ from certigraph.runtime.report import write_report
 from certigraph.runtime.report_plan import plan_table
 from certigraph.runtime.run import run
 from certigraph.state.certified_states import certified_state
+from certigraph.state.endings import UnknownName
 from certigraph.state.records import (
     RESTORE,
     Action,
@@ -52,7 +53,6 @@ from certigraph.state.records import (
     Revalidation,
     Step,
     Task,
-    UnknownName,
     Verdict,
 )
 from certigraph.state.run import Evidence

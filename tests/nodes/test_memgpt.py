@@ -26,8 +26,8 @@ from certigraph.nodes.memgpt import MAX_MEMORY_CALLS, manage, use_memory
 from certigraph.runtime.registry import build_graph, parse_swap
 from certigraph.runtime.report import write_report
 from certigraph.runtime.run import run
+from certigraph.state.endings import Fault
 from certigraph.state.memgpt import MemoryTurn
-from certigraph.state.records import Fault
 from certigraph.state.trajectory import read_trajectory
 
 FINISH = {**search("Ada"), "tool": "finish"}

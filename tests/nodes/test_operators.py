@@ -15,7 +15,8 @@ from certigraph.graphs.assembly import slot_names
 from certigraph.nodes.operators import View, check_update, to_call
 from certigraph.nodes.sdp import capped, validate
 from certigraph.runtime.registry import GRAPHS, graph_module
-from certigraph.state.records import Action, Fault, Predicate, Verdict
+from certigraph.state.endings import Fault
+from certigraph.state.records import Action, Predicate, Verdict
 from certigraph.state.sdp import ValidateView
 
 PASSED = Verdict(depth=1, reason="as if it held")

@@ -30,7 +30,7 @@ from certigraph.runtime.live import plain_lines
 from certigraph.runtime.report import write_report
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import aresume, arun, resume, run
-from certigraph.state.records import Fault, UnknownName
+from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.tools import calls_of
 from certigraph.state.trajectory import Question, read_lines
 

@@ -21,7 +21,7 @@ from certigraph.runtime.recorder import Recorder
 from certigraph.runtime.registry import GRAPHS
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import arun, resume, run
-from certigraph.state.records import LimitReached
+from certigraph.state.endings import LimitReached
 from certigraph.state.trajectory import CallStarted, read_trajectory, serializer, total_usage
 
 # A model that never makes progress stops exactly at its limit in every graph; the ending names the limit.

@@ -22,7 +22,7 @@ from certigraph.adapters.protocols import Budget, Context
 from certigraph.runtime import checkpoints as savers
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import resume, run
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 # Clocks that jump, and machines whose clocks differ: a run is still resumed from its last checkpoint.
 

@@ -30,7 +30,8 @@ from certigraph.runtime.graph_sources import AnyGraph
 from certigraph.runtime.registry import build_graph
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import arun, resume, run
-from certigraph.state.records import Fault, Task
+from certigraph.state.endings import Fault
+from certigraph.state.records import Task
 from certigraph.state.trajectory import Event, TrajectoryLine
 
 # Worlds of runs: hundreds of parallel runs keep their own worlds open, and all are closed when their run ends.

@@ -17,7 +17,8 @@ from certigraph.runtime.graph_sources import ending_of, input_of
 from certigraph.runtime.registry import GRAPHS, build_graph, graph_slots, parse_swap, swaps_of
 from certigraph.runtime.report import write_report
 from certigraph.runtime.run import resume, run
-from certigraph.state.records import Fault, Observation, Scores, Task, UnknownName
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Observation, Scores, Task
 
 
 @pytest.fixture(autouse=True)

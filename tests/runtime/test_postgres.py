@@ -37,7 +37,7 @@ from certigraph.runtime.registry import GRAPHS, SEARCH_GRAPHS, build_graph, load
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import arun, resume, run
 from certigraph.runtime.storage import default_checkpoints, delete_thread, drop_checkpoints, open_storage
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 from certigraph.state.trajectory import read_lines
 
 # Checkpoints on a Postgres server: every graph has the same results as with files, and resumes in the same way.

@@ -28,7 +28,7 @@ from certigraph.runtime.checkpoints import UNREACHABLE_SERVER
 from certigraph.runtime.postgres import delete_rows, open_thread
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import resume, run
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 # Workers that die, and a server of checkpoints that dies: runs are resumed, and no certificate is lost.
 

@@ -20,7 +20,8 @@ from certigraph.cli.output import closing_lines, print_result
 from certigraph.runtime.questions import research_summary_of
 from certigraph.runtime.report import cost_totals
 from certigraph.runtime.run import run
-from certigraph.state.records import Fault, UnknownName, Verdict
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Verdict
 
 # `certigraph.ask` with search providers by name, with a folder, and with search and page objects.
 

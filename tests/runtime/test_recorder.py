@@ -17,7 +17,8 @@ from certigraph.adapters.protocols import Context
 from certigraph.runtime.recorder import Recorder
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import resume, run
-from certigraph.state.records import Fault, Usage
+from certigraph.state.endings import Fault
+from certigraph.state.records import Usage
 from certigraph.state.trajectory import Event, read_trajectory
 
 

@@ -21,7 +21,7 @@ from certigraph.nodes.sdp import realize
 from certigraph.nodes.search import generate, reason, retrieving
 from certigraph.runtime.registry import build_graph, check_retrieval, parse_swap, rebuild_graph, reranker_versions
 from certigraph.runtime.report import write_report
-from certigraph.state.records import Fault, UnknownName
+from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.run import search, search_settings
 
 SCRIPT = Context(model="scripted:expert")

@@ -11,7 +11,7 @@ from doubles import Script
 import certigraph
 from certigraph import Context, RunFailed, RunFailedWarning
 from certigraph.adapters.models.scripts import ScriptedChat
-from certigraph.state.records import UnknownName
+from certigraph.state.endings import UnknownName
 
 UNUSABLE = Context(chat=ScriptedChat(replies=("no object",) * 40))
 """A model whose answers match no schema."""

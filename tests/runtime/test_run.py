@@ -22,7 +22,8 @@ from certigraph.nodes.sdp import always_pass, capped, give_up, propose
 from certigraph.runtime.report import write_report
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import arun, resume, run
-from certigraph.state.records import Action, Certificate, Fault, Verdict
+from certigraph.state.endings import Fault
+from certigraph.state.records import Action, Certificate, Verdict
 from certigraph.state.trajectory import Event, parse_line, read_trajectory, serializer
 
 SENTINEL = "sk/live+S3NT1N3L==0123456789~abcdef"

@@ -8,7 +8,7 @@ import pytest
 import certigraph
 from certigraph import Benchmark, Context, Environment, Limits, Observation, Scores, Task
 from certigraph.graphs import react
-from certigraph.state.records import UnknownName
+from certigraph.state.endings import UnknownName
 
 CONTEXT = Context(model="scripted:first")
 

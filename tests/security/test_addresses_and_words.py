@@ -41,7 +41,8 @@ from certigraph.nodes.slots import factory
 from certigraph.runtime.registry import GRAPHS, OPERATORS
 from certigraph.runtime.report import write_report
 from certigraph.runtime.run import resume, run
-from certigraph.state.records import Fault, Observation, Record, Task, Usage
+from certigraph.state.endings import Fault
+from certigraph.state.records import Observation, Record, Task, Usage
 from certigraph.state.trajectory import Event, read_trajectory
 
 TOKEN = "tok3n-Zx81Qw72Rt63"

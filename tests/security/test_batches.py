@@ -18,7 +18,8 @@ from certigraph.evaluation.comparison import parse_methods
 from certigraph.evaluation.comparison_report import write_comparison_report
 from certigraph.evaluation.evaluate import evaluate
 from certigraph.evaluation.inspect_tasks import create_dataset
-from certigraph.state.records import Fault, Task
+from certigraph.state.endings import Fault
+from certigraph.state.records import Task
 from certigraph.state.trajectory import read_trajectory
 
 pytestmark = pytest.mark.slow  # whole batches

@@ -14,7 +14,7 @@ from certigraph.cli.runs import delete_command
 from certigraph.runtime.report import write_report
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import delete, run
-from certigraph.state.records import Fault, UnknownName
+from certigraph.state.endings import Fault, UnknownName
 
 GOAL = "a goal like no other"
 

@@ -22,7 +22,7 @@ from certigraph.evaluation.judges import read_judgements
 from certigraph.runtime.files import MEMORY_FILE, find_trajectories
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import resume, run
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 from certigraph.state.trajectory import read_trajectory, serializer
 
 

@@ -13,7 +13,7 @@ from certigraph.cli import main
 from certigraph.evaluation.comparison import PLAN_FILE
 from certigraph.graphs import react
 from certigraph.runtime.run import run
-from certigraph.state.records import UnknownName
+from certigraph.state.endings import UnknownName
 
 FORGED = {BUILD: "planted_code:build", WORLD: "planted_code:World", "counting": "broken"}
 """What a stranger puts in place of the names: a module that lies in the current directory, and an entry point."""

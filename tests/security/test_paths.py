@@ -16,7 +16,8 @@ from certigraph.runtime.files import MEMORY_FILE, slug_of, unique_slug_of
 from certigraph.runtime.report import write_report
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import resume, run
-from certigraph.state.records import Fault, Task, UnknownName
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Task
 from certigraph.state.trajectory import read_trajectory
 
 PATHS = [

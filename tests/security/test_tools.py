@@ -12,7 +12,8 @@ from children import child_environment
 
 from certigraph.adapters.benchmarks import BENCHMARKS, load_benchmark
 from certigraph.runtime.registry import OPERATORS
-from certigraph.state.records import Action, Fault
+from certigraph.state.endings import Fault
+from certigraph.state.records import Action
 
 ROOT = Path(__file__).parents[2]
 

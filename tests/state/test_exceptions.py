@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from certigraph.state.records import Fault, LimitReached, Stopped
+from certigraph.state.endings import Fault, LimitReached, Stopped
 
 STOPPED = [
     Fault("model", "the endpoint failed"),

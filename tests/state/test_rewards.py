@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from certigraph.nodes.mcts import backpropagate, most_visited, select
-from certigraph.state.records import Fault, Task
+from certigraph.state.endings import Fault
+from certigraph.state.records import Task
 from certigraph.state.rewards import (
     ActionPath,
     FactoredState,

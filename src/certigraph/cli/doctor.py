@@ -74,7 +74,8 @@ def _extras() -> Iterator[Finding]:
         return
     requirements = [Requirement(text) for text in about.get_all("Requires-Dist") or ()]
     for extra in about.get_all("Provides-Extra") or ():
-        needed = [r for r in requirements if r.marker and r.marker.evaluate({"extra": extra}) and r.name != "certigraph"]
+        of_extra = (r for r in requirements if r.marker and r.marker.evaluate({"extra": extra}))
+        needed = [r for r in of_extra if r.name != "certigraph"]
         if extra in ("all", "dev") or not needed:
             continue
         missing = [r.name for r in needed if not _is_installed(r.name, str(r.specifier))]

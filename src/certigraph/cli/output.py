@@ -41,7 +41,7 @@ from certigraph.runtime.texts import (
     split_answer,
 )
 from certigraph.state.certified_states import KnownFinding
-from certigraph.state.records import WORLD_ENDED, Interrupted, is_error
+from certigraph.state.endings import WORLD_ENDED, Interrupted, is_error
 from certigraph.state.search import BY_GATE, BY_METHOD, BY_ROUNDS, BY_STEPS
 from certigraph.state.trajectory import TrajectoryLine, read_trajectory
 

@@ -24,7 +24,8 @@ from certigraph.adapters.episodes import EPISODES, LiveEpisode, new_scope
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.nodes.commitments import commit
-from certigraph.state.records import Scores, Step, Task, UnknownName, Usage
+from certigraph.state.endings import UnknownName
+from certigraph.state.records import Scores, Step, Task, Usage
 from certigraph.state.tools import ToolCall, calls_of, create_tool_action, replace_calls
 from certigraph.state.trajectory import Footer
 

@@ -26,7 +26,8 @@ from certigraph.adapters.alfworld.benchmark import (
 from certigraph.adapters.episodes import LiveEpisode
 from certigraph.adapters.protocols import Context
 from certigraph.runtime.run import run
-from certigraph.state.records import Action, Fault, UnknownName
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Action
 
 # ALFWorld: what an agent sees, the live simulator, and the planner that demonstrates.
 

@@ -23,7 +23,7 @@ from certigraph.adapters.web.protocol import Unreadable, WebPage
 from certigraph.cli import app
 from certigraph.evaluation.export import export, format_submission
 from certigraph.runtime.run import run
-from certigraph.state.records import Fault, UnknownName
+from certigraph.state.endings import Fault, UnknownName
 
 # AssistantBench: its files, figures, and the settings it can be run in.
 

@@ -12,7 +12,7 @@ from certigraph.adapters.qa.operators import find_unseen_quotes
 from certigraph.adapters.web.pages import Fetcher
 from certigraph.adapters.web.protocol import WebPage
 from certigraph.graphs import react, sdp
-from certigraph.state.records import GOAL
+from certigraph.state.endings import GOAL
 
 WEB = GeneratedWeb()
 CASES = generate_lists()

@@ -21,7 +21,7 @@ from certigraph.adapters.research.plans import MAX_QUERIES, Found
 from certigraph.adapters.research.scoring import score_answer
 from certigraph.adapters.web.pages import Fetcher
 from certigraph.adapters.web.protocol import WebPage
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 from certigraph.state.search import COMPUTE, STEP_KINDS
 
 # The invented web's questions and pages: the same every time, answerable, and full of traps.

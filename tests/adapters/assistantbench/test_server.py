@@ -18,7 +18,7 @@ from certigraph.adapters.assistantbench.server import (
 )
 from certigraph.adapters.web.pages import Fetcher
 from certigraph.adapters.web.protocol import Unreadable, WebPage
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 # The search engines of the invented web, over HTTP.
 

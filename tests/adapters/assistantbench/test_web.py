@@ -28,13 +28,8 @@ from certigraph.adapters.research.plans import (
 from certigraph.evaluation.judges import references_of
 from certigraph.graphs import sdp
 from certigraph.state.certified_states import KnownFinding
-from certigraph.state.records import (
-    GOAL,
-    Fault,
-    Finding,
-    Observation,
-    UnknownName,
-)
+from certigraph.state.endings import GOAL, Fault, UnknownName
+from certigraph.state.records import Finding, Observation
 
 WEB = GeneratedWeb()
 GYMS = WEB.question("gyms/1")

@@ -51,12 +51,8 @@ from certigraph.adapters.models.scripts import (
     Situation,
     use_situation,
 )
-from certigraph.state.records import (
-    Action,
-    Fault,
-    Predicate,
-    Task,
-)
+from certigraph.state.endings import Fault
+from certigraph.state.records import Action, Predicate, Task
 from certigraph.state.run import Evidence
 from certigraph.state.step import StepSubtask
 

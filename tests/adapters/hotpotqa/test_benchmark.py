@@ -18,7 +18,8 @@ from certigraph.nodes.react import pursue
 from certigraph.nodes.search import reason
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import run
-from certigraph.state.records import Action, Fault, Scores, Step, UnknownName, Usage
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Action, Scores, Step, Usage
 from certigraph.state.run import claim, finish, search, use_tool
 from certigraph.state.search import HopFinding, Passage, chain_argument
 from certigraph.state.trajectory import Footer

@@ -25,7 +25,7 @@ from certigraph.adapters.locomo.conversations import (
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
 from certigraph.runtime.run import run
-from certigraph.state.records import Fault, UnknownName
+from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.run import finish, search
 
 PEOPLE = ("Ann", "Bob")

@@ -38,7 +38,8 @@ from certigraph.adapters.models.usage import Call, Meter, current_meter, meterin
 from certigraph.adapters.protocols import Budget, Context
 from certigraph.adapters.redaction import redact
 from certigraph.graphs import sdp
-from certigraph.state.records import Fault, LimitReached, Record, UnknownName, Usage
+from certigraph.state.endings import Fault, LimitReached, UnknownName
+from certigraph.state.records import Record, Usage
 
 T = TypeVar("T")
 PROMPT = Prompt("You pick hotels.", "Which one?")

@@ -34,7 +34,7 @@ def test_a_run_asks_the_model_of_a_provider(created: list[tuple[str, dict[str, A
 
 
 def test_a_missing_package_is_one_line_with_its_name() -> None:
-    with pytest.raises(Fault, match="mistralai:small cannot be used: .*langchain-mistralai"):
+    with pytest.raises(Fault, match=r"mistralai:small cannot be used: .*langchain-mistralai"):
         chat_models.chat_model("mistralai:small")
 
 

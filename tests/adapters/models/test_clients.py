@@ -22,7 +22,7 @@ from certigraph.adapters.models.clients import NAMED_WEIGHTS, Weights, find_weig
 from certigraph.adapters.models.prompts import Prompt
 from certigraph.adapters.models.usage import Meter, metering
 from certigraph.adapters.protocols import Budget, Context
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 HOTELS = [f"Hotel {name} by the {place}" for name in ("Anna", "Berta", "Carla") for place in ("lake", "park", "sea")]
 

@@ -33,7 +33,7 @@ from certigraph.adapters.protocols import Budget, Context
 from certigraph.adapters.web.sources import ModelSearch
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import run
-from certigraph.state.records import Fault, LimitReached
+from certigraph.state.endings import Fault, LimitReached
 
 # What endpoints do wrong: each request is one call on record, and no answer costs more memory than it is worth.
 

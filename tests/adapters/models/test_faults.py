@@ -26,7 +26,7 @@ from certigraph.adapters.models.prompts import Prompt
 from certigraph.adapters.models.reply_cache import CACHE_FILE
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 # Injected faults of models: each kind does what it says, the same every time; the model behind shows through.
 

@@ -12,7 +12,7 @@ from langchain_core.messages.ai import UsageMetadata
 from certigraph.adapters.models.chat_models import chat_model
 from certigraph.adapters.models.prices import FREE_PRICE, PRICES_VARIABLE, ListPrice, Price, price_of
 from certigraph.adapters.models.scripts import ScriptedChat
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 # The user's table of prices: whose names it knows, and what a file that is none is answered with.
 

@@ -26,7 +26,7 @@ from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.models.usage import Call, Meter, metering
 from certigraph.adapters.protocols import Budget, Context
 from certigraph.runtime.run import run
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 from certigraph.state.trajectory import read_trajectory
 
 

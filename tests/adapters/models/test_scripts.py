@@ -45,7 +45,8 @@ from certigraph.nodes.plans import Plan
 from certigraph.nodes.react import Thought
 from certigraph.nodes.step import Completion, Next, Ruling
 from certigraph.runtime.run import run
-from certigraph.state.records import Task, UnknownName
+from certigraph.state.endings import UnknownName
+from certigraph.state.records import Task
 
 # The random policy: every option alike, the same draws in every process, and a graph runs with it.
 

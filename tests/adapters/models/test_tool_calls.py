@@ -27,7 +27,7 @@ from certigraph.adapters.models.tool_calls import (
 from certigraph.adapters.models.usage import Meter, metering
 from certigraph.adapters.protocols import Budget, Context
 from certigraph.graphs.agent import agent
-from certigraph.state.records import Fault, LimitReached
+from certigraph.state.endings import Fault, LimitReached
 from certigraph.state.tools import ToolCall
 
 ORDER = {"type": "object", "properties": {"order": {"type": "integer"}}, "required": ["order"]}

@@ -14,7 +14,7 @@ from certigraph.nodes.react import pursue
 from certigraph.nodes.search import reason
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import run
-from certigraph.state.records import Fault, UnknownName
+from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.run import claim, finish
 from certigraph.state.search import HopFinding, chain_argument
 

@@ -15,7 +15,8 @@ from certigraph.adapters.qa.benchmark import (
 )
 from certigraph.adapters.qa.questions import distinct_passages, find_question_file, substitute_answers
 from certigraph.adapters.retrieval.bm25 import PassagePool
-from certigraph.state.records import Action, Fault, Scores
+from certigraph.state.endings import Fault
+from certigraph.state.records import Action, Scores
 from certigraph.state.run import answer, claim, finish, search, use_tool
 from certigraph.state.search import HopFinding, Passage, chain_argument
 

@@ -43,7 +43,8 @@ from certigraph.adapters.qa.planning import (
 from certigraph.graphs import sdp
 from certigraph.nodes.sdp import always_pass, capped
 from certigraph.state.certified_states import CertifiedState
-from certigraph.state.records import GAVE_UP, GOAL, Action, Attempt, Certificate, Observation, Predicate, Verdict
+from certigraph.state.endings import GAVE_UP, GOAL
+from certigraph.state.records import Action, Attempt, Certificate, Observation, Predicate, Verdict
 from certigraph.state.run import (
     CLAIM,
     FINISH,

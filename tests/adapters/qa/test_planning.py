@@ -11,7 +11,8 @@ from certigraph.adapters.qa.planning import (
     hop_predicate,
 )
 from certigraph.state.certified_states import CertifiedState
-from certigraph.state.records import Attempt, Audit, Fault, Step, Verdict
+from certigraph.state.endings import Fault
+from certigraph.state.records import Attempt, Audit, Step, Verdict
 from certigraph.state.run import Evidence, search
 from certigraph.state.sdp import propose_view, sdp_replan_view
 from certigraph.state.search import HopFinding

@@ -20,7 +20,7 @@ from certigraph.adapters.qa.scoring import (
     token_f1,
     token_overlap,
 )
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 # Text metrics: hand-worked figures, and what they say where a library is missing.
 

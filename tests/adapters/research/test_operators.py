@@ -30,7 +30,8 @@ from certigraph.nodes import sdp as sdp_nodes
 from certigraph.nodes.sdp import capped
 from certigraph.nodes.search import abstain, force_pass, unforced
 from certigraph.nodes.slots import Slot, create_node
-from certigraph.state.records import Attempt, Certificate, Finding, UnknownName, Verdict
+from certigraph.state.endings import UnknownName
+from certigraph.state.records import Attempt, Certificate, Finding, Verdict
 from certigraph.state.run import Belief, Evidence
 from certigraph.state.sdp import SDPState
 from certigraph.state.search import STEP_KINDS, research_step

@@ -19,7 +19,7 @@ from certigraph.adapters.retrieval.bm25 import (
 )
 from certigraph.adapters.retrieval.index import BODY, build_index, open_corpus
 from certigraph.adapters.retrieval.sources import read_passages
-from certigraph.state.records import Fault, UnknownName
+from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.search import Passage
 
 # One analysis for every engine: what it makes of awkward text, and that an index holds exactly its terms.

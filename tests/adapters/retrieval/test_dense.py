@@ -7,7 +7,7 @@ from certigraph.adapters.retrieval import dense
 from certigraph.adapters.retrieval import dense as hybrid
 from certigraph.adapters.retrieval.bm25 import PassageHit, PassagePool
 from certigraph.adapters.retrieval.dense import Dense, Hybrid, combine_retrievers, load_vectors
-from certigraph.state.records import Fault, UnknownName
+from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.search import Passage
 
 AXES = ("boats", "bread", "stone")

@@ -28,7 +28,7 @@ from certigraph.adapters.retrieval.index import (
     write_manifest,
 )
 from certigraph.adapters.retrieval.sources import passage_of_text, read_passages
-from certigraph.state.records import Fault, UnknownName
+from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.search import Passage
 
 # Building an index: whole or not there, going on after a kill, and what is refused.

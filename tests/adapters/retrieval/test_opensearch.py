@@ -17,7 +17,7 @@ from certigraph.adapters.retrieval import opensearch
 from certigraph.adapters.retrieval import opensearch as opensearch_http
 from certigraph.adapters.retrieval.bm25 import PassagePool
 from certigraph.adapters.retrieval.opensearch import OpenSearch
-from certigraph.state.records import Fault, UnknownName
+from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.run import search
 from certigraph.state.search import Passage
 

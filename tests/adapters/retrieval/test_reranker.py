@@ -19,7 +19,7 @@ from certigraph.adapters.retrieval.reranker import (
     load_reranker,
     reranker_advice,
 )
-from certigraph.state.records import Fault, UnknownName
+from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.search import Passage
 
 

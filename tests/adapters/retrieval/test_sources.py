@@ -10,7 +10,7 @@ import pytest
 from real_data import data_folder
 
 from certigraph.adapters.retrieval.sources import read_passages
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 from certigraph.state.search import Passage
 
 HOTPOT = {"_id": "q1", "question": "?", "context": [["Alien", ["A film.", " Of 1979."]], ["Loire", ["A river."]]]}

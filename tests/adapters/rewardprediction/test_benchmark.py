@@ -23,7 +23,8 @@ from certigraph.adapters.rewardprediction.dataset import (
     read_pairs,
     require_pair,
 )
-from certigraph.state.records import Fault, Task, UnknownName
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Task
 
 REWARDS = st.lists(st.integers(-50, 50).map(lambda n: n / 10), min_size=3, max_size=12).filter(
     lambda r: len(set(r)) > 1

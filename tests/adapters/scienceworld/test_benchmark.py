@@ -39,7 +39,8 @@ from certigraph.adapters.scienceworld.world import (
     parse_options,
     parse_room,
 )
-from certigraph.state.records import Action, Fault, Observation, Scores, UnknownName
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Action, Observation, Scores
 from certigraph.state.trajectory import Footer
 
 QUESTION = "Ambiguous request: Please enter the number for the action you intended (or blank to cancel):\n"

@@ -43,14 +43,8 @@ from certigraph.nodes.plans import SupervisorJudgement, steps_form
 from certigraph.nodes.sdp import always_pass, capped, give_up
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import run
-from certigraph.state.records import (
-    Action,
-    Fault,
-    Observation,
-    Predicate,
-    Step,
-    Task,
-)
+from certigraph.state.endings import Fault
+from certigraph.state.records import Action, Observation, Predicate, Step, Task
 from certigraph.state.trajectory import TrajectoryLine
 
 # ScienceWorld's expert: where it stands on the gold path, and that errors of any kind do not throw it off for good.

@@ -22,7 +22,8 @@ from certigraph.adapters.scienceworld.splits import SPLITS
 from certigraph.adapters.scienceworld.world import ScienceWorld
 from certigraph.graphs import mcts, react
 from certigraph.runtime.run import arun
-from certigraph.state.records import Action, Fault, Task
+from certigraph.state.endings import Fault
+from certigraph.state.records import Action, Task
 
 KITCHEN = "This room is called the kitchen. In it, you see: \n\tan orange"
 SETTING = SPLITS["variation-0"].setting("boil", 0)

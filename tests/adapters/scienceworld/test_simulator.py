@@ -20,7 +20,8 @@ from certigraph.adapters.scienceworld.recordings import create_replay_world, rea
 from certigraph.adapters.scienceworld.simulator import JVM_FLAGS, JavaSimulator
 from certigraph.adapters.scienceworld.splits import SPLITS
 from certigraph.adapters.scienceworld.world import ScienceWorld, parse_room
-from certigraph.state.records import Action, Fault, Observation
+from certigraph.state.endings import Fault
+from certigraph.state.records import Action, Observation
 
 LIGHTER = ("open door to kitchen", "go to kitchen", "focus on lighter", "move lighter to red box")
 SHORT = ("find-non-living-thing:0", "lifespan-longest-lived:0", "find-plant:0")

@@ -22,7 +22,7 @@ from certigraph.adapters.swe_qa.world import (
     resolve_lines,
 )
 from certigraph.runtime.run import run
-from certigraph.state.records import Fault, UnknownName
+from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.run import finish, search, use_tool
 
 SECRET = "the secret outside"

@@ -10,7 +10,8 @@ from certigraph.adapters.protocols import Context
 from certigraph.adapters.textworld.benchmark import TextWorldBenchmark
 from certigraph.adapters.textworld.world import TextWorldEnvironment, clean_text
 from certigraph.runtime.run import run
-from certigraph.state.records import Action, Fault
+from certigraph.state.endings import Fault
+from certigraph.state.records import Action
 
 # TextWorld: worlds that replay and do not mix, texts, demonstrations.
 

@@ -18,7 +18,8 @@ from certigraph.adapters.textworld.world import (
     TextWorldGame,
     parse_name,
 )
-from certigraph.state.records import Action, Fault, UnknownName
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Action
 
 pytest.importorskip("textworld", reason="pip install 'certigraph[textworld]'")
 

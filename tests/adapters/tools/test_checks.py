@@ -20,7 +20,8 @@ from certigraph.adapters.tools.checks import Check, load_checks
 from certigraph.adapters.tools.operators import validate
 from certigraph.graphs.agent import agent
 from certigraph.graphs.sdp import build
-from certigraph.state.records import Action, Fault, LimitReached, Observation, Predicate, Task, Verdict
+from certigraph.state.endings import Fault, LimitReached
+from certigraph.state.records import Action, Observation, Predicate, Task, Verdict
 from certigraph.state.run import Evidence
 
 

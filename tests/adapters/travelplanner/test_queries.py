@@ -15,7 +15,7 @@ from certigraph.adapters.travelplanner.queries import (
     read_queries,
     visited_cities_of,
 )
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 ROW = {
     "idx": 1,

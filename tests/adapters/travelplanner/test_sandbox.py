@@ -19,7 +19,7 @@ from certigraph.adapters.travelplanner.sandbox import (
     open_store,
     read_tables,
 )
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 DATA = os.environ.get("CERTIGRAPH_DATA")
 needs_data = pytest.mark.skipif(DATA is None, reason="CERTIGRAPH_DATA does not name the folder with travelplanner/")

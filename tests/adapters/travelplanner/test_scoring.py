@@ -23,7 +23,7 @@ from certigraph.adapters.travelplanner.queries import LocalConstraint, TravelQue
 from certigraph.adapters.travelplanner.sandbox import Accommodation, Attraction, Distance, Flight, Restaurant
 from certigraph.adapters.travelplanner.scoring import COMMONSENSE, HARD, aggregate_scores, score_plan
 from certigraph.cli import main
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 GPT_4O = "gpt-4o-2024-05-13_direct_with_insights_code_with_eval_plan"
 GPT_4_TURBO = "gpt-4-turbo-2024-05-01-preview_direct"

@@ -40,7 +40,8 @@ from certigraph.adapters.travelplanner.tools import (
 from certigraph.adapters.travelplanner.written_plans import COST, DELIVER
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import run
-from certigraph.state.records import Action, Observation, Step, UnknownName, Usage
+from certigraph.state.endings import UnknownName
+from certigraph.state.records import Action, Observation, Step, Usage
 from certigraph.state.run import Belief, DecideView, Evidence, Turn
 from certigraph.state.trajectory import Footer
 

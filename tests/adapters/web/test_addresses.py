@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from certigraph.adapters.http import AddressRefused, PageRefused
 from certigraph.adapters.web.addresses import Addresses, SocketAddress, allowed_hosts, is_public, parse_ip, parse_url
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 PUBLIC, PRIVATE = "93.184.215.14", "10.1.2.3"
 RESERVED = (

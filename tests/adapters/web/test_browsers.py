@@ -16,7 +16,7 @@ from web_stub import Behaviour, Site, body, redirect, silent, status, web
 from certigraph.adapters.web.browsers import BROWSER_VARIABLE, BrowserPages
 from certigraph.adapters.web.pages import Fetcher
 from certigraph.adapters.web.protocol import Unreadable, WebPage
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 PROSE = "The museum opens at nine and closes at five, every day but Monday, and children enter free. " * 3
 SHELL = "<html><head><title>Museum</title></head><body><div id=app></div>{}</body></html>"

@@ -13,7 +13,7 @@ from certigraph.adapters.web.page_services import SerperPages
 from certigraph.adapters.web.page_sources import PageSourceChain, create_page_source
 from certigraph.adapters.web.pages import Fetcher
 from certigraph.adapters.web.protocol import Unreadable, WebPage
-from certigraph.state.records import Fault, UnknownName
+from certigraph.state.endings import Fault, UnknownName
 
 KEY = "k3y-of-the-service-1234567890"
 URL = "http://museum.example/hours"

@@ -18,7 +18,7 @@ from certigraph.adapters.http import PageRefused, unpack_body
 from certigraph.adapters.web import pages as module
 from certigraph.adapters.web.pages import Fetcher, PageContent, read_page
 from certigraph.adapters.web.protocol import Unreadable, WebPage
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 # Pages fetched over HTTP from a loopback server with virtual hosts.
 

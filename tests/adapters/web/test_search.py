@@ -12,7 +12,7 @@ from certigraph.adapters.web import search as requests
 from certigraph.adapters.web.protocol import SearchHit
 from certigraph.adapters.web.search import SERPER, Brave, SearXNG, Serper, ServiceClient, _SerperAnswer
 from certigraph.adapters.web.sources import ModelSearch, create_providers, sentence_at
-from certigraph.state.records import Fault, LimitReached, UnknownName
+from certigraph.state.endings import Fault, LimitReached, UnknownName
 
 # Each search provider over real HTTP on loopback: what it asks, and what it reads of the answer.
 

@@ -16,7 +16,7 @@ from certigraph.adapters.web import sources as module
 from certigraph.adapters.web.pages import Fetcher
 from certigraph.adapters.web.protocol import SearchHit, Unreadable, WebPage, build_snippet
 from certigraph.adapters.web.sources import CACHE_VARIABLE, HITS_TYPE, LocalPages, Web, WebCache, web_cache
-from certigraph.state.records import Fault
+from certigraph.state.endings import Fault
 
 # What the web answered: kept, found again, and the same for all who ask.
 

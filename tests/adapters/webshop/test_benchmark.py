@@ -6,7 +6,8 @@ import pytest
 from real_data import data_folder
 
 from certigraph.adapters.webshop.benchmark import WebShop
-from certigraph.state.records import Action, Fault
+from certigraph.state.endings import Fault
+from certigraph.state.records import Action
 
 
 def bought(shop, task, before):

@@ -30,7 +30,8 @@ from certigraph.adapters.webshop.products import (
     type_reward,
 )
 from certigraph.adapters.webshop.world import parse_instruction, propose_keywords, to_singular
-from certigraph.state.records import Fault, Task, UnknownName
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Task
 
 # WebShop's goals: combinations of options, bounds of prices, instructions taken apart, splits, and its files.
 

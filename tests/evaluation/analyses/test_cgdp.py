@@ -33,7 +33,7 @@ from certigraph.evaluation.analyses.cgdp_tables import study_frames
 from certigraph.evaluation.compare import ComparisonJob
 from certigraph.evaluation.comparison import build_plan
 from certigraph.nodes.slots import Spec
-from certigraph.state.records import Fault, Interrupted, UnknownName
+from certigraph.state.endings import Fault, Interrupted, UnknownName
 from certigraph.state.trajectory import read_trajectory
 
 ROOT = Path(__file__).parents[3]

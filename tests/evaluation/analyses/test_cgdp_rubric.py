@@ -20,7 +20,7 @@ from certigraph.evaluation.analyses.cgdp_rubric import JUDGEMENTS, RubricChoice,
 from certigraph.evaluation.compare import ComparisonJob
 from certigraph.evaluation.comparison import build_plan, read_plan
 from certigraph.evaluation.judges import read_judgements
-from certigraph.state.records import Fault, UnknownName
+from certigraph.state.endings import Fault, UnknownName
 
 pytestmark = pytest.mark.slow
 

@@ -30,7 +30,7 @@ from certigraph.evaluation.analyses.retrieval import (
     score_questions,
     write_recall,
 )
-from certigraph.state.records import Fault, UnknownName
+from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.search import Passage
 
 BRIDGE = {

@@ -36,7 +36,8 @@ from certigraph.evaluation.analyses.rewards import (
     predictor_table,
 )
 from certigraph.evaluation.analyses.rewards_report import describe_findings
-from certigraph.state.records import Fault, Task, UnknownName
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Task
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,8 @@ from certigraph.evaluation.analyses.reward_heads import (
 )
 from certigraph.graphs import reward_head
 from certigraph.nodes.rewards import supervised
-from certigraph.state.records import Fault, Task
+from certigraph.state.endings import Fault
+from certigraph.state.records import Task
 from certigraph.state.rewards import DOMAIN, RECORDINGS, RecordedStep
 
 

@@ -46,7 +46,7 @@ from certigraph.evaluation.analyses.rewards_report import (
     write_transfer,
 )
 from certigraph.graphs import monotonic
-from certigraph.state.records import Fault, Interrupted, UnknownName
+from certigraph.state.endings import Fault, Interrupted, UnknownName
 
 
 @pytest.fixture

@@ -25,7 +25,8 @@ from certigraph.graphs.assembly import operators_of
 from certigraph.nodes.slots import Spec
 from certigraph.runtime.registry import build_graph, graph_module
 from certigraph.runtime.run import run
-from certigraph.state.records import Fault, Observation, Scores, Step, Task, Usage
+from certigraph.state.endings import Fault
+from certigraph.state.records import Observation, Scores, Step, Task, Usage
 from certigraph.state.trajectory import Event, Footer, Header, assemble_trajectory
 
 pytestmark = pytest.mark.slow  # whole runs, drawn

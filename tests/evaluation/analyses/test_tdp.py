@@ -31,7 +31,8 @@ from certigraph.evaluation.comparison import comparison_rows_of, parse_methods
 from certigraph.evaluation.frames import RecordedRun, frames_of
 from certigraph.evaluation.statistics import fit_slope
 from certigraph.runtime.run import run
-from certigraph.state.records import Action, Fault, UnknownName
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Action
 
 pytest.importorskip("scipy", reason="pip install 'certigraph[eval]'")
 
