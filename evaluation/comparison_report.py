@@ -20,7 +20,6 @@ from certigraph.evaluation.comparison import (
     ComparisonPlan,
     cells_of,
     ended_cells,
-    run_folder_of,
 )
 from certigraph.evaluation.comparison_summary import (
     AMOUNT_LABELS,
@@ -507,7 +506,7 @@ def _run_rows(plan: ComparisonPlan, rows: Sequence[ComparisonRow], folder: Path)
 
 
 def _report_link(cell: ComparisonCell, folder: Path) -> str:
-    run = run_folder_of(cell)
+    run = cell.run_folder
     report = run / REPORT_FILE if run else None
     return quote(report.relative_to(folder).as_posix()) if report and report.is_file() else ""
 

@@ -5,7 +5,7 @@ rewards by the EPIC distance, 0 to 1, lower is better.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -87,7 +87,7 @@ def describe_findings(methods: Sequence[ComparedMethod], table: pd.DataFrame, ro
     shown = table[(table["predictor"] == first) & (table["domain"] != OVERALL)]
     wrong = ", ".join(shown.loc[shown["final_positive"] <= shown["final_negative"], "domain"])
     where = f"not in {wrong}" if wrong else "in every domain"
-    by_rules = ", ".join(name for name, line in overall_lines(table).iterrows() if RULES in line["read_by"])
+    by_rules = ", ".join(str(name) for name, line in overall_lines(table).iterrows() if RULES in line["read_by"])
     what = "states and goals were read by rules that people wrote for these worlds, not by a language model"
     return [
         *_granularity_finding(methods, table),
@@ -125,7 +125,8 @@ def _goal_finding(methods: Sequence[ComparedMethod], rows: Sequence[RatedPair]) 
     if not differences:
         return []
     mean, bounds = stratified_mean(differences)
-    gap = format_mean(mean, *(bounds or (None, None)), "+.3f")
+    low, high = bounds or (None, None)
+    gap = format_mean(mean, low, high, "+.3f")
     return [
         f"EPIC with goals interpreted online minus with goals read off the expert's end: {gap}; the paper has +0.02."
     ]
@@ -243,13 +244,14 @@ def distance_cells(table: pd.DataFrame) -> Cells:
     shown = table.assign(cell=_format_column(table, EPIC_FIGURE))
     domains, names = table["domain"].unique(), table["predictor"].unique()
     wide = shown.pivot(index="predictor", columns="domain", values="cell").reindex(index=names, columns=domains)
-    return ["predictor", *domains], wide.fillna("").reset_index().to_numpy().tolist()
+    cells: Any = wide.fillna("").reset_index().to_numpy().tolist()
+    return ["predictor", *domains], cells
 
 
 def cost_cells(table: pd.DataFrame) -> Cells:
     """Format what read the states of each predictor and the cost of its models, one row per predictor."""
     lines = overall_lines(table).reset_index()
-    cells = [
+    cells: list[list[Any]] = [
         [line.predictor, line.read_by, f"{line.calls:,}", f"{line.tokens:,}", f"${line.usd:.2f}"]
         for line in lines.itertuples()
     ]
@@ -259,7 +261,7 @@ def cost_cells(table: pd.DataFrame) -> Cells:
 def figure_cells(table: pd.DataFrame) -> Cells:
     """Format all measures with their intervals, one row per predictor and domain."""
     titles = [*FIGURE_TITLES.values(), "pooled EPIC minus the first's"]
-    columns = [table["predictor"], table["domain"], table["n"].astype(str)]
+    columns: list[Iterable[str]] = [table["predictor"], table["domain"], table["n"].astype(str)]
     columns += [_format_column(table, name) for name in FIGURE_TITLES]
     columns.append(_format_column(table, "difference", "+.3f"))
     return ["predictor", "domain", "tasks", *titles], [list(cells) for cells in zip(*columns, strict=True)]
@@ -267,7 +269,7 @@ def figure_cells(table: pd.DataFrame) -> Cells:
 
 def _format_column(table: pd.DataFrame, name: str, form: str = ".3f") -> list[str]:
     bounds = (table[f"{name}{bound}"] for bound in BOUNDS)
-    return [format_mean(*mean, form) for mean in zip(*bounds, strict=True)]
+    return [format_mean(mean, low, high, form) for mean, low, high in zip(*bounds, strict=True)]
 
 
 def format_page(findings: RewardFindings, drawings: Mapping[str, Markup]) -> str:

@@ -220,7 +220,8 @@ def planner_tasks(episodes: pd.DataFrame) -> pd.DataFrame:
         swapped=best["swaps"].map({(): "", WITHOUT_PLANNER: "_without"}.get), success=100 * best["solved"]
     )
     part = part.dropna(subset="swapped").rename(columns={"final": "score"})
-    means = part.groupby(["model", "task", "swapped"], observed=True)[["score", "success"]].mean().unstack("swapped")
+    grouped = part.groupby(["model", "task", "swapped"], observed=True)[["score", "success"]].mean()
+    means = pd.DataFrame(grouped.unstack("swapped"))
     means.columns = ["".join(parts) for parts in means.columns]
     table = means.reindex(columns=["score", "score_without", "success", "success_without"]).dropna().reset_index()
     table.insert(2, "group", [TASK_GROUPS.get(task, "") for task in table["task"]])

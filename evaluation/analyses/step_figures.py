@@ -106,7 +106,7 @@ def _draw_span(panel: Axes, row: int, score: float, without: float, *, mean: boo
     panel.scatter(score, row, color=WITH_COLOUR, linewidths=0, zorder=2, label=labels[0], **marks)
     # a ring, so that both of two equal scores are visible
     inside = "none" if score == without else "white"
-    ring = {"facecolors": inside, "edgecolors": WITHOUT_COLOUR, "linewidths": 1.2}
+    ring: dict[str, Any] = {"facecolors": inside, "edgecolors": WITHOUT_COLOUR, "linewidths": 1.2}
     panel.scatter(without, row, zorder=3, label=labels[1], **ring, **marks)
     change = f"{without - score:+.1f}" if without != score else "0.0"
     panel.annotate(change, (1.09, row), xycoords=("axes fraction", "data"), ha="right", va="center", fontsize=7)

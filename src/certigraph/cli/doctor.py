@@ -93,9 +93,10 @@ def _is_installed(name: str, specifier: str) -> bool:
 
 def _models() -> Iterator[Finding]:
     """Yield keys and endpoints by the names of their variables, and weights that are installed."""
-    from certigraph.adapters.matching import DEFAULT_ENCODER, find_weights
+    from certigraph.adapters.matching import find_weights
     from certigraph.adapters.models.clients import NAMED_WEIGHTS, load_named_weights
     from certigraph.adapters.redaction import show_address
+    from certigraph.state.defaults import DEFAULT_ENCODER
     from certigraph.state.endings import Fault
 
     key, address = os.environ.get("OPENAI_API_KEY"), os.environ.get("CERTIGRAPH_BASE_URL")
