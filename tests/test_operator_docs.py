@@ -12,5 +12,5 @@ def test_every_operator_stands_once_with_slot_and_paper():
     tables = [row for row in rows if len(row) == 3 and row[0].startswith(" `")]
     assert all(cell.strip() for row in tables for cell in row)
     named = [name for row in tables for name in re.findall(r"`(\w+)`", row[0])]
-    listed = json.loads((ROOT / "tests/golden/list.json").read_text(encoding="utf-8"))["operators"]
+    listed = json.loads((ROOT / "src/certigraph/cli/inventory.json").read_text(encoding="utf-8"))["operators"]
     assert sorted(named) == sorted(listed)

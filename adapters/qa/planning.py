@@ -574,10 +574,8 @@ async def _ask_subquestions_again(
 
 def _failed_questions(attempts: Sequence[Attempt], state: SDPReplanView) -> set[str]:
     known = certified_hops(state["certified"])
-    return {
-        normalise_words(resolve_placeholders(str(attempt.target.args.get("question", "")), known))
-        for attempt in attempts
-    }
+    questions = (str(attempt.target.args.get("question", "")) for attempt in attempts)
+    return {normalise_words(resolve_placeholders(question, known)) for question in questions}
 
 
 def _format_failures(attempts: Sequence[Attempt]) -> Iterator[str]:

@@ -251,7 +251,7 @@ def test_json_of_a_run_has_the_question_and_whether_a_language_model_answered(ce
     ],
 )
 def test_missing_packages_are_one_line_with_the_pip_command(certigraph, monkeypatch, arguments, command) -> None:
-    monkeypatch.setattr("certigraph.adapters.processes.find_spec", lambda name: None)
+    monkeypatch.setattr("certigraph.adapters.extras.find_spec", lambda name: None)
     shown = certigraph(*arguments)
     assert shown.status == 2
     assert f"pip install '{command}'" in shown.err.splitlines()[-1]

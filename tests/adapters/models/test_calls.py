@@ -149,7 +149,7 @@ def test_roles_and_the_expert_decide_who_answers() -> None:
 
 
 def test_unknown_models_are_refused_with_the_valid_forms() -> None:
-    for name in ("gpt-4o", "scripted", "scripted:best", "openai:", "anthropic:x"):
+    for name in ("gpt-4o", "scripted", "scripted:best", "openai:", "nobody:x"):
         with pytest.raises(UnknownName, match=r"openai:NAME, local, local:qwen-0.5b, local:FILE\.gguf, scripted:first"):
             chat_model(name)
 
