@@ -20,8 +20,11 @@ NOTHING_NEW_PATTERN = re.compile(
 )
 """Matches a text in which the model says that there is nothing to note."""
 
-QUOTED_PATTERN = re.compile(r"^[\"\u201c]([^\"\u201c\u201d]*)[\"\u201d],?$")
-"""Matches a line that is one quoted text; the group is the text."""
+QUOTED_PATTERN = re.compile(r"^(?:[\"\u201c]([^\"\u201c\u201d]*)[\"\u201d]|'([^']*)'),?$")
+"""Matches a line that is one quoted text; one of the two groups is the text."""
+
+JSON_PATTERN = re.compile(r"[{\[]\s*[\"{\[]")
+"""Matches the beginning of JSON within prose; `[1]` is a reference and no JSON."""
 
 SCRATCHPAD_PATTERN = re.compile(r"<scratchpad>.*?(?:</scratchpad>|(?=^[^\w\n]*notes[^\w\n]*$)|\Z)", re.I | re.S | re.M)
 """Matches the part of a reply in which the model reasons; one that was not closed ends at the heading of the notes."""
@@ -37,9 +40,11 @@ def parse_notes(text: str, most: int | None = None) -> list[str]:
         most: maximum characters of a note; None for no maximum.
     """
     plain = SCRATCHPAD_PATTERN.sub("", text).strip()
-    lines = _texts_in_json(plain) if plain.startswith(("{", "[", FENCE)) else plain.splitlines()
+    found = JSON_PATTERN.search(plain)
+    start = 0 if plain.startswith(("{", "[", FENCE)) else found.start() if found else len(plain)
+    lines = [*plain[:start].splitlines(), *(_texts_in_json(plain[start:]) if plain[start:] else ())]
     bare = (" ".join(BULLET_PATTERN.sub("", line).split()) for line in lines)
-    notes = (QUOTED_PATTERN.sub(r"\1", line) for line in bare if not line.endswith(":"))
+    notes = (QUOTED_PATTERN.sub(r"\1\2", line) for line in bare if not line.endswith(":"))
     return [note if most is None else clip(note, most) for note in notes if is_fact(note)]
 
 
