@@ -1,12 +1,15 @@
 """Limits on the bodies of HTTP responses while they are read: on bytes, on decompressed bytes and on time.
 
-Used for web pages (`unpack_body`) and for the answers of model endpoints (`limit_response`).
+Used for web pages (`unpack_body`) and for the answers of model endpoints (`limit_response`). `read_retry_after` reads
+the time after which a busy server takes another request.
 """
 
 import os
 import time
 import zlib
 from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
@@ -87,6 +90,24 @@ class Inflate:
         except zlib.error:
             self._inflate = zlib.decompressobj(RAW_DEFLATE)
             return bytes(self._inflate.decompress(chunk, most))
+
+
+# The time after which a busy server takes another request.
+
+
+def read_retry_after(header: str) -> float | None:
+    """Return the seconds, at least 0, that a Retry-After header asks to wait; None if it is missing or invalid.
+
+    The header holds seconds or a date (RFC 9110, section 10.2.3).
+    """
+    for convert in (float, _seconds_until):
+        with suppress(ValueError, OverflowError):
+            return max(0.0, convert(header))  # max(0.0, nan) is 0.0, but max(nan, 0.0) is nan
+    return None
+
+
+def _seconds_until(date: str) -> float:
+    return parsedate_to_datetime(date).timestamp() - time.time()
 
 
 # Bounds on the responses of model endpoints, for httpx and httpx2.

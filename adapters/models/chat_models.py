@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 from langchain_core.language_models import BaseChatModel
 
 from certigraph.adapters.extras import import_extra
+from certigraph.adapters.models.prices import load_list_prices
 from certigraph.adapters.models.scripts import (
     RANDOM_MODEL,
     SIMULATED_MODEL,
@@ -348,6 +349,7 @@ def _endpoint_model(name: str, base_url: str | None, key: str | None) -> BaseCha
     from certigraph.adapters.models.clients import endpoint_chat
 
     mask_logs()
+    load_list_prices(base_url)  # before a run's seconds count
     plain, _, effort = name.partition(EFFORT_SEPARATOR)
     return endpoint_chat(
         key=key or "none",

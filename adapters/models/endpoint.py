@@ -2,10 +2,7 @@
 
 import json
 import sys
-import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
-from email.utils import parsedate_to_datetime
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -17,7 +14,7 @@ from langchain_core.messages.ai import UsageMetadata
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.constants import TAG_NOSTREAM
 
-from certigraph.adapters.http import UnboundedAnswer
+from certigraph.adapters.http import UnboundedAnswer, read_retry_after
 from certigraph.adapters.models.chat_models import (
     EFFORT_SEPARATOR,
     REFUSAL_STATUSES,
@@ -100,15 +97,7 @@ def _error_chain(error: BaseException | None) -> Iterator[BaseException]:
 
 def _retry_after(error: Exception) -> float:
     header = getattr(getattr(error, "response", None), "headers", {}).get("retry-after", "")
-    converters: tuple[Callable[[str], float], ...] = (float, _seconds_until)
-    for convert in converters:
-        with suppress(ValueError, OverflowError):
-            return min(max(0.0, convert(header)), MAX_WAIT_SECONDS)  # max(0.0, nan) is 0.0, but max(nan, 0.0) is nan
-    return 0.0
-
-
-def _seconds_until(date: str) -> float:
-    return parsedate_to_datetime(date).timestamp() - time.time()
+    return min(read_retry_after(header) or 0.0, MAX_WAIT_SECONDS)
 
 
 _CLIENT_ERRORS = (("openai", "OpenAIError"), ("httpx", "HTTPError"), ("httpx2", "HTTPError"))

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, Field, ValidationError
 
-from certigraph.adapters.http import ENCODING_HEADERS, UnboundedAnswer, limit_response
+from certigraph.adapters.http import ENCODING_HEADERS, UnboundedAnswer, limit_response, read_retry_after
 from certigraph.adapters.redaction import mask_logs, remember_address, show_address
 from certigraph.adapters.retrieval.bm25 import STOPWORDS, PassageHit
 from certigraph.state.endings import Fault, UnknownName
@@ -187,7 +187,8 @@ class SearchServer:
             reply = self._send(method, path, body, kind)
             if reply.status_code not in BUSY_STATUSES or attempt == MAX_TRIES:
                 break
-            time.sleep(min(_retry_after(reply, 0.5 * 2**attempt), MAX_WAIT_SECONDS))
+            requested = read_retry_after(reply.headers.get("Retry-After", ""))
+            time.sleep(min(0.5 * 2**attempt if requested is None else requested, MAX_WAIT_SECONDS))
         if reply.is_success or reply.status_code in accepted:
             return reply
         raise Fault(
@@ -243,11 +244,6 @@ def _parse_address(url: str) -> "httpx.URL":
             "environment", f"{ADDRESS_VARIABLE} {problem}: export {ADDRESS_VARIABLE}=https://user:password@host:9200"
         )
     return address
-
-
-def _retry_after(reply: "httpx.Response", default: float) -> float:
-    header = reply.headers.get("Retry-After", "")
-    return float(header) if header.isdecimal() else default
 
 
 def _describe_failure(reply: "httpx.Response") -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from certigraph.adapters.http import ENCODING_HEADERS, UnboundedAnswer, limit_response
+from certigraph.adapters.http import ENCODING_HEADERS, UnboundedAnswer, limit_response, read_retry_after
 from certigraph.adapters.redaction import mask_logs, show_address
 from certigraph.adapters.web.protocol import SearchHit, ServiceResult, to_hits
 from certigraph.state.endings import Fault
@@ -259,7 +259,8 @@ class ServiceClient:
 
     def wait(self, reply: ServiceReply, tried: int) -> None:
         """Wait before the request is repeated, as long as the service asks for, at most MAX_WAIT_SECONDS."""
-        self._sleep(min(_retry_after(reply, 2.0 ** (tried - 1)), MAX_WAIT_SECONDS))
+        requested = read_retry_after(reply.retry_after)
+        self._sleep(min(2.0 ** (tried - 1) if requested is None else requested, MAX_WAIT_SECONDS))
 
     def read(self, reply: ServiceReply, form: type[T]) -> T:
         """Parse a response as the type `form`. Raises Fault if it is a refusal or does not fit that type."""
@@ -304,10 +305,6 @@ def _create_client(auth: "httpx.Auth | None") -> "httpx.Client":
 
 def _is_busy(reply: ServiceReply) -> bool:
     return reply.status >= 500 or (reply.status == 429 and not is_spent(reply.status, reply.content))
-
-
-def _retry_after(reply: ServiceReply, default: float) -> float:
-    return float(reply.retry_after) if reply.retry_after.isdecimal() else default
 
 
 # Base class of search providers over HTTP.

@@ -9,13 +9,13 @@ import httpx
 from fuzzing.target import Read, Target, of_text, of_texts, several
 from langchain_core.messages import AIMessage
 
+from certigraph.adapters.http import read_retry_after
 from certigraph.adapters.retrieval.opensearch import (
     PassageReply,
     SearchReply,
     SearchServer,
     UploadReply,
     _describe_failure,
-    _retry_after,
 )
 from certigraph.adapters.web.page_services import SerperPages
 from certigraph.adapters.web.protocol import to_hits
@@ -115,10 +115,8 @@ def _read(server: SearchServer, reply: httpx.Response, form: type[SearchReply | 
 
 
 def _waited(text: str, body: str) -> object:
-    reply = httpx.Response(
-        503, headers={"Retry-After": text.encode("latin-1", "ignore")}, content=body.encode(errors="replace")
-    )
-    return _retry_after(reply, 1.0), _describe_failure(reply)
+    reply = httpx.Response(503, content=body.encode(errors="replace"))
+    return read_retry_after(text), _describe_failure(reply)
 
 
 TARGETS = (

@@ -27,12 +27,14 @@ REPLIES = (
     "**Notes:**\n1. Flo {n} led the guild (Guild)\n2. None.\n",
     "\u201cGus {n} rang the bell (Bell)\u201d\nN/A\n---",
     "[]",
+    'Here is the JSON:\n{{"notes": ["Hal {n} kept the well (Well)"]}}',
+    "'Ida {n} drew the plan (Plan)'",
 )
 """Replies in turn; in each that holds a fact, a person with the number of the reply stands for it."""
 
-PERSON = re.compile(r"(?:Ada|Bo|Cy|Di|Ed|Flo|Gus) \d+ ")
+PERSON = re.compile(r"(?:Ada|Bo|Cy|Di|Ed|Flo|Gus|Hal|Ida) \d+ ")
 BRACES = re.compile(r"[{}\[\]`]")
-WRAPPED = re.compile(r"^[\"\u201c].*[\"\u201d],?$")
+WRAPPED = re.compile(r"^[\"'\u201c].*[\"'\u201d],?$")
 EMPTY = re.compile(r"^\W*(nothing|none|n/?a|no new|the passages add)", re.IGNORECASE)
 
 

@@ -371,11 +371,14 @@ def test_it_waits_as_long_as_the_server_demands_within_reason_and_goes_on(monkey
         Told(status=429, headers={"Retry-After": "3"}),
         Told(status=500, headers={"Retry-After": "9999"}),
         Told(GOOD),
+        Told(status=429, headers={"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}),
+        Told(status=429, headers={"Retry-After": "soon"}),
+        Told(GOOD),
     ]
     with search_stub(*answers) as server:
         monkeypatch.setenv("SERPER_URL", server.url)
-        assert len(Serper(sleep=waits.append).search("gyms", 3)) == 1
-    assert waits == [3.0, requests.MAX_WAIT_SECONDS]
+        assert [len(Serper(sleep=waits.append).search(query, 3)) for query in ("gyms", "baths")] == [1, 1]
+    assert waits == [3.0, requests.MAX_WAIT_SECONDS, 0.0, 2.0]
 
 
 @pytest.mark.usefixtures("environment_providers_failing")
