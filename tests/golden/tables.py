@@ -35,6 +35,8 @@ class Table:
     slow: bool = False
     given: tuple[tuple[str, str], ...] = ()
     """Files that are written before: name and text."""
+    dropped: tuple[str, ...] = ()
+    """Columns of CSV files that are left out."""
 
 
 def record_table(table: Table) -> str:
@@ -47,7 +49,7 @@ def record_table(table: Table) -> str:
         for pattern in table.files:
             found = sorted(folder.glob(pattern))
             assert found, f"{table.name}: no file is {pattern}"
-            parts += sorted(f"# {_named(path, folder)}\n{written(path, where)}" for path in found)
+            parts += sorted(f"# {_named(path, folder)}\n{written(path, where, table.dropped)}" for path in found)
     return "\n".join(parts)
 
 
@@ -95,10 +97,10 @@ def untimed(value: Any, where: dict[str, str]) -> Any:
     return compact(value, where)
 
 
-def written(path: Path, where: dict[str, str]) -> str:
+def written(path: Path, where: dict[str, str], dropped: Sequence[str] = ()) -> str:
     """A file as text that has no times in it."""
     readers: dict[str, Callable[[], Iterator[str]]] = {
-        ".csv": lambda: csv_lines(path.read_text(encoding="utf-8"), where),
+        ".csv": lambda: csv_lines(path.read_text(encoding="utf-8"), where, dropped),
         ".json": lambda: iter([line(untimed(json.loads(path.read_text(encoding="utf-8")), where))]),
         ".jsonl": lambda: (line(untimed(json.loads(row), where)) for row in path.read_text("utf-8").splitlines()),
         ".html": lambda: page_lines(path.read_text(encoding="utf-8"), where),
@@ -260,7 +262,9 @@ TABLES = (
           ("study/*.csv", "study/*.html"), slow=True),
     Table("rewards", ("rewards build pairs --domain blocksworld --pairs 8 --json",
                       "rewards measure pairs --out measured --predictor statefactory --predictor monotonic"),
-          ("pairs/counts.json", "measured/*.csv"), slow=True),  # trained heads differ by the kind of processor
+          # trained heads differ by the kind of processor; so do sentence vectors in their last digits, which move the
+          # bounds of a BCa bootstrap over eight pairs by more than goldens may be off
+          ("pairs/counts.json", "measured/*.csv"), slow=True, dropped=("difference_low", "difference_high")),
     Table("score-hotpotqa", ("score hotpotqa --answers answers.json --json",), given=(("answers.json", ANSWERS),)),
 )  # fmt: skip
 
