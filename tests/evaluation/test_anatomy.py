@@ -308,7 +308,7 @@ def test_graphs_without_predicates_have_runs_and_nodes_only():
 def test_no_runs_at_all(tmp_path):
     found = frames_of([])
     assert all(table.empty and {"method", "n", "value", "low", "high"} <= {*table} for table in analyse(found).values())
-    write_anatomy([], tmp_path)
+    write_anatomy(found, tmp_path)
     assert "No run is on record" in (tmp_path / "anatomy.html").read_text()
     assert found.runs.dtypes.to_dict() == frames_of([Tape().ended("goal", 1)]).runs.dtypes.to_dict()
 

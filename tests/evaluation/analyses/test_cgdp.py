@@ -246,7 +246,7 @@ def test_a_report_of_a_folder_with_nothing_done_says_so(tmp_path: Path):
 
 
 def _begun(given: ComparisonJob, folder: Path) -> Path:
-    comparing.save_or_check_plan(given.plan, folder)
+    comparing.save_or_check_plan(given.plan, folder, "the command")
     return folder
 
 
