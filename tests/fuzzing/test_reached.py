@@ -36,14 +36,15 @@ OTHERWISE: Mapping[str, str] = {
     "evaluation/analyses/rewards_report.py:_draw_figures": "one value, of rows.plain's reader",
     **dict.fromkeys(("runtime/postgres.py:load_json", "runtime/postgres.py:unescape_value"), "test_postgres_hostile"),
     "adapters/scienceworld/simulator.py:object_tree": "written by the simulator that this process started",
+    "src/certigraph/cli/inventory.py:read_inventory": "a file of the package, compared with the registries by a test",
     "evaluation/published/tables.py:load_papers": "files of the package, all read in tests/evaluation/published",
     "adapters/assistantbench/server.py:_send_results": "asked by our own client",
     "adapters/models/faults.py:corrupt_body": "serves the tests of users, and spoils on purpose",
     "adapters/models/faults.py:_request_answer": "serves the tests of users",
     **dict.fromkeys(
         (
-            *("evaluation/export.py:format_submission", "evaluation/analyses/cgdp.py:to_json"),
-            "evaluation/analyses/retrieval.py:write_recall",
+            "evaluation/export.py:format_submission",
+            *("evaluation/analyses/cgdp.py:run_command", "evaluation/analyses/tdp.py:run_command"),
             *("evaluation/analyses/rewards.py:_build_predictor", "evaluation/workers.py:_graph"),
         ),
         "what this very process, or the one that started it, has just written",
