@@ -32,6 +32,9 @@ LOG = re.compile(r"\b\d{4}-\d\d-\d\dT[\d-]+_([\w.-]+?)_\w{22}\b")
 """The name of an inspect_ai log."""
 
 PORT = re.compile(r"\b(127\.0\.0\.1|localhost):\d{2,5}\b")
+VERSION = re.compile(r"\b(certigraph|langgraph|langchain-core|pydantic|python) \d+(?:\.\w+)+")
+"""A package and its version: a newer one changes no behaviour of ours that another line would not show."""
+
 TEMPORARY = re.compile(rf"{re.escape(tempfile.gettempdir())}/[\w./-]*")
 TIME = re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?")
 
@@ -50,7 +53,7 @@ def plain(text: str, places: Mapping[str, str] | None = None) -> str:
     for folder, word in (places or {}).items():
         text = text.replace(folder, word)
     text = LOG.sub(r"LOG_\1", RUN.sub("RUN", text))
-    text = UUID.sub("UUID", text)
+    text = VERSION.sub(r"\1 VERSION", UUID.sub("UUID", text))
     text = PORT.sub(r"\1:PORT", text)
     text = TEMPORARY.sub("TMP", text.replace(str(ROOT), "ROOT"))
     return DOTTED.sub(r"\1", text)

@@ -18,8 +18,8 @@ from golden.runs import places, workplace
 
 from certigraph.cli import main
 
-UNTIMED = {"seconds", "run", "t", "time", "seconds a run", "s", "created", "took", "digest", "mean_seconds"}
-"""Columns of CSV files and keys of JSON files that hold times or names of runs."""
+UNTIMED = {"seconds", "run", "t", "time", "seconds a run", "s", "created", "took", "digest", "mean_seconds", "versions"}
+"""Columns of CSV files and keys of JSON files that hold times, names of runs or versions of packages."""
 
 DURATION = re.compile(r"(?<![\w.])[\d.,]+ ?(?:ms|s|min|h|seconds?|minutes?|trajectories/s cold|warm)\b")
 
