@@ -468,7 +468,7 @@ CASES = (
     Case("locomo", shared=True, full="em"),
     # it predicts rewards and solves nothing: its demonstrations end well, so the last reward is the one to look at
     Case("rewardprediction", graph="statefactory", full="-"),
-    Case("scienceworld", split="small-20", limit=8),
+    Case("scienceworld", split="small-20", limit=4),
     Case("swe_qa"),
     Case("textworld"),
     *(Case(f"travelplanner{config}") for config in ("", ":paper", ":lookahead", ":rollback", ":reorder")),

@@ -123,8 +123,8 @@ def test_the_expert_reaches_100_on_the_real_simulator(name: str, task: str, tmp_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task", list_ids("gold"))
-def test_react_follows_every_gold_path_of_the_real_simulator(task: str, tmp_path: Path):
+@pytest.mark.parametrize("task", list_ids("gold")[::3])
+def test_react_follows_every_third_gold_path_of_the_real_simulator(task: str, tmp_path: Path):
     assert reached(golden("react", task, tmp_path))
 
 
