@@ -71,7 +71,6 @@ except Fault as fault:
 
 
 @pytest.mark.slow
-@pytest.mark.alone
 @pytest.mark.parametrize("name", READERS)
 def test_an_endless_line_costs_less_than_a_hundred_megabytes(name, tmp_path):
     path = tmp_path / name

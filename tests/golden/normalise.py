@@ -32,10 +32,10 @@ LOG = re.compile(r"\b\d{4}-\d\d-\d\dT[\d-]+_([\w.-]+?)_\w{22}\b")
 """The name of an inspect_ai log."""
 
 PORT = re.compile(r"\b(127\.0\.0\.1|localhost):\d{2,5}\b")
+TEMPORARY = re.compile(rf"{re.escape(tempfile.gettempdir())}/[\w./-]*")
 VERSION = re.compile(r"\b(certigraph|langgraph|langchain-core|pydantic|python) \d+(?:\.\w+)+")
 """A package and its version: a newer one changes no behaviour of ours that another line would not show."""
 
-TEMPORARY = re.compile(rf"{re.escape(tempfile.gettempdir())}/[\w./-]*")
 TIME = re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?")
 
 
