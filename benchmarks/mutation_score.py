@@ -6,8 +6,9 @@
 TREE is a checkout that nobody else uses: `run` edits its files, one after the other, and restores them. `map` runs the
 fast tests once with coverage contexts (pytest-cov). `run` draws the same number of places from each of state, nodes,
 graphs, runtime and evaluation/statistics.py, by a seed; runs the tests that cover the changed line, the quickest first
-and at most --tests of them; and writes a row for each place: killed, survived, or not covered by any fast test. Rows
-that the file holds are not run again. Prints the score by folder with 95 % Wilson intervals.
+and at most --tests of them; and writes a row for each place: killed, survived, not covered by any fast test, or no
+result, where pytest found no test of that name. Rows that the file holds are not run again. Prints the score by folder
+with 95 % Wilson intervals.
 """
 
 from __future__ import annotations
@@ -219,7 +220,7 @@ def _outcome_of(tree: Path, mutant: Mutant, tests: Sequence[str]) -> str:
     finally:
         file.write_bytes(original)
         listed.unlink()
-    return "survived" if ended.returncode == 0 else "killed"
+    return {0: "survived", 1: "killed", 2: "killed"}.get(ended.returncode, "no result")  # 2: tests did not load
 
 
 def _read_rows(out: Path) -> list[dict[str, str]]:
@@ -228,7 +229,10 @@ def _read_rows(out: Path) -> list[dict[str, str]]:
 
 
 def _format_score(out: Path) -> str:
-    lines = ["| place | mutants | killed | survived | not covered | killed of all |", "|---|---|---|---|---|---|"]
+    lines = [
+        "| place | mutants | killed | survived | not covered | no result | killed of all |",
+        "|---|---|---|---|---|---|---|",
+    ]
     rows = _read_rows(out)
     for area in (*AREAS, "all"):
         counts = Counter(row["outcome"] for row in rows if area in (row["area"], "all"))
@@ -236,7 +240,8 @@ def _format_score(out: Path) -> str:
         if total:
             low, high = wilson_interval(killed, total)
             share = f"{killed / total:.1%} ({low:.1%} to {high:.1%})"
-            lines.append(f"| {area} | {total} | {killed} | {counts['survived']} | {counts['not covered']} | {share} |")
+            others = " | ".join(str(counts[outcome]) for outcome in ("survived", "not covered", "no result"))
+            lines.append(f"| {area} | {total} | {killed} | {others} | {share} |")
     return "\n".join(lines)
 
 
