@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from functools import cache, reduce
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import PurePath
 from typing import Any
 
 from certigraph.state.endings import UnknownName
@@ -35,6 +36,9 @@ def import_named(name: str, kind: str) -> Any:
         UnknownName: the module or attribute is missing, or the code of the module raised an exception.
     """
     module, _, attribute = name.partition(":")
+    if module.endswith(".py"):
+        dotted = ".".join(part for part in PurePath(module[:-3]).parts if part not in (".", ".."))
+        raise UnknownName(f"{kind} {name!r} names a file: name the module instead, {dotted}:{attribute or 'NAME'}")
     try:
         return reduce(getattr, attribute.split("."), import_module(module)) if attribute else import_module(module)
     except (Exception, SystemExit) as error:  # the module is user code, which may raise anything

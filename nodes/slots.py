@@ -110,9 +110,9 @@ def build_operator(spec: Spec, shipped: Mapping[str, Callable[..., Any]]) -> Ope
 
 def _import_operator(name: str, shipped: Mapping[str, object]) -> Callable[..., Any]:
     if ":" not in name:
-        near = ", ".join(get_close_matches(name, shipped))
-        known = f"did you mean {near}? `certigraph list` shows all" if near else f"known: {', '.join(sorted(shipped))}"
-        raise UnknownName(f"unknown operator {name!r}; {known}, or module:attribute for your own")
+        near = " or ".join(get_close_matches(name, shipped))
+        advice = f"did you mean {near}?" if near else "for example always_pass;"
+        raise UnknownName(f"unknown operator {name!r}; {advice} `certigraph list` shows all, yours is module:attribute")
     operator: Callable[..., Any] = import_named(name, "operator")
     return operator
 

@@ -25,7 +25,7 @@ from certigraph.adapters.models.profiles import check_profile_name
 from certigraph.adapters.protocols import ROLES, Benchmark, Budget, Context, Limits
 from certigraph.adapters.redaction import MASK, show_address
 from certigraph.adapters.retrieval.reranker import load_reranker
-from certigraph.graphs.assembly import operators_of, slot_names, swapped_specs
+from certigraph.graphs.assembly import check_slots, operators_of, slot_names, swapped_specs
 from certigraph.nodes.slots import Spec, build_operator
 from certigraph.runtime.files import SETTINGS_FILE
 from certigraph.runtime.graph_sources import AnyGraph, own_graph
@@ -247,13 +247,14 @@ def build_graph(name: str, swaps: Mapping[str, Spec] | None = None) -> AnyGraph:
     Raises:
         UnknownName: the graph, a slot or an operator is unknown, or a user's own one cannot be imported or built.
     """
-    operators = {slot: _build_operator(slot, spec) for slot, spec in (swaps or {}).items()}
+    specs = swaps or {}
     if name not in GRAPHS:
-        return own_graph(name, GRAPHS).build(operators)
+        return own_graph(name, GRAPHS).build(_build_operators(specs))
     warn_if_hidden(name, GRAPH_GROUP, "graph")
     module = graph_module(name)
     try:
-        graph: AnyGraph = module.build(**operators)
+        check_slots(specs, slot_names(module.build))  # a wrong slot is reported before the operator in it
+        graph: AnyGraph = module.build(**_build_operators(specs))
     except TypeError as error:
         raise UnknownName(str(error)) from error
     return graph
@@ -339,6 +340,10 @@ def _with_inner(spec: Spec) -> Iterator[Spec]:
     for value in spec.args.values():
         if isinstance(value, Spec):
             yield from _with_inner(value)
+
+
+def _build_operators(specs: Mapping[str, Spec]) -> dict[str, Any]:
+    return {slot: _build_operator(slot, spec) for slot, spec in specs.items()}
 
 
 def _build_operator(slot: str, spec: Spec) -> Any:

@@ -54,6 +54,12 @@ def test_a_broken_import_is_one_line_with_the_reason(
     assert "operator 'broken_here:thing'" in str(raised.value)
 
 
+@pytest.mark.parametrize("path", ["agents/worlds.py", "./agents/worlds.py"])
+def test_a_file_is_answered_with_the_name_of_its_module(path: str):
+    with pytest.raises(UnknownName, match=r"names a file: name the module instead, agents\.worlds:Counting"):
+        import_named(f"{path}:Counting", "benchmark")
+
+
 def test_entry_points_are_found_with_their_distribution_and_imported_on_request_only():
     sys.modules.pop("ownagents.faulty", None)
     found = installed(BENCHMARK_GROUP)
