@@ -4,6 +4,7 @@ Builds graphs from names and from the operators in a trajectory's header, saves 
 parses the `KEY=VALUE` texts of a command line.
 """
 
+import inspect
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -352,8 +353,10 @@ def _build_operator(slot: str, spec: Spec) -> Any:
     try:
         return build_operator(spec, OPERATORS)
     except TypeError as error:
+        taken = list(inspect.signature(OPERATORS[spec.name]).parameters) if spec.name in OPERATORS else []
+        arguments = f"{spec.name} takes {', '.join(taken)}; " if taken else ""
         form = "write SLOT=FACTORY:key=value,...; a value may be an operator: gate=either:one=gap_gate,other=no_gate"
-        raise UnknownName(f"{slot}={spec} cannot be built: {error}; {form}") from error
+        raise UnknownName(f"{slot}={spec} cannot be built: {error}; {arguments}{form}") from error
 
 
 def rebuild_graph(name: str, operators: Mapping[str, JsonValue]) -> AnyGraph:

@@ -304,6 +304,8 @@ def check_model_name(name: str) -> str:
         return name
     if kind == "openai" and EFFORT_SEPARATOR in rest and not all(rest.split(EFFORT_SEPARATOR, 1)):
         raise UnknownName(f"{name!r} has an empty model or effort; write openai:NAME{EFFORT_SEPARATOR}medium")
+    if kind == "openai" and "?" in rest and EFFORT_SEPARATOR not in rest:
+        raise UnknownName(f"{name!r}: only the effort can follow a question mark; write openai:NAME?effort=medium")
     if name in ("local", "scripted:first", "scripted:expert", RANDOM_MODEL):
         return name
     if rest and kind in ("openai", "local", *PROVIDERS):

@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -133,7 +133,16 @@ def main(arguments: list[str] | None = None) -> None:
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise
-        _exit_with_message(str(error.format_message()) or "name a command, for example: certigraph list", 2)
+        _exit_with_message(_usage_error(error), 2)
+
+
+def _usage_error(error: Any) -> str:
+    # One line, though typer lists the choices of an option on a line each, with the command whose help has more.
+    message = " ".join(str(error.format_message()).split())
+    if not message:
+        return "name a command, for example: certigraph list"
+    words = error.ctx.command_path.split()[1:] if getattr(error, "ctx", None) else []
+    return f"{message.rstrip('.')}; see {' '.join(['certigraph', *words, '--help'])}"
 
 
 def _file_error(error: OSError) -> str:
