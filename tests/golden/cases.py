@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from golden.api import record_api
 from golden.matrix import MORE, RUNS
 from golden.results import SLOW, results
 from golden.runs import MODELS, Run, record_run
@@ -99,7 +100,7 @@ def _changes(one: object, other: object, path: str) -> list[str]:
 
 def goldens() -> list[Golden]:
     """Every golden, by name."""
-    found = [*_runs(), *_tables(), *_scorers(), *_results()]
+    found = [*_runs(), *_tables(), *_scorers(), *_results(), Golden("api.txt", record_api)]
     return sorted(found, key=lambda golden: golden.name)
 
 
