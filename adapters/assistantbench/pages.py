@@ -229,7 +229,8 @@ def _environment() -> "Environment":
 def _load_yaml(text: str) -> Any:
     import yaml
 
-    return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is missing in some builds
+    return loader(text).get_single_data()
 
 
 def page_url(name: str, path: str) -> str:

@@ -1,9 +1,8 @@
-"""MuSiQue-Answerable: question files, generated questions, official scores, files of predictions, the benchmark."""
+"""MuSiQue-Answerable: question files, official scores, files of predictions, the benchmark."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, Field
 
@@ -19,13 +18,11 @@ from certigraph.adapters.qa.benchmark import (
 )
 from certigraph.adapters.qa.operators import create_operators
 from certigraph.adapters.qa.questions import (
-    GeneratedQuestion,
     GoldHop,
     MultiHopQuestion,
     check_unique_ids,
     distinct_passages,
     find_question_file,
-    generate_chains,
     substitute_answers,
 )
 from certigraph.adapters.qa.scoring import ScoredQuestion, exact_match, normalise_answer, set_overlap, token_f1
@@ -39,6 +36,9 @@ FILE_NAMES = {
     "train": ("musique_ans_train", "musique_ans_v1.0_train"),
 }
 """Names of the question files by split, without suffix; the publishers' own names come last."""
+
+SAMPLE = Path(__file__).with_name("sample")
+"""Folder with twenty invented questions per split, of two to four hops, which are used if there are no data."""
 
 
 class MusiqueQuestion(MultiHopQuestion):
@@ -137,59 +137,6 @@ def _finding(text: str, answer: str, question: str) -> str:
     sentences = split_sentences(text)
     candidates = [sentence for sentence in sentences if answer.casefold() in sentence.casefold()] or sentences
     return candidates[find_supporting_sentence(f"{answer} {question}", candidates)]
-
-
-# Generated questions in MuSiQue's layout, used if there are no data: twenty per split, with two, three and four hops.
-
-HOPS = (2, 3, 2, 4, 2, 3, 2, 3, 2, 4, 2, 3, 2, 3, 2, 4, 2, 3, 2, 4)
-"""Number of hops of each generated question."""
-PAGES = 20
-"""Number of pages (paragraphs) that come with a generated question."""
-
-
-def generate_rows(split: str) -> Iterator[JsonRow]:
-    """Yield the generated rows of a split, which are the same every time."""
-    for number, question in enumerate(generate_chains(split, HOPS, PAGES)):
-        yield _row(f"{len(question.steps)}hop__{split}_{number}", question)
-
-
-def _row(id_: str, question: GeneratedQuestion) -> JsonRow:
-    numbers = {page.title: number for number, page in enumerate(question.pages)}
-    gold = {step.entry.title for step in question.steps}
-    value: dict[str, Any] = {
-        "id": id_,
-        "question": question.question,
-        "answer": question.answer,
-        "answer_aliases": _aliases(question),
-        "answerable": True,
-        "question_decomposition": [
-            {
-                "id": number,
-                "question": step.question,
-                "answer": step.answer,
-                "paragraph_support_idx": numbers[step.entry.title],
-            }
-            for number, step in enumerate(question.steps)
-        ],
-        "paragraphs": [
-            {
-                "idx": numbers[page.title],
-                "title": page.title,
-                "paragraph_text": " ".join(page.sentences),
-                "is_supporting": page.title in gold,
-            }
-            for page in question.pages
-        ],
-    }
-    return JsonRow(f"generated {id_}", value)
-
-
-def _aliases(question: GeneratedQuestion) -> list[str]:
-    """Return the aliases of a generated gold answer: a county without "County", a river with "River"."""
-    relation = question.steps[-1].relation
-    return {"county": [question.answer.removesuffix(" County")], "river": [f"River {question.answer}"]}.get(
-        relation, []
-    )
 
 
 # MuSiQue's official scores, and chain coverage (evaluate_v1.0; facts/qa_scoring.md, section 2.2).
@@ -329,7 +276,7 @@ class MuSiQue(QuestionBenchmark[MusiqueQuestion]):
         Raises:
             Fault: as `read_questions` raises.
         """
-        return read_questions(self.folder, split) if self.folder else parse_questions(generate_rows(split))
+        return read_questions(self.folder or SAMPLE, split)
 
     def answer_parts(self, question: MusiqueQuestion, answer: str) -> dict[str, float]:
         """Return exact match and token F1 of an answer."""

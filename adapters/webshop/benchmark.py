@@ -19,8 +19,8 @@ from certigraph.adapters.webshop.products import (
     ShopGoal,
     build_goals,
     build_written_goals,
-    generated_catalogue,
     read_catalogue,
+    sample_catalogue,
 )
 from certigraph.adapters.webshop.world import (
     BACK,
@@ -232,7 +232,7 @@ class WebShop(Benchmark):
 
     @cached_property
     def _catalogue(self) -> ShopCatalogue:
-        return read_catalogue(self.data) if self.data else generated_catalogue()
+        return read_catalogue(self.data) if self.data else sample_catalogue()
 
     @cached_property
     def _shop(self) -> Shop:
