@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field, create_model
 
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.models.calls import ask, choose, deliberate, profile_of
+from certigraph.adapters.models.decisions import describe_untaken
 from certigraph.adapters.models.prompts import (
     Prompt,
     build_prompt,
@@ -32,7 +33,6 @@ from certigraph.adapters.models.prompts import (
 )
 from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated, bounded_list
 from certigraph.adapters.models.scripts import collect_citations
-from certigraph.adapters.models.written_actions import describe_untaken
 from certigraph.adapters.protocols import Context
 from certigraph.state.certified_states import CertifiedState
 from certigraph.state.records import CHECK, Action, Fact, Predicate, Task, Verdict
