@@ -42,17 +42,6 @@ class Treatment(StrEnum):
     """The server redirects to another page of the site."""
 
 
-UNREADABLE = (
-    Treatment.SLOW,
-    Treatment.REFUSED,
-    Treatment.STUB,
-    Treatment.PRIVATE,
-    Treatment.HUGE,
-    Treatment.PDF,
-)
-"""Treatments of pages that a search finds and that cannot be read."""
-
-
 class EngineReach(StrEnum):
     """Which search engines know a page."""
 

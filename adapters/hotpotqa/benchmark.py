@@ -26,10 +26,11 @@ from certigraph.adapters.qa.benchmark import (
 )
 from certigraph.adapters.qa.questions import (
     GoldHop,
+    IdentifiedRow,
     MultiHopQuestion,
-    check_unique_ids,
     distinct_passages,
     find_question_file,
+    validate_rows,
 )
 from certigraph.adapters.qa.scoring import (
     NO_OVERLAP,
@@ -72,13 +73,13 @@ class HotpotQuestion(MultiHopQuestion):
     """Sentences of the question's paragraphs, by title."""
 
 
-class _Official(BaseModel):
+class _Official(IdentifiedRow):
     id: str = Field(alias="_id")
     question: str = Field(min_length=1)
     answer: str
     type: str = "untyped"
-    supporting_facts: list[SupportingFact] = []
-    context: list[tuple[str, list[str]]] = []
+    supporting_facts: tuple[SupportingFact, ...] = ()
+    context: tuple[tuple[str, list[str]], ...] = ()
 
 
 def read_questions(folder: Path, split: str) -> dict[str, HotpotQuestion]:
@@ -97,8 +98,7 @@ def parse_questions(rows: Iterable[JsonRow]) -> dict[str, HotpotQuestion]:
     Raises:
         Fault: as `read_questions`.
     """
-    parsed_rows = [(row, validate_row(_Official, row)) for row in rows]
-    check_unique_ids([(row, official.id) for row, official in parsed_rows])
+    parsed_rows = validate_rows(_Official, rows)
     return {official.id: _question(official) for _, official in parsed_rows}
 
 

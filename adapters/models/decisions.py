@@ -1,4 +1,4 @@
-"""Decisions of an agent: the prompt that asks what to do next (ReAct), and the action of the world that an answer means.
+"""Decisions of an agent: the prompt that asks what to do next (ReAct), and which action of the world is meant.
 
 Code decides what is exact. Where the world's list leaves doubt, the operator asks the model.
 """

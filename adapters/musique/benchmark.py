@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
-from certigraph.adapters.files import JsonRow, read_rows, validate_row
+from certigraph.adapters.files import JsonRow, read_rows
 from certigraph.adapters.protocols import Operator
 from certigraph.adapters.qa.benchmark import (
     CORPUS,
@@ -19,11 +19,12 @@ from certigraph.adapters.qa.benchmark import (
 from certigraph.adapters.qa.operators import create_operators
 from certigraph.adapters.qa.questions import (
     GoldHop,
+    IdentifiedRow,
     MultiHopQuestion,
-    check_unique_ids,
     distinct_passages,
     find_question_file,
     substitute_answers,
+    validate_rows,
 )
 from certigraph.adapters.qa.scoring import ScoredQuestion, exact_match, normalise_answer, set_overlap, token_f1
 from certigraph.adapters.retrieval.sources import passage_of_text
@@ -63,14 +64,13 @@ class _Step(BaseModel):
     paragraph_support_idx: int | None = None
 
 
-class _Official(BaseModel):
-    id: str
+class _Official(IdentifiedRow):
     question: str = Field(min_length=1)
     answer: str
-    answer_aliases: list[str] = []
+    answer_aliases: tuple[str, ...] = ()
     answerable: bool = True
-    question_decomposition: list[_Step] = []
-    paragraphs: list[_Paragraph] = []
+    question_decomposition: tuple[_Step, ...] = ()
+    paragraphs: tuple[_Paragraph, ...] = ()
 
 
 def read_questions(folder: Path, split: str) -> dict[str, MusiqueQuestion]:
@@ -89,8 +89,7 @@ def parse_questions(rows: Iterable[JsonRow]) -> dict[str, MusiqueQuestion]:
     Raises:
         Fault: as `read_questions`.
     """
-    parsed_rows = [(row, validate_row(_Official, row)) for row in rows]
-    check_unique_ids([(row, official.id) for row, official in parsed_rows])
+    parsed_rows = validate_rows(_Official, rows)
     return {official.id: _question(row, official) for row, official in parsed_rows}
 
 
@@ -182,10 +181,9 @@ def _answer_f1(answer: str, reference: str) -> float:
 # Scoring predictions of other programs, in MuSiQue's official layout.
 
 
-class MusiquePrediction(BaseModel):
+class MusiquePrediction(IdentifiedRow):
     """One row of a file of predictions; `predicted_answerable` only matters for MuSiQue-Full."""
 
-    id: str
     predicted_answer: str
     predicted_support_idxs: list[int] | None = None
     predicted_answerable: bool = True
@@ -199,8 +197,7 @@ def score_predictions(path: Path, questions: Sequence[MusiqueQuestion]) -> list[
     Raises:
         Fault: ("data") a row is malformed, two rows have the same id, or no question has a prediction.
     """
-    rows = [(row, validate_row(MusiquePrediction, row)) for row in read_rows(path)]
-    check_unique_ids([(row, prediction.id) for row, prediction in rows])
+    rows = validate_rows(MusiquePrediction, read_rows(path))
     predictions = {prediction.id: prediction for _, prediction in rows}
     if not predictions.keys() & {question.id for question in questions}:
         raise Fault("data", f"{path}: no answer to any of the {len(questions)} questions: name their --split")

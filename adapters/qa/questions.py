@@ -8,7 +8,16 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from certigraph.adapters.files import JsonRow, cache_folder, expand_path, missing_data_fault, unknown_task_error
+from pydantic import BaseModel
+
+from certigraph.adapters.files import (
+    JsonRow,
+    cache_folder,
+    expand_path,
+    missing_data_fault,
+    unknown_task_error,
+    validate_row,
+)
 from certigraph.adapters.retrieval.bm25 import PassagePool, Retriever
 from certigraph.adapters.retrieval.dense import combine_retrievers
 from certigraph.adapters.retrieval.index import MANIFEST, build_index, open_corpus
@@ -65,7 +74,16 @@ def substitute_answers(question: str, answers: Sequence[str]) -> str:
     return question
 
 
-# Finding question files, and checking the ids of their rows.
+# Finding question files, and validating their rows.
+
+
+class IdentifiedRow(BaseModel):
+    """A row of a file with an id; base of the rows of question files, submissions and predictions."""
+
+    id: str
+
+
+R = TypeVar("R", bound=IdentifiedRow)
 
 SUFFIXES = (".jsonl.gz", ".jsonl", ".json", ".json.gz")
 """Accepted suffixes of question files, the preferred one first."""
@@ -91,17 +109,19 @@ def find_question_file(benchmark: str, folder: Path, stems: Sequence[str]) -> Pa
     raise missing_data_fault(benchmark, folder, expected) from FileNotFoundError(names)
 
 
-def check_unique_ids(rows: Sequence[tuple[JsonRow, str]]) -> None:
-    """Check that the ids of rows are unique.
+def validate_rows(model: type[R], rows: Iterable[JsonRow]) -> list[tuple[JsonRow, R]]:
+    """Validate rows as a model with an `id`, and return each with its model.
 
     Raises:
-        Fault: ("data") two rows have the same id; the message names the places of both.
+        Fault: ("data") a row is malformed, or two rows have the same id; the message names their places.
     """
     places: dict[str, str] = {}
-    for row, id_ in rows:
-        if id_ in places:
-            raise Fault("data", f"{row.where}: the id {id_!r} is taken by {places[id_]}: give each question its own")
-        places[id_] = row.where
+    validated = [(row, validate_row(model, row)) for row in rows]
+    for row, one in validated:
+        if one.id in places:
+            raise Fault("data", f"{row.where}: the id {one.id!r} is taken by {places[one.id]}: give each its own")
+        places[one.id] = row.where
+    return validated
 
 
 # The questions of a benchmark by split.

@@ -7,11 +7,11 @@ from random import Random
 
 from pydantic import ValidationError
 
-from certigraph.adapters.benchmarks import mean_score, standard_error
+from certigraph.adapters.benchmarks import check_configuration, mean_score, standard_error
 from certigraph.adapters.extras import check_packages
 from certigraph.adapters.files import unknown_task_error
 from certigraph.adapters.models.experts import demonstration_expert
-from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Operator, Responder
+from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Responder
 from certigraph.adapters.webshop.products import (
     PRODUCTS,
     SHUFFLE_SEED,
@@ -142,8 +142,7 @@ class WebShop(Benchmark):
     signals_goal = True
 
     def __init__(self, data: Path | None = None, config: str = "") -> None:
-        if config not in ("", *self.configurations):
-            raise UnknownName(f"webshop has no configuration {config!r}; known: {', '.join(self.configurations)}")
+        check_configuration("webshop", config, self.configurations)
         self.data, self._config = data, config
         self.name = f"webshop:{config}" if config else "webshop"
         self.briefing = BRIEFING
@@ -202,10 +201,6 @@ class WebShop(Benchmark):
         for action in before:
             world.step(Action(text=action))
         return plan_purchase(world.page, world.goal, self._shop)
-
-    def operators(self) -> Mapping[str, Operator]:
-        """Return an empty mapping: this benchmark replaces none of the graphs' generic operators."""
-        return {}
 
     def expert(self) -> Responder:
         """Return the scripted model `scripted:expert`: it follows the actions of `demonstration`."""

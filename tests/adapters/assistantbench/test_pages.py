@@ -9,7 +9,6 @@ from certigraph.adapters.assistantbench.pages import (
     ATTACKER_HOST,
     LISTS,
     SMALL,
-    UNREADABLE,
     EngineReach,
     Treatment,
     load_cases,
@@ -54,7 +53,7 @@ def test_each_seed_has_all_families_and_all_ways_to_be_unreadable():
     assert [question.id for question in QUESTIONS] == [f"{family}/{seed}" for seed in SEEDS for family in FAMILIES]
     for seed in SEEDS:
         pages = [page for one in CASES if one.question.id.endswith(f"/{seed}") for page in one.pages]
-        assert {*UNREADABLE, *READABLE} == {page.treatment for page in pages}
+        assert {*Treatment} == {page.treatment for page in pages}
 
 
 def test_all_difficulties_occur():
