@@ -217,7 +217,8 @@ def test_a_missing_member_without_a_default_is_named_with_the_fix():
 
 def test_faults_leave_the_flags_of_a_world_as_they_are():
     plain = Plain()
-    faulty = FaultyEnvironment(plain.open(plain.task("only")), Faults(), task="only")
+    world = complete_environment(plain.open(plain.tasks()[0]))
+    faulty = FaultyEnvironment(world, Faults(), task="only")
     assert (faulty.concurrent, faulty.sources()) == (True, ())
 
 
