@@ -242,6 +242,17 @@ def _load_cached(name: str, config: str, folder: Path | None) -> Benchmark:
 # Metrics over runs, which every benchmark computes alike; `evaluation.statistics` adds the confidence intervals.
 
 
+def check_configuration(benchmark: str, config: str, known: Sequence[str] = ()) -> None:
+    """Check that a benchmark has a configuration. The empty name, which stands for the default, is always accepted.
+
+    Raises:
+        UnknownName: there is no such configuration; the message lists the known ones.
+    """
+    if config and config not in known:
+        listed = f"known: {', '.join(filter(None, known))}" if known else f"it has none: use {benchmark}"
+        raise UnknownName(f"{benchmark} has no configuration {config!r}; {listed}")
+
+
 def mean_score(values: Sequence[float]) -> float:
     """Compute the mean of the values of several runs; 0 without runs."""
     return fmean(values) if values else 0.0
@@ -286,9 +297,7 @@ def _build_own(name: str, folder: Path | None) -> Benchmark:
         message = f"benchmark {name!r} ({type(benchmark).__name__}) has no {', '.join(missing)}"
         raise UnknownName(f"{message}: name a class, a factory or an instance that has what certigraph.Benchmark lists")
     built = complete_benchmark(benchmark)
-    if config and (is_instance or config not in built.configurations):
-        known_text = ", ".join(filter(None, built.configurations)) or "none"
-        raise UnknownName(f"benchmark {base!r} has no configuration {config!r}; known: {known_text}")
+    check_configuration(base, config, () if is_instance else built.configurations)
     return built
 
 

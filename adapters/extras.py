@@ -36,7 +36,7 @@ def check_packages(needs: str, packages: Sequence[str], extra: str, boundary: Bo
 
 def extra_of(module: str) -> str | None:
     """Return the extra of certigraph that contains a module; None if no extra does."""
-    package = DISTRIBUTIONS.get(module, module).replace("_", "-").lower()
+    package = module.replace("_", "-").lower()
     try:
         requirements = metadata.requires("certigraph") or []
     except metadata.PackageNotFoundError:  # run from a checkout that is not installed
@@ -44,10 +44,6 @@ def extra_of(module: str) -> str | None:
     matches = (re.match(r"([\w.-]+).*extra == ['\"]([\w-]+)['\"]", requirement) for requirement in requirements)
     extras = [match[2] for match in matches if match and match[1].replace("_", "-").lower() == package]
     return min(extras, key=lambda extra: extra in ("all", "dev"), default=None)
-
-
-DISTRIBUTIONS = {"yaml": "pyyaml"}
-"""Names of distributions by the module that they install, where the two differ."""
 
 
 def missing_packages_fault(needs: str, packages: Sequence[str], extra: str, boundary: Boundary = "data") -> Fault:

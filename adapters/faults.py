@@ -1,4 +1,4 @@
-"""Fault injection: rates of faults, and environments and benchmarks that fail at these rates.
+"""Fault injection: rates of faults, and environments that fail at these rates.
 
 Models that fail at these rates are in `adapters.models.faults`.
 """
@@ -7,21 +7,19 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from random import Random
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 from pydantic.functional_validators import BeforeValidator
 
 from certigraph.adapters.protocols import (
-    Benchmark,
     Context,
     Environment,
     StateCheck,
-    complete_benchmark,
     complete_environment,
 )
 from certigraph.state.endings import UnknownName
-from certigraph.state.records import Action, Observation, Record, Scores, Task
+from certigraph.state.records import Action, Observation, Record, Scores
 
 # Rates of faults: `timeout=0.1,crash=0.01,seed=3`.
 #
@@ -228,45 +226,3 @@ class FaultyEnvironment(Environment):
             raise CrashError(f"injected crash at step {step}")
         time.sleep(self.faults.delay)
         raise TimeoutError(f"injected hang at step {step}")
-
-
-# At run time it is no `Benchmark`, because the defaults of that class would hide what it delegates.
-if TYPE_CHECKING:
-    _BenchmarkType = Benchmark
-else:
-    _BenchmarkType = object
-
-
-class FaultyBenchmark(_BenchmarkType):
-    """Benchmark whose worlds fail at given rates, differently for each task; the rest is delegated to `benchmark`.
-
-    A world that is opened again replays its log, and may fail during the replay. In a new process the count of openings
-    starts at 0: pass `faults.restarted()`. A run with `Context(faults=...)` handles both cases.
-    """
-
-    def __init__(self, benchmark: Benchmark, faults: Faults | str) -> None:
-        self.benchmark = complete_benchmark(benchmark)
-        self.faults = Faults.read(faults) if isinstance(faults, str) else faults
-        self._opened = Counter[str]()
-
-    def tasks(self, split: str = "") -> Sequence[Task]:
-        """Return the tasks of a split."""
-        return self.benchmark.tasks(split)
-
-    def open(self, task: Task) -> FaultyEnvironment:
-        """Open a world of the task whose steps fail at the given rates.
-
-        Raises:
-            TypeError: the world is one of tools, whose calls graphs make themselves.
-        """
-        drawn, world = self.faults.restarted(self._opened[task.id]), self.benchmark.open(task)
-        if not complete_environment(world).replayable:
-            raise TypeError(f"{self.benchmark.name} cannot be a FaultyBenchmark: run it with Context(faults=...)")
-        self._opened[task.id] += 1
-        return FaultyEnvironment(world, drawn, task=task.id)
-
-    def __getattr__(self, name: str) -> Any:
-        """Delegate all other attributes to `benchmark`."""
-        if name == "benchmark":
-            raise AttributeError(name)
-        return getattr(self.benchmark, name)

@@ -25,8 +25,10 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple, get_args
 
+from agentdojo_gullible import gullible_expert
+
 from certigraph.adapters.agentdojo.attacks import ATTACKS
-from certigraph.adapters.agentdojo.expert import dojo_expert, gullible_expert
+from certigraph.adapters.agentdojo.expert import dojo_expert
 from certigraph.adapters.agentdojo.world import ATTACK, SUITES, UTILITY, TaskId, injection_truth
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.episodes import EPISODES, new_scope

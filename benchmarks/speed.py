@@ -33,9 +33,9 @@ from langgraph.utils.runnable import RunnableCallable
 from certigraph.adapters.episodes import close_episode
 from certigraph.adapters.protocols import Benchmark, Context, Environment, Limits, Operator
 from certigraph.adapters.travelplanner import options as trip_options
-from certigraph.adapters.travelplanner.generator import DATES, generate_store
+from certigraph.adapters.travelplanner.generator import DATES, draw_world
 from certigraph.adapters.travelplanner.options import TripLeg
-from certigraph.adapters.travelplanner.sandbox import SandboxStore, load_store
+from certigraph.adapters.travelplanner.sandbox import SandboxStore, load_store, write_store
 from certigraph.evaluation.evaluate import evaluate
 from certigraph.graphs import sdp
 from certigraph.state.endings import GOAL, Fault
@@ -327,7 +327,7 @@ def measure_store(cities: int, flights: int) -> list[dict[str, Any]]:
     """
     with TemporaryDirectory() as folder:
         file = Path(folder) / "store.sqlite"
-        generate_store(file, cities=cities, flights=flights)
+        write_store(file, draw_world(0, cities, flights).tables())
         times = {"open": [time_call(lambda: load_store(file).close()) for _ in range(OPENINGS)]}
         with closing(load_store(file)) as store:
             times["option query"] = [time_call(query) for query in _option_queries(store)]

@@ -169,7 +169,7 @@ def prepare_sweep(
             model is not known, so that the limit would never be reached.
         UnknownName: a name in the file is unknown.
     """
-    check_evaluation_packages("sweeps", "yaml", *TABLE_PACKAGES)
+    check_evaluation_packages("sweeps", *TABLE_PACKAGES)
     sweep = read_sweep(file)
     Faults.read(sweep.faults)
     if sweep.most.usd is not None:

@@ -13,7 +13,7 @@ from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.episodes import admissible_actions, candidate_actions
 from certigraph.adapters.matching import NONE_OF_THESE
 from certigraph.adapters.models.calls import ask, choose, deliberate, profile_of
-from certigraph.adapters.models.decisions import decision_prompt, situation_prompt
+from certigraph.adapters.models.decisions import MAX_CANDIDATES, decision_prompt, resolve_action, situation_prompt
 from certigraph.adapters.models.prompts import (
     TURNS_PER_BLOCK,
     build_prompt,
@@ -23,7 +23,6 @@ from certigraph.adapters.models.prompts import (
     unquote_line,
 )
 from certigraph.adapters.models.schemas import Bounded, Truncated
-from certigraph.adapters.models.written_actions import MAX_CANDIDATES, resolve_action
 from certigraph.adapters.protocols import Context, Limits, Operator
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.slots import (

@@ -18,7 +18,7 @@ from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.episodes import admissible_actions, candidate_actions
 from certigraph.adapters.matching import tokens
 from certigraph.adapters.models.calls import ask, profile_of
-from certigraph.adapters.models.decisions import situation_prompt
+from certigraph.adapters.models.decisions import MAX_CANDIDATES, describe_untaken, next_upcoming, situation_prompt
 from certigraph.adapters.models.prompts import (
     build_prompt,
     bullet_list,
@@ -31,7 +31,6 @@ from certigraph.adapters.models.prompts import (
     quote_history,
 )
 from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated
-from certigraph.adapters.models.written_actions import MAX_CANDIDATES, describe_untaken, next_upcoming
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes import react
 from certigraph.nodes.operators import call_operator

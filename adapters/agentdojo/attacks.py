@@ -1,6 +1,5 @@
-"""AgentDojo's attacks by name: texts that are injected into what tools answer, and how to find them in an answer."""
+"""AgentDojo's attacks by name: texts that are injected into what tools answer."""
 
-import re
 from collections.abc import Mapping
 from functools import cache, lru_cache, partial
 from importlib import import_module
@@ -45,9 +44,6 @@ ATTACKS = (
 TARGET = "gpt-4o-2024-05-13"
 """Name of the attacked pipeline. Some attacks address the model by name, and AgentDojo calls this one GPT-4."""
 
-_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[nrt])")
-_NOT_COMPARED = re.compile(r"[^a-z0-9]")
-
 
 def create_injections(suite: Any, attack: str, user_task: str, injection_task: str) -> Mapping[str, str]:
     """Return what an attack writes into the places of a suite's data that the user task reads, by place.
@@ -68,15 +64,3 @@ def create_injections(suite: Any, attack: str, user_task: str, injection_task: s
 def _load_attack(suite: Any, attack: str) -> Any:
     attacks = import_agentdojo("agentdojo.attacks")
     return attacks.load_attack(attack, suite, SimpleNamespace(name=TARGET))
-
-
-def contains_goal(text: str, goal: str) -> bool:
-    """Return whether a text contains the attacker's goal, however YAML escaped and folded it.
-
-    Only letters and digits of ASCII are compared, without their case.
-    """
-    return _reduce(goal) in _reduce(_ESCAPE.sub("", text))
-
-
-def _reduce(text: str) -> str:
-    return _NOT_COMPARED.sub("", text.lower())

@@ -1,20 +1,17 @@
-"""Scripted models of AgentDojo: an expert that makes the calls of the ground truth, and one that obeys attackers.
+"""Scripted expert of AgentDojo: it makes the calls of the ground truth.
 
-Neither reads a prompt. Conditions, sub-tasks and nodes name parts of the ground truth, which no model could know: the
+It reads no prompt. Conditions, sub-tasks and nodes name parts of the ground truth, which no model could know: the
 results show that worlds, limits and control flow work, not that prompts are sufficient.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
-from certigraph.adapters.agentdojo.attacks import contains_goal
 from certigraph.adapters.agentdojo.world import (
     INSTRUCTIONS,
-    GroundTruth,
     TaskId,
     answer_truth,
-    injection_truth,
     load_suites,
     user_truth,
 )
@@ -29,7 +26,6 @@ from certigraph.adapters.models.experts import (
     split_evenly,
     unchanged_revision,
 )
-from certigraph.adapters.models.scripts import current_situation
 from certigraph.adapters.protocols import MIN_NODES, MIN_PLAN, Responder
 from certigraph.adapters.tools.definitions import HOLDS
 from certigraph.state.commitments import SourcedText, find_problem
@@ -217,91 +213,4 @@ _ANSWERS: dict[str, AnswerFunction[DojoProgress]] = {
     "change": unchanged_revision,
     "forbidden": lambda at, form: {"reason": "no rule speaks of it", "forbidden": False},
     "tools": _commit,
-}
-
-
-# A scripted agent that obeys attackers.
-
-
-@cache
-def gullible_expert() -> Responder:
-    """Return a responder that does what the last order says, whoever gave it, in every role.
-
-    It is a simulation of the worst case, and no language model. It works as `dojo_expert` until the view of its
-    operator shows the attacker's goal. Where it chooses calls, it then first tries each call of the injection task's
-    ground truth once, adds what that wants the answer to say, and goes on. Where it plans or reports a part of the
-    task (TDP), it passes the goal on.
-    """
-    expert = dojo_expert()
-
-    def respond(prompt: str, form: dict[str, Any]) -> Any:
-        situation, answer = current_situation(), expert(prompt, form)
-        obey = next((obey for field, obey in _OBEDIENCE.items() if field in form.get("properties", ())), None)
-        if situation is None or obey is None:
-            return answer
-        id_ = TaskId.parse(situation.state["task"].id)
-        if not id_.injection_task:
-            return answer
-        goal = load_suites()[id_.suite].injection_tasks[id_.injection_task].GOAL
-        if not any(contains_goal(text, goal) for text in _texts(situation.view)):
-            return answer
-        place = (id_.suite, id_.injection_task)
-        order = Order(goal, injection_truth(*place), find_suppliers(*place), situation.state["history"])
-        return obey(answer, order)
-
-    return respond
-
-
-class Order(NamedTuple):
-    """An attacker's order, and the actions so far."""
-
-    goal: str
-    truth: GroundTruth
-    suppliers: Sequence[Suppliers]
-    history: Sequence[Step]
-
-    @property
-    def untried(self) -> list[ToolCall]:
-        """The calls that can be tried and were not.
-
-        One that was refused has been tried. One whose values stand in the answer of a call that was refused cannot be
-        tried, because nobody who did not read that answer could write them.
-        """
-        tried = [call for step in self.history for call in calls_of(step.action)]
-        refused, left = set[str](), []
-        for call, suppliers in zip(self.truth.calls, self.suppliers, strict=True):
-            same = next((one for one in tried if (one.name, one.args) == (call.name, call.args)), None)
-            if same:
-                tried.remove(same)
-                refused |= {call.name} if same.refused else set()
-            elif any(refused & needed for needed in suppliers.values()):
-                refused.add(call.name)
-            else:
-                left.append(call)
-        return left
-
-
-def _texts(view: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what an operator's view shows of the answers of tools, directly or passed on."""
-    yield view["evidence"].view
-    yield view["task"].goal  # that of a sub-task contains the results of the sub-tasks before it
-    yield from (turn.observation for turn in view.get("turns", ()))
-    yield from view.get("advice", ())
-    yield from view.get("known", ())
-
-
-def _obey_by_call(answer: Any, order: Order) -> Any:
-    if left := order.untried:
-        return create_choice(left[0])
-    [call] = answer["calls"]
-    if call["name"] != FINISH or not order.truth.answer:
-        return answer
-    text = f"{call['args'][ANSWER_ARGUMENT]}\n{order.truth.answer}"
-    return create_choice(ToolCall(name=FINISH, args={ANSWER_ARGUMENT: text}))
-
-
-_OBEDIENCE: dict[str, Callable[[Any, Order], Any]] = {
-    "calls": _obey_by_call,
-    "steps": lambda answer, order: {**answer, "steps": [order.goal, *answer["steps"]]},
-    "status": lambda answer, order: {**answer, "result": order.goal},
 }

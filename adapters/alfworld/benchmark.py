@@ -10,7 +10,7 @@ import sys
 import tarfile
 import tempfile
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib import import_module
@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from certigraph.adapters.benchmarks import mean_score, standard_error
+from certigraph.adapters.benchmarks import check_configuration, mean_score, standard_error
 from certigraph.adapters.extras import check_packages
 from certigraph.adapters.files import (
     MAX_VALUE_BYTES,
@@ -33,7 +33,7 @@ from certigraph.adapters.files import (
 )
 from certigraph.adapters.models.experts import demonstration_expert
 from certigraph.adapters.processes import TEXTWORLD_LOCK
-from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Environment, Operator, Responder
+from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Environment, Responder
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Action, Observation, Scores, Task, parse_json
 from certigraph.state.trajectory import Footer
@@ -477,12 +477,10 @@ class ALFWorld(Benchmark):
     name = "alfworld"
     signals_goal = True
     briefing = BRIEFING
-    configurations: tuple[str, ...] = ()
     limits = PAPER_LIMITS["alfworld"]
 
     def __init__(self, data: Path | None = None, config: str = "") -> None:
-        if config:
-            raise UnknownName(f"alfworld has no configuration {config!r}; use alfworld")
+        check_configuration(self.name, config)
         self.games = GameFiles(data)
 
     def ready(self) -> None:
@@ -519,10 +517,6 @@ class ALFWorld(Benchmark):
     def demonstration(self, task: Task, before: Sequence[str] = ()) -> list[str]:
         """Return the plan of the simulator's planner, from the start or after the actions `before`; see `load_plan`."""
         return load_plan(self.games.path(task.id), before)
-
-    def operators(self) -> Mapping[str, Operator]:
-        """Return an empty mapping: this benchmark replaces none of the graphs' generic operators."""
-        return {}
 
     def expert(self) -> Responder:
         """Return the scripted model `scripted:expert`: it follows the planner, which knows the complete world."""

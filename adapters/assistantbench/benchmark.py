@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, JsonValue
 from certigraph.adapters.assistantbench.web import GeneratedWeb
 from certigraph.adapters.files import JsonRow, read_rows, validate_row
 from certigraph.adapters.protocols import Responder
-from certigraph.adapters.qa.questions import check_unique_ids
+from certigraph.adapters.qa.questions import IdentifiedRow, validate_rows
 from certigraph.adapters.research.benchmark import PAPER, ResearchBenchmark
 from certigraph.adapters.research.plans import ResearchQuestion
 from certigraph.adapters.research.scoring import ScoredResearch, official_scores, research_figures
@@ -44,7 +44,7 @@ EXAMPLE_NAME = "assistant_bench_v1.0_{split}.jsonl"
 """Name of a question file, for messages."""
 
 
-class QuestionRow(BaseModel):
+class QuestionRow(IdentifiedRow):
     """One row of a question file; other fields (gold_url, explanation, metadata, ...) are ignored."""
 
     id: str = Field(min_length=1)
@@ -74,8 +74,7 @@ def read_split(folder: Path, split: str) -> QuestionSplit:
         Fault: ("data") no file has a question of the split, a row is malformed, or two rows have the same id. The
             message names file and line.
     """
-    rows = [(row, validate_row(QuestionRow, row)) for row in _question_rows(folder)]
-    check_unique_ids([(row, official.id) for row, official in rows])
+    rows = validate_rows(QuestionRow, _question_rows(folder))
     questions = [_question(official) for _, official in rows if official.set == split]
     if not questions:
         name = EXAMPLE_NAME.format(split=split)
@@ -104,10 +103,9 @@ def _question(official: QuestionRow) -> ResearchQuestion:
 # Submissions to AssistantBench's leaderboard: JSON lines of `id` and `answer`, one for each task of a split.
 
 
-class SubmissionRow(BaseModel):
+class SubmissionRow(IdentifiedRow):
     """One row of a submission: task id and answer. Other fields, as in BrowserGym's files, are ignored."""
 
-    id: str
     answer: JsonValue
 
 
@@ -124,8 +122,7 @@ def read_submission(path: Path, ids: Collection[str]) -> dict[str, JsonValue]:
         Fault: ("data") a row is malformed, its id is not in `ids`, or two rows have the same id. The message names file
             and line.
     """
-    rows = [(row, validate_row(SubmissionRow, row)) for row in read_rows(path)]
-    check_unique_ids([(row, prediction.id) for row, prediction in rows])
+    rows = validate_rows(SubmissionRow, read_rows(path))
     for row, prediction in rows:
         if prediction.id not in ids:
             example = f"for example {next(iter(ids))}"
@@ -312,13 +309,6 @@ class AssistantBench(ResearchBenchmark):
             Fault: as `read_split` raises.
         """
         return self._split(split).with_text
-
-    def ids_without_text(self, split: str = "") -> Sequence[str]:
-        """Return the ids of the questions of a split without a text.
-
-        No run can work on them, but published scores include them.
-        """
-        return tuple(self._split(split or DEV).without_text)
 
     def ids(self, split: str = "") -> Sequence[str]:
         """Return the ids of all questions of a split, which a submission must have; those without a text come last."""

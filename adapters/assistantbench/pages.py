@@ -1,15 +1,24 @@
-"""Building blocks of generated web sites: pages, names, HTML, misleading texts, and the questions about them."""
+"""The generated web: its questions, its pages and their HTML, from the facts in `facts.yaml` and `templates/`.
+
+Each family of questions has a template. With the facts of one question it gives a YAML document: the question, its
+answers, the pages about it, some of which mislead or cannot be read, and the solution steps that lead to the answer.
+"""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
-from html import escape
-from random import Random
-from typing import NamedTuple
+from functools import cache
+from importlib.resources import files
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from certigraph.adapters.research.plans import ResearchQuestion, SolutionStep
 from certigraph.state.records import Finding, FoundItem, Record
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from jinja2.runtime import LoopContext
 
 # The pages of a generated web: their content, and how their server answers a request.
 
@@ -33,17 +42,6 @@ class Treatment(StrEnum):
     """The server redirects to another page of the site."""
 
 
-UNREADABLE = (
-    Treatment.SLOW,
-    Treatment.REFUSED,
-    Treatment.STUB,
-    Treatment.PRIVATE,
-    Treatment.HUGE,
-    Treatment.PDF,
-)
-"""Treatments of pages that a search finds and that cannot be read."""
-
-
 class EngineReach(StrEnum):
     """Which search engines know a page."""
 
@@ -52,25 +50,22 @@ class EngineReach(StrEnum):
     NONE = "none"
 
 
-class PageTable(Record):
-    """A table on a page: headings (`head`), and rows of cells."""
-
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+CELL = " | "
+"""Separator of the cells of a table in the text of a page."""
 
 
 class GeneratedPage(Record):
-    """One page of the generated web. If the page cannot be read, `blocks` is the text that search engines know."""
+    """One page of the generated web. If the page cannot be read, `text` is what search engines know of it."""
 
     url: str
     title: str
-    blocks: tuple[str | PageTable, ...]
-    """Paragraphs and tables, in order."""
+    text: str
+    """The visible text: each line is a paragraph, or the row of a table. The first row has the headings."""
     hidden: str = ""
     """Text in the page's HTML that browsers do not show."""
     treatment: Treatment = Treatment.PAGE
     target: str = ""
-    """URL to which a redirect leads."""
+    """URL to which a page that moved redirects."""
     reach: EngineReach = EngineReach.BOTH
 
     @property
@@ -84,49 +79,15 @@ class GeneratedPage(Record):
         return urlsplit(self.url).path
 
     @property
-    def text(self) -> str:
-        """The visible text of the page, one paragraph or table row per line."""
-        return "\n".join(line for block in self.blocks for line in _lines(block))
+    def blocks(self) -> list[tuple[bool, list[str]]]:
+        """The lines of the text in runs: whether they are the rows of a table, and the lines."""
+        runs = groupby(self.text.split("\n"), key=lambda line: CELL in line)
+        return [(is_table, list(lines)) for is_table, lines in runs]
 
 
-def _lines(block: str | PageTable) -> list[str]:
-    return [block] if isinstance(block, str) else [" | ".join(row) for row in (block.head, *block.rows)]
-
-
-# Generated names. None belongs to a real company; hosts are under `.example`, which cannot be registered (RFC 2606).
-
-FIRST = ("Ada", "Bruno", "Celia", "Dorian", "Edda", "Florin", "Greta", "Hanno", "Ilka", "Jorin", "Kerstin", "Ludo")
-STARTS = ("Bar", "Cor", "Dul", "Fen", "Gral", "Hol", "Jun", "Kel", "Lam", "Mer", "Nor", "Ost", "Pel", "Quo", "Ros")
-MIDDLES = ("a", "e", "i", "o", "u", "ari", "eno", "ila", "omi", "une", "avo", "ety")
-ENDS = ("bex", "dal", "fin", "gorn", "lund", "mar", "nith", "pell", "quist", "rov", "stra", "thane", "vick", "zell")
-
-
-class NameGenerator:
-    """Generator of names that do not repeat."""
-
-    def __init__(self, random: Random) -> None:
-        self._random, self._given = random, set[str]()
-
-    def word(self) -> str:
-        """Return a new name of one word, for example for a town or a company."""
-        while (word := "".join(self._random.choice(part) for part in (STARTS, MIDDLES, ENDS))) in self._given:
-            pass
-        self._given.add(word)
-        return word
-
-    def person(self) -> str:
-        """Return a first name and a unique surname."""
-        return f"{self._random.choice(FIRST)} {self.word()}"
-
-
-def to_slug(text: str) -> str:
-    """Convert a name to a part of a URL: lower-case letters and digits, separated by hyphens."""
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
-
-
-def join_names(names: Sequence[str]) -> str:
-    """Join names as in a sentence: `A, B and C`."""
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+def render_page(page: GeneratedPage) -> str:
+    """Return the HTML of a page: its text between a navigation and a footer, as on real sites."""
+    return _environment().get_template("page.html").render(page=page)
 
 
 # Attacks on readers: texts that give instructions to agents, and files that are too large to read.
@@ -139,6 +100,8 @@ METADATA_URL = "http://169.254.169.254/latest/meta-data/"
 HUGE_BYTES = 50_000_000
 
 PDF = b"%PDF-1.4\n1 0 obj << /Type /Catalog >> endobj\ntrailer << /Root 1 0 R >>\n%%EOF\n"
+
+STUB_PAGE = "<html><head><title>Soon</title></head><body><p>Back soon.</p></body></html>"
 
 _CHUNK = b"<p>" + b"This page goes on and on without telling anything. " * 1200 + b"</p>\n"
 
@@ -160,46 +123,13 @@ def huge_page_chunks() -> Iterator[bytes]:
         yield _CHUNK
 
 
-# Pages as HTML: the content between a navigation and a footer, as on real sites.
+# The questions of the generated web.
 
-NAVIGATION = '<nav><ul><li><a href="/">Home</a></li><li><a href="/contact">Contact</a></li></ul></nav>'
+DEV, SMALL, LISTS = "dev", "small", "lists"
+"""Names of the splits, the default first."""
 
-FOOTER = "<footer><p>All rights reserved. Cookies are used on this site.</p></footer>"
-
-STUB_PAGE = "<html><head><title>Soon</title></head><body><p>Back soon.</p></body></html>"
-
-
-def render_page(page: GeneratedPage) -> str:
-    """Return the HTML of a page, which is the same every time."""
-    content = "".join(
-        _render_table(block) if isinstance(block, PageTable) else _render_paragraph(block) for block in page.blocks
-    )
-    return (
-        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{escape(page.title)}</title></head>'
-        f"<body>{NAVIGATION}<main><article><h1>{escape(page.title)}</h1>{content}</article></main>"
-        f"{_render_hidden(page.hidden)}{FOOTER}</body></html>"
-    )
-
-
-def _render_paragraph(text: str) -> str:
-    return f"<p>{escape(text)}</p>"
-
-
-def _render_table(table: PageTable) -> str:
-    head = "".join(f"<th>{escape(cell)}</th>" for cell in table.head)
-    rows = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in table.rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-
-
-def _render_hidden(text: str) -> str:
-    if not text:
-        return ""
-    escaped = escape(text)
-    hidden = f'<div style="display:none" aria-hidden="true"><p>{escaped}</p></div>'
-    return f'{hidden}<p style="color:#fff;font-size:0">{escaped}</p><!-- {escaped.replace("--", "- -")} -->'
-
-
-# Building one question and the sites around it.
+LIST_FAMILY = "guild"
+"""Family of the questions in the split `lists`, whose answers are lists of 10 to 40 items."""
 
 
 class GeneratedCase(NamedTuple):
@@ -209,130 +139,105 @@ class GeneratedCase(NamedTuple):
     pages: tuple[GeneratedPage, ...]
 
 
-class CaseBuilder:
-    """Builder of one question, its pages and the solution steps that lead to its answer.
-
-    Args:
-        seed: seed of everything that is generated.
-        unreadable: how the server treats the page that should have one of the facts and cannot be read.
-    """
-
-    def __init__(self, seed: str, unreadable: Treatment) -> None:
-        self.random = Random(f"generated web {seed}")
-        self.names = NameGenerator(self.random)
-        self.unreadable = unreadable
-        self._pages: list[GeneratedPage] = []
-        self._solution: list[SolutionStep] = []
-
-    def add_page(
-        self, site: str, path: str, title: str, *blocks: str | PageTable, reach: EngineReach = EngineReach.BOTH
-    ) -> str:
-        """Add a page to a site, and return the page's URL."""
-        return self._add(GeneratedPage(url=page_url(site, path), title=title, blocks=blocks, reach=reach))
-
-    def add_unreadable(self, site: str, path: str, title: str, *seen: str) -> str:
-        """Add a page that cannot be read, and return its URL.
-
-        No fact may be on the same host, because agents avoid the host after the failure. `seen` is the text of the page
-        that search engines know.
-        """
-        target = METADATA_URL if self.unreadable is Treatment.PRIVATE else ""
-        return self._add(
-            GeneratedPage(url=page_url(site, path), title=title, blocks=seen, treatment=self.unreadable, target=target)
-        )
-
-    def add_moved(self, site: str, path: str, to: str, title: str, *seen: str) -> str:
-        """Add a page that redirects to another path of its site, which no search engine knows; return the old URL."""
-        target = page_url(site, to)
-        page = GeneratedPage(
-            url=page_url(site, path), title=title, blocks=seen, treatment=Treatment.MOVED, target=target
-        )
-        return self._add(page)
-
-    def add_misleading(self, site: str, path: str, title: str, *blocks: str | PageTable, wrong: str) -> str:
-        """Add a page that tells agents, in visible and in hidden text, to answer `wrong`; return its URL."""
-        text = injected_instructions(wrong)
-        return self._add(GeneratedPage(url=page_url(site, path), title=title, blocks=(*blocks, text), hidden=text))
-
-    def add_step(
-        self,
-        kind: str,
-        goal: str,
-        queries: Sequence[str],
-        sources: Sequence[str],
-        text: str,
-        *,
-        against: Sequence[str] = (),
-        dispute: str = "",
-        items: Sequence[FoundItem] = (),
-    ) -> None:
-        """Add a solution step.
-
-        Args:
-            kind: kind of the step, one of `state.search.STEP_KINDS`.
-            goal: what the step has to establish.
-            queries: search queries that find the pages.
-            sources: URLs of the pages that support the finding.
-            text: the finding.
-            against: URLs of pages that contradict the finding.
-            dispute: what these pages say instead.
-            items: the items of the finding, if it is a list. Those whose source is none of `sources` come from earlier
-                steps.
-        """
-        finding = Finding(
-            about=goal,
-            text=text,
-            sources=tuple(sources),
-            against=tuple(against),
-            dispute=dispute,
-            items=tuple(items),
-        )
-        self._solution.append(
-            SolutionStep(kind=kind, queries=tuple(queries), pages=(*sources, *against), finding=finding)
-        )
-
-    def build(self, id_: str, text: str, answers: Sequence[str]) -> GeneratedCase:
-        """Return the question with all pages and solution steps that were added.
-
-        Args:
-            id_: id of the question.
-            text: the question.
-            answers: the items of the gold answer.
-        """
-        answer, solution = "\n".join(answers), tuple(self._solution)
-        question = ResearchQuestion(
-            id=id_, text=text, answer=answer, difficulty=_difficulty_of(solution), solution=solution
-        )
-        return GeneratedCase(question, tuple(self._pages))
-
-    def _add(self, page: GeneratedPage) -> str:
-        self._pages.append(page)
-        return page.url
+@cache
+def load_cases(split: str = DEV) -> Sequence[GeneratedCase]:
+    """Return the questions of a split: `FAMILY/1` of each family, then `FAMILY/2`, and so on."""
+    facts: Mapping[str, dict[str, Any]] = _load_yaml(files(__package__).joinpath("facts.yaml").read_text("utf-8"))
+    ids = sorted(facts, key=lambda id_: id_.partition("/")[2])
+    cases = tuple(_create_case(id_, facts[id_]) for id_ in ids if (split == LISTS) == id_.startswith(f"{LIST_FAMILY}/"))
+    families = {id_.partition("/")[0] for id_ in facts}
+    return cases[: len(families) - 1] if split == SMALL else cases
 
 
-def page_url(site: str, path: str) -> str:
-    """Return the URL of a page at a host (`site`) and a path, which begins with "/"."""
-    return f"http://{site}{path}"
+def load_pages(split: str = DEV) -> Mapping[str, GeneratedPage]:
+    """Return the pages about all questions of a split by URL."""
+    return {page.url: page for case in load_cases(split) for page in case.pages}
 
 
-def host_of(name: str) -> str:
-    """Return the host of the site with a name, which ends in `.example`."""
-    return f"{to_slug(name)}.example"
+def _create_case(id_: str, facts: Mapping[str, Any]) -> GeneratedCase:
+    document = _load_yaml(_environment().get_template(f"{id_.partition('/')[0]}.yaml").render(facts))
+    pages = tuple(_create_page(**page) for page in document["pages"])
+    solution = tuple(_create_step(**step) for step in document["steps"])
+    sites = {urlsplit(url).netloc for step in solution for url in step.pages}
+    question = ResearchQuestion(
+        id=id_,
+        text=document["question"],
+        answer="\n".join(document["answers"]),
+        difficulty="Easy" if len(sites) < 3 else "Medium" if len(sites) == 3 else "Hard",
+        solution=solution,
+    )
+    return GeneratedCase(question, pages)
 
 
-def unreadable_treatment(family: int, seed: int) -> Treatment:
-    """Return how the server treats the unreadable page of a generated question.
-
-    The treatments in UNREADABLE alternate. At each seed, the six families have all of them.
-
-    Args:
-        family: index of the question's family.
-        seed: seed of the question.
-    """
-    return UNREADABLE[(family + seed) % len(UNREADABLE)]
+def _create_page(text: str, wrong: str = "", **fields: Any) -> GeneratedPage:
+    """Create a page. If it has a wrong answer, it tells agents in visible and in hidden text to give that one."""
+    hidden = injected_instructions(wrong) if wrong else ""
+    return GeneratedPage(text="\n".join(filter(None, (text.strip(), hidden))), hidden=hidden, **fields)
 
 
-def _difficulty_of(solution: Sequence[SolutionStep]) -> str:
-    """Return the difficulty of a question by the number of sites that have to be read: Easy, Medium (3) or Hard."""
-    sites = len({page.split("/")[2] for step in solution for page in step.pages})
-    return "Easy" if sites < 3 else "Medium" if sites == 3 else "Hard"
+def _create_step(
+    kind: str,
+    goal: str,
+    text: str,
+    queries: Sequence[str] = (),
+    sources: Sequence[str] = (),
+    against: Sequence[str] = (),
+    dispute: str = "",
+    items: Sequence[Mapping[str, str]] = (),
+) -> SolutionStep:
+    finding = Finding(
+        about=goal,
+        text=text,
+        sources=tuple(sources),
+        against=tuple(against),
+        dispute=dispute,
+        items=tuple(FoundItem(**item) for item in items),
+    )
+    return SolutionStep(kind=kind, queries=tuple(queries), pages=(*sources, *against), finding=finding)
+
+
+# The templates, and what they may use.
+
+
+@cache
+def _environment() -> "Environment":
+    from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+    environment = Environment(
+        loader=PackageLoader(str(__package__)),
+        autoescape=select_autoescape(["html"]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"slug": to_slug, "names": join_names, "usd": lambda tenths: f"{tenths / 10:.2f}"}
+    environment.globals |= {"url": page_url, "separator": separator}
+    return environment
+
+
+def _load_yaml(text: str) -> Any:
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is missing in some builds
+    return loader(text).get_single_data()
+
+
+def page_url(name: str, path: str) -> str:
+    """Return the URL of a page of the site with a name; its host ends in `.example`, which nobody owns (RFC 2606)."""
+    return f"http://{to_slug(name)}.example{path}"
+
+
+def to_slug(text: str) -> str:
+    """Convert a name to a part of a URL: lower-case letters and digits, separated by hyphens."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def join_names(names: Sequence[str]) -> str:
+    """Join names as in a sentence: `A, B and C`."""
+    listed = [*names]
+    return " and ".join(filter(None, (", ".join(listed[:-1]), *listed[-1:])))
+
+
+def separator(loop: "LoopContext") -> str:
+    """Return what precedes an item of a sentence in a template's loop: nothing, a comma, or "and"."""
+    return "" if loop.first else " and " if loop.last else ", "

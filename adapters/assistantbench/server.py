@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, cast
 
 from certigraph.adapters.assistantbench.pages import (
     ATTACKER_HOST,
+    METADATA_URL,
     PDF,
     STUB_PAGE,
     EngineReach,
@@ -134,7 +135,9 @@ class GeneratedWebHandler(BaseHTTPRequestHandler):
                 self._send(403, HTML, "<p>Access denied.</p>")
             case Treatment.STUB:
                 self._send(200, HTML, STUB_PAGE)
-            case Treatment.PRIVATE | Treatment.MOVED:
+            case Treatment.PRIVATE:
+                self._send(302, HTML, "<p>Moved.</p>", location=METADATA_URL)
+            case Treatment.MOVED:
                 self._send(302, HTML, "<p>Moved.</p>", location=page.target)
             case Treatment.HUGE:
                 self._stream(huge_page_chunks())

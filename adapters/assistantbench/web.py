@@ -8,9 +8,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from certigraph.adapters.assistantbench.list_questions import generate_lists
-from certigraph.adapters.assistantbench.pages import GeneratedCase
-from certigraph.adapters.assistantbench.price_questions import FAMILIES, all_pages, generate_all
+from certigraph.adapters.assistantbench.pages import DEV, LIST_FAMILY, LISTS, SMALL, load_cases, load_pages
 from certigraph.adapters.assistantbench.server import FIRST_ENGINE, SECOND_ENGINE, GeneratedWebServer, create_provider
 from certigraph.adapters.models.scripts import REPEATED_SUFFIX, current_situation, is_impossible
 from certigraph.adapters.protocols import Responder
@@ -122,7 +120,7 @@ class StepsAsHops:
 
     def library(self, task: Task) -> Retriever:
         """Return the retriever over all pages of the generated web; the id of a page is its URL."""
-        return self._lists if task.id in self._list_ids else self._pages
+        return _page_pool(_split_of(task.id))
 
     def key(self, passage: Passage) -> str:
         """Return the URL of a page, which is its passage's id."""
@@ -132,24 +130,18 @@ class StepsAsHops:
         step = question.solution[index]
         # a step that looks nothing up goes by the page of the step before
         url = next(page for one in reversed(question.solution[: index + 1]) for page in one.pages[:1])
-        page = (self._lists if question.id in self._list_ids else self._pages).passage(url)
+        page = _page_pool(_split_of(question.id)).passage(url)
         return GoldHop(question=step.finding.about, answer=step.finding.text, passage=page, finding=step.finding.text)
 
-    @cached_property
-    def _pages(self) -> PassagePool:
-        return _page_pool(generate_all())
 
-    @cached_property
-    def _lists(self) -> PassagePool:
-        return _page_pool(generate_lists())
-
-    @cached_property
-    def _list_ids(self) -> frozenset[str]:
-        return frozenset(case.question.id for case in generate_lists())
+@cache
+def _page_pool(split: str) -> PassagePool:
+    return PassagePool([Passage(id=page.url, title=page.title, text=page.text) for page in load_pages(split).values()])
 
 
-def _page_pool(cases: Sequence[GeneratedCase]) -> PassagePool:
-    return PassagePool([Passage(id=page.url, title=page.title, text=page.text) for page in all_pages(cases).values()])
+def _split_of(task_id: str) -> str:
+    """Return the split whose web answers a question."""
+    return LISTS if task_id.startswith(f"{LIST_FAMILY}/") else DEV
 
 
 # The scripted model `scripted:expert` on the generated web.
@@ -272,9 +264,6 @@ _ANSWERS: Mapping[frozenset[str], Callable[[ResearchPosition], ExpertAnswer]] = 
 TIMEOUT = 3.0
 """Maximum seconds for loading a page. All pages are on this machine, which may be busy; some never answer."""
 
-DEV, SMALL, LISTS = "dev", "small", "lists"
-"""Names of the splits, the default first."""
-
 
 class GeneratedWeb(ResearchBenchmark):
     """The benchmark `web`: generated questions on generated web sites, which need no network.
@@ -291,15 +280,14 @@ class GeneratedWeb(ResearchBenchmark):
 
     def read(self, split: str) -> Mapping[str, ResearchQuestion]:
         """Return the questions of a split by id."""
-        cases = _cases_of(split)[: len(FAMILIES) if split == SMALL else None]
-        return {case.question.id: case.question for case in cases}
+        return {case.question.id: case.question for case in load_cases(split)}
 
     def web(self, task: Task) -> Web:
         """Return the generated web of a task: that of the lists, or the one of all other questions.
 
         Its first use starts a server in this process.
         """
-        split = LISTS if task.id in self.questions(LISTS) else DEV
+        split = _split_of(task.id)
         return Web(_search_engines(split), _page_source(split), web_cache(f"generated-{_pages_digest(split)}"))
 
     def expert(self) -> Responder:
@@ -311,14 +299,10 @@ class GeneratedWeb(ResearchBenchmark):
         return ResearchExpert(self)
 
 
-def _cases_of(split: str) -> Sequence[GeneratedCase]:
-    return generate_lists() if split == LISTS else generate_all()
-
-
 @cache
 def start_server(split: str = DEV) -> GeneratedWebServer:
     """Start the server of a generated web in this process, once; it stops when the process exits."""
-    running = GeneratedWebServer(all_pages(_cases_of(split)))
+    running = GeneratedWebServer(load_pages(split))
     atexit.register(running.close)
     return running
 

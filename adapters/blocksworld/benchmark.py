@@ -3,7 +3,7 @@
 import random
 import re
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from certigraph.adapters.benchmarks import mean_score, standard_error
+from certigraph.adapters.benchmarks import check_configuration, mean_score, standard_error
 from certigraph.adapters.blocksworld.domain import (
     HAND_EMPTY,
     MOVES,
@@ -46,7 +46,7 @@ from certigraph.adapters.files import (
     read_text,
     unknown_task_error,
 )
-from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Environment, Operator, Responder
+from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Environment, Responder
 from certigraph.state.endings import GOAL, Fault, UnknownName
 from certigraph.state.records import Action, Observation, Record, Scores, Task
 from certigraph.state.rewards import FactoredState, to_factored, to_mapping
@@ -377,15 +377,12 @@ class BlocksWorld(Benchmark):
     """
 
     name = "blocksworld"
-    briefing = ""
     instant = True
     signals_goal = True
-    configurations: tuple[str, ...] = ()
     limits = PAPER_LIMITS["blocksworld"]
 
     def __init__(self, data: Path | None = None, config: str = "") -> None:
-        if config:
-            raise UnknownName(f"blocksworld has no configuration {config!r}; use blocksworld")
+        check_configuration(self.name, config)
         self.data = data
 
     def tasks(self, split: str = "") -> list[Task]:
@@ -442,10 +439,6 @@ class BlocksWorld(Benchmark):
             return BlocksWorldEnvironment(BlocksInstance.model_validate(task.constants))
         except ValidationError as error:
             raise Fault("data", f"task {task.id}: {error}; make it with BlocksWorld().task('4-0')") from error
-
-    def operators(self) -> Mapping[str, Operator]:
-        """Return an empty mapping: this benchmark replaces none of the graphs' generic operators."""
-        return {}
 
     def expert(self) -> Responder | None:
         """Return the scripted model `scripted:expert`: it computes correct answers from what operators read."""

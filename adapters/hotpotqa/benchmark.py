@@ -1,10 +1,10 @@
-"""HotpotQA: question files, generated questions, official scores, an interactive world, and the benchmark."""
+"""HotpotQA: question files, official scores, an interactive world, and the benchmark."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pydantic import BaseModel, Field
 
@@ -25,14 +25,12 @@ from certigraph.adapters.qa.benchmark import (
     split_sentences,
 )
 from certigraph.adapters.qa.questions import (
-    GeneratedQuestion,
     GoldHop,
+    IdentifiedRow,
     MultiHopQuestion,
-    check_unique_ids,
     distinct_passages,
     find_question_file,
-    generate_chains,
-    generate_comparisons,
+    validate_rows,
 )
 from certigraph.adapters.qa.scoring import (
     NO_OVERLAP,
@@ -59,6 +57,9 @@ FILE_NAMES = {
 }
 """Names of the question files by split, without suffix; the publishers' own names come last."""
 
+SAMPLE = Path(__file__).with_name("sample")
+"""Folder with twenty invented questions per split, half of them comparisons, which are used if there are no data."""
+
 SupportingFact = tuple[str, int]
 """A supporting sentence: the title of its paragraph, and its index in the paragraph, from 0."""
 
@@ -72,13 +73,13 @@ class HotpotQuestion(MultiHopQuestion):
     """Sentences of the question's paragraphs, by title."""
 
 
-class _Official(BaseModel):
+class _Official(IdentifiedRow):
     id: str = Field(alias="_id")
     question: str = Field(min_length=1)
     answer: str
     type: str = "untyped"
-    supporting_facts: list[SupportingFact] = []
-    context: list[tuple[str, list[str]]] = []
+    supporting_facts: tuple[SupportingFact, ...] = ()
+    context: tuple[tuple[str, list[str]], ...] = ()
 
 
 def read_questions(folder: Path, split: str) -> dict[str, HotpotQuestion]:
@@ -97,8 +98,7 @@ def parse_questions(rows: Iterable[JsonRow]) -> dict[str, HotpotQuestion]:
     Raises:
         Fault: as `read_questions`.
     """
-    parsed_rows = [(row, validate_row(_Official, row)) for row in rows]
-    check_unique_ids([(row, official.id) for row, official in parsed_rows])
+    parsed_rows = validate_rows(_Official, rows)
     return {official.id: _question(official) for _, official in parsed_rows}
 
 
@@ -140,35 +140,6 @@ def _finding(official: _Official, title: str, sentences: Sequence[str]) -> str:
     """Return the supporting sentences of a paragraph as one text; its title if the question file lacks them."""
     indices = {index for name, index in official.supporting_facts if name == title and 0 <= index < len(sentences)}
     return " ".join(sentences[index].strip() for index in sorted(indices)) or title
-
-
-# Generated questions in HotpotQA's layout, used if there are no data: twenty per split, half of them comparisons.
-
-BRIDGES, COMPARISONS, PAGES = 10, 10, 10
-"""Number of generated questions of type bridge and of type comparison per split, and of pages per question."""
-
-
-def generate_rows(split: str) -> Iterator[JsonRow]:
-    """Yield the generated rows of a split, which are the same every time."""
-    for number, question in enumerate(generate_chains(split, [2] * BRIDGES, PAGES)):
-        yield _row(f"{split}-bridge-{number}", "bridge", question)
-    for number, question in enumerate(generate_comparisons(split, COMPARISONS, PAGES)):
-        yield _row(f"{split}-comparison-{number}", "comparison", question)
-
-
-def _row(id_: str, kind: str, question: GeneratedQuestion) -> JsonRow:
-    value: dict[str, Any] = {
-        "_id": id_,
-        "question": question.question,
-        "answer": question.answer,
-        "type": kind,
-        "level": "easy",
-        "supporting_facts": [[step.entry.title, step.entry.sentence_index(step.relation)] for step in question.steps],
-        "context": [
-            [page.title, [page.sentences[0], *(f" {s}" for s in page.sentences[1:])]] for page in question.pages
-        ],
-    }
-    return JsonRow(f"generated {id_}", value)
 
 
 # HotpotQA's official scores of an answer, of its supporting facts, and of both together (hotpot_evaluate_v1).
@@ -450,7 +421,7 @@ class HotpotQA(QuestionBenchmark[HotpotQuestion]):
         Raises:
             Fault: as `read_questions` raises.
         """
-        return read_questions(self.folder, split) if self.folder else parse_questions(generate_rows(split))
+        return read_questions(self.folder or SAMPLE, split)
 
     def answer_parts(self, question: HotpotQuestion, answer: str) -> dict[str, float]:
         """Return exact match, token F1, precision and recall of an answer."""

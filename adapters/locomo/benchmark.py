@@ -19,8 +19,8 @@ from certigraph.adapters.locomo.conversations import (
     TEMPORAL,
     Conversation,
     DialogueQuestion,
-    generate_conversations,
     read_conversations,
+    sample_conversations,
 )
 from certigraph.adapters.qa import questions as searching
 from certigraph.adapters.qa.benchmark import QuestionBenchmark, ScoreParts, SearchOutcome
@@ -367,7 +367,7 @@ class LoCoMo(QuestionBenchmark[ConversationQuestion]):
     splits. Generated conversations have task ids such as `made-0/0`.
 
     Args:
-        folder: folder with locomo10.json, which may be gzipped. None means three generated conversations.
+        folder: folder with locomo10.json, which may be gzipped. None means three invented conversations.
         config: must be empty.
     """
 
@@ -423,7 +423,7 @@ class LoCoMo(QuestionBenchmark[ConversationQuestion]):
 
     def _conversations(self) -> Mapping[str, Conversation]:
         if self.folder is None:
-            return generate_conversations()
+            return sample_conversations()
         return read_conversations(find_question_file("locomo", self.folder, FILES))
 
     def _build_retriever(self, conversation: str, alpha: float) -> Retriever:

@@ -1,11 +1,9 @@
-"""LoCoMo's conversations with their questions, read from its files or generated."""
+"""LoCoMo's conversations with their questions, read from its files, and invented ones."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
-from datetime import date, timedelta
 from pathlib import Path
-from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import JsonValue
 
@@ -133,93 +131,11 @@ def _turn_text(turn: DialogueTurn) -> str:
     return f"{turn.text} [shares an image: {turn.caption}]" if turn.caption else turn.text
 
 
-# Small generated conversations with questions of every category, used without LoCoMo's file.
+# Small invented conversations with questions of every category, used without LoCoMo's file.
 
-NAMES = ("Robin", "Kim", "Sasha", "Alex", "Jules", "Noa")
-HOBBIES = ("pottery", "archery", "chess", "fencing", "sailing", "juggling", "beekeeping", "origami")
-PLACES = ("Lisbon", "Oslo", "Kyoto", "Quito", "Tunis", "Perth", "Bergen", "Turin")
-FRIENDS = ("Bruno", "Ines", "Tomas", "Greta", "Omar", "Lena", "Pavel", "Rosa")
-PETS = ("parrot", "tortoise", "hamster", "ferret", "rabbit", "gecko")
-
-FIRST_DAY = date(2024, 3, 4)
-
-SMALL_TALK = ("How have you been?", "That sounds lovely!", "Tell me more.", "I am glad to hear it.", "What a week!")
+SAMPLE = Path(__file__).with_name("sample.json")
 
 
-class _Life(NamedTuple):
-    """What one speaker of a generated conversation tells in its three sessions."""
-
-    name: str
-    hobby: str
-    place: str
-    friend: str
-    pet: str
-
-
-def generate_conversations(count: int = 3) -> dict[str, Conversation]:
-    """Generate `count` conversations by id (`made-0`, `made-1`, ...), which are the same every time.
-
-    Each has three sessions with 12 turns in total, and 11 questions.
-    """
-    return {conversation.id: conversation for conversation in map(_generate_conversation, range(count))}
-
-
-def _generate_conversation(seed: int) -> Conversation:
-    rng = Random(f"locomo-{seed}")
-    pools = (NAMES, HOBBIES, PLACES, FRIENDS, PETS)
-    one, other = (_Life(*facts) for facts in zip(*(rng.sample(pool, 2) for pool in pools), strict=True))
-    days = [FIRST_DAY + timedelta(days=rng.randint(1, 20) + 30 * session) for session in range(3)]
-    questions = (*_questions(one, other, days, 0), *_questions(other, one, days, 1), _shared_question(one, other))
-    return Conversation(
-        id=f"made-{seed}",
-        speakers=(one.name, other.name),
-        turns=tuple(_generate_turns(one, other, days, rng)),
-        questions=questions,
-    )
-
-
-def _generate_turns(one: _Life, other: _Life, days: list[date], rng: Random) -> Iterator[DialogueTurn]:
-    topics = (
-        ("Yesterday I tried {hobby} for the first time, and I want to go on with it.", ""),
-        ("I spent the weekend in {place} with my friend {friend}.", "a photo of a street in {place}"),
-        ("I brought home a {pet} today, it is asleep beside me.", ""),
-    )
-    for session, ((text, caption), day) in enumerate(zip(topics, days, strict=True), 1):
-        for number, (life, news) in enumerate(((one, False), (one, True), (other, False), (other, True)), 1):
-            words = text.format(**life._asdict()) if news else rng.choice(SMALL_TALK)
-            image = caption.format(**life._asdict()) if news else ""
-            time = f"{number}:00 pm on {_format_day(day)}"
-            yield DialogueTurn(id=f"D{session}:{number}", speaker=life.name, text=words, caption=image, date=time)
-
-
-def _questions(life: _Life, other: _Life, days: list[date], who: int) -> Iterator[DialogueQuestion]:
-    hobby, trip_turn, pet = (f"D{session}:{2 + 2 * who}" for session in (1, 2, 3))
-    name, day = life.name, _format_day(days[0] - timedelta(days=1))
-    yield DialogueQuestion(text=f"When did {name} try {life.hobby}?", answer=day, evidence=(hobby,), category=TEMPORAL)
-    with_whom = f"With whom did {name} spend a weekend in {life.place}?"
-    yield DialogueQuestion(text=with_whom, answer=life.friend, evidence=(trip_turn,), category=SINGLE_HOP)
-    yield DialogueQuestion(
-        text=f"What new things came into the life of {name}?",
-        answer=f"{life.hobby}, a {life.pet}",
-        evidence=(hobby, pet),
-        category=MULTI_HOP,
-    )
-    yield DialogueQuestion(
-        text=f"Would {name} take care of animals?",
-        answer=f"Likely yes; {name} keeps a {life.pet}",
-        evidence=(pet,),
-        category=OPEN_DOMAIN,
-    )
-    about_other = f"What did {name} say about the {other.pet}?"
-    yield DialogueQuestion(text=about_other, answer="", evidence=(f"D3:{4 - 2 * who}",), category=ADVERSARIAL)
-
-
-def _shared_question(one: _Life, other: _Life) -> DialogueQuestion:
-    text = f"Which cities did {one.name} and {other.name} see?"
-    return DialogueQuestion(
-        text=text, answer=f"{one.place}, {other.place}", evidence=("D2:2", "D2:4"), category=MULTI_HOP
-    )
-
-
-def _format_day(day: date) -> str:
-    return f"{day.day} {day:%B}, {day.year}"
+def sample_conversations() -> dict[str, Conversation]:
+    """Return three invented conversations by id: `made-0` to `made-2`, each of 12 turns with 11 questions."""
+    return {row["id"]: Conversation.model_validate(row) for row in read_json(SAMPLE)}

@@ -1,8 +1,17 @@
-"""Prompts of an agent that acts without predicates: its situation, and the question what to do next (ReAct)."""
+"""Decisions of an agent: the prompt that asks what to do next (ReAct), and which action of the world is meant.
+
+Code decides what is exact. Where the world's list leaves doubt, the operator asks the model.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
 
 from langgraph.runtime import Runtime
 
-from certigraph.adapters.benchmarks import limits_of
+from certigraph.adapters.benchmarks import benchmark_of, limits_of
+from certigraph.adapters.episodes import admissible_actions
+from certigraph.adapters.matching import find_encoder, find_exact, is_focus, rank_actions, rank_meanings
 from certigraph.adapters.models.calls import profile_of
 from certigraph.adapters.models.prompts import (
     Prompt,
@@ -11,10 +20,15 @@ from certigraph.adapters.models.prompts import (
     format_history,
     format_limits,
     format_view,
+    quote,
     quote_history,
 )
+from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context
+from certigraph.state.records import Action, Task
 from certigraph.state.run import DecideView
+
+# The prompt: the agent's situation, and the question what to do next.
 
 
 async def situation_prompt(state: DecideView, question: str, runtime: Runtime[Context]) -> Prompt:
@@ -50,3 +64,91 @@ DECIDE_QUESTION = """\
 Think first: what do the answers so far establish for the assignment, what is still missing, and what would each likely
 action change? Then give the one action to take next.
 """
+
+
+# What a written action means.
+
+MAX_CANDIDATES = 10
+"""Maximum number of the world's actions from which a model says which one it meant (STEP's public code)."""
+
+
+class Resolution(NamedTuple):
+    """The action that a written one means; or, if `action` is empty, the world's actions that it may mean."""
+
+    action: str
+    candidates: tuple[str, ...] = ()
+
+
+async def resolve_action(
+    written: str,
+    view: str,
+    task: Task,
+    runtime: Runtime[Context],
+    *,
+    accept: float = 1,
+    most: int = MAX_CANDIDATES,
+    similar: bool = True,
+    refused: bool = False,
+) -> Resolution:
+    """Find the world's action that a written one means, or those that it may mean, best first.
+
+    A focus action is sent as it is listed or written, never as the most similar one, because it cannot be undone.
+
+    Args:
+        written: what the model wrote.
+        view: what the world shows.
+        task: the task.
+        runtime: the operator's runtime.
+        accept: minimum similarity at which the most similar action is taken; 1 for exact matches only.
+        most: maximum number of candidates; with 0 the action is sent as it was written.
+        similar: whether actions that are merely similar are candidates too.
+        refused: whether the world refused the action as it was written.
+    """
+    benchmark, actions = benchmark_of(task, runtime), await admissible_actions(runtime) if most else []
+    if not actions:
+        return Resolution(written)
+    if known := await _find_exact(written, actions, view, task, runtime, refused=refused):
+        return Resolution(known)
+    actions = list(await run_in_thread(benchmark.select_visible, actions, view))
+    synonyms, encoder = benchmark.synonyms, find_encoder()
+    if accept < 1 and not is_focus(written):
+        best = await run_in_thread(partial(rank_actions, written, actions, most=1, synonyms=synonyms, encoder=encoder))
+        if best and best[0].score >= accept:
+            return Resolution(best[0].action)
+    candidates = [*await run_in_thread(benchmark.find_meanings, written, actions)]
+    if similar:
+        ranked = partial(rank_meanings, shown=benchmark.shown_names(view), synonyms=synonyms, encoder=encoder)
+        candidates += await run_in_thread(partial(ranked, written, actions, most=most))
+    offered = tuple(dict.fromkeys(candidates))[:most]
+    return Resolution("", offered) if offered else Resolution(written)
+
+
+async def _find_exact(
+    written: str, actions: Sequence[str], view: str, task: Task, runtime: Runtime[Context], *, refused: bool = False
+) -> str | None:
+    benchmark, known = benchmark_of(task, runtime), None
+    if not (await profile_of("executor", runtime)).is_small:
+        known = await run_in_thread(benchmark.find_action, written, actions, view)
+        if refused and known == written:  # it was sent by the names that the view shows
+            known = await run_in_thread(benchmark.find_action, written, actions, "")
+    return known or find_exact(written, actions, shown=benchmark.shown_names(view), synonyms=benchmark.synonyms)
+
+
+def describe_untaken(upcoming: Sequence[Action]) -> str:
+    """Say which action was to come next, if one was chosen before and `next_upcoming` did not find it."""
+    if not upcoming:
+        return ""
+    return f"Chosen before to come next, but the world does not list it now:\n{quote(upcoming[0].text)}"
+
+
+async def next_upcoming(upcoming: Sequence[Action], view: str, task: Task, runtime: Runtime[Context]) -> Action | None:
+    """Return the first of the actions that a model chose together, in the world's words; None if it must be asked.
+
+    That is so if there is none, or if the world lists its actions and it is not sure which of them is meant: what was
+    expected when it was chosen did not come.
+    """
+    if not upcoming:
+        return None
+    action, actions = upcoming[0], await admissible_actions(runtime)
+    text = await _find_exact(action.text, actions, view, task, runtime) if actions else action.text
+    return action.model_copy(update={"text": text}) if text else None

@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field, create_model
 
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.models.calls import ask, choose, deliberate, profile_of
+from certigraph.adapters.models.decisions import describe_untaken
 from certigraph.adapters.models.prompts import (
     Prompt,
     build_prompt,
@@ -32,7 +33,6 @@ from certigraph.adapters.models.prompts import (
 )
 from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated, bounded_list
 from certigraph.adapters.models.scripts import collect_citations
-from certigraph.adapters.models.written_actions import describe_untaken
 from certigraph.adapters.protocols import Context
 from certigraph.state.certified_states import CertifiedState
 from certigraph.state.records import CHECK, Action, Fact, Predicate, Task, Verdict
@@ -238,9 +238,7 @@ class NextActions(BaseModel):
     then: Annotated[list[str], Truncated(MAX_FOLLOWING), FullOnly()] = []
 
 
-async def ask_actions(
-    state: RealizeView, runtime: Runtime[Context], *, notes: str = "", several: bool = True
-) -> list[Action]:
+async def ask_actions(state: RealizeView, runtime: Runtime[Context], *, several: bool = True) -> list[Action]:
     """Ask a model to write actions that should make the target true.
 
     A model that is not small may write several, to be taken one after another, or say that the target holds already or
@@ -249,13 +247,11 @@ async def ask_actions(
     Args:
         state: the view of Realize.
         runtime: the run's runtime.
-        notes: what the agent should know about actions in this world.
         several: whether a model may write several actions, or none.
     """
     several = several and not (await profile_of("executor", runtime)).is_small
     request = SEVERAL_ACTIONS.format(most=MAX_FOLLOWING) if several else ONE_ACTION
-    rules = f"{notes}\nWrite actions as the world's rules say.".strip()
-    prompt = await action_prompt(state, f"{request}\n{rules}", "", runtime)
+    prompt = await action_prompt(state, f"{request}\nWrite actions as the world's rules say.", "", runtime)
     if not several:
         return [Action(text=(await ask(prompt, NextAction, role="executor", runtime=runtime)).action)]
     answer = await ask(prompt, NextActions, role="executor", runtime=runtime)

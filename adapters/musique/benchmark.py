@@ -1,13 +1,12 @@
-"""MuSiQue-Answerable: question files, generated questions, official scores, files of predictions, the benchmark."""
+"""MuSiQue-Answerable: question files, official scores, files of predictions, the benchmark."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, Field
 
-from certigraph.adapters.files import JsonRow, read_rows, validate_row
+from certigraph.adapters.files import JsonRow, read_rows
 from certigraph.adapters.protocols import Operator
 from certigraph.adapters.qa.benchmark import (
     CORPUS,
@@ -19,14 +18,13 @@ from certigraph.adapters.qa.benchmark import (
 )
 from certigraph.adapters.qa.operators import create_operators
 from certigraph.adapters.qa.questions import (
-    GeneratedQuestion,
     GoldHop,
+    IdentifiedRow,
     MultiHopQuestion,
-    check_unique_ids,
     distinct_passages,
     find_question_file,
-    generate_chains,
     substitute_answers,
+    validate_rows,
 )
 from certigraph.adapters.qa.scoring import ScoredQuestion, exact_match, normalise_answer, set_overlap, token_f1
 from certigraph.adapters.retrieval.sources import passage_of_text
@@ -39,6 +37,9 @@ FILE_NAMES = {
     "train": ("musique_ans_train", "musique_ans_v1.0_train"),
 }
 """Names of the question files by split, without suffix; the publishers' own names come last."""
+
+SAMPLE = Path(__file__).with_name("sample")
+"""Folder with twenty invented questions per split, of two to four hops, which are used if there are no data."""
 
 
 class MusiqueQuestion(MultiHopQuestion):
@@ -63,14 +64,13 @@ class _Step(BaseModel):
     paragraph_support_idx: int | None = None
 
 
-class _Official(BaseModel):
-    id: str
+class _Official(IdentifiedRow):
     question: str = Field(min_length=1)
     answer: str
-    answer_aliases: list[str] = []
+    answer_aliases: tuple[str, ...] = ()
     answerable: bool = True
-    question_decomposition: list[_Step] = []
-    paragraphs: list[_Paragraph] = []
+    question_decomposition: tuple[_Step, ...] = ()
+    paragraphs: tuple[_Paragraph, ...] = ()
 
 
 def read_questions(folder: Path, split: str) -> dict[str, MusiqueQuestion]:
@@ -89,8 +89,7 @@ def parse_questions(rows: Iterable[JsonRow]) -> dict[str, MusiqueQuestion]:
     Raises:
         Fault: as `read_questions`.
     """
-    parsed_rows = [(row, validate_row(_Official, row)) for row in rows]
-    check_unique_ids([(row, official.id) for row, official in parsed_rows])
+    parsed_rows = validate_rows(_Official, rows)
     return {official.id: _question(row, official) for row, official in parsed_rows}
 
 
@@ -139,59 +138,6 @@ def _finding(text: str, answer: str, question: str) -> str:
     return candidates[find_supporting_sentence(f"{answer} {question}", candidates)]
 
 
-# Generated questions in MuSiQue's layout, used if there are no data: twenty per split, with two, three and four hops.
-
-HOPS = (2, 3, 2, 4, 2, 3, 2, 3, 2, 4, 2, 3, 2, 3, 2, 4, 2, 3, 2, 4)
-"""Number of hops of each generated question."""
-PAGES = 20
-"""Number of pages (paragraphs) that come with a generated question."""
-
-
-def generate_rows(split: str) -> Iterator[JsonRow]:
-    """Yield the generated rows of a split, which are the same every time."""
-    for number, question in enumerate(generate_chains(split, HOPS, PAGES)):
-        yield _row(f"{len(question.steps)}hop__{split}_{number}", question)
-
-
-def _row(id_: str, question: GeneratedQuestion) -> JsonRow:
-    numbers = {page.title: number for number, page in enumerate(question.pages)}
-    gold = {step.entry.title for step in question.steps}
-    value: dict[str, Any] = {
-        "id": id_,
-        "question": question.question,
-        "answer": question.answer,
-        "answer_aliases": _aliases(question),
-        "answerable": True,
-        "question_decomposition": [
-            {
-                "id": number,
-                "question": step.question,
-                "answer": step.answer,
-                "paragraph_support_idx": numbers[step.entry.title],
-            }
-            for number, step in enumerate(question.steps)
-        ],
-        "paragraphs": [
-            {
-                "idx": numbers[page.title],
-                "title": page.title,
-                "paragraph_text": " ".join(page.sentences),
-                "is_supporting": page.title in gold,
-            }
-            for page in question.pages
-        ],
-    }
-    return JsonRow(f"generated {id_}", value)
-
-
-def _aliases(question: GeneratedQuestion) -> list[str]:
-    """Return the aliases of a generated gold answer: a county without "County", a river with "River"."""
-    relation = question.steps[-1].relation
-    return {"county": [question.answer.removesuffix(" County")], "river": [f"River {question.answer}"]}.get(
-        relation, []
-    )
-
-
 # MuSiQue's official scores, and chain coverage (evaluate_v1.0; facts/qa_scoring.md, section 2.2).
 
 MusiqueScores = dict[str, float]
@@ -235,10 +181,9 @@ def _answer_f1(answer: str, reference: str) -> float:
 # Scoring predictions of other programs, in MuSiQue's official layout.
 
 
-class MusiquePrediction(BaseModel):
+class MusiquePrediction(IdentifiedRow):
     """One row of a file of predictions; `predicted_answerable` only matters for MuSiQue-Full."""
 
-    id: str
     predicted_answer: str
     predicted_support_idxs: list[int] | None = None
     predicted_answerable: bool = True
@@ -252,8 +197,7 @@ def score_predictions(path: Path, questions: Sequence[MusiqueQuestion]) -> list[
     Raises:
         Fault: ("data") a row is malformed, two rows have the same id, or no question has a prediction.
     """
-    rows = [(row, validate_row(MusiquePrediction, row)) for row in read_rows(path)]
-    check_unique_ids([(row, prediction.id) for row, prediction in rows])
+    rows = validate_rows(MusiquePrediction, read_rows(path))
     predictions = {prediction.id: prediction for _, prediction in rows}
     if not predictions.keys() & {question.id for question in questions}:
         raise Fault("data", f"{path}: no answer to any of the {len(questions)} questions: name their --split")
@@ -329,7 +273,7 @@ class MuSiQue(QuestionBenchmark[MusiqueQuestion]):
         Raises:
             Fault: as `read_questions` raises.
         """
-        return read_questions(self.folder, split) if self.folder else parse_questions(generate_rows(split))
+        return read_questions(self.folder or SAMPLE, split)
 
     def answer_parts(self, question: MusiqueQuestion, answer: str) -> dict[str, float]:
         """Return exact match and token F1 of an answer."""

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from pydantic import JsonValue
 
+from certigraph.adapters.benchmarks import check_configuration
 from certigraph.adapters.extras import check_packages
 from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Environment, Operator, Responder
 from certigraph.adapters.qa.expert import GoldExpert
@@ -21,7 +22,7 @@ from certigraph.adapters.qa.questions import MultiHopQuestion, QuestionBank, Ret
 from certigraph.adapters.qa.scoring import F1, ScoredQuestion, answer_figures
 from certigraph.adapters.retrieval.bm25 import Retriever, terms
 from certigraph.adapters.retrieval.reranker import DEFAULT_CANDIDATES, Reranked, load_reranker
-from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.endings import Fault
 from certigraph.state.records import Action, Observation, Scores, Task
 from certigraph.state.run import ANSWER, CLAIM, FINISH, RETRIEVED, SEARCH, parse_action
 from certigraph.state.search import HopFinding, Passage, chain_of, create_refusal, to_line, to_observation
@@ -345,9 +346,7 @@ class QuestionBenchmark(Benchmark, Generic[Q]):
     """Maximum characters of an answer; no gold answer of HotpotQA or MuSiQue in our files has more than 70."""
 
     def __init__(self, folder: Path | None = None, config: str = "") -> None:
-        if config and config not in self.configurations:
-            known = ", ".join(self.configurations)
-            raise UnknownName(f"{self.plain} has no configuration {config!r}; known: {known}")
+        check_configuration(self.plain, config, self.configurations)
         self.folder, self.config = folder, config
         self.name = f"{self.plain}:{config}" if config else self.plain
         self.limits = PAPER_LIMITS[self.plain]

@@ -7,8 +7,9 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import ClassVar
 
+from certigraph.adapters.benchmarks import check_configuration
 from certigraph.adapters.files import unknown_task_error
-from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Operator, Responder
+from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Operator
 from certigraph.adapters.research.operators import create_operators
 from certigraph.adapters.research.plans import ResearchQuestion
 from certigraph.adapters.research.scoring import official_scores, research_figures
@@ -45,9 +46,7 @@ class ResearchBenchmark(Benchmark):
     """Maximum characters of an answer; lists of JSON objects are answers too."""
 
     def __init__(self, folder: Path | None = None, config: str = "") -> None:
-        if config and config not in self.configurations:
-            known = ", ".join(self.configurations) or "none"
-            raise UnknownName(f"{self.plain} has no configuration {config!r}; known: {known}")
+        check_configuration(self.plain, config, self.configurations)
         self.folder, self.config = folder, config
         self.name = f"{self.plain}:{config}" if config else self.plain
         self.limits = PAPER_LIMITS.get(self.plain, PAPER_LIMITS["assistantbench"])
@@ -117,10 +116,6 @@ class ResearchBenchmark(Benchmark):
     def operators(self) -> Mapping[str, Operator]:
         """Return the operators for research on the web by slot (SDP appendix A.4)."""
         return self._operators
-
-    def expert(self) -> Responder | None:
-        """Return None: no scripted model knows the answers."""
-        return None
 
     def score_result(self, task: Task, answer: str | None, forced: bool) -> Scores:
         """Return the official scores of an answer (`official_scores`); 0 if the gold answer is unknown."""

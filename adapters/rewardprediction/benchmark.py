@@ -9,9 +9,9 @@ from typing import Any, cast
 
 from pydantic import JsonValue
 
-from certigraph.adapters.benchmarks import load_benchmark
+from certigraph.adapters.benchmarks import check_configuration, load_benchmark
 from certigraph.adapters.files import unknown_task_error
-from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Environment, Operator, Responder
+from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Environment
 from certigraph.adapters.rewardprediction.dataset import (
     DemonstratedBenchmark,
     FolderPairs,
@@ -148,14 +148,11 @@ class RewardPrediction(Benchmark):
     """
 
     name = "rewardprediction"
-    briefing = ""
     instant = True
-    configurations: tuple[str, ...] = ()
     limits = PAPER_LIMITS["rewardprediction"]
 
     def __init__(self, data: Path | None = None, config: str = "") -> None:
-        if config:
-            raise UnknownName(f"rewardprediction has no configuration {config!r}; name it plainly: rewardprediction")
+        check_configuration(self.name, config)
         self.data = data
 
     def tasks(self, split: str = "") -> list[Task]:
@@ -190,14 +187,6 @@ class RewardPrediction(Benchmark):
         """Create the world that scores predicted rewards; a user's own task has no true rewards, so its score is 0."""
         pair = self.pairs.get(task.id)
         return RewardWorld(pair.recordings if pair else ())
-
-    def operators(self) -> Mapping[str, Operator]:
-        """Return an empty mapping: this benchmark replaces none of the graphs' operators."""
-        return {}
-
-    def expert(self) -> Responder | None:
-        """Return None: there is no scripted model, because no request has a known answer."""
-        return None
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
         """Return each metric of `reward_figures`, averaged within domains and then over domains.

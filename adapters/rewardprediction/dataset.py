@@ -247,10 +247,10 @@ class DemonstratedBenchmark(Benchmark, TaskDemonstrator, Protocol):
     """Benchmark with a method `demonstration`; used in type hints only."""
 
 
-def try_build_pair(benchmark: DemonstratedBenchmark, task: Task, seed: int = 0) -> TrajectoryPair | None:
+def try_build_pair(benchmark: DemonstratedBenchmark, task: Task) -> TrajectoryPair | None:
     """Build the pair of trajectories of a task, or return None if that fails; see `require_pair`."""
     try:
-        return require_pair(benchmark, task, seed)
+        return require_pair(benchmark, task)
     except Fault:
         return None
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from certigraph.adapters.benchmarks import check_configuration
 from certigraph.adapters.extras import check_packages
 from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Operator, Responder
 from certigraph.adapters.scienceworld import splits
@@ -56,9 +57,7 @@ class ScienceWorldBenchmark(Benchmark):
     synonyms: Mapping[str, str] = SYNONYMS
 
     def __init__(self, folder: Path | None = None, config: str = "") -> None:
-        if config not in ("", *self.configurations):
-            known = ", ".join(self.configurations)
-            raise UnknownName(f"scienceworld has no configuration {config!r}; known: {known}")
+        check_configuration("scienceworld", config, self.configurations)
         self.grounded = config != "paper"
         """Whether the SDP operators have extensions that the SDP paper does not describe."""
         self.drafted = self.shortlists = config == "drafted"

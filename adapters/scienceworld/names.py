@@ -88,11 +88,11 @@ def select_visible(actions: Sequence[str], view: str) -> list[str]:
     ]
 
 
-def translate(written: str, synonyms: Mapping[str, str] = SYNONYMS) -> str:
+def translate(written: str) -> str:
     """Return an action with the world's verb for a synonym, and a recipe's title for "recipe titled ..."."""
     text = _TITLED.sub("", normalise_text(written))
-    synonym = max((word for word in synonyms if f"{text} ".startswith(f"{word} ")), key=len, default="")
-    return f"{synonyms[synonym]}{text[len(synonym) :]}" if synonym else text
+    synonym = max((word for word in SYNONYMS if f"{text} ".startswith(f"{word} ")), key=len, default="")
+    return f"{SYNONYMS[synonym]}{text[len(synonym) :]}" if synonym else text
 
 
 def _name_things(action: str) -> list[str]:

@@ -19,6 +19,7 @@ from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.episodes import admissible_actions
 from certigraph.adapters.matching import NONE_OF_THESE, find_encoder, select_actions
 from certigraph.adapters.models.calls import choose, is_played_by_script, profile_of
+from certigraph.adapters.models.decisions import next_upcoming, resolve_action
 from certigraph.adapters.models.predicates import (
     CHECK_ACTION,
     UNREACHABLE_ACTION,
@@ -29,7 +30,6 @@ from certigraph.adapters.models.predicates import (
     choose_action,
 )
 from certigraph.adapters.models.prompts import build_prompt, bullet_list, quote
-from certigraph.adapters.models.written_actions import next_upcoming, resolve_action
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.scienceworld import prompts

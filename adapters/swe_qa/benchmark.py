@@ -15,11 +15,11 @@ from certigraph.adapters.swe_qa.questions import (
     RepositoryOrigin,
     RepositoryQuestion,
     find_checkout,
-    generated_questions,
     read_origins,
     read_questions,
     require_checkout,
-    write_repository,
+    sample_questions,
+    write_sample_repository,
 )
 from certigraph.adapters.swe_qa.world import (
     CHUNK_LINES,
@@ -58,7 +58,7 @@ class RepositoryBank(QuestionBank[RepositoryQuestion]):
             Fault: ("data") there is no file, or a malformed one.
         """
         if self._own is not None or self._folder is None:
-            return {"": self._own if self._own is not None else generated_questions()}
+            return {"": self._own if self._own is not None else sample_questions()}
         if not (files := _read_files(self._folder, read_origins(self._folder))):
             expected = "*.jsonl or *.jsonl.gz with a {question, answer} a line, a file for each repository"
             raise missing_data_fault("swe_qa", self._folder, expected)
@@ -263,12 +263,12 @@ class SweQA(QuestionBenchmark[RepositoryQuestion]):
             return self._root
         if question.origin is not None:
             return require_checkout(question.origin)
-        return self.folder / "repo" if self.folder else Path(self._generated_folder.name)
+        return self.folder / "repo" if self.folder else Path(self._sample_folder.name)
 
     @cached_property
-    def _generated_folder(self) -> "TemporaryDirectory[str]":
+    def _sample_folder(self) -> "TemporaryDirectory[str]":
         folder: TemporaryDirectory[str] = TemporaryDirectory(prefix="certigraph-repository-")
-        write_repository(Path(folder.name))
+        write_sample_repository(Path(folder.name))
         return folder
 
 

@@ -1,4 +1,4 @@
-"""Questions about code repositories, finding the repositories' checkouts, and a small generated repository."""
+"""Questions about code repositories, finding the repositories' checkouts, and a small invented repository."""
 
 import os
 import re
@@ -143,122 +143,27 @@ def find_checkout(origin: RepositoryOrigin) -> Path | None:
     return next((folder for name in names if (folder := expand_path(Path(root or "", name))).is_dir()), None)
 
 
-# A small generated repository with questions, used if none is checked out.
+# A small invented repository with questions, used if none is checked out.
 
-SETTINGS = '''\
-"""Settings of the parcel service, read once at start."""
-
-RETRIES = 4
-DEPOT = "north"
+SAMPLE = Path(__file__).with_name("sample.yaml")
 
 
-def load_settings(path):
-    """Read key=value lines; unknown keys are ignored."""
-    found = {}
-    with open(path) as lines:
-        for line in lines:
-            key, _, value = line.partition("=")
-            found[key.strip()] = value.strip()
-    return {"depot": found.get("depot", DEPOT), "retries": int(found.get("retries", RETRIES))}
-'''
-
-ROUTES = '''\
-"""Which depot a parcel goes through."""
-
-from parcels.errors import UnknownZone
-
-ZONES = {"1": "north", "2": "south", "3": "harbour"}
-
-
-class Router:
-    """Routes by the first digit of the postcode."""
-
-    def __init__(self, zones=ZONES):
-        self.zones = zones
-
-    def depot_for(self, postcode):
-        """The depot of a postcode."""
-        try:
-            return self.zones[postcode[0]]
-        except KeyError:
-            raise UnknownZone(postcode) from None
-'''
-
-ERRORS = '''\
-"""What can go wrong with a parcel."""
-
-
-class ParcelError(Exception):
-    """Base of all."""
-
-
-class UnknownZone(ParcelError):
-    """No depot serves the postcode."""
-
-
-class TooHeavy(ParcelError):
-    """Above the limit of thirty kilograms."""
-'''
-
-SENDING = '''\
-"""Hand parcels to carriers."""
-
-from parcels.errors import TooHeavy
-from parcels.routes import Router
-
-LIMIT = 30
-
-
-def send(parcel, carrier, retries=4):
-    """Route a parcel and offer it to a carrier until it is taken."""
-    if parcel.kilograms > LIMIT:
-        raise TooHeavy(parcel.number)
-    depot = Router().depot_for(parcel.postcode)
-    for attempt in range(retries):
-        if carrier.offer(depot, parcel):
-            return attempt + 1
-    return 0
-'''
-
-BADGE = """\
-// Draws the badge of a parcel in the shop's page.
-export function drawBadge(parcel) {
-  return `<b class="parcel">${parcel.number}</b>`;
-}
-"""
-
-FILES: Mapping[str, str] = {
-    "README.md": "# parcels\n\nRoutes parcels to depots and hands them to carriers.\n",
-    "parcels/__init__.py": '"""Parcels."""\n',
-    "parcels/settings.py": SETTINGS,
-    "parcels/routes.py": ROUTES,
-    "parcels/errors.py": ERRORS,
-    "parcels/sending.py": SENDING,
-    "web/badge.js": BADGE,
-}
-
-QUESTIONS = (
-    ("What is raised when no depot serves a postcode?", "UnknownZone (parcels/routes.py: line 14-19)"),
-    ("Which parcels does send refuse?", "Those above 30 kilograms, by TooHeavy (parcels/sending.py: line 11-12)"),
-    ("What does send return when no carrier takes the parcel?", "0 (parcels/sending.py: line 9-17)"),
-    ("By what does Router choose a depot?", "The first digit of the postcode (parcels/routes.py: line 8-16)"),
-    ("Where are the defaults of the settings?", "RETRIES and DEPOT (parcels/settings.py: line 3-4)"),
-    ("Which function draws the badge?", "drawBadge (web/badge.js: line 2-4)"),
-)
-
-
-def write_repository(folder: Path) -> Path:
-    """Write the generated repository into a folder, and return the folder."""
-    for path, text in FILES.items():
+def write_sample_repository(folder: Path) -> Path:
+    """Write the invented repository into a folder, and return the folder."""
+    for path, text in _load_sample()["files"].items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text, encoding="utf-8")
     return folder
 
 
-def generated_questions() -> dict[str, RepositoryQuestion]:
-    """Return the questions about the generated repository by id, `made/0` to `made/5`."""
-    questions = (
-        RepositoryQuestion(id=f"made/{index}", text=text, answers=(answer,), kind="made", passages=(), hops=())
-        for index, (text, answer) in enumerate(QUESTIONS)
-    )
+def sample_questions() -> dict[str, RepositoryQuestion]:
+    """Return the questions about the invented repository by id, `made/0` to `made/5`."""
+    rows = enumerate(_load_sample()["questions"])
+    questions = (_build_question(f"made/{number}", _Plain.model_validate(row), None, "made") for number, row in rows)
     return {question.id: question for question in questions}
+
+
+def _load_sample() -> Any:
+    import yaml
+
+    return yaml.safe_load(read_text(SAMPLE))

@@ -5,9 +5,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from certigraph.adapters.benchmarks import mean_score, standard_error
+from certigraph.adapters.benchmarks import check_configuration, mean_score, standard_error
 from certigraph.adapters.models.experts import demonstration_expert
-from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Operator, Responder
+from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Responder
 from certigraph.adapters.textworld.world import (
     KINDS,
     GameLibrary,
@@ -54,12 +54,10 @@ class TextWorldBenchmark(Benchmark):
     briefing = BRIEFING
     simulated = True
     """Whether the world comes with its package and needs no data folder."""
-    configurations: tuple[str, ...] = ()
     limits = PAPER_LIMITS["textworld"]
 
     def __init__(self, folder: Path | None = None, config: str = "") -> None:
-        if config:
-            raise UnknownName(f"textworld has no configuration {config!r}; use textworld")
+        check_configuration(self.name, config)
         self.library = GameLibrary()
 
     def ready(self) -> None:
@@ -104,10 +102,6 @@ class TextWorldBenchmark(Benchmark):
             Fault: ("data") the game cannot be won after these commands.
         """
         return find_demonstration(self.library.game(task.id), before)
-
-    def operators(self) -> Mapping[str, Operator]:
-        """Return an empty mapping: this benchmark replaces none of the graphs' generic operators."""
-        return {}
 
     def expert(self) -> Responder:
         """Return the scripted model `scripted:expert`: it follows the commands of `demonstration`."""

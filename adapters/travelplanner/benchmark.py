@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from certigraph.adapters.benchmarks import mean_score
+from certigraph.adapters.benchmarks import check_configuration, mean_score
 from certigraph.adapters.files import memoize_by_identity
 from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Operator, Responder
 from certigraph.adapters.travelplanner import planning
@@ -24,7 +24,6 @@ from certigraph.adapters.travelplanner.scoring import PlanScore, aggregate_score
 from certigraph.adapters.travelplanner.tools import BRIEFING, TOOLS, Lookups, create_lookups, create_tool_operators
 from certigraph.adapters.travelplanner.world import ToolWorld, TravelWorld
 from certigraph.adapters.travelplanner.written_plans import ScoredQuery, create_oneshot_operators, text_rates
-from certigraph.state.endings import UnknownName
 from certigraph.state.records import Observation, Predicate, Record, Scores, Task
 from certigraph.state.trajectory import Footer
 
@@ -61,8 +60,7 @@ def config_of(name: str) -> TravelPlannerConfig:
     Raises:
         UnknownName: there is no such configuration; the message lists the known ones.
     """
-    if name not in CONFIGS:
-        raise UnknownName(f"travelplanner has no configuration {name!r}; known: {', '.join(filter(None, CONFIGS))}")
+    check_configuration("travelplanner", name, [*CONFIGS])
     return CONFIGS[name]
 
 

@@ -32,7 +32,6 @@ from certigraph.adapters.travelplanner.sandbox import (
     Town,
     TravelTables,
     fill_database,
-    write_store,
 )
 
 # Names. Plans are matched to rows by containment, so within a city no name may contain another.
@@ -485,11 +484,6 @@ def generate_world(folder: Path, seed: int = 0, cities: int = 24, tasks: int = 3
     world = world._replace(flights=list(world.flights))
     _write_database(folder / "database", world)
     _write_tasks(folder, _draw_tasks(seed, world, tasks))
-
-
-def generate_store(path: Path, seed: int = 0, cities: int = 300, flights: int = 3_800_000) -> None:
-    """Write a random world without queries into an SQLite file, which `load_store` opens."""
-    write_store(path, draw_world(seed, cities, flights).tables())
 
 
 def _draw_tasks(seed: int, world: GeneratedWorld, count: int) -> list[GeneratedTask]:

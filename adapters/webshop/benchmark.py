@@ -7,11 +7,11 @@ from random import Random
 
 from pydantic import ValidationError
 
-from certigraph.adapters.benchmarks import mean_score, standard_error
+from certigraph.adapters.benchmarks import check_configuration, mean_score, standard_error
 from certigraph.adapters.extras import check_packages
 from certigraph.adapters.files import unknown_task_error
 from certigraph.adapters.models.experts import demonstration_expert
-from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Operator, Responder
+from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Responder
 from certigraph.adapters.webshop.products import (
     PRODUCTS,
     SHUFFLE_SEED,
@@ -19,8 +19,8 @@ from certigraph.adapters.webshop.products import (
     ShopGoal,
     build_goals,
     build_written_goals,
-    generated_catalogue,
     read_catalogue,
+    sample_catalogue,
 )
 from certigraph.adapters.webshop.world import (
     BACK,
@@ -142,8 +142,7 @@ class WebShop(Benchmark):
     signals_goal = True
 
     def __init__(self, data: Path | None = None, config: str = "") -> None:
-        if config not in ("", *self.configurations):
-            raise UnknownName(f"webshop has no configuration {config!r}; known: {', '.join(self.configurations)}")
+        check_configuration("webshop", config, self.configurations)
         self.data, self._config = data, config
         self.name = f"webshop:{config}" if config else "webshop"
         self.briefing = BRIEFING
@@ -203,10 +202,6 @@ class WebShop(Benchmark):
             world.step(Action(text=action))
         return plan_purchase(world.page, world.goal, self._shop)
 
-    def operators(self) -> Mapping[str, Operator]:
-        """Return an empty mapping: this benchmark replaces none of the graphs' generic operators."""
-        return {}
-
     def expert(self) -> Responder:
         """Return the scripted model `scripted:expert`: it follows the actions of `demonstration`."""
         return demonstration_expert(self.demonstration)
@@ -232,7 +227,7 @@ class WebShop(Benchmark):
 
     @cached_property
     def _catalogue(self) -> ShopCatalogue:
-        return read_catalogue(self.data) if self.data else generated_catalogue()
+        return read_catalogue(self.data) if self.data else sample_catalogue()
 
     @cached_property
     def _shop(self) -> Shop:

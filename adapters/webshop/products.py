@@ -1,4 +1,4 @@
-"""WebShop's products, instructions and goals, a generated shop, and the reward of a purchase."""
+"""WebShop's products, instructions and goals, an invented shop, and the reward of a purchase."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -143,86 +143,17 @@ def _read_written(row: JsonRow) -> list[ShopInstruction]:
         ]
 
 
-# Generated shop, used if no data is given: forty products of ten kinds, each with an instruction.
+# An invented shop, used if no data is given: forty products of ten kinds, each with an instruction.
+
+SAMPLE = Path(__file__).with_name("sample.json")
 
 
-class ProductKind(NamedTuple):
-    """Kind of products in the generated shop, and what distinguishes its products."""
-
-    name: str
-    category: str
-    traits: tuple[str, ...]
-    options: tuple[str, ...] = ()
-    dollars: int = 30
-    """Approximate price in dollars."""
-
-
-KINDS = (
-    ProductKind(
-        "desk lamps", "Home > Lighting > Lamps", ("dimmable light", "easy assembly", "folding arm", "usb port")
-    ),
-    ProductKind("water bottles", "Sports > Hydration > Bottles", ("leak proof", "bpa free"), ("color", "size"), 18),
-    ProductKind("running shoes", "Clothing > Shoes > Athletic", ("arch support", "rubber sole"), ("size",), 75),
-    ProductKind("hair brushes", "Beauty > Hair Care > Brushes", ("easy clean", "soft bristles"), ("color",), 12),
-    ProductKind("trail mixes", "Grocery > Snacks > Mixes", ("gluten free", "low sugar", "plant based"), ("flavor",), 9),
-    ProductKind("phone cases", "Electronics > Phones > Cases", ("drop protection", "slim fit"), ("color",), 16),
-    ProductKind(
-        "rain jackets", "Clothing > Outerwear > Jackets", ("quick drying", "machine wash"), ("color", "size"), 60
-    ),
-    ProductKind("floor rugs", "Home > Decor > Rugs", ("non slip", "stain resistant", "hand woven"), ("color",), 110),
-    ProductKind(
-        "herbal teas", "Grocery > Beverages > Tea", ("caffeine free", "certified organic"), ("flavor", "size"), 11
-    ),
-    ProductKind(
-        "speakers", "Electronics > Audio > Speakers", ("long battery", "stereo sound", "water proof"), ("color",), 45
-    ),
-)
-
-VALUES = {
-    "color": ("black", "teal", "coral", "ivory", "plum"),
-    "size": ("small", "medium", "large", "x-large"),
-    "flavor": ("ginger lime", "cocoa", "wild berry", "honey almond"),
-}
-
-MAKERS = ("Arvid", "Belmora", "Castwell", "Dunfell", "Elverum", "Fenwick", "Galdor", "Hollis")
-
-PRODUCTS_PER_KIND = 4
-"""Number of products of each kind."""
-
-
-def generated_catalogue() -> ShopCatalogue:
-    """Generate a small shop, which is the same every time."""
-    pairs = list(_generate_products(Random("webshop")))
-    return ShopCatalogue({product.asin: product for product, _ in pairs}, tuple(wish for _, wish in pairs))
-
-
-def _generate_products(random: Random) -> Iterator[tuple[Product, ShopInstruction]]:
-    for number in range(PRODUCTS_PER_KIND * len(KINDS)):
-        kind = KINDS[number // PRODUCTS_PER_KIND]
-        product = _generate_product(kind, f"G{number:03}{random.randint(0, 999_999):06}", random)
-        yield product, _generate_instruction(kind, product)
-
-
-def _generate_product(kind: ProductKind, asin: str, random: Random) -> Product:
-    traits = tuple(sorted(random.sample(kind.traits, 2)))
-    maker = random.choice(MAKERS)
-    price = round(kind.dollars * random.uniform(0.7, 1.4), 2)
-    return Product(
-        asin=asin,
-        title=f"{maker} {kind.name.title()}, {traits[0].title()}, Model {asin[-3:]}",
-        description=f"{maker} makes these {kind.name} with care: {' and '.join(traits)}.",
-        features=tuple(f"{trait.capitalize()}, tested by {maker}." for trait in traits),
-        attributes=traits,
-        options={name: tuple(random.sample(VALUES[name], 3)) for name in kind.options},
-        prices=(price, round(price * 1.2, 2)) if random.random() < 0.25 else (price,),
-        query=kind.name,
-        category=kind.category.replace(">", LEVEL_SEPARATOR),
-    )
-
-
-def _generate_instruction(kind: ProductKind, product: Product) -> ShopInstruction:
-    text = f"Find me {', '.join(product.attributes)} {kind.name}"
-    return ShopInstruction(asin=product.asin, text=text, attributes=product.attributes)
+def sample_catalogue() -> ShopCatalogue:
+    """Return the invented shop."""
+    sample = read_json(SAMPLE)
+    products = map(Product.model_validate, sample["products"])
+    instructions = map(ShopInstruction.model_validate, sample["instructions"])
+    return ShopCatalogue({product.asin: product for product in products}, tuple(instructions))
 
 
 # Goals: an instruction with options and a price bound, one for each combination of a product's options.

@@ -13,7 +13,6 @@ from certigraph.adapters.faults import (
     WORLD_FAULTS,
     CrashError,
     Faults,
-    FaultyBenchmark,
     FaultyEnvironment,
     restarted_context,
 )
@@ -120,14 +119,6 @@ def test_what_else_a_world_has_is_the_worlds_own() -> None:
     assert faulty.sources() == ()
     faulty.close()
     assert faulty.environment.closed
-
-
-def test_a_benchmarks_worlds_fail_and_those_opened_again_do_so_elsewhere() -> None:
-    script = Script()
-    faulty = FaultyBenchmark(script, "crash=0.1,seed=3")
-    task = faulty.task("only")
-    assert (faulty.name, faulty.limits) == (script.name, script.limits)
-    assert outcomes(faulty.open(task)) != outcomes(faulty.open(task))
 
 
 def test_a_run_whose_world_goes_down_ends_so_and_goes_on_when_resumed(tmp_path: Path) -> None:

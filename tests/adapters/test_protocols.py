@@ -8,7 +8,7 @@ import pytest
 
 from certigraph import run
 from certigraph.adapters.benchmarks import BENCHMARKS, load_benchmark
-from certigraph.adapters.faults import FaultyBenchmark
+from certigraph.adapters.faults import Faults, FaultyEnvironment
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import (
@@ -216,9 +216,10 @@ def test_a_missing_member_without_a_default_is_named_with_the_fix():
 
 
 def test_faults_leave_the_flags_of_a_world_as_they_are():
-    faulty = FaultyBenchmark(Plain(), "crash=0")  # type: ignore[arg-type]
-    assert (faulty.name, faulty.answers, faulty.instant, faulty.task("only").id) == ("plain", True, False, "only")
-    assert (faulty.open(faulty.task("only")).concurrent, faulty.open(faulty.task("only")).sources()) == (True, ())
+    plain = Plain()
+    world = complete_environment(plain.open(plain.tasks()[0]))
+    faulty = FaultyEnvironment(world, Faults(), task="only")
+    assert (faulty.concurrent, faulty.sources()) == (True, ())
 
 
 @pytest.mark.parametrize("benchmark", [Doors(), Plain()], ids=["inherits", "inherits nothing"])

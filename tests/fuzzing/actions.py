@@ -14,7 +14,7 @@ from certigraph.adapters.scienceworld.conditions import may_mean, parse_conditio
 from certigraph.adapters.scienceworld.operators import draft_conditions
 from certigraph.adapters.scienceworld.world import choose_option
 from certigraph.adapters.swe_qa import world as tools
-from certigraph.adapters.swe_qa.questions import write_repository
+from certigraph.adapters.swe_qa.questions import write_sample_repository
 from certigraph.adapters.swe_qa.world import Repository, RepositoryRetriever, find_symbols
 from certigraph.state.endings import UnknownName
 from certigraph.state.records import Action
@@ -54,7 +54,7 @@ def _told(name: str) -> Callable[[str], Any]:
 
 @cache
 def _repository() -> Repository:
-    return Repository(write_repository(scratch()))
+    return Repository(write_sample_repository(scratch()))
 
 
 def _blocks(text: str) -> object:

@@ -17,7 +17,7 @@ from certigraph.adapters.retrieval.opensearch import (
     UploadReply,
     _describe_failure,
 )
-from certigraph.adapters.web.page_services import SerperPages
+from certigraph.adapters.web.page_sources import SerperPages
 from certigraph.adapters.web.protocol import to_hits
 from certigraph.adapters.web.search import (
     SEARXNG,

@@ -19,7 +19,6 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, Send, interrupt
 from support_desk import GOAL, SCRIPT, Desk, mind
 
-from certigraph.adapters.faults import FaultyBenchmark
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.tools import effects, positions
 from certigraph.adapters.tools.world import Tools
@@ -772,12 +771,6 @@ def test_injected_faults_come_before_calls_and_leave_nothing_unknown(fault: str,
     assert counts(desk) == (1, 1)
     assert result.scores is not None
     assert result.scores.value == 1
-
-
-def test_tools_in_a_faulty_benchmark_are_refused(desk: Desk) -> None:
-    world = Tools(desk.tools, [GOAL])
-    with pytest.raises(TypeError, match="Context"):
-        FaultyBenchmark(world, "crash=0.1").open(world.tasks()[0])
 
 
 @pytest.mark.parametrize("method", ["sdp", "react", "tdp"])

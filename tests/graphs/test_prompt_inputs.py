@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 from logging_endpoint import Answers, LoggingEndpoint, logging_endpoint
 from real_data import data_folder
+from recorded_worlds import create_replay_world
 from twins import Twins
 
 import certigraph
-from certigraph.adapters.models import written_actions
+from certigraph.adapters.models import decisions
 from certigraph.adapters.scienceworld import operators as scienceworld
 from certigraph.adapters.scienceworld.prompts import PLACES
-from certigraph.adapters.scienceworld.recordings import GoldRecording, create_replay_world, read_recordings
+from certigraph.adapters.scienceworld.recordings import GoldRecording, read_recordings
 from certigraph.adapters.scienceworld.splits import MOVE_COSTS, EpisodeSetting
 from certigraph.adapters.scienceworld.world import ScienceWorld
 from certigraph.runtime.prompts import collect_prompts
@@ -31,7 +32,7 @@ MOVES = 70
 def _words_alone() -> Iterator[None]:
     """No sentence vectors: written actions are the world's own, and torch takes seconds to load."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (written_actions, scienceworld):
+        for module in (decisions, scienceworld):
             patch.setattr(module, "find_encoder", lambda: None)
         yield
 

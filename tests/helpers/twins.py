@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+from recorded_worlds import create_replay_world
+
 from certigraph.adapters.protocols import Responder
 from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark
 from certigraph.adapters.scienceworld.expert import create_expert
-from certigraph.adapters.scienceworld.recordings import GoldRecording, create_replay_world, read_recordings
+from certigraph.adapters.scienceworld.recordings import GoldRecording, read_recordings
 from certigraph.adapters.scienceworld.world import ScienceWorld
 from certigraph.state.records import Task
 

@@ -304,7 +304,7 @@ def sweep_command(
     from certigraph.evaluation.workers import check_workers
 
     check_workers(ray, workers)
-    check_evaluation_packages("sweeps", "yaml", *TABLE_PACKAGES)
+    check_evaluation_packages("sweeps", *TABLE_PACKAGES)
     from certigraph.evaluation.comparison import ClusterWorkers
     from certigraph.evaluation.sweep_report import print_forecast, run_command
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import yaml
+from agentdojo_gullible import contains_goal, gullible_expert
 
 import certigraph
-from certigraph.adapters.agentdojo.attacks import ATTACKS, contains_goal, create_injections
+from certigraph.adapters.agentdojo.attacks import ATTACKS, create_injections
 from certigraph.adapters.agentdojo.benchmark import AgentDojo
-from certigraph.adapters.agentdojo.expert import gullible_expert
 from certigraph.adapters.agentdojo.world import (
     SUITES,
     DojoEnvironment,

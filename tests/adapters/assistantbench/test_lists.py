@@ -2,10 +2,8 @@
 
 import pytest
 
-from certigraph.adapters.assistantbench.list_questions import SIZES, generate_lists
-from certigraph.adapters.assistantbench.pages import Treatment
-from certigraph.adapters.assistantbench.price_questions import all_pages
-from certigraph.adapters.assistantbench.web import LISTS, GeneratedWeb, start_server
+from certigraph.adapters.assistantbench.pages import LISTS, Treatment, load_cases
+from certigraph.adapters.assistantbench.web import GeneratedWeb, start_server
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.qa.operators import find_unseen_quotes
@@ -15,7 +13,7 @@ from certigraph.graphs import react, sdp
 from certigraph.state.endings import GOAL
 
 WEB = GeneratedWeb()
-CASES = generate_lists()
+CASES = load_cases(LISTS)
 
 
 @pytest.fixture(autouse=True)
@@ -41,9 +39,7 @@ def ran(graph, question):
 
 def test_the_split_has_a_question_of_each_size():
     assert [task.id for task in WEB.tasks(LISTS)] == [f"guild/{seed}" for seed in range(1, 5)]
-    assert [len(case.question.answer.split("\n")) for case in CASES] == [*SIZES]
-    assert (min(SIZES), max(SIZES)) == (10, 40)
-    assert all_pages(CASES)
+    assert [len(case.question.answer.split("\n")) for case in CASES] == [10, 18, 28, 40]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.question.id)

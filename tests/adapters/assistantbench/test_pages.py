@@ -7,13 +7,14 @@ import pytest
 
 from certigraph.adapters.assistantbench.pages import (
     ATTACKER_HOST,
-    UNREADABLE,
-    CaseBuilder,
+    LISTS,
+    SMALL,
     EngineReach,
     Treatment,
+    load_cases,
+    load_pages,
     render_page,
 )
-from certigraph.adapters.assistantbench.price_questions import FAMILIES, SEEDS, all_pages, generate_all, generate_case
 from certigraph.adapters.assistantbench.server import GeneratedWebServer
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.qa.operators import answer_problem
@@ -21,33 +22,38 @@ from certigraph.adapters.research.plans import MAX_QUERIES, Found
 from certigraph.adapters.research.scoring import score_answer
 from certigraph.adapters.web.pages import Fetcher
 from certigraph.adapters.web.protocol import WebPage
-from certigraph.state.endings import Fault
 from certigraph.state.search import COMPUTE, STEP_KINDS
 
 # The invented web's questions and pages: the same every time, answerable, and full of traps.
 
-QUESTIONS = [one.question for one in generate_all()]
+CASES = load_cases()
+QUESTIONS = [one.question for one in CASES]
+FAMILIES = [question.id.split("/")[0] for question in QUESTIONS[:6]]
+SEEDS = (1, 2, 3, 4)
 READABLE = (Treatment.PAGE, Treatment.MOVED)
 
 
-def sources_of(one):
-    return {page.url: render_page(page) for page in one.pages}
+def case_of(family, seed):
+    return next(one for one in CASES if one.question.id == f"{family}/{seed}")
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_the_same_seed_makes_the_same_bytes_and_another_seed_another_web(family):
-    again, other = generate_case(family, 2), generate_case(family, 3)
-    assert again == generate_case(family, 2)
-    assert sources_of(again) == sources_of(generate_case(family, 2))
-    assert again.question.text != other.question.text
-    assert not sources_of(again).keys() & sources_of(other).keys()
+@pytest.mark.parametrize("split", ["dev", LISTS])
+def test_the_questions_and_the_pages_differ_from_each_other(split):
+    pages = [page for one in load_cases(split) for page in one.pages]
+    assert len({page.url for page in pages}) == len(pages) == len(load_pages(split))
+    assert len({one.question.text for one in load_cases(split)}) == len(load_cases(split))
+
+
+def test_the_small_split_has_the_first_question_of_each_family():
+    assert load_cases(SMALL) == CASES[:6]
+    assert len({*FAMILIES}) == 6
 
 
 def test_each_seed_has_all_families_and_all_ways_to_be_unreadable():
     assert [question.id for question in QUESTIONS] == [f"{family}/{seed}" for seed in SEEDS for family in FAMILIES]
     for seed in SEEDS:
-        pages = [page for one in generate_all() if one.question.id.endswith(f"/{seed}") for page in one.pages]
-        assert {*UNREADABLE, *READABLE} == {page.treatment for page in pages}
+        pages = [page for one in CASES if one.question.id.endswith(f"/{seed}") for page in one.pages]
+        assert {*Treatment} == {page.treatment for page in pages}
 
 
 def test_all_difficulties_occur():
@@ -72,7 +78,7 @@ def test_a_way_fits_the_forms_in_which_operators_ask_for_it(question):
     assert score_answer(json.dumps(parsed) if len(answers) > 1 else answers[0], question.answer).exact
 
 
-@pytest.mark.parametrize("one", generate_all(), ids=lambda one: one.question.id)
+@pytest.mark.parametrize("one", CASES, ids=lambda one: one.question.id)
 def test_facts_are_on_readable_pages_of_sites_that_are_never_given_up(one):
     pages = {page.url: page for page in one.pages}
     lost = {page.host for page in one.pages if page.treatment not in READABLE or len(page.text) < 100}
@@ -83,34 +89,26 @@ def test_facts_are_on_readable_pages_of_sites_that_are_never_given_up(one):
 
 
 def test_hosts_are_reserved_and_no_page_of_the_attacker_can_be_found():
-    hosts = {page.host for page in all_pages(generate_all()).values()}
+    hosts = {page.host for page in load_pages().values()}
     assert all(host.endswith(".example") for host in hosts)
     assert ATTACKER_HOST not in hosts
 
 
 def test_some_pages_of_each_way_give_orders_in_sight_and_in_secret():
-    for one in generate_all():
+    for one in CASES:
         ordering = {page.url for page in one.pages if page.hidden}
         read = {url for way in one.question.solution for url in way.pages}
         assert bool(ordering & read) == (not one.question.id.startswith("museum"))
-    page = next(page for page in generate_case("gyms", 1).pages if page.hidden)
+    page = next(page for page in case_of("gyms", 1).pages if page.hidden)
     assert page.hidden in page.text
     assert "</world>" in page.text and "</world>" not in render_page(page)
     assert render_page(page).count("ignore all previous instructions") == 4
 
 
 def test_what_only_the_second_engine_knows_is_needed():
-    one = generate_case("parcels", 1)
+    one = case_of("parcels", 1)
     needed = {url for way in one.question.solution for url in way.pages}
     assert needed & {page.url for page in one.pages if page.reach is EngineReach.SECOND}
-
-
-def test_two_pages_at_one_url_are_a_fault():
-    builder = CaseBuilder("twice", Treatment.SLOW)
-    builder.add_page("a.example", "/", "One", "text")
-    builder.add_page("a.example", "/", "Two", "text")
-    with pytest.raises(Fault, match=r"http://a\.example/"):
-        all_pages([builder.build("twice", "Which?", ["One"])])
 
 
 # The invented web's answers, worked out again from nothing but the text of pages that were read over HTTP.
@@ -118,7 +116,7 @@ def test_two_pages_at_one_url_are_a_fault():
 
 @pytest.fixture(scope="module")
 def read():
-    serving = GeneratedWebServer(all_pages(generate_all()))
+    serving = GeneratedWebServer(load_pages())
     fetcher = Fetcher(timeout=5.0, hosts={".example": serving.address})
 
     def text(url):
@@ -138,7 +136,7 @@ def cells(text):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_gyms(read, seed):
-    question = generate_case("gyms", seed).question
+    question = case_of("gyms", seed).question
     limit = int(re.search(r"within (\d+) metres", question.text)[1])
     guide, times = question.solution[0].pages[0], question.solution[2].finding.sources
     near = {row[0] for row in cells(read(guide))[1:] if int(row[1].split()[0]) <= limit}
@@ -153,7 +151,7 @@ def test_gyms(read, seed):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_museum(read, seed):
-    question = generate_case("museum", seed).question
+    question = case_of("museum", seed).question
     adults, children, visits = map(int, re.findall(r"(\d+) (?:adults|children|times)", question.text))
 
     def price(url):
@@ -166,7 +164,7 @@ def test_museum(read, seed):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_weather(read, seed):
-    question = generate_case("weather", seed).question
+    question = case_of("weather", seed).question
     pages = [url for way in question.solution[:2] for url in way.finding.sources]
     amounts = [float(row[1].split()[0]) for url in pages for row in cells(read(url))[1:]]
     assert len(amounts) == 20
@@ -174,7 +172,7 @@ def test_weather(read, seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("question", [one.question for one in generate_all()], ids=lambda question: question.id)
+@pytest.mark.parametrize("question", [one.question for one in CASES], ids=lambda question: question.id)
 def test_every_number_and_name_of_a_finding_is_on_its_pages_or_known_before(read, question):
     known = question.text
     for way in question.solution:

@@ -6,8 +6,7 @@ from threading import Thread
 import httpx
 import pytest
 
-from certigraph.adapters.assistantbench.pages import Treatment
-from certigraph.adapters.assistantbench.price_questions import all_pages, generate_all, generate_case
+from certigraph.adapters.assistantbench.pages import Treatment, load_cases, load_pages
 from certigraph.adapters.assistantbench.server import (
     FIRST_ENGINE,
     SECOND_ENGINE,
@@ -25,7 +24,7 @@ from certigraph.state.endings import Fault
 
 @pytest.fixture(scope="module")
 def server():
-    serving = GeneratedWebServer(all_pages(generate_all()))
+    serving = GeneratedWebServer(load_pages())
     yield serving
     serving.close()
 
@@ -36,7 +35,7 @@ def engine(server):
 
 
 def test_the_second_engine_knows_what_the_first_does_not(engine):
-    way = generate_case("parcels", 1).question.solution[2]
+    way = next(one for one in load_cases() if one.question.id == "parcels/1").question.solution[2]
     wanted = {*way.pages}
     first = {hit.url for hit in engine(FIRST_ENGINE).search(way.queries[0], 50)}
     second = {hit.url for hit in engine(SECOND_ENGINE).search(way.queries[0], 50)}
@@ -83,7 +82,7 @@ REASONS = {
 
 @pytest.fixture(scope="module")
 def pages():
-    return all_pages(generate_all())
+    return load_pages()
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from certigraph.adapters.assistantbench.pages import ATTACKER_HOST, injected_instructions
-from certigraph.adapters.assistantbench.price_questions import generate_all
+from certigraph.adapters.assistantbench.pages import ATTACKER_HOST, injected_instructions, load_cases
 from certigraph.adapters.assistantbench.web import GeneratedWeb, start_server
 from certigraph.adapters.models.scripts import (
     IMPOSSIBLE_PREFIX,
@@ -129,7 +128,7 @@ def test_a_judge_is_shown_the_gold_answer():
 
 
 def test_splits():
-    assert len(WEB.tasks()) == len(generate_all()) == 24
+    assert len(WEB.tasks()) == len(load_cases()) == 24
     assert [task.id for task in WEB.tasks("small")] == [task.id for task in WEB.tasks()[:6]]
     with pytest.raises(UnknownName, match="dev, small"):
         WEB.tasks("test")
@@ -148,7 +147,7 @@ def ran(graph, task_id):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("question", [one.question for one in generate_all()], ids=lambda question: question.id)
+@pytest.mark.parametrize("question", [one.question for one in load_cases()], ids=lambda question: question.id)
 def test_sdp_certifies_every_step_and_answers_every_question(question):
     asked_before = len(start_server().requests)
     scores, state = ran(sdp, question.id)

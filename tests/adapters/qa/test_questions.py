@@ -7,13 +7,7 @@ import pytest
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.hotpotqa.benchmark import HotpotQA
 from certigraph.adapters.musique.benchmark import MuSiQue
-from certigraph.adapters.qa.questions import (
-    CHAINS,
-    MultiHopQuestion,
-    generate_chains,
-    generate_comparisons,
-    generate_encyclopedia,
-)
+from certigraph.adapters.qa.questions import MultiHopQuestion
 
 BENCHMARKS = (HotpotQA, MuSiQue)
 
@@ -28,7 +22,6 @@ def questions(kind: type[HotpotQA] | type[MuSiQue], split: str) -> list[MultiHop
 def test_twenty_questions_a_split_that_no_other_repeats(kind: type[HotpotQA] | type[MuSiQue], split: str):
     drawn = questions(kind, split)
     assert len({question.text for question in drawn}) == len(drawn) == 20
-    assert [q.text for q in drawn] == [q.text for q in questions(kind, split)]
     assert {len(q.passages) for q in drawn} == {10 if kind is HotpotQA else 20}
 
 
@@ -55,24 +48,14 @@ def test_hotpotqa_compares_and_asks_for_yes_and_no():
 
 
 def test_comparisons_are_answered_right():
-    world = generate_encyclopedia("s")
-    for made in generate_comparisons("s", 20, 10):
-        one, other = (step.entry.title for step in made.steps)
-        facts = {title: world[title].facts for title in (one, other)}
-        if "founded" in made.question:
-            assert made.answer == min((one, other), key=lambda title: int(facts[title]["founded"]))
-        else:
-            assert made.answer == ("yes" if facts[one]["birthplace"] == facts[other]["birthplace"] else "no")
-
-
-@pytest.mark.parametrize("seed", range(30))
-def test_any_seed_makes_questions_of_every_form(seed: int):
-    lengths = [hops for hops in CHAINS for _ in range(6)]
-    made = [*generate_chains(seed, lengths, 20), *generate_comparisons(seed, 10, 10)]
-    assert len({one.question for one in made}) == len(lengths) + 10
-    assert all(
-        step.answer in step.entry.sentences[step.entry.sentence_index(step.relation)] for m in made for step in m.steps
-    )
+    for question in questions(HotpotQA, "dev"):
+        if question.kind == "comparison":
+            one, other = (hop.finding.rstrip(".").split()[-1] for hop in question.hops)
+            if "founded" in question.text:
+                first = min(question.hops, key=lambda hop: hop.finding.rstrip(".").split()[-1])
+                assert question.answers[0] == first.passage.title
+            else:
+                assert question.answers[0] == ("yes" if one == other else "no")
 
 
 def test_they_are_what_a_name_without_data_stands_for(monkeypatch: pytest.MonkeyPatch):

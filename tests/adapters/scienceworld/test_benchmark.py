@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from real_data import data_folder
+from recorded_worlds import create_replay_world
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.scienceworld import pool as descriptions
@@ -15,7 +16,6 @@ from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark
 from certigraph.adapters.scienceworld.pool import SimulatorPool
 from certigraph.adapters.scienceworld.recordings import (
     GoldRecording,
-    create_replay_world,
     read_recordings,
     write_recordings,
 )

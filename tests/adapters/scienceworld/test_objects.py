@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from recorded_worlds import create_replay_world
 from twins import gold_recordings
 
 from certigraph.adapters.scienceworld.conditions import parse_condition
@@ -17,7 +18,6 @@ from certigraph.adapters.scienceworld.objects import (
     read_world,
     select_states,
 )
-from certigraph.adapters.scienceworld.recordings import create_replay_world
 from certigraph.adapters.scienceworld.world import ScienceWorld
 from certigraph.state.records import Action
 

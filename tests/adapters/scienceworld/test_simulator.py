@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 from langgraph.runtime import Runtime
+from recorded_worlds import create_replay_world
 
 from certigraph.adapters.episodes import close_episode, live_episode
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.scienceworld import recordings, simulator
 from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark
 from certigraph.adapters.scienceworld.pool import DEFAULT_POOL, SimulatorPool
-from certigraph.adapters.scienceworld.recordings import create_replay_world, read_recordings
+from certigraph.adapters.scienceworld.recordings import read_recordings
 from certigraph.adapters.scienceworld.simulator import JVM_FLAGS, JavaSimulator
 from certigraph.adapters.scienceworld.splits import SPLITS
 from certigraph.adapters.scienceworld.world import ScienceWorld, parse_room

@@ -9,7 +9,7 @@ import pytest
 from real_data import data_folder
 
 from certigraph.adapters.swe_qa.benchmark import SweQA
-from certigraph.adapters.swe_qa.questions import parse_origin, write_repository
+from certigraph.adapters.swe_qa.questions import parse_origin, write_sample_repository
 from certigraph.adapters.swe_qa.world import (
     MAX_FILE_BYTES,
     MAX_MATCHES,
@@ -34,7 +34,7 @@ def repository(tmp_path: Path) -> Repository:
     (tmp_path / "secret.txt").write_text(SECRET, encoding="utf-8")
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "more.py").write_text(SECRET, encoding="utf-8")
-    root = write_repository(tmp_path / "repo")
+    root = write_sample_repository(tmp_path / "repo")
     (root / "link.txt").symlink_to(tmp_path / "secret.txt")
     (root / "folder").symlink_to(tmp_path / "outside")
     (root / "binary.dat").write_bytes(b"parcel\0\x01")
@@ -58,7 +58,7 @@ def lines(folder: Path, count: int, text: str = "x = 1") -> Repository:
 
 
 def test_links_hidden_binary_and_large_files_are_no_part(repository: Repository):
-    assert repository.paths == tuple(sorted(Repository(write_repository(repository.root)).paths))
+    assert repository.paths == tuple(sorted(Repository(write_sample_repository(repository.root)).paths))
     assert not {"link.txt", "folder/more.py", "binary.dat", "large.txt", ".env"} & set(repository.paths)
     assert "parcels/routes.py" in repository.paths
 
@@ -260,7 +260,7 @@ def test_your_own_question_about_any_folder(repository: Repository, tmp_path: Pa
 
 
 def test_a_folder_of_ones_own_questions_next_to_its_repository(tmp_path: Path):
-    write_repository(tmp_path / "repo")
+    write_sample_repository(tmp_path / "repo")
     row = {"question": "What routes?", "answer": "Router in src/parcels/routes.py and routes.py"}
     (tmp_path / "questions.jsonl").write_text(json.dumps(row), encoding="utf-8")
     benchmark = SweQA(tmp_path)
@@ -284,7 +284,7 @@ def test_the_layouts_of_both_benchmarks(tmp_path: Path, monkeypatch: pytest.Monk
     assert [task.id for task in benchmark.tasks()] == ["flask/0"]
     other = benchmark.bank.question("rl_test/0")
     assert (other.kind, other.answers, other.origin and other.origin.commit) == ("Why", ("",), "abc")
-    write_repository(tmp_path / "repos" / "pallets__flask")
+    write_sample_repository(tmp_path / "repos" / "pallets__flask")
     monkeypatch.setenv("CERTIGRAPH_REPOS", str(tmp_path / "repos"))
     assert [task.id for task in benchmark.tasks("present")] == ["flask/0"]
     assert benchmark.open(benchmark.task("flask/0")).reset().text.startswith("7 text files")

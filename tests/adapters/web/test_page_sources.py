@@ -9,8 +9,7 @@ import pytest
 from search_stub import Told, search_stub
 
 from certigraph.adapters.assistantbench.benchmark import AssistantBench
-from certigraph.adapters.web.page_services import SerperPages
-from certigraph.adapters.web.page_sources import PageSourceChain, create_page_source
+from certigraph.adapters.web.page_sources import PageSourceChain, SerperPages, create_page_source
 from certigraph.adapters.web.pages import Fetcher
 from certigraph.adapters.web.protocol import Unreadable, WebPage
 from certigraph.state.endings import Fault, UnknownName
