@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pandas as pd
+from matplotlib.ticker import MaxNLocator
 
 from certigraph.evaluation.analyses.cgdp_tables import SIMILAR_ACTION, STALE_UPR
 from certigraph.evaluation.plots import PALETTE, add_panels, draw_grid, open_figure
@@ -48,10 +49,11 @@ def draw(table: pd.DataFrame, path: Path) -> None:
         for panel, method in zip(add_panels(figure, len(methods), 3), methods, strict=True):
             draw_grid(panel, "y")
             panel.set(title=method, ylim=(-0.03, 1.03), xlabel="round", ylabel=f"rounds with UPR <= {STALE_UPR}")
+            panel.xaxis.set_major_locator(MaxNLocator(integer=True))
             for colour, name in zip(PALETTE, benchmarks, strict=False):
                 line = table[(table["method"] == method) & (table["benchmark"] == name)]
                 panel.plot(line["round"], line["low"], marker="o", markersize=3, color=colour, label=name)
-        panel.legend()
+        figure.legend(*panel.get_legend_handles_labels(), loc="outside lower center", ncols=len(benchmarks))
 
 
 if __name__ == "__main__":
