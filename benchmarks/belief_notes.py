@@ -4,6 +4,7 @@ python benchmarks/belief_notes.py --updates 200 --passages 2 --excerpt 240 --out
 
 IRCoT with the memory `freeform` searches MuSiQue; a script plays the agent, and the model writes the notes alone.
 `replies.csv` has every reply of the model, `notes.csv` every note that the memory made of it and what is wrong with it.
+A task's rows are written when it ends; the same command in the same folder goes on with the task after them.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +22,7 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.outputs import LLMResult
 
 from certigraph.adapters.benchmarks import load_benchmark
+from certigraph.adapters.files import replace_file
 from certigraph.adapters.protocols import Context
 from certigraph.graphs import ircot
 from certigraph.runtime.run import run
@@ -41,6 +44,22 @@ class Update(NamedTuple):
     notes: list[str]
 
 
+class Rows(NamedTuple):
+    """Rows of both files, which begin with the task and the number of the update."""
+
+    replies: list[list[str]]
+    notes: list[list[str]]
+
+    @property
+    def updates(self) -> int:
+        """Number of updates, each of which has a reply."""
+        return len({update for _, update, _ in self.replies})
+
+
+HEADERS = Rows([["task", "update", "reply"]], [["task", "update", "note", "flaws"]])
+FILES = Rows._fields
+
+
 class Replies(BaseCallbackHandler):
     """Collects what models reply."""
 
@@ -55,46 +74,60 @@ class Replies(BaseCallbackHandler):
 def main() -> int:
     """Collect replies and notes, write them, and print how many notes have which flaw."""
     given = _parse_arguments()
-    given.out.mkdir(parents=True, exist_ok=True)
-    flaws, done, notes, silent = Counter[str](), 0, 0, 0
-    with (
-        (given.out / "notes.csv").open("w", encoding="utf-8", newline="") as noted,
-        (given.out / "replies.csv").open("w", encoding="utf-8", newline="") as replied,
-    ):
-        note_rows, reply_rows = csv.writer(noted), csv.writer(replied)
-        note_rows.writerow(("task", "update", "note", "flaws"))
-        reply_rows.writerow(("task", "update", "reply"))
-        for update in _updates(given):
-            done += 1
-            silent += not update.notes
-            reply_rows.writerows((update.task, done, reply) for reply in update.replies)
-            for note in update.notes:
-                found = [name for name, pattern in FLAWS.items() if pattern.search(note)]
-                flaws.update(found)
-                notes += 1
-                note_rows.writerow((update.task, done, note, "; ".join(found)))
-            noted.flush()
-            replied.flush()
-            if done % 20 == 0:
-                print(f"{done} updates, {notes} notes, {silent} updates without one", file=sys.stderr)
+    rows = _read_rows(given.out)
+    if rows.updates < given.updates:
+        for updates in _tasks_updates(given, after=rows.replies[-1][0] if rows.replies else ""):
+            for number, update in enumerate(updates, rows.updates + 1):
+                rows.replies.extend([update.task, str(number), reply] for reply in update.replies)
+                rows.notes.extend([update.task, str(number), note, _flaws_of(note)] for note in update.notes)
+            _write_rows(given.out, rows)
+            print(f"{rows.updates} updates, {len(rows.notes)} notes", file=sys.stderr)
+            if rows.updates >= given.updates:
+                break
+    silent = rows.updates - len({update for _, update, *_ in rows.notes})
+    flaws = Counter(flaw for *_, found in rows.notes for flaw in found.split("; "))
     found = ", ".join(f"{name}: {flaws[name]}" for name in FLAWS)
-    print(f"{given.model}: {done} updates, {notes} notes, {silent} updates without one; {found}")
+    print(f"{given.model}: {rows.updates} updates, {len(rows.notes)} notes, {silent} updates without one; {found}")
     return 0
+
+
+def _flaws_of(note: str) -> str:
+    return "; ".join(name for name, pattern in FLAWS.items() if pattern.search(note))
+
+
+def _read_rows(folder: Path) -> Rows:
+    """Read what an earlier call wrote; notes of a task without replies are of one that was stopped while writing."""
+    found = list[list[list[str]]]()
+    for name in FILES:
+        path = folder / f"{name}.csv"
+        with path.open(encoding="utf-8", newline="") if path.is_file() else StringIO() as file:
+            found.append(list(csv.reader(file))[1:])
+    replies, notes = found
+    whole = {task for task, *_ in replies}
+    return Rows(replies, [note for note in notes if note[0] in whole])
+
+
+def _write_rows(folder: Path, rows: Rows) -> None:
+    for name in reversed(FILES):  # the replies last: they say which tasks are whole
+        with replace_file(folder / f"{name}.csv") as new, new.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows([*getattr(HEADERS, name), *getattr(rows, name)])
 
 
 def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="local:qwen-0.5b", help="writes the notes")
     parser.add_argument("--profile", default="", choices=("", "full", "small"), help="size of prompts")
-    parser.add_argument("--updates", type=int, default=200, help="number of updates of the memory")
+    parser.add_argument(
+        "--updates", type=int, default=200, help="number of updates of the memory; the last task is finished"
+    )
     parser.add_argument("--passages", type=int, default=10, help="passages that a search returns")
     parser.add_argument("--excerpt", type=int, default=1_000, help="characters of a passage in the prompt")
     parser.add_argument("--out", type=Path, required=True, help="folder of notes.csv and replies.csv")
     return parser.parse_args()
 
 
-def _updates(given: argparse.Namespace) -> Iterator[Update]:
-    """Yield the updates of the memory, at most as many as are wanted."""
+def _tasks_updates(given: argparse.Namespace, after: str) -> Iterator[list[Update]]:
+    """Yield the updates of the memory in each task that follows the task `after`; in all tasks if that is empty."""
     benchmark, graph, replies = load_benchmark("musique"), ircot.build(memory="freeform"), Replies()
     limits = benchmark.limits.model_copy(update={"passages": given.passages, "excerpt": given.excerpt})
     context = Context(
@@ -104,16 +137,13 @@ def _updates(given: argparse.Namespace) -> Iterator[Update]:
         limits=limits,
         callbacks=[replies],
     )
-    left = given.updates
-    for task in benchmark.tasks():
+    tasks = list(benchmark.tasks())
+    first = 1 + [task.id for task in tasks].index(after) if after else 0
+    for task in tasks[first:]:
         replies.texts.clear()
         with tempfile.TemporaryDirectory() as place:
             result = run(graph, benchmark, task, context=context, out=Path(place))
-        for update in _read_updates(task.id, result.trajectory.events, replies.texts):
-            yield update
-            left -= 1
-            if not left:
-                return
+        yield list(_read_updates(task.id, result.trajectory.events, replies.texts))
 
 
 def _read_updates(task: str, events: Any, replies: list[str]) -> Iterator[Update]:

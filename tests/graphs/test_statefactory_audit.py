@@ -6,10 +6,12 @@ routing, so that this tests all of them at the sizes of the real worlds.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from audit_listing import READ, list_steps, read_listing
 from logging_endpoint import LoggingEndpoint, logging_endpoint
 from real_data import data_folder
 from simulator_states import Episode, Facts, alfworld, blocksworld, scienceworld, textworld, webshop
@@ -317,3 +319,8 @@ def test_states_and_goals_are_those_of_the_simulator(
             for request in requests[2 * number : 2 * number + 2]:
                 assert step.text.strip() in request.text
                 assert step.action in request.text
+
+
+def test_the_steps_that_were_read_by_hand_are_those_of_the_simulator(episodes: list[Episode]):
+    listing = Path(__file__).parents[2] / "results" / "statefactory-audit" / f"{episodes[0].domain}.csv"
+    assert [{**row, READ: ""} for row in read_listing(listing)] == list_steps(episodes)
