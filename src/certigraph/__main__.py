@@ -1,0 +1,6 @@
+"""`python -m certigraph` is the command `certigraph`."""
+
+from certigraph.cli import main
+
+if __name__ == "__main__":
+    main()
