@@ -173,7 +173,7 @@ def _prompt_tokens_of(call: Mapping[str, Any]) -> PromptTokens:
 # Goal precision: the share of runs with the ending `goal` whose task is solved according to the scorer.
 
 MISSING_VALUE = "-"
-"""Text shown in place of a goal precision if no run counts for it."""
+"""Text of a cell without a value, for example a goal precision for which no run counts."""
 
 
 class RunOutcome(NamedTuple):

@@ -19,6 +19,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter
 
 from certigraph.adapters.benchmarks import standard_error
+from certigraph.adapters.files import replace_file
 from certigraph.state.trajectory import Event, Trajectory
 
 # Figures for print, as PNG and SVG.
@@ -227,10 +228,15 @@ def draw_curves(curves: BudgetCurves, folder: Path) -> Markup:
 
 
 def save_drawing(figure: Figure, path: Path) -> Markup:
-    """Write a figure as `path`.png and `path`.svg and return its SVG element. Call it inside `mpl.rc_context`."""
-    figure.savefig(path.with_suffix(".png"), dpi=150, facecolor="white")
+    """Write a figure as `path`.png and `path`.svg and return its SVG element. Call it inside `mpl.rc_context`.
+
+    Each file is replaced only when it is complete.
+    """
+    with replace_file(path.with_suffix(".png")) as draft:
+        figure.savefig(draft, format="png", dpi=150, facecolor="white")
     drawing = to_svg(figure)
-    path.with_suffix(".svg").write_text(drawing, encoding="utf-8")
+    with replace_file(path.with_suffix(".svg")) as draft:
+        draft.write_text(drawing, encoding="utf-8")
     return drawing
 
 

@@ -16,14 +16,13 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 from certigraph.adapters.models.chat_models import is_scripted
-from certigraph.evaluation.compare import PIPED_WIDTH
 from certigraph.evaluation.comparison import ClusterWorkers, ComparedMethod, read_plan, unfinished_cells
 from certigraph.evaluation.comparison_report import format_budget
 from certigraph.evaluation.comparison_summary import MethodSummary
+from certigraph.evaluation.measures import MISSING_VALUE
 from certigraph.evaluation.plots import CHART_STYLE, GREY, SERIES_COLOURS, save_drawing
 from certigraph.evaluation.sweep import (
     EFFECT_COLUMNS,
-    MISSING,
     BenchmarkFindings,
     PreparedSweep,
     SweepFindings,
@@ -42,6 +41,7 @@ from certigraph.evaluation.sweep import (
     write_files,
     write_plans,
 )
+from certigraph.evaluation.tables import print_report_path, table_console
 from certigraph.runtime.pages import Total, render_page
 from certigraph.runtime.registry import swaps_of
 from certigraph.runtime.texts import clip_text, format_compact, format_count
@@ -190,7 +190,7 @@ def write_page(given: PreparedSweep, findings: SweepFindings) -> None:
         totals=_sweep_totals(findings),
         columns=[SweepColumn(one.title, quote(one.page), _format_size(one)) for one in findings.benchmarks],
         rows=[_sweep_row(findings, method) for method in methods],
-        missing=MISSING,
+        missing=MISSING_VALUE,
         endings={ending: ending_class(ending) for ending in endings_of(summaries)},
         drawing=draw_scores(findings, methods),
         effects=(EFFECT_COLUMNS, [effect_cells(effect) for effect in findings.effects]),
@@ -344,16 +344,14 @@ def _print_findings(findings: SweepFindings, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(to_json(findings), ensure_ascii=False))
         return
-    console = Console(highlight=False)
-    console = console if console.is_terminal else Console(highlight=False, width=PIPED_WIDTH)
+    console = table_console()
     console.print(format_scope(findings), *terminal_tables(findings), sep="\n\n", markup=False)
     for benchmark in findings.benchmarks:
         for warning in benchmark.comparison.warnings:
             console.print(f"\nwarning: {benchmark.title}: {warning}", markup=False, soft_wrap=True)
-    last = Console(highlight=False, soft_wrap=True)
     for line in findings.stopped:
-        last.print(f"\n{line}", style="yellow", markup=False)
-    last.print(f"report: {findings.out / SWEEP_PAGE}", style="dim", markup=False)
+        console.print(f"\n{line}", style="yellow", markup=False, soft_wrap=True)
+    print_report_path(findings.out / SWEEP_PAGE)
 
 
 def _forecast_lines(given: PreparedSweep) -> Iterator[str]:

@@ -39,6 +39,7 @@ from certigraph.evaluation.statistics import (
     relative_change,
     share_interval,
 )
+from certigraph.evaluation.tables import format_estimate
 from certigraph.nodes.gates import MAX_CHANGE, gate_grid
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.slots import build_operator
@@ -584,14 +585,11 @@ def readable_table(name: str, table: pd.DataFrame) -> pd.DataFrame:
         )
     for figure, low, high in BOUNDED_FIGURES:
         if {figure, low, high} <= set(table.columns):
-            texts = list(map(_format_interval, table[figure], table[low], table[high]))
+            bounds = zip(table[figure], table[low], table[high], strict=True)
+            texts = [format_estimate(*cells, form=format_cell) for cells in bounds]
             table = table.assign(**{figure: texts}).drop(columns=[low, high])
     if name in PIVOTS:
         lines, column = PIVOTS[name]
         table = table.pivot_table("value", lines, column, aggfunc="first", sort=False).reset_index()
     shortened = table.drop(columns=ARM_COLUMNS[1:], errors="ignore") if "method" in table else table
     return shortened.loc[:, [column for column in shortened.columns if not (shortened[column] == "").all()]]
-
-
-def _format_interval(value: Any, low: Any, high: Any) -> str:
-    return format_cell(value) + ("" if pd.isna(low) else f" ({format_cell(low)} to {format_cell(high)})")

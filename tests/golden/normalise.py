@@ -26,8 +26,7 @@ CHANGING = frozenset({"t", "seconds", "created", "versions"})
 """Keys of times and versions, which no recording keeps."""
 
 DROPPED = CHANGING | {"run_id", "commit", "number", "id_", "duration"}
-"""Keys that trajectories lose: CHANGING, ids of runs, and the numbers of lines, which parallel nodes write in any order.
-"""
+"""Keys that trajectories lose: CHANGING, ids of runs, and numbers of lines, which parallel nodes write in any order."""
 
 DOTTED = re.compile(r"\bcertigraph(?:\.\w+)*[.:](\w+)")
 UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
