@@ -280,6 +280,8 @@ def format_page(findings: RewardFindings, drawings: Mapping[str, Markup]) -> str
         drawings=drawings,
         distances=distance_cells(findings.table),
         findings=findings,
+        speeds=[(one.predictor, one.trajectories, f"{one.cold:g}", f"{one.warm:g}") for one in findings.speeds],
+        failed=[(one.predictor, one.pair, one.reason) for one in findings.failed],
         costs=cost_cells(findings.table),
         figures=figure_cells(findings.table),
         counts=(COUNT_COLUMNS, map(count_cells, findings.counts)),

@@ -59,7 +59,7 @@ def write_anatomy(frames: Frames, out: Path) -> AnatomyReport:
         "anatomy.html",
         "certigraph.evaluation",
         title=_page_title(frames),
-        models=format_models(frames),
+        scope=format_models(frames),
         verdict=_format_verdict(frames, tables),
         anatomy=lay_out_anatomy(frames, tables, drawings),
     )

@@ -2,8 +2,6 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Literal
@@ -139,11 +137,12 @@ def _build_index(corpus: Path, folder: Path, *, as_json: bool) -> None:
     from certigraph.adapters.retrieval.index import build_index
     from certigraph.adapters.retrieval.index import index_command as command
     from certigraph.adapters.retrieval.sources import read_passages
+    from certigraph.evaluation.progress_display import show_progress
 
     started = perf_counter()
     try:
-        with nullcontext(_ignore_progress) if as_json else _show_progress() as progress:
-            manifest = build_index(read_passages(corpus), folder, source=str(corpus), progress=progress)
+        with show_progress("passages", None, silent=as_json) as display:
+            manifest = build_index(read_passages(corpus), folder, source=str(corpus), progress=display.advance)
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted; resume with: {command(str(corpus), folder)}") from None
     seconds, size = perf_counter() - started, sum(file.stat().st_size for file in folder.iterdir())
@@ -154,21 +153,6 @@ def _build_index(corpus: Path, folder: Path, *, as_json: bool) -> None:
         left_out = f" ({manifest.skipped:,} without title and text left out)" if manifest.skipped else ""
         indexed = f"{manifest.passages:,} passages{left_out} in {seconds:.1f} s"
         typer.echo(f"{folder}: {indexed}, {size / 1e6:,.1f} MB")
-
-
-def _ignore_progress(done: int) -> None:
-    """Do nothing. It stands in for the progress display where only JSON may be printed."""
-
-
-@contextmanager
-def _show_progress() -> Iterator[Callable[[int], None]]:
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} passages"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=None)
-        yield lambda done: progress.update(task, completed=done)
 
 
 # RewardPrediction: build its pairs of trajectories, and measure reward predictors on them.
