@@ -15,15 +15,15 @@ from rich.table import Table
 from certigraph.evaluation.analyses.step import (
     TASK_GROUPS,
     best_curves,
-    episode_frame,
     find_accidents,
     learning_curves,
+    order_episodes,
     planner_changes,
     planner_tasks,
+    read_episodes,
     read_gold_scores,
     reward_curves,
 )
-from certigraph.evaluation.frames import read_traces
 from certigraph.evaluation.plots import BLANK, INK, PALETTE, SOFT, add_panels, assign_colours, draw_grid, open_figure
 from certigraph.evaluation.tables import terminal_table, write_frame
 from certigraph.state.endings import Fault
@@ -195,13 +195,13 @@ def draw_figures(
     Raises:
         Fault: there is no episode to draw.
     """
-    traces, left_out = read_traces(folders)
-    accidents = find_accidents(traces, read_gold_scores(data))
-    included = [trace for index, trace in enumerate(traces) if with_accidental or index not in accidents.index]
-    if not included:
-        raise Fault("data", f"all {len(traces)} episodes were won by accident: add --with-accidental to keep them")
+    found, left_out = read_episodes(folders)
+    accidents = find_accidents(found, read_gold_scores(data))
+    included = found if with_accidental else found.drop(accidents.index)
+    if included.empty:
+        raise Fault("data", f"all {len(found)} episodes were won by accident: add --with-accidental to keep them")
     out.mkdir(parents=True, exist_ok=True)
-    episodes, files = episode_frame(included), list[Path]()
+    episodes, files = order_episodes(included), list[Path]()
     for name, curves in (("rewards", reward_curves(episodes)), ("learning", learning_curves(episodes))):
         if len(curves):
             draw_rewards(curves, out / name)
@@ -215,7 +215,7 @@ def draw_figures(
         draw_planner(tasks, changes, out / "planner")
         files += [*_write_data(changes, out / "planner"), _write_rounded(tasks, out / "planner_tasks.csv")]
     files.append(_write_rounded(accidents, out / "accidental.csv"))
-    return DrawnFigures(files, len(traces), accidents, left_out, changes)
+    return DrawnFigures(files, len(found), accidents, left_out, changes)
 
 
 def _write_data(table: pd.DataFrame, path: Path) -> list[Path]:
