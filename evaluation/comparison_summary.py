@@ -343,9 +343,13 @@ def _summarize_method(
 
 def _compute_differences(scores: Mapping[str, ScoresByTask]) -> tuple[Difference, ...]:
     first, *others = scores
-    differences = [compute_difference(name, first, scores[name], scores[first]) for name in others]
+    return tuple(adjust_family([compute_difference(name, first, scores[name], scores[first]) for name in others]))
+
+
+def adjust_family(differences: Sequence[Difference]) -> list[Difference]:
+    """Set the p-values of a family of differences that are adjusted by Holm's method, since some differ by chance."""
     adjusted = adjust_p_values([difference.p for difference in differences])
-    return tuple(d.model_copy(update={"p_adjusted": p}) for d, p in zip(differences, adjusted, strict=True))
+    return [one.model_copy(update={"p_adjusted": p}) for one, p in zip(differences, adjusted, strict=True)]
 
 
 # Methods of an ablation.
@@ -508,12 +512,8 @@ def estimates_of(plan: ComparisonPlan, rows: Sequence[ComparisonRow], replays: R
     estimates = [
         _estimate(name, rule, first_rows, measured[name], replays, plan.limits.steps) for name, rule in rules if rule
     ]
-    adjusted = adjust_p_values([estimate.optimism.p for estimate in estimates])
-    return [_set_adjusted_p(estimate, p) for estimate, p in zip(estimates, adjusted, strict=True)]
-
-
-def _set_adjusted_p(estimate: ReplayEstimate, p: float | None) -> ReplayEstimate:
-    return estimate.model_copy(update={"optimism": estimate.optimism.model_copy(update={"p_adjusted": p})})
+    adjusted = adjust_family([estimate.optimism for estimate in estimates])
+    return [one.model_copy(update={"optimism": found}) for one, found in zip(estimates, adjusted, strict=True)]
 
 
 def _estimate(

@@ -249,8 +249,8 @@ def find_runs(folders: Iterable[Path]) -> FoundRuns:
         Fault: a folder is missing, there is no run, or a trajectory has another schema version.
     """
     folders = list(folders)
-    paths = list(dict.fromkeys(path for folder in folders for path in find_trajectories(folder)))
-    headers = {path: _read_header(path) for path in paths}
+    paths = {path.resolve(): path for folder in folders for path in find_trajectories(folder)}
+    headers = {path: _read_header(path) for path in paths.values()}
     started = [(path, header) for path, header in headers.items() if header]
     if not started:
         names = " ".join(map(str, folders))

@@ -46,12 +46,12 @@ from certigraph.evaluation.comparison_summary import (
     Difference,
     MethodSummary,
     add_faults,
+    adjust_family,
     compute_difference,
     scores_of,
     shared_rows,
 )
 from certigraph.evaluation.measures import MISSING_VALUE, ComparisonRow, format_fault_share
-from certigraph.evaluation.statistics import adjust_p_values
 from certigraph.evaluation.sweep_file import Sweep, TotalLimits, expand_sweep, folder_name, order_of, read_sweep
 from certigraph.evaluation.tables import format_estimate, terminal_table, write_csv
 from certigraph.evaluation.workers import run_slots
@@ -333,16 +333,13 @@ def findings_of(given: PreparedSweep, stopped: Sequence[str] = ()) -> SweepFindi
         for arm, findings in zip(given.arms, by_benchmark, strict=True)
         for effect in _effects_on_benchmark(arm, findings.comparison.rows)
     ]
-    corrected = adjust_p_values([effect.difference.p for effect in effects])  # some of many variants differ by chance
+    adjusted = adjust_family([effect.difference for effect in effects])
     plan = given.arms[0].order.plan
     return SweepFindings(
         model=plan.outline.model,
         methods=tuple(method.name for method in plan.methods),
         benchmarks=by_benchmark,
-        effects=tuple(
-            SweepEffect(title, difference.model_copy(update={"p_adjusted": p}))
-            for (title, difference), p in zip(effects, corrected, strict=True)
-        ),
+        effects=tuple(one._replace(difference=found) for one, found in zip(effects, adjusted, strict=True)),
         left_out=given.left_out,
         stopped=tuple(stopped),
         spent=budget.spent(),

@@ -25,14 +25,13 @@ from certigraph.evaluation.analyses.cgdp_rubric import (
     belief_fields,
     tokens_of_call,
 )
-from certigraph.evaluation.comparison_summary import Difference, compute_difference
+from certigraph.evaluation.comparison_summary import Difference, adjust_family, compute_difference
 from certigraph.evaluation.frame_rows import GATE_NODE, FrameRow, round_rows
 from certigraph.evaluation.frames import KEY_COLUMNS, ColumnTypes, build_frame
 from certigraph.evaluation.statistics import (
     STATISTIC_COLUMNS,
     ScoresByTask,
     Statistic,
-    adjust_p_values,
     average_of,
     compute_by_group,
     ratio_of,
@@ -283,9 +282,7 @@ def _difference_rows(
 def _family_of_tests(pairs: Iterable[tuple[ScoresByTask, ScoresByTask]]) -> list[Difference]:
     # Differences left minus right over common tasks, with p-values adjusted by Holm's method.
     common = [(left, right) if left.keys() & right.keys() else ({}, {}) for left, right in pairs]
-    differences = [compute_difference("left", "right", left, right) for left, right in common]
-    adjusted = adjust_p_values([found.p for found in differences])
-    return [found.model_copy(update={"p_adjusted": p}) for found, p in zip(differences, adjusted, strict=True)]
+    return adjust_family([compute_difference("left", "right", left, right) for left, right in common])
 
 
 # The gate and its counterfactual (CGDP, tables 5, 16, 17 and 19, and the sweep of appendix G).
