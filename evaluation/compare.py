@@ -45,7 +45,7 @@ from certigraph.evaluation.comparison_summary import (
     comparison_of,
 )
 from certigraph.evaluation.evaluation_results import Evaluation, read_evaluation
-from certigraph.evaluation.measures import ComparisonRow
+from certigraph.evaluation.measures import ComparisonRow, outcome_columns
 from certigraph.evaluation.progress_display import show_progress
 from certigraph.evaluation.published.matching import PUBLISHED_TITLE
 from certigraph.evaluation.tables import print_report_path, table_console
@@ -329,25 +329,9 @@ def _evaluation_names(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
 def _evaluation_rows(name: str, one: Evaluation) -> Iterator[ComparisonRow]:
     for row in one.rows:
         if row.ending != INTERRUPTED:
-            usage = row.footer.usage
-            yield ComparisonRow(
-                method=name,
-                task=row.id,
-                trial=row.trial,
-                ending=row.ending,
-                score=100 * row.value,
-                solved=row.value >= 1,
-                scored=row.footer.scores is not None,
-                run=row.run,
-                usd=usage.usd,
-                calls=usage.calls,
-                prompt_tokens=usage.input_tokens,
-                cached_tokens=usage.cached_tokens,
-                output_tokens=usage.output_tokens,
-                steps=row.steps,
-                seconds=row.seconds,
-                roles={},
-            )
+            about = {"method": name, "task": row.id, "trial": row.trial, "run": row.run, "ending": row.ending}
+            figures = outcome_columns(row.footer.scores, row.footer.usage)
+            yield ComparisonRow(**about, **figures, steps=row.steps, roles={})
 
 
 def _check_same_tasks(path: Path, first: Evaluation, other_path: Path, other: Evaluation) -> None:

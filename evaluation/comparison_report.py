@@ -367,7 +367,7 @@ def write_page(plan: ComparisonPlan, findings: ComparisonResults, drawing: Marku
         title=f"{_page_title(plan.methods)} on {plan.benchmark}",
         scope=comparison_line(comparison),
         verdict=format_verdict(comparison),
-        facts=_plan_facts(plan),
+        facts=plan_facts(plan, swapped="; ".join(_format_swaps(plan)) or "nothing"),
         warnings=comparison.warnings,
         methods=method_table(comparison.methods),
         differences=(DIFFERENCE_COLUMNS, [difference_cells(difference) for difference in comparison.differences]),
@@ -411,20 +411,17 @@ def _join_names(names: Sequence[str]) -> str:
     return ", ".join([*names[:MAX_TITLE_METHODS], *([f"{more} more"] if more > 0 else [])])
 
 
-def _plan_facts(plan: ComparisonPlan) -> dict[str, str]:
+def plan_facts(plan: ComparisonPlan, **more: str) -> dict[str, str]:
+    """Return facts about the runs of a comparison by name, for the head or the foot of a page, with `more` facts."""
+    limits = plan.budget.model_dump(exclude={"priced"}).items()
     return {
         "model": ", ".join([plan.model, *(f"{role}: {model}" for role, model in plan.roles.items())]),
-        "budget a run": format_budget(plan),
-        "swapped": "; ".join(_format_swaps(plan)) or "nothing",
+        "budget a run": ", ".join(f"{value:,.12g} {kind}" for kind, value in limits),
+        **more,
         "begun": plan.created.replace("T", " "),
         "machine": plan.machine,
         "versions": ", ".join(f"{name} {number}" for name, number in plan.versions.items()),
     }
-
-
-def format_budget(plan: ComparisonPlan) -> str:
-    """Format the budget of a run in a comparison, as in `20 calls, 30 steps`."""
-    return ", ".join(f"{value:,.12g} {kind}" for kind, value in plan.budget.model_dump(exclude={"priced"}).items())
 
 
 def _format_swaps(plan: ComparisonPlan) -> list[str]:

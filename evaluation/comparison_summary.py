@@ -32,6 +32,8 @@ from certigraph.evaluation.measures import (
 from certigraph.evaluation.published.matching import SCORE_METRICS, PublishedMatch, RunSetting, find_matches
 from certigraph.evaluation.statistics import (
     MIN_PAIRS,
+    AmountsByTask,
+    ScoresByTask,
     adjust_p_values,
     bootstrap_interval,
     compare_paired,
@@ -57,10 +59,6 @@ AMOUNT_LABELS = {
     "steps": "world steps",
 }
 """Label of each amount that a run takes; the keys are fields of `ComparisonRow`."""
-
-
-AmountsByTask = Mapping[str, Sequence[float]]
-"""Amounts of the trials of each task, by task id."""
 
 
 class AmountNeed(Record):
@@ -120,9 +118,6 @@ def _task_means(amounts: AmountsByTask) -> list[float]:
 
 
 # Scores of each method, and paired differences from the first method.
-
-ScoresByTask = Mapping[str, Sequence[float]]
-"""Scores of the trials of each task, 0 to 100, by task id."""
 
 
 class MethodSummary(RunCost):

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from certigraph.adapters.models.chat_models import is_scripted
 from certigraph.evaluation.comparison import ClusterWorkers, ComparedMethod, read_plan, unfinished_cells
-from certigraph.evaluation.comparison_report import format_budget
+from certigraph.evaluation.comparison_report import plan_facts
 from certigraph.evaluation.comparison_summary import MethodSummary
 from certigraph.evaluation.measures import MISSING_VALUE
 from certigraph.evaluation.plots import CHART_STYLE, GREY, SERIES_COLOURS, save_drawing
@@ -251,15 +251,8 @@ def _sweep_totals(findings: SweepFindings) -> list[Total]:
 def _sweep_facts(given: PreparedSweep) -> dict[str, str]:
     plan = read_plan(given.arms[0].folder)
     limits = given.sweep.most.as_json().items()
-    return {
-        "model": ", ".join([plan.model, *(f"{role}: {model}" for role, model in plan.roles.items())]),
-        "budget a run": format_budget(plan),
-        "all runs together": ", ".join(f"{value:,.12g} {kind}" for kind, value in limits) or "no limit",
-        "faults": plan.faults or "none",
-        "begun": plan.created.replace("T", " "),
-        "machine": plan.machine,
-        "versions": ", ".join(f"{name} {number}" for name, number in plan.versions.items()),
-    }
+    together = ", ".join(f"{value:,.12g} {kind}" for kind, value in limits) or "no limit"
+    return plan_facts(plan, **{"all runs together": together}, faults=plan.faults or "none")
 
 
 # The function for Python programs.
