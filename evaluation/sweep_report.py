@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-import matplotlib as mpl
 import typer
 from markupsafe import Markup
 from matplotlib.figure import Figure
@@ -20,7 +19,7 @@ from certigraph.evaluation.comparison import ClusterWorkers, ComparedMethod, rea
 from certigraph.evaluation.comparison_report import plan_facts
 from certigraph.evaluation.comparison_summary import MethodSummary
 from certigraph.evaluation.measures import MISSING_VALUE
-from certigraph.evaluation.plots import CHART_STYLE, GREY, SERIES_COLOURS, save_drawing
+from certigraph.evaluation.plots import GREY, SERIES_COLOURS, chart_style, save_drawing
 from certigraph.evaluation.sweep import (
     EFFECT_COLUMNS,
     BenchmarkFindings,
@@ -73,7 +72,7 @@ class PlotRow(NamedTuple):
 
 def draw_scores(findings: SweepFindings, methods: Sequence[ComparedMethod]) -> Markup:
     """Draw the scores of all methods, write `scores.png` and `scores.svg`, and return the SVG element for the page."""
-    with mpl.rc_context(CHART_STYLE):
+    with chart_style():
         return save_drawing(_figure(findings.benchmarks, plot_rows(methods)), findings.out / "scores")
 
 

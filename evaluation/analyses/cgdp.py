@@ -11,7 +11,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import matplotlib as mpl
 import pandas as pd
 import typer
 from markupsafe import Markup
@@ -72,7 +71,7 @@ from certigraph.evaluation.comparison_report import (
 )
 from certigraph.evaluation.comparison_report import comparison_to_json as plain_comparison
 from certigraph.evaluation.comparison_report import write_comparison_report as report_comparison
-from certigraph.evaluation.plots import CHART_STYLE, GREY, SERIES_COLOURS, save_drawing
+from certigraph.evaluation.plots import GREY, SERIES_COLOURS, chart_style, save_drawing
 from certigraph.evaluation.tables import print_report_path, records_of, table_console, terminal_table, write_frame
 from certigraph.graphs.assembly import operators_of
 from certigraph.nodes.gates import MAX_CHANGE
@@ -433,7 +432,7 @@ def write_report(
     study = StudyReport(frames, {**tables_of(frames), "errors": error_table(plan, folder)})
     for name, frame in {**frames._asdict(), **study.tables}.items():
         write_frame(frame, folder / f"{name}.csv")
-    with mpl.rc_context(CHART_STYLE):
+    with chart_style():
         drawings = {name: save_drawing(draw(study.tables), folder / name) for name, draw in STUDY_FIGURES.items()}
     with replace_file(folder / STUDY_PAGE) as draft:
         notes = (score_note(scores), small_corpus_note(benchmark, plan.tasks))

@@ -10,7 +10,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-import matplotlib as mpl
 import pandas as pd
 import typer
 from markupsafe import Markup
@@ -55,7 +54,7 @@ from certigraph.evaluation.analyses.rewards import (
     read_rated_pairs,
 )
 from certigraph.evaluation.comparison import ComparedMethod
-from certigraph.evaluation.plots import CHART_STYLE, GREY, SERIES_COLOURS, save_drawing
+from certigraph.evaluation.plots import GREY, SERIES_COLOURS, chart_style, save_drawing
 from certigraph.evaluation.progress_display import show_progress
 from certigraph.evaluation.statistics import stratified_mean
 from certigraph.evaluation.tables import format_estimate, table_console, terminal_table, write_frame
@@ -316,7 +315,7 @@ def write_report(
     sentences = [*describe_findings(methods, table, rows), *format_probes(methods, table, probes)]
     findings = RewardFindings(table, sentences, speeds, failed, counts, notes)
     write_frame(table, out / "table.csv")
-    with mpl.rc_context(CHART_STYLE):
+    with chart_style():
         drawings = _draw_figures(table, rows, benchmark, names, out)
     with replace_file(out / REWARDS_PAGE) as draft:
         draft.write_text(format_page(findings, drawings), encoding="utf-8")
@@ -340,7 +339,7 @@ def write_transfer(done: TransferResult, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     with replace_file(out / TRANSFER_FILE) as draft:
         draft.write_text(done.model_dump_json(indent=1) + "\n", encoding="utf-8")
-    with mpl.rc_context(CHART_STYLE):
+    with chart_style():
         save_drawing(draw_heat_map(done), out / "heat")
 
 

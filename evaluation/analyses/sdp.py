@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import matplotlib as mpl
 import pandas as pd
 from markupsafe import Markup
 from rich.console import Console
@@ -18,8 +17,7 @@ from certigraph.adapters.files import replace_file
 from certigraph.evaluation.anatomy import ANATOMY_FIGURES, AnalysisTables, analyse, lay_out_anatomy, methods_of
 from certigraph.evaluation.comparison_report import format_model_note
 from certigraph.evaluation.frames import Frames
-from certigraph.evaluation.plots import CHART_STYLE as INK
-from certigraph.evaluation.plots import find_line, save_drawing
+from certigraph.evaluation.plots import chart_style, find_line, save_drawing
 from certigraph.evaluation.tables import write_frame
 from certigraph.runtime.pages import render_page
 from certigraph.runtime.texts import format_count
@@ -72,7 +70,7 @@ def write_anatomy(frames: Frames, out: Path) -> AnatomyReport:
 
 def _draw_figures(frames: Frames, tables: AnalysisTables, out: Path) -> dict[str, Markup]:
     names, drawings = methods_of(frames), dict[str, Markup]()
-    with mpl.rc_context(INK):
+    with chart_style():
         for name, draw in ANATOMY_FIGURES.items():
             drawings[name] = save_drawing(draw(tables, names), out / name)
     return drawings

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import matplotlib as mpl
 import pandas as pd
 import typer
 from markupsafe import Markup
@@ -34,8 +33,7 @@ from certigraph.evaluation.comparison import (
 from certigraph.evaluation.comparison_report import format_model_note
 from certigraph.evaluation.frames import RecordedRun, frames_of
 from certigraph.evaluation.measures import MISSING_VALUE
-from certigraph.evaluation.plots import CHART_STYLE as INK
-from certigraph.evaluation.plots import GREY, SERIES_COLOURS, save_drawing
+from certigraph.evaluation.plots import GREY, SERIES_COLOURS, chart_style, save_drawing
 from certigraph.evaluation.statistics import MIN_POINTS, fit_slope
 from certigraph.evaluation.tables import (
     format_interval,
@@ -382,7 +380,7 @@ def write_report(plan: ComparisonPlan, folder: Path) -> PromptStudy:
     study = PromptStudy(sizes, slope_table(sizes), total_table(sizes))
     for name, table in study._asdict().items():
         write_frame(table, folder / f"{name}.csv")
-    with mpl.rc_context(INK):
+    with chart_style():
         drawing = save_drawing(draw_prompt_growth(sizes), folder / "prompts")
     with replace_file(folder / STUDY_PAGE) as draft:
         draft.write_text(_format_page(plan, study, drawing), encoding="utf-8")
