@@ -10,12 +10,12 @@ import os
 import re
 import sqlite3
 import sys
-import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
+from secrets import token_hex
 from typing import IO, Any, NamedTuple, TypeVar, TypeVarTuple, cast
 
 from pydantic import BaseModel, ValidationError
@@ -46,13 +46,14 @@ def replace_file(path: Path) -> Iterator[Path]:
     Threads and processes may write the same path at once: each has its own temporary file, and the last one wins.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".unfinished")
-    os.close(handle)
+    draft = path.with_name(f"{path.name}{token_hex(4)}.unfinished")
+    # readable by others as the umask says, which a file of `tempfile` is not
+    os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     try:
-        yield Path(name)
-        Path(name).replace(path)
+        yield draft
+        draft.replace(path)
     finally:
-        Path(name).unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)
 
 
 # Errors that benchmarks share: missing data files and unknown task ids.

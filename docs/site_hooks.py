@@ -72,7 +72,7 @@ def _api() -> str:
     """Return the page of the API reference: every public name of the package."""
     import certigraph
 
-    names = sorted((name, module) for module, names in certigraph._PUBLIC.items() for name in names)
+    names = sorted((name, module) for module, names in certigraph.PUBLIC_NAMES.items() for name in names)
     entries = (
         f"::: certigraph.{module}.{name}\n    options:\n      heading: certigraph.{name}" for name, module in names
     )

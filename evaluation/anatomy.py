@@ -9,14 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-import matplotlib as mpl
 import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from certigraph.evaluation import plots
 from certigraph.evaluation.frames import KEY_COLUMNS, Frames, without_faults
-from certigraph.evaluation.plots import CHART_STYLE, GREY, SERIES_COLOURS, to_svg
+from certigraph.evaluation.plots import GREY, SERIES_COLOURS, chart_style, to_svg
 from certigraph.evaluation.statistics import (
     STATISTIC_COLUMNS,
     Statistic,
@@ -506,7 +505,7 @@ class AnatomyView(NamedTuple):
 def anatomy_view(frames: Frames) -> AnatomyView:
     """Compute all analyses, draw their figures, and lay them out for a page."""
     tables, names = analyse(frames), methods_of(frames)
-    with mpl.rc_context(CHART_STYLE):
+    with chart_style():
         drawings = {name: to_svg(draw(tables, names)) for name, draw in ANATOMY_FIGURES.items()}
     return lay_out_anatomy(frames, tables, drawings)
 

@@ -169,16 +169,7 @@ def subtask_document(header: Header, agent: dict[str, Any], part: GraphEvents, p
         "trajectory_id": _subtask_document_id(header, part),
         "agent": {**agent, "name": f"certigraph.{_solver_graph(header)}"},
         "steps": number_steps(steps),
-        "final_metrics": drop_missing(
-            {
-                "total_prompt_tokens": usage.input_tokens,
-                "total_completion_tokens": usage.output_tokens,
-                "total_cached_tokens": usage.cached_tokens,
-                "total_cost_usd": usage.usd or None,
-                "total_steps": len(steps),
-                "extra": {"calls": usage.calls, "seconds": usage.seconds},
-            }
-        ),
+        "final_metrics": _final_metrics(usage, len(steps)),
         "extra": {"subtask": part.subtask},
     }
 
@@ -230,7 +221,7 @@ def _run_document(run: Trajectory) -> dict[str, Any]:
             "steps": number_steps(steps),
             "subagent_trajectories": inner or None,
             "notes": _format_notes(run),
-            "final_metrics": _final_metrics(run, len(steps)),
+            "final_metrics": _final_metrics(run.usage, len(steps), superseded=_superseded_usage(run)),
             "extra": {
                 **_task_fields(header.task),
                 "ending": ending,
@@ -264,8 +255,7 @@ def _task_step(header: Header) -> dict[str, Any]:
     return {"source": "user", "message": task_text(header.task), "timestamp": start_time(header).isoformat()}
 
 
-def _final_metrics(run: Trajectory, steps: int) -> dict[str, Any]:
-    usage = run.usage
+def _final_metrics(usage: Usage, steps: int, **more: Any) -> dict[str, Any]:
     return drop_missing(
         {
             "total_prompt_tokens": usage.input_tokens,
@@ -273,7 +263,7 @@ def _final_metrics(run: Trajectory, steps: int) -> dict[str, Any]:
             "total_cached_tokens": usage.cached_tokens,
             "total_cost_usd": usage.usd or None,
             "total_steps": steps,
-            "extra": {"calls": usage.calls, "seconds": usage.seconds, "superseded": _superseded_usage(run)},
+            "extra": {"calls": usage.calls, "seconds": usage.seconds, **more},
         }
     )
 

@@ -1,15 +1,12 @@
 """Commands `compare` and `ablate`: progress messages, execution and output; `ablate` as a Python function."""
 
 import json
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from certigraph.adapters.benchmarks import is_own, load_benchmark, split_name
 from certigraph.adapters.models.chat_models import check_model_available, describe_models, is_scripted
@@ -48,8 +45,10 @@ from certigraph.evaluation.comparison_summary import (
     comparison_of,
 )
 from certigraph.evaluation.evaluation_results import Evaluation, read_evaluation
-from certigraph.evaluation.measures import ComparisonRow
+from certigraph.evaluation.measures import ComparisonRow, outcome_columns
+from certigraph.evaluation.progress_display import show_progress
 from certigraph.evaluation.published.matching import PUBLISHED_TITLE
+from certigraph.evaluation.tables import print_report_path, table_console
 from certigraph.evaluation.tool_worlds import benchmark_name, check_evaluable, check_methods
 from certigraph.runtime.registry import (
     GRAPHS,
@@ -72,42 +71,23 @@ MAX_MESSAGE_CHARACTERS = 200
 LONG_RUN_SECONDS = 0.5
 """Duration in seconds from which the outcome of a run is always printed; of shorter runs only some are."""
 
-MAX_SILENT_SECONDS = 10.0
-"""Maximum number of seconds between two printed outcomes."""
-
 
 @contextmanager
-def show_progress(plan: ComparisonPlan, waiting: Sequence[ComparisonCell], *, silent: bool) -> Iterator[CellListener]:
+def show_outcomes(plan: ComparisonPlan, waiting: Sequence[ComparisonCell], *, silent: bool) -> Iterator[CellListener]:
     """Print the amount of work and yield a listener that prints the progress; `waiting` are the unfinished cells."""
-    console = Console(stderr=True, highlight=False, soft_wrap=True, quiet=silent)
-    console.print(_format_opening(plan, len(waiting)), markup=False)
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console, transient=True, disable=silent or not console.is_terminal) as progress:
-        bar = progress.add_task(_label_of(waiting[0]) if waiting else "", total=len(waiting))
-        began = printed = time.monotonic()
-        done = 0
+    labels = [*map(_label_of, waiting), ""]
+    with show_progress(labels[0], len(waiting), silent=silent) as display:
+        display.print(_format_opening(plan, len(waiting)))
 
         def listener(cell: ComparisonCell, row: BenchmarkRow) -> None:
-            nonlocal done, printed
-            done, now = done + 1, time.monotonic()
-            left, failed = len(waiting) - done, not has_final_ending(row.footer)
+            display.advance(display.done + 1, labels[display.done + 1])
+            left, failed = len(waiting) - display.done, not has_final_ending(row.footer)
             # long runs, failed runs and the last one; of short ones, which may be thousands, one now and then
-            if row.seconds >= LONG_RUN_SECONDS or now - printed > MAX_SILENT_SECONDS or failed or not left:
-                printed = now
-                time_left = format_time_left((now - began) / done * left)
-                ahead = f"{left} to go, {time_left}" if left else "none left"
-                console.print(f"{_format_outcome(cell, row)} · {ahead}", markup=False)
-            progress.update(bar, advance=1, description=_label_of(waiting[done]) if left else "")
+            if row.seconds >= LONG_RUN_SECONDS or display.is_silent or failed or not left:
+                ahead = f"{left} to go, {display.time_left}" if left else "none left"
+                display.print(f"{_format_outcome(cell, row)} · {ahead}")
 
         yield listener
-
-
-def format_time_left(seconds: float) -> str:
-    """Format the time that is left: "about 1 h 40 min left"."""
-    hours, minutes = divmod(round(seconds / 60), 60)
-    if hours:
-        return f"about {hours} h {minutes:02} min left"
-    return f"about {minutes} min left" if minutes else "less than a minute left"
 
 
 def _format_opening(plan: ComparisonPlan, waiting: int) -> str:
@@ -215,9 +195,6 @@ def load_job(folder: Path, *, report_only: bool = False) -> ComparisonJob:
 
 # Execution and output.
 
-PIPED_WIDTH = 200
-"""Width of a table that is written to a file or pipe, in columns."""
-
 MAX_EQUAL_FAILURES = 3
 """Number of runs at the start that stop the comparison if all of them fail with the same message."""
 
@@ -259,7 +236,7 @@ def run_comparison(
         save_settings(folder, context)
         cells = unfinished_cells(cells_of(plan, folder))
         try:
-            with show_progress(plan, cells, silent=silent) as progress:
+            with show_outcomes(plan, cells, silent=silent) as progress:
                 listeners = (progress, listener, _stop_on_equal_failures(resume))
                 run_blocking(run_cells(plan, cells, context, live, listeners, at_once=at_once, should_stop=should_stop))
         except KeyboardInterrupt:
@@ -290,7 +267,7 @@ def finish_comparison(job: ComparisonJob, folder: Path, *, at_once: int, report_
     findings = write_comparison_report(job.plan, folder)
     print_tables(findings.comparison, findings.estimates, as_json=as_json)
     if not as_json:
-        Console(highlight=False, soft_wrap=True).print(f"report: {folder / COMPARISON_PAGE}", style="dim", markup=False)
+        print_report_path(folder / COMPARISON_PAGE)
     return 1 if findings.comparison.left else 0
 
 
@@ -299,8 +276,7 @@ def print_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate] = (
     if as_json:
         typer.echo(json.dumps(comparison_to_json(comparison, estimates), ensure_ascii=False))
         return
-    console = Console(highlight=False)
-    console = console if console.is_terminal else Console(highlight=False, width=PIPED_WIDTH)
+    console = table_console()
     console.print(comparison_line(comparison), *terminal_tables(comparison, estimates), sep="\n\n", markup=False)
     if view := published_view(comparison):
         console.print(f"\n{PUBLISHED_TITLE}:")
@@ -353,25 +329,9 @@ def _evaluation_names(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
 def _evaluation_rows(name: str, one: Evaluation) -> Iterator[ComparisonRow]:
     for row in one.rows:
         if row.ending != INTERRUPTED:
-            usage = row.footer.usage
-            yield ComparisonRow(
-                method=name,
-                task=row.id,
-                trial=row.trial,
-                ending=row.ending,
-                score=100 * row.value,
-                solved=row.value >= 1,
-                scored=row.footer.scores is not None,
-                run=row.run,
-                usd=usage.usd,
-                calls=usage.calls,
-                prompt_tokens=usage.input_tokens,
-                cached_tokens=usage.cached_tokens,
-                output_tokens=usage.output_tokens,
-                steps=row.steps,
-                seconds=row.seconds,
-                roles={},
-            )
+            about = {"method": name, "task": row.id, "trial": row.trial, "run": row.run, "ending": row.ending}
+            figures = outcome_columns(row.footer.scores, row.footer.usage)
+            yield ComparisonRow(**about, **figures, steps=row.steps, roles={})
 
 
 def _check_same_tasks(path: Path, first: Evaluation, other_path: Path, other: Evaluation) -> None:

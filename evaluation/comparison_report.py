@@ -1,8 +1,7 @@
 """Report of a comparison: tables for the terminal, CSV and JSON files, curves and an HTML page."""
 
-import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -38,6 +37,7 @@ from certigraph.evaluation.comparison_summary import (
 from certigraph.evaluation.frames import Frames, RecordedRun, frames_of
 from certigraph.evaluation.measures import (
     COMPARISON_METHODS,
+    MISSING_VALUE,
     ComparisonRow,
     PromptTokens,
     comparison_row_of,
@@ -50,6 +50,7 @@ from certigraph.evaluation.published.matching import (
     PublishedView,
     view_matches,
 )
+from certigraph.evaluation.tables import format_interval, terminal_table, write_csv
 from certigraph.runtime.files import REPORT_FILE
 from certigraph.runtime.pages import render_page
 from certigraph.runtime.registry import swaps_of
@@ -57,41 +58,7 @@ from certigraph.runtime.result import is_goal_denied
 from certigraph.runtime.texts import format_compact, format_count, format_duration
 from certigraph.state.trajectory import Trajectory
 
-# CSV files: texts that begin like a formula are escaped, since a spreadsheet would run them.
-
-FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r")
-"""Beginnings of texts that a spreadsheet runs as formulas."""
-
-
-def escape_formula(value: Any) -> Any:
-    """Escape a value for a spreadsheet cell: a text that looks like a formula gets an apostrophe in front.
-
-    Numbers are unchanged.
-    """
-    if not isinstance(value, str) or not value.lstrip(" ").startswith(FORMULA_PREFIXES):
-        return value
-    try:
-        float(value)
-    except ValueError:
-        return f"'{value}"
-    return value
-
-
-def write_rows(path: Path, names: Sequence[str], lines: Iterable[Mapping[str, Any]], *, ends: str = "\r\n") -> None:
-    """Write a CSV file with a header, cells escaped by `escape_formula`; `ends` is the line ending.
-
-    A cell for which a line has no value is empty.
-    """
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, names, lineterminator=ends)
-        writer.writeheader()
-        writer.writerows({name: escape_formula(value) for name, value in line.items()} for line in lines)
-
-
 # The table of needs (tokens, calls and steps that runs take), for the terminal and the page.
-
-MISSING_VALUE = "-"
-"""Text of a cell without a value."""
 
 
 def need_table(needs: Sequence[AmountNeed]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -113,23 +80,10 @@ def _need_cells(need: AmountNeed) -> tuple[str, ...]:
         need.method,
         mean,
         difference,
-        _format_interval(need),
+        format_interval(need.low, need.high, _format_signed),
         change,
-        _format_percent_interval(need),
+        format_interval(need.percent_low, need.percent_high, "+.0f") + (" %" if need.percent_low is not None else ""),
     )
-
-
-def _format_interval(need: AmountNeed) -> str:
-    return (
-        MISSING_VALUE
-        if need.low is None or need.high is None
-        else f"{_format_signed(need.low)} to {_format_signed(need.high)}"
-    )
-
-
-def _format_percent_interval(need: AmountNeed) -> str:
-    low, high = need.percent_low, need.percent_high
-    return MISSING_VALUE if low is None or high is None else f"{low:+.0f} to {high:+.0f} %"
 
 
 def _format_signed(amount: float) -> str:
@@ -181,8 +135,8 @@ def method_cells(summary: MethodSummary) -> tuple[str, ...]:
     return (
         summary.method,
         str(summary.n),
-        f"{summary.score:.1f}" if summary.n else "-",
-        _format_bounds(summary.low, summary.high, ".1f"),
+        f"{summary.score:.1f}" if summary.n else MISSING_VALUE,
+        format_interval(summary.low, summary.high),
         _format_successes(summary),
         str(summary.goals),
         format_fault_share(summary.faults, summary.begun),
@@ -212,11 +166,11 @@ def method_table(summaries: Sequence[MethodSummary]) -> tuple[tuple[str, ...], l
 
 def difference_cells(difference: Difference) -> tuple[str, ...]:
     """Return the table cells of a paired difference between two methods, in the order of DIFFERENCE_COLUMNS."""
-    interval = _format_bounds(difference.low, difference.high, "+.1f")
+    interval = format_interval(difference.low, difference.high, "+.1f")
     least = difference.detectable
-    detectable = "-" if least is None else f"{least:.1f}" if least < MAX_DIFFERENCE else "> 100"
+    detectable = MISSING_VALUE if least is None else f"{least:.1f}" if least < MAX_DIFFERENCE else "> 100"
     name, n = f"{difference.method} - {difference.against}", str(difference.n)
-    mean = f"{difference.mean:+.1f}" if difference.n else "-"
+    mean = f"{difference.mean:+.1f}" if difference.n else MISSING_VALUE
     return (
         name,
         n,
@@ -233,20 +187,20 @@ def estimate_cells(estimate: ReplayEstimate) -> tuple[str, ...]:
     """Return the table cells of an ablation that was replayed and re-executed, in the order of ESTIMATE_COLUMNS."""
     optimism = estimate.optimism
     scores = (f"{score:.1f}" for score in (estimate.full, estimate.measured, estimate.replayed))
-    interval = _format_bounds(optimism.low, optimism.high, "+.1f")
+    interval = format_interval(optimism.low, optimism.high, "+.1f")
     return estimate.method, estimate.rule, str(optimism.n), *scores, f"{optimism.mean:+.1f}", interval, estimate.words
 
 
 def terminal_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate] = ()) -> Iterator[Table]:
     """Yield the tables of a comparison for a terminal."""
-    yield _terminal_table(*method_table(comparison.methods))
+    yield terminal_table(*method_table(comparison.methods))
     if comparison.differences:
-        yield _terminal_table(
+        yield terminal_table(
             DIFFERENCE_COLUMNS, [difference_cells(difference) for difference in comparison.differences]
         )
-        yield _terminal_table(*need_table(comparison.needs))
+        yield terminal_table(*need_table(comparison.needs))
     if estimates:
-        yield _terminal_table(ESTIMATE_COLUMNS, [estimate_cells(estimate) for estimate in estimates])
+        yield terminal_table(ESTIMATE_COLUMNS, [estimate_cells(estimate) for estimate in estimates])
 
 
 def published_view(comparison: Comparison) -> PublishedView | None:
@@ -284,11 +238,7 @@ def format_model_note(models: Sequence[str]) -> str:
 
 def _format_cached_shares(roles: Mapping[str, PromptTokens]) -> str:
     cached = (f"{role} {tokens.share:.0%}" for role, tokens in sorted(roles.items()) if tokens.cached_tokens)
-    return ", ".join(cached) or "-"
-
-
-def _format_bounds(low: float | None, high: float | None, form: str) -> str:
-    return "-" if low is None or high is None else f"{low:{form}} to {high:{form}}"
+    return ", ".join(cached) or MISSING_VALUE
 
 
 def _format_successes(summary: MethodSummary) -> str:
@@ -297,14 +247,7 @@ def _format_successes(summary: MethodSummary) -> str:
 
 
 def _format_p(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}" if value >= 0.001 else "< 0.001"
-
-
-def _terminal_table(heads: tuple[str, ...], lines: list[tuple[str, ...]]) -> Table:
-    table = Table(*heads, box=None)
-    for line in lines:
-        table.add_row(*line)
-    return table
+    return MISSING_VALUE if value is None else f"{value:.3f}" if value >= 0.001 else "< 0.001"
 
 
 # Files for other programs: `table.json`, `table.csv`, `needs.csv`, `rows.csv`.
@@ -337,12 +280,6 @@ def write_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate], fo
     write_csv(folder / "table.csv", methods)
     write_csv(folder / "needs.csv", results["needs"])
     write_csv(folder / "rows.csv", [flatten_record(row) for row in results["rows"]])
-
-
-def write_csv(path: Path, lines: list[dict[str, Any]]) -> None:
-    """Write dictionaries as the lines of a CSV file; the columns are the keys of all of them."""
-    names = list(dict.fromkeys(name for line in lines for name in line))
-    write_rows(path, names, lines)
 
 
 def flatten_record(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -430,7 +367,7 @@ def write_page(plan: ComparisonPlan, findings: ComparisonResults, drawing: Marku
         title=f"{_page_title(plan.methods)} on {plan.benchmark}",
         scope=comparison_line(comparison),
         verdict=format_verdict(comparison),
-        facts=_plan_facts(plan),
+        facts=plan_facts(plan, swapped="; ".join(_format_swaps(plan)) or "nothing"),
         warnings=comparison.warnings,
         methods=method_table(comparison.methods),
         differences=(DIFFERENCE_COLUMNS, [difference_cells(difference) for difference in comparison.differences]),
@@ -474,20 +411,17 @@ def _join_names(names: Sequence[str]) -> str:
     return ", ".join([*names[:MAX_TITLE_METHODS], *([f"{more} more"] if more > 0 else [])])
 
 
-def _plan_facts(plan: ComparisonPlan) -> dict[str, str]:
+def plan_facts(plan: ComparisonPlan, **more: str) -> dict[str, str]:
+    """Return facts about the runs of a comparison by name, for the head or the foot of a page, with `more` facts."""
+    limits = plan.budget.model_dump(exclude={"priced"}).items()
     return {
         "model": ", ".join([plan.model, *(f"{role}: {model}" for role, model in plan.roles.items())]),
-        "budget a run": format_budget(plan),
-        "swapped": "; ".join(_format_swaps(plan)) or "nothing",
+        "budget a run": ", ".join(f"{value:,.12g} {kind}" for kind, value in limits),
+        **more,
         "begun": plan.created.replace("T", " "),
         "machine": plan.machine,
         "versions": ", ".join(f"{name} {number}" for name, number in plan.versions.items()),
     }
-
-
-def format_budget(plan: ComparisonPlan) -> str:
-    """Format the budget of a run in a comparison, as in `20 calls, 30 steps`."""
-    return ", ".join(f"{value:,.12g} {kind}" for kind, value in plan.budget.model_dump(exclude={"priced"}).items())
 
 
 def _format_swaps(plan: ComparisonPlan) -> list[str]:

@@ -32,6 +32,8 @@ from certigraph.evaluation.measures import (
 from certigraph.evaluation.published.matching import SCORE_METRICS, PublishedMatch, RunSetting, find_matches
 from certigraph.evaluation.statistics import (
     MIN_PAIRS,
+    AmountsByTask,
+    ScoresByTask,
     adjust_p_values,
     bootstrap_interval,
     compare_paired,
@@ -57,10 +59,6 @@ AMOUNT_LABELS = {
     "steps": "world steps",
 }
 """Label of each amount that a run takes; the keys are fields of `ComparisonRow`."""
-
-
-AmountsByTask = Mapping[str, Sequence[float]]
-"""Amounts of the trials of each task, by task id."""
 
 
 class AmountNeed(Record):
@@ -120,9 +118,6 @@ def _task_means(amounts: AmountsByTask) -> list[float]:
 
 
 # Scores of each method, and paired differences from the first method.
-
-ScoresByTask = Mapping[str, Sequence[float]]
-"""Scores of the trials of each task, 0 to 100, by task id."""
 
 
 class MethodSummary(RunCost):
@@ -343,9 +338,13 @@ def _summarize_method(
 
 def _compute_differences(scores: Mapping[str, ScoresByTask]) -> tuple[Difference, ...]:
     first, *others = scores
-    differences = [compute_difference(name, first, scores[name], scores[first]) for name in others]
+    return tuple(adjust_family([compute_difference(name, first, scores[name], scores[first]) for name in others]))
+
+
+def adjust_family(differences: Sequence[Difference]) -> list[Difference]:
+    """Set the p-values of a family of differences that are adjusted by Holm's method, since some differ by chance."""
     adjusted = adjust_p_values([difference.p for difference in differences])
-    return tuple(d.model_copy(update={"p_adjusted": p}) for d, p in zip(differences, adjusted, strict=True))
+    return [one.model_copy(update={"p_adjusted": p}) for one, p in zip(differences, adjusted, strict=True)]
 
 
 # Methods of an ablation.
@@ -508,12 +507,8 @@ def estimates_of(plan: ComparisonPlan, rows: Sequence[ComparisonRow], replays: R
     estimates = [
         _estimate(name, rule, first_rows, measured[name], replays, plan.limits.steps) for name, rule in rules if rule
     ]
-    adjusted = adjust_p_values([estimate.optimism.p for estimate in estimates])
-    return [_set_adjusted_p(estimate, p) for estimate, p in zip(estimates, adjusted, strict=True)]
-
-
-def _set_adjusted_p(estimate: ReplayEstimate, p: float | None) -> ReplayEstimate:
-    return estimate.model_copy(update={"optimism": estimate.optimism.model_copy(update={"p_adjusted": p})})
+    adjusted = adjust_family([estimate.optimism for estimate in estimates])
+    return [one.model_copy(update={"optimism": found}) for one, found in zip(estimates, adjusted, strict=True)]
 
 
 def _estimate(

@@ -10,7 +10,6 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,13 +21,14 @@ from certigraph.evaluation.tool_worlds import benchmark_name, check_evaluable, c
 from certigraph.evaluation.workers import check_worker_models, is_url, run_slots
 from certigraph.graphs.assembly import operators_of
 from certigraph.runtime.files import check_output_folder
-from certigraph.runtime.graph_sources import slots_of
+from certigraph.runtime.graph_sources import AnyGraph, slots_of
 from certigraph.runtime.registry import build_graph, check_encoders, check_retrieval, parse_roles, parse_swap
 from certigraph.runtime.run import run_blocking
 from certigraph.runtime.storage import check_checkpoint_server
 from certigraph.state.endings import Interrupted, UnknownName
 
 if TYPE_CHECKING:
+    from inspect_ai import Task as InspectTask
     from inspect_ai.log import EvalLog
 
 
@@ -203,29 +203,15 @@ def evaluate(
     """
     from inspect_ai import eval as inspect_eval
 
-    from certigraph.evaluation.inspect_tasks import TASKS, own_task
-
     if not is_url(str(out)):
         check_output_folder(out)
     benchmark = benchmark_name(benchmark, data)
     live = load_benchmark(benchmark, data)
-    check_ready(live)
-    built = build_graph(graph, dict(map(parse_swap, swaps)))
-    check_encoders(operators_of(built))
-    check_retrieval(operators_of(built), live)
-    check_unattended(built)
+    specs = dict(map(parse_swap, swaps))
     models = (model, *parse_roles(roles).values())
-    check_evaluable(live, models if slots_of(built) else (), episodes=trials, shared=ray is not None)
-    if ray:
-        check_worker_models(*models)
-    for one in models:
-        if one.startswith(("openai:", "local")):
-            check_model_available(one)
-    run_blocking(check_checkpoint_server())
-    name, config = split_name(benchmark)
-    create = partial(TASKS[name], config=config) if name in TASKS else partial(own_task, benchmark)
-    operators = {slot: str(spec) for slot, spec in map(parse_swap, swaps)}
-    task = create(
+    _check_runnable(build_graph(graph, specs), live, models, trials=trials, ray=ray)
+    task = _create_task(
+        benchmark,
         graph=graph,
         model=model,
         data=data or "",
@@ -241,10 +227,10 @@ def evaluate(
         out=str(out),
         journal=f"journal-{uuid.uuid4().hex[:12]}",
         fail_on=_max_failures(fail_on, lambda: trials * (len(ids) or len(live.tasks(split)[:limit]))),
-        **operators,
+        **{slot: str(spec) for slot, spec in specs.items()},
     )
-    default = MAX_SCRIPTED_SAMPLES if is_scripted(model) else None
-    with reduced_garbage_collection(), run_slots(ray, model, workers, max_samples, usual=default) as concurrent:
+    usual = MAX_SCRIPTED_SAMPLES if is_scripted(model) else None
+    with reduced_garbage_collection(), run_slots(ray, model, workers, max_samples, usual=usual) as concurrent:
         logs = inspect_eval(
             task,
             model=None,
@@ -256,6 +242,32 @@ def evaluate(
             **display_options(quiet),
         )
     return read_finished_evaluation(logs, str(out), ray)
+
+
+def _check_runnable(
+    graph: AnyGraph, benchmark: Benchmark, models: Sequence[str], *, trials: int, ray: str | None
+) -> None:
+    """Check, before the first run, everything that would stop every run."""
+    check_ready(benchmark)
+    operators = operators_of(graph)
+    check_encoders(operators)
+    check_retrieval(operators, benchmark)
+    check_unattended(graph)
+    check_evaluable(benchmark, models if slots_of(graph) else (), episodes=trials, shared=ray is not None)
+    if ray:
+        check_worker_models(*models)
+    for model in models:
+        if model.startswith(("openai:", "local")):
+            check_model_available(model)
+    run_blocking(check_checkpoint_server())
+
+
+def _create_task(benchmark: str, **arguments: Any) -> "InspectTask":
+    """Create the Inspect task of a benchmark; the arguments are those of `inspect_tasks.TaskOptions`."""
+    from certigraph.evaluation.inspect_tasks import TASKS, own_task
+
+    name, config = split_name(benchmark)
+    return TASKS[name](config=config, **arguments) if name in TASKS else own_task(benchmark, **arguments)
 
 
 def _max_failures(fail_on: float | None, planned: Callable[[], int]) -> int:

@@ -36,6 +36,7 @@ from certigraph.evaluation.published.matching import (
     view_matches,
 )
 from certigraph.evaluation.statistics import Interval, MeanEstimate, figure_intervals, pass_hat_k
+from certigraph.evaluation.tables import format_interval
 from certigraph.evaluation.workers import is_url
 from certigraph.runtime.result import ROW_KEY, BenchmarkRow
 from certigraph.runtime.texts import format_count
@@ -312,8 +313,9 @@ def print_evaluations(done: Sequence[Evaluation], *, as_json: bool) -> None:
 def _figure_cells(evaluation: Evaluation, name: str) -> tuple[str, str]:
     if name not in evaluation.figures:
         return "", ""
-    value, interval = evaluation.figures[name], evaluation.intervals.get(name)
-    return f"{value:.1%}", f"{interval[0]:.1%} to {interval[1]:.1%}" if interval else "too few tasks or no spread"
+    low, high = evaluation.intervals.get(name) or (None, None)
+    interval = format_interval(low, high, ".1%", missing="too few tasks or no spread")
+    return f"{evaluation.figures[name]:.1%}", interval
 
 
 def _print_published(evaluation: Evaluation) -> None:

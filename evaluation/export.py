@@ -19,9 +19,10 @@ from pydantic import JsonValue
 
 from certigraph.adapters.assistantbench.benchmark import write_submission
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.files import read_rows
+from certigraph.adapters.files import read_rows, replace_file
+from certigraph.evaluation.frames import find_runs
 from certigraph.evaluation.rounds import RunRound, clean_trajectory, method_name, split_by_graph, split_rounds
-from certigraph.runtime.files import find_trajectories, has_header, slug_of, translate_trajectory_errors
+from certigraph.runtime.files import slug_of, translate_trajectory_errors
 from certigraph.runtime.registry import model_name
 from certigraph.state.certified_states import CertifiedState, certified_states
 from certigraph.state.endings import GOAL, Fault, UnknownName
@@ -246,13 +247,9 @@ def to_parquet(trajectories: Iterable[Trajectory], path: Path) -> Path:
     """
     rows = (row for trajectory in trajectories for row in rows_of(trajectory))
     with pq.ParquetWriter(path, SCHEMA, compression="zstd") as writer:
-        while group := list(_next_group(rows)):
+        while group := list(islice(rows, ROW_GROUP_SIZE)):
             writer.write_table(pa.Table.from_pylist(group, schema=SCHEMA))
     return path
-
-
-def _next_group(rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    return islice(rows, ROW_GROUP_SIZE)
 
 
 # Submissions to AssistantBench's leaderboard.
@@ -362,14 +359,14 @@ def export(folders: Sequence[Path], to: Format, out: Path, *, data: str | None =
         raise UnknownName(f"there is no format {to!r}; known: {', '.join(get_args(Format))}")
     if find_spec(package := FORMAT_PACKAGES.get(to, "certigraph")) is None:
         raise Fault("data", f"the format {to} needs {package}, which is missing: pip install 'certigraph[eval]'")
-    paths = dict.fromkeys(file.resolve() for folder in folders for file in find_trajectories(folder))
-    files = [file for file in paths if has_header(file)]
-    if not files:
-        named = " ".join(map(str, folders))
-        raise Fault("data", f"no run below {named}: give folders that `certigraph run` or `certigraph compare` wrote")
-    out.mkdir(parents=True, exist_ok=True)
-    makers: dict[str, PrepareFiles] = {**_FORMATS, "assistantbench": partial(_assistantbench_files, data=data)}
-    return [_write_atomically(out / name, write) for name, write in makers[to](_read_runs(files))]
+    makers: dict[str, PrepareFiles] = {
+        "atif": _atif_files,
+        "inspect": _inspect_files,
+        "parquet": lambda runs: iter([("transitions.parquet", partial(to_parquet, runs))]),
+        "assistantbench": partial(submission_files, data=data),
+    }
+    runs = _read_runs([path for path, _ in find_runs(folders).runs])
+    return [_write_file(out / name, write) for name, write in makers[to](runs)]
 
 
 def _read_runs(files: Iterable[Path]) -> Iterator[Trajectory]:
@@ -404,23 +401,6 @@ def _inspect_files(runs: Iterable[Trajectory]) -> Iterator[tuple[str, WriteFile]
         yield name, partial(write_eval_log, log, format="eval")
 
 
-def _parquet_files(runs: Iterable[Trajectory]) -> Iterator[tuple[str, WriteFile]]:
-
-    yield "transitions.parquet", partial(to_parquet, runs)
-
-
-def _assistantbench_files(runs: Iterable[Trajectory], data: str | None) -> Iterator[tuple[str, WriteFile]]:
-
-    yield from submission_files(runs, data)
-
-
-_FORMATS: dict[str, PrepareFiles] = {
-    "atif": _atif_files,
-    "inspect": _inspect_files,
-    "parquet": _parquet_files,
-}
-
-
 class _FileNames:
     """Creates file names that are unique and contain no path, whatever the id of a run."""
 
@@ -435,11 +415,7 @@ class _FileNames:
         return name
 
 
-def _write_atomically(path: Path, write: WriteFile) -> Path:
-    draft = path.with_name(f".{path.name}.tmp")
-    try:
+def _write_file(path: Path, write: WriteFile) -> Path:
+    with replace_file(path) as draft:
         write(draft)
-        draft.replace(path)  # renamed when complete: a killed export leaves no partial file under the name
-    finally:
-        draft.unlink(missing_ok=True)
     return path

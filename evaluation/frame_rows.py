@@ -9,11 +9,14 @@ from math import nan
 from typing import Any, NamedTuple
 
 from certigraph.adapters.scienceworld.splits import FAMILIES
+from certigraph.graphs.assembly import operators_of
+from certigraph.nodes.slots import Spec
 from certigraph.runtime.files import translate_trajectory_errors
 from certigraph.runtime.progress import PlainRecord, PlanHistory, StepCost, count_steps, fold_graphs, is_return, kind_of
+from certigraph.runtime.registry import GRAPHS, graph_module
 from certigraph.state.endings import GOAL
 from certigraph.state.records import Task
-from certigraph.state.trajectory import Event, Trajectory, state_type, total_usage
+from certigraph.state.trajectory import Event, Header, Trajectory, state_type, total_usage
 
 # Horizon of a task, which is known before any run (SDP, section 4.1).
 
@@ -69,6 +72,44 @@ HORIZON_FUNCTIONS: dict[str, Callable[[Task], Horizon]] = {
     "blocksworld": _blocks_horizon,
     "scienceworld": _gold_path_horizon,
 }
+
+
+# The method of a run: its graph, with the operators and models that differ from the defaults.
+
+
+class TracedMethod(NamedTuple):
+    """A method: a graph, the operators swapped into it (`SLOT=OPERATOR`), its model, and models of roles."""
+
+    graph: str
+    swaps: tuple[str, ...]
+    model: str
+    roles: tuple[str, ...]
+    """Models of roles, as `ROLE=MODEL`."""
+
+    @property
+    def name(self) -> str:
+        """Name of the method as on the command line: `step planner=none`."""
+        return " ".join([self.graph, *self.swaps])
+
+    @property
+    def models(self) -> str:
+        """The names of all models."""
+        return " ".join([self.model, *self.roles])
+
+
+def method_of_header(header: Header) -> TracedMethod:
+    """Read the method of a run from its header; `swaps` are the operators that differ from the defaults of the graph.
+
+    Raises:
+        Fault: ("data") an operator in the header is malformed.
+    """
+    defaults = operators_of(graph_module(header.graph).graph) if header.graph in GRAPHS else {}
+    roles: Any = header.context.get("roles") or {}
+    with translate_trajectory_errors(header.run_id):
+        swapped = {s: Spec.model_validate(spec) for s, spec in header.operators.items() if spec != defaults.get(s)}
+        named = tuple(f"{role}={name}" for role, name in roles.items())
+    swaps = tuple(f"{slot}={spec}" for slot, spec in swapped.items())
+    return TracedMethod(header.graph, swaps, str(header.context.get("model", "")), named)
 
 
 # Rows of one run, for each frame.
@@ -129,13 +170,16 @@ def _build_rows(trajectory: Trajectory) -> FrameRows:
 
 
 def _run_row(trajectory: Trajectory, planned: int | None) -> FrameRow:
-    header, usage, horizon = trajectory.header, trajectory.usage, horizon_of(trajectory.header.task, planned)
+    task = trajectory.header.task
+    method, usage, horizon = method_of_header(trajectory.header), trajectory.usage, horizon_of(task, planned)
     scores = trajectory.footer.scores if trajectory.footer else None
     value = scores.value if scores else 0.0
     evidence_found = scores.parts.get(EVIDENCE_PART) if scores else None
     return {
-        "graph": header.graph,
-        "model": str(header.context.get("model", "")),
+        "graph": method.graph,
+        "swaps": ", ".join(method.swaps),
+        "model": method.model,
+        "roles": " ".join(method.roles),
         "ending": trajectory.ending,
         "score": value,
         "solved": value >= 1,

@@ -1,34 +1,27 @@
-"""Recorded runs as pandas data frames, and episodes as score curves.
+"""Recorded runs as pandas data frames.
 
 This is the one reader of trajectories for analyses: `find_runs` finds the runs below folders, and `read_frames` builds
-the data frames from which analyses, comparisons, exports, figures and pages are computed. `read_traces` reads episodes
-as score curves.
+the data frames from which analyses, comparisons, exports, figures and pages are computed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from itertools import groupby, islice
+from itertools import islice
 from multiprocessing import get_context
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
-from pydantic import Field
 
-from certigraph.evaluation.frame_rows import MAX_SCORE, FrameRow, FrameRows, RecordedRun, frame_rows_of, step_rows
-from certigraph.graphs.assembly import operators_of
-from certigraph.nodes.slots import Spec
-from certigraph.runtime.files import find_trajectories, translate_trajectory_errors
-from certigraph.runtime.registry import GRAPHS, graph_module
+from certigraph.evaluation.frame_rows import FrameRow, FrameRows, RecordedRun, frame_rows_of, method_of_header
+from certigraph.runtime.files import find_trajectories
 from certigraph.runtime.result import is_user_question
 from certigraph.state.endings import FAULT_ENDINGS, Fault
-from certigraph.state.records import Record, Task
-from certigraph.state.trajectory import Header, Trajectory, parse_line, read_header_line, read_trajectory
+from certigraph.state.trajectory import Header, parse_line, read_header_line, read_trajectory
 
 # Frames.
 
-__all__ = ["MAX_SCORE", "Frames", "RecordedRun", "frames_of", "read_frames"]
+__all__ = ["Frames", "RecordedRun", "frames_of", "method_of_header", "read_frames"]
 
 ColumnTypes = Mapping[str, str]
 """Pandas type of each column, by name of the column."""
@@ -41,7 +34,7 @@ Intervals are clustered by `benchmark` and `task`, because runs of a task are no
 
 RUN_COLUMNS: ColumnTypes = {
     **KEY_COLUMNS,
-    **dict.fromkeys(("graph", "model", "ending"), "str"),
+    **dict.fromkeys(("graph", "swaps", "model", "roles", "ending"), "str"),
     "score": "float64",
     "solved": "bool",
     **dict.fromkeys(("certified", "forced", "planned", "replans", "steps", "attempts"), "Int64"),
@@ -116,13 +109,15 @@ class Frames(NamedTuple):
     predicates are missing values. "Forced" predicates are those that a policy accepted without a certificate. An agent
     can go back to an earlier certified state, which takes back what was certified or forced after it.
 
-    runs: one row per run. `score` is 0 to 1, and `solved` means a score of 1. `ending` is `interrupted` for a run
-        without a footer. `certified` counts the predicates that are certified at the end, `forced` the forced ones, and
-        `planned` both of them and the open ones. `certificates` counts certified transitions, `cascades` those with
-        more than one predicate, `returns` those that went back to an earlier state. `first_exhaustion` is the position
-        in the plan when all attempts at a target were used up for the first time, `planned_then` the length of the plan
-        at that time. `steps` counts world steps, `seconds` wall-clock time inside nodes, `tokens` input and output
-        tokens. `horizon` is the length of the task, and `horizon_name` the label of this length.
+    runs: one row per run. `swaps` are the operators that differ from the defaults of the graph, as in
+        `validate=always_pass, replan=give_up`, and `roles` the models of roles other than `model`. `score` is 0 to 1,
+        and `solved` means a score of 1. `ending` is `interrupted` for a run without a footer. `certified` counts the
+        predicates that are certified at the end, `forced` the forced ones, and `planned` both of them and the open
+        ones. `certificates` counts certified transitions, `cascades` those with more than one predicate, `returns`
+        those that went back to an earlier state. `first_exhaustion` is the position in the plan when all attempts at a
+        target were used up for the first time, `planned_then` the length of the plan at that time. `steps` counts world
+        steps, `seconds` wall-clock time inside nodes, `tokens` input and output tokens. `horizon` is the length of the
+        task, and `horizon_name` the label of this length.
     steps: one row per execution of the node that acts. `episode` and `step` count from 1, and episodes without a step
         do not count. `actions` is the number of actions that the node executed at once, `action` the text of the last
         one. `score` is the latest positive score, 0 to 100: a fatal action, which ScienceWorld scores with -100, does
@@ -237,126 +232,6 @@ def _join_frames(parts: Sequence[Frames]) -> Frames:
     return Frames(*(pd.concat(frames, ignore_index=True) for frames in columns))
 
 
-# Episodes as score curves.
-
-
-class TracedMethod(Record):
-    """A method: a graph, the operators swapped into it, and its model."""
-
-    graph: str
-    swaps: tuple[str, ...] = ()
-    model: str = ""
-
-    def __str__(self) -> str:
-        """Format as on the command line: `step planner=none`."""
-        return " ".join([self.graph, *self.swaps])
-
-
-class EpisodeTrace(Record):
-    """Score curve of one episode: `scores[i]` is the latest positive score, 0 to 100, after `actions[i]`.
-
-    A fatal action, which ScienceWorld scores with -100, therefore does not change the score (STEP, section 4.1).
-    `episode` counts from 1 within a run, and `last` marks the last episode of the run. For ScienceWorld, `task` is the
-    name of the task without split and variation, because variations are treated as samples of one task.
-    """
-
-    run: str
-    method: TracedMethod
-    task: str
-    task_id: str
-    episode: int = Field(ge=1)
-    last: bool
-    actions: tuple[str, ...]
-    scores: tuple[float, ...]
-
-    def at(self, step: int) -> float:
-        """Return the score after `step` actions; after the end of the episode, the final score."""
-        return self.scores[min(step, len(self.scores)) - 1] if step and self.scores else 0.0
-
-    @property
-    def final(self) -> float:
-        """The final score of the episode."""
-        return self.at(len(self.scores))
-
-    @property
-    def solved(self) -> bool:
-        """Whether the episode reached the goal."""
-        return self.final >= MAX_SCORE
-
-
-def read_traces(folders: Iterable[Path]) -> tuple[list[EpisodeTrace], list[Path]]:
-    """Read the episodes of all finished runs below folders.
-
-    Returns:
-        The episodes, and the folders of the runs that were left out because they are unfinished or failed.
-
-    Raises:
-        Fault: a folder is missing, or no run below them is finished.
-    """
-    traces: list[EpisodeTrace] = []
-    left_out: list[Path] = []
-    folders = list(folders)
-    for path in dict.fromkeys(path for folder in folders for path in find_trajectories(folder)):
-        trajectory = read_trajectory(path)
-        if trajectory.footer is None or trajectory.footer.ending.startswith("error:"):
-            left_out.append(path.parent)
-        else:
-            traces += traces_of(trajectory)
-    if not traces:
-        named = " ".join(map(str, folders))
-        raise Fault("data", f"no episode of a finished run below {named}: give folders that `certigraph run` wrote")
-    return traces, left_out
-
-
-def traces_of(trajectory: Trajectory) -> list[EpisodeTrace]:
-    """Read the episodes of one run that have an action. Raises Fault if the trajectory has malformed contents."""
-    with translate_trajectory_errors(trajectory.header.run_id):
-        return _episode_traces(trajectory)
-
-
-def _episode_traces(trajectory: Trajectory) -> list[EpisodeTrace]:
-    header = trajectory.header
-    episodes = [list(steps) for _, steps in groupby(step_rows(trajectory), key=itemgetter("episode"))]
-    return [
-        EpisodeTrace(
-            run=header.run_id,
-            method=method_of_header(header),
-            task=_task_name(header.task),
-            task_id=header.task.id,
-            episode=number,
-            last=number == len(episodes),
-            actions=tuple(step["action"] for step in steps),
-            scores=tuple(step["score"] for step in steps),
-        )
-        for number, steps in enumerate(episodes, 1)
-    ]
-
-
-def method_of_header(header: Header) -> TracedMethod:
-    """Read the method of a run from its header; `swaps` are the operators that differ from the defaults of the graph.
-
-    Raises:
-        Fault: ("data") an operator in the header is malformed.
-    """
-    defaults = operators_of(graph_module(header.graph).graph) if header.graph in GRAPHS else {}
-    with translate_trajectory_errors(header.run_id):
-        swapped = {s: Spec.model_validate(spec) for s, spec in header.operators.items() if spec != defaults.get(s)}
-    return TracedMethod(
-        graph=header.graph, swaps=tuple(f"{s}={spec}" for s, spec in swapped.items()), model=_model_names(header)
-    )
-
-
-def _task_name(task: Task) -> str:
-    if task.benchmark.partition(":")[0] == "scienceworld":
-        return task.id.rpartition("/")[-1].partition(":")[0]
-    return f"{task.benchmark} {task.id}"
-
-
-def _model_names(header: Header) -> str:
-    roles: Any = header.context.get("roles") or {}
-    return " ".join([str(header.context.get("model", "")), *(f"{role}={name}" for role, name in roles.items())])
-
-
 # Search for runs below folders.
 
 
@@ -374,8 +249,8 @@ def find_runs(folders: Iterable[Path]) -> FoundRuns:
         Fault: a folder is missing, there is no run, or a trajectory has another schema version.
     """
     folders = list(folders)
-    paths = list(dict.fromkeys(path for folder in folders for path in find_trajectories(folder)))
-    headers = {path: _read_header(path) for path in paths}
+    paths = {path.resolve(): path for folder in folders for path in find_trajectories(folder)}
+    headers = {path: _read_header(path) for path in paths.values()}
     started = [(path, header) for path, header in headers.items() if header]
     if not started:
         names = " ".join(map(str, folders))
@@ -438,7 +313,7 @@ def _read_header(path: Path) -> Header | None:
 
 def _name_parts(header: Header) -> tuple[str, str, str]:
     method = method_of_header(header)
-    return str(method), method.model, header.task.benchmark
+    return method.name, method.models, header.task.benchmark
 
 
 def _method_names(headers: Sequence[Header]) -> dict[tuple[str, str, str], str]:

@@ -20,9 +20,16 @@ from certigraph.adapters.benchmarks import BENCHMARKS, load_benchmark
 from certigraph.adapters.faults import Faults, restarted_context
 from certigraph.adapters.models.chat_models import is_scripted
 from certigraph.adapters.models.profiles import check_profile_name
-from certigraph.adapters.protocols import ROLES, Context
+from certigraph.adapters.protocols import ROLES, Benchmark, Context
 from certigraph.evaluation.comparison import select_stratified_tasks
-from certigraph.evaluation.inspect_runs import RunJournal, SampleRun, certigraph, inspect_model, run_sample
+from certigraph.evaluation.inspect_runs import (
+    RunJournal,
+    SampleResult,
+    SampleRun,
+    certigraph,
+    inspect_model,
+    run_sample,
+)
 from certigraph.evaluation.tool_worlds import check_evaluable, check_unattended
 from certigraph.evaluation.workers import RunJob
 from certigraph.graphs.assembly import operators_of
@@ -192,18 +199,7 @@ def certified_run(benchmark: str, options: dict[str, Any]) -> Solver:
     compiled = given.build()
     check_unattended(compiled)
     live = load_benchmark(benchmark, given.data or None)
-    run_budget, limits = parse_budget(given.budget, live.limits)
-    check_priced((given.model, *given.roles.values()), run_budget)
-    Faults.read(given.faults)
-    context = Context(
-        roles=given.roles,
-        budget=run_budget,
-        limits=limits,
-        profile=check_profile_name(given.profile),
-        data=given.data or None,
-        cache=given.cache or None,
-        faults=given.faults,
-    )
+    context = _create_context(given, live)
     operators = operators_of(compiled)
     journal = RunJournal(given.out, given.journal)
     failed: list[BenchmarkRow] = []
@@ -213,8 +209,7 @@ def certified_run(benchmark: str, options: dict[str, Any]) -> Solver:
         if given.fail_on and len(failed) >= given.fail_on:
             reason = f"not started: {given.fail_on} runs have failed"
             footer = unfinished_footer().model_copy(update={"message": reason})
-            row = BenchmarkRow(id=cell.task, trial=cell.trial, footer=footer)
-            state.store.set(ROW_KEY, row.model_dump(mode="json"))
+            _store_row(state, BenchmarkRow(id=cell.task, trial=cell.trial, footer=footer))
             raise RunError(reason)
         run = journal.find_or_name_run(cell, given.graph, live.task(cell.task))
         job = RunJob(
@@ -227,19 +222,45 @@ def certified_run(benchmark: str, options: dict[str, Any]) -> Solver:
             run=run,
         )
         result = await run_sample(job, given.model, compiled, live, state)
-        row = result.row
-        state.store.set(ROW_KEY, row.model_dump(mode="json"))
-        state.output = ModelOutput.from_content(result.model, row.ending)
-        if result.limit:
-            raise result.limit
-        if row.ending == INTERRUPTED:
-            raise RunError(f"the run {row.run} waits for an answer: certigraph resume {row.run} --answer ...")
-        if row.ending.startswith("error:"):
-            failed.append(row)
-            raise RunError(f"{row.ending}: {row.footer.message} (run: {row.run})")
+        _store_row(state, result.row)
+        state.output = ModelOutput.from_content(result.model, result.row.ending)
+        if result.row.ending.startswith("error:") and not result.limit:
+            failed.append(result.row)
+        _raise_unfinished(result)
         return state
 
     return solve
+
+
+def _create_context(given: TaskOptions, live: Benchmark) -> Context:
+    """Create the context of the runs, except the model, which Inspect may choose."""
+    run_budget, limits = parse_budget(given.budget, live.limits)
+    check_priced((given.model, *given.roles.values()), run_budget)
+    Faults.read(given.faults)
+    return Context(
+        roles=given.roles,
+        budget=run_budget,
+        limits=limits,
+        profile=check_profile_name(given.profile),
+        data=given.data or None,
+        cache=given.cache or None,
+        faults=given.faults,
+    )
+
+
+def _store_row(state: TaskState, row: BenchmarkRow) -> None:
+    state.store.set(ROW_KEY, row.model_dump(mode="json"))
+
+
+def _raise_unfinished(result: SampleResult) -> None:
+    """Raise the error by which Inspect records that a run did not come to an ending of its own."""
+    row = result.row
+    if result.limit:
+        raise result.limit
+    if row.ending == INTERRUPTED:
+        raise RunError(f"the run {row.run} waits for an answer: certigraph resume {row.run} --answer ...")
+    if row.ending.startswith("error:"):
+        raise RunError(f"{row.ending}: {row.footer.message} (run: {row.run})")
 
 
 # The benchmarks as Inspect tasks.

@@ -17,7 +17,6 @@ import typer
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field, ValidationError
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 
 from certigraph.adapters.benchmarks import load_benchmark
@@ -32,7 +31,9 @@ from certigraph.adapters.protocols import Context, Responder
 from certigraph.adapters.qa.scoring import exact_match, measure_answer, measure_similarity, token_overlap
 from certigraph.adapters.redaction import redact_record
 from certigraph.evaluation.frames import FoundRuns, read_recorded_runs
+from certigraph.evaluation.progress_display import show_progress
 from certigraph.evaluation.statistics import MeanEstimate, mean_of
+from certigraph.evaluation.tables import format_interval
 from certigraph.runtime.registry import load_settings, model_name, shareable_context
 from certigraph.runtime.run import run_blocking
 from certigraph.runtime.texts import format_count
@@ -497,12 +498,9 @@ TABLE_WIDTH = 110
 
 @contextmanager
 def judging_progress(total: int, *, silent: bool = False) -> Iterator[JudgementListener]:
-    """Show a progress bar on a terminal, and yield the function that advances the bar by one judgement."""
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    columns = (TextColumn("judging"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=silent or not console.is_terminal) as progress:
-        bar = progress.add_task("", total=total)
-        yield lambda judgement: progress.advance(bar)
+    """Show the progress of judging `total` answers, and yield the function that is called with each judgement."""
+    with show_progress("judging", total, silent=silent) as display:
+        yield lambda judgement: display.report("judged", display.done + 1)
 
 
 def mean_scores(judgements: Sequence[RubricJudgement]) -> dict[str, MeanEstimate]:
@@ -529,7 +527,7 @@ def _score_table(judgements: Sequence[RubricJudgement]) -> Table:
     means = parts.fillna(0.0).groupby("method").mean()  # a missing criterion counts as 0
     table = Table(Column("method", no_wrap=True), "n", "score", "95 % interval", *criteria, box=None)
     for method, mean in mean_scores(judgements).items():
-        between = "" if mean.low is None else f"{mean.low:.1f} to {mean.high:.1f}"
+        between = format_interval(mean.low, mean.high, missing="")
         cells = (f"{value:.2f}" for value in means.loc[method])
         table.add_row(method, str(mean.n), f"{mean.mean:.1f}", between, *cells)
     return table

@@ -8,7 +8,7 @@ from certigraph.runtime.files import translate_trajectory_errors
 from certigraph.runtime.progress import count_steps
 from certigraph.runtime.result import is_solved
 from certigraph.state.endings import FAULT_ENDINGS, GOAL
-from certigraph.state.records import Record
+from certigraph.state.records import Record, Scores, Usage
 from certigraph.state.trajectory import Event, Footer, Trajectory
 
 # Descriptions of the statistical methods, which JSON output and printed tables hold next to the numbers.
@@ -123,29 +123,30 @@ def comparison_row_of(method: str, task: str, trajectory: Trajectory, trial: int
     Raises:
         Fault: ("data") the trajectory has contents that its graph cannot have written.
     """
-    footer, usage = trajectory.footer, trajectory.usage
     with translate_trajectory_errors(trajectory.header.run_id):
         steps = sum(map(count_steps, trajectory.events))
         roles = _prompt_tokens_by_role([*trajectory.events, *trajectory.superseded])
-    value = footer.scores.value if footer and footer.scores else 0.0
+    about = {"method": method, "task": task, "trial": trial, "run": trajectory.header.run_id}
+    scores = trajectory.footer.scores if trajectory.footer else None
     return ComparisonRow(
-        method=method,
-        task=task,
-        trial=trial,
-        ending=trajectory.ending,
-        score=100 * value,
-        solved=value >= 1,
-        scored=bool(footer and footer.scores),
-        calls=usage.calls,
-        prompt_tokens=usage.input_tokens,
-        cached_tokens=usage.cached_tokens,
-        output_tokens=usage.output_tokens,
-        steps=steps,
-        seconds=usage.seconds,
-        usd=usage.usd,
-        roles=roles,
-        run=trajectory.header.run_id,
+        **about, ending=trajectory.ending, **outcome_columns(scores, trajectory.usage), steps=steps, roles=roles
     )
+
+
+def outcome_columns(scores: Scores | None, usage: Usage) -> dict[str, Any]:
+    """Compute the columns of a row about score and cost. A run without scores counts as 0."""
+    value = scores.value if scores else 0.0
+    return {
+        "score": 100 * value,
+        "solved": value >= 1,
+        "scored": scores is not None,
+        "calls": usage.calls,
+        "prompt_tokens": usage.input_tokens,
+        "cached_tokens": usage.cached_tokens,
+        "output_tokens": usage.output_tokens,
+        "seconds": usage.seconds,
+        "usd": usage.usd,
+    }
 
 
 def merge_roles(several: Iterable[Mapping[str, PromptTokens]]) -> dict[str, PromptTokens]:
@@ -173,7 +174,7 @@ def _prompt_tokens_of(call: Mapping[str, Any]) -> PromptTokens:
 # Goal precision: the share of runs with the ending `goal` whose task is solved according to the scorer.
 
 MISSING_VALUE = "-"
-"""Text shown in place of a goal precision if no run counts for it."""
+"""Text of a cell without a value, for example a goal precision for which no run counts."""
 
 
 class RunOutcome(NamedTuple):

@@ -3,7 +3,7 @@
 import io
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from statistics import mean
 from textwrap import wrap
@@ -19,6 +19,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter
 
 from certigraph.adapters.benchmarks import standard_error
+from certigraph.adapters.files import replace_file
 from certigraph.state.trajectory import Event, Trajectory
 
 # Figures for print, as PNG and SVG.
@@ -213,6 +214,11 @@ NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 """SVG metadata that is left out, so that the same figure gives the same file."""
 
 
+def chart_style() -> AbstractContextManager[None]:
+    """Return a context manager inside which figures are drawn in CHART_STYLE."""
+    return mpl.rc_context(CHART_STYLE)
+
+
 CURVES_WIDTH, CURVES_HEIGHT, LEGEND_ROW_HEIGHT = 12, 3.8, 0.2
 """Width of a figure, height of its panels, and height of a row of its legend, in inches."""
 
@@ -222,20 +228,25 @@ LINE_STYLES = ("-", "--", ":")
 
 def draw_curves(curves: BudgetCurves, folder: Path) -> Markup:
     """Draw the curves, write `curves.png` and `curves.svg`, and return the SVG element for an HTML page."""
-    with mpl.rc_context(CHART_STYLE):
+    with chart_style():
         return save_drawing(_curves_figure(curves), folder / "curves")
 
 
 def save_drawing(figure: Figure, path: Path) -> Markup:
-    """Write a figure as `path`.png and `path`.svg and return its SVG element. Call it inside `mpl.rc_context`."""
-    figure.savefig(path.with_suffix(".png"), dpi=150, facecolor="white")
+    """Write a figure as `path`.png and `path`.svg and return its SVG element. Call it inside `chart_style`.
+
+    Each file is replaced only when it is complete.
+    """
+    with replace_file(path.with_suffix(".png")) as draft:
+        figure.savefig(draft, format="png", dpi=150, facecolor="white")
     drawing = to_svg(figure)
-    path.with_suffix(".svg").write_text(drawing, encoding="utf-8")
+    with replace_file(path.with_suffix(".svg")) as draft:
+        draft.write_text(drawing, encoding="utf-8")
     return drawing
 
 
 def to_svg(figure: Figure) -> Markup:
-    """Convert a figure to an SVG element for an HTML page; labels stay text. Call it inside `mpl.rc_context`."""
+    """Convert a figure to an SVG element for an HTML page; labels stay text. Call it inside `chart_style`."""
     file = io.StringIO()
     figure.savefig(file, format="svg", transparent=True, metadata=NO_METADATA)
     return Markup(file.getvalue()[file.getvalue().index("<svg") :])

@@ -278,7 +278,7 @@ def run_metadata(header: Header) -> dict[str, Any]:
 
 def method_name(header: Header) -> str:
     """Return the name of the graph with its swapped operators, as in `sdp validate=always_pass`."""
-    return cut_folders(str(method_of_header(header)))
+    return cut_folders(method_of_header(header).name)
 
 
 def start_time(header: Header) -> datetime:

@@ -40,20 +40,20 @@ from certigraph.evaluation.comparison_report import (
     flatten_record,
     format_model_note,
     write_comparison_report,
-    write_csv,
 )
 from certigraph.evaluation.comparison_summary import (
     Comparison,
     Difference,
     MethodSummary,
     add_faults,
+    adjust_family,
     compute_difference,
     scores_of,
     shared_rows,
 )
-from certigraph.evaluation.measures import ComparisonRow, format_fault_share
-from certigraph.evaluation.statistics import adjust_p_values
+from certigraph.evaluation.measures import MISSING_VALUE, ComparisonRow, format_fault_share
 from certigraph.evaluation.sweep_file import Sweep, TotalLimits, expand_sweep, folder_name, order_of, read_sweep
+from certigraph.evaluation.tables import format_estimate, terminal_table, write_csv
 from certigraph.evaluation.workers import run_slots
 from certigraph.runtime.files import check_output_folder
 from certigraph.runtime.registry import check_priced, swaps_of
@@ -333,16 +333,13 @@ def findings_of(given: PreparedSweep, stopped: Sequence[str] = ()) -> SweepFindi
         for arm, findings in zip(given.arms, by_benchmark, strict=True)
         for effect in _effects_on_benchmark(arm, findings.comparison.rows)
     ]
-    corrected = adjust_p_values([effect.difference.p for effect in effects])  # some of many variants differ by chance
+    adjusted = adjust_family([effect.difference for effect in effects])
     plan = given.arms[0].order.plan
     return SweepFindings(
         model=plan.outline.model,
         methods=tuple(method.name for method in plan.methods),
         benchmarks=by_benchmark,
-        effects=tuple(
-            SweepEffect(title, difference.model_copy(update={"p_adjusted": p}))
-            for (title, difference), p in zip(effects, corrected, strict=True)
-        ),
+        effects=tuple(one._replace(difference=found) for one, found in zip(effects, adjusted, strict=True)),
         left_out=given.left_out,
         stopped=tuple(stopped),
         spent=budget.spent(),
@@ -381,7 +378,6 @@ def _effects_on_benchmark(arm: SweepArm, rows: Sequence[ComparisonRow]) -> Itera
 
 # The table of a sweep as text, for the terminal and the page: one row per method, one column per benchmark.
 
-MISSING = "-"
 COST_COLUMNS = ("endings", "faults", "calls", "tokens", "usd")
 """Columns of the table that follow those of the benchmarks; they are over all benchmarks together."""
 EFFECT_COLUMNS = ("benchmark", *DIFFERENCE_COLUMNS)
@@ -390,23 +386,15 @@ EFFECT_COLUMNS = ("benchmark", *DIFFERENCE_COLUMNS)
 def terminal_tables(findings: SweepFindings) -> Iterator[Table]:
     """Yield the tables of a sweep for a terminal: scores, and effects of swapped operators."""
     headings = (f"{found.title}, n={found.comparison.n}" for found in findings.benchmarks)
-    table = Table("method", *headings, *COST_COLUMNS, box=None)
-    for method in findings.methods:
-        summaries = findings.of(method)
-        table.add_row(method, *map(_format_score, summaries), *format_costs(summaries))
-    yield table
+    by_method = {method: findings.of(method) for method in findings.methods}
+    lines = [(method, *map(_format_score, found), *format_costs(found)) for method, found in by_method.items()]
+    yield terminal_table(("method", *headings, *COST_COLUMNS), lines)
     if findings.effects:
-        table = Table(*EFFECT_COLUMNS, box=None)
-        for effect in findings.effects:
-            table.add_row(*effect_cells(effect))
-        yield table
+        yield terminal_table(EFFECT_COLUMNS, map(effect_cells, findings.effects))
 
 
 def _format_score(summary: MethodSummary) -> str:
-    if not summary.n:
-        return MISSING
-    within = f" ({summary.low:.1f} to {summary.high:.1f})" if summary.low is not None else ""
-    return f"{summary.score:.1f}{within}"
+    return format_estimate(summary.score, summary.low, summary.high) if summary.n else MISSING_VALUE
 
 
 def endings_of(summaries: Sequence[MethodSummary]) -> Counter[str]:
@@ -426,7 +414,7 @@ def format_costs(summaries: Sequence[MethodSummary]) -> tuple[str, ...]:
     calls = sum(summary.calls for summary in summaries)
     tokens = sum(summary.prompt_tokens + summary.output_tokens for summary in summaries)
     usage = f"{calls:,}", format_compact(tokens), format_dollars(sum(summary.usd for summary in summaries))
-    return endings or MISSING, faults, *usage
+    return endings or MISSING_VALUE, faults, *usage
 
 
 def format_dollars(amount: float) -> str:

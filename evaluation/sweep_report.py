@@ -9,21 +9,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-import matplotlib as mpl
 import typer
 from markupsafe import Markup
 from matplotlib.figure import Figure
 from rich.console import Console
 
 from certigraph.adapters.models.chat_models import is_scripted
-from certigraph.evaluation.compare import PIPED_WIDTH
 from certigraph.evaluation.comparison import ClusterWorkers, ComparedMethod, read_plan, unfinished_cells
-from certigraph.evaluation.comparison_report import format_budget
+from certigraph.evaluation.comparison_report import plan_facts
 from certigraph.evaluation.comparison_summary import MethodSummary
-from certigraph.evaluation.plots import CHART_STYLE, GREY, SERIES_COLOURS, save_drawing
+from certigraph.evaluation.measures import MISSING_VALUE
+from certigraph.evaluation.plots import GREY, SERIES_COLOURS, chart_style, save_drawing
 from certigraph.evaluation.sweep import (
     EFFECT_COLUMNS,
-    MISSING,
     BenchmarkFindings,
     PreparedSweep,
     SweepFindings,
@@ -42,6 +40,7 @@ from certigraph.evaluation.sweep import (
     write_files,
     write_plans,
 )
+from certigraph.evaluation.tables import print_report_path, table_console
 from certigraph.runtime.pages import Total, render_page
 from certigraph.runtime.registry import swaps_of
 from certigraph.runtime.texts import clip_text, format_compact, format_count
@@ -73,7 +72,7 @@ class PlotRow(NamedTuple):
 
 def draw_scores(findings: SweepFindings, methods: Sequence[ComparedMethod]) -> Markup:
     """Draw the scores of all methods, write `scores.png` and `scores.svg`, and return the SVG element for the page."""
-    with mpl.rc_context(CHART_STYLE):
+    with chart_style():
         return save_drawing(_figure(findings.benchmarks, plot_rows(methods)), findings.out / "scores")
 
 
@@ -190,7 +189,7 @@ def write_page(given: PreparedSweep, findings: SweepFindings) -> None:
         totals=_sweep_totals(findings),
         columns=[SweepColumn(one.title, quote(one.page), _format_size(one)) for one in findings.benchmarks],
         rows=[_sweep_row(findings, method) for method in methods],
-        missing=MISSING,
+        missing=MISSING_VALUE,
         endings={ending: ending_class(ending) for ending in endings_of(summaries)},
         drawing=draw_scores(findings, methods),
         effects=(EFFECT_COLUMNS, [effect_cells(effect) for effect in findings.effects]),
@@ -251,15 +250,8 @@ def _sweep_totals(findings: SweepFindings) -> list[Total]:
 def _sweep_facts(given: PreparedSweep) -> dict[str, str]:
     plan = read_plan(given.arms[0].folder)
     limits = given.sweep.most.as_json().items()
-    return {
-        "model": ", ".join([plan.model, *(f"{role}: {model}" for role, model in plan.roles.items())]),
-        "budget a run": format_budget(plan),
-        "all runs together": ", ".join(f"{value:,.12g} {kind}" for kind, value in limits) or "no limit",
-        "faults": plan.faults or "none",
-        "begun": plan.created.replace("T", " "),
-        "machine": plan.machine,
-        "versions": ", ".join(f"{name} {number}" for name, number in plan.versions.items()),
-    }
+    together = ", ".join(f"{value:,.12g} {kind}" for kind, value in limits) or "no limit"
+    return plan_facts(plan, **{"all runs together": together}, faults=plan.faults or "none")
 
 
 # The function for Python programs.
@@ -344,16 +336,14 @@ def _print_findings(findings: SweepFindings, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(to_json(findings), ensure_ascii=False))
         return
-    console = Console(highlight=False)
-    console = console if console.is_terminal else Console(highlight=False, width=PIPED_WIDTH)
+    console = table_console()
     console.print(format_scope(findings), *terminal_tables(findings), sep="\n\n", markup=False)
     for benchmark in findings.benchmarks:
         for warning in benchmark.comparison.warnings:
             console.print(f"\nwarning: {benchmark.title}: {warning}", markup=False, soft_wrap=True)
-    last = Console(highlight=False, soft_wrap=True)
     for line in findings.stopped:
-        last.print(f"\n{line}", style="yellow", markup=False)
-    last.print(f"report: {findings.out / SWEEP_PAGE}", style="dim", markup=False)
+        console.print(f"\n{line}", style="yellow", markup=False, soft_wrap=True)
+    print_report_path(findings.out / SWEEP_PAGE)
 
 
 def _forecast_lines(given: PreparedSweep) -> Iterator[str]:

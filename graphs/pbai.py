@@ -5,7 +5,7 @@ up, give the final answer from the belief. This is the loop of every search agen
 are this graph with another `decide`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypedDict, Unpack
 
 from langgraph.graph import END, START
@@ -99,27 +99,6 @@ def search_loop_builder(
         state: schema of the graph's state.
         schemas: schemas with which the graph is extended.
     """
-
-    def after_gate(state: State, runtime: Runtime[Context]) -> str:
-        """Return `stop` (give an answer), `unanswered` (stop in a world that takes no answer) or `continue`.
-
-        If no rounds or steps are left in a world that takes no answer, it is `continue`: `decide` then ends the run
-        with the limit as the run's ending.
-        """
-        takes_answer = beliefs.accepts_answer(state, runtime)
-        if state["stagnation"].stop:
-            return "stop" if takes_answer else "unanswered"
-        maximum = limits_of(state["task"], runtime).rounds or rounds
-        spent = len(state["turns"]) >= maximum or beliefs.are_steps_spent(state, runtime)
-        return "stop" if spent and takes_answer else "continue"
-
-    def require_rounds(state: State, runtime: Runtime[Context]) -> None:
-        """Raise LimitReached if steps or `Limits.rounds` are used up. The agent's default, `rounds`, is not checked."""
-        react.require_steps(state, runtime)
-        limit, taken = limits_of(state["task"], runtime).rounds, len(state["turns"])
-        if limit and taken >= limit:
-            raise LimitReached("rounds", limit, taken)
-
     nodes = (
         slots.get("reset", react.RESET).filled(reset),
         COMMIT,
@@ -135,7 +114,7 @@ def search_loop_builder(
     graph = assemble(state, RunInput, nodes, with_memory(swaps), schemas)
     graph.add_edge(START, "reset")
     add_path(graph, "reset", "commit", "gate")
-    graph.add_conditional_edges("gate", after_gate, {"continue": "decide", "stop": "answer", "unanswered": END})
+    graph.add_conditional_edges("gate", gate_edge(rounds), {"continue": "decide", "stop": "answer", "unanswered": END})
     if "use_memory" in slots:
         chosen = {"memory_call": "use_memory", "world_action": "approve" if "approve" in graph.nodes else "act"}
         graph.add_conditional_edges("decide", after_decide, chosen)
@@ -148,6 +127,33 @@ def search_loop_builder(
     graph.add_edge("answer", "deliver")
     graph.add_edge("deliver", END)
     return graph
+
+
+def gate_edge(rounds: int) -> Callable[[State, Runtime[Context]], str]:
+    """Return the function that chooses the edge after the gate; `rounds` is the agent's maximum number of rounds."""
+
+    def after_gate(state: State, runtime: Runtime[Context]) -> str:
+        """Return `stop` (give an answer), `unanswered` (stop in a world that takes no answer) or `continue`.
+
+        If no rounds or steps are left in a world that takes no answer, it is `continue`: `decide` then ends the run
+        with the limit as the run's ending.
+        """
+        takes_answer = beliefs.accepts_answer(state, runtime)
+        if state["stagnation"].stop:
+            return "stop" if takes_answer else "unanswered"
+        maximum = limits_of(state["task"], runtime).rounds or rounds
+        spent = len(state["turns"]) >= maximum or beliefs.are_steps_spent(state, runtime)
+        return "stop" if spent and takes_answer else "continue"
+
+    return after_gate
+
+
+def require_rounds(state: State, runtime: Runtime[Context]) -> None:
+    """Raise LimitReached if steps or `Limits.rounds` are used up. The agent's default number is not checked."""
+    react.require_steps(state, runtime)
+    limit, taken = limits_of(state["task"], runtime).rounds, len(state["turns"])
+    if limit and taken >= limit:
+        raise LimitReached("rounds", limit, taken)
 
 
 def after_decide(state: State) -> str:

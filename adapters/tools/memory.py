@@ -11,7 +11,7 @@ import hashlib
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, Protocol
 
 from langchain_core.messages import BaseMessage
@@ -304,8 +304,6 @@ def memory_tools(
     Raises:
         ValueError: when a tool is called and there is no store, or neither a namespace nor a thread.
     """
-    from langgraph.prebuilt import InjectedState
-
     bounds = sizes or MemorySizes()
 
     def use(name: str, messages: Sequence[Any] | None = None, **args: Any) -> str:
@@ -314,6 +312,18 @@ def memory_tools(
             return call_memory(memory, ToolCall(name=name, args=args), bounds)
         except MemoryRefusal as refusal:
             raise ToolException(str(refusal)) from refusal
+
+    return [
+        StructuredTool.from_function(
+            function, description=DESCRIPTIONS[function.__name__], handle_tool_error=lambda error: f"Error: {error}"
+        )
+        for function in _memory_functions(use)
+    ]
+
+
+def _memory_functions(use: Callable[..., str]) -> Sequence[Callable[..., str]]:
+    """Return the functions from which the tools are made; `use` calls a memory function by its name."""
+    from langgraph.prebuilt import InjectedState
 
     def core_memory_append(content: str) -> str:
         return use(CORE_APPEND, content=content)
@@ -332,19 +342,13 @@ def memory_tools(
     ) -> str:
         return use(RECALL_SEARCH, messages, query=query, page=page)
 
-    functions = (
+    return (
         core_memory_append,
         core_memory_replace,
         archival_memory_insert,
         archival_memory_search,
         conversation_search,
     )
-    return [
-        StructuredTool.from_function(
-            function, description=DESCRIPTIONS[function.__name__], handle_tool_error=lambda error: f"Error: {error}"
-        )
-        for function in functions
-    ]
 
 
 def _store_of_graph() -> BaseStore:

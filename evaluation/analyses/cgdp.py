@@ -11,15 +11,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import matplotlib as mpl
 import pandas as pd
 import typer
 from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
 from pydantic import JsonValue
-from rich.console import Console
-from rich.table import Table
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.files import replace_file
@@ -57,7 +54,7 @@ from certigraph.evaluation.analyses.cgdp_tables import (
     study_frames,
     tables_of,
 )
-from certigraph.evaluation.compare import PIPED_WIDTH, ComparisonJob, print_tables, run_comparison
+from certigraph.evaluation.compare import ComparisonJob, print_tables, run_comparison
 from certigraph.evaluation.comparison import (
     MODEL_SEPARATOR,
     ComparedMethod,
@@ -70,12 +67,12 @@ from certigraph.evaluation.comparison import (
 from certigraph.evaluation.comparison_report import COMPARISON_PAGE as COMPARISON
 from certigraph.evaluation.comparison_report import (
     ComparisonResults,
-    escape_formula,
     format_model_note,
 )
 from certigraph.evaluation.comparison_report import comparison_to_json as plain_comparison
 from certigraph.evaluation.comparison_report import write_comparison_report as report_comparison
-from certigraph.evaluation.plots import CHART_STYLE, GREY, SERIES_COLOURS, save_drawing
+from certigraph.evaluation.plots import GREY, SERIES_COLOURS, chart_style, save_drawing
+from certigraph.evaluation.tables import print_report_path, records_of, table_console, terminal_table, write_frame
 from certigraph.graphs.assembly import operators_of
 from certigraph.nodes.gates import MAX_CHANGE
 from certigraph.nodes.slots import Spec
@@ -434,9 +431,8 @@ def write_report(
     frames = study_frames(read_study_runs(plan, folder, benchmark, judged), create_replay_gates())
     study = StudyReport(frames, {**tables_of(frames), "errors": error_table(plan, folder)})
     for name, frame in {**frames._asdict(), **study.tables}.items():
-        with replace_file(folder / f"{name}.csv") as draft:
-            frame.map(escape_formula).to_csv(draft, index=False)
-    with mpl.rc_context(CHART_STYLE):
+        write_frame(frame, folder / f"{name}.csv")
+    with chart_style():
         drawings = {name: save_drawing(draw(study.tables), folder / name) for name, draw in STUDY_FIGURES.items()}
     with replace_file(folder / STUDY_PAGE) as draft:
         notes = (score_note(scores), small_corpus_note(benchmark, plan.tasks))
@@ -509,18 +505,14 @@ HIDDEN_COLUMNS = {"tasks", "spread"}
 
 def print_study(tables: Tables, scores: StudyScores | None = None) -> None:
     """Print the tables in PRINTED_TABLES, and who scored the answers."""
-    console = Console(highlight=False)
-    console = console if console.is_terminal else Console(highlight=False, width=PIPED_WIDTH)
+    console = table_console()
     console.print(f"\n{score_note(scores)}", markup=False)
     for name, title in PRINTED_TABLES.items():
         if tables[name].empty and name not in ALWAYS_PRINTED:
             continue
         frame = readable_table(name, tables[name]).drop(columns=HIDDEN_COLUMNS, errors="ignore")
-        table = Table(*(str(column).replace("_", " ") for column in frame.columns), box=None)
-        for line in frame.itertuples(index=False, name=None):
-            table.add_row(*map(format_cell, line))
         console.print(f"\n{title}", style="bold", markup=False)
-        console.print(table, markup=False)
+        console.print(terminal_table(*_shown_table(frame)), markup=False)
 
 
 # The command `certigraph study cgdp`.
@@ -571,7 +563,7 @@ def run_command(
     if as_json:
         compared = {"comparison": plain_comparison(findings.comparison, findings.estimates)} if findings else {}
         scored = {"scored": scores.words if scores else OWN}
-        rows = {name: json.loads(table.to_json(orient="records")) for name, table in tables.items()}
+        rows = {name: records_of(table) for name, table in tables.items()}
         typer.echo(json.dumps({**rows, **scored, **compared}, ensure_ascii=False))
     else:
         _print_report(tables, scores, findings, folder)
@@ -585,4 +577,4 @@ def _print_report(tables: Tables, scores: StudyScores | None, findings: Comparis
         print_tables(findings.comparison, findings.estimates, as_json=False)
         pages.append(COMPARISON)
     for page in pages:
-        Console(highlight=False, soft_wrap=True).print(f"report: {folder / page}", style="dim", markup=False)
+        print_report_path(folder / page)

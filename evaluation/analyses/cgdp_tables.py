@@ -25,20 +25,20 @@ from certigraph.evaluation.analyses.cgdp_rubric import (
     belief_fields,
     tokens_of_call,
 )
-from certigraph.evaluation.comparison_summary import Difference, compute_difference
+from certigraph.evaluation.comparison_summary import Difference, adjust_family, compute_difference
 from certigraph.evaluation.frame_rows import GATE_NODE, FrameRow, round_rows
 from certigraph.evaluation.frames import KEY_COLUMNS, ColumnTypes, build_frame
 from certigraph.evaluation.statistics import (
     STATISTIC_COLUMNS,
     ScoresByTask,
     Statistic,
-    adjust_p_values,
     average_of,
     compute_by_group,
     ratio_of,
     relative_change,
     share_interval,
 )
+from certigraph.evaluation.tables import format_estimate
 from certigraph.nodes.gates import MAX_CHANGE, gate_grid
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.slots import build_operator
@@ -282,9 +282,7 @@ def _difference_rows(
 def _family_of_tests(pairs: Iterable[tuple[ScoresByTask, ScoresByTask]]) -> list[Difference]:
     # Differences left minus right over common tasks, with p-values adjusted by Holm's method.
     common = [(left, right) if left.keys() & right.keys() else ({}, {}) for left, right in pairs]
-    differences = [compute_difference("left", "right", left, right) for left, right in common]
-    adjusted = adjust_p_values([found.p for found in differences])
-    return [found.model_copy(update={"p_adjusted": p}) for found, p in zip(differences, adjusted, strict=True)]
+    return adjust_family([compute_difference("left", "right", left, right) for left, right in common])
 
 
 # The gate and its counterfactual (CGDP, tables 5, 16, 17 and 19, and the sweep of appendix G).
@@ -584,14 +582,11 @@ def readable_table(name: str, table: pd.DataFrame) -> pd.DataFrame:
         )
     for figure, low, high in BOUNDED_FIGURES:
         if {figure, low, high} <= set(table.columns):
-            texts = list(map(_format_interval, table[figure], table[low], table[high]))
+            bounds = zip(table[figure], table[low], table[high], strict=True)
+            texts = [format_estimate(*cells, form=format_cell) for cells in bounds]
             table = table.assign(**{figure: texts}).drop(columns=[low, high])
     if name in PIVOTS:
         lines, column = PIVOTS[name]
         table = table.pivot_table("value", lines, column, aggfunc="first", sort=False).reset_index()
     shortened = table.drop(columns=ARM_COLUMNS[1:], errors="ignore") if "method" in table else table
     return shortened.loc[:, [column for column in shortened.columns if not (shortened[column] == "").all()]]
-
-
-def _format_interval(value: Any, low: Any, high: Any) -> str:
-    return format_cell(value) + ("" if pd.isna(low) else f" ({format_cell(low)} to {format_cell(high)})")

@@ -33,6 +33,7 @@ from certigraph.adapters.retrieval.sources import question_paragraphs, read_pass
 from certigraph.evaluation.measures import RECALL_METHODS
 from certigraph.evaluation.plots import add_panels, assign_colours, draw_grid, open_figure
 from certigraph.evaluation.statistics import adjust_p_values, compare_paired, is_significant, mean_of
+from certigraph.evaluation.tables import format_estimate
 from certigraph.runtime.texts import format_count
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Record
@@ -328,20 +329,16 @@ def _table(recalls: Sequence[Recall], questions: int) -> Table:
 
 
 def _format_mean(one: Recall) -> str:
-    return f"{100 * one.mean:.1f}{_format_interval(one.low, one.high, '.1f')}"
+    return format_estimate(one.mean, one.low, one.high, lambda share: f"{100 * share:.1f}")
 
 
 def _format_difference(one: Recall, questions: int) -> str:
     if one.difference is None:
         return ""
     low, high = one.difference_low, one.difference_high
-    shown = f"{100 * one.difference:+.1f}{_format_interval(low, high, '+.1f')}"
+    shown = format_estimate(one.difference, low, high, lambda change: f"{100 * change:+.1f}")
     significant = is_significant(None if low is None or high is None else (low, high), questions, one.p_holm)
     return f"[bold not dim]{shown}[/]" if significant else shown
-
-
-def _format_interval(low: float | None, high: float | None, form: str) -> str:
-    return "" if low is None or high is None else f" ({100 * low:{form}} to {100 * high:{form}})"
 
 
 # Files of a recall study: the results as JSON, and the chart.

@@ -11,12 +11,11 @@ import re
 import shlex
 import signal
 import threading
-import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -28,8 +27,6 @@ import typer
 from pydantic import BaseModel, Field, ValidationError
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from rich.table import Table
 
 from certigraph.adapters.benchmarks import check_ready, load_benchmark
 from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes, read_rows, replace_file, validate_row
@@ -41,7 +38,8 @@ from certigraph.adapters.rewardprediction.dataset import (
     TrajectoryPair,
     require_pair,
 )
-from certigraph.evaluation.compare import format_time_left
+from certigraph.evaluation.progress_display import show_progress
+from certigraph.evaluation.tables import terminal_table
 from certigraph.runtime.texts import clip_text, format_count, shorten_text
 from certigraph.state.endings import Fault, Interrupted, Stopped, UnknownName
 from certigraph.state.records import Record, Task, drop_incomplete_line, parse_json
@@ -434,44 +432,6 @@ def select_domains(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names)) or tuple(PUBLISHED_DOMAINS)
 
 
-# Progress of a long command: a bar in a terminal, else a line at intervals with a forecast.
-
-LINE_INTERVAL = 20.0
-"""Minimum number of seconds between two progress lines if the output is not a terminal."""
-
-
-class ProgressReporter:
-    """Reports the progress of `total` items on standard error: as a bar in a terminal, else as lines."""
-
-    def __init__(self, name: str, total: int, console: Console, progress: Progress) -> None:
-        self.name, self.total, self.console, self.progress = name, total, console, progress
-        self.bar = progress.add_task(name, total=total)
-        self.started = self.reported = time.monotonic()
-        self.first: int | None = None
-
-    def __call__(self, done: int, more: str = "") -> None:
-        """Report that `done` items are finished; `more` is added to the line."""
-        # items of an earlier start took no time now
-        first = self.first = done - 1 if self.first is None else self.first
-        self.progress.update(self.bar, completed=done)
-        now = time.monotonic()
-        if done < self.total and (self.console.is_terminal or now - self.reported < LINE_INTERVAL):
-            return
-        self.reported = now
-        pace = (now - self.started) / max(1, done - first)
-        left = format_time_left(pace * (self.total - done)) if done < self.total else f"{now - self.started:.0f} s"
-        self.console.print(" · ".join(filter(None, (f"{self.name}: {done} of {self.total}", more, left))), markup=False)
-
-
-@contextmanager
-def report_progress(name: str, total: int, *, silent: bool = False) -> Iterator[ProgressReporter]:
-    """Show the progress of `total` items inside a block; yield the reporter, which is called with the number done."""
-    console = Console(stderr=True, highlight=False, soft_wrap=True, quiet=silent)
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console, transient=True, disable=silent or not console.is_terminal) as progress:
-        yield ProgressReporter(name, total, console, progress)
-
-
 # The command `certigraph rewards build`.
 
 MAX_PRINTED_REASONS = 2
@@ -502,9 +462,7 @@ def build_datasets(requests: Sequence[BuildRequest], folder: Path, *, at_once: i
     if as_json:
         typer.echo(json.dumps([count.model_dump() for count in counts]))
     else:
-        table = Table(*COUNT_COLUMNS, box=None)
-        for count in counts:
-            table.add_row(*map(escape, count_cells(count)))
+        table = terminal_table(COUNT_COLUMNS, [map(escape, count_cells(count)) for count in counts])
         Console(highlight=False).print(table, markup=False)
     return 1 if any(count.failed or count.built < count.wanted for count in counts) else 0
 
@@ -534,10 +492,10 @@ COUNT_COLUMNS = ("domain", "published", "wanted", "built", "by kind", "dropped",
 
 
 def _build_with_progress(request: BuildRequest, folder: Path, *, at_once: int, silent: bool) -> DomainCount:
-    with report_progress(request.domain, request.pairs, silent=silent) as reporter:
+    with show_progress(request.domain, request.pairs, silent=silent) as display:
 
         def report(count: DomainCount) -> None:
-            reporter.total = count.wanted
-            reporter(count.built, f"{count.out} dropped")
+            display.total = count.wanted
+            display.report(request.domain, count.built, f"{count.out} dropped")
 
         return build_domain(request, folder, at_once=at_once, progress=report)

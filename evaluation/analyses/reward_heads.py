@@ -16,7 +16,6 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.matching import Encoder
@@ -31,6 +30,7 @@ from certigraph.adapters.rewards import (
     format_steps,
     prefix_features,
 )
+from certigraph.evaluation.tables import terminal_table
 from certigraph.state.defaults import DEFAULT_BASE_MODEL
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Record
@@ -405,7 +405,10 @@ def select_pairs(data: str | None, domains: Sequence[str], limit: int | None) ->
 
 def print_transfer(done: TransferResult) -> None:
     """Print the EPIC distances with a row per training domain, a column per rated domain, and the mean over columns."""
-    table = Table("trained on", *done.domains, "overall", title="mean EPIC distance, pooled per task", box=None)
-    for name, row in zip(done.trained, done.distances, strict=True):
-        table.add_row(name, *(f"{distance:.3f}" for distance in row), f"{done.overall(name):.3f}")
+    lines = [
+        (name, *(f"{distance:.3f}" for distance in row), f"{done.overall(name):.3f}")
+        for name, row in zip(done.trained, done.distances, strict=True)
+    ]
+    table = terminal_table(("trained on", *done.domains, "overall"), lines)
+    table.title = "mean EPIC distance, pooled per task"
     Console(highlight=False).print(table)

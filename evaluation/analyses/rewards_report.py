@@ -10,14 +10,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-import matplotlib as mpl
 import pandas as pd
 import typer
 from markupsafe import Markup
 from matplotlib.figure import Figure
-from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.files import read_json, replace_file
@@ -31,7 +28,6 @@ from certigraph.evaluation.analyses.reward_data import (
     count_cells,
     read_counts,
     read_lines,
-    report_progress,
 )
 from certigraph.evaluation.analyses.reward_heads import TransferResult
 from certigraph.evaluation.analyses.rewards import (
@@ -58,9 +54,10 @@ from certigraph.evaluation.analyses.rewards import (
     read_rated_pairs,
 )
 from certigraph.evaluation.comparison import ComparedMethod
-from certigraph.evaluation.comparison_report import escape_formula
-from certigraph.evaluation.plots import CHART_STYLE, GREY, SERIES_COLOURS, save_drawing
+from certigraph.evaluation.plots import GREY, SERIES_COLOURS, chart_style, save_drawing
+from certigraph.evaluation.progress_display import show_progress
 from certigraph.evaluation.statistics import stratified_mean
+from certigraph.evaluation.tables import format_estimate, table_console, terminal_table, write_frame
 from certigraph.runtime.pages import render_page
 from certigraph.runtime.registry import current_versions, model_name
 from certigraph.runtime.texts import format_count
@@ -99,8 +96,7 @@ def describe_findings(methods: Sequence[ComparedMethod], table: pd.DataFrame, ro
 
 def format_mean(mean: float, low: float | None, high: float | None, form: str = ".3f") -> str:
     """Format a mean with its interval, as in `0.412 (0.401 to 0.423)`; empty if there is no mean."""
-    bounds = "" if pd.isna(low) or pd.isna(high) else f" ({low:{form}} to {high:{form}})"
-    return "" if pd.isna(mean) else f"{mean:{form}}{bounds}"
+    return "" if pd.isna(mean) else format_estimate(mean, low, high, form)
 
 
 def overall_lines(table: pd.DataFrame) -> pd.DataFrame:
@@ -283,6 +279,8 @@ def format_page(findings: RewardFindings, drawings: Mapping[str, Markup]) -> str
         drawings=drawings,
         distances=distance_cells(findings.table),
         findings=findings,
+        speeds=[(one.predictor, one.trajectories, f"{one.cold:g}", f"{one.warm:g}") for one in findings.speeds],
+        failed=[(one.predictor, one.pair, one.reason) for one in findings.failed],
         costs=cost_cells(findings.table),
         figures=figure_cells(findings.table),
         counts=(COUNT_COLUMNS, map(count_cells, findings.counts)),
@@ -292,9 +290,6 @@ def format_page(findings: RewardFindings, drawings: Mapping[str, Markup]) -> str
 # The files and the output of a measurement.
 
 TRANSFER_FILE, REWARDS_PAGE = "transfer.json", "rewards.html"
-
-TABLE_WIDTH = 200
-"""Width of the table in characters if the output is not a terminal."""
 
 
 def write_report(
@@ -319,8 +314,8 @@ def write_report(
     notes = [f"{format_count(n, 'task')} of {domain} left out: no pair" for domain, n in benchmark.unpaired.items()]
     sentences = [*describe_findings(methods, table, rows), *format_probes(methods, table, probes)]
     findings = RewardFindings(table, sentences, speeds, failed, counts, notes)
-    table.map(escape_formula).to_csv(out / "table.csv", index=False, lineterminator="\r\n")
-    with mpl.rc_context(CHART_STYLE):
+    write_frame(table, out / "table.csv")
+    with chart_style():
         drawings = _draw_figures(table, rows, benchmark, names, out)
     with replace_file(out / REWARDS_PAGE) as draft:
         draft.write_text(format_page(findings, drawings), encoding="utf-8")
@@ -344,7 +339,7 @@ def write_transfer(done: TransferResult, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     with replace_file(out / TRANSFER_FILE) as draft:
         draft.write_text(done.model_dump_json(indent=1) + "\n", encoding="utf-8")
-    with mpl.rc_context(CHART_STYLE):
+    with chart_style():
         save_drawing(draw_heat_map(done), out / "heat")
 
 
@@ -358,14 +353,10 @@ def print_findings(findings: RewardFindings, out: Path, *, as_json: bool) -> Non
         speeds = [one.model_dump() for one in findings.speeds]
         typer.echo(json.dumps({"lines": lines, "findings": findings.findings, "speeds": speeds}))
         return
-    console = Console(highlight=False)
-    console = console if console.is_terminal else Console(highlight=False, width=TABLE_WIDTH)
+    console = table_console()
     heads, cells = distance_cells(findings.table)
-    shown = Table(*heads, box=None)
-    for line in cells:
-        shown.add_row(*map(escape, line))
     console.print("EPIC distance, pooled, with 95 % intervals", style="bold")
-    console.print(shown)
+    console.print(terminal_table(heads, [map(escape, line) for line in cells]))
     fast = [f"{one.predictor}: {one.cold:g} trajectories/s cold, {one.warm:g} warm" for one in findings.speeds]
     for sentence in (*findings.findings, *findings.notes, *fast):
         console.print(sentence, markup=False)
@@ -414,14 +405,14 @@ def measure_rewards(
     out.mkdir(parents=True, exist_ok=True)
     _write_predictors(methods, context, out)
     try:
-        with report_progress("rated", len(methods) * len(pairs), silent=as_json) as reporter:
+        with show_progress("rated", len(methods) * len(pairs), silent=as_json) as display:
             failed = rate_pairs(
                 methods,
                 pairs,
                 context,
                 out / ROWS_FILE,
                 at_once=at_once,
-                progress=lambda done, failures: reporter(done, f"{failures} failed" if failures else ""),
+                progress=lambda done, failures: display.report("rated", done, f"{failures} failed" if failures else ""),
             )
         wanted = {job_digest(RatingJob(method, pair, context)) for method in methods for pair in pairs}
         rows = list({row.digest: row for row in read_rated_pairs(out / ROWS_FILE) if row.digest in wanted}.values())

@@ -3,23 +3,22 @@
 The analyses are computed in `evaluation/anatomy.py`; this module writes page, figures and tables, and prints a summary.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import matplotlib as mpl
 import pandas as pd
 from markupsafe import Markup
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from certigraph.adapters.files import replace_file
 from certigraph.evaluation.anatomy import ANATOMY_FIGURES, AnalysisTables, analyse, lay_out_anatomy, methods_of
-from certigraph.evaluation.comparison_report import escape_formula, format_model_note
+from certigraph.evaluation.comparison_report import format_model_note
 from certigraph.evaluation.frames import Frames
-from certigraph.evaluation.plots import CHART_STYLE as INK
-from certigraph.evaluation.plots import find_line, to_svg
+from certigraph.evaluation.plots import chart_style, find_line, save_drawing
+from certigraph.evaluation.tables import write_frame
 from certigraph.runtime.pages import render_page
 from certigraph.runtime.texts import format_count
 from certigraph.state.endings import INTERRUPTED
@@ -43,39 +42,37 @@ def write_anatomy(frames: Frames, out: Path) -> AnatomyReport:
 
     Writes `anatomy.html`, a .csv for each analysis, a .png and .svg for each figure, and `frames/*.parquet`.
 
-    Each file is written under another name and renamed when it is complete, so that a killed process leaves no partial
-    file.
+    Each file is replaced only when it is complete.
     """
     tables = analyse(frames)
     (out / "frames").mkdir(parents=True, exist_ok=True)
-    cells = {name: table.map(escape_formula) for name, table in tables.items()}
-    files = [
-        _write_atomically(out / f"{name}.csv", partial(table.to_csv, index=False)) for name, table in cells.items()
-    ]
-    files += [_write_atomically(out / "frames" / f"{n}.parquet", f.to_parquet) for n, f in frames._asdict().items()]
+    files = [write_frame(table, out / f"{name}.csv") for name, table in tables.items()]
+    for name, frame in frames._asdict().items():
+        files.append(out / "frames" / f"{name}.parquet")
+        with replace_file(files[-1]) as draft:
+            frame.to_parquet(draft)
     drawings = _draw_figures(frames, tables, out)
     files += [out / f"{name}.{kind}" for name in drawings for kind in ("png", "svg")]
     page = render_page(
         "anatomy.html",
         "certigraph.evaluation",
         title=_page_title(frames),
-        models=format_models(frames),
+        scope=format_models(frames),
         verdict=_format_verdict(frames, tables),
         anatomy=lay_out_anatomy(frames, tables, drawings),
     )
-    files.append(_write_atomically(out / ANATOMY_PAGE, partial(_write, page)))
+    files.append(out / ANATOMY_PAGE)
+    with replace_file(out / ANATOMY_PAGE) as draft:
+        draft.write_text(page, encoding="utf-8")
     interrupted = frames.runs.loc[frames.runs["ending"] == INTERRUPTED, "run"]
     return AnatomyReport(frames, tables, tuple(files), tuple(interrupted))
 
 
 def _draw_figures(frames: Frames, tables: AnalysisTables, out: Path) -> dict[str, Markup]:
     names, drawings = methods_of(frames), dict[str, Markup]()
-    with mpl.rc_context(INK):
+    with chart_style():
         for name, draw in ANATOMY_FIGURES.items():
-            figure = draw(tables, names)
-            picture = drawings[name] = to_svg(figure)
-            _write_atomically(out / f"{name}.svg", partial(_write, picture))
-            _write_atomically(out / f"{name}.png", partial(figure.savefig, format="png", dpi=150, facecolor="white"))
+            drawings[name] = save_drawing(draw(tables, names), out / name)
     return drawings
 
 
@@ -94,16 +91,6 @@ def _format_verdict(frames: Frames, tables: AnalysisTables) -> str:
     found = [(method, find_line(tables["solved"], method)) for method in methods_of(frames)]
     shares = [f"{method} {line['value']:.0%} of {line['n']}" for method, line in found if line is not None]
     return f"Solved: {', '.join(shares)}." if shares else ""
-
-
-def _write_atomically(path: Path, write: Callable[[Path], object]) -> Path:
-    draft = path.with_name(f"{path.name}.tmp")
-    write(draft)
-    return draft.replace(path)
-
-
-def _write(text: str, path: Path) -> None:
-    path.write_text(text, encoding="utf-8")
 
 
 # Output of the command `anatomy`.

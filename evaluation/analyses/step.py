@@ -3,13 +3,17 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from math import nan
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from certigraph.adapters.benchmarks import data_folder
 from certigraph.adapters.scienceworld.recordings import read_recordings
 from certigraph.adapters.scienceworld.splits import STEP_LONG, STEP_SHORT
-from certigraph.evaluation.frames import MAX_SCORE, EpisodeTrace, TracedMethod
+from certigraph.evaluation.frame_rows import MAX_SCORE
+from certigraph.evaluation.frames import Frames, find_runs, read_frames
+from certigraph.state.endings import INTERRUPTED, Fault
 
 # Order and titles of methods and tasks, and STEP's groups of tasks.
 
@@ -29,37 +33,70 @@ TASK_GROUPS = {**dict.fromkeys(STEP_SHORT.values(), "S"), **dict.fromkeys(STEP_L
 """Group of each of the STEP paper's nine short (S) and nine long (L) tasks, in the order of the paper's table."""
 
 
-def episode_frame(traces: Sequence[EpisodeTrace]) -> pd.DataFrame:
-    """Build a data frame with a row for each episode.
+def read_episodes(folders: Iterable[Path]) -> tuple[pd.DataFrame, list[Path]]:
+    """Read the episodes of all finished runs below folders; a run that is there twice counts once.
 
-    `method` and `task` are ordered categories: methods without swapped operators come first, tasks are in the order of
-    the STEP paper's table. `title` is the method's name for figures, with its model if there are several models.
-    `final` is the final score (0 to 100), `solved` 0 or 1, and `scores` the tuple of scores after each action.
+    Returns:
+        The episodes as in `episode_frame`, and the folders of the runs that were left out because they are unfinished
+        or failed.
+
+    Raises:
+        Fault: a folder is missing, there is no run, or no run is finished.
     """
-    methods = sorted({trace.method for trace in traces}, key=_method_rank)
-    several = len({method.model for method in methods}) > 1
-    tasks = sorted({trace.task for trace in traces}, key=lambda task: (_rank(task, TASK_GROUPS), task))
-    rows = [
-        {
-            "method": str(trace.method),
-            "model": trace.method.model,
-            "title": _title(trace.method) + (f", {trace.method.model}" if several else ""),
-            "graph": trace.method.graph,
-            "swaps": trace.method.swaps,
-            "task": trace.task,
-            "run": trace.run,
-            "episode": trace.episode,
-            "last": trace.last,
-            "final": trace.final,
-            "solved": float(trace.solved),
-            "steps": len(trace.scores),
-            "scores": trace.scores,
-        }
-        for trace in traces
-    ]
-    order = {"method": list(dict.fromkeys(map(str, methods))), "task": tasks}
-    frame = pd.DataFrame(rows)
-    return frame.assign(**{name: pd.Categorical(frame[name], known, ordered=True) for name, known in order.items()})
+    found = find_runs(folders)
+    paths = {header.run_id: (path, header) for path, header in found.runs}
+    frames = read_frames(found._replace(runs=list(paths.values())))
+    endings = frames.runs["ending"]
+    left_out = frames.runs.loc[(endings == INTERRUPTED) | endings.str.startswith("error:"), "run"]
+    episodes = episode_frame(frames)
+    finished = episodes[~episodes["run"].isin(left_out)].reset_index(drop=True)
+    if finished.empty:
+        raise Fault("data", "no episode of a finished run in these folders: give folders that `certigraph run` wrote")
+    return finished, [path.parent for path in (*(paths[run][0] for run in left_out), *found.unbegun)]
+
+
+def episode_frame(frames: Frames) -> pd.DataFrame:
+    """Build a data frame with a row for each episode that has an action.
+
+    `method` is the graph with its swapped operators. For ScienceWorld, `task` is the name of the task without split
+    and variation, because variations are treated as samples of one task; `task_id` is the complete id. `episode` counts
+    from 1 within a run, and `last` marks the last one. `scores` is the tuple of scores (0 to 100) after each of the
+    `actions`, `final` the final score, `solved` 0 or 1, and `steps` the number of actions.
+    """
+    about = frames.runs[["run", "graph", "swaps", "model", "roles", "benchmark", "task"]]
+    steps = frames.steps.groupby(["run", "episode"], sort=False).agg(actions=("action", tuple), scores=("score", tuple))
+    episodes = steps.reset_index().merge(about.rename(columns={"task": "task_id"}), on="run")
+    final = episodes["scores"].map(lambda scores: scores[-1]).astype(float)
+    return episodes.assign(
+        method=(episodes["graph"] + " " + episodes["swaps"].str.replace(", ", " ")).str.strip(),
+        model=(episodes["model"] + " " + episodes["roles"]).str.strip(),
+        task=list(map(_task_name, episodes["benchmark"], episodes["task_id"])),
+        last=episodes["episode"] == episodes.groupby("run")["episode"].transform("max"),
+        final=final,
+        solved=(final >= MAX_SCORE).astype(float),
+        steps=episodes["scores"].map(len),
+    )
+
+
+def order_episodes(episodes: pd.DataFrame) -> pd.DataFrame:
+    """Make `method` and `task` ordered categories, and add `title`, the name of the method for figures.
+
+    Methods without swapped operators come first, and tasks are in the order of the STEP paper's table. The title has
+    the model if there are several models.
+    """
+    several = episodes["model"].nunique() > 1
+    methods = sorted(set(map(_method_rank, *(episodes[name] for name in ("graph", "swaps", "method", "model")))))
+    tasks = sorted(episodes["task"].unique(), key=lambda task: (_rank(task, TASK_GROUPS), task))
+    order = {"method": list(dict.fromkeys(method for *_, method, _ in methods)), "task": tasks}
+    titles = pd.Series(map(_title, episodes["graph"], episodes["swaps"]), index=episodes.index)
+    categories = {name: pd.Categorical(episodes[name], known, ordered=True) for name, known in order.items()}
+    return episodes.assign(title=titles + (", " + episodes["model"] if several else ""), **categories)
+
+
+def _task_name(benchmark: str, task: str) -> str:
+    if benchmark.partition(":")[0] == "scienceworld":
+        return task.rpartition("/")[-1].partition(":")[0]
+    return f"{benchmark} {task}"
 
 
 def _rank(name: str, known: Iterable[str]) -> int:
@@ -67,13 +104,12 @@ def _rank(name: str, known: Iterable[str]) -> int:
     return order.index(name) if name in order else len(order)
 
 
-def _method_rank(method: TracedMethod) -> tuple[bool, int, str, str]:
-    return bool(method.swaps), _rank(method.graph, GRAPH_TITLES), str(method), method.model
+def _method_rank(graph: str, swaps: str, method: str, model: str) -> tuple[bool, int, str, str]:
+    return swaps != "", _rank(graph, GRAPH_TITLES), method, model
 
 
-def _title(method: TracedMethod) -> str:
-    graph = GRAPH_TITLES.get(method.graph, method.graph)
-    return f"{graph} ({', '.join(method.swaps)})" if method.swaps else graph
+def _title(graph: str, swaps: str) -> str:
+    return GRAPH_TITLES.get(graph, graph) + (f" ({swaps})" if swaps else "")
 
 
 # Accidental wins: episodes that reached ScienceWorld's goal without its procedure (STEP, section 4.2.2).
@@ -93,26 +129,24 @@ DEFAULT_MILESTONES = 50.0
 ACCIDENT_COLUMNS = ["run", "method", "task_id", "episode", "step", "action", "before", "gold"]
 
 
-def find_accidents(traces: Sequence[EpisodeTrace], golds: Mapping[str, float]) -> pd.DataFrame:
+def find_accidents(episodes: pd.DataFrame, golds: Mapping[str, float]) -> pd.DataFrame:
     """Find the episodes that won by accident: a lucky focus action reached the goal without the task's procedure.
 
     Args:
-        traces: the episodes.
+        episodes: the episodes.
         golds: score of the gold path before its last focus action, by task, as `read_gold_scores` returns it.
 
     Returns:
-        A row for each accidental win, with ACCIDENT_COLUMNS and the index of the episode in `traces`. `step` and
+        A row for each accidental win, with ACCIDENT_COLUMNS and the index of the episode in `episodes`. `step` and
         `action` are the winning ones, `before` is the score before the winning step, and `gold` that of the gold path.
     """
     rows = {}
-    for index, trace in enumerate(traces):
-        won = next((step for step, score in enumerate(trace.scores) if score >= MAX_SCORE), None)
-        gold = golds.get(trace.task, DEFAULT_MILESTONES)
-        if not trace.solved or won is None or not is_focus(trace.actions, won):
-            continue
-        if (before := trace.at(won)) < MIN_GOLD_SHARE * gold:
-            win = (won + 1, trace.actions[won], before, gold)
-            rows[index] = (trace.run, str(trace.method), trace.task_id, trace.episode, *win)
+    one: Any
+    for one in episodes[episodes["solved"] > 0].itertuples():
+        won = next(step for step, score in enumerate(one.scores) if score >= MAX_SCORE)
+        before, gold = one.scores[won - 1] if won else 0.0, golds.get(one.task, DEFAULT_MILESTONES)
+        if is_focus(one.actions, won) and before < MIN_GOLD_SHARE * gold:
+            rows[one.Index] = (one.run, one.method, one.task_id, one.episode, won + 1, one.actions[won], before, gold)
     return pd.DataFrame.from_dict(rows, orient="index", columns=ACCIDENT_COLUMNS)
 
 
@@ -202,7 +236,7 @@ def _curve(name: str, part: pd.DataFrame) -> pd.DataFrame:
 
 # STEP with and without its Planner.
 
-WITHOUT_PLANNER = ("planner=none",)
+WITHOUT_PLANNER = "planner=none"
 
 
 def planner_tasks(episodes: pd.DataFrame) -> pd.DataFrame:
@@ -216,9 +250,7 @@ def planner_tasks(episodes: pd.DataFrame) -> pd.DataFrame:
         it. `group` is S or L (short or long), or empty if the task is not one of the STEP paper's eighteen.
     """
     best = select_best(episodes[episodes["graph"] == "step"])
-    part = best.assign(
-        swapped=best["swaps"].map({(): "", WITHOUT_PLANNER: "_without"}.get), success=100 * best["solved"]
-    )
+    part = best.assign(swapped=best["swaps"].map({"": "", WITHOUT_PLANNER: "_without"}), success=100 * best["solved"])
     part = part.dropna(subset="swapped").rename(columns={"final": "score"})
     grouped = part.groupby(["model", "task", "swapped"], observed=True)[["score", "success"]].mean()
     means = pd.DataFrame(grouped.unstack("swapped"))

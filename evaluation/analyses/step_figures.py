@@ -15,17 +15,17 @@ from rich.table import Table
 from certigraph.evaluation.analyses.step import (
     TASK_GROUPS,
     best_curves,
-    episode_frame,
     find_accidents,
     learning_curves,
+    order_episodes,
     planner_changes,
     planner_tasks,
+    read_episodes,
     read_gold_scores,
     reward_curves,
 )
-from certigraph.evaluation.comparison_report import escape_formula
-from certigraph.evaluation.frames import read_traces
 from certigraph.evaluation.plots import BLANK, INK, PALETTE, SOFT, add_panels, assign_colours, draw_grid, open_figure
+from certigraph.evaluation.tables import terminal_table, write_frame
 from certigraph.state.endings import Fault
 
 # Figure 5: the best episodes, one heat map per method.
@@ -195,13 +195,13 @@ def draw_figures(
     Raises:
         Fault: there is no episode to draw.
     """
-    traces, left_out = read_traces(folders)
-    accidents = find_accidents(traces, read_gold_scores(data))
-    included = [trace for index, trace in enumerate(traces) if with_accidental or index not in accidents.index]
-    if not included:
-        raise Fault("data", f"all {len(traces)} episodes were won by accident: add --with-accidental to keep them")
+    found, left_out = read_episodes(folders)
+    accidents = find_accidents(found, read_gold_scores(data))
+    included = found if with_accidental else found.drop(accidents.index)
+    if included.empty:
+        raise Fault("data", f"all {len(found)} episodes were won by accident: add --with-accidental to keep them")
     out.mkdir(parents=True, exist_ok=True)
-    episodes, files = episode_frame(included), list[Path]()
+    episodes, files = order_episodes(included), list[Path]()
     for name, curves in (("rewards", reward_curves(episodes)), ("learning", learning_curves(episodes))):
         if len(curves):
             draw_rewards(curves, out / name)
@@ -213,20 +213,19 @@ def draw_figures(
     changes = planner_changes(tasks)
     if len(tasks):
         draw_planner(tasks, changes, out / "planner")
-        files += [*_write_data(changes, out / "planner"), _write_csv(tasks, out / "planner_tasks.csv")]
-    files.append(_write_csv(accidents, out / "accidental.csv"))
-    return DrawnFigures(files, len(traces), accidents, left_out, changes)
+        files += [*_write_data(changes, out / "planner"), _write_rounded(tasks, out / "planner_tasks.csv")]
+    files.append(_write_rounded(accidents, out / "accidental.csv"))
+    return DrawnFigures(files, len(found), accidents, left_out, changes)
 
 
 def _write_data(table: pd.DataFrame, path: Path) -> list[Path]:
     """Write the data of a figure; return the figure's files and the file of the data."""
-    return [path.with_suffix(".png"), path.with_suffix(".svg"), _write_csv(table, path.with_suffix(".csv"))]
+    return [path.with_suffix(".png"), path.with_suffix(".svg"), _write_rounded(table, path.with_suffix(".csv"))]
 
 
-def _write_csv(table: pd.DataFrame, path: Path) -> Path:
-    cells = table.astype(object).map(escape_formula)
-    cells.map(lambda cell: f"{round(cell, 4):g}" if isinstance(cell, float) else cell).to_csv(path, index=False)
-    return path
+def _write_rounded(table: pd.DataFrame, path: Path) -> Path:
+    cells = table.astype(object)
+    return write_frame(cells.map(lambda cell: f"{round(cell, 4):g}" if isinstance(cell, float) else cell), path)
 
 
 # Output of the command `figures`.
@@ -251,9 +250,9 @@ def print_figures(drawn: DrawnFigures, *, kept: bool) -> None:
 
 
 def _planner_table(changes: pd.DataFrame) -> Table:
-    table = Table("tasks", "n", "score", "planner=none", "change", "solved %", "planner=none", "change", box=None)
-    several = changes["model"].nunique() > 1
+    several, lines = changes["model"].nunique() > 1, []
     for model, group, n, *figures in changes.itertuples(index=False):
         shown = (f"{value:+.1f}" if index in (2, 5) else f"{value:.1f}" for index, value in enumerate(figures))
-        table.add_row(f"{group}, {model}" if several else group, str(n), *shown)
-    return table
+        lines.append((f"{group}, {model}" if several else group, str(n), *shown))
+    heads = ("tasks", "n", "score", "planner=none", "change", "solved %", "planner=none", "change")
+    return terminal_table(heads, lines)

@@ -9,20 +9,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import matplotlib as mpl
 import pandas as pd
 import typer
 from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
-from rich.console import Console
-from rich.table import Table
 
 from certigraph.adapters.files import replace_file
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import CHARS_PER_TOKEN, current_situation
 from certigraph.adapters.protocols import Benchmark, Context, Environment, Limits, Operator, Responder
-from certigraph.evaluation.compare import PIPED_WIDTH, ComparisonJob, run_comparison
+from certigraph.evaluation.compare import ComparisonJob, run_comparison
 from certigraph.evaluation.comparison import (
     PLAN_FILE,
     ComparisonPlan,
@@ -33,11 +30,19 @@ from certigraph.evaluation.comparison import (
     read_plan,
     unfinished_cells,
 )
-from certigraph.evaluation.comparison_report import escape_formula, format_model_note
+from certigraph.evaluation.comparison_report import format_model_note
 from certigraph.evaluation.frames import RecordedRun, frames_of
-from certigraph.evaluation.plots import CHART_STYLE as INK
-from certigraph.evaluation.plots import GREY, SERIES_COLOURS, save_drawing
+from certigraph.evaluation.measures import MISSING_VALUE
+from certigraph.evaluation.plots import GREY, SERIES_COLOURS, chart_style, save_drawing
 from certigraph.evaluation.statistics import MIN_POINTS, fit_slope
+from certigraph.evaluation.tables import (
+    format_interval,
+    print_report_path,
+    records_of,
+    table_console,
+    terminal_table,
+    write_frame,
+)
 from certigraph.runtime.pages import render_page
 from certigraph.runtime.texts import format_count
 from certigraph.state.endings import UnknownName
@@ -374,9 +379,8 @@ def write_report(plan: ComparisonPlan, folder: Path) -> PromptStudy:
     sizes = size_table(frames_of(runs).calls)
     study = PromptStudy(sizes, slope_table(sizes), total_table(sizes))
     for name, table in study._asdict().items():
-        with replace_file(folder / f"{name}.csv") as draft:
-            table.map(escape_formula).to_csv(draft, index=False)
-    with mpl.rc_context(INK):
+        write_frame(table, folder / f"{name}.csv")
+    with chart_style():
         drawing = save_drawing(draw_prompt_growth(sizes), folder / "prompts")
     with replace_file(folder / STUDY_PAGE) as draft:
         draft.write_text(_format_page(plan, study, drawing), encoding="utf-8")
@@ -387,8 +391,8 @@ def slope_cells(slopes: pd.DataFrame) -> Iterator[tuple[str, ...]]:
     """Format the slopes as rows of a table with the titles SLOPE_TITLES."""
     line: Any
     for line in slopes.itertuples():
-        known = not pd.isna(line.slope)
-        figures = f"{line.slope:+.1f}" if known else "-", f"{line.low:+.1f} to {line.high:+.1f}" if known else "-"
+        slope = MISSING_VALUE if pd.isna(line.slope) else f"{line.slope:+.1f}"
+        figures = slope, format_interval(line.low, line.high, "+.1f")
         sizes = f"{line.shortest:,}", f"{line.longest:,}"
         yield line.kind, line.method, line.about, line.operator, *sizes, *figures, line.words
 
@@ -468,9 +472,7 @@ def run_command(order: ComparisonJob, folder: Path, *, report_only: bool, as_jso
         run_comparison(order, folder, silent=as_json)
     study = write_report(order.plan, folder)
     if as_json:
-        tables = {"slopes": study.slopes, "totals": study.totals}
-        rows = {name: json.loads(table.to_json(orient="records")) for name, table in tables.items()}
-        typer.echo(json.dumps(rows))
+        typer.echo(json.dumps({"slopes": records_of(study.slopes), "totals": records_of(study.totals)}))
     else:
         _print_report(study, folder)
     return 1 if unfinished_cells(cells_of(order.plan, folder)) else 0
@@ -487,16 +489,12 @@ def _task_ids(longest: int) -> list[str]:
 
 
 def _print_report(study: PromptStudy, folder: Path) -> None:
-    console = Console(highlight=False)
-    console = console if console.is_terminal else Console(highlight=False, width=PIPED_WIDTH)
     slopes, totals = study.slopes, study.totals
     shown = slopes[
         (slopes["operator"] == ANY_OPERATOR) | (slopes["about"] == TASK_GRAPH)
     ]  # the page has every operator
     ends = totals[totals["rooms"].isin([LENGTH_STEP, totals["rooms"].max()])]  # the shortest episodes and the longest
-    for titles, rows in ((SLOPE_TITLES, slope_cells(shown)), (TOTAL_TITLES, total_cells(ends))):
-        table = Table(*titles, box=None)
-        for row in rows:
-            table.add_row(*row)
+    console = table_console()
+    for table in (terminal_table(SLOPE_TITLES, slope_cells(shown)), terminal_table(TOTAL_TITLES, total_cells(ends))):
         console.print(table, markup=False)
-    Console(highlight=False, soft_wrap=True).print(f"report: {folder / STUDY_PAGE}", style="dim", markup=False)
+    print_report_path(folder / STUDY_PAGE)

@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_PUBLIC = {
+PUBLIC_NAMES = {
     "adapters.benchmarks": ("load_benchmark",),
     "adapters.faults": ("FaultyEnvironment",),
     "adapters.models.calls": ("ScriptedModelWarning",),
@@ -162,10 +162,11 @@ _PUBLIC = {
         "read_trajectory",
     ),
 }
+"""Names that the package exports, by the module that has them; a module is imported when a name of it is used."""
 
 
 def __getattr__(name: str) -> Any:
-    module_name = next((module for module, names in _PUBLIC.items() if name in names), None)
+    module_name = next((module for module, names in PUBLIC_NAMES.items() if name in names), None)
     if module_name is None:
         raise AttributeError(f"certigraph has no {name!r}; it has {', '.join(__dir__())}")
     try:
@@ -178,4 +179,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(name for names in _PUBLIC.values() for name in names)
+    return sorted(name for names in PUBLIC_NAMES.values() for name in names)

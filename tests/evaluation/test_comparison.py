@@ -19,7 +19,7 @@ from sweeps import ended, redone
 
 from certigraph import cli
 from certigraph.adapters.protocols import Budget, Context
-from certigraph.evaluation.compare import Choice, ComparisonJob, build_job, format_time_left, run_comparison
+from certigraph.evaluation.compare import Choice, ComparisonJob, build_job, run_comparison
 from certigraph.evaluation.comparison import (
     ComparisonOutline,
     build_plan,
@@ -36,6 +36,7 @@ from certigraph.evaluation.comparison_report import compute_results, write_compa
 from certigraph.evaluation.comparison_summary import comparison_of
 from certigraph.evaluation.measures import ComparisonRow, PromptTokens
 from certigraph.evaluation.plots import AXIS_LABELS, draw_curves, mean_curve, points_of
+from certigraph.evaluation.progress_display import format_time_left
 from certigraph.state.endings import Fault, Interrupted, UnknownName
 from certigraph.state.records import Scores, Task, Usage
 from certigraph.state.trajectory import Event, Footer, Header, Trajectory

@@ -11,7 +11,7 @@ from fuzzing.trajectories import EVENT, FILE, FOOTER, HEADER, RUN
 from certigraph.evaluation.atif import write_atif
 from certigraph.evaluation.export import rows_of as transitions
 from certigraph.evaluation.frame_rows import frame_rows_of
-from certigraph.evaluation.frames import find_runs, read_recorded_runs, traces_of
+from certigraph.evaluation.frames import find_runs, read_recorded_runs
 from certigraph.evaluation.measures import comparison_row_of
 from certigraph.runtime.report import write_report
 from certigraph.state.endings import Fault
@@ -98,5 +98,4 @@ TARGETS = (
     _told("atif", lambda run, folder: write_atif(run, folder / "atif.json")),
     _told("transitions", lambda run, folder: list(transitions(run))),
     _told("rows", _rows),
-    _told("traces", lambda run, folder: traces_of(run)),
 )

@@ -22,8 +22,11 @@ WIDE = 4_000
 DIGITS = 16
 """Hexadecimal digits of a sha256 that are kept: 64 bits, enough to tell texts apart, and short lines."""
 
-DROPPED = frozenset({"t", "seconds", "created", "run_id", "versions", "commit", "number", "id_", "duration"})
-"""Times, ids of runs, versions, and the numbers of lines, which parallel nodes write in any order."""
+CHANGING = frozenset({"t", "seconds", "created", "versions"})
+"""Keys of times and versions, which no recording keeps."""
+
+DROPPED = CHANGING | {"run_id", "commit", "number", "id_", "duration"}
+"""Keys that trajectories lose: CHANGING, ids of runs, and numbers of lines, which parallel nodes write in any order."""
 
 DOTTED = re.compile(r"\bcertigraph(?:\.\w+)*[.:](\w+)")
 UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")

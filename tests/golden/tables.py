@@ -13,13 +13,13 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from golden.normalise import TIME, compact, line, plain
+from golden.normalise import CHANGING, TIME, compact, line, plain
 from golden.runs import places, workplace
 
 from certigraph.cli import main
 
-UNTIMED = {"seconds", "run", "t", "time", "seconds a run", "s", "created", "took", "digest", "mean_seconds", "versions"}
-"""Columns of CSV files and keys of JSON files that hold times, names of runs or versions of packages."""
+UNTIMED = CHANGING | {"run", "time", "seconds a run", "s", "took", "digest", "mean_seconds"}
+"""Columns of CSV files and keys of JSON files that are left out: CHANGING, other times, and names of runs."""
 
 DURATION = re.compile(r"(?<![\w.])[\d.,]+ ?(?:ms|s|min|h|seconds?|minutes?|trajectories/s cold|warm)\b")
 

@@ -20,7 +20,7 @@ from rich.console import Console
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
-from certigraph.evaluation.comparison_report import escape_formula, write_rows
+from certigraph.evaluation.tables import escape_formula, write_csv
 from certigraph.runtime.live import LiveView
 from certigraph.runtime.pages import render_page
 from certigraph.runtime.report import write_report
@@ -218,7 +218,7 @@ def test_messages_keep_their_lines_and_lose_what_steers():
 
 @pytest.mark.parametrize("text", ["=1+1", "+x", "-x", "@SUM(A1)", "\tx", "\r=x", " =HYPERLINK('x')"])
 def test_a_text_that_would_be_a_formula_is_one_no_longer(text: str, tmp_path: Path):
-    write_rows(tmp_path / "x.csv", ["task", "score"], [{"task": text, "score": -0.5}])
+    write_csv(tmp_path / "x.csv", [{"task": text, "score": -0.5}])
     with (tmp_path / "x.csv").open(newline="") as file:
         [row] = csv.DictReader(file)
     assert row == {"task": f"'{text}", "score": "-0.5"}

@@ -2,8 +2,6 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Literal
@@ -11,7 +9,20 @@ from typing import Annotated, Literal
 import typer
 
 from certigraph.adapters.extras import TABLE_PACKAGES, check_evaluation_packages
-from certigraph.cli.options import AsJson, Budgets, Cache, Data, GraphName, Model, Roles, Swaps
+from certigraph.cli.options import (
+    AsJson,
+    Budgets,
+    Cache,
+    Data,
+    Folders,
+    GraphName,
+    Model,
+    Names,
+    PairLimit,
+    Processes,
+    Roles,
+    Swaps,
+)
 from certigraph.state.defaults import DEFAULT_BASE_MODEL, DEFAULT_ENCODER
 from certigraph.state.endings import Interrupted
 
@@ -34,7 +45,7 @@ def graph_command(
 
 
 def figures_command(
-    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Folders with runs, at any depth.")],
+    folders: Folders,
     out: Annotated[Path, typer.Option(help="Folder for PNG, SVG and CSV.")] = Path("figures"),
     with_accidental: Annotated[bool, typer.Option("--with-accidental", help="Keep accidental wins.")] = False,
     data: Data = None,
@@ -51,7 +62,7 @@ MAX_READERS = 3
 
 
 def anatomy_command(
-    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Folders with runs, at any depth.")],
+    folders: Folders,
     out: Annotated[Path, typer.Option(help="Folder for the page, figures, CSV and Parquet.")] = Path("anatomy"),
 ) -> None:
     """Analyse where runs succeed, stall and spend: one page, plots, and a table for each analysis."""
@@ -67,7 +78,7 @@ def anatomy_command(
 
 
 def export_command(
-    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Folders with runs, at any depth.")],
+    folders: Folders,
     to: Annotated[Literal["atif", "inspect", "parquet", "assistantbench"], typer.Option(help="The format.")],
     out: Annotated[Path, typer.Option(help="Folder for the files; it is created.")] = Path("exported"),
     data: Data = None,
@@ -139,11 +150,12 @@ def _build_index(corpus: Path, folder: Path, *, as_json: bool) -> None:
     from certigraph.adapters.retrieval.index import build_index
     from certigraph.adapters.retrieval.index import index_command as command
     from certigraph.adapters.retrieval.sources import read_passages
+    from certigraph.evaluation.progress_display import show_progress
 
     started = perf_counter()
     try:
-        with nullcontext(_ignore_progress) if as_json else _show_progress() as progress:
-            manifest = build_index(read_passages(corpus), folder, source=str(corpus), progress=progress)
+        with show_progress("passages", None, silent=as_json) as display:
+            manifest = build_index(read_passages(corpus), folder, source=str(corpus), progress=display.advance)
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted; resume with: {command(str(corpus), folder)}") from None
     seconds, size = perf_counter() - started, sum(file.stat().st_size for file in folder.iterdir())
@@ -156,25 +168,7 @@ def _build_index(corpus: Path, folder: Path, *, as_json: bool) -> None:
         typer.echo(f"{folder}: {indexed}, {size / 1e6:,.1f} MB")
 
 
-def _ignore_progress(done: int) -> None:
-    """Do nothing. It stands in for the progress display where only JSON may be printed."""
-
-
-@contextmanager
-def _show_progress() -> Iterator[Callable[[int], None]]:
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} passages"), TimeElapsedColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("", total=None)
-        yield lambda done: progress.update(task, completed=done)
-
-
 # RewardPrediction: build its pairs of trajectories, and measure reward predictors on them.
-
-Names = list[str] | None
 
 rewards_app = typer.Typer(help="RewardPrediction: build trajectories with rewards, and measure and train predictors.")
 
@@ -191,7 +185,7 @@ def build_command(
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the drawn tasks and of the random steps.")] = 0,
     data: Data = None,
-    at_once: Annotated[int, typer.Option("--at-once", min=1, help="Number of processes.")] = 1,
+    at_once: Processes = 1,
     as_json: AsJson = False,
 ) -> None:
     """Build pairs of trajectories with rewards in OUT/BENCHMARK.jsonl. OUT/counts.json gets the numbers of pairs."""
@@ -217,7 +211,7 @@ def measure_command(
     domain: Annotated[
         Names, typer.Option(metavar="BENCHMARK", help="Only the pairs of this benchmark; repeat for more.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=0, help="Maximum number of pairs of each domain; 0: all.")] = 0,
+    limit: PairLimit = 0,
     model: Model = "scripted:expert",
     role: Roles = None,
     budget: Budgets = None,
@@ -225,7 +219,7 @@ def measure_command(
     out: Annotated[Path, typer.Option(help="Folder of the measurement; an unfinished one is resumed.")] = Path(
         "rewards"
     ),
-    at_once: Annotated[int, typer.Option("--at-once", min=1, help="Number of processes.")] = 1,
+    at_once: Processes = 1,
     as_json: AsJson = False,
 ) -> None:
     """Predict the rewards of recorded trajectories, and measure their EPIC distance to the true rewards."""
@@ -250,12 +244,11 @@ __all__ = ["rewards_app"]
 Pairs = Annotated[
     str | None, typer.Argument(metavar="[DATA]", help="Folder of the pairs; by default CERTIGRAPH_DATA's or generated.")
 ]
-Domains = Annotated[list[str] | None, typer.Option(metavar="BENCHMARK", help="Repeat for more; by default all.")]
+Domains = Annotated[Names, typer.Option(metavar="BENCHMARK", help="Repeat for more; by default all.")]
 Encoder = Annotated[str, typer.Option(help="Sentence encoder whose vectors are the features.")]
 Folds = Annotated[
     int, typer.Option(min=1, help="Number of heads: a task is rated by the one that has not seen it; 1: one for all.")
 ]
-Limit = Annotated[int, typer.Option(min=0, help="Maximum number of pairs of each domain; 0: all.")]
 Seed = Annotated[int, typer.Option(help="Seed of initial weights and of the order of examples.")]
 
 
@@ -266,7 +259,7 @@ def train_command(
     domain: Domains = None,
     encoder: Encoder = DEFAULT_ENCODER,
     folds: Folds = 5,
-    limit: Limit = 0,
+    limit: PairLimit = 0,
     seed: Seed = 0,
 ) -> None:
     """Train reward heads on a CPU: small models that predict rewards from vectors of a sentence encoder.
@@ -291,7 +284,7 @@ def tune_command(
         str, typer.Option(metavar="MODEL", help="Language model that is installed on this machine.")
     ] = DEFAULT_BASE_MODEL,
     domain: Domains = None,
-    limit: Limit = 0,
+    limit: PairLimit = 0,
     seed: Seed = 0,
 ) -> None:
     """Tune a language model with LoRA on a GPU, to predict rewards.
@@ -310,7 +303,7 @@ def transfer_command(
     domain: Domains = None,
     encoder: Encoder = DEFAULT_ENCODER,
     folds: Folds = 5,
-    limit: Limit = 0,
+    limit: PairLimit = 0,
     seed: Seed = 0,
     out: Annotated[
         Path, typer.Option(help="Folder of the matrix; in the folder of a measurement it appears on its page.")

@@ -11,18 +11,26 @@ from certigraph.cli.options import (
     BENCHMARK_HELP,
     GRAPH_HELP,
     AsJson,
+    AtOnce,
     BenchmarkName,
     Budgets,
     Cache,
     Data,
     Faults,
+    Folders,
     GraphName,
     Model,
+    Names,
+    OnBenchmark,
     Profile,
+    ReportOnly,
     Roles,
     Split,
     Swaps,
+    TaskLimit,
     Tasks,
+    Trials,
+    Workers,
 )
 from certigraph.state.endings import Fault, UnknownName
 
@@ -44,14 +52,12 @@ def eval_command(
     stratify: Annotated[bool, typer.Option(help="Spread the limit over difficulty and length.")] = False,
     trials: Annotated[int, typer.Option(min=1, help="Runs of each task.")] = 1,
     also: Annotated[
-        list[str] | None,
+        Names,
         typer.Option(
             "--also-config", metavar="CONFIG", help="Also run this configuration of the benchmark; repeat for more."
         ),
     ] = None,
-    old_also: Annotated[
-        list[str] | None, typer.Option("--beside", hidden=True, help="Old name of --also-config.")
-    ] = None,
+    old_also: Annotated[Names, typer.Option("--beside", hidden=True, help="Old name of --also-config.")] = None,
     swap: Swaps = None,
     budget: Budgets = None,
     cache: Cache = None,
@@ -67,9 +73,7 @@ def eval_command(
     ray: Annotated[
         str | None, typer.Option(metavar="ADDRESS|local", help="Execute the runs on workers of a Ray cluster.")
     ] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Number of worker processes of --ray; by default one per processor.")
-    ] = None,
+    workers: Workers = None,
     retry: Annotated[str | None, typer.Option(metavar="LOG", help="Finish the evaluation of this log.")] = None,
     out: Annotated[str, typer.Option(help="Folder, or its URL, in which each run gets a subfolder.")] = "runs",
     as_json: AsJson = False,
@@ -170,22 +174,13 @@ def score_command(
 
 # Comparisons of methods.
 
-Limit = Annotated[int, typer.Option(min=0, help="Maximum number of tasks, from the first; 0: all.")]
-Trials = Annotated[int, typer.Option(min=1, help="Number of runs of each method on each task.")]
-AtOnce = Annotated[
-    int, typer.Option("--at-once", min=1, help="Number of runs at a time, if the model's endpoint allows several.")
-]
-ReportOnly = Annotated[bool, typer.Option("--report-only", help="Start no run; report the finished ones.")]
-
 
 def compare_command(
-    graphs: Annotated[
-        list[str] | None, typer.Argument(metavar="GRAPH...", help="GRAPH or NAME=GRAPH, or LOG.eval.")
-    ] = None,
-    on: Annotated[str, typer.Option(metavar="BENCHMARK", help="BENCHMARK or BENCHMARK:CONFIGURATION.")] = "blocksworld",
+    graphs: Annotated[Names, typer.Argument(metavar="GRAPH...", help="GRAPH or NAME=GRAPH, or LOG.eval.")] = None,
+    on: Annotated[str, OnBenchmark] = "blocksworld",
     split: Split = "",
     task: Tasks = None,
-    limit: Limit = 0,
+    limit: TaskLimit = 0,
     trials: Trials = 1,
     model: Model = "scripted:expert",
     role: Roles = None,
@@ -193,7 +188,7 @@ def compare_command(
     budget: Budgets = None,
     cache: Cache = None,
     profile: Profile = "",
-    swap: Annotated[list[str] | None, typer.Option(help="GRAPH:SLOT=OPERATOR, for example step:planner=none.")] = None,
+    swap: Annotated[Names, typer.Option(help="GRAPH:SLOT=OPERATOR, for example step:planner=none.")] = None,
     out: Annotated[Path, typer.Option(help="Folder of the comparison; an unfinished one is resumed.")] = Path(
         "comparison"
     ),
@@ -238,12 +233,12 @@ def ablate_command(
     graph: GraphName,
     benchmark: BenchmarkName,
     swap: Annotated[
-        list[str] | None,
+        Names,
         typer.Option(help="A variant: SLOT=OPERATOR, several joined by +; repeat for more. sdp has three by default."),
     ] = None,
     split: Split = "",
     task: Tasks = None,
-    limit: Limit = 0,
+    limit: TaskLimit = 0,
     trials: Trials = 1,
     model: Model = "simulated",
     role: Roles = None,
@@ -295,9 +290,7 @@ def sweep_command(
     ray: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Run on a Ray cluster: local, auto, HOST:PORT.")
     ] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Number of worker processes of --ray; by default one per processor.")
-    ] = None,
+    workers: Workers = None,
     as_json: AsJson = False,
 ) -> None:
     """Run graphs x operators x benchmarks from one file. The same command resumes an unfinished sweep."""
@@ -316,14 +309,12 @@ def sweep_command(
 
 # Studies: CGDP's search agents, memory conditions and gate; the length of TDP's prompts; recall of retrievers.
 
-Names = list[str] | None
-
 study_app = typer.Typer(help="Run studies of agents, each in a resumable folder with tables, figures and a page.")
 
 
 @study_app.command("cgdp")
 def cgdp_command(
-    on: Annotated[str | None, typer.Option(metavar="BENCHMARK", help="BENCHMARK or BENCHMARK:CONFIGURATION.")] = None,
+    on: Annotated[str | None, OnBenchmark] = None,
     harness: Annotated[
         Names, typer.Option(help="Search agent: ircot, react, memgpt or iter_retgen; repeat for more; by default all.")
     ] = None,
@@ -348,7 +339,7 @@ def cgdp_command(
     judge: Annotated[str, typer.Option(metavar="MODEL", help="Who judges by the rubric; by default --model.")] = "",
     split: Split = "",
     task: Tasks = None,
-    limit: Limit = 0,
+    limit: TaskLimit = 0,
     model: Model = "scripted:expert",
     role: Roles = None,
     data: Data = None,
@@ -449,7 +440,7 @@ def _data_root(data: str | None) -> Path:
 
 
 def judge_command(
-    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Folders with runs, at any depth.")],
+    folders: Folders,
     rubric: Annotated[
         str,
         typer.Option(
@@ -473,11 +464,17 @@ def judge_command(
     from certigraph.adapters.models.profiles import check_profile_name
     from certigraph.adapters.protocols import Context, Limits
     from certigraph.evaluation.frames import find_runs
-    from certigraph.evaluation.judges import Rubric, cases_of, judge, judging_progress, print_judging_result
-    from certigraph.evaluation.judges import rubric_by_name as rubric_named
+    from certigraph.evaluation.judges import (
+        Rubric,
+        cases_of,
+        judge,
+        judging_progress,
+        print_judging_result,
+        rubric_by_name,
+    )
     from certigraph.runtime.registry import parse_budget
 
-    chosen = rubric_named(rubric)
+    chosen = rubric_by_name(rubric)
     if isinstance(chosen, Rubric):
         check_model_available(model)
         if is_scripted(model):

@@ -23,6 +23,8 @@ Roles = Annotated[
 Data = Annotated[
     str | None, typer.Option(help="Data folder; by default CERTIGRAPH_DATA, or a generated world without that.")
 ]
+Folders = Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Folders with runs, at any depth.")]
+OnBenchmark = typer.Option("--on", metavar="BENCHMARK", help="BENCHMARK or BENCHMARK:CONFIGURATION.")
 Out = Annotated[Path, typer.Option(help="Folder in which each run gets a subfolder.")]
 Swaps = Annotated[list[str] | None, typer.Option("--swap", help="SLOT=OPERATOR: validate=always_pass.")]
 Budgets = Annotated[
@@ -38,3 +40,17 @@ Profile = Annotated[
 Split = Annotated[str, typer.Option(help="Split of the tasks; by default the benchmark's.")]
 Tasks = Annotated[list[str] | None, typer.Option("--task", help="Task id, instead of a split; repeat for more.")]
 Faults = Annotated[str, typer.Option(metavar="RATES", help="Faults to inject: timeout=0.1,crash=0.01,seed=3.")]
+Names = list[str] | None
+"""Type of an option that may be repeated."""
+
+TaskLimit = Annotated[int, typer.Option("--limit", min=0, help="Maximum number of tasks, from the first; 0: all.")]
+Trials = Annotated[int, typer.Option(min=1, help="Number of runs of each method on each task.")]
+AtOnce = Annotated[
+    int, typer.Option("--at-once", min=1, help="Number of runs at a time, if the model's endpoint allows several.")
+]
+Processes = Annotated[int, typer.Option("--at-once", min=1, help="Number of processes.")]
+ReportOnly = Annotated[bool, typer.Option("--report-only", help="Start no run; report the finished ones.")]
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="Number of worker processes of --ray; by default one per processor.")
+]
+PairLimit = Annotated[int, typer.Option(min=0, help="Maximum number of pairs of each domain; 0: all.")]

@@ -2,6 +2,7 @@
 
 import csv
 
+import pandas as pd
 import pytest
 import real_data
 from typer.testing import CliRunner
@@ -14,13 +15,15 @@ from certigraph.evaluation.analyses.step import (
     find_accidents,
     is_focus,
     learning_curves,
+    order_episodes,
     planner_changes,
     planner_tasks,
+    read_episodes,
     read_gold_scores,
     reward_curves,
 )
 from certigraph.evaluation.analyses.step_figures import draw_figures
-from certigraph.evaluation.frames import read_traces, traces_of
+from certigraph.evaluation.frames import RecordedRun, frames_of
 from certigraph.graphs.assembly import operators_of
 from certigraph.nodes.slots import Spec
 from certigraph.runtime.registry import build_graph, graph_module
@@ -64,8 +67,13 @@ def event(number, update):
     return Event(t=0, superstep=number, node="act", usage=Usage(node="act"), update=update, replaced=replaced)
 
 
-def traces(*episodes, **about):
-    return traces_of(assemble_trajectory(lines(*episodes, **about)))
+def read(*episodes, **about):
+    run = assemble_trajectory(lines(*episodes, **about))
+    return episode_frame(frames_of([RecordedRun("method", run.header.task.id, 0, run)]))
+
+
+def ordered(*parts):
+    return order_episodes(pd.concat(parts, ignore_index=True))
 
 
 def write(folder, *episodes, **about):
@@ -80,57 +88,54 @@ def table(path):
 
 
 def test_episodes_are_distinguished_and_scores_are_the_last_positive_ones():
-    first, second = traces([0, 30, -100], [10, 8, 50], task="step-18/boil:1")
+    first, second = read([0, 30, -100], [10, 8, 50], task="step-18/boil:1").itertuples()
     assert (first.scores, first.final, first.episode, first.last) == ((0, 30, 30), 30, 1, False)
     assert (second.scores, second.episode, second.last, second.task) == ((10, 8, 50), 2, True, "boil")
-    assert [first.at(step) for step in (0, 1, 2, 9)] == [0, 0, 30, 30]
 
 
 def test_rewards_stand_in_for_a_score_that_the_world_does_not_tell():
     earned = [("a", Observation(text="", reward=r)) for r in (0.0, 0.25, 1.0)]
-    [trace] = traces(earned, benchmark="blocksworld", task="4-0")
+    [trace] = read(earned, benchmark="blocksworld", task="4-0").itertuples()
     assert (trace.scores, trace.solved, trace.task) == ((0, 25, 100), True, "blocksworld 4-0")
 
 
 def test_methods_are_named_by_what_was_swapped():
-    named = [str(t.method) for t in [*traces([1]), *traces([1], planner="none"), *traces([1], graph="clin")]]
-    assert named == ["step", "step planner=none", "clin"]
+    parts = read([1], run_id="a", planner="none"), read([1], run_id="b", graph="clin"), read([1], run_id="c")
+    assert list(ordered(*parts)["method"].cat.categories) == ["step", "clin", "step planner=none"]
 
 
 def test_curves_keep_the_score_of_episodes_that_are_over():
-    both = episode_frame(traces([20, 60], [40, 40, 40, 80]))
+    both = ordered(read([20, 60], [40, 40, 40, 80]))
     curve = reward_curves(both)
     assert list(curve["n"]) == [2] * 5
     assert list(curve["mean"]) == [0, 30, 50, 50, 70]
     assert list(curve["sd"][:2]) == pytest.approx([0, 200**0.5])
     means = learning_curves(both).groupby("episodes")["mean"].agg(list)
     assert means.to_dict() == {"first": [0, 20, 60], "last": [0, 40, 40, 40, 80]}
-    assert learning_curves(episode_frame(traces([20], graph="react"))).empty
+    assert learning_curves(ordered(read([20], graph="react"))).empty
 
 
 def test_best_row_is_the_best_episode_and_ends_with_it():
-    best = best_curves(episode_frame(traces([50, 70, 70, 70], [10, 90], [10, 10, 90])))
+    best = best_curves(ordered(read([50, 70, 70, 70], [10, 90], [10, 10, 90])))
     assert (list(best["step"]), list(best["score"]), list(best["runs"])) == ([1, 2], [10, 90], [1, 1])
-    mean = best_curves(episode_frame([*traces([10, 90], run_id="a"), *traces([50], task="boil:2", run_id="b")]))
+    mean = best_curves(ordered(read([10, 90], run_id="a"), read([50], task="boil:2", run_id="b")))
     assert (list(mean["score"]), list(mean["runs"])) == ([30, 70], [2, 2])
 
 
 def test_planner_is_paired_by_task_within_its_group():
-    whole = [*traces([100], task="use-thermometer:1", run_id="a"), *traces([60], task="boil:1", run_id="b")]
-    whole += traces([90], task="freeze:1", run_id="alone")
-    without = [
-        *traces([40], task="use-thermometer:1", run_id="c", planner="none"),
-        *traces([70], run_id="d", planner="none"),
-    ]
-    changes = planner_changes(planner_tasks(episode_frame([*whole, *without])))
+    whole = [read([100], task="use-thermometer:1", run_id="a"), read([60], task="boil:1", run_id="b")]
+    whole.append(read([90], task="freeze:1", run_id="alone"))
+    without = [read([40], task="use-thermometer:1", run_id="c", planner="none")]
+    without.append(read([70], run_id="d", planner="none"))
+    changes = planner_changes(planner_tasks(ordered(*whole, *without)))
     assert list(zip(changes["group"], changes["tasks"], strict=True)) == [("S", 1), ("L", 1), ("All", 2)]
     assert list(changes["score_change"]) == [-60, 10, -25]
     assert list(changes["success_change"]) == [-100, 0, -50]
 
 
 def test_another_swap_is_no_ablation_of_the_planner():
-    other = traces([40], run_id="b", planner="none", memory="gain_insights")
-    tasks = planner_tasks(episode_frame([*traces([90], run_id="a"), *other]))
+    other = read([40], run_id="b", planner="none", memory="gain_insights")
+    tasks = planner_tasks(ordered(read([90], run_id="a"), other))
     assert tasks.empty and planner_changes(tasks).empty
 
 
@@ -146,7 +151,7 @@ def test_another_swap_is_no_ablation_of_the_planner():
     ],
 )
 def test_a_win_is_accidental_when_a_focus_skips_the_milestones(episode, accidental):
-    found = find_accidents(traces(episode, task=f"{FRICTION}:1"), {FRICTION: 50.0})
+    found = find_accidents(read(episode, task=f"{FRICTION}:1"), {FRICTION: 50.0})
     assert found[["step", "before"]].values.tolist() == [[len(episode), 10]] * accidental
 
 
@@ -158,9 +163,9 @@ def test_no_gold_path_of_the_real_recordings_is_accidental():
     assert golds[FRICTION] == 50
     assert "use-thermometer" not in golds  # its last action puts an object into a box
     for gold in recordings:
-        [trace] = traces(list(zip(gold.gold, gold.scores, strict=True))[: gold.firstdone], task=f"{gold.task}:0")
-        assert trace.solved
-        assert find_accidents([trace], golds).empty
+        episodes = read(list(zip(gold.gold, gold.scores, strict=True))[: gold.firstdone], task=f"{gold.task}:0")
+        assert list(episodes["solved"]) == [1]
+        assert find_accidents(episodes, golds).empty
 
 
 def test_number_after_another_action_is_no_focus():
@@ -194,9 +199,12 @@ def test_same_runs_make_the_same_files(tmp_path):
 
 def test_nothing_to_draw_says_what_to_give(tmp_path):
     with pytest.raises(Fault, match=r"no such folder: give folders that `certigraph run` wrote"):
-        read_traces([tmp_path / "none"])
+        read_episodes([tmp_path / "none"])
+    with pytest.raises(Fault, match="no run below"):
+        read_episodes([tmp_path])
+    write(tmp_path / "stopped", [90], ending="")
     with pytest.raises(Fault, match="no episode of a finished run"):
-        read_traces([tmp_path])
+        read_episodes([tmp_path])
     write(tmp_path / "a", [("focus on a", 100)])
     with pytest.raises(Fault, match="--with-accidental"):
         draw_figures([tmp_path], tmp_path / "out")

@@ -1,0 +1,109 @@
+"""Tables of results: on a terminal, as CSV files, and the intervals in their cells."""
+
+import csv
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from rich.console import Console
+from rich.table import Table
+
+from certigraph.adapters.files import replace_file
+from certigraph.evaluation.measures import MISSING_VALUE
+
+# Cells with intervals.
+
+NumberFormat = str | Callable[[float], str]
+"""Format of a number: a format specification such as `.1f`, or a function."""
+
+
+def format_interval(
+    low: float | None, high: float | None, form: NumberFormat = ".1f", *, missing: str = MISSING_VALUE
+) -> str:
+    """Format the bounds of an interval, as in `40.1 to 42.3`; `missing` if a bound is None or NaN."""
+    if low is None or high is None or isnan(low) or isnan(high):
+        return missing
+    return f"{_format_number(low, form)} to {_format_number(high, form)}"
+
+
+def format_estimate(value: float, low: float | None, high: float | None, form: NumberFormat = ".1f") -> str:
+    """Format a value with its interval, as in `41.2 (40.1 to 42.3)`; without the interval if there is none."""
+    interval = format_interval(low, high, form, missing="")
+    return _format_number(value, form) + (f" ({interval})" if interval else "")
+
+
+def _format_number(value: float, form: NumberFormat) -> str:
+    return f"{value:{form}}" if isinstance(form, str) else form(value)
+
+
+# Tables on a terminal.
+
+PIPED_WIDTH = 200
+"""Width of a table that is written to a file or pipe, in columns."""
+
+
+def table_console() -> Console:
+    """Create a console for tables: as wide as the terminal, or PIPED_WIDTH."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=PIPED_WIDTH)
+
+
+def terminal_table(heads: Iterable[str], lines: Iterable[Iterable[str]]) -> Table:
+    """Create a table for a terminal from its column headings and the cells of its rows."""
+    table = Table(*heads, box=None)
+    for line in lines:
+        table.add_row(*line)
+    return table
+
+
+def print_report_path(path: Path) -> None:
+    """Print the path of a report on one line, however long it is."""
+    Console(highlight=False, soft_wrap=True).print(f"report: {path}", style="dim", markup=False)
+
+
+def records_of(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Convert a data frame to the rows of a JSON array; missing values are None."""
+    rows: list[dict[str, Any]] = json.loads(table.to_json(orient="records"))
+    return rows
+
+
+# CSV files: texts that begin like a formula are escaped, since a spreadsheet would run them.
+
+FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r")
+"""Beginnings of texts that a spreadsheet runs as formulas."""
+
+
+def escape_formula(value: Any) -> Any:
+    """Escape a value for a spreadsheet cell: a text that looks like a formula gets an apostrophe in front.
+
+    Numbers are unchanged.
+    """
+    if not isinstance(value, str) or not value.lstrip(" ").startswith(FORMULA_PREFIXES):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
+
+
+def write_csv(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
+    """Write dictionaries as the lines of a CSV file; the columns are the keys of all of them.
+
+    A cell for which a line has no value is empty.
+    """
+    names = list(dict.fromkeys(name for line in lines for name in line))
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, names)
+        writer.writeheader()
+        writer.writerows({name: escape_formula(value) for name, value in line.items()} for line in lines)
+
+
+def write_frame(table: pd.DataFrame, path: Path) -> Path:
+    """Write a data frame as a CSV file, which is replaced only when it is complete, and return its path."""
+    with replace_file(path) as draft:
+        table.map(escape_formula).to_csv(draft, index=False)
+    return path
