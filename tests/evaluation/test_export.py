@@ -397,7 +397,7 @@ def test_a_run_that_died_before_its_header_is_left_out(runs, tmp_path):
 
 def test_unusable_requests_say_what_to_do(runs, tmp_path, monkeypatch):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(Fault, match=r"no run below .*empty"):
+    with pytest.raises(Fault, match=r"no run below .*empty: .*give the folder"):
         export([tmp_path / "empty"], "atif", tmp_path / "out")
     with pytest.raises(Fault, match="no such folder"):
         export([tmp_path / "missing"], "atif", tmp_path / "out")
