@@ -481,6 +481,8 @@ class OutlineView(TypedDict):
 
     task: Task
     evidence: Evidence
+    steps: int
+    """Number of actions taken before, if this is a part of another run."""
 
 
 def decide_view(state: ReActState) -> DecideView:
@@ -509,7 +511,7 @@ def outlined_decide_view(state: OutlineState) -> DecideView:
 
 def outline_view(state: OutlineState) -> OutlineView:
     """Return the part of the state that the operator that writes the outline may read."""
-    return {"task": state["task"], "evidence": state["evidence"]}
+    return {"task": state["task"], "evidence": state["evidence"], "steps": len(state["history"])}
 
 
 def create_turn(thought: str, action: Action, observation: Observation, *, seen: str = "") -> Turn:

@@ -252,6 +252,15 @@ def format_limits(task: Task, runtime: Runtime[Context], used: int | None = None
     return f"{world} {run}".strip()
 
 
+def format_steps(task: Task, runtime: Runtime[Context], used: int) -> str:
+    """Format for a planner how many actions are used and allowed: a paragraph, or nothing where the view says it.
+
+    It belongs at the end of a prompt, because it changes with every action.
+    """
+    line = format_limits(task, runtime, used=used)
+    return f"\n{line}\n" if line else ""
+
+
 def view_repeats_answers(runtime: Runtime[Context]) -> bool:
     """Return whether the view of the run's world consists of its answers so far (`Benchmark.accumulates`)."""
     benchmark = live_benchmark(context_of(runtime))

@@ -4,6 +4,7 @@ The endpoint logs what it is sent and answers by form. Nothing here tests a prom
 for come from a world, a task or an answer.
 """
 
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -301,6 +302,38 @@ def test_moves_used_and_left_and_what_waiting_costs_stand_in_every_prompt(graph:
         numbers[0] = [0, MOVES]
     assert {used + left for used, left in numbers} == {MOVES}
     assert [used for used, _ in numbers] == sorted(used for used, _ in numbers)
+
+
+STEPS = 37
+"""A limit of steps whose number stands nowhere else in a prompt."""
+
+
+@pytest.mark.parametrize(
+    ("graph", "form", "used"),
+    [
+        ("tdp", "Subtasks", [0]),
+        ("tdp", "Plan", [0, 1, 2]),
+        ("tdp", "choice", [0, 1, 2]),
+        ("tdp", "SupervisorJudgement", [1, 2, 3]),
+        ("tdp", "Changes", [3]),
+        ("plan_and_act", "Plan", [0, 1, 2]),
+        ("plan_and_act", "choice", [0, 1, 2]),
+        ("plan_and_solve", "Plan", [0]),
+        ("plan_and_solve", "choice", [0, 1, 2]),
+    ],
+)
+def test_steps_used_and_allowed_stand_in_every_prompt(graph: str, form: str, used: list[int], tmp_path: Path):
+    going, done = {"status": "needs_more_steps", "off_plan": True}, {"status": "completed", "result": "it is done"}
+    answers = {
+        "Subtasks": [{"nodes": [{"id": "n1", "task": "lift all", "needs": []}]}],
+        "Plan": [{"steps": ["take one", "take two"]}],
+        "SupervisorJudgement": [going, going, done],
+    }
+    texts = run_logged(graph, "blocksworld", "6-2", answers, tmp_path, steps=STEPS, repeats=3).texts(form)
+    lines = [next(line for line in text.splitlines()[::-1] if str(STEPS) in line) for text in texts]
+    assert [next(number for number in map(int, re.findall(r"\d+", line)) if number != STEPS) for line in lines][
+        :3
+    ] == used
 
 
 @pytest.mark.slow
