@@ -202,6 +202,8 @@ class Benchmark(Protocol):
     """Names of the tools in a benchmark with `answers`: an action is written as `search[...]`."""
     longest_answer: int = 300
     """Maximum characters of an answer; the default suits a name or a sentence."""
+    longest_query: int = 2_000
+    """Maximum characters of what any other tool is given, such as the words of a search. Small models write 300."""
     answer_style: str = "the shortest answer"
     """What an agent hands in, as a noun phrase: a name, or an explanation where answers are judged as prose."""
     unknown_answer: str = ""

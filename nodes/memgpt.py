@@ -192,7 +192,8 @@ def manage(
             belief = add_core_note(belief, choice.remember, len(_world_turns(state["turns"])))
         if full:
             belief = await _flush_queue(belief, state, limits, runtime)
-        action = to_tool_action(choice.tool, choice.text, {**settings, "k": min(page, limits.passages)})
+        searching = {**settings, "k": min(page, limits.passages)}
+        action = to_tool_action(choice.tool, choice.text, searching, benchmark_of(state["task"], runtime))
         return {"thought": choice.thought, "action": action, "belief": belief}
 
     return manage
@@ -225,7 +226,7 @@ async def _ask_managed(
     benchmark = benchmark_of(view["task"], runtime)
     move = await ask(prompt, _managed_form((*benchmark.tools, *FIELDS)), role="executor", runtime=runtime)
     call = None if move.tool in benchmark.tools else _to_memory_call(move)
-    return _Choice(unquote_line(move.thought), move.tool, move.text[: benchmark.longest_answer], call)
+    return _Choice(unquote_line(move.thought), move.tool, move.text, call)
 
 
 async def _ask_tool(state: DecideView, limits: Limits, runtime: Runtime[Context], memory: str = "") -> _Choice:

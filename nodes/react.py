@@ -24,7 +24,7 @@ from certigraph.adapters.models.prompts import (
 )
 from certigraph.adapters.models.schemas import Bounded, Truncated
 from certigraph.adapters.models.written_actions import MAX_CANDIDATES, resolve_action
-from certigraph.adapters.protocols import Context, Limits, Operator
+from certigraph.adapters.protocols import Benchmark, Context, Limits, Operator
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.slots import (
     ACT_KEYS,
@@ -39,6 +39,7 @@ from certigraph.nodes.slots import (
 from certigraph.state.endings import LimitReached
 from certigraph.state.records import OFFERED, WRITTEN, Action, Arguments
 from certigraph.state.run import (
+    ANSWER_ACTIONS,
     REFUSED_PREFIX,
     SEARCH,
     DecideView,
@@ -333,6 +334,9 @@ MEMORY = REFLECT._replace(name="memory")
 
 M = TypeVar("M", bound=BaseModel)
 
+MAX_SMALL_QUERY = 300
+"""Maximum characters of a small model's query."""
+
 
 class Move(BaseModel):
     """Answer schema of a thought and a tool call, before `with_tools` restricts it to the tools of a world."""
@@ -365,32 +369,39 @@ def pursue(*, alpha: float = PBAI_DEFAULTS.alpha, rerank: str | None = None) -> 
         )
         prompt = build_prompt(runtime, instruction, cut=describe_rounds_cut(state["turns"], limits))
         move = await ask(prompt, with_tools(Move, state, runtime), role="executor", runtime=runtime)
-        return {"thought": unquote_line(move.thought), "action": to_tool_action(move.tool, move.text, settings)}
+        action = to_tool_action(move.tool, move.text, settings, benchmark_of(state["task"], runtime))
+        return {"thought": unquote_line(move.thought), "action": action}
 
     return pursue
 
 
 def with_tools(form: type[M], state: DecideView, runtime: Runtime[Context]) -> type[M]:
-    """Restrict an answer schema to the task's benchmark: `tool` to its tools, `text` to its maximum answer length."""
+    """Restrict an answer schema to the task's benchmark: `tool` to its tools, and a small model's `text` in length.
+
+    `to_tool_action` bounds the text by the tool, for every model.
+    """
     benchmark = benchmark_of(state["task"], runtime)
-    return _tool_form(form, tuple(benchmark.tools), benchmark.longest_answer)
+    most = max(benchmark.longest_answer, min(benchmark.longest_query, MAX_SMALL_QUERY))
+    return _tool_form(form, tuple(benchmark.tools), most)
 
 
 @lru_cache(maxsize=16)
 def _tool_form(form: type[M], tools: tuple[str, ...], most: int) -> type[M]:
-    text = Annotated[str, Field(min_length=1), Truncated(most, always=True)]
+    text = Annotated[str, Field(min_length=1), Truncated(most)]
     return create_model(form.__name__, __base__=form, tool=(Literal[tools], ...), text=(text, ...))  # type: ignore[arg-type]
 
 
-def to_tool_action(tool: str, text: str, settings: Arguments) -> Action:
+def to_tool_action(tool: str, text: str, settings: Arguments, benchmark: Benchmark) -> Action:
     """Create the action of a tool call.
 
     Args:
         tool: name of the tool.
-        text: input of the tool.
+        text: input of the tool, which is cut to the benchmark's `longest_answer` or `longest_query`.
         settings: arguments of `search`, for searches (`search_settings`).
+        benchmark: the task's benchmark.
     """
-    text = unquote_line(text)
+    most = benchmark.longest_answer if tool in ANSWER_ACTIONS else benchmark.longest_query
+    text = unquote_line(text)[:most]
     return search(text, **settings) if tool == SEARCH else use_tool(tool, text)
 
 

@@ -102,21 +102,19 @@ def reason(
     async def reason(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
         if is_first_round(state):
             return {"thought": "", "action": search(state["assignment"], **settings)}
-        limits = limits_of(state["task"], runtime)
+        limits, benchmark = limits_of(state["task"], runtime), benchmark_of(state["task"], runtime)
         rounds = format_rounds(state, limits, paragraphs=paragraphs)
         cut = describe_rounds_cut(state["turns"], limits, paragraphs=paragraphs)
         request = build_prompt(
             runtime,
-            rounds
-            + REASON_INSTRUCTION.format(
-                task=state["assignment"], style=benchmark_of(state["task"], runtime).answer_style
-            ),
+            rounds + REASON_INSTRUCTION.format(task=state["assignment"], style=benchmark.answer_style),
             cut=cut,
         )
         answer = await ask(request, Sentence, role="executor", runtime=runtime)
         sentence = unquote_line(answer.sentence)
         answered = ANSWER_PATTERN.search(sentence)
-        return {"thought": sentence, "action": finish(answered[1]) if answered else search(sentence, **settings)}
+        query = sentence[: benchmark.longest_query]
+        return {"thought": sentence, "action": finish(answered[1]) if answered else search(query, **settings)}
 
     return reason
 
@@ -162,7 +160,8 @@ def generate(*, alpha: float = ITER_RETGEN_DEFAULTS.alpha, rerank: str | None = 
         request = build_prompt(runtime, format_rounds(state, limits) + instruction, cut=cut)
         answer = await ask(request, Generation, role="executor", runtime=runtime)
         text = unquote_line(answer.generation)
-        return {"thought": text, "action": search(f"{state['assignment']} {text}", **settings), "belief": belief}
+        query = f"{state['assignment']} {text[: benchmark_of(state['task'], runtime).longest_query]}"
+        return {"thought": text, "action": search(query, **settings), "belief": belief}
 
     return generate
 
