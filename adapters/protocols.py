@@ -80,8 +80,8 @@ class Limits(Record):
         ge=0,
         description="rounds of a search agent; 0: the method's own (IRCoT 10, ReAct 7, ...), else steps",
     )
-    context: int = Field(default=24_000, ge=500, description="characters of earlier rounds in a search agent's prompt")
-    excerpt: int = Field(default=1_000, ge=50, description="characters of one passage in a prompt")
+    context: int = Field(default=24_000, ge=500, description="characters of earlier rounds in a small model's prompt")
+    excerpt: int = Field(default=1_000, ge=50, description="characters of one passage in a small model's prompt")
     gold: float = Field(
         default=0, ge=0, description="ends STEP's episodes at this many gold lengths, which leaks the gold; 0: off"
     )

@@ -14,7 +14,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 from pydantic import BaseModel, Field, create_model
 
-from certigraph.adapters.benchmarks import benchmark_of, limits_of
+from certigraph.adapters.benchmarks import benchmark_of
 from certigraph.adapters.models.calls import ask
 from certigraph.adapters.models.prompts import build_prompt, bullet_list, quote, unquote_line
 from certigraph.adapters.models.schemas import Truncated
@@ -27,9 +27,9 @@ from certigraph.nodes.react import (
     IRCOT_DEFAULTS,
     ITER_RETGEN_DEFAULTS,
     MAX_PARAGRAPHS,
-    describe_rounds_cut,
-    format_rounds,
+    format_rounds_left,
     is_first_round,
+    search_prompt,
 )
 from certigraph.nodes.sdp import validate
 from certigraph.nodes.slots import RESET_KEYS, Slot, Update, factory, prefer_benchmark_operator
@@ -102,14 +102,10 @@ def reason(
     async def reason(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
         if is_first_round(state):
             return {"thought": "", "action": search(state["assignment"], **settings)}
-        limits, benchmark = limits_of(state["task"], runtime), benchmark_of(state["task"], runtime)
-        rounds = format_rounds(state, limits, paragraphs=paragraphs)
-        cut = describe_rounds_cut(state["turns"], limits, paragraphs=paragraphs)
-        request = build_prompt(
-            runtime,
-            rounds + REASON_INSTRUCTION.format(task=state["assignment"], style=benchmark.answer_style),
-            cut=cut,
-        )
+        benchmark = benchmark_of(state["task"], runtime)
+        instruction = REASON_INSTRUCTION.format(task=state["assignment"], style=benchmark.answer_style)
+        instruction += format_rounds_left(state, runtime)
+        request = await search_prompt(state, instruction, "executor", runtime, paragraphs=paragraphs)
         answer = await ask(request, Sentence, role="executor", runtime=runtime)
         sentence = unquote_line(answer.sentence)
         answered = ANSWER_PATTERN.search(sentence)
@@ -154,10 +150,8 @@ def generate(*, alpha: float = ITER_RETGEN_DEFAULTS.alpha, rerank: str | None = 
             belief = belief.model_copy(update={"window": 1})
         if is_first_round(state):
             return {"thought": "", "action": search(state["assignment"], **settings), "belief": belief}
-        limits = limits_of(state["task"], runtime)
-        instruction = GENERATE_INSTRUCTION.format(task=state["assignment"])
-        cut = describe_rounds_cut(state["turns"], limits)
-        request = build_prompt(runtime, format_rounds(state, limits) + instruction, cut=cut)
+        instruction = GENERATE_INSTRUCTION.format(task=state["assignment"]) + format_rounds_left(state, runtime)
+        request = await search_prompt(state, instruction, "executor", runtime)
         answer = await ask(request, Generation, role="executor", runtime=runtime)
         text = unquote_line(answer.generation)
         query = f"{state['assignment']} {text[: benchmark_of(state['task'], runtime).longest_query]}"
@@ -295,14 +289,12 @@ class FinalAnswer(BaseModel):
 @prefer_benchmark_operator
 async def answer(state: AnswerView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for the answer that the gathered evidence supports best (CGDP section 5.2)."""
-    limits = limits_of(state["task"], runtime)
-    evidence = format_rounds(state, limits) + await _format_passages(state, runtime) + _format_certified(state)
+    evidence = await _format_passages(state, runtime) + _format_certified(state)
     benchmark = benchmark_of(state["task"], runtime)
     otherwise = UNKNOWN_ANSWER.format(answer=benchmark.unknown_answer) if benchmark.unknown_answer else GUESS
     wording = {"style": benchmark.answer_style, "otherwise": otherwise}
     instruction = ANSWER_INSTRUCTION.format(task=state["task"].goal, **wording)
-    cut = describe_rounds_cut(state["turns"], limits)
-    prompt = build_prompt(runtime, evidence + instruction, cut=cut)
+    prompt = await search_prompt(state, evidence + instruction, "executor", runtime)
     final = await ask(prompt, answer_form(state["task"], runtime), role="executor", runtime=runtime)
     chain = certified_hops(state["certified"]).values()
     return {"action": finish(unquote_line(final.answer), **chain_argument([*chain]))}

@@ -469,6 +469,10 @@ class DecideView(TypedDict):
     """Goal that the agent works on: that of the task, or of a sub-task if the agent must not see the whole task."""
     steps: int
     """Number of actions taken in this episode."""
+    rounds: int
+    """Number of rounds of this episode, which count the agent's actions in the world."""
+    most_rounds: int
+    """Maximum number of rounds unless `Limits.rounds` is set; 0 for agents that have no rounds."""
     turns: Sequence[Turn]
     evidence: Evidence
     advice: Sequence[str]
@@ -491,6 +495,8 @@ def decide_view(state: ReActState) -> DecideView:
         "task": state["task"],
         "assignment": state["task"].goal,
         "steps": len(state["history"]),
+        "rounds": len(state["turns"]),
+        "most_rounds": 0,
         "turns": remembered_turns(state),
         "evidence": state["evidence"],
         "advice": advice_of(state),

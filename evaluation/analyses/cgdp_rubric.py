@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes, replace_file
 from certigraph.adapters.models.chat_models import check_model_available
-from certigraph.adapters.protocols import Benchmark, Budget, Context, Limits
+from certigraph.adapters.protocols import Benchmark, Budget, Context
 from certigraph.adapters.retrieval.bm25 import terms, title_keys, words
 from certigraph.evaluation.compare import ComparisonJob
 from certigraph.evaluation.comparison import ComparedMethod, ComparisonPlan, finished_cells
@@ -30,7 +30,7 @@ from certigraph.evaluation.judges import (
     read_judgements,
     rubric_by_name,
 )
-from certigraph.nodes.react import MAX_PARAGRAPHS, format_transcript
+from certigraph.nodes.react import MAX_PARAGRAPHS, format_whole_turns
 from certigraph.nodes.slots import Spec
 from certigraph.state.endings import Fault
 from certigraph.state.records import Record, Task
@@ -102,7 +102,6 @@ class StudyRun(NamedTuple):
     state: Any
     support: Mapping[str, str]
     answerable: bool
-    limits: Limits
     judge: Callable[[str], float]
     judged: Mapping[str, float] | None = None
 
@@ -213,7 +212,6 @@ def read_study_runs(
             state=trajectory.state(),
             support={hop.passage.id: hop.passage.title for hop in gold.hops},
             answerable=bool(getattr(gold, "answerable", True)),
-            limits=plan.limits,
             judge=lambda answer, task=task: live.score_answer(task, answer).value,  # type: ignore[misc]
             judged=None if judged is None else judged.get(trajectory.header.run_id, {}),
         )
@@ -385,7 +383,19 @@ def _final_context(seen: StudyRun) -> str:
     """Return the text that the agent saw before its last decision: belief and transcript."""
     turns = remembered_turns({**seen.state, "turns": list(_search_turns(seen))})  # type: ignore[typeddict-item]
     paragraphs = MAX_PARAGRAPHS if seen.arm.harness == IRCOT else None
-    return f"{seen.belief.text}\n{format_transcript(turns, seen.limits, paragraphs=paragraphs)}"
+    shown = turns[min(_count_left_out(seen), max(len(turns) - 1, 0)) :]
+    return "\n".join([seen.belief.text, *format_whole_turns(shown, paragraphs=paragraphs)])
+
+
+LEFT_OUT_PATTERN = re.compile(r"the oldest (\d+) of \d+ turns")
+"""Matches what is recorded with a call whose prompt had no room for some turns."""
+
+
+def _count_left_out(seen: StudyRun) -> int:
+    """Return how many turns the prompt of the agent's last decision or answer had no room for, as it is recorded."""
+    calls = [call for event in seen.events if event.node in ("decide", "answer") for call in event.calls]
+    cuts: Any = calls[-1].get("cut") or () if calls else ()
+    return next((int(match[1]) for cut in cuts if (match := LEFT_OUT_PATTERN.match(cut))), 0)
 
 
 def _mentions(context: str, title: str) -> bool:
