@@ -53,14 +53,11 @@ from certigraph.nodes.beliefs import ANSWER, DECIDE_WITH_BELIEF
 from certigraph.nodes.react import (
     MEMGPT_DEFAULTS,
     Move,
-    format_rounds,
-    format_rounds_left,
-    search_prompt,
     to_tool_action,
-    transcript_length,
     with_tools,
 )
 from certigraph.nodes.slots import Slot, Update, factory
+from certigraph.nodes.transcripts import format_rounds, format_rounds_left, search_prompt, transcript_length
 from certigraph.state.memgpt import (
     ManageView,
     MemGPTState,

@@ -27,8 +27,8 @@ from certigraph.adapters.models.prompts import (
 from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated, bounded_list
 from certigraph.adapters.protocols import Context
 from certigraph.nodes import react
-from certigraph.nodes.react import format_transcript
 from certigraph.nodes.slots import Slot, Update, asks_among_equals, prefer_benchmark_operator
+from certigraph.nodes.transcripts import format_transcript
 from certigraph.state.records import Task
 from certigraph.state.run import DecideView, OutlineView
 from certigraph.state.subtask import (

@@ -27,12 +27,10 @@ from certigraph.nodes.react import (
     IRCOT_DEFAULTS,
     ITER_RETGEN_DEFAULTS,
     MAX_PARAGRAPHS,
-    format_rounds_left,
-    is_first_round,
-    search_prompt,
 )
 from certigraph.nodes.sdp import validate
 from certigraph.nodes.slots import RESET_KEYS, Slot, Update, factory, prefer_benchmark_operator
+from certigraph.nodes.transcripts import format_rounds_left, is_first_round, search_prompt
 from certigraph.state.endings import UnknownName
 from certigraph.state.records import Action, Task
 from certigraph.state.run import RETRIEVED, SEARCH, DecideView, finish, search, search_settings

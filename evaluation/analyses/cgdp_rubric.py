@@ -30,8 +30,9 @@ from certigraph.evaluation.judges import (
     read_judgements,
     rubric_by_name,
 )
-from certigraph.nodes.react import MAX_PARAGRAPHS, format_whole_turns
+from certigraph.nodes.react import MAX_PARAGRAPHS
 from certigraph.nodes.slots import Spec
+from certigraph.nodes.transcripts import format_whole_turns
 from certigraph.state.endings import Fault
 from certigraph.state.records import Record, Task
 from certigraph.state.run import (
@@ -375,27 +376,20 @@ def _early_rounds(rounds: int) -> int:
 
 def _search_turns(seen: StudyRun) -> Sequence[Turn]:
     """Return the search turns of a run, without the turn of the final answer."""
-    turns: Sequence[Turn] = seen.state["turns"]
-    return turns[: len(seen.rounds)]
+    return list(seen.state["turns"])[: len(seen.rounds)]
 
 
 def _final_context(seen: StudyRun) -> str:
     """Return the text that the agent saw before its last decision: belief and transcript."""
     turns = remembered_turns({**seen.state, "turns": list(_search_turns(seen))})  # type: ignore[typeddict-item]
-    paragraphs = MAX_PARAGRAPHS if seen.arm.harness == IRCOT else None
-    shown = turns[min(_count_left_out(seen), max(len(turns) - 1, 0)) :]
-    return "\n".join([seen.belief.text, *format_whole_turns(shown, paragraphs=paragraphs)])
-
-
-LEFT_OUT_PATTERN = re.compile(r"the oldest (\d+) of \d+ turns")
-"""Matches what is recorded with a call whose prompt had no room for some turns."""
+    most = MAX_PARAGRAPHS if seen.arm.harness == IRCOT else None
+    return "\n".join([seen.belief.text, *format_whole_turns(turns[_count_left_out(seen) :], paragraphs=most)])
 
 
 def _count_left_out(seen: StudyRun) -> int:
-    """Return how many turns the prompt of the agent's last decision or answer had no room for, as it is recorded."""
     calls = [call for event in seen.events if event.node in ("decide", "answer") for call in event.calls]
     cuts: Any = calls[-1].get("cut") or () if calls else ()
-    return next((int(match[1]) for cut in cuts if (match := LEFT_OUT_PATTERN.match(cut))), 0)
+    return next((int(match[1]) for cut in cuts if (match := re.match(r"the oldest (\d+) of", cut))), 0)
 
 
 def _mentions(context: str, title: str) -> bool:
