@@ -80,8 +80,8 @@ class Limits(Record):
         ge=0,
         description="rounds of a search agent; 0: the method's own (IRCoT 10, ReAct 7, ...), else steps",
     )
-    context: int = Field(default=24_000, ge=500, description="characters of earlier rounds in a search agent's prompt")
-    excerpt: int = Field(default=1_000, ge=50, description="characters of one passage in a prompt")
+    context: int = Field(default=24_000, ge=500, description="characters of earlier rounds in a small model's prompt")
+    excerpt: int = Field(default=1_000, ge=50, description="characters of one passage in a small model's prompt")
     gold: float = Field(
         default=0, ge=0, description="ends STEP's episodes at this many gold lengths, which leaks the gold; 0: off"
     )
@@ -202,6 +202,8 @@ class Benchmark(Protocol):
     """Names of the tools in a benchmark with `answers`: an action is written as `search[...]`."""
     longest_answer: int = 300
     """Maximum characters of an answer; the default suits a name or a sentence."""
+    longest_query: int = 2_000
+    """Maximum characters of what any other tool is given, such as the words of a search. Small models write 300."""
     answer_style: str = "the shortest answer"
     """What an agent hands in, as a noun phrase: a name, or an explanation where answers are judged as prose."""
     unknown_answer: str = ""

@@ -103,7 +103,7 @@ def search_loop_builder(
         slots.get("reset", react.RESET).filled(reset),
         COMMIT,
         beliefs.GATE.filled(no_gate),
-        slots.get("decide", react.DECIDE).filled(decide)._replace(skip=require_rounds),
+        react.with_rounds(slots.get("decide", react.DECIDE), rounds).filled(decide)._replace(skip=require_rounds),
         APPROVE,
         react.ACT.filled(act),
         beliefs.MEMORY.filled(native),

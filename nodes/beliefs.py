@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.models.calls import ask, ask_text, profile_of
+from certigraph.adapters.models.profiles import CHARACTERS_PER_TOKEN, estimate_tokens
 from certigraph.adapters.models.prompts import Prompt, build_prompt, clip, quote
 from certigraph.adapters.models.schemas import FullOnly, Truncated
 from certigraph.adapters.protocols import Context, Operator
@@ -306,7 +307,7 @@ def structured(
         wording = STRUCTURED_INSTRUCTION + (MISSING_CLAUSE if missing else "")
         instruction = wording.format(known=quote(before.text or "(nothing)"), task=state["task"].goal)
         findings = await ask(
-            _extraction_prompt(state, runtime, instruction), Findings, role="extractor", runtime=runtime
+            await _extraction_prompt(state, runtime, instruction), Findings, role="extractor", runtime=runtime
         )
         belief = update_belief(before, findings)
         # The task itself is the last of the open questions, after the ones that lead to it, and is never curated away.
@@ -339,7 +340,7 @@ def freeform(*, target: int = MAX_ITEMS, trigger: int = REORGANISE_ABOVE, window
         small = (await profile_of("extractor", runtime)).is_small
         wording = SMALL_FREEFORM_INSTRUCTION if small else FREEFORM_INSTRUCTION
         instruction = wording.format(known=quote(before.text or "(nothing)"), task=state["task"].goal)
-        request = _extraction_prompt(state, runtime, instruction)
+        request = await _extraction_prompt(state, runtime, instruction)
         text = await ask_text(request, role="extractor", runtime=runtime, tokens=MAX_EXTRACT_TOKENS if small else None)
         found = parse_notes(text, MAX_NOTE if small else None)
         belief = before.model_copy(update={"notes": (*before.notes, *_new_texts(found, before.notes))})
@@ -373,12 +374,17 @@ def _new_texts(texts: Iterable[str], known: Sequence[str]) -> list[str]:
     return [text for text in dict.fromkeys(texts) if text.casefold() not in folded]
 
 
-def _extraction_prompt(state: MemoryView, runtime: Runtime[Context], instruction: str) -> Prompt:
-    limits, observation = limits_of(state["task"], runtime), state["observation"]
-    listed = lines_with_sources(observation.text, observation.sources)
-    lines = [clip(line, limits.excerpt) for _, line in listed] if listed is not None else [observation.text]
-    text = "\n".join(lines)
-    return build_prompt(runtime, f"Just found:\n{quote(text, limits.context)}\n\n{instruction}")
+async def _extraction_prompt(state: MemoryView, runtime: Runtime[Context], instruction: str) -> Prompt:
+    """Build the extractor's prompt: the observation, whole if it fits into the window, shortened for a small model."""
+    text, profile = state["observation"].text, await profile_of("extractor", runtime)
+    if not profile.is_small:
+        rest = build_prompt(runtime, instruction)
+        most = int((profile.prompt_tokens - estimate_tokens(rest.system + rest.user)) * CHARACTERS_PER_TOKEN)
+        cut = () if len(text) <= most else ("the end of the observation",)
+        return build_prompt(runtime, f"Just found:\n{quote(text, most)}\n\n{instruction}", cut=cut)
+    limits, listed = limits_of(state["task"], runtime), lines_with_sources(text, state["observation"].sources)
+    shown = text if listed is None else "\n".join(clip(line, limits.excerpt) for _, line in listed)
+    return build_prompt(runtime, f"Just found:\n{quote(shown, limits.context)}\n\n{instruction}")
 
 
 STRUCTURED_INSTRUCTION = """\

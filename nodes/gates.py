@@ -12,15 +12,15 @@ from typing import Annotated, Any, Literal
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
-from certigraph.adapters.benchmarks import benchmark_of, limits_of
+from certigraph.adapters.benchmarks import benchmark_of
 from certigraph.adapters.models.calls import ask, profile_of
 from certigraph.adapters.models.prompts import build_prompt, bullet_list, quote
 from certigraph.adapters.models.schemas import FullOnly, Truncated
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes.operators import call_operator
-from certigraph.nodes.react import describe_rounds_cut, format_rounds
 from certigraph.nodes.search import answer, ask_hypotheses
 from certigraph.nodes.slots import Spec, factory
+from certigraph.nodes.transcripts import search_prompt
 from certigraph.state.endings import UnknownName
 from certigraph.state.run import MAX_GLIMPSE, SearchRound, Stagnation
 from certigraph.state.search import GateView
@@ -210,10 +210,8 @@ def gap_gate() -> Operator:
 
     async def gap_gate(state: GateView, runtime: Runtime[Context]) -> dict[str, Any]:
         certified = quote(bullet_list(action.text for action in state["certified"].actions))
-        limits = limits_of(state["task"], runtime)
         instruction = GAPS_INSTRUCTION.format(task=state["task"].goal, certified=certified)
-        cut = describe_rounds_cut(state["turns"], limits)
-        prompt = build_prompt(runtime, format_rounds(state, limits) + instruction, cut=cut)
+        prompt = await search_prompt(state, instruction, "validator", runtime)
         gaps = await ask(prompt, Gaps, role="validator", runtime=runtime)
         if gaps.answerable and not gaps.unresolved:
             return {"stagnation": Stagnation(stop=True, reason="nothing that the question needs is unresolved")}
@@ -283,10 +281,11 @@ def satisfied_gate() -> Operator:
 
 
 async def _is_satisfied(state: GateView, runtime: Runtime[Context]) -> bool:
-    limits, belief = limits_of(state["task"], runtime), state["belief"].text
-    known = f"{quote(belief)}\n" if belief else format_rounds(state, limits)
-    cut = () if belief else describe_rounds_cut(state["turns"], limits)
-    prompt = build_prompt(runtime, known + SATISFIED_INSTRUCTION.format(task=state["task"].goal), cut=cut)
+    belief, instruction = state["belief"].text, SATISFIED_INSTRUCTION.format(task=state["task"].goal)
+    if belief:
+        prompt = build_prompt(runtime, f"{quote(belief)}\n{instruction}")
+    else:
+        prompt = await search_prompt(state, instruction, "validator", runtime)
     return (await ask(prompt, Satisfied, role="validator", runtime=runtime)).satisfied
 
 

@@ -454,6 +454,8 @@ def _to_lookahead_view(state: RealizeView) -> LookaheadView:
         "task": state["task"],
         "assignment": state["target"].text,
         "steps": len(state["turns"]),
+        "rounds": len(state["turns"]),
+        "most_rounds": 0,
         "turns": state["turns"],
         "evidence": state["evidence"],
         "advice": (*state["advice"], *(failed if state["attempts"] else ())),

@@ -18,10 +18,19 @@ from pydantic import BaseModel, Field, create_model
 
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.models.calls import ask, profile_of
-from certigraph.adapters.models.prompts import WORLD_TAG, Prompt, build_prompt, bullet_list, quote, unquote_line
+from certigraph.adapters.models.profiles import CHARACTERS_PER_TOKEN
+from certigraph.adapters.models.prompts import (
+    WORLD_TAG,
+    Prompt,
+    build_prompt,
+    bullet_list,
+    quote,
+    quote_history,
+    unquote_line,
+)
 from certigraph.adapters.models.schemas import FullOnly, Truncated
 from certigraph.adapters.processes import run_in_thread
-from certigraph.adapters.protocols import Context, Limits, Operator
+from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.tools.memory import (
     ARCHIVE_INSERT,
     ARCHIVE_SEARCH,
@@ -44,14 +53,11 @@ from certigraph.nodes.beliefs import ANSWER, DECIDE_WITH_BELIEF
 from certigraph.nodes.react import (
     MEMGPT_DEFAULTS,
     Move,
-    describe_rounds_cut,
-    format_rounds,
-    format_transcript,
     to_tool_action,
-    transcript_length,
     with_tools,
 )
 from certigraph.nodes.slots import Slot, Update, factory
+from certigraph.nodes.transcripts import format_rounds, format_rounds_left, search_prompt, transcript_length
 from certigraph.state.memgpt import (
     ManageView,
     MemGPTState,
@@ -106,10 +112,10 @@ MAX_PAGE_PASSAGES = 5
 """Maximum number of passages that one search in the world returns; `Limits.passages` may allow fewer."""
 
 MAX_QUEUE_OBSERVATION = 3_000
-"""Maximum number of characters of one observation in the queue."""
+"""Maximum number of characters of one observation in the queue of a small model."""
 
 MEMORY_PRESSURE = 0.75
-"""Share of `Limits.context` above which the agent is warned and its queue of turns then summarised."""
+"""Share of the queue's size above which the agent is warned and its queue of turns then summarised."""
 
 KEPT_TURNS = 3
 """Number of latest turns that stay in the queue when the others are summarised."""
@@ -155,6 +161,7 @@ def manage(
     calls: int = MAX_MEMORY_CALLS,
     core: int = MemorySizes().core,
     rerank: str | None = None,
+    queue: int | None = None,
 ) -> Operator:
     """Ask the model for a tool call or a memory function: core memory append and replace, archival insert, searches.
 
@@ -164,35 +171,39 @@ def manage(
     Args:
         alpha: weight of BM25 in retrieval, from 0 (vectors only) to 1 (BM25 only).
         page: maximum number of passages that a search in the world returns.
-        pressure: share of `Limits.context` above which the context counts as nearly full.
+        pressure: share of the queue's size above which the context counts as nearly full.
         calls: maximum number of memory functions in a row; only the world's tools are offered then. 0 for no function.
         core: maximum number of characters of core memory, as in `use_memory`.
         rerank: cross-encoder that reorders the first results of every search in the world; None for none.
+        queue: size of the queue of turns in characters; None for the model's context window, or `Limits.context` for a
+            small model.
     """
     settings = search_settings(alpha=alpha, rerank=rerank)
 
     async def manage(state: DecideView | ManageView, runtime: Runtime[Context]) -> dict[str, Any]:
-        base = limits_of(state["task"], runtime)
-        limits = base.model_copy(update={"excerpt": min(base.excerpt, MAX_QUEUE_OBSERVATION // page)})
+        limits, profile = limits_of(state["task"], runtime), await profile_of("executor", runtime)
+        excerpt = min(limits.excerpt, MAX_QUEUE_OBSERVATION // page) if profile.is_small else None
+        size = queue or (limits.context if profile.is_small else int(profile.prompt_tokens * CHARACTERS_PER_TOKEN))
         own = state["belief"].form == "native" and "memory_calls" in state  # else a condition replaces MemGPT's memory
-        full = own and _is_queue_full(state["turns"], limits, pressure)
+        full = own and _is_queue_full(state["turns"], pressure * size, excerpt)
         warning = PRESSURE_WARNING if full else ""
         if not own:
-            choice = await _ask_tool(state, limits, runtime)
-        elif (await profile_of("executor", runtime)).is_small:
-            choice = await _ask_short(state, limits, runtime, warning)
+            choice = await _ask_tool(state, excerpt, runtime)
+        elif profile.is_small:
+            choice = await _ask_short(state, excerpt, runtime, warning)
         elif left := calls - cast(ManageView, state)["memory_calls"]:
-            choice = await _ask_managed(cast(ManageView, state), limits, runtime, warning, core=core, left=left)
+            choice = await _ask_managed(cast(ManageView, state), runtime, warning, core=core, left=left)
         else:
-            choice = await _ask_tool(state, limits, runtime, FUNCTIONS_USED if calls else "")
+            choice = await _ask_tool(state, excerpt, runtime, FUNCTIONS_USED if calls else "")
         belief, call = state["belief"], choice.call
         if call is not None:
             return {"thought": choice.thought, "action": create_memory_action(call), "belief": belief}
         if own:
             belief = add_core_note(belief, choice.remember, len(_world_turns(state["turns"])))
         if full:
-            belief = await _flush_queue(belief, state, limits, runtime)
-        action = to_tool_action(choice.tool, choice.text, {**settings, "k": min(page, limits.passages)})
+            belief = await _flush_queue(belief, state, excerpt, runtime)
+        searching = {**settings, "k": min(page, limits.passages)}
+        action = to_tool_action(choice.tool, choice.text, searching, benchmark_of(state["task"], runtime))
         return {"thought": choice.thought, "action": action, "belief": belief}
 
     return manage
@@ -208,9 +219,7 @@ class _Choice(NamedTuple):
     remember: str = ""
 
 
-async def _ask_managed(
-    view: ManageView, limits: Limits, runtime: Runtime[Context], warning: str, *, core: int, left: int
-) -> _Choice:
+async def _ask_managed(view: ManageView, runtime: Runtime[Context], warning: str, *, core: int, left: int) -> _Choice:
     """Ask for a tool or a memory function; `core` is the size of core memory, `left` the functions left in a row."""
     functions = MEMORY_FUNCTIONS.format(
         notes="which are the notes above" if view["belief"].notes else "which is empty",
@@ -221,34 +230,34 @@ async def _ask_managed(
         flushed=view["flushed"],
         functions=bullet_list(f"{name}: {DESCRIPTIONS[name]} {FIELDS[name]}" for name in FIELDS),
     )
-    prompt = await _build_prompt(view, limits, runtime, warning, functions)
+    prompt = await _build_prompt(view, None, runtime, warning, functions)
     benchmark = benchmark_of(view["task"], runtime)
     move = await ask(prompt, _managed_form((*benchmark.tools, *FIELDS)), role="executor", runtime=runtime)
     call = None if move.tool in benchmark.tools else _to_memory_call(move)
-    return _Choice(unquote_line(move.thought), move.tool, move.text[: benchmark.longest_answer], call)
+    return _Choice(unquote_line(move.thought), move.tool, move.text, call)
 
 
-async def _ask_tool(state: DecideView, limits: Limits, runtime: Runtime[Context], memory: str = "") -> _Choice:
-    prompt = await _build_prompt(state, limits, runtime, memory=memory)  # without a warning: nothing can be kept now
+async def _ask_tool(state: DecideView, excerpt: int | None, runtime: Runtime[Context], memory: str = "") -> _Choice:
+    prompt = await _build_prompt(state, excerpt, runtime, memory=memory)  # without a warning: nothing can be kept now
     move = await ask(prompt, with_tools(Move, state, runtime), role="executor", runtime=runtime)
     return _Choice(unquote_line(move.thought), move.tool, move.text)
 
 
-async def _ask_short(state: DecideView, limits: Limits, runtime: Runtime[Context], warning: str) -> _Choice:
-    prompt = await _build_prompt(state, limits, runtime, warning, REMEMBER_INSTRUCTION)
+async def _ask_short(state: DecideView, excerpt: int | None, runtime: Runtime[Context], warning: str) -> _Choice:
+    prompt = await _build_prompt(state, excerpt, runtime, warning, REMEMBER_INSTRUCTION)
     move = await ask(prompt, with_tools(ShortMove, state, runtime), role="executor", runtime=runtime)
     return _Choice(unquote_line(move.thought), move.tool, move.text, remember=move.remember)
 
 
 async def _build_prompt(
-    state: DecideView, limits: Limits, runtime: Runtime[Context], warning: str = "", memory: str = ""
+    state: DecideView, excerpt: int | None, runtime: Runtime[Context], warning: str = "", memory: str = ""
 ) -> Prompt:
     style = benchmark_of(state["task"], runtime).answer_style
     small = (await profile_of("executor", runtime)).is_small
     order = (SMALL_MANAGE_ORDER if small else MANAGE_ORDER).format(style=style)
     instruction = MANAGE_INSTRUCTION.format(task=state["assignment"], warning=warning, memory=memory, order=order)
-    cut = describe_rounds_cut(state["turns"], limits)
-    return build_prompt(runtime, format_rounds(state, limits) + instruction, cut=cut)
+    instruction += format_rounds_left(state, runtime)
+    return await search_prompt(state, instruction, "executor", runtime, excerpt=excerpt)
 
 
 @lru_cache(maxsize=16)
@@ -331,20 +340,21 @@ def _world_turns(turns: Sequence[Turn]) -> list[Turn]:
     return [turn for turn in turns if not isinstance(turn, MemoryTurn)]
 
 
-def _is_queue_full(turns: Sequence[Turn], limits: Limits, pressure: float) -> bool:
+def _is_queue_full(turns: Sequence[Turn], most: float, excerpt: int | None) -> bool:
     leaves_some = len(_world_turns(turns)) > KEPT_TURNS
-    return leaves_some and transcript_length(turns, limits) > pressure * limits.context
+    return leaves_some and transcript_length(turns, excerpt) > most
 
 
-async def _flush_queue(belief: Belief, state: DecideView, limits: Limits, runtime: Runtime[Context]) -> Belief:
+async def _flush_queue(belief: Belief, state: DecideView, excerpt: int | None, runtime: Runtime[Context]) -> Belief:
     """Summarise all turns but the latest ones in MemGPT's queue, and remove them from it."""
-    kept = _world_turns(state["turns"])[-KEPT_TURNS]
-    leaving = format_transcript(list(takewhile(lambda turn: turn is not kept, state["turns"])), limits)
-    before = belief.facts[0].text if belief.facts else "(none)"
-    instruction = SUMMARISE_INSTRUCTION.format(
-        before=quote(before), turns=quote(leaving, limits.context), task=state["assignment"]
-    )
-    answer = await ask(build_prompt(runtime, instruction), Summary, role="memory", runtime=runtime)
+    kept, profile = _world_turns(state["turns"])[-KEPT_TURNS], await profile_of("memory", runtime)
+    limits = limits_of(state["task"], runtime)
+    limits = limits.model_copy(update={"excerpt": excerpt or limits.excerpt})
+    fields = {"before": quote(belief.facts[0].text if belief.facts else "(none)"), "task": state["assignment"]}
+    leaving = list(takewhile(lambda turn: turn is not kept, state["turns"]))
+    history = format_rounds(leaving, limits, profile, SUMMARISE_INSTRUCTION.format(**fields, turns=""))
+    instruction = SUMMARISE_INSTRUCTION.format(**fields, turns=quote_history(history))
+    answer = await ask(build_prompt(runtime, instruction, cut=history.cut), Summary, role="memory", runtime=runtime)
     summary = BelievedFact(text=unquote_line(answer.summary), source=SUMMARY_SOURCE)
     changes = {"facts": (summary,), "window": KEPT_TURNS + 1, "reorganised": belief.reorganised + 1}
     return belief.model_copy(update=changes)

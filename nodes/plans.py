@@ -17,6 +17,7 @@ from certigraph.adapters.models.prompts import (
     build_prompt,
     bullet_list,
     format_history,
+    format_steps,
     format_turns,
     format_view,
     numbered_list,
@@ -26,8 +27,8 @@ from certigraph.adapters.models.prompts import (
 from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated, bounded_list
 from certigraph.adapters.protocols import Context
 from certigraph.nodes import react
-from certigraph.nodes.react import format_transcript
 from certigraph.nodes.slots import Slot, Update, asks_among_equals, prefer_benchmark_operator
+from certigraph.nodes.transcripts import format_transcript
 from certigraph.state.records import Task
 from certigraph.state.run import DecideView, OutlineView
 from certigraph.state.subtask import (
@@ -135,6 +136,7 @@ async def plan(state: PlanView, runtime: Runtime[Context]) -> dict[str, Any]:
         view=quote(state["evidence"].view),
         most=limits_of(state["task"], runtime).plan,
         handing=_delivery_instruction(state["task"], runtime),
+        used=format_steps(state["task"], runtime, state["steps"]),
     )
     return await _ask_outline(request, state["task"], runtime)
 
@@ -148,6 +150,7 @@ async def replan(state: SubtaskReplanView, runtime: Runtime[Context]) -> dict[st
         reason=f"What speaks against the plan: {state['reason']}\n" if state["reason"] else "",
         most=limits_of(state["task"], runtime).plan,
         handing=_delivery_instruction(state["task"], runtime),
+        used=format_steps(state["task"], runtime, state["steps"]),
     )
     trace = await format_trace(state, after, "planner", runtime)
     request = f"{format_assignment(state)}{DONE_SO_FAR}{trace.text}\n\n{after}"
@@ -227,7 +230,7 @@ The world now:
 Think first: what does the assignment ask for, what of it is known already, and what has to be found out or done? Then
 give the steps in their order, at most {most}, each one action or a few. What is known from before needs no
 step.{handing}
-"""
+{used}"""
 
 # Parts that only grow come before parts that change every time, so that prefix caches hit.
 REPLAN_QUESTION = """\
@@ -238,7 +241,7 @@ The plan until now:
 {reason}Think first: what is done, and what did the answers show that the plan did not expect? Then give what is left of
 the plan, changed by what was observed: the steps in their order, at most {most}, each one action or a few. Leave out
 what is done, and go another way where one did not work.{handing}
-"""
+{used}"""
 
 
 # Outline: write the complete plan once, before the first action (plan-and-solve).
@@ -247,7 +250,8 @@ what is done, and go another way where one did not work.{handing}
 @prefer_benchmark_operator
 async def outline(state: OutlineView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model, once, for the steps of the complete task (plan-and-solve)."""
-    request = OUTLINE_QUESTION.format(task=state["task"].goal, view=quote(state["evidence"].view))
+    used = format_steps(state["task"], runtime, state["steps"])
+    request = OUTLINE_QUESTION.format(task=state["task"].goal, view=quote(state["evidence"].view), used=used)
     maximum = limits_of(state["task"], runtime).plan
     answer = await ask(build_prompt(runtime, request), steps_form(maximum), role="planner", runtime=runtime)
     steps = to_outline(answer.steps, maximum)
@@ -261,7 +265,7 @@ The world now:
 {view}
 
 Understand the task, then write the plan that solves it: short steps, each one action or a few, in their order.
-"""
+{used}"""
 
 
 # Supervise: judge the progress of a sub-task after every action (TDP section 3.2).
@@ -285,7 +289,8 @@ class SupervisorJudgement(BaseModel):
 async def supervise(state: SuperviseView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model whether the sub-task is completed, failed or continues, and whether its plan still fits."""
     before = f"{format_assignment(state)}Its plan:\n{numbered_list(state['outline'])}\n\n{DONE_SO_FAR}"
-    after = SUPERVISE_QUESTION.format(view=format_view(state["evidence"].view, runtime))
+    used = format_steps(state["task"], runtime, state["steps"])
+    after = SUPERVISE_QUESTION.format(view=format_view(state["evidence"].view, runtime), used=used)
     trace = await format_trace(state, before + after, "validator", runtime)
     prompt = build_prompt(runtime, f"{before}{trace.text}\n\n{after}", role=SUPERVISOR_ROLE, cut=trace.cut)
     answer = await ask(prompt, SupervisorJudgement, role="validator", runtime=runtime)
@@ -312,4 +317,4 @@ done: how many steps of its plan, from the first on, are done or no longer neede
 guidance: what to do next, in general terms; empty if completed.
 result: if completed, everything that others who build on it must know, with names, places and figures copied as they
 stand; else empty.
-"""
+{used}"""

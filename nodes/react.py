@@ -1,8 +1,7 @@
 """ReAct's operators, and the prompt parts and slots that search agents and multi-episode agents share with them."""
 
 from collections.abc import Sequence
-from functools import lru_cache
-from itertools import chain
+from functools import lru_cache, wraps
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from langgraph.runtime import Runtime
@@ -15,15 +14,12 @@ from certigraph.adapters.matching import NONE_OF_THESE
 from certigraph.adapters.models.calls import ask, choose, deliberate, profile_of
 from certigraph.adapters.models.decisions import MAX_CANDIDATES, decision_prompt, resolve_action, situation_prompt
 from certigraph.adapters.models.prompts import (
-    TURNS_PER_BLOCK,
-    build_prompt,
     bullet_list,
-    clip,
     quote,
     unquote_line,
 )
 from certigraph.adapters.models.schemas import Bounded, Truncated
-from certigraph.adapters.protocols import Context, Limits, Operator
+from certigraph.adapters.protocols import Benchmark, Context, Operator
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.slots import (
     ACT_KEYS,
@@ -35,15 +31,16 @@ from certigraph.nodes.slots import (
     new_lines_of,
     prefer_benchmark_operator,
 )
+from certigraph.nodes.transcripts import format_rounds_left, search_prompt
 from certigraph.state.endings import LimitReached
 from certigraph.state.records import OFFERED, WRITTEN, Action, Arguments
 from certigraph.state.run import (
+    ANSWER_ACTIONS,
     REFUSED_PREFIX,
     SEARCH,
     DecideView,
     ReActState,
     RunState,
-    Turn,
     count_repeats,
     create_turn,
     decide_view,
@@ -52,10 +49,8 @@ from certigraph.state.run import (
     outlined_decide_view,
     search,
     search_settings,
-    shown_advice,
     use_tool,
 )
-from certigraph.state.search import AnswerView, GateView, lines_with_sources
 from certigraph.state.step import (
     Lesson,
     Trial,
@@ -127,100 +122,6 @@ Which of these did you mean? Choose "none of these" if it is none: a wrong thing
 tried as it is.
 {actions}
 """
-
-# The transcript of a search agent in its prompts. It grows only at the end, so that prefix caches hit.
-
-ELIDED_NOTE = "(shown above, or no longer)"
-ELIDED_MORE = "(and {count} shown above, or no longer)"
-
-
-def format_rounds(state: DecideView | AnswerView | GateView, limits: Limits, *, paragraphs: int | None = None) -> str:
-    """Format for a prompt the turns that the agent sees, its belief, and the advice to it. Empty parts are left out.
-
-    Args:
-        state: view of the operator.
-        limits: bounds on the text, as in `format_transcript`.
-        paragraphs: maximum number of different passages; the latest ones are shown.
-    """
-    advice = shown_advice(state)
-    shown = "Rounds so far" if state["belief"].window is None else "Latest rounds"  # a memory stands for the others
-    parts = [
-        (f"{shown}, each action with what it brought up", _quoted_turns(state["turns"], limits, paragraphs)),
-        ("Notes from earlier rounds", quote(state["belief"].text) if state["belief"].text else ""),
-        ("To keep in mind", bullet_list(advice) if advice else ""),
-    ]
-    return "\n".join(f"{name}:\n{text}\n" for name, text in parts if text)
-
-
-def is_first_round(state: DecideView) -> bool:
-    """Return whether this is the episode's first round.
-
-    In a later round the agent sees a turn, or a memory has replaced the turns by its belief.
-    """
-    return not state["turns"] and state["belief"].form == "native"
-
-
-def format_transcript(turns: Sequence[Turn], limits: Limits, *, paragraphs: int | None = None) -> str:
-    """Format thought, action and passages of each turn; each passage is shown once.
-
-    The oldest turns are dropped, a block at a time, until the text fits into `limits.context` characters (CGDP Eq. 2).
-
-    Args:
-        turns: the turns, oldest first.
-        limits: `context` bounds the complete text, `excerpt` each passage, in characters.
-        paragraphs: maximum number of different passages; the latest ones are shown.
-    """
-    kept = _fitting_turns(turns, limits, paragraphs)
-    return clip("\n".join(_format_turns(kept, limits.excerpt, paragraphs)), limits.context)
-
-
-def _fitting_turns(turns: Sequence[Turn], limits: Limits, paragraphs: int | None) -> Sequence[Turn]:
-    kept = turns
-    while len(kept) > 1 and transcript_length(kept, limits, paragraphs=paragraphs) > limits.context:
-        kept = kept[TURNS_PER_BLOCK:] if len(kept) > TURNS_PER_BLOCK else kept[-1:]
-    return kept
-
-
-def describe_rounds_cut(turns: Sequence[Turn], limits: Limits, *, paragraphs: int | None = None) -> tuple[str, ...]:
-    """Return what `format_transcript` leaves out of the turns, for `Prompt.cut`; arguments are as there."""
-    hidden = len(turns) - len(_fitting_turns(turns, limits, paragraphs))
-    return (f"the oldest {hidden} of {len(turns)} turns beyond {limits.context:,} characters",) if hidden else ()
-
-
-def transcript_length(turns: Sequence[Turn], limits: Limits, *, paragraphs: int | None = None) -> int:
-    """Count the characters that `turns` take in a transcript if none is dropped."""
-    texts = _format_turns(turns, limits.excerpt, paragraphs)
-    return sum(map(len, texts)) + len(texts)
-
-
-def _quoted_turns(turns: Sequence[Turn], limits: Limits, paragraphs: int | None) -> str:
-    return quote(format_transcript(turns, limits, paragraphs=paragraphs), limits.context) if turns else ""
-
-
-def _format_turns(turns: Sequence[Turn], excerpt: int, paragraphs: int | None) -> list[str]:
-    sources = list(dict.fromkeys(chain.from_iterable(turn.sources for turn in turns)))
-    # Sources that count as seen are not shown: with a limit, all but the latest.
-    seen = set(sources[:-paragraphs] if paragraphs else ())
-    return [_format_turn(turn, excerpt, seen) for turn in turns]
-
-
-def _format_turn(turn: Turn, excerpt: int, seen: set[str]) -> str:
-    thought = f"Thought: {turn.thought}\n" if turn.thought else ""
-    return f"{thought}> {turn.action}\n" + "\n".join(_observation_lines(turn, excerpt, seen))
-
-
-def _observation_lines(turn: Turn, excerpt: int, seen: set[str]) -> list[str]:
-    listed = lines_with_sources(turn.observation, turn.sources)
-    if listed is None:
-        return [clip(" ".join(turn.observation.splitlines()), excerpt)]
-    new = [line for source, line in listed if source not in seen]
-    seen.update(turn.sources)
-    if not new:
-        return [ELIDED_NOTE]
-    hidden = len(listed) - len(new)
-    more = [ELIDED_MORE.format(count=hidden)] if hidden else []
-    return [*(clip(line, excerpt) for line in new), *more]
-
 
 # The slots of the graphs that act without predicates, and the bookkeeping around their operators' updates.
 
@@ -323,6 +224,18 @@ DECIDE = Slot("decide", {"action": Action, "thought": str}, decide_view, _set_se
 DECIDE_OUTLINED = DECIDE._replace(view=outlined_decide_view)
 DECIDE_ADVISED = DECIDE._replace(view=trial_decide_view)
 ACT = Slot("act", ACT_KEYS, record=_record_turn)
+
+
+def with_rounds(slot: Slot, most: int) -> Slot:
+    """Return a slot of an acting agent whose view says how many rounds the agent's method allows."""
+
+    @wraps(slot.view)
+    def view(state: Any) -> Any:
+        return {**slot.view(state), "most_rounds": most}
+
+    return slot._replace(view=view)
+
+
 CONCLUDE = Slot("conclude", {"trials": Sequence[Trial]})
 REFLECT = Slot("reflect", {"lessons": Sequence[Lesson]}, reflect_view)
 MEMORY = REFLECT._replace(name="memory")
@@ -331,6 +244,9 @@ MEMORY = REFLECT._replace(name="memory")
 # The agent of a search world: it gives a thought, one of the world's tools, and the tool's input.
 
 M = TypeVar("M", bound=BaseModel)
+
+MAX_SMALL_QUERY = 300
+"""Maximum characters of a small model's query."""
 
 
 class Move(BaseModel):
@@ -355,41 +271,49 @@ def pursue(*, alpha: float = PBAI_DEFAULTS.alpha, rerank: str | None = None) -> 
 
     @prefer_benchmark_operator
     async def pursue(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
-        questions, limits = state["belief"].questions[:1], limits_of(state["task"], runtime)
+        questions = state["belief"].questions[:1]
         wording = SMALL_PURSUE_ORDER if (await profile_of("executor", runtime)).is_small else PURSUE_ORDER
-        instruction = format_rounds(state, limits) + PURSUE_INSTRUCTION.format(
+        instruction = PURSUE_INSTRUCTION.format(
             task=state["assignment"],
             next=f"\nOpen, to be settled next: {questions[0]}" if questions else "",
             order=wording.format(style=benchmark_of(state["task"], runtime).answer_style),
         )
-        prompt = build_prompt(runtime, instruction, cut=describe_rounds_cut(state["turns"], limits))
+        instruction += format_rounds_left(state, runtime)
+        prompt = await search_prompt(state, instruction, "executor", runtime)
         move = await ask(prompt, with_tools(Move, state, runtime), role="executor", runtime=runtime)
-        return {"thought": unquote_line(move.thought), "action": to_tool_action(move.tool, move.text, settings)}
+        action = to_tool_action(move.tool, move.text, settings, benchmark_of(state["task"], runtime))
+        return {"thought": unquote_line(move.thought), "action": action}
 
     return pursue
 
 
 def with_tools(form: type[M], state: DecideView, runtime: Runtime[Context]) -> type[M]:
-    """Restrict an answer schema to the task's benchmark: `tool` to its tools, `text` to its maximum answer length."""
+    """Restrict an answer schema to the task's benchmark: `tool` to its tools, and a small model's `text` in length.
+
+    `to_tool_action` bounds the text by the tool, for every model.
+    """
     benchmark = benchmark_of(state["task"], runtime)
-    return _tool_form(form, tuple(benchmark.tools), benchmark.longest_answer)
+    most = max(benchmark.longest_answer, min(benchmark.longest_query, MAX_SMALL_QUERY))
+    return _tool_form(form, tuple(benchmark.tools), most)
 
 
 @lru_cache(maxsize=16)
 def _tool_form(form: type[M], tools: tuple[str, ...], most: int) -> type[M]:
-    text = Annotated[str, Field(min_length=1), Truncated(most, always=True)]
+    text = Annotated[str, Field(min_length=1), Truncated(most)]
     return create_model(form.__name__, __base__=form, tool=(Literal[tools], ...), text=(text, ...))  # type: ignore[arg-type]
 
 
-def to_tool_action(tool: str, text: str, settings: Arguments) -> Action:
+def to_tool_action(tool: str, text: str, settings: Arguments, benchmark: Benchmark) -> Action:
     """Create the action of a tool call.
 
     Args:
         tool: name of the tool.
-        text: input of the tool.
+        text: input of the tool, which is cut to the benchmark's `longest_answer` or `longest_query`.
         settings: arguments of `search`, for searches (`search_settings`).
+        benchmark: the task's benchmark.
     """
-    text = unquote_line(text)
+    most = benchmark.longest_answer if tool in ANSWER_ACTIONS else benchmark.longest_query
+    text = unquote_line(text)[:most]
     return search(text, **settings) if tool == SEARCH else use_tool(tool, text)
 
 

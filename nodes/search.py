@@ -14,7 +14,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 from pydantic import BaseModel, Field, create_model
 
-from certigraph.adapters.benchmarks import benchmark_of, limits_of
+from certigraph.adapters.benchmarks import benchmark_of
 from certigraph.adapters.models.calls import ask
 from certigraph.adapters.models.prompts import build_prompt, bullet_list, quote, unquote_line
 from certigraph.adapters.models.schemas import Truncated
@@ -27,12 +27,10 @@ from certigraph.nodes.react import (
     IRCOT_DEFAULTS,
     ITER_RETGEN_DEFAULTS,
     MAX_PARAGRAPHS,
-    describe_rounds_cut,
-    format_rounds,
-    is_first_round,
 )
 from certigraph.nodes.sdp import validate
 from certigraph.nodes.slots import RESET_KEYS, Slot, Update, factory, prefer_benchmark_operator
+from certigraph.nodes.transcripts import format_rounds_left, is_first_round, search_prompt
 from certigraph.state.endings import UnknownName
 from certigraph.state.records import Action, Task
 from certigraph.state.run import RETRIEVED, SEARCH, DecideView, finish, search, search_settings
@@ -102,21 +100,15 @@ def reason(
     async def reason(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
         if is_first_round(state):
             return {"thought": "", "action": search(state["assignment"], **settings)}
-        limits = limits_of(state["task"], runtime)
-        rounds = format_rounds(state, limits, paragraphs=paragraphs)
-        cut = describe_rounds_cut(state["turns"], limits, paragraphs=paragraphs)
-        request = build_prompt(
-            runtime,
-            rounds
-            + REASON_INSTRUCTION.format(
-                task=state["assignment"], style=benchmark_of(state["task"], runtime).answer_style
-            ),
-            cut=cut,
-        )
+        benchmark = benchmark_of(state["task"], runtime)
+        instruction = REASON_INSTRUCTION.format(task=state["assignment"], style=benchmark.answer_style)
+        instruction += format_rounds_left(state, runtime)
+        request = await search_prompt(state, instruction, "executor", runtime, paragraphs=paragraphs)
         answer = await ask(request, Sentence, role="executor", runtime=runtime)
         sentence = unquote_line(answer.sentence)
         answered = ANSWER_PATTERN.search(sentence)
-        return {"thought": sentence, "action": finish(answered[1]) if answered else search(sentence, **settings)}
+        query = sentence[: benchmark.longest_query]
+        return {"thought": sentence, "action": finish(answered[1]) if answered else search(query, **settings)}
 
     return reason
 
@@ -156,13 +148,12 @@ def generate(*, alpha: float = ITER_RETGEN_DEFAULTS.alpha, rerank: str | None = 
             belief = belief.model_copy(update={"window": 1})
         if is_first_round(state):
             return {"thought": "", "action": search(state["assignment"], **settings), "belief": belief}
-        limits = limits_of(state["task"], runtime)
-        instruction = GENERATE_INSTRUCTION.format(task=state["assignment"])
-        cut = describe_rounds_cut(state["turns"], limits)
-        request = build_prompt(runtime, format_rounds(state, limits) + instruction, cut=cut)
+        instruction = GENERATE_INSTRUCTION.format(task=state["assignment"]) + format_rounds_left(state, runtime)
+        request = await search_prompt(state, instruction, "executor", runtime)
         answer = await ask(request, Generation, role="executor", runtime=runtime)
         text = unquote_line(answer.generation)
-        return {"thought": text, "action": search(f"{state['assignment']} {text}", **settings), "belief": belief}
+        query = f"{state['assignment']} {text[: benchmark_of(state['task'], runtime).longest_query]}"
+        return {"thought": text, "action": search(query, **settings), "belief": belief}
 
     return generate
 
@@ -296,14 +287,12 @@ class FinalAnswer(BaseModel):
 @prefer_benchmark_operator
 async def answer(state: AnswerView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for the answer that the gathered evidence supports best (CGDP section 5.2)."""
-    limits = limits_of(state["task"], runtime)
-    evidence = format_rounds(state, limits) + await _format_passages(state, runtime) + _format_certified(state)
+    evidence = await _format_passages(state, runtime) + _format_certified(state)
     benchmark = benchmark_of(state["task"], runtime)
     otherwise = UNKNOWN_ANSWER.format(answer=benchmark.unknown_answer) if benchmark.unknown_answer else GUESS
     wording = {"style": benchmark.answer_style, "otherwise": otherwise}
     instruction = ANSWER_INSTRUCTION.format(task=state["task"].goal, **wording)
-    cut = describe_rounds_cut(state["turns"], limits)
-    prompt = build_prompt(runtime, evidence + instruction, cut=cut)
+    prompt = await search_prompt(state, evidence + instruction, "executor", runtime)
     final = await ask(prompt, answer_form(state["task"], runtime), role="executor", runtime=runtime)
     chain = certified_hops(state["certified"]).values()
     return {"action": finish(unquote_line(final.answer), **chain_argument([*chain]))}

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from certigraph.adapters.benchmarks import call_world, context_of, limits_of
 from certigraph.adapters.episodes import can_step_in_parallel, live_episode
 from certigraph.adapters.models.calls import ask, profile_of
-from certigraph.adapters.models.prompts import build_prompt, bullet_list, clip, quote, unquote_line
+from certigraph.adapters.models.prompts import build_prompt, bullet_list, clip, format_steps, quote, unquote_line
 from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated, bounded_list
 from certigraph.adapters.protocols import Context
 from certigraph.nodes.slots import ACT_KEYS, RESET_KEYS, Slot, Update, prefer_benchmark_operator
@@ -124,9 +124,13 @@ def _next_batch(state: TDPState) -> tuple[Node, ...]:
 
 def _steps_left(state: TDPState, runtime: Runtime[Context]) -> int:
     """Return the number of world steps left. For a run inside another run, the limit includes the steps before it."""
+    return limits_of(state["task"], runtime).steps - _steps_before(runtime) - steps_taken(state)
+
+
+def _steps_before(runtime: Runtime[Context]) -> int:
+    """Return the number of world steps before this run, if it is inside another run."""
     entered = context_of(runtime).entry
-    before = len(entered.steps) if entered else 0
-    return limits_of(state["task"], runtime).steps - before - steps_taken(state)
+    return len(entered.steps) if entered else 0
 
 
 def _node_steps(steps_left: int, state: TDPState, batch: int) -> int:
@@ -316,8 +320,9 @@ async def decompose(state: DecomposeView, runtime: Runtime[Context]) -> dict[str
     An invalid task graph is refused; after `DECOMPOSE_RETRIES` retries the last one is repaired by rule.
     """
     task, maximum = state["task"], limits_of(state["task"], runtime).nodes
+    used = format_steps(task, runtime, _steps_before(runtime))
     proposal = await ask_until_valid(
-        DECOMPOSE_QUESTION.format(task=task.goal, view=quote(state["evidence"].view), most=maximum),
+        DECOMPOSE_QUESTION.format(task=task.goal, view=quote(state["evidence"].view), most=maximum, used=used),
         _decompose_form(maximum, small=(await profile_of("planner", runtime)).is_small),
         lambda answer: decomposition_problems(to_nodes(answer.nodes), maximum),
         again=DECOMPOSE_RETRIES,
@@ -358,7 +363,7 @@ be found out before the rest can be decided, and what brings the parts together 
 `id`: n1, n2 and so on. `needs`: ids of the sub-tasks whose results it uses, none where it can begin at once.
 
 Task: {task}
-"""
+{used}"""
 
 
 # Gather: repeat what the nodes of a batch did in the world of the run, in the order of the task graph.
@@ -425,7 +430,7 @@ async def revise(state: ReviseView, runtime: Runtime[Context]) -> dict[str, Any]
     # A revision by a small model is kept short.
     most = max(maximum // 2, 1) if small else maximum
     proposal = await ask_until_valid(
-        _revise_question(state, min(free, most), small=small),
+        _revise_question(state, min(free, most), runtime, small=small),
         _revise_form(dag, free, most, small=small),
         lambda answer: refusal_reasons(dag, _to_revision(dag, answer), maximum),
         again=REVISE_RETRIES,
@@ -464,7 +469,7 @@ def _revise_form(dag: Dag, free: int, maximum: int, *, small: bool) -> type[Chan
     return create_model("Changes", __base__=Changes, **parts)
 
 
-def _revise_question(state: ReviseView, free: int, *, small: bool) -> str:
+def _revise_question(state: ReviseView, free: int, runtime: Runtime[Context], *, small: bool) -> str:
     outcomes = state["outcomes"][-MAX_OUTCOMES if small else 0 :]
     dag, latest = state["dag"], {outcome.node: outcome.result for outcome in outcomes}
     results = (f"{node}: {clip(result, MAX_OUTCOME) if small else result}" for node, result in latest.items())
@@ -475,6 +480,7 @@ def _revise_question(state: ReviseView, free: int, *, small: bool) -> str:
         results=quote(bullet_list(results)),
         view=quote(state["evidence"].view),
         order=(pending if dag.pending else finished).format(free=free),
+        used=format_steps(state["task"], runtime, _steps_before(runtime) + state["steps"]),
     )
 
 
@@ -508,7 +514,7 @@ The world now:
 {order}
 The text of a sub-task is all that is known to whoever does it, together with the results of those it needs: it repeats
 the names, places, dates and numbers that it is about.
-"""
+{used}"""
 
 REVISE_PENDING = """\
 Think first. Which assumptions of the pending sub-tasks do the results bear out, and which do they contradict? What did

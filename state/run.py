@@ -469,6 +469,10 @@ class DecideView(TypedDict):
     """Goal that the agent works on: that of the task, or of a sub-task if the agent must not see the whole task."""
     steps: int
     """Number of actions taken in this episode."""
+    rounds: int
+    """Number of rounds of this episode, which count the agent's actions in the world."""
+    most_rounds: int
+    """Maximum number of rounds unless `Limits.rounds` is set; 0 for agents that have no rounds."""
     turns: Sequence[Turn]
     evidence: Evidence
     advice: Sequence[str]
@@ -481,6 +485,8 @@ class OutlineView(TypedDict):
 
     task: Task
     evidence: Evidence
+    steps: int
+    """Number of actions taken before, if this is a part of another run."""
 
 
 def decide_view(state: ReActState) -> DecideView:
@@ -489,6 +495,8 @@ def decide_view(state: ReActState) -> DecideView:
         "task": state["task"],
         "assignment": state["task"].goal,
         "steps": len(state["history"]),
+        "rounds": len(state["turns"]),
+        "most_rounds": 0,
         "turns": remembered_turns(state),
         "evidence": state["evidence"],
         "advice": advice_of(state),
@@ -509,7 +517,7 @@ def outlined_decide_view(state: OutlineState) -> DecideView:
 
 def outline_view(state: OutlineState) -> OutlineView:
     """Return the part of the state that the operator that writes the outline may read."""
-    return {"task": state["task"], "evidence": state["evidence"]}
+    return {"task": state["task"], "evidence": state["evidence"], "steps": len(state["history"])}
 
 
 def create_turn(thought: str, action: Action, observation: Observation, *, seen: str = "") -> Turn:

@@ -305,6 +305,8 @@ def executor_view(state: StepState) -> ExecutorView:
         "task": _hide_goal(state["task"], subtask),
         "assignment": subtask.text,
         "steps": len(state["history"]),
+        "rounds": len(state["turns"]),
+        "most_rounds": 0,
         "turns": without_thoughts(_hide_goal_in_turns(state, state["turns"])),
         "evidence": _hide_goal_in_view(state),
         "advice": (*subtask.insights, *advice_of(state), *judged, *refused),

@@ -59,6 +59,8 @@ class PlanView(TypedDict):
     assignment: str
     known: Sequence[str]
     evidence: Evidence
+    steps: int
+    """Number of actions taken in this episode, those of earlier sub-tasks included: `Limits.steps` allows so many."""
 
 
 class SubtaskReplanView(PlanView):
@@ -81,8 +83,13 @@ class SuperviseView(PlanView):
 
 def plan_view(state: SubtaskState) -> PlanView:
     """Return the part of the state that a sub-task's Planner may read for its first plan."""
-    task = state["task"]
-    return {"task": task, "assignment": task.goal, "known": state["known"], "evidence": state["evidence"]}
+    return {
+        "task": state["task"],
+        "assignment": state["task"].goal,
+        "known": state["known"],
+        "evidence": state["evidence"],
+        "steps": len(state["history"]),
+    }
 
 
 def execute_view(state: SubtaskState) -> DecideView:

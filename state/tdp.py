@@ -440,6 +440,8 @@ class ReviseView(TypedDict):
     outcomes: Sequence[Outcome]
     evidence: Evidence
     observation: Observation
+    steps: int
+    """Number of world steps of all sub-tasks so far."""
 
 
 def decompose_view(state: TDPState) -> DecomposeView:
@@ -455,6 +457,7 @@ def revise_view(state: TDPState) -> ReviseView:
         "outcomes": tuple(state["outcomes"]),
         "evidence": state["evidence"],
         "observation": state["observation"],
+        "steps": steps_taken(state),
     }
 
 

@@ -52,6 +52,7 @@ class AgentDojo(Benchmark):
     simulated = True
     tools = (FINISH,)
     longest_answer = Tools.longest_answer
+    longest_query = Tools.longest_query
 
     def __init__(self, data: Path | None = None, config: str = "") -> None:
         if config not in ("", *ATTACKS):

@@ -5,7 +5,8 @@ changes with every action, so that prefix caches are used.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from langgraph.runtime import Runtime
@@ -100,16 +101,45 @@ def format_history(
     texts = [_format_whole_turn(first, times, turn) for first, times, turn in runs]
     available = profile.prompt_tokens - estimate_tokens(rest)
     available = available if most_tokens is None else min(available, most_tokens)
-    lengths = [estimate_tokens(text) for text in texts]
-    start = _first_fitting(lengths, available)
-    if not texts or (not start and sum(lengths) <= available):
-        return History("\n".join(texts) or "(nothing)")
-    hidden = runs[start].first - 1
-    cut = _describe_cut(hidden, len(turns), most_tokens if available == most_tokens else None)
-    latest = clip(texts[-1], max(int(available * CHARACTERS_PER_TOKEN), MIN_TURN))
+    start = _first_fitting([estimate_tokens(text) for text in texts], available)
+    cut = _describe_cut(
+        runs[start].first - 1 if start else 0, len(turns), most_tokens if available == most_tokens else None
+    )
+    return _join_turns(texts[start:], cut, available)
+
+
+def fit_turns(
+    turns: Sequence[Turn], render: Callable[[Sequence[Turn]], Sequence[str]], rest: str, profile: ModelProfile
+) -> History:
+    """Format turns as `format_history` does for a model that is not small, with a format of the caller's.
+
+    Args:
+        turns: the turns.
+        render: function that formats turns, each by itself. The text of a turn may depend on those before it.
+        rest: everything else in the prompt.
+        profile: profile of the model.
+    """
+    available = profile.prompt_tokens - estimate_tokens(rest)
+    texts = render(turns)
+    if sum(map(estimate_tokens, texts)) <= available:
+        return _join_turns(texts, (), available)
+
+    def measure(start: int, last: int) -> int:
+        return sum(map(estimate_tokens, render(turns[start : last + 1])))
+
+    start = _find_start(len(turns), measure, available)
+    return _join_turns(render(turns[start:]), _describe_cut(start, len(turns)), available)
+
+
+def _join_turns(texts: Sequence[str], cut: tuple[str, ...], available: int) -> History:
+    if not texts:
+        return History("(nothing)")
+    left_out = [f"({part} are left out)" for part in cut]
+    latest = texts[-1]
+    if cut or sum(map(estimate_tokens, texts)) > available:
+        latest = clip(latest, max(int(available * CHARACTERS_PER_TOKEN), MIN_TURN))
     cut += () if latest == texts[-1] else ("the end of the latest turn",)
-    left_out = [f"({cut[0]} are left out)"] if start else []
-    return History("\n".join([*left_out, *texts[start:-1], latest]), cut)
+    return History("\n".join([*left_out, *texts[:-1], latest]), cut)
 
 
 def format_latest(lines: Sequence[str], profile: ModelProfile, noun: str) -> History:
@@ -126,16 +156,25 @@ def format_latest(lines: Sequence[str], profile: ModelProfile, noun: str) -> His
 
 
 def _first_fitting(lengths: Sequence[int], available: int) -> int:
+    """Return the index of the first turn that is shown, by the turns' lengths (`_find_start`)."""
+    ends = [0, *accumulate(lengths)]
+    return _find_start(len(lengths), lambda start, last: ends[last + 1] - ends[start], available)
+
+
+def _find_start(count: int, measure: Callable[[int, int], int], available: int) -> int:
     """Return the index of the first turn that is shown; the last turn is shown even if it does not fit whole.
 
     The turns are added one by one, as in the run, so that the start moves rarely and prefix caches can be used.
+
+    Args:
+        count: number of turns.
+        measure: function that returns the tokens of the turns from one index to another, both included.
+        available: maximum tokens.
     """
-    start, shown = 0, 0
-    for last, length in enumerate(lengths):
-        shown += length
-        if shown > available:
-            while start < last and shown > available // 2:
-                shown -= lengths[start]
+    start = 0
+    for last in range(count):
+        if measure(start, last) > available:
+            while start < last and measure(start, last) > available // 2:
                 start += 1
     return start
 
@@ -250,6 +289,15 @@ def format_limits(task: Task, runtime: Runtime[Context], used: int | None = None
     if used is not None:
         return f"Actions taken: {used} of at most {steps}."
     return f"{world} {run}".strip()
+
+
+def format_steps(task: Task, runtime: Runtime[Context], used: int) -> str:
+    """Format for a planner how many actions are used and allowed: a paragraph, or nothing where the view says it.
+
+    It belongs at the end of a prompt, because it changes with every action.
+    """
+    line = format_limits(task, runtime, used=used)
+    return f"\n{line}\n" if line else ""
 
 
 def view_repeats_answers(runtime: Runtime[Context]) -> bool:

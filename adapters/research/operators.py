@@ -46,8 +46,10 @@ from certigraph.adapters.research.verdicts import (
     answer_weakness,
     build_research_prompt,
     evidence_characters,
+    format_pages,
     judge_observation,
     prompt_sizes,
+    read_pages,
     weakness_of,
 )
 from certigraph.state.records import Action, Attempt, Observation, Predicate, Verdict, parse_json
@@ -200,7 +202,9 @@ async def choose_closing_action(state: RealizeView, runtime: Runtime[Context]) -
 async def ask_answer(
     state: RealizeView | AnswerView, failed: Shown, runtime: Runtime[Context], *, closest: bool
 ) -> str:
-    """Ask the model for the answer that follows from the findings.
+    """Ask the model for the answer that follows from the findings and from all evidence behind them (Finalize in A.4).
+
+    A small model sees search results without the pages that were read, and shortened.
 
     Args:
         state: what the operator reads.
@@ -209,21 +213,19 @@ async def ask_answer(
         closest: whether to ask for the closest match or best estimate, at a higher temperature.
     """
     known, sizes = state["certified"].known, await prompt_sizes("executor", 3, state["task"], runtime)
-    # Search results answer nothing that findings answer; they are the last resort.
-    results = Shown("")
-    if sizes.small or closest or not known:
-        shown = format_results(state["evidence"], sizes.results, small=sizes.small)
-        results = Shown(plans.RESULTS.format(view=shown.text), shown.cut)
     findings = format_findings(known, sizes.findings, small=sizes.small)
+    results = format_results(state["evidence"], sizes.results, small=sizes.small)
+    pages = Shown("") if sizes.small else format_pages(state["turns"], sizes.pages)
     instruction = plans.CONCLUDE.format(
         task=state["task"].goal,
         known=findings.text,
+        pages=plans.PAGES.format(pages=pages.text) if pages.text else "",
         results=results.text,
         failed=failed.text,
         notes=_format_notes(state),
     )
     instruction += plans.CLOSEST if closest else ""
-    cut = (*findings.cut, *results.cut, *failed.cut)
+    cut = (*findings.cut, *pages.cut, *results.cut, *failed.cut)
     request = build_research_prompt(runtime, instruction, plans.CONCLUDER, cut=cut)
     temperature = RETRY_TEMPERATURE if closest else None
     answer = await ask(request, Answers, role="executor", runtime=runtime, temperature=temperature)
@@ -303,31 +305,36 @@ def pass_refused(verdict: Verdict, observation: Observation, rejections: int) ->
     return verdict.model_copy(update={"depth": 1, "forced": FORCE_PASS, "decided_by": ""})
 
 
-HISTORY_SHARE = 2
-"""One part in so many of a prompt may be the turns of the episode."""
-
-
 async def force_accept(state: AnswerView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Submit the best available answer: the closest one, or if that is weak, the last finding.
 
     The closest answer is the one that the model gives when it is asked for the closest match. The node that calls this
     operator marks the answer as forced.
     """
-    known, profile = state["certified"].known, await profile_of("executor", runtime)
-    if profile.is_small:
-        limit = limits_of(state["task"], runtime).context // 3
-        transcript = Shown(quote(format_turns(state["turns"], characters=limit // 6, within=limit)))
-    else:
-        sizes = await prompt_sizes("executor", 3, state["task"], runtime)
-        findings = format_findings(known, sizes.findings, quotes=False).text
-        most_tokens = profile.prompt_tokens // HISTORY_SHARE
-        history = format_history(state["turns"], findings, profile, most_tokens=most_tokens)
-        transcript = Shown(quote_history(history), history.cut)
-    text = await ask_answer(state, transcript, runtime, closest=True)
+    known = state["certified"].known
+    text = await ask_answer(state, await _format_done(state, runtime), runtime, closest=True)
     if answer_weakness(text) and known:
         last = known[-1].finding
         text = join_answers([item.name for item in last.items]) or last.text
     return {"action": submit_answer(text, known, policy=FORCE_ACCEPT)}
+
+
+HISTORY_SHARE = 2
+"""One part in so many of a prompt may be the turns of the episode."""
+
+
+async def _format_done(state: AnswerView, runtime: Runtime[Context]) -> Shown:
+    """Format what was done before a forced answer: the actions, with their answers unless pages are shown anyway."""
+    profile, turns = await profile_of("executor", runtime), state["turns"]
+    if profile.is_small:
+        limit = limits_of(state["task"], runtime).context // 3
+        return Shown(quote(format_turns(turns, characters=limit // 6, within=limit)))
+    if read_pages(turns):
+        return Shown(quote(bullet_list(turn.action for turn in turns)))
+    sizes = await prompt_sizes("executor", 3, state["task"], runtime)
+    findings = format_findings(state["certified"].known, sizes.findings, quotes=False).text
+    history = format_history(turns, findings, profile, most_tokens=profile.prompt_tokens // HISTORY_SHARE)
+    return Shown(quote_history(history), history.cut)
 
 
 # SDP's operators for research on the web (SDP, appendix A.4).

@@ -386,15 +386,19 @@ their titles: the next reader sees other numbers.
 """
 
 CONCLUDER = """\
-You write the answer to a question from the findings of research on the web. Go by the findings, also where you know
-otherwise."""
+You write the answer to a question from research on the web. Go by what was found, also where you know otherwise. The
+findings were checked against their sources; where sources are shown too, they say what a finding leaves open, such as
+the exact form of a name or a number."""
 
 CONCLUDE = """\
 Question: {task}
 
 Found, step by step:
 {known}
+{pages}
+Search results that were seen on the way:
 {results}
+
 Refused answers and their reasons, or what was done:
 {failed}
 {notes}
@@ -404,9 +408,9 @@ of a list, or one JSON object a text where it asks for JSON. Of a list, give eve
 conditions, however many they are. No sentence, no explanation, nothing that was not found.
 """
 
-RESULTS = """
-Search results that were seen on the way:
-{view}
+PAGES = """
+Pages that were read for it:
+{pages}
 """
 
 CHECK_ANSWER = """\
@@ -420,8 +424,8 @@ Proposed answer:
 
 Does the answer follow from what was found, and is it what the question asks for? It is not if a part of it is in no
 finding, if an item that meets the question's conditions by the findings is left out, if it fails a condition, or if it
-is in another form, unit or order than was asked for. That a finding is marked as uncertain is known and speaks against
-nothing. Give the reason first.
+is in another form, unit or order than was asked for. The exact form of a name or a number may come from a source that
+is not shown here. That a finding is marked as uncertain is known and speaks against nothing. Give the reason first.
 """
 
 CLOSEST = """

@@ -6,6 +6,7 @@ the sizes of their parts, and their opening.
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from langgraph.runtime import Runtime
@@ -17,6 +18,7 @@ from certigraph.adapters.models.prompts import (
     Prompt,
     build_prompt,
     bullet_list,
+    clip,
     one_line,
     quote,
     unquote_line,
@@ -37,6 +39,7 @@ from certigraph.adapters.research.plans import (
     AnswerCheck,
     Found,
     Quotation,
+    Shown,
     goal_of,
     is_step,
 )
@@ -44,21 +47,24 @@ from certigraph.adapters.research.world import SOURCE_NUMBER
 from certigraph.adapters.retrieval.bm25 import words
 from certigraph.state.certified_states import KnownFinding
 from certigraph.state.records import Finding, Observation, Predicate, Task, Verdict
+from certigraph.state.run import Turn
 from certigraph.state.sdp import ValidateView
 from certigraph.state.search import COMPUTE, FILTER, clip_words, findings_of
 
 # Sizes of the parts of prompts, by the profile of the model.
 
-RESULTS_SHARE, EVIDENCE_SHARE, FINDINGS_SHARE = 4, 2, 4
-"""One part in so many of a prompt may be search results, the evidence of one step, and earlier findings."""
+RESULTS_SHARE, EVIDENCE_SHARE, FINDINGS_SHARE, PAGES_SHARE = 4, 2, 4, 3
+"""One part in so many of a prompt may be search results, the evidence of one step, earlier findings, and the pages that
+were read for all steps."""
 
 
 class PromptSizes(NamedTuple):
-    """Maximum characters of the findings and of the search results in a prompt."""
+    """Maximum characters of parts of a prompt: findings, search results, and the pages that were read."""
 
     small: bool
     findings: int
     results: int
+    pages: int
 
 
 async def prompt_sizes(role: str, share: int, task: Task, runtime: Runtime[Context]) -> PromptSizes:
@@ -66,9 +72,10 @@ async def prompt_sizes(role: str, share: int, task: Task, runtime: Runtime[Conte
     profile = await profile_of(role, runtime)
     if profile.is_small:
         most = limits_of(task, runtime).context // share
-        return PromptSizes(True, most, most)
+        return PromptSizes(True, most, most, most)
     characters = int(profile.prompt_tokens * CHARACTERS_PER_TOKEN)
-    return PromptSizes(False, characters // FINDINGS_SHARE, characters // RESULTS_SHARE)
+    parts = [characters // share for share in (FINDINGS_SHARE, RESULTS_SHARE, PAGES_SHARE)]
+    return PromptSizes(False, *parts)
 
 
 async def evidence_characters(runtime: Runtime[Context]) -> int | None:
@@ -278,6 +285,30 @@ def source_texts(text: str) -> dict[int, str]:
     starts = [*SOURCE_NUMBER.finditer(text)]
     ends = [*(match.start() for match in starts), len(text)][1:]
     return {int(match[1]): text[match.end() : end] for match, end in zip(starts, ends, strict=True)}
+
+
+def read_pages(turns: Iterable[Turn]) -> list[str]:
+    """Return the pages that the steps of a plan read, each excerpt once, in the order of reading."""
+    texts = chain.from_iterable(source_texts(turn.observation).values() for turn in turns)
+    return [*dict.fromkeys(text.strip() for text in texts if _is_page(text))]
+
+
+def format_pages(turns: Iterable[Turn], most: int) -> Shown:
+    """Format the pages that the steps of a plan read; the first ones are left out beyond `most` characters."""
+    pages = read_pages(turns)
+    count, length = len(pages), sum(len(page) + 2 for page in pages)
+    while len(pages) > 1 and length > most:
+        length -= len(pages.pop(0)) + 2
+    text = clip("\n\n".join(pages), most)
+    left_out = f"the first {count - len(pages)} of {count} pages that were read"
+    cut = [left_out] if len(pages) < count else []
+    cut += ["the end of the latest page"] if pages and length > most else []
+    return Shown("".join(f"({part} is left out)\n" for part in cut) + (quote(text, most) if text else ""), (*cut,))
+
+
+def _is_page(text: str) -> bool:
+    """Return whether the text of a source is a page: a search result is one line, which notes may follow."""
+    return "\n" in text.strip() and (text.endswith("\n") or "\n\n" in text)
 
 
 def _format_quotes(quotes: Sequence[Quotation], sources: Sequence[str]) -> tuple[str, ...]:

@@ -93,6 +93,7 @@ class Tools(Benchmark):
     simulated = True
     replans_undone = True
     longest_answer = 20_000
+    longest_query = 20_000
 
     def __init__(
         self,

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes, replace_file
 from certigraph.adapters.models.chat_models import check_model_available
-from certigraph.adapters.protocols import Benchmark, Budget, Context, Limits
+from certigraph.adapters.protocols import Benchmark, Budget, Context
 from certigraph.adapters.retrieval.bm25 import terms, title_keys, words
 from certigraph.evaluation.compare import ComparisonJob
 from certigraph.evaluation.comparison import ComparedMethod, ComparisonPlan, finished_cells
@@ -30,8 +30,9 @@ from certigraph.evaluation.judges import (
     read_judgements,
     rubric_by_name,
 )
-from certigraph.nodes.react import MAX_PARAGRAPHS, format_transcript
+from certigraph.nodes.react import MAX_PARAGRAPHS
 from certigraph.nodes.slots import Spec
+from certigraph.nodes.transcripts import format_whole_turns
 from certigraph.state.endings import Fault
 from certigraph.state.records import Record, Task
 from certigraph.state.run import (
@@ -102,7 +103,6 @@ class StudyRun(NamedTuple):
     state: Any
     support: Mapping[str, str]
     answerable: bool
-    limits: Limits
     judge: Callable[[str], float]
     judged: Mapping[str, float] | None = None
 
@@ -213,7 +213,6 @@ def read_study_runs(
             state=trajectory.state(),
             support={hop.passage.id: hop.passage.title for hop in gold.hops},
             answerable=bool(getattr(gold, "answerable", True)),
-            limits=plan.limits,
             judge=lambda answer, task=task: live.score_answer(task, answer).value,  # type: ignore[misc]
             judged=None if judged is None else judged.get(trajectory.header.run_id, {}),
         )
@@ -377,15 +376,20 @@ def _early_rounds(rounds: int) -> int:
 
 def _search_turns(seen: StudyRun) -> Sequence[Turn]:
     """Return the search turns of a run, without the turn of the final answer."""
-    turns: Sequence[Turn] = seen.state["turns"]
-    return turns[: len(seen.rounds)]
+    return list(seen.state["turns"])[: len(seen.rounds)]
 
 
 def _final_context(seen: StudyRun) -> str:
     """Return the text that the agent saw before its last decision: belief and transcript."""
     turns = remembered_turns({**seen.state, "turns": list(_search_turns(seen))})  # type: ignore[typeddict-item]
-    paragraphs = MAX_PARAGRAPHS if seen.arm.harness == IRCOT else None
-    return f"{seen.belief.text}\n{format_transcript(turns, seen.limits, paragraphs=paragraphs)}"
+    most = MAX_PARAGRAPHS if seen.arm.harness == IRCOT else None
+    return "\n".join([seen.belief.text, *format_whole_turns(turns[_count_left_out(seen) :], paragraphs=most)])
+
+
+def _count_left_out(seen: StudyRun) -> int:
+    calls = [call for event in seen.events if event.node in ("decide", "answer") for call in event.calls]
+    cuts: Any = calls[-1].get("cut") or () if calls else ()
+    return next((int(match[1]) for cut in cuts if (match := re.match(r"the oldest (\d+) of", cut))), 0)
 
 
 def _mentions(context: str, title: str) -> bool:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from certigraph.evaluation.evaluate import evaluate as evaluate
     from certigraph.evaluation.sweep_report import sweep as sweep
     from certigraph.graphs.agent import agent as agent
+    from certigraph.graphs.assembly import Schemas as Schemas
     from certigraph.nodes.beliefs import freeform as freeform
     from certigraph.nodes.beliefs import structured as structured
     from certigraph.nodes.gates import exhaustion_gate as exhaustion_gate
@@ -99,6 +100,7 @@ PUBLIC_NAMES = {
     "evaluation.evaluate": ("evaluate",),
     "evaluation.sweep_report": ("sweep",),
     "graphs.agent": ("agent",),
+    "graphs.assembly": ("Schemas",),
     "nodes.beliefs": (
         "freeform",
         "structured",

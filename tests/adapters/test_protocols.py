@@ -142,7 +142,8 @@ def test_a_small_world_gets_the_defaults():
     }
     assert [flag for flag in flags if getattr(doors, flag) is not False] == []
     assert (doors.briefing, doors.configurations, doors.limits) == ("", (), Limits())
-    assert (doors.tools, doors.longest_answer, doors.synonyms) == (("search", "finish"), 300, {})
+    assert (doors.tools, doors.synonyms) == (("search", "finish"), {})
+    assert (doors.longest_answer, doors.longest_query) == (300, 2_000)
     assert (doors.operators(), doors.expert(), doors.ready()) == ({}, None, None)
     task = doors.task("back")
     assert task.id == "back"

@@ -40,6 +40,7 @@ from certigraph import (
     Predicate,
     Progress,
     Result,
+    Schemas,
     Scores,
     Task,
     Tools,
@@ -54,7 +55,6 @@ from certigraph import (
 )
 from certigraph.graphs import react, sdp, step, tdp
 from certigraph.graphs.agent import METHODS, AgentGraph
-from certigraph.graphs.assembly import Schemas
 from certigraph.state.sdp import ValidateView
 
 # Contexts, budgets and limits. No field has to be given.

@@ -16,7 +16,7 @@ from certigraph.graphs import hypotheses, ircot, iter_retgen, memgpt, pbai, reac
 from certigraph.graphs.hypotheses import explore
 from certigraph.nodes.beliefs import lobotomized
 from certigraph.nodes.gates import exhaustion_gate, no_gate
-from certigraph.nodes.memgpt import add_core_note
+from certigraph.nodes.memgpt import add_core_note, manage
 from certigraph.nodes.search import hypothesise, majority_answer
 from certigraph.runtime.registry import GRAPHS, build_graph, parse_swap
 from certigraph.runtime.run import run
@@ -128,7 +128,7 @@ def test_iter_retgen_searches_for_the_question_and_its_last_generation():
 def test_memgpt_is_warned_flushes_its_queue_and_keeps_three_turns_and_a_summary():
     summaries = lambda prompt, times: {"summary": f"SUMMARY {times}"}  # noqa: E731
     mind = Mind(tool=other, summary=summaries, answer={"answer": "Ada"})
-    state = sought(memgpt.build(), mind, Seeking(words=60, context=4_000))
+    state = sought(memgpt.build(decide=manage(queue=4_000)), mind, Seeking(words=60))
     prompts = mind.prompts("tool")
     warned = [n for n, prompt in enumerate(prompts) if "nearly full" in prompt]
     assert warned and warned[0] > 3

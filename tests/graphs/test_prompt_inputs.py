@@ -4,24 +4,29 @@ The endpoint logs what it is sent and answers by form. Nothing here tests a prom
 for come from a world, a task or an answer.
 """
 
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-from logging_endpoint import Answers, LoggingEndpoint, logging_endpoint
+from logging_endpoint import DEFAULT_WINDOW, Answers, LoggingEndpoint, logging_endpoint
 from real_data import data_folder
 from recorded_worlds import create_replay_world
 from twins import Twins
 
 import certigraph
 from certigraph.adapters.models import decisions
+from certigraph.adapters.models.profiles import estimate_tokens
 from certigraph.adapters.scienceworld import operators as scienceworld
 from certigraph.adapters.scienceworld.prompts import PLACES
 from certigraph.adapters.scienceworld.recordings import GoldRecording, read_recordings
 from certigraph.adapters.scienceworld.splits import MOVE_COSTS, EpisodeSetting
 from certigraph.adapters.scienceworld.world import ScienceWorld
+from certigraph.graphs import ircot, iter_retgen, memgpt, pbai, react
+from certigraph.nodes.gates import no_gate
+from certigraph.nodes.react import IRCOT_DEFAULTS
 from certigraph.runtime.prompts import collect_prompts
 
 MOVES = 70
@@ -66,10 +71,17 @@ def play(graph: str, family: str, answers: Answers, out: Path, *, limited: bool 
 
 
 def run_logged(
-    graph: str, world: str | certigraph.Benchmark, task: str, answers: Answers, out: Path, **limits: Any
+    graph: Any,
+    world: str | certigraph.Benchmark,
+    task: str,
+    answers: Answers,
+    out: Path,
+    *,
+    window: int = DEFAULT_WINDOW,
+    **limits: Any,
 ) -> LoggingEndpoint:
     live = certigraph.load_benchmark(world) if isinstance(world, str) else world
-    with logging_endpoint(answers) as endpoint, pytest.MonkeyPatch.context() as patch:
+    with logging_endpoint(answers, window) as endpoint, pytest.MonkeyPatch.context() as patch:
         patch.setenv("CERTIGRAPH_BASE_URL", endpoint.url)
         patch.setenv("OPENAI_API_KEY", "none")
         context = certigraph.Context(
@@ -241,6 +253,114 @@ def test_react_at_step_40_still_sees_step_1_whole(tmp_path: Path):
         assert part not in texts[0]
 
 
+# Search agents: rounds left, and all passages whole.
+
+
+class Shelf(certigraph.Environment):
+    """World in which every search finds another passage of 2,500 characters."""
+
+    searches = 0
+
+    def reset(self) -> certigraph.Observation:
+        return certigraph.Observation(text="the library is open")
+
+    def step(self, action: certigraph.Action) -> certigraph.Observation:
+        self.searches += 1
+        return certigraph.Observation(text=passage(self.searches), sources=(f"p{self.searches}",))
+
+    def score(self) -> certigraph.Scores:
+        return certigraph.Scores(value=0.0)
+
+
+def passage(number: int) -> str:
+    return words(f"passage{number}-", 2_500)
+
+
+class Shelves(certigraph.Benchmark):
+    name, answers, instant, limits = "shelves", True, True, certigraph.Limits(steps=60, repeats=0)
+
+    def tasks(self, split: str = "") -> list[certigraph.Task]:
+        return [certigraph.Task(benchmark=self.name, id="1", goal="who rose?")]
+
+    def open(self, task: certigraph.Task) -> Shelf:
+        return Shelf()
+
+
+def seek(graph: Any, out: Path, *, window: int = DEFAULT_WINDOW, **limits: Any) -> LoggingEndpoint:
+    moves = [{"tool": "search", "text": f"query {number} of {number * 7}"} for number in range(60)]
+    answers = {
+        "Move": moves,
+        "ManagedMove": moves,
+        "Sentence": [{"sentence": move["text"]} for move in moves],
+        "Generation": [{"generation": move["text"]} for move in moves],
+    }
+    return run_logged(graph, Shelves(), "1", answers, out, window=window, **limits)
+
+
+SEARCH_AGENTS = {
+    "ircot": (ircot.build(), "Sentence"),
+    "react": (react.build(gate=no_gate), "Move"),
+    "memgpt": (memgpt.build(), "ManagedMove"),
+    "iter_retgen": (iter_retgen.build(), "Generation"),
+    "pbai": (pbai.build(gate=no_gate, memory="native"), "Move"),
+}
+"""Graphs of search agents, and the forms with which they choose."""
+
+STEPS, ROUNDS = 37, 17
+"""Limits whose numbers stand nowhere else in a prompt."""
+
+
+def counted(text: str, most: int) -> int:
+    """The other number of the last line that names `most`."""
+    line = next(line for line in text.splitlines()[::-1] if re.search(rf"\b{most}\b", line))
+    return next(number for number in map(int, re.findall(r"\d+", line)) if number != most)
+
+
+@pytest.mark.parametrize("agent", SEARCH_AGENTS)
+def test_a_search_agent_sees_how_many_rounds_are_left(agent: str, tmp_path: Path):
+    graph, form = SEARCH_AGENTS[agent]
+    texts = seek(graph, tmp_path, rounds=ROUNDS).texts(form)
+    unasked = ROUNDS - len(texts)  # the first query may be the question
+    assert unasked in (0, 1)
+    assert [counted(text, ROUNDS) for text in texts[1 - unasked :]] == [*range(ROUNDS - 1, 0, -1)]
+
+
+def test_the_number_of_rounds_is_the_method_s_unless_it_is_set(tmp_path: Path):
+    texts = seek(ircot.build(), tmp_path).texts("Sentence")
+    assert [counted(text, IRCOT_DEFAULTS.rounds) for text in texts] == [*range(IRCOT_DEFAULTS.rounds - 1, 0, -1)]
+
+
+def test_fewer_steps_than_rounds_leave_fewer_rounds(tmp_path: Path):
+    texts = seek(ircot.build(), tmp_path, rounds=ROUNDS, steps=5).texts("Sentence")
+    assert [counted(text, ROUNDS) for text in texts] == [4, 3, 2, 1]
+
+
+def test_an_agent_without_rounds_sees_how_many_steps_are_used(tmp_path: Path):
+    texts = seek("react", tmp_path, steps=STEPS).texts("Move")
+    assert [counted(text, STEPS) for text in texts] == [*range(STEPS)]
+
+
+@pytest.mark.parametrize("agent", [agent for agent in SEARCH_AGENTS if agent != "iter_retgen"])
+def test_a_search_agent_sees_all_passages_whole(agent: str, tmp_path: Path):
+    graph, form = SEARCH_AGENTS[agent]
+    last = seek(graph, tmp_path, rounds=15).texts(form)[-1]
+    assert [number for number in range(1, 15) if passage(number) not in last] == []
+
+
+def test_iter_retgen_sees_its_latest_passage_whole_and_no_other(tmp_path: Path):
+    last = seek(iter_retgen.build(), tmp_path).texts("Generation")[-1]
+    assert [number for number in range(1, 4) if passage(number) in last] == [3]
+
+
+@pytest.mark.parametrize("agent", [agent for agent in SEARCH_AGENTS if agent != "iter_retgen"])
+def test_a_search_agent_s_prompts_fit_into_its_window(agent: str, tmp_path: Path):
+    graph, form = SEARCH_AGENTS[agent]
+    texts = seek(graph, tmp_path, window=16_000, rounds=30).texts(form)
+    assert 6_000 < max(map(estimate_tokens, texts)) < 12_100
+    assert passage(len(texts) - 1) in texts[-1]
+    assert passage(1) not in texts[-1]
+
+
 # STEP: no location before the first action, moves in every prompt.
 
 
@@ -302,6 +422,31 @@ def test_moves_used_and_left_and_what_waiting_costs_stand_in_every_prompt(graph:
         numbers[0] = [0, MOVES]
     assert {used + left for used, left in numbers} == {MOVES}
     assert [used for used, _ in numbers] == sorted(used for used, _ in numbers)
+
+
+@pytest.mark.parametrize(
+    ("graph", "form", "used"),
+    [
+        ("tdp", "Subtasks", [0]),
+        ("tdp", "Plan", [0, 1, 2]),
+        ("tdp", "choice", [0, 1, 2]),
+        ("tdp", "SupervisorJudgement", [1, 2, 3]),
+        ("tdp", "Changes", [3]),
+        ("plan_and_act", "Plan", [0, 1, 2]),
+        ("plan_and_act", "choice", [0, 1, 2]),
+        ("plan_and_solve", "Plan", [0]),
+        ("plan_and_solve", "choice", [0, 1, 2]),
+    ],
+)
+def test_steps_used_and_allowed_stand_in_every_prompt(graph: str, form: str, used: list[int], tmp_path: Path):
+    going, done = {"status": "needs_more_steps", "off_plan": True}, {"status": "completed", "result": "it is done"}
+    answers = {
+        "Subtasks": [{"nodes": [{"id": "n1", "task": "lift all", "needs": []}]}],
+        "Plan": [{"steps": ["take one", "take two"]}],
+        "SupervisorJudgement": [going, going, done],
+    }
+    texts = run_logged(graph, "blocksworld", "6-2", answers, tmp_path, steps=STEPS, repeats=3).texts(form)
+    assert [counted(text, STEPS) for text in texts][:3] == used
 
 
 @pytest.mark.slow

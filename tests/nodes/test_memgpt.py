@@ -118,7 +118,7 @@ def test_results_come_in_pages_of_bounded_size() -> None:
 def test_the_conversation_is_searched_beyond_what_is_still_shown() -> None:
     """The queue of turns is flushed; what the first round found is then in no prompt but that after the search."""
     found = [*(search(f"q{n} r{n}") for n in range(10)), function("conversation_search", "q0", page=1)]
-    state, mind = acted(*found, world=Seeking(words=60, context=4_000))
+    state, mind = acted(*found, world=Seeking(words=60), decide=manage(queue=4_000))
     before, after = mind.prompts("tool")[10:12]
     assert state["belief"].reorganised >= 1
     assert "about q0 r0 one" not in before

@@ -7,6 +7,7 @@ import pytest
 from seeking import GOAL, Mind, Seeking, search, sought
 
 from certigraph.adapters.locomo.benchmark import UNANSWERABLE_ANSWER, LoCoMo
+from certigraph.adapters.models.profiles import ProfileName
 from certigraph.adapters.swe_qa.benchmark import SweQA
 from certigraph.graphs import ircot, iter_retgen, memgpt, pbai, react
 
@@ -33,6 +34,25 @@ def test_an_explanation_of_two_thousand_characters_is_handed_in_whole(agent: str
     world.longest_answer = SweQA.longest_answer  # type: ignore[attr-defined]
     sought(AGENTS[agent](), mind, world, profile="full")
     assert world.worlds[-1].answer == PROSE
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize(("profile", "most"), [("full", 2_000), ("small", 300)])
+def test_a_benchmark_of_short_answers_does_not_cut_queries(agent: str, profile: ProfileName, most: int):
+    """The answer that ends the search is cut at its own length."""
+    long = " ".join(f"word{number}" for number in range(600))
+
+    def moving(prompt: str, times: int) -> dict[str, str]:
+        return search(long) if times == 0 else {**search(long), "tool": "finish"}
+
+    written = {"sentence": {"sentence": long}, "generation": {"generation": long}, "answer": {"answer": long}}
+    world = Seeking(rounds=3)
+    world.longest_answer = 100  # type: ignore[attr-defined]
+    sought(AGENTS[agent](), Mind(tool=moving, **written), world, profile=profile)
+    queries = [str(action.args["query"]).removeprefix(f"{GOAL} ") for action in world.worlds[-1].actions[:-1]]
+    assert most in map(len, queries)
+    assert max(map(len, queries)) <= max(most, len(GOAL))
+    assert len(world.worlds[-1].answer) == 100
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Transcripts of search agents in prompts: each passage once, and a word about those that came up again."""
 
 from certigraph.adapters.protocols import Limits
-from certigraph.nodes.react import ELIDED_MORE, ELIDED_NOTE, format_transcript
+from certigraph.nodes.transcripts import ELIDED_MORE, ELIDED_NOTE, format_transcript
 from certigraph.state.run import Turn
 
 

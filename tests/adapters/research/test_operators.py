@@ -366,13 +366,27 @@ def test_every_prompt_fits_the_window_up_to_the_limit_of_steps(tmp_path: Path):
     assert any("long pages" in str(call.get("cut")) for call in calls)
 
 
-def test_an_answer_is_given_from_findings_and_not_from_search_results(tmp_path: Path):
+@pytest.mark.parametrize("profile", ["full", "small"])
+def test_the_first_answer_is_given_from_all_evidence(profile: ProfileName, tmp_path: Path):
     asked: list[str] = []
     answer = {"answers": lambda prompt: asked.append(prompt) or {"answers": ["340"]}}  # type: ignore[func-returns-value]
-    run_research(research_sdp(answer), tmp_path)
-    assert "It has 340 seats." in asked[0] and f"About {HALL}" not in asked[0]
-    run_research(research_sdp(answer), tmp_path / "small", "small")
-    assert f"About {HALL}" in asked[1]
+    page = f"{TEXT} {'The stage was renewed. ' * 40}The foyer is of green marble."
+    run_research(research_sdp(answer, {HALL: page}), tmp_path, profile)
+    assert len(asked) == 1
+    assert "It has 340 seats." in asked[0], "the finding"
+    assert f"About {HALL}" in asked[0], "the search result"
+    assert ("green marble" in asked[0]) == (profile == "full"), "the page that was read"
+
+
+def test_evidence_that_does_not_fit_is_left_out_of_the_prompt_for_the_answer(tmp_path: Path):
+    asked: list[str] = []
+    answer = {"answers": lambda prompt: asked.append(prompt) or {"answers": ["340"]}}  # type: ignore[func-returns-value]
+    benchmark = research_sdp(answer, {HALL: TEXT + "The stage was renewed. " * 9_000})
+    chat = ScriptedChat(responder=benchmark.expert(), profile={"max_input_tokens": 16_000})
+    result = certigraph.run(sdp.build(), benchmark, context=Context(chat=chat), out=tmp_path)
+    assert 4_000 < estimate_tokens(asked[0]) < 12_000
+    calls = [call for event in result.trajectory.events for call in event.calls]
+    assert any("page" in str(call.get("cut")) for call in calls if call["role"] == "executor")
 
 
 def test_replan_tries_other_queries_and_unread_pages(tmp_path: Path):

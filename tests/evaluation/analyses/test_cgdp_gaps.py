@@ -4,12 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from certigraph.adapters.protocols import Limits
 from certigraph.evaluation.analyses import cgdp_rubric as rules
 from certigraph.evaluation.analyses.cgdp_rubric import GAPS, StudyArm, StudyRun, is_no_evidence
 from certigraph.state.records import Observation, Scores, Task, Usage
 from certigraph.state.run import Belief, BelievedFact, Turn, finish, round_of, search
-from certigraph.state.trajectory import Footer, Header, Trajectory
+from certigraph.state.trajectory import Event, Footer, Header, Trajectory
 
 QUESTION = "Who is the mother of the screenwriter of WarGames?"
 PASSAGES = {
@@ -31,7 +30,7 @@ def run(
     belief: Belief | None = None,
     forced: str = "",
     answerable: bool = True,
-    limits: Limits | None = None,
+    cut: str = "",
     support: dict[str, str] = SUPPORT,
 ) -> StudyRun:
     """A finished run of so many rounds, and the answer that was handed in after them."""
@@ -46,13 +45,16 @@ def run(
     task = Task(benchmark="riddles", id="q", goal=QUESTION)
     header = Header(run_id="r", created="", graph="ircot", operators={}, task=task, context={}, versions={})
     footer = Footer(ending="world_ended", scores=Scores(value=score, answer=answer), usage=Usage(node="all"))
-    trajectory = Trajectory(header=header, events=[], footer=footer)
-    arm, known = StudyArm("ircot", "native"), (support, answerable, limits or Limits())
+    usage = Usage(node="decide")
+    last = Event(
+        t=0, superstep=1, node="decide", usage=usage, calls=[{"role": "executor", "cut": [cut] if cut else []}]
+    )
+    trajectory = Trajectory(header=header, events=[last], footer=footer)
+    arm, known = StudyArm("ircot", "native"), (support, answerable)
     return StudyRun(arm, 0, trajectory, state, *known, lambda text: 0.0)
 
 
 FOUR = [("WarGames screenwriter", "w"), ("Lawrence Lasker", "l"), ("chess kings", "x"), ("chess game", "x")]
-SMALL = Limits(context=500)
 WIPED = Belief(form="lobotomized", window=1)
 
 
@@ -84,10 +86,10 @@ def test_evidence_that_came_late_was_never_early():
     assert rules.has_lost_evidence(run(late, belief=WIPED)) is False
 
 
-def test_turns_that_a_small_context_dropped_are_not_seen():
+def test_turns_that_the_window_had_no_room_for_are_not_seen():
     long = [*FOUR[:2], *((f"chess {'kings ' * 30}{n}", "x") for n in range(6))]
     assert rules.has_lost_evidence(run(long)) is False
-    assert rules.has_lost_evidence(run(long, limits=SMALL)) is True
+    assert rules.has_lost_evidence(run(long, cut="the oldest 3 of 8 turns")) is True
 
 
 def test_of_more_paragraphs_than_ircot_reads_the_latest_are_seen(monkeypatch: pytest.MonkeyPatch):
