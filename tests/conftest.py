@@ -1,5 +1,6 @@
 """Fixtures of all tests: short pauses, a Postgres server, and an evaluation to compare others with."""
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,12 @@ if TYPE_CHECKING:
 
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
+
+
+def pytest_collection_finish() -> None:
+    """Leave what all tests share out of garbage collection: each evaluation would go through all of it again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

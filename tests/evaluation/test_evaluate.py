@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 import tomllib
+from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from threading import Barrier, Thread
@@ -389,14 +390,25 @@ def experts_replies(task_id: str) -> list[str]:
 # Rarer garbage collection ends with its block and leaves alone what a caller set up.
 
 
+@pytest.fixture
+def nothing_frozen() -> Iterator[None]:
+    """A process that has frozen nothing, unlike that of the tests."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
+
+
+@pytest.mark.usefixtures("nothing_frozen")
 def test_the_collector_is_as_it_was_after_the_block_and_after_an_error_in_it():
     before = gc.get_threshold(), gc.get_freeze_count()
     with pytest.raises(ZeroDivisionError), reduced_garbage_collection():
         assert gc.get_threshold() == GC_THRESHOLDS
+        assert gc.get_freeze_count() > before[1]
         raise ZeroDivisionError
     assert (gc.get_threshold(), gc.get_freeze_count()) == before
 
 
+@pytest.mark.usefixtures("nothing_frozen")
 def test_what_was_frozen_before_stays_frozen():
     gc.freeze()
     try:
