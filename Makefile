@@ -25,10 +25,13 @@ $(VENV)/dev.done: $(VENV)/demo.done
 demo: $(VENV)/demo.done
 	$(BIN)/certigraph run sdp travelplanner --model local --task 1
 
+# Compiled files are kept, or each process that the tests start would compile the product again.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest
+
 test: $(VENV)/dev.done
-	$(BIN)/pytest -n auto --dist worksteal
-	$(BIN)/pytest -n auto --dist loadfile -m "slow and not alone"
-	$(BIN)/pytest -m alone
+	$(PYTEST) -n auto --dist worksteal
+	$(PYTEST) -n auto --dist loadfile -m "slow and not alone"
+	$(PYTEST) -m alone
 
 check: $(VENV)/dev.done
 	$(BIN)/ruff check .

@@ -24,13 +24,15 @@ FOLDER = Path(__file__).parent
 class Golden:
     """A recorded text.
 
-    `data` is the folder below CERTIGRAPH_DATA that it reads, if any; `slow` marks encoders, JVMs and minutes.
+    `data` is the folder below CERTIGRAPH_DATA that it reads, if any; `slow` marks encoders, JVMs and minutes; `graph`
+    names the graph whose run it is, if it is a run.
     """
 
     name: str
     make: Callable[[], str]
     slow: bool = False
     data: str = ""
+    graph: str = ""
 
     @property
     def path(self) -> Path:
@@ -112,6 +114,7 @@ def _runs() -> list[Golden]:
             partial(record_run, run, model),
             run.slow,
             data,
+            run.graph,
         )
 
     return [golden(run, model) for run in (*RUNS, *MORE) for model in MODELS]

@@ -4,7 +4,6 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ from killed_runs import run_folder
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command
+from prepared import FORK
 from support_desk import GOAL, Desk, mind
 
 from certigraph.adapters.protocols import Context
@@ -20,10 +20,6 @@ from certigraph.graphs.agent import agent
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import resume, run
 from certigraph.state.trajectory import serializer
-
-_FORK = get_context("forkserver")
-_GRAPHS = [f"certigraph.graphs.{name}" for name in ("sdp", "react", "step", "tdp")]
-_FORK.set_forkserver_preload(["killed_agents", *_GRAPHS])
 
 ANSWERS = {"refund": ("refunds", "refunded 17: 49.9"), "send_mail": ("mails", "mail sent to ann@example.org")}
 """Table and answer of each tool with an effect."""
@@ -123,7 +119,7 @@ def _carry_run(place: Place) -> None:
 def carry_in_child(place: Place, seconds: float | None = None) -> float:
     """Carry in a child process, which is killed after some seconds; return how long it ran."""
     before = place.count("started")
-    child: Any = _FORK.Process(target=carry, args=(place,), daemon=True)
+    child: Any = FORK.Process(target=carry, args=(place,), daemon=True)
     child.start()
     while child.is_alive() and place.count("started") == before:
         time.sleep(0.001)

@@ -2,20 +2,16 @@
 
 import os
 import time
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from misbehaving_endpoint import MisbehavingEndpoint
+from prepared import FORK
 
 from certigraph.adapters.models import calls as trying
 from certigraph.adapters.protocols import Budget, Context
 from certigraph.runtime.run import resume, run
 from certigraph.state.trajectory import read_trajectory
-
-_FORK = get_context("forkserver")
-_GRAPHS = [f"certigraph.graphs.{name}" for name in ("sdp", "react", "step", "tdp", "hypotheses", "pbai", "mcts")]
-_FORK.set_forkserver_preload(["killed_runs", "certigraph.adapters.models.chat_models", *_GRAPHS])
 
 
 class Case(NamedTuple):
@@ -41,7 +37,7 @@ def carry(case: Case, url: str, out: Path) -> None:
 
 def carry_until_killed(case: Case, server: MisbehavingEndpoint, out: Path, requests: int) -> bool:
     """Carry a run in a child that is killed when the endpoint has that many requests; whether it was in time."""
-    child: Any = _FORK.Process(target=carry, args=(case, server.url, out), daemon=True)
+    child: Any = FORK.Process(target=carry, args=(case, server.url, out), daemon=True)
     child.start()
     while child.is_alive() and server.count < requests:
         time.sleep(0.002)

@@ -3,8 +3,6 @@
 import json
 import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -14,6 +12,7 @@ import ormsgpack
 import pytest
 from children import child_environment
 from langgraph.checkpoint.base import id as checkpoint_ids
+from prepared import Prepared
 from study_world import Riddles
 from task_graphs import Jobs, Pondering
 
@@ -138,11 +137,9 @@ PROCESSES = [
 
 def process(code: str, offset: float, step: float, events: int, *arguments: object) -> int:
     """Exit status of a process that kills itself after a number of events of its run."""
-    env = child_environment()
-    command = [sys.executable, "-c", code, *map(str, (offset, step, events, *arguments))]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode in (0, -signal.SIGKILL), done.stderr
-    return done.returncode
+    status, errors = Prepared(code, offset, step, events, *arguments, env=child_environment()).finish(120)
+    assert status in (0, -signal.SIGKILL), errors
+    return status
 
 
 def killed_run(out: Path, work: tuple[str, str, str], offsets: list[float], step: float, between: int) -> Result:

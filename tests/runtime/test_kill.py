@@ -19,6 +19,7 @@ from killed_runs import Case, carry, carry_until_killed, recorded_calls, run_fol
 from langgraph.checkpoint.sqlite import SqliteSaver
 from lookahead import RATING
 from misbehaving_endpoint import MIXED, expert, least, misbehaving_endpoint
+from prepared import Prepared
 from study_world import Riddles
 from task_graphs import Jobs, Pondering, SerialJobs
 
@@ -68,15 +69,13 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
     }
 
 
-def child(code: str, *arguments: object) -> subprocess.Popen[str]:
-    env = child_environment()
-    command = [sys.executable, "-c", PRELUDE + code, *map(str, arguments)]
-    return subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True)
+def child(code: str, *arguments: object) -> Prepared:
+    return Prepared(PRELUDE + code, *arguments, env=child_environment())
 
 
-def died(process: subprocess.Popen[str], status: int = -signal.SIGKILL) -> None:
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == status, errors
+def died(process: Prepared) -> None:
+    status, errors = process.finish()
+    assert status == -signal.SIGKILL, errors
 
 
 def only_run(out: Path) -> Path:
@@ -169,8 +168,8 @@ def test_interrupted_from_the_keyboard(count: int, whole: dict[str, Result], tmp
     process = child("run('sdp', 'script', out=sys.argv[1])", tmp_path)
     folder = await_lines(tmp_path, count)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode in (-signal.SIGINT, 1)
+    status, errors = process.finish()
+    assert status in (-signal.SIGINT, 1)
     assert errors.rstrip().endswith("KeyboardInterrupt")
     assert "footer" not in {line["type"] for line in lines(folder)}
     assert Result(folder).ending == "interrupted"
@@ -272,10 +271,7 @@ def whole_tdp(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
 
 
 def killed(code: str, *arguments: object) -> None:
-    env = child_environment(TESTS / "runtime")
-    command = [sys.executable, "-c", code, *map(str, arguments)]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    died(Prepared(code, *arguments, env=child_environment(TESTS / "runtime")))
 
 
 def told(state: Any) -> dict[str, Any]:
@@ -385,8 +381,7 @@ RESUMED = "resume(next(Path(sys.argv[1]).iterdir()), listener=after_events(int(s
 
 def child_web(code: str, cache: Path, *arguments: object) -> int:
     env = child_environment(CERTIGRAPH_WEB_CACHE=str(cache))
-    command = [sys.executable, "-c", PRELUDE_WEB + code, *map(str, arguments)]
-    return subprocess.run(command, env=env, check=False, timeout=120).returncode
+    return Prepared(PRELUDE_WEB + code, *arguments, env=env).finish(120)[0]
 
 
 def pages(log: Path) -> list[str]:
@@ -465,9 +460,7 @@ def whole_reward(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
 
 @pytest.mark.parametrize(("name", "events"), [("react_reward", 6), ("react_reward", 14), ("mcts", 23), ("mcts", 58)])
 def test_killed_after_the_nth_event_reward(name: str, events: int, whole_reward: dict[str, Result], tmp_path: Path):
-    env = child_environment()
-    command = [sys.executable, "-c", BEGUN, str(tmp_path), str(events), name]
-    assert subprocess.run(command, env=env, timeout=60, check=False).returncode == -signal.SIGKILL
+    died(Prepared(BEGUN, tmp_path, events, name, env=child_environment()))
     (folder,) = tmp_path.iterdir()
     assert Result(folder).ending == "interrupted"
     result = resume(folder)

@@ -76,12 +76,18 @@ def cut(tmp_path_factory: pytest.TempPathFactory) -> TravelPlanner:
     return TravelPlanner(made, "tools")
 
 
+@pytest.fixture(scope="module")
+def real() -> TravelPlanner:
+    """The tools over the real data, whose gold itineraries are computed once for all graphs."""
+    return TravelPlanner(data_folder("travelplanner"), "tools")
+
+
 @pytest.fixture(scope="module", params=["generated", "real"])
 def world(request: pytest.FixtureRequest) -> TravelPlanner:
     """The tools over generated data, then over the real data where they are."""
     if request.param == "generated":
         return request.getfixturevalue("generated")
-    return TravelPlanner(data_folder("travelplanner"), "tools")
+    return request.getfixturevalue("real")
 
 
 def told(benchmark: TravelPlanner, *calls: str | Action) -> list[Observation]:
@@ -123,8 +129,7 @@ def test_a_city_is_described_from_the_database_and_the_cheapest_come_first(world
         assert all(seen.accepted and not seen.done for seen in (stays, eating, sights))
 
 
-def test_the_answer_for_the_largest_city_is_whole():
-    real = TravelPlanner(data_folder("travelplanner"), "tools")
+def test_the_answer_for_the_largest_city_is_whole(real: TravelPlanner):
     city = max(real.sandbox.cities(), key=lambda city: len(real.sandbox.restaurants(city)))
     [seen] = told(real, f"RestaurantSearch[{city}]")
     assert len(rows(seen)) == len(real.sandbox.restaurants(city)) == 65
@@ -198,8 +203,7 @@ def test_of_a_whole_table_absence_is_an_answer(generated: TravelPlanner):
     assert seen.text == f"There is no flight from {origin} to {destination} on 2022-04-30."
 
 
-def test_the_real_table_is_cut_and_every_listed_leg_is_described_as_listed():
-    real = TravelPlanner(data_folder("travelplanner"), "tools")
+def test_the_real_table_is_cut_and_every_listed_leg_is_described_as_listed(real: TravelPlanner):
     listed = QuerySplits(real.folder).legs()
     seen = told(real, *(f"FlightSearch[{', '.join(leg[:3])}]" for leg in listed))
     assert len(listed) == 498
@@ -271,8 +275,7 @@ def test_an_unknown_place_is_refused_with_names_near_it(world: TravelPlanner, to
     assert "are known, for example" in far.text
 
 
-def test_a_state_is_no_city_and_a_city_no_state():
-    real = TravelPlanner(data_folder("travelplanner"), "tools")
+def test_a_state_is_no_city_and_a_city_no_state(real: TravelPlanner):
     state, city, both = told(real, "RestaurantSearch[Arizona]", "CitySearch[tucson]", "CitySearch[New York]")
     assert state.text == "Arizona is a state; CitySearch[Arizona] names its cities."
     assert city.text == "Tucson is a city of Arizona; name a state."
@@ -699,8 +702,8 @@ def test_the_records_have_no_text_that_an_agent_could_read(generated: TravelPlan
 
 @pytest.mark.slow
 @pytest.mark.parametrize("task_id", REAL)
-def test_react_passes_real_queries(tmp_path: Path, task_id: str):
-    result = ran("react", TravelPlanner(data_folder("travelplanner"), "tools"), task_id, tmp_path)
+def test_react_passes_real_queries(tmp_path: Path, task_id: str, real: TravelPlanner):
+    result = ran("react", real, task_id, tmp_path)
     assert (result.ending, result.scores and result.scores.value) == ("goal", 1.0)
     assert len(result.state["history"]) <= 30
 
@@ -721,8 +724,7 @@ def test_where_nothing_is_affordable_something_is_delivered_all_the_same(benchma
 
 @pytest.mark.slow
 @pytest.mark.parametrize("graph", GRAPHS)
-def test_all_real_queries_are_planned_with_tools(tmp_path: Path, graph: str):
-    real = TravelPlanner(data_folder("travelplanner"), "tools")
+def test_all_real_queries_are_planned_with_tools(tmp_path: Path, graph: str, real: TravelPlanner):
     results = [ran(graph, real, task.id, tmp_path) for task in real.tasks()]
     assert [result.scores and result.scores.value for result in results] == [1.0] * 120
     assert max(len(result.state["history"]) for result in results) <= 30
