@@ -289,8 +289,7 @@ class SupervisorJudgement(BaseModel):
 async def supervise(state: SuperviseView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model whether the sub-task is completed, failed or continues, and whether its plan still fits."""
     before = f"{format_assignment(state)}Its plan:\n{numbered_list(state['outline'])}\n\n{DONE_SO_FAR}"
-    used = format_steps(state["task"], runtime, state["steps"])
-    after = SUPERVISE_QUESTION.format(view=format_view(state["evidence"].view, runtime), used=used)
+    after = SUPERVISE_QUESTION.format(view=format_view(state["evidence"].view, runtime))
     trace = await format_trace(state, before + after, "validator", runtime)
     prompt = build_prompt(runtime, f"{before}{trace.text}\n\n{after}", role=SUPERVISOR_ROLE, cut=trace.cut)
     answer = await ask(prompt, SupervisorJudgement, role="validator", runtime=runtime)
@@ -317,4 +316,4 @@ done: how many steps of its plan, from the first on, are done or no longer neede
 guidance: what to do next, in general terms; empty if completed.
 result: if completed, everything that others who build on it must know, with names, places and figures copied as they
 stand; else empty.
-{used}"""
+"""

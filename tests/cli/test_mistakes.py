@@ -103,7 +103,7 @@ EXTRA_PACKAGES = (
 @pytest.fixture
 def minimal_install(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide the packages of the extras, as if nothing but certigraph itself had been installed."""
-    for name in EXTRA_PACKAGES:
+    for name in {*EXTRA_PACKAGES, *(name for name in sys.modules if name.partition(".")[0] in EXTRA_PACKAGES)}:
         monkeypatch.setitem(sys.modules, name, None)
 
 

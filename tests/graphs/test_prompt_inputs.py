@@ -430,7 +430,6 @@ def test_moves_used_and_left_and_what_waiting_costs_stand_in_every_prompt(graph:
         ("tdp", "Subtasks", [0]),
         ("tdp", "Plan", [0, 1, 2]),
         ("tdp", "choice", [0, 1, 2]),
-        ("tdp", "SupervisorJudgement", [1, 2, 3]),
         ("tdp", "Changes", [3]),
         ("plan_and_act", "Plan", [0, 1, 2]),
         ("plan_and_act", "choice", [0, 1, 2]),
@@ -438,7 +437,9 @@ def test_moves_used_and_left_and_what_waiting_costs_stand_in_every_prompt(graph:
         ("plan_and_solve", "choice", [0, 1, 2]),
     ],
 )
-def test_steps_used_and_allowed_stand_in_every_prompt(graph: str, form: str, used: list[int], tmp_path: Path):
+def test_steps_used_and_allowed_stand_in_the_prompts_of_planners_and_executors(
+    graph: str, form: str, used: list[int], tmp_path: Path
+):
     going, done = {"status": "needs_more_steps", "off_plan": True}, {"status": "completed", "result": "it is done"}
     answers = {
         "Subtasks": [{"nodes": [{"id": "n1", "task": "lift all", "needs": []}]}],

@@ -123,7 +123,8 @@ def outcome(node: Node, result: str) -> Outcome:
 def after(dag: Dag, results: Sequence[str] = ()) -> dict[str, Any]:
     ran = [node for node in dag.nodes if node.status != "pending"]
     results_given = results or [f"result of {node.id}" for node in ran]
-    return {**SEEN, "dag": dag, "outcomes": [outcome(n, result) for n, result in zip(ran, results_given, strict=True)]}
+    outcomes = [outcome(n, result) for n, result in zip(ran, results_given, strict=True)]
+    return {**SEEN, "dag": dag, "outcomes": outcomes, "steps": 0}
 
 
 def test_a_revision_sharpens_replaces_and_leads_on():
