@@ -32,6 +32,7 @@ from certigraph.nodes.transcripts import format_transcript
 from certigraph.state.records import Task
 from certigraph.state.run import DecideView, OutlineView
 from certigraph.state.subtask import (
+    AssignmentView,
     PlanView,
     Progress,
     SubtaskReplanView,
@@ -157,7 +158,7 @@ async def replan(state: SubtaskReplanView, runtime: Runtime[Context]) -> dict[st
     return await _ask_outline(request, state["task"], runtime, cut=trace.cut)
 
 
-def format_assignment(state: PlanView) -> str:
+def format_assignment(state: AssignmentView) -> str:
     """Format the beginning of all prompts about a sub-task: its specification and the results of earlier sub-tasks."""
     known = f"Known from before:\n{quote(bullet_list(state['known']))}\n\n" if state["known"] else ""
     return f"Assignment: {state['assignment']}\n\n{known}"

@@ -52,13 +52,18 @@ class SubtaskState(ReActState, total=False):
     replanned: int
 
 
-class PlanView(TypedDict):
-    """View of a sub-task's Planner: the specification, the results of the sub-tasks it needs, the world at present."""
+class AssignmentView(TypedDict):
+    """What all roles of a sub-task see: its specification, the results of the sub-tasks it needs, the world now."""
 
     task: Task
     assignment: str
     known: Sequence[str]
     evidence: Evidence
+
+
+class PlanView(AssignmentView):
+    """View of a sub-task's Planner."""
+
     steps: int
     """Number of actions taken in this episode, those of earlier sub-tasks included: `Limits.steps` allows so many."""
 
@@ -72,7 +77,7 @@ class SubtaskReplanView(PlanView):
     reason: str
 
 
-class SuperviseView(PlanView):
+class SuperviseView(AssignmentView):
     """View of a sub-task's Supervisor: this sub-task's plan and turns, and nothing of other sub-tasks."""
 
     outline: Sequence[str]
@@ -83,13 +88,7 @@ class SuperviseView(PlanView):
 
 def plan_view(state: SubtaskState) -> PlanView:
     """Return the part of the state that a sub-task's Planner may read for its first plan."""
-    return {
-        "task": state["task"],
-        "assignment": state["task"].goal,
-        "known": state["known"],
-        "evidence": state["evidence"],
-        "steps": len(state["history"]),
-    }
+    return {**_assignment_view(state), "steps": len(state["history"])}
 
 
 def execute_view(state: SubtaskState) -> DecideView:
@@ -114,7 +113,7 @@ def supervise_view(state: SubtaskState) -> SuperviseView:
 def subtask_replan_view(state: SubtaskState) -> SubtaskReplanView:
     """Return the part of the state that a sub-task's Planner may read for a new plan."""
     reason = state["progress"].reason if "progress" in state else ""
-    return {**_trace_view(state), "reason": reason}  # type: ignore[typeddict-item]
+    return {**_trace_view(state), "steps": len(state["history"]), "reason": reason}  # type: ignore[typeddict-item]
 
 
 def subtask_ending(state: SubtaskState) -> str:
@@ -122,6 +121,15 @@ def subtask_ending(state: SubtaskState) -> str:
     return GOAL if state["progress"].status == "completed" else GAVE_UP
 
 
+def _assignment_view(state: SubtaskState) -> AssignmentView:
+    return {
+        "task": state["task"],
+        "assignment": state["task"].goal,
+        "known": state["known"],
+        "evidence": state["evidence"],
+    }
+
+
 def _trace_view(state: SubtaskState) -> dict[str, object]:
     traced = {"outline": state["outline"], "turns": remembered_turns(state), "belief": belief_of(state)}
-    return {**plan_view(state), **traced}
+    return {**_assignment_view(state), **traced}
