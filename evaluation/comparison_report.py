@@ -75,6 +75,7 @@ def _need_cells(need: AmountNeed) -> tuple[str, ...]:
     mean = format_compact(round(need.mean, 1)) if need.n else MISSING_VALUE
     difference = MISSING_VALUE if need.difference is None else _format_signed(need.difference)
     change = MISSING_VALUE if need.percent is None else f"{need.percent:+.0f} %"
+    percents = format_interval(need.percent_low, need.percent_high, "+.0f", missing="")
     return (
         AMOUNT_LABELS[need.amount],
         need.method,
@@ -82,7 +83,7 @@ def _need_cells(need: AmountNeed) -> tuple[str, ...]:
         difference,
         format_interval(need.low, need.high, _format_signed),
         change,
-        format_interval(need.percent_low, need.percent_high, "+.0f") + (" %" if need.percent_low is not None else ""),
+        f"{percents} %" if percents else MISSING_VALUE,
     )
 
 

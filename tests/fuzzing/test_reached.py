@@ -43,8 +43,7 @@ OTHERWISE: Mapping[str, str] = {
     "adapters/models/faults.py:_request_answer": "serves the tests of users",
     **dict.fromkeys(
         (
-            "evaluation/export.py:format_submission",
-            *("evaluation/analyses/cgdp.py:run_command", "evaluation/analyses/tdp.py:run_command"),
+            *("evaluation/export.py:format_submission", "evaluation/tables.py:records_of"),
             *("evaluation/analyses/rewards.py:_build_predictor", "evaluation/workers.py:_graph"),
         ),
         "what this very process, or the one that started it, has just written",
