@@ -14,7 +14,8 @@ from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.benchmarks import benchmark_of, call_world, context_of
-from certigraph.adapters.matching import find_encoder, select_actions
+from certigraph.adapters.encoders import find_encoder
+from certigraph.adapters.matching import select_actions
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import (
     Benchmark,

@@ -13,8 +13,8 @@ from zipfile import BadZipFile
 
 from pydantic import Field
 
+from certigraph.adapters.encoders import Encoder, Vectors
 from certigraph.adapters.files import replace_file
-from certigraph.adapters.matching import Encoder, Vectors
 from certigraph.state.endings import Fault
 from certigraph.state.records import Record, Task
 from certigraph.state.rewards import DOMAIN, Entity, FactoredState, RecordedStep

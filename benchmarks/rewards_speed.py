@@ -11,7 +11,7 @@ from time import perf_counter
 from speed import time_call
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.matching import load_encoder
+from certigraph.adapters.encoders import load_encoder
 from certigraph.adapters.rewards import route_reward
 from certigraph.graphs import statefactory
 from certigraph.state.records import Task

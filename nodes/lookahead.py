@@ -12,8 +12,9 @@ from langgraph.types import Overwrite
 from pydantic import BaseModel, Field, create_model
 
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
+from certigraph.adapters.encoders import find_encoder
 from certigraph.adapters.episodes import admissible_actions, candidate_actions, rehearse
-from certigraph.adapters.matching import find_encoder, rank_actions, select_actions
+from certigraph.adapters.matching import rank_actions, select_actions
 from certigraph.adapters.models.calls import ask, deliberate, profile_of
 from certigraph.adapters.models.decisions import decision_prompt, situation_prompt
 from certigraph.adapters.models.prompts import bullet_list, format_attempts, numbered_list, quote

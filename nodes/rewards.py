@@ -13,7 +13,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 from pydantic import BaseModel, Field
 
-from certigraph.adapters.matching import load_encoder
+from certigraph.adapters.encoders import load_encoder
 from certigraph.adapters.models.calls import ask, profile_of
 from certigraph.adapters.models.profiles import ModelProfile
 from certigraph.adapters.models.prompts import History, Prompt, clip, format_history, quote, quote_history
@@ -101,7 +101,7 @@ def route(*, granularity: str = "attribute", encoder: str = DEFAULT_ENCODER, dec
 
     Args:
         granularity: level of detail at which both states are compared: raw, textual, object or attribute.
-        encoder: a sentence-transformers model: all-MiniLM-L6-v2, another installed or cached one, or its folder.
+        encoder: name of a sentence encoder, as in `adapters.encoders.find_encoder`.
         decimals: number of decimals to which the reward is truncated, if not None; StateFactory's code uses 2.
 
     Raises:

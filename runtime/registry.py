@@ -17,9 +17,10 @@ from typing import Any, NamedTuple, TypeVar
 from pydantic import JsonValue, ValidationError
 
 from certigraph.adapters.benchmarks import check_ready, load_benchmark
+from certigraph.adapters.encoders import find_encoder, install_advice, load_encoder
 from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes
 from certigraph.adapters.imports import GRAPH_GROUP, warn_if_hidden
-from certigraph.adapters.matching import find_encoder, install_advice, load_encoder, matching_method
+from certigraph.adapters.matching import matching_method
 from certigraph.adapters.models.chat_models import chat_model, check_model_available, check_model_name, model_label
 from certigraph.adapters.models.prices import format_missing_price, price_of
 from certigraph.adapters.models.profiles import check_profile_name

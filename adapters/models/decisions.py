@@ -10,8 +10,9 @@ from typing import NamedTuple
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
+from certigraph.adapters.encoders import find_encoder
 from certigraph.adapters.episodes import admissible_actions
-from certigraph.adapters.matching import find_encoder, find_exact, is_focus, rank_actions, rank_meanings
+from certigraph.adapters.matching import find_exact, is_focus, rank_actions, rank_meanings
 from certigraph.adapters.models.calls import profile_of
 from certigraph.adapters.models.prompts import (
     Prompt,

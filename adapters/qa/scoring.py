@@ -9,8 +9,8 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from certigraph.adapters.benchmarks import standard_error
+from certigraph.adapters.encoders import Encoder, find_encoder, install_advice
 from certigraph.adapters.extras import import_extra
-from certigraph.adapters.matching import Encoder, find_encoder, install_advice
 from certigraph.adapters.retrieval.bm25 import words
 from certigraph.state.endings import Fault
 

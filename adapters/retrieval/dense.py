@@ -9,8 +9,8 @@ from pathlib import Path
 from tokenize import TokenError
 from typing import Any
 
+from certigraph.adapters.encoders import VECTOR_WIDTH, Encoder, Vectors, find_encoder
 from certigraph.adapters.files import replace_file
-from certigraph.adapters.matching import VECTOR_WIDTH, Encoder, Vectors, find_encoder
 from certigraph.adapters.retrieval.bm25 import PassageHit, Retriever, positions_of, terms
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.search import Passage
@@ -129,7 +129,7 @@ class Dense:
 
         Args:
             passages: the corpus, in its order.
-            encoder: `certigraph.adapters.matching.find_encoder()`.
+            encoder: `certigraph.adapters.encoders.find_encoder()`.
             folder: folder in which the vectors are stored, in files named after model and corpus. None keeps them in
                 memory, in the encoder's cache, which suits the few paragraphs that come with a question.
             progress: called with the number of passages that have vectors and the number of all passages. It is called

@@ -10,8 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
+from certigraph.adapters.encoders import WEIGHT_FILES, find_downloaded, load_model
 from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes
-from certigraph.adapters.matching import WEIGHT_FILES, find_downloaded, load_model
 from certigraph.adapters.retrieval.bm25 import PassageHit, Retriever
 from certigraph.adapters.retrieval.dense import encoded_text
 from certigraph.state.endings import Fault

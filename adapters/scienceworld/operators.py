@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.benchmarks import limits_of
+from certigraph.adapters.encoders import find_encoder
 from certigraph.adapters.episodes import admissible_actions
-from certigraph.adapters.matching import NONE_OF_THESE, find_encoder, select_actions
+from certigraph.adapters.matching import NONE_OF_THESE, select_actions
 from certigraph.adapters.models.calls import choose, is_played_by_script, profile_of
 from certigraph.adapters.models.decisions import next_upcoming, resolve_action
 from certigraph.adapters.models.predicates import (

@@ -16,8 +16,8 @@ from matplotlib.axes import Axes
 from rich.console import Console
 from rich.table import Table
 
+from certigraph.adapters.encoders import Encoder, find_encoder, install_advice
 from certigraph.adapters.files import cache_folder, read_rows
-from certigraph.adapters.matching import Encoder, find_encoder, install_advice
 from certigraph.adapters.retrieval.bm25 import PassagePool, Retriever
 from certigraph.adapters.retrieval.dense import Dense, Hybrid
 from certigraph.adapters.retrieval.reranker import (

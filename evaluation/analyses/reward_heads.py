@@ -18,7 +18,7 @@ import numpy as np
 from rich.console import Console
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.matching import Encoder
+from certigraph.adapters.encoders import Encoder
 from certigraph.adapters.rewardprediction.benchmark import RewardPrediction, epic_distance
 from certigraph.adapters.rewardprediction.dataset import RewardTrajectory, TrajectoryPair
 from certigraph.adapters.rewards import (

@@ -21,7 +21,7 @@ import pandas as pd
 
 from certigraph.adapters import rewards as routing_code
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.matching import Encoder, load_encoder
+from certigraph.adapters.encoders import Encoder, load_encoder
 from certigraph.adapters.models.chat_models import describe_models
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.rewardprediction.benchmark import FIGURE_NAMES, reward_figures

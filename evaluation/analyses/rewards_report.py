@@ -17,8 +17,8 @@ from matplotlib.figure import Figure
 from rich.markup import escape
 
 from certigraph.adapters.benchmarks import load_benchmark
+from certigraph.adapters.encoders import load_encoder
 from certigraph.adapters.files import read_json, replace_file
-from certigraph.adapters.matching import load_encoder
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.rewardprediction.dataset import TrajectoryPair
 from certigraph.evaluation.analyses.reward_data import (

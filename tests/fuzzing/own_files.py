@@ -10,7 +10,7 @@ import numpy
 from fuzzing.target import Target, of_file, of_folder, of_text
 
 from certigraph.adapters.alfworld.benchmark import _cache_key
-from certigraph.adapters.matching import VECTOR_WIDTH
+from certigraph.adapters.encoders import VECTOR_WIDTH
 from certigraph.adapters.retrieval.dense import _open_vectors
 from certigraph.adapters.retrieval.index import BuildJournal, Manifest, is_resumable, read_manifest
 from certigraph.adapters.retrieval.reranker import _check_architecture

@@ -267,7 +267,7 @@ def train_command(
     Use them with the graph `reward_head` and --swap rate=supervised:head=FILE.
     """
     check_evaluation_packages("reward heads", *TABLE_PACKAGES)
-    from certigraph.adapters.matching import load_encoder
+    from certigraph.adapters.encoders import load_encoder
     from certigraph.adapters.rewards import save_heads
     from certigraph.evaluation.analyses.reward_heads import create_samples, select_pairs, train_heads
 
@@ -311,7 +311,7 @@ def transfer_command(
 ) -> None:
     """Train a reward head on each domain and one on all domains together, and score each head on each domain."""
     check_evaluation_packages("reward heads", *TABLE_PACKAGES)
-    from certigraph.adapters.matching import load_encoder
+    from certigraph.adapters.encoders import load_encoder
     from certigraph.evaluation.analyses.reward_heads import (
         create_samples,
         measure_transfer,

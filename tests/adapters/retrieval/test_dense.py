@@ -141,7 +141,7 @@ class TestVectorsOnDisk:
 
 @pytest.mark.slow
 def test_the_real_encoder_finds_what_is_meant_and_agrees_with_itself(tmp_path):
-    from certigraph.adapters.matching import find_encoder
+    from certigraph.adapters.encoders import find_encoder
 
     corpus = passages("A feline rested on a rug.", "Stock markets fell sharply.", "The ship left the harbour.")
     texts = [passage.text for passage in corpus]
