@@ -10,21 +10,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from certigraph.adapters.files import replace_text
 from certigraph.evaluation.rounds import (
     EventsByGraph,
     GraphEvents,
     RunRound,
     clean_trajectory,
-    is_bookkeeping,
-    round_text,
     run_metadata,
-    solved_subtasks,
     split_by_graph,
     split_rounds,
     start_time,
     task_text,
-    tool_arguments,
-    tool_name,
 )
 from certigraph.nodes.slots import Spec
 from certigraph.runtime.files import translate_trajectory_errors
@@ -47,7 +43,7 @@ def steps_of(events: Iterable[Event], names: DocumentIds = MappingProxyType({}))
     for number, part in enumerate(split_rounds(events), 1):
         if part.resets:
             yield _reset_step(part)
-        elif not is_bookkeeping(part):
+        elif not part.shows_nothing:
             yield {**_agent_step(part, f"call-{number}"), **_subtask_references(part, names)}
 
 
@@ -64,14 +60,14 @@ def drop_missing(facts: dict[str, Any]) -> dict[str, Any]:
 def _reset_step(part: RunRound) -> dict[str, Any]:
     observation = part.observation
     shown = {"observation": {"results": [{"content": observation.text}]}} if observation else {}
-    return {"source": "system", "message": round_text(part), **shown, "extra": _extra_fields(part)}
+    return {"source": "system", "message": part.text, **shown, "extra": _extra_fields(part)}
 
 
 def _agent_step(part: RunRound, call: str) -> dict[str, Any]:
     usage = part.usage
     step = {
         "source": "agent",
-        "message": round_text(part),
+        "message": part.text,
         "llm_call_count": usage.calls,
         **_tool_call_fields(part, call),
     }
@@ -86,23 +82,18 @@ def _agent_step(part: RunRound, call: str) -> dict[str, Any]:
 
 
 def _subtask_references(part: RunRound, names: DocumentIds) -> dict[str, Any]:
-    refs = [{"trajectory_id": names[node]} for node in solved_subtasks(part) if node in names]
+    refs = [{"trajectory_id": names[node]} for node in part.solved if node in names]
     return {"observation": {"results": [{"subagent_trajectory_ref": refs}]}} if refs else {}
 
 
 def _tool_call_fields(part: RunRound, call: str) -> dict[str, Any]:
-    action, observation = part.action, part.observation
-    if action is None:
+    used, observation = part.tool_call, part.observation
+    if used is None:
         return {}
-    tool_call = {"tool_call_id": call, "function_name": tool_name(action), "arguments": tool_arguments(action)}
+    tool_call = {"tool_call_id": call, "function_name": used.name, "arguments": used.arguments}
     if observation is None:
         return {"tool_calls": [tool_call]}
-    extra = {
-        "accepted": observation.accepted,
-        "reward": observation.reward,
-        "done": observation.done,
-        "solved": observation.solved,
-    }
+    extra = {name: getattr(observation, name) for name in ("accepted", "reward", "done", "solved")}
     result = {"source_call_id": call, "content": observation.text, "extra": extra}
     return {"tool_calls": [tool_call], "observation": {"results": [result]}}
 
@@ -235,7 +226,7 @@ def _run_document(run: Trajectory) -> dict[str, Any]:
 
 def write_atif(trajectory: Trajectory, path: Path) -> None:
     """Write the ATIF document of a run as JSON."""
-    path.write_text(json.dumps(to_atif(trajectory), ensure_ascii=False, indent=1), encoding="utf-8")
+    replace_text(path, json.dumps(to_atif(trajectory), ensure_ascii=False, indent=1))
 
 
 def _agent_fields(header: Header) -> dict[str, Any]:

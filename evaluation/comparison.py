@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 from pydantic import JsonValue, ValidationError
 
 from certigraph.adapters.benchmarks import split_name
-from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes
+from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes, replace_text
 from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Budget, Context, Limits
-from certigraph.evaluation.measures import ComparisonRow, comparison_row_of
+from certigraph.evaluation.frames import RecordedRun
 from certigraph.evaluation.published.matching import RunSetting
 from certigraph.evaluation.workers import RunJob, active_pool, execute_run
 from certigraph.graphs.assembly import operators_of
@@ -250,9 +250,7 @@ def save_or_check_plan(plan: ComparisonPlan, folder: Path, resume: str) -> None:
     check_output_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
     if not has_plan(folder):
-        draft = folder / f"{PLAN_FILE}.tmp"  # renamed when complete, so that a killed process leaves no partial plan
-        draft.write_text(plan.model_dump_json(indent=1), encoding="utf-8")
-        draft.replace(folder / PLAN_FILE)
+        replace_text(folder / PLAN_FILE, plan.model_dump_json(indent=1))
     elif differing := format_differences(read_plan(folder), plan):
         fix = f"continue that one with `{resume}`, or start this one in another --out"
         raise Fault("data", f"{folder} holds another comparison ({differing}): {fix}")
@@ -361,12 +359,9 @@ def ended_cells(plan: ComparisonPlan, folder: Path) -> Iterator[tuple[Comparison
             yield cell, trajectory
 
 
-def comparison_rows_of(plan: ComparisonPlan, folder: Path) -> list[ComparisonRow]:
-    """Build the rows of the finished runs, in the order of the plan."""
-    return [
-        comparison_row_of(cell.method.name, cell.task, trajectory, cell.trial)
-        for cell, trajectory in finished_cells(plan, folder)
-    ]
+def recorded_run_of(cell: ComparisonCell, trajectory: Trajectory) -> RecordedRun:
+    """Name the run of a cell, for data frames, by the names in the plan."""
+    return RecordedRun(cell.method.name, cell.task, cell.trial, trajectory)
 
 
 # Execution, in this process or on the workers of a Ray cluster.

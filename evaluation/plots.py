@@ -19,8 +19,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter
 
 from certigraph.adapters.benchmarks import standard_error
-from certigraph.adapters.files import replace_file
-from certigraph.state.trajectory import Event, Trajectory
+from certigraph.adapters.files import replace_file, replace_text
+from certigraph.evaluation.frames import Frames
 
 # Figures for print, as PNG and SVG.
 
@@ -126,34 +126,35 @@ BudgetCurves = Mapping[str, Mapping[str, Sequence[CurvePoint]]]
 """Points of the mean curve of each method, by axis (a key of AXIS_LABELS) and by name of the method."""
 
 
-def points_of(trajectory: Trajectory) -> list[BudgetPoint]:
-    """Compute the points of a run, one for each executed node. Work that was repeated after a crash counts once.
+def points_of(frames: Frames) -> pd.DataFrame:
+    """Compute the points of runs: one for each executed node, and a last one with the official score.
 
-    The last point has the official score, since some worlds report no score during the run.
+    Work that was repeated after a crash counts once. The last point has the official score, since some worlds report no
+    score during the run.
+
+    Returns:
+        A row for each point, with `method`, `run` and the fields of `BudgetPoint`; the points of a run are in order.
     """
-    points: list[BudgetPoint] = []
-    calls = tokens = cached = 0
-    best = episode = 0.0
-    for event in trajectory.events:
-        calls += event.usage.calls
-        tokens += event.usage.input_tokens + event.usage.output_tokens
-        cached += event.usage.cached_tokens
-        episode = _score_after(event, episode)
-        best = max(best, episode)
-        points.append(BudgetPoint(calls, tokens, tokens - cached, best))
-    footer = trajectory.footer
-    verdict = 100 * footer.scores.value if footer and footer.scores else best
-    return [*points, BudgetPoint(calls, tokens, tokens - cached, verdict)]
+    done, about = frames.executions, ["method", "run"]
+    tokens = done["input_tokens"] + done["output_tokens"]
+    amounts = done.assign(tokens=tokens, uncached=tokens - done["cached_tokens"])
+    sums = amounts.groupby("run")[["calls", "tokens", "uncached"]].cumsum()
+    best = done.assign(score=done["score"].clip(lower=0)).groupby("run")["score"].cummax()
+    points = done[about].assign(**sums, score=best)
+    last = frames.runs[[*about, "scored"]].merge(points.groupby("run").last().drop(columns="method"), "left", "run")
+    official = (100 * frames.runs["score"]).to_numpy()
+    last = last.fillna({name: 0 for name in BudgetPoint._fields})
+    return pd.concat([points, last.assign(score=last["score"].mask(last.pop("scored"), official))], ignore_index=True)
 
 
-def mean_curve(runs: Sequence[Sequence[BudgetPoint]], axis: str) -> list[CurvePoint]:
+def mean_curve(points: pd.DataFrame, axis: str) -> list[CurvePoint]:
     """Compute the mean curve of several runs. A run counts as 0 before its first point and keeps its last score.
 
     Args:
-        runs: the points of each run.
+        points: the points of the runs.
         axis: field of `BudgetPoint` for the horizontal axis.
     """
-    steps = [([getattr(point, axis) for point in run], [0.0, *(point.score for point in run)]) for run in runs]
+    steps = [(run[axis].tolist(), [0.0, *run["score"]]) for _, run in points.groupby("run", sort=False)]
     positions = sorted({0}.union(*(xs for xs, _ in steps)))
     every = -(-len(positions) // MAX_CURVE_POINTS)
     positions = sorted({*positions[::every], positions[-1]})
@@ -163,12 +164,10 @@ def mean_curve(runs: Sequence[Sequence[BudgetPoint]], axis: str) -> list[CurvePo
     ]
 
 
-def curves_of(runs: Mapping[str, Sequence[Sequence[BudgetPoint]]]) -> BudgetCurves:
+def curves_of(frames: Frames) -> BudgetCurves:
     """Compute the mean curve of every method that has runs, for each axis."""
-    return {
-        axis: {name: mean_curve(method_runs, axis) for name, method_runs in runs.items() if method_runs}
-        for axis in AXIS_LABELS
-    }
+    by_method = [(str(name), rows) for name, rows in points_of(frames).groupby("method", sort=False)]
+    return {axis: {name: mean_curve(rows, axis) for name, rows in by_method} for axis in AXIS_LABELS}
 
 
 def curve_rows(curves: BudgetCurves) -> Iterable[dict[str, Any]]:
@@ -176,20 +175,6 @@ def curve_rows(curves: BudgetCurves) -> Iterable[dict[str, Any]]:
     for axis, methods in curves.items():
         for method, knots in methods.items():
             yield from ({"axis": axis, "method": method, **knot._asdict()} for knot in knots)
-
-
-def _score_after(event: Event, score: float) -> float:
-    # The latest non-negative score that the world reported in this episode, else the sum of rewards in percent. Inner
-    # graphs are ignored, since they may act in a copy of the world.
-    update: dict[str, Any] = event.update or {}
-    if event.scope or "observation" not in update:
-        return score
-    observation = update["observation"]
-    before = 0.0 if "history" in event.replaced else score  # a replaced log starts a new episode
-    reported = observation.get("data", {}).get("score")
-    if reported is None:
-        return before + 100 * float(observation.get("reward", 0.0))
-    return float(reported) if reported >= 0 else before
 
 
 # Drawing of these curves: a step function for each method, with a band of one standard error on each side.
@@ -240,8 +225,7 @@ def save_drawing(figure: Figure, path: Path) -> Markup:
     with replace_file(path.with_suffix(".png")) as draft:
         figure.savefig(draft, format="png", dpi=150, facecolor="white")
     drawing = to_svg(figure)
-    with replace_file(path.with_suffix(".svg")) as draft:
-        draft.write_text(drawing, encoding="utf-8")
+    replace_text(path.with_suffix(".svg"), drawing)
     return drawing
 
 

@@ -25,6 +25,10 @@ ROUND_OPENERS = frozenset({"action", "plan", "outline", "trials", "lessons", "da
 """State channels whose update starts a new round. Nodes that judge an action do not write them."""
 
 
+BOOKKEEPING_NODES = ("begin", "recall", "gather")
+"""Nodes that only update the state, unless they ask a model. Runs shown as conversations leave them out."""
+
+
 class RunRound:
     """Consecutive node executions of a run (events) that belong to one action or to one piece of other work.
 
@@ -91,6 +95,42 @@ class RunRound:
         If a policy accepted the target without certifying it, the field `forced` names the policy.
         """
         return next((Certificate.model_validate(c) for c in self.update.get("certificates", ())), None)
+
+
+    # As part of a conversation, for formats that are conversations.
+
+    @property
+    def shows_nothing(self) -> bool:
+        """Whether a conversation leaves the round out: a node of BOOKKEEPING_NODES without a model call or failure."""
+        return self.node in BOOKKEEPING_NODES and not self.usage.calls and not self.failed
+
+    @property
+    def text(self) -> str:
+        """The round as the text of a message: its action if it has one, else its result."""
+        if self.failed:
+            return f"{self.node} failed."
+        if self.resets:
+            return f"Episode {self.episode} begins."
+        return self.action.text if self.action else "\n".join(_round_lines(self)) or f"{self.node}: nothing."
+
+    @property
+    def tool_call(self) -> "ToolUse | None":
+        """The action as a call of a tool, with its text among the arguments; None if the round has no action."""
+        if not (action := self.action):
+            return None
+        return ToolUse("act" if action.kind == "text" else action.kind, {**action.args, "text": action.text})
+
+    @property
+    def solved(self) -> list[str]:
+        """The ids of the sub-tasks whose outcomes the round recorded."""
+        return [str(outcome["node"]) for outcome in self.update.get("outcomes", ())]
+
+
+class ToolUse(NamedTuple):
+    """An action as a call of a tool."""
+
+    name: str
+    arguments: Arguments
 
 
 def split_rounds(events: Iterable[Event]) -> Iterator[RunRound]:
@@ -175,44 +215,11 @@ def split_by_graph(events: Iterable[Event]) -> EventsByGraph:
     )
 
 
-def solved_subtasks(part: RunRound) -> list[str]:
-    """Return the ids of the sub-tasks whose outcomes a round recorded."""
-    return [str(outcome["node"]) for outcome in part.update.get("outcomes", ())]
-
-
 # Rounds as text, for formats that are conversations.
-
-BOOKKEEPING_NODES = ("begin", "recall", "gather")
-"""Nodes that only update the state, unless they ask a model. Runs shown as conversations leave them out."""
-
 
 def task_text(task: Task) -> str:
     """Return the goal of a task; if it has no text, the benchmark and id of the task."""
     return task.goal or f"{task.benchmark} {task.id}"
-
-
-def is_bookkeeping(part: RunRound) -> bool:
-    """Return whether a round has nothing to show: a node of BOOKKEEPING_NODES that called no model and did not fail."""
-    return part.node in BOOKKEEPING_NODES and not part.usage.calls and not part.failed
-
-
-def round_text(part: RunRound) -> str:
-    """Format a round as the text of a message: its action if it has one, else its result."""
-    if part.failed:
-        return f"{part.node} failed."
-    if part.resets:
-        return f"Episode {part.episode} begins."
-    return part.action.text if part.action else "\n".join(_round_lines(part)) or f"{part.node}: nothing."
-
-
-def tool_name(action: Action) -> str:
-    """Return the name of the tool when an action is shown as a tool call."""
-    return "act" if action.kind == "text" else action.kind
-
-
-def tool_arguments(action: Action) -> Arguments:
-    """Return the arguments when an action is shown as a tool call: the arguments of the action, and its text."""
-    return {**action.args, "text": action.text}
 
 
 def _round_lines(part: RunRound) -> list[str]:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
+from certigraph.adapters.files import replace_text
 from certigraph.adapters.extras import TABLE_PACKAGES, check_evaluation_packages
 from certigraph.adapters.faults import Faults
 from certigraph.adapters.protocols import Budget
@@ -472,7 +473,7 @@ def write_files(findings: SweepFindings) -> None:
     a row per run with its folder.
     """
     content = to_json(findings)
-    (findings.out / "sweep.json").write_text(json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8")
+    replace_text(findings.out / "sweep.json", json.dumps(content, indent=1, ensure_ascii=False))
     methods = (
         {"benchmark": found.title, **flatten_record(summary.model_dump(mode="json"))}
         for found in findings.benchmarks

@@ -14,6 +14,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 from rich.console import Console
 
+from certigraph.adapters.files import replace_text
 from certigraph.adapters.models.chat_models import is_scripted
 from certigraph.evaluation.comparison import ClusterWorkers, ComparedMethod, read_plan, unfinished_cells
 from certigraph.evaluation.comparison_report import plan_facts
@@ -195,7 +196,7 @@ def write_page(given: PreparedSweep, findings: SweepFindings) -> None:
         effects=(EFFECT_COLUMNS, [effect_cells(effect) for effect in findings.effects]),
         facts=_sweep_facts(given),
     )
-    (given.out / SWEEP_PAGE).write_text(page, encoding="utf-8")
+    replace_text(given.out / SWEEP_PAGE, page)
 
 
 def ending_class(ending: str) -> str:

@@ -91,12 +91,12 @@ def escape_formula(value: Any) -> Any:
 
 
 def write_csv(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
-    """Write dictionaries as the lines of a CSV file; the columns are the keys of all of them.
+    """Write dictionaries as the lines of a CSV file, which is replaced only when it is complete.
 
-    A cell for which a line has no value is empty.
+    The columns are the keys of all lines. A cell for which a line has no value is empty.
     """
     names = list(dict.fromkeys(name for line in lines for name in line))
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with replace_file(path) as draft, draft.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, names)
         writer.writeheader()
         writer.writerows({name: escape_formula(value) for name, value in line.items()} for line in lines)

@@ -19,7 +19,7 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 from pydantic import JsonValue
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.files import replace_file
+from certigraph.adapters.files import replace_text
 from certigraph.adapters.protocols import Benchmark
 from certigraph.adapters.qa.benchmark import CORPUS, QuestionBenchmark
 from certigraph.evaluation.analyses.cgdp_rubric import (
@@ -60,7 +60,6 @@ from certigraph.evaluation.comparison import (
     ComparedMethod,
     ComparisonPlan,
     cells_of,
-    ended_cells,
     parse_methods,
     unfinished_cells,
 )
@@ -76,6 +75,7 @@ from certigraph.evaluation.tables import print_report_path, records_of, table_co
 from certigraph.graphs.assembly import operators_of
 from certigraph.nodes.gates import MAX_CHANGE
 from certigraph.nodes.slots import Spec
+from certigraph.runtime.files import TRAJECTORY_FILE, read_last_footer
 from certigraph.runtime.pages import render_page
 from certigraph.runtime.registry import build_graph, check_takes_answers, parse_swap
 from certigraph.runtime.texts import format_count
@@ -434,10 +434,8 @@ def write_report(
         write_frame(frame, folder / f"{name}.csv")
     with chart_style():
         drawings = {name: save_drawing(draw(study.tables), folder / name) for name, draw in STUDY_FIGURES.items()}
-    with replace_file(folder / STUDY_PAGE) as draft:
-        notes = (score_note(scores), small_corpus_note(benchmark, plan.tasks))
-        page = format_page(plan, study.tables, drawings, len(frames.episodes), notes)
-        draft.write_text(page, encoding="utf-8")
+    notes = (score_note(scores), small_corpus_note(benchmark, plan.tasks))
+    replace_text(folder / STUDY_PAGE, format_page(plan, study.tables, drawings, len(frames.episodes), notes))
     return study
 
 
@@ -447,7 +445,9 @@ def error_table(plan: ComparisonPlan, folder: Path) -> pd.DataFrame:
     There is one row per arm and `ending`: `count` runs of all `runs` of the arm. No other table has these runs; the
     next call of the command repeats them.
     """
-    ended = [(cell.method.name, trajectory.ending) for cell, trajectory in ended_cells(select_arms(plan), folder)]
+    folders = [(cell.method.name, cell.run_folder) for cell in cells_of(select_arms(plan), folder)]
+    footers = [(method, read_last_footer(run / TRAJECTORY_FILE)) for method, run in folders if run]
+    ended = [(method, footer.ending) for method, footer in footers if footer]
     runs, counts = Counter(method for method, _ in ended), Counter(ended)
     lines = [(*key, count, runs[key[0]]) for key, count in counts.items() if key[1].startswith("error:")]
     return pd.DataFrame(lines, columns=["method", "ending", "count", "runs"])

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from rich.console import Console
 from rich.table import Table
 
-from certigraph.adapters.files import cache_folder, read_rows
+from certigraph.adapters.files import cache_folder, read_rows, replace_text
 from certigraph.adapters.matching import Encoder, find_encoder, install_advice
 from certigraph.adapters.retrieval.bm25 import PassagePool, Retriever
 from certigraph.adapters.retrieval.dense import Dense, Hybrid
@@ -352,7 +352,7 @@ def write_recall(study: RecallStudy, out: Path) -> tuple[Path, ...]:
     """Write the results to recall.json, and draw them as recall.png and recall.svg."""
     out.mkdir(parents=True, exist_ok=True)
     path = out / RECALL_FILE
-    path.write_text(json.dumps(study.model_dump(mode="json"), indent=1) + "\n", encoding="utf-8")
+    replace_text(path, json.dumps(study.model_dump(mode="json"), indent=1) + "\n")
     draw_recall(study, path.with_suffix(""))
     return path, path.with_suffix(".png"), path.with_suffix(".svg")
 

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from rich.markup import escape
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.files import read_json, replace_file
+from certigraph.adapters.files import read_json, replace_text
 from certigraph.adapters.matching import load_encoder
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.rewardprediction.dataset import TrajectoryPair
@@ -317,8 +317,7 @@ def write_report(
     write_frame(table, out / "table.csv")
     with chart_style():
         drawings = _draw_figures(table, rows, benchmark, names, out)
-    with replace_file(out / REWARDS_PAGE) as draft:
-        draft.write_text(format_page(findings, drawings), encoding="utf-8")
+    replace_text(out / REWARDS_PAGE, format_page(findings, drawings))
     return findings
 
 
@@ -337,8 +336,7 @@ def write_transfer(done: TransferResult, out: Path) -> None:
     The measurement shows the drawing when its page is written the next time.
     """
     out.mkdir(parents=True, exist_ok=True)
-    with replace_file(out / TRANSFER_FILE) as draft:
-        draft.write_text(done.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    replace_text(out / TRANSFER_FILE, done.model_dump_json(indent=1) + "\n")
     with chart_style():
         save_drawing(draw_heat_map(done), out / "heat")
 
@@ -436,8 +434,7 @@ def _write_predictors(methods: Sequence[ComparedMethod], context: Context, out: 
         "trial": context.trial,  # the seed of models that choose at random
         "versions": current_versions(),
     }
-    with replace_file(out / PREDICTORS_FILE) as draft:
-        draft.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    replace_text(out / PREDICTORS_FILE, json.dumps(about, indent=1) + "\n")
 
 
 def _first_of_each_domain(pairs: Sequence[str], limit: int) -> list[str]:

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from certigraph.adapters.files import replace_file
+from certigraph.adapters.files import replace_file, replace_text
 from certigraph.evaluation.anatomy import ANATOMY_FIGURES, AnalysisTables, analyse, lay_out_anatomy, methods_of
 from certigraph.evaluation.comparison_report import format_model_note
 from certigraph.evaluation.frames import Frames
@@ -62,8 +62,7 @@ def write_anatomy(frames: Frames, out: Path) -> AnatomyReport:
         anatomy=lay_out_anatomy(frames, tables, drawings),
     )
     files.append(out / ANATOMY_PAGE)
-    with replace_file(out / ANATOMY_PAGE) as draft:
-        draft.write_text(page, encoding="utf-8")
+    replace_text(out / ANATOMY_PAGE, page)
     interrupted = frames.runs.loc[frames.runs["ending"] == INTERRUPTED, "run"]
     return AnatomyReport(frames, tables, tuple(files), tuple(interrupted))
 

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
-from certigraph.adapters.files import replace_file
+from certigraph.adapters.files import replace_text
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import CHARS_PER_TOKEN, current_situation
 from certigraph.adapters.protocols import Benchmark, Context, Environment, Limits, Operator, Responder
@@ -382,8 +382,7 @@ def write_report(plan: ComparisonPlan, folder: Path) -> PromptStudy:
         write_frame(table, folder / f"{name}.csv")
     with chart_style():
         drawing = save_drawing(draw_prompt_growth(sizes), folder / "prompts")
-    with replace_file(folder / STUDY_PAGE) as draft:
-        draft.write_text(_format_page(plan, study, drawing), encoding="utf-8")
+    replace_text(folder / STUDY_PAGE, _format_page(plan, study, drawing))
     return study
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from recorded import points, replay_of, row_of
 from rich.console import Console
 
 from certigraph import cli
@@ -34,11 +35,9 @@ from certigraph.evaluation.comparison_summary import (
     estimates_of,
     exchanged_operators,
     needs_of,
-    replay_of,
     rule_for,
 )
-from certigraph.evaluation.measures import ComparisonRow, comparison_row_of
-from certigraph.evaluation.plots import points_of
+from certigraph.evaluation.measures import ComparisonRow
 from certigraph.evaluation.statistics import relative_change
 from certigraph.graphs import sdp
 from certigraph.nodes.sdp import give_up
@@ -220,8 +219,8 @@ def test_steps_are_counted_where_they_were_taken_and_scores_where_they_count():
     header = Header(run_id="r", created="", graph="tdp", operators={}, task=task, context={}, versions={})
     footer = Footer(ending="goal", scores=Scores(value=0.4), usage=Usage(node="all"))
     run = Trajectory(header=header, events=events, footer=footer)
-    assert comparison_row_of("tdp", "t", run).steps == 3
-    assert max(point.score for point in points_of(run)) == 40
+    assert row_of(run).steps == 3
+    assert points(run)["score"].max() == 40
 
 
 # Ablations: variants by swaps, the rules of appendix C on hand-made runs, and the error of these estimates.
@@ -243,18 +242,20 @@ def trajectory(*updates: tuple[str, dict[str, Any]]) -> Trajectory:
 
 
 def plan(length: int) -> dict[str, Any]:
-    return {"plan": [{"text": str(n)} for n in range(length)], "head": 0, "tried": 0}
+    return {"plan": [{"text": str(n)} for n in range(length)], "head": 0}
 
 
 ACT: tuple[str, dict[str, Any]] = ("act", {"history": [{"action": {"text": "a"}, "digest": "d"}]})
 
 
-def tried(times: int) -> tuple[str, dict[str, Any]]:
-    return "validate", {"tried": times}
+def tried(position: int) -> tuple[str, dict[str, Any]]:
+    attempt = {"position": position, "target": {"text": "x"}, "action": {"text": "a"}, "digest": ""}
+    return "validate", {"attempts": [{**attempt, "verdict": {"depth": 0, "reason": ""}}]}
 
 
 def certified(head: int, depth: int) -> tuple[str, dict[str, Any]]:
-    return "certify", {"certificates": [{"targets": [{"text": "x"}] * depth}], "head": head, "tried": 0}
+    certificate = {"targets": [{"text": "x"}] * depth, "position": head - depth, "step": 1}
+    return "certify", {"certificates": [certificate], "head": head}
 
 
 # --- the rules of appendix C
@@ -262,21 +263,21 @@ def certified(head: int, depth: int) -> tuple[str, dict[str, Any]]:
 
 def test_fidelity_counts_steps_certified_at_their_first_attempt():
     run_ = trajectory(
-        ("propose", plan(4)), ACT, tried(1), certified(1, 1), ACT, tried(1), ACT, tried(2), certified(2, 1)
+        ("propose", plan(4)), ACT, tried(0), certified(1, 1), ACT, tried(1), ACT, tried(1), certified(2, 1)
     )
     assert replay_of(run_).action_fidelity == 0.5
     assert Replay(0, 0, None, 0, 3, ()).action_fidelity == 1
 
 
 def test_the_prefix_is_the_cursor_at_the_first_exhaustion():
-    stuck = (ACT, tried(3), ("replan", {"plan": [{"text": "y"}] * 9, "tried": 0}), ACT, tried(3), ("replan", {}))
-    found = replay_of(trajectory(("propose", plan(4)), ACT, tried(1), certified(1, 1), *stuck))
+    stuck = (ACT, tried(1), ("replan", {"plan": [{"text": "y"}] * 9}), ACT, tried(1), ("replan", {}))
+    found = replay_of(trajectory(("propose", plan(4)), ACT, tried(0), certified(1, 1), *stuck))
     assert (found.exhausted_at, found.planned_then, found.certified_prefix) == (1, 4, 0.25)
-    assert replay_of(trajectory(("propose", plan(4)), ACT, tried(1), certified(4, 4))).certified_prefix == 1
+    assert replay_of(trajectory(("propose", plan(4)), ACT, tried(0), certified(4, 4))).certified_prefix == 1
 
 
 def test_a_cap_costs_the_steps_that_cascades_saved():
-    found = replay_of(trajectory(("propose", plan(6)), ACT, tried(1), certified(4, 4), ACT, tried(1), certified(6, 2)))
+    found = replay_of(trajectory(("propose", plan(6)), ACT, tried(0), certified(4, 4), ACT, tried(4), certified(6, 2)))
     assert found.depths == (4, 2)
     assert found.capped_share(1, most_steps=60) == 1
     assert found.capped_share(1, most_steps=3) == 3 / 6  # 2 steps and (4-1) + (2-1) more
