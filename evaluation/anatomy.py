@@ -377,7 +377,7 @@ SOLVED_COLOURS = {"none": f"{GREY}30", "uncertified": f"{SERIES_COLOURS[2]}40"}
 
 CAUSE_COLOURS = {
     **SOLVED_COLOURS,
-    **plots.assign_part_colours([cause for cause in CAUSES if cause not in SOLVED_COLOURS]),
+    **plots.assign_colours([cause for cause in CAUSES if cause not in SOLVED_COLOURS]),
 }
 """Colour of each cause of failure."""
 
@@ -415,7 +415,7 @@ def draw_stops(tables: AnalysisTables, names: plots.MethodNames) -> Figure:
     columns = {"stopped_kinds": "kind", "stopped_places": "place", "failure_causes": "cause"}
     for panel, title, (name, column) in zip(panels, titles, columns.items(), strict=True):
         table = tables[name]
-        parts = CAUSE_COLOURS if column == "cause" else plots.assign_part_colours(list(table[column].drop_duplicates()))
+        parts = CAUSE_COLOURS if column == "cause" else plots.assign_colours(table[column].drop_duplicates())
         used = {part: colour for part, colour in parts.items() if part in set(table[column])}
         plots.draw_bars(panel, table, names, column, used)
         plots.draw_panel_legend(panel, plots.part_handles(used))
@@ -457,7 +457,7 @@ def draw_costs(tables: AnalysisTables, names: plots.MethodNames) -> Figure:
     figure, panels = plots.create_panels(2, names, below=1.2, coloured=False)
     nodes, certified = tables["node_costs"], tables["certified_costs"]
     tokens = nodes[(nodes["measure"] == "tokens") & (nodes["value"] > 0)]
-    parts = plots.assign_part_colours(list(tokens["node"].unique()))
+    parts = plots.assign_colours(tokens["node"].unique())
     plots.draw_bars(panels[0], tokens, names, "node", parts)
     plots.draw_panel_legend(panels[0], plots.part_handles(parts), columns=4)
     plots.draw_dots(panels[1], certified[certified["measure"] == "tokens"], names)

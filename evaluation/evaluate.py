@@ -203,13 +203,11 @@ def evaluate(
     """
     from inspect_ai import eval as inspect_eval
 
-    if not is_url(str(out)):
-        check_output_folder(out)
     benchmark = benchmark_name(benchmark, data)
     live = load_benchmark(benchmark, data)
     specs = dict(map(parse_swap, swaps))
     models = (model, *parse_roles(roles).values())
-    _check_runnable(build_graph(graph, specs), live, models, trials=trials, ray=ray)
+    _check_runnable(build_graph(graph, specs), live, models, str(out), trials=trials, ray=ray)
     task = _create_task(
         benchmark,
         graph=graph,
@@ -245,9 +243,11 @@ def evaluate(
 
 
 def _check_runnable(
-    graph: AnyGraph, benchmark: Benchmark, models: Sequence[str], *, trials: int, ray: str | None
+    graph: AnyGraph, benchmark: Benchmark, models: Sequence[str], out: str, *, trials: int, ray: str | None
 ) -> None:
     """Check, before the first run, everything that would stop every run."""
+    if not is_url(out):
+        check_output_folder(out)
     check_ready(benchmark)
     operators = operators_of(graph)
     check_encoders(operators)

@@ -134,9 +134,10 @@ class Frames(NamedTuple):
     predicates: one row per predicate. `status` is `certified`, `undone` (certified, then invalidated or taken back),
         `forced`, `dropped` (forced, then taken back), `return` (the target was to go back to an earlier state) or
         `open`. `place` is the position relative to the length of the plan, 0 to 1. For certified predicates `depth` is
-        the cascade depth of the transition, `leads` marks the first predicate of the transition, `rejected` counts the
-        failed attempts at it, `tried` all attempts since the latest certificate or replan, and `steps`, `calls` and `tokens` were used since the previous certificate or forced
-        predicate, divided evenly in a cascade. `stopped` marks the target at which a run ended without its goal.
+        the cascade depth of the transition, and `leads` marks the first predicate of the transition. `rejected` counts
+        the failed attempts at it, `tried` all attempts since the latest certificate or replan. `steps`, `calls` and
+        `tokens` were used since the previous certificate or forced predicate, divided evenly in a cascade. `stopped`
+        marks the target at which a run ended without its goal.
     nodes: one row per run and node: the cost of the node, including work that was repeated after a crash. `executions`
         counts how often the node ran.
     executions: one row per execution of a node, in order, without work that was repeated after a crash. `round` is the
@@ -148,9 +149,9 @@ class Frames(NamedTuple):
         against it, and of its items.
     rounds: one row per round of a graph with a node `decide`, from one decision to the next. `agent` and `memory_node`
         are the prompt tokens of the nodes that decide and that update the memory, `tokens` all tokens but those of the
-        gate, `gate_tokens`. `query`, `jaccard`, `upr` and `change` are what gates look at (`state.run.SearchRound`).
-        They are missing in a round without a search. `streak` and `stop` are the reading of the gate: stagnant rounds in a row, and whether it stops the search or,
-        as a shadow, would have stopped it in this round or before.
+        gate, `gate_tokens`. `query`, `jaccard`, `upr` and `change` are what gates look at (`state.run.SearchRound`),
+        missing in a round without a search. `streak` and `stop` are the reading of the gate: stagnant rounds in a row,
+        and whether it stops the search or, as a shadow, would have stopped it in this round or before.
     """
 
     runs: pd.DataFrame

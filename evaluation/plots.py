@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from statistics import mean
 from textwrap import wrap
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import matplotlib as mpl
 import pandas as pd
@@ -22,36 +22,59 @@ from certigraph.adapters.benchmarks import standard_error
 from certigraph.adapters.files import replace_file, replace_text
 from certigraph.evaluation.frames import Frames
 
-# Figures for print, as PNG and SVG.
+T = TypeVar("T")
+
+# Colours and styles. A method, a part of a bar and a line of a print have the same colours everywhere.
+
+SERIES_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b08a00", "#56b4e9")
+"""Colours of the methods in a plot: Okabe and Ito's palette for colour-blind readers, with a darker yellow."""
+
+GREY = "#80838a"
+"""Colour that is readable on a light and on a dark page."""
 
 INK, SOFT, FAINT, BLANK = "#222222", "#6b6b6b", "#d9d9d9", "#f2f2f2"
-"""Colours of text, axes, grids and empty areas."""
+"""Colours of text, axes, grids and empty areas in print, on white."""
 
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Okabe and Ito's palette for colour-blind readers, without yellow, which is too pale for a line."""
+FONT: dict[Any, Any] = {
+    "font.family": "sans-serif",
+    "svg.hashsalt": "certigraph",
+}  # the same figure gives the same file
 
 PRINT_STYLE: dict[Any, Any] = {
-    "font.family": "sans-serif",
+    **FONT,
     "font.size": 8,
-    "text.color": INK,
-    "axes.edgecolor": SOFT,
-    "axes.labelcolor": INK,
-    "axes.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
+    **dict.fromkeys(("text.color", "axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor"), INK),
+    **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), SOFT),
+    **dict.fromkeys(("axes.linewidth", "xtick.major.width", "ytick.major.width"), 0.6),
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
     "axes.titlesize": 8.5,
     "axes.titlelocation": "left",
-    "xtick.color": SOFT,
-    "ytick.color": SOFT,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "legend.frameon": False,
     "savefig.facecolor": "white",
-    "svg.hashsalt": "certigraph",
 }
 """Matplotlib settings of figures for print."""
+
+CHART_STYLE: dict[Any, Any] = {
+    **FONT,
+    "font.size": 9,
+    "svg.fonttype": "none",
+    "text.parse_math": False,  # a dollar sign in a name starts no formula
+    **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), GREY),
+}
+"""Matplotlib settings of drawings on an HTML page."""
+
+
+def series_colour(index: int) -> str:
+    """Return the colour of the method at an index; colours repeat after the last one."""
+    return SERIES_COLOURS[index % len(SERIES_COLOURS)]
+
+
+def assign_colours(names: Iterable[T]) -> dict[T, str]:
+    """Assign a colour to each name, in order: SERIES_COLOURS, grey, then paler SERIES_COLOURS."""
+    inks = (*SERIES_COLOURS, GREY, *(f"{colour}80" for colour in SERIES_COLOURS))
+    return {name: inks[index % len(inks)] for index, name in enumerate(names)}
+
+
+# Figures for print, as PNG and SVG.
 
 
 @contextmanager
@@ -84,11 +107,6 @@ def draw_grid(panel: Axes, axis: Literal["x", "y"]) -> None:
     """Draw faint grid lines behind the data, at the ticks of one axis."""
     panel.grid(axis=axis, color=FAINT, linewidth=0.4)
     panel.set_axisbelow(True)
-
-
-def assign_colours(names: Sequence[str]) -> dict[str, str]:
-    """Assign a colour of the palette to each name, in order."""
-    return {name: PALETTE[index % len(PALETTE)] for index, name in enumerate(names)}
 
 
 # Score by budget: mean score over runs after a number of calls or tokens.
@@ -178,22 +196,6 @@ def curve_rows(curves: BudgetCurves) -> Iterable[dict[str, Any]]:
 
 
 # Drawing of these curves: a step function for each method, with a band of one standard error on each side.
-
-SERIES_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b08a00", "#56b4e9")
-"""Colours of the methods in a plot: Okabe and Ito's palette for colour-blind readers, with a darker yellow."""
-
-GREY = "#80838a"
-"""Colour that is readable on a light and on a dark page."""
-
-CHART_STYLE: Any = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "certigraph",  # the same curves give the same file
-    "font.family": "sans-serif",
-    "font.size": 9,
-    "text.parse_math": False,  # a dollar sign in a name starts no formula
-    **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), GREY),
-}
-"""Matplotlib settings of drawings on an HTML page."""
 
 NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 """SVG metadata that is left out, so that the same figure gives the same file."""
@@ -315,11 +317,6 @@ def series_marker(index: int) -> str:
     return SERIES_MARKERS[index // len(SERIES_COLOURS) % len(SERIES_MARKERS)]
 
 
-def series_colour(index: int) -> str:
-    """Return the colour of the method at an index; colours repeat after the last one."""
-    return SERIES_COLOURS[index % len(SERIES_COLOURS)]
-
-
 def find_line(table: pd.DataFrame, method: str, **where: str) -> "pd.Series[Any] | None":
     """Find the first row of a method in a table whose columns have the values in `where`.
 
@@ -386,12 +383,6 @@ def draw_lines(panel: Any, table: pd.DataFrame, names: Sequence[str], column: st
     panel.set_xlim(-0.5, max(len(places), 1) - 0.5)
     panel.set_ylim(-0.03, 1.03)
     panel.spines[["top", "right"]].set_visible(False)
-
-
-def assign_part_colours(parts: Sequence[Any]) -> dict[Any, str]:
-    """Assign a colour to each segment of a bar: SERIES_COLOURS, grey, then paler SERIES_COLOURS."""
-    inks = (*SERIES_COLOURS, GREY, *(f"{colour}80" for colour in SERIES_COLOURS))
-    return {part: inks[index % len(inks)] for index, part in enumerate(parts)}
 
 
 def draw_panel_legend(panel: Any, handles: Sequence[Any], columns: int = 2) -> None:

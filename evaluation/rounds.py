@@ -96,7 +96,6 @@ class RunRound:
         """
         return next((Certificate.model_validate(c) for c in self.update.get("certificates", ())), None)
 
-
     # As part of a conversation, for formats that are conversations.
 
     @property
@@ -216,6 +215,7 @@ def split_by_graph(events: Iterable[Event]) -> EventsByGraph:
 
 
 # Rounds as text, for formats that are conversations.
+
 
 def task_text(task: Task) -> str:
     """Return the goal of a task; if it has no text, the benchmark and id of the task."""

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from certigraph.adapters.files import replace_text
 from certigraph.adapters.extras import TABLE_PACKAGES, check_evaluation_packages
 from certigraph.adapters.faults import Faults
+from certigraph.adapters.files import replace_text
 from certigraph.adapters.protocols import Budget
 from certigraph.evaluation.compare import ComparisonJob, run_comparison
 from certigraph.evaluation.comparison import (
@@ -281,6 +281,8 @@ class BenchmarkFindings(NamedTuple):
     page: str
     folders: dict[str, str]
     """Folders of the runs, by run id."""
+    counted: dict[str, list[ComparisonRow]]
+    """The runs that the statistics are about, by method."""
 
     @property
     def left(self) -> int:
@@ -332,7 +334,7 @@ def findings_of(given: PreparedSweep, stopped: Sequence[str] = ()) -> SweepFindi
     effects = [
         effect
         for arm, findings in zip(given.arms, by_benchmark, strict=True)
-        for effect in _effects_on_benchmark(arm, findings.comparison.rows)
+        for effect in _effects_on_benchmark(arm, findings)
     ]
     adjusted = adjust_family([effect.difference for effect in effects])
     plan = given.arms[0].order.plan
@@ -361,20 +363,21 @@ def _findings_of_arm(given: PreparedSweep, arm: SweepArm, budget: TotalBudget) -
             elif trajectory := read_cell_trajectory(cell):  # cut off
                 budget.record(cell, trajectory.usage)
     page = os.path.relpath(arm.folder / COMPARISON_PAGE, given.out)
-    return BenchmarkFindings(arm.title, comparison, len(arm.cells), page, folders)
+    counted = shared_rows(arm.order.plan.outline, comparison.rows)
+    return BenchmarkFindings(arm.title, comparison, len(arm.cells), page, folders, counted)
 
 
-def _effects_on_benchmark(arm: SweepArm, rows: Sequence[ComparisonRow]) -> Iterator[SweepEffect]:
+def _effects_on_benchmark(arm: SweepArm, findings: BenchmarkFindings) -> Iterator[SweepEffect]:
     """Compute the effect of each variant of a graph that the sweep has unchanged too, over the tasks that all share."""
     plan = arm.order.plan
-    scores = {name: scores_of(method_rows) for name, method_rows in shared_rows(plan.outline, rows).items()}
+    scores = {name: scores_of(rows) for name, rows in findings.counted.items()}
     plain = {method.graph: method for method in plan.methods if not swaps_of(method.graph, method.operators)}
     for variant in plan.methods:
         unchanged = plain.get(variant.graph, variant)
         if variant is not unchanged:
             names = variant.name, unchanged.name
             difference = compute_difference(*names, scores[variant.name], scores[unchanged.name])
-            yield SweepEffect(arm.title, add_faults(difference, rows))
+            yield SweepEffect(arm.title, add_faults(difference, findings.comparison.rows))
 
 
 # The table of a sweep as text, for the terminal and the page: one row per method, one column per benchmark.

@@ -4,7 +4,9 @@
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -19,8 +21,8 @@ from certigraph.adapters.models.chat_models import is_scripted
 from certigraph.evaluation.comparison import ClusterWorkers, ComparedMethod, read_plan, unfinished_cells
 from certigraph.evaluation.comparison_report import plan_facts
 from certigraph.evaluation.comparison_summary import MethodSummary
-from certigraph.evaluation.measures import MISSING_VALUE
-from certigraph.evaluation.plots import GREY, SERIES_COLOURS, chart_style, save_drawing
+from certigraph.evaluation.measures import MISSING_VALUE, ComparisonRow
+from certigraph.evaluation.plots import GREY, chart_style, save_drawing, series_colour
 from certigraph.evaluation.sweep import (
     EFFECT_COLUMNS,
     BenchmarkFindings,
@@ -29,7 +31,6 @@ from certigraph.evaluation.sweep import (
     check_unchanged,
     comparison_folders,
     effect_cells,
-    endings_of,
     findings_of,
     format_costs,
     format_dollars,
@@ -44,8 +45,9 @@ from certigraph.evaluation.sweep import (
 from certigraph.evaluation.tables import print_report_path, table_console
 from certigraph.runtime.pages import Total, render_page
 from certigraph.runtime.registry import swaps_of
+from certigraph.runtime.result import is_goal_denied
 from certigraph.runtime.texts import clip_text, format_compact, format_count
-from certigraph.state.endings import Fault
+from certigraph.state.endings import EXHAUSTED, GAVE_UP, GOAL, WORLD_ENDED, Fault
 
 # The figure: a panel per benchmark, a dot with its interval per method, the methods of one graph together.
 
@@ -91,7 +93,7 @@ def plot_rows(methods: Sequence[ComparedMethod]) -> list[PlotRow]:
                 method.graph,
                 label,
                 index + GRAPH_GAP * number,
-                SERIES_COLOURS[number % len(SERIES_COLOURS)],
+                series_colour(number),
                 own,
             )
         )
@@ -152,8 +154,18 @@ def _draw_dot(panel: Any, summary: MethodSummary, line: PlotRow) -> None:
 
 SWEEP_PAGE = "sweep.html"
 
-ENDING_CLASSES = (("goal", "good"), ("limit:", "warn"), ("gave_up", "bad"), ("error:", "bad"))
-"""CSS class of the ending of a run, by prefix of the ending; other endings have the class `idle`."""
+LOOKS = ("good", "idle", "bad")
+"""CSS classes of runs, in the order in which a bar shows them; they have the colours of a run's page."""
+
+FAILED_PREFIXES = (WORLD_ENDED, GAVE_UP, EXHAUSTED, "error:")
+"""Beginnings of the endings of runs that failed, unless the score says that the task is solved."""
+
+
+class RunLook(NamedTuple):
+    """How a run is shown: its CSS class, and its ending with what the score says if that is something else."""
+
+    look: str
+    text: str
 
 
 class SweepColumn(NamedTuple):
@@ -172,14 +184,15 @@ class SweepRow(NamedTuple):
     own: bool
     """Whether the method is a graph as it is, and not a variant of it."""
     scores: Sequence[MethodSummary]
-    endings: Mapping[str, int]
+    endings: Mapping["RunLook", int]
+    """Number of the runs that ended alike."""
     costs: Sequence[str]
 
 
 def write_page(given: PreparedSweep, findings: SweepFindings) -> None:
     """Write the HTML page of a sweep. It loads no other files and has no scripts; text from runs is escaped."""
     methods = given.arms[0].order.plan.methods
-    summaries = [summary for benchmark in findings.benchmarks for summary in benchmark.comparison.methods]
+    rows = [_sweep_row(findings, method) for method in methods]
     page = render_page(
         "sweep.html",
         "certigraph.evaluation",
@@ -189,9 +202,9 @@ def write_page(given: PreparedSweep, findings: SweepFindings) -> None:
         left_out="; ".join(findings.left_out),
         totals=_sweep_totals(findings),
         columns=[SweepColumn(one.title, quote(one.page), _format_size(one)) for one in findings.benchmarks],
-        rows=[_sweep_row(findings, method) for method in methods],
+        rows=rows,
         missing=MISSING_VALUE,
-        endings={ending: ending_class(ending) for ending in endings_of(summaries)},
+        endings=_in_order(chain.from_iterable(row.endings for row in rows)),
         drawing=draw_scores(findings, methods),
         effects=(EFFECT_COLUMNS, [effect_cells(effect) for effect in findings.effects]),
         facts=_sweep_facts(given),
@@ -199,9 +212,19 @@ def write_page(given: PreparedSweep, findings: SweepFindings) -> None:
     replace_text(given.out / SWEEP_PAGE, page)
 
 
-def ending_class(ending: str) -> str:
-    """Return the CSS class for the ending of a run."""
-    return next((kind for prefix, kind in ENDING_CLASSES if ending.startswith(prefix)), "idle")
+def look_of_run(row: ComparisonRow) -> RunLook:
+    """Return how a run is shown: green if its task is solved, whatever ended it, as on the page of the run."""
+    if is_goal_denied(row.ending, row.verdict):
+        return RunLook("bad", f"{row.ending}, denied by the scorer")
+    if row.ending == GOAL:
+        return RunLook("good", row.ending)
+    if row.solved:
+        return RunLook("good", f"{row.ending}, solved")
+    return RunLook("bad" if row.ending.startswith(FAILED_PREFIXES) else "idle", row.ending)
+
+
+def _in_order(looks: Iterable[RunLook]) -> list[RunLook]:
+    return sorted(dict.fromkeys(looks), key=lambda one: LOOKS.index(one.look))
 
 
 def _title(given: PreparedSweep) -> str:
@@ -226,10 +249,9 @@ def _sweep_row(findings: SweepFindings, method: ComparedMethod) -> SweepRow:
     own = not swaps_of(method.graph, method.operators)
     label = method.name if own else method.name.removeprefix(f"{method.graph} ")
     _, *costs = format_costs(summaries)
-    counts = endings_of(summaries)
-    ranks = ("good", "idle", "warn", "bad")
-    order = sorted(counts, key=lambda ending: ranks.index(ending_class(ending)))
-    return SweepRow(method.name, label, own, summaries, {ending: counts[ending] for ending in order}, costs)
+    counts = Counter(look_of_run(row) for one in findings.benchmarks for row in one.counted[method.name])
+    endings = {look: counts[look] for look in _in_order(look for look, _ in counts.most_common())}
+    return SweepRow(method.name, label, own, summaries, endings, costs)
 
 
 def _format_size(findings: BenchmarkFindings) -> str:

@@ -70,7 +70,7 @@ from certigraph.evaluation.comparison_report import (
 )
 from certigraph.evaluation.comparison_report import comparison_to_json as plain_comparison
 from certigraph.evaluation.comparison_report import write_comparison_report as report_comparison
-from certigraph.evaluation.plots import GREY, SERIES_COLOURS, chart_style, save_drawing
+from certigraph.evaluation.plots import GREY, assign_colours, chart_style, save_drawing
 from certigraph.evaluation.tables import print_report_path, records_of, table_console, terminal_table, write_frame
 from certigraph.graphs.assembly import operators_of
 from certigraph.nodes.gates import MAX_CHANGE
@@ -337,7 +337,7 @@ def _shown_table(frame: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
 
 # The figures: quality against tokens, and the growth of prompts, with a panel per harness.
 
-COLOURS = dict(zip(MEMORIES, SERIES_COLOURS, strict=False))
+COLOURS = assign_colours(MEMORIES)
 MAX_COLUMNS, PANEL_WIDTH, PANEL_HEIGHT = 4, 3.1, 3.0
 """Maximum number of panels in a row of a figure; width and height of a panel in inches."""
 

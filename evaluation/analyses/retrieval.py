@@ -363,7 +363,7 @@ def draw_recall(study: RecallStudy, path: Path) -> None:
     In the upper panels the question is the only query, in the lower panels there is one query per hop.
     """
     splits = [corpus.split for corpus in study.corpora]
-    colour = assign_colours(list(dict.fromkeys(one.method for one in study.recalls)))
+    colour = assign_colours(dict.fromkeys(one.method for one in study.recalls))
     with open_figure(path, 0.6 + 1.75 * len(splits), 4.2) as figure:
         panels = add_panels(figure, len(PANEL_TITLES) * len(splits), len(splits))
         places = [(queries, split) for queries in PANEL_TITLES for split in splits]
@@ -402,8 +402,6 @@ def recall_study(
     splits: Sequence[str] = tuple(SPLIT_FILES),
     dense: bool = True,
     rerank: str | None = None,
-    vectors: Path | None = None,
-    progress: Callable[[StudyCorpus], None] | None = None,
 ) -> RecallStudy:
     """Measure the recall of every retriever on the questions of some splits.
 
@@ -416,8 +414,6 @@ def recall_study(
             time.
         rerank: cross-encoder of the rows with a reranker; "none" leaves them out. By default they are measured with
             DEFAULT_RERANKER if it is installed.
-        vectors: folder of the stored vectors; default: certigraph's cache folder.
-        progress: called with a split's corpus before it is measured.
 
     Raises:
         UnknownName: there is no such split.
@@ -434,9 +430,7 @@ def recall_study(
         hops = sum(len(question.hops) for question in questions)
         sizes = {"questions": len(questions), "hops": hops, "passages": len(passages)}
         corpora.append(StudyCorpus(split=split, file=SPLIT_FILES[split], **sizes))
-        if progress:
-            progress(corpora[-1])
-        retrievers = create_retrievers(passages, model, vectors or cache_folder() / "vectors", reranker)
+        retrievers = create_retrievers(passages, model, cache_folder() / "vectors", reranker)
         figures += recalls_of_split(split, score_questions(questions, retrievers))
     return RecallStudy(
         corpora=tuple(corpora),

@@ -54,7 +54,7 @@ from certigraph.evaluation.analyses.rewards import (
     read_rated_pairs,
 )
 from certigraph.evaluation.comparison import ComparedMethod
-from certigraph.evaluation.plots import GREY, SERIES_COLOURS, chart_style, save_drawing
+from certigraph.evaluation.plots import GREY, SERIES_COLOURS, chart_style, save_drawing, series_colour
 from certigraph.evaluation.progress_display import show_progress
 from certigraph.evaluation.statistics import stratified_mean
 from certigraph.evaluation.tables import format_estimate, table_console, terminal_table, write_frame
@@ -145,7 +145,7 @@ def draw_bars(table: pd.DataFrame) -> Figure:
         positions = part["domain"].map(domains.index) + (index - (len(names) - 1) / 2) * width
         mean, low, high = (part[f"{EPIC_FIGURE}{bound}"].astype(float) for bound in BOUNDS)
         errors = [(mean - low).fillna(0), (high - mean).fillna(0)]
-        ink, hatch = SERIES_COLOURS[index % len(SERIES_COLOURS)], "//" if index >= len(SERIES_COLOURS) else None
+        ink, hatch = series_colour(index), "//" if index >= len(SERIES_COLOURS) else None
         panel.bar(positions, mean, width, yerr=errors, color=ink, hatch=hatch, label=name, ecolor=GREY)
     panel.set_xticks(range(len(domains)), domains)
     panel.set_ylabel("EPIC distance, pooled")
@@ -170,7 +170,7 @@ def draw_curves(rows: Sequence[RatedPair], pairs: Mapping[str, TrajectoryPair], 
             true = [row.reward.shaped for row in recording.trajectory]
             panel.step(steps, true, where="mid", color=GREY, linewidth=3, alpha=0.5, label="true")
             for row in rated:
-                ink = SERIES_COLOURS[names.index(row.predictor)]
+                ink = series_colour(names.index(row.predictor))
                 panel.plot(steps, row.rewards[index], ".-", color=ink, linewidth=1.2, label=row.predictor)
             panel.set_title(f"{domain}, {'negative' if index else 'positive'}", fontsize=8, loc="left")
             panel.spines[["top", "right"]].set_visible(False)

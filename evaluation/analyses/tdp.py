@@ -33,7 +33,7 @@ from certigraph.evaluation.comparison import (
 from certigraph.evaluation.comparison_report import format_model_note
 from certigraph.evaluation.frames import RecordedRun, frames_of
 from certigraph.evaluation.measures import MISSING_VALUE
-from certigraph.evaluation.plots import GREY, SERIES_COLOURS, chart_style, save_drawing
+from certigraph.evaluation.plots import GREY, assign_colours, chart_style, save_drawing
 from certigraph.evaluation.statistics import MIN_POINTS, fit_slope
 from certigraph.evaluation.tables import (
     format_interval,
@@ -318,7 +318,7 @@ def draw_prompt_growth(sizes: pd.DataFrame) -> Figure:
 
 
 def _draw_panel(panel: Any, sizes: pd.DataFrame) -> None:
-    colours = dict(zip(sizes["method"].unique(), SERIES_COLOURS, strict=False))
+    colours = assign_colours(sizes["method"].unique())
     is_graph = sizes["about"] == TASK_GRAPH
     for (method, graph), prompts in sizes.groupby([sizes["method"], is_graph], sort=False):
         largest = prompts.groupby("steps")["characters"].max()
