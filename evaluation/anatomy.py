@@ -25,6 +25,7 @@ from certigraph.evaluation.statistics import (
     share_interval,
     shares_by_method,
 )
+from certigraph.evaluation.tables import frame_cells
 from certigraph.state.endings import FAULT_ENDINGS, GOAL, INTERRUPTED, WORLD_ENDED
 
 # Progress of certified runs: cascades, retries, replans, compression and credit (SDP, sections 4.1 and 4.2).
@@ -60,9 +61,7 @@ def replan_curve(frames: Frames) -> pd.DataFrame:
     """Compute the share of solved runs by number of `replans`; MAX_REPLANS includes runs with more."""
     runs = select_predicate_runs(frames)
     runs = runs.assign(replans=runs["replans"].clip(upper=MAX_REPLANS)).sort_values("replans", kind="stable")
-    return sort_by_method(
-        compute_by_group(runs, ["method", "replans"], lambda rows: share_interval(rows, rows["solved"])), frames
-    )
+    return sort_by_method(compute_by_group(runs, ["method", "replans"], _solved_share), frames)
 
 
 def compression_ratio(frames: Frames) -> pd.DataFrame:
@@ -111,18 +110,9 @@ def _means_by_kind(rows: pd.DataFrame, measure: str) -> pd.DataFrame:
 
 # Calibration of the validator: certified goals against official verdicts (SDP, section 4.2, figure 3d).
 
-MEASURE_DEFINITIONS = {
-    "agreement": "certified and solved, or neither",
-    "solved if certified": "goal precision: of runs ending goal those that are solved",
-    "solved if not certified": "precision of endings without a certified goal, forced answers included",
-    "false accepts": "certified, not solved, of all runs",
-    "false rejects": "solved, not certified, of all runs",
-}
-"""Definition of each measure of the validator's calibration. All are shares."""
-
 
 def validator_calibration(frames: Frames) -> pd.DataFrame:
-    """Compare certified goals with the benchmark's scores: a row for each method and `measure` of MEASURE_DEFINITIONS.
+    """Compare certified goals with the benchmark's scores: a row for each method and `measure` of MEASURE_FUNCTIONS.
 
     Runs without predicates, interrupted runs and runs that ended in an error are left out.
     """
@@ -135,40 +125,23 @@ def validator_calibration(frames: Frames) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True)[["method", "measure", *STATISTIC_COLUMNS]]
 
 
-def _agreement(runs: pd.DataFrame) -> Statistic:
-    return share_interval(runs, runs["solved"] == _has_certified_goal(runs))
-
-
-def _solved_if_certified(runs: pd.DataFrame) -> Statistic:
-    certified = runs[_has_certified_goal(runs)]
-    return share_interval(certified, certified["solved"])
-
-
-def _solved_if_not_certified(runs: pd.DataFrame) -> Statistic:
-    uncertified = runs[~_has_certified_goal(runs)]
-    return share_interval(uncertified, uncertified["solved"])
-
-
-def _false_accepts(runs: pd.DataFrame) -> Statistic:
-    return share_interval(runs, _has_certified_goal(runs) & ~runs["solved"])
-
-
-def _false_rejects(runs: pd.DataFrame) -> Statistic:
-    return share_interval(runs, runs["solved"] & ~_has_certified_goal(runs))
-
-
 def _has_certified_goal(runs: pd.DataFrame) -> "pd.Series[bool]":
     return runs["ending"] == GOAL
 
 
-MEASURE_FUNCTIONS = dict(
-    zip(
-        MEASURE_DEFINITIONS,
-        (_agreement, _solved_if_certified, _solved_if_not_certified, _false_accepts, _false_rejects),
-        strict=True,
-    ),
-)
-"""Function that computes each measure of calibration."""
+def _solved_share(runs: pd.DataFrame) -> Statistic:
+    return share_interval(runs, runs["solved"])
+
+
+MEASURE_FUNCTIONS: Mapping[str, Callable[[pd.DataFrame], Statistic]] = {
+    "agreement": lambda runs: share_interval(runs, runs["solved"] == _has_certified_goal(runs)),
+    "solved if certified": lambda runs: _solved_share(runs[_has_certified_goal(runs)]),
+    "solved if not certified": lambda runs: _solved_share(runs[~_has_certified_goal(runs)]),
+    "false accepts": lambda runs: share_interval(runs, _has_certified_goal(runs) & ~runs["solved"]),
+    "false rejects": lambda runs: share_interval(runs, runs["solved"] & ~_has_certified_goal(runs)),
+}
+"""Function that computes each measure of calibration: certified and solved, or neither; of runs that ended `goal`, and
+of the others, those that are solved; certified but not solved, and solved but not certified, of all runs."""
 
 
 # Failures: where failed runs stopped, how far they came, and why (SDP, sections 4.1 and 4.2).
@@ -273,7 +246,7 @@ COST_MEASURES = ("tokens", "calls", "seconds")
 
 def solved_rate(frames: Frames) -> pd.DataFrame:
     """Compute the share of runs that solved their task, by method."""
-    return compute_by_group(frames.runs, ["method"], lambda rows: share_interval(rows, rows["solved"]))
+    return compute_by_group(frames.runs, ["method"], _solved_share)
 
 
 def score_by_horizon(frames: Frames) -> pd.DataFrame:
@@ -430,10 +403,10 @@ def draw_anatomy_curves(tables: AnalysisTables, names: plots.MethodNames) -> Fig
     replans, horizon = tables["replan_curve"], tables["score_by_horizon"].sort_values("horizon", kind="stable")
     plots.draw_labelled_lines(left, replans, names, "replans", sorted(replans["replans"].unique()))
     left.set(xlabel="replans", ylabel="solved")
-    left.set_title(f"runs solved, {plots.format_sizes(replans)}", fontsize=9, loc="left")
+    left.set_title(f"runs solved, {plots.format_sizes(replans)}")
     plots.draw_labelled_lines(right, horizon, names, "horizon_name", list(horizon["horizon_name"].unique()))
     right.set(xlabel="length of the task", ylabel="mean score")
-    right.set_title(f"score, {plots.format_sizes(horizon)}", fontsize=9, loc="left")
+    right.set_title(f"score, {plots.format_sizes(horizon)}")
     plots.draw_figure_legend(figure, names)
     return figure
 
@@ -521,16 +494,5 @@ def methods_of(frames: Frames) -> list[str]:
     return list(frames.runs["method"].unique())
 
 
-def format_cell(line: Any, name: str) -> str:
-    """Format the value of the column `name` in a table row: floats with three digits, `-` if the value is missing."""
-    value = getattr(line, name)
-    if not isinstance(value, str) and pd.isna(value):
-        return "-"
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
 def _shown(frame: pd.DataFrame) -> ShownTable:
-    columns = list(frame.columns)
-    heads = [column.replace("_", " ") for column in columns]
-    lines = [[format_cell(line, c) for c in columns] for line in frame.head(MAX_TABLE_LINES).itertuples(index=False)]
-    return ShownTable(heads, lines, max(len(frame) - MAX_TABLE_LINES, 0))
+    return ShownTable(*frame_cells(frame.head(MAX_TABLE_LINES)), max(len(frame) - MAX_TABLE_LINES, 0))

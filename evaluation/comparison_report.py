@@ -51,9 +51,8 @@ from certigraph.evaluation.published.matching import (
     PublishedView,
     view_matches,
 )
-from certigraph.evaluation.tables import format_interval, terminal_table, write_csv
+from certigraph.evaluation.tables import format_interval, terminal_table, write_csv, write_page
 from certigraph.runtime.files import REPORT_FILE
-from certigraph.runtime.pages import render_page
 from certigraph.runtime.registry import swaps_of
 from certigraph.runtime.result import is_goal_denied
 from certigraph.runtime.texts import format_compact, format_count, format_duration
@@ -336,13 +335,13 @@ class RunCell(NamedTuple):
     report: str = ""
 
 
-def write_page(plan: ComparisonPlan, findings: ComparisonResults, drawing: Markup, path: Path) -> None:
-    """Write the HTML page of a comparison. It loads no other files and runs no script; texts of runs are escaped."""
+def write_comparison_page(plan: ComparisonPlan, findings: ComparisonResults, drawing: Markup, path: Path) -> None:
+    """Write the HTML page of a comparison."""
     comparison = findings.comparison
     published = published_view(comparison)
-    page = render_page(
+    write_page(
+        path,
         "comparison.html",
-        "certigraph.evaluation",
         title=f"{_page_title(plan.methods)} on {plan.benchmark}",
         scope=comparison_line(comparison),
         verdict=format_verdict(comparison),
@@ -359,7 +358,6 @@ def write_page(plan: ComparisonPlan, findings: ComparisonResults, drawing: Marku
         names=[method.name for method in plan.methods],
         runs=_run_rows(plan, comparison.rows, path.parent),
     )
-    replace_text(path, page)
 
 
 def _page_title(methods: Sequence[ComparedMethod]) -> str:
@@ -447,5 +445,5 @@ def write_comparison_report(plan: ComparisonPlan, folder: Path) -> ComparisonRes
     findings = compute_results(plan, folder)
     write_tables(findings.comparison, findings.estimates, folder)
     write_csv(folder / "curves.csv", list(curve_rows(findings.curves)))
-    write_page(plan, findings, draw_curves(findings.curves, folder), folder / COMPARISON_PAGE)
+    write_comparison_page(plan, findings, draw_curves(findings.curves, folder), folder / COMPARISON_PAGE)
     return findings

@@ -35,27 +35,28 @@ GREY = "#80838a"
 INK, SOFT, FAINT, BLANK = "#222222", "#6b6b6b", "#d9d9d9", "#f2f2f2"
 """Colours of text, axes, grids and empty areas in print, on white."""
 
-FONT: dict[Any, Any] = {
+STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
-    "svg.hashsalt": "certigraph",
-}  # the same figure gives the same file
+    "svg.hashsalt": "certigraph",  # the ids in an SVG file are those of the figure: the same figure gives the same file
+    "axes.titlelocation": "left",
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
+}
+"""Matplotlib settings of all figures."""
 
 PRINT_STYLE: dict[Any, Any] = {
-    **FONT,
+    **STYLE,
     "font.size": 8,
     **dict.fromkeys(("text.color", "axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor"), INK),
     **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), SOFT),
     **dict.fromkeys(("axes.linewidth", "xtick.major.width", "ytick.major.width"), 0.6),
-    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
     "axes.titlesize": 8.5,
-    "axes.titlelocation": "left",
     "savefig.facecolor": "white",
 }
 """Matplotlib settings of figures for print."""
 
 CHART_STYLE: dict[Any, Any] = {
-    **FONT,
-    "font.size": 9,
+    **STYLE,
+    **dict.fromkeys(("font.size", "axes.titlesize"), 9),
     "svg.fonttype": "none",
     "text.parse_math": False,  # a dollar sign in a name starts no formula
     **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), GREY),
@@ -95,9 +96,9 @@ def open_figure(path: Path, width: float, height: float) -> Iterator[Figure]:
         figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
 
 
-def add_panels(figure: Figure, panels: int, columns: int) -> list[Axes]:
-    """Add panels with a common y axis to a figure, in rows of `columns` panels."""
-    axes = list(figure.subplots(-(-panels // columns), columns, sharey=True, squeeze=False).flat)
+def add_panels(figure: Figure, panels: int, columns: int, *, sharex: bool = False) -> list[Any]:
+    """Add panels with a common y axis, and perhaps x axis, to a figure, in rows of `columns` panels."""
+    axes = list(figure.subplots(-(-panels // columns), columns, sharex=sharex, sharey=True, squeeze=False).flat)
     for spare in axes[panels:]:
         spare.remove()
     return axes[:panels]
@@ -247,7 +248,7 @@ def _curves_figure(curves: BudgetCurves) -> Figure:
     panels[0].set_ylabel("mean score so far")
     if rows:
         lines = panels[0].get_lines()
-        figure.legend(handles=lines, loc="outside upper left", ncols=columns, frameon=False, labelcolor="linecolor")
+        figure.legend(handles=lines, loc="outside upper left", ncols=columns, labelcolor="linecolor")
     return figure
 
 
@@ -267,7 +268,6 @@ def _draw_curve_panel(panel: Any, methods: Any, label: str) -> None:
     panel.set_xlim(0, end)
     panel.xaxis.set_major_formatter(EngFormatter(sep=""))  # 20k: labels with five digits would overlap
     panel.set_ylim(bottom=0)
-    panel.spines[["top", "right"]].set_visible(False)
 
 
 def _draw_curve_line(panel: Any, method: str, knots: Sequence[CurvePoint], end: float, number: int) -> None:
@@ -382,14 +382,13 @@ def draw_lines(panel: Any, table: pd.DataFrame, names: Sequence[str], column: st
         panel.plot(positions, points["value"], f"-{series_marker(number)}", markersize=5, alpha=0.9, **style)
     panel.set_xlim(-0.5, max(len(places), 1) - 0.5)
     panel.set_ylim(-0.03, 1.03)
-    panel.spines[["top", "right"]].set_visible(False)
 
 
 def draw_panel_legend(panel: Any, handles: Sequence[Any], columns: int = 2) -> None:
     """Draw the legend of a panel below the panel."""
     if handles:
         below = {"loc": "upper left", "bbox_to_anchor": (0, 0), "borderaxespad": 3.2}
-        panel.legend(handles=handles, ncols=columns, frameon=False, fontsize=8, **below)
+        panel.legend(handles=handles, ncols=columns, fontsize=8, **below)
 
 
 def part_handles(parts: Mapping[Any, str]) -> list[Patch]:
@@ -445,7 +444,7 @@ def create_panels(
         panel.set_yticks(range(len(names)), [wrap_label(name) for name in names])
         panel.set_ylim(len(names) - 0.4, -0.6)
         panel.tick_params(axis="y", length=0)
-        panel.spines[["top", "right", "left"]].set_visible(False)
+        panel.spines["left"].set_visible(False)
         panel.grid(axis="x", color=GREY, alpha=0.2, linewidth=0.6)
         panel.set_axisbelow(True)
     for index, label in enumerate(panels[0].get_yticklabels() if coloured else ()):
@@ -462,7 +461,7 @@ def finish_panel(panel: Any, title: str, *, share: bool = True, counted: bool = 
         share: whether values are shares, 0 to 1; otherwise they are numbers from 0.
         counted: whether to write the heading "n" above the numbers of observations.
     """
-    panel.set_title(title, fontsize=9, loc="left")
+    panel.set_title(title)
     if counted:
         panel.text(1.02, 1.0, "n", transform=panel.transAxes, va="bottom", fontsize=7.5, style="italic")
     if share:
@@ -514,7 +513,7 @@ def draw_figure_legend(figure: Figure, names: Sequence[str]) -> None:
     """Draw the legend below a figure: the colour and marker of each method."""
     handles = marker_handles({name: (series_marker(index), series_colour(index)) for index, name in enumerate(names)})
     if handles:
-        figure.legend(handles=handles, ncols=4, frameon=False, fontsize=8, loc="outside lower left")
+        figure.legend(handles=handles, ncols=4, fontsize=8, loc="outside lower left")
 
 
 def format_sizes(table: pd.DataFrame) -> str:

@@ -16,13 +16,12 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from certigraph.adapters.files import replace_text
 from certigraph.adapters.models.chat_models import is_scripted
 from certigraph.evaluation.comparison import ClusterWorkers, ComparedMethod, read_plan, unfinished_cells
 from certigraph.evaluation.comparison_report import plan_facts
 from certigraph.evaluation.comparison_summary import MethodSummary
 from certigraph.evaluation.measures import MISSING_VALUE, ComparisonRow
-from certigraph.evaluation.plots import GREY, chart_style, save_drawing, series_colour
+from certigraph.evaluation.plots import GREY, add_panels, chart_style, save_drawing, series_colour
 from certigraph.evaluation.sweep import (
     EFFECT_COLUMNS,
     BenchmarkFindings,
@@ -42,8 +41,8 @@ from certigraph.evaluation.sweep import (
     write_files,
     write_plans,
 )
-from certigraph.evaluation.tables import print_report_path, table_console
-from certigraph.runtime.pages import Total, render_page
+from certigraph.evaluation.tables import print_report_path, table_console, write_page
+from certigraph.runtime.pages import Total
 from certigraph.runtime.registry import swaps_of
 from certigraph.runtime.result import is_goal_denied
 from certigraph.runtime.texts import clip_text, format_compact, format_count
@@ -105,11 +104,8 @@ def _figure(benchmarks: Sequence[BenchmarkFindings], lines: Sequence[PlotRow]) -
     rows = -(-len(benchmarks) // columns)
     height = rows * (ROW_HEIGHT * (lines[-1].y + 1) + PANEL_MARGIN)
     figure = Figure(figsize=(FIGURE_WIDTH, height), layout="constrained")
-    panels = list(figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat)
-    for panel, findings in zip(panels, benchmarks, strict=False):
+    for panel, findings in zip(add_panels(figure, len(benchmarks), columns, sharex=True), benchmarks, strict=True):
         _draw_panel(panel, findings, lines)
-    for spare in panels[len(benchmarks) :]:
-        spare.remove()
     return figure
 
 
@@ -125,7 +121,7 @@ def _draw_panel(panel: Any, findings: BenchmarkFindings, lines: Sequence[PlotRow
     panel.set_yticks([line.y for line in lines], [line.label for line in lines])
     panel.set_xlabel("score, 95 % interval")
     panel.tick_params(axis="y", length=0)
-    panel.spines[["top", "right", "left"]].set_visible(False)
+    panel.spines["left"].set_visible(False)
     panel.grid(axis="x", color=GREY, alpha=0.18, linewidth=0.6)
     panel.set_axisbelow(True)
 
@@ -189,13 +185,12 @@ class SweepRow(NamedTuple):
     costs: Sequence[str]
 
 
-def write_page(given: PreparedSweep, findings: SweepFindings) -> None:
-    """Write the HTML page of a sweep. It loads no other files and has no scripts; text from runs is escaped."""
+def _write_sweep_page(given: PreparedSweep, findings: SweepFindings) -> None:
     methods = given.arms[0].order.plan.methods
     rows = [_sweep_row(findings, method) for method in methods]
-    page = render_page(
+    write_page(
+        given.out / SWEEP_PAGE,
         "sweep.html",
-        "certigraph.evaluation",
         title=_title(given),
         scope=format_scope(findings),
         notices=_notices(findings),
@@ -209,7 +204,6 @@ def write_page(given: PreparedSweep, findings: SweepFindings) -> None:
         effects=(EFFECT_COLUMNS, [effect_cells(effect) for effect in findings.effects]),
         facts=_sweep_facts(given),
     )
-    replace_text(given.out / SWEEP_PAGE, page)
 
 
 def look_of_run(row: ComparisonRow) -> RunLook:
@@ -314,7 +308,7 @@ def write_report(given: PreparedSweep, stopped: Sequence[str] = ()) -> SweepFind
 
     findings = findings_of(given, stopped)
     write_files(findings)
-    write_page(given, findings)
+    _write_sweep_page(given, findings)
     return findings
 
 

@@ -37,7 +37,7 @@ from certigraph.evaluation.statistics import (
     relative_change,
     share_interval,
 )
-from certigraph.evaluation.tables import format_estimate
+from certigraph.evaluation.tables import format_cell, format_estimate
 from certigraph.nodes.gates import MAX_CHANGE, gate_grid
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.slots import build_operator
@@ -547,19 +547,6 @@ TABLES: dict[str, Callable[[StudyFrames], pd.DataFrame]] = {
 def tables_of(frames: StudyFrames) -> Tables:
     """Compute all tables of the study, by name; a table without data has no rows."""
     return {name: table(frames) for name, table in TABLES.items()}
-
-
-def format_cell(value: Any) -> str:
-    """Format a table value: floats with three significant digits, whole from a thousand on; `-` if it is missing."""
-    if isinstance(value, str):
-        return value
-    if value is True or value is False:
-        return "yes" if value else "no"
-    if pd.isna(value):
-        return "-"
-    if not isinstance(value, float):
-        return f"{value:,}"
-    return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.3g}"
 
 
 # Tables for people: measures and gaps in columns, values with their bounds, no redundant columns.

@@ -57,8 +57,7 @@ from certigraph.evaluation.comparison import ComparedMethod
 from certigraph.evaluation.plots import GREY, SERIES_COLOURS, chart_style, save_drawing, series_colour
 from certigraph.evaluation.progress_display import show_progress
 from certigraph.evaluation.statistics import stratified_mean
-from certigraph.evaluation.tables import format_estimate, table_console, terminal_table, write_frame
-from certigraph.runtime.pages import render_page
+from certigraph.evaluation.tables import format_estimate, table_console, terminal_table, write_frame, write_page
 from certigraph.runtime.registry import current_versions, model_name
 from certigraph.runtime.texts import format_count
 from certigraph.state.endings import Fault, Interrupted
@@ -149,8 +148,7 @@ def draw_bars(table: pd.DataFrame) -> Figure:
         panel.bar(positions, mean, width, yerr=errors, color=ink, hatch=hatch, label=name, ecolor=GREY)
     panel.set_xticks(range(len(domains)), domains)
     panel.set_ylabel("EPIC distance, pooled")
-    panel.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="outside upper left", ncols=min(4, len(names)), frameon=False)
+    figure.legend(loc="outside upper left", ncols=min(4, len(names)))
     return figure
 
 
@@ -173,10 +171,9 @@ def draw_curves(rows: Sequence[RatedPair], pairs: Mapping[str, TrajectoryPair], 
                 ink = series_colour(names.index(row.predictor))
                 panel.plot(steps, row.rewards[index], ".-", color=ink, linewidth=1.2, label=row.predictor)
             panel.set_title(f"{domain}, {'negative' if index else 'positive'}", fontsize=8, loc="left")
-            panel.spines[["top", "right"]].set_visible(False)
     panels[0][0].set_ylim(-0.04, 1.04)
     handles, labels = panels[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper left", ncols=len(labels), frameon=False)
+    figure.legend(handles, labels, loc="outside upper left", ncols=len(labels))
     figure.supxlabel("step")
     return figure
 
@@ -268,12 +265,11 @@ def _format_column(table: pd.DataFrame, name: str, form: str = ".3f") -> list[st
     return [format_mean(mean, low, high, form) for mean, low, high in zip(*bounds, strict=True)]
 
 
-def format_page(findings: RewardFindings, drawings: Mapping[str, Markup]) -> str:
-    """Format the HTML page of a reward measurement. It loads no other files and has no scripts; text is escaped."""
+def _write_rewards_page(findings: RewardFindings, drawings: Mapping[str, Markup], path: Path) -> None:
     n = max(findings.table["n"], default=0)
-    return render_page(
+    write_page(
+        path,
         "reward_measurement.html",
-        "certigraph.evaluation",
         title="How well rewards are predicted",
         scope=f"RewardPrediction, {format_count(n, 'pair')} of trajectories",
         drawings=drawings,
@@ -317,7 +313,7 @@ def write_report(
     write_frame(table, out / "table.csv")
     with chart_style():
         drawings = _draw_figures(table, rows, benchmark, names, out)
-    replace_text(out / REWARDS_PAGE, format_page(findings, drawings))
+    _write_rewards_page(findings, drawings, out / REWARDS_PAGE)
     return findings
 
 

@@ -14,7 +14,6 @@ from certigraph.evaluation.analyses.cgdp_tables import (
     difference_table,
     difference_table_by_answerable,
     difference_table_by_hops,
-    format_cell,
     gate_table_by_memory,
     pairs_of,
     pareto_table,
@@ -24,6 +23,7 @@ from certigraph.evaluation.analyses.cgdp_tables import (
     saving_of,
     state_difference_table,
 )
+from certigraph.evaluation.tables import format_cell
 from certigraph.state.records import Usage
 from certigraph.state.run import Belief
 from certigraph.state.trajectory import Event
