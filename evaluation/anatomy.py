@@ -81,8 +81,12 @@ def credit_by_kind(frames: Frames) -> pd.DataFrame:
     of writing the plan is left out.
     """
     done = frames.predicates[frames.predicates["status"].isin(CERTIFIED_STATUSES)]
-    rows = {measure: done[done["leads"]] if measure == "depth" else done for measure in CREDIT_MEASURES}
-    tables = [_means_by_kind(rows[measure], measure).assign(measure=measure) for measure in CREDIT_MEASURES]
+
+    def means(measure: str) -> pd.DataFrame:
+        rows = done[done["leads"]] if measure == "depth" else done
+        return compute_by_group(rows, ["method", "kind"], lambda group: average_of(group, group[measure]))
+
+    tables = [means(measure).assign(measure=measure) for measure in CREDIT_MEASURES]
     return pd.concat(tables, ignore_index=True)[["method", "kind", "measure", *STATISTIC_COLUMNS]]
 
 
@@ -102,10 +106,6 @@ def sort_by_method(lines: pd.DataFrame, frames: Frames) -> pd.DataFrame:
     indices = {method: index for index, method in enumerate(frames.runs["method"].unique())}
     order = lines["method"].map(indices).sort_values(kind="stable").index
     return lines.loc[order].reset_index(drop=True)
-
-
-def _means_by_kind(rows: pd.DataFrame, measure: str) -> pd.DataFrame:
-    return compute_by_group(rows, ["method", "kind"], lambda group: average_of(group, group[measure]))
 
 
 # Calibration of the validator: certified goals against official verdicts (SDP, section 4.2, figure 3d).
@@ -486,13 +486,13 @@ def anatomy_view(frames: Frames) -> AnatomyView:
 def lay_out_anatomy(frames: Frames, tables: AnalysisTables, drawings: Mapping[str, Markup]) -> AnatomyView:
     """Lay out tables and drawings for a page."""
     stopped = frames.runs.loc[frames.runs["ending"] == INTERRUPTED, "run"].tolist()
-    return AnatomyView(len(frames.runs), stopped, drawings, {name: _shown(table) for name, table in tables.items()})
+    shown = {
+        name: ShownTable(*frame_cells(table.head(MAX_TABLE_LINES)), max(len(table) - MAX_TABLE_LINES, 0))
+        for name, table in tables.items()
+    }
+    return AnatomyView(len(frames.runs), stopped, drawings, shown)
 
 
 def methods_of(frames: Frames) -> list[str]:
     """Return the names of the methods in the order in which they first occur in `frames.runs`."""
     return list(frames.runs["method"].unique())
-
-
-def _shown(frame: pd.DataFrame) -> ShownTable:
-    return ShownTable(*frame_cells(frame.head(MAX_TABLE_LINES)), max(len(frame) - MAX_TABLE_LINES, 0))

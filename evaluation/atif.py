@@ -26,7 +26,7 @@ from certigraph.nodes.slots import Spec
 from certigraph.runtime.files import translate_trajectory_errors
 from certigraph.runtime.registry import model_name
 from certigraph.state.endings import INTERRUPTED
-from certigraph.state.records import Certificate, Task, Usage
+from certigraph.state.records import Usage
 from certigraph.state.trajectory import Event, Header, Trajectory, total_usage
 
 # The steps of a document: one for every round of a run.
@@ -100,6 +100,7 @@ def _tool_call_fields(part: RunRound, call: str) -> dict[str, Any]:
 
 def _extra_fields(part: RunRound) -> dict[str, Any]:
     first, attempt, certificate = part.events[0], part.attempt, part.certificate
+    earned = certificate if certificate and not certificate.forced else None
     facts = {
         "nodes": [event.node for event in part.events],
         "episode": part.episode,
@@ -107,7 +108,7 @@ def _extra_fields(part: RunRound) -> dict[str, Any]:
         "target": part.target if part.action else None,
         "predicate": attempt and attempt.target.as_json(),
         "verdict": attempt and attempt.verdict.model_dump(mode="json"),
-        "certificate": certificate and not certificate.forced and _with_depth(certificate),
+        "certificate": earned and {**earned.as_json(), "depth": earned.depth},
         "passed": certificate and certificate.forced and certificate.as_json(),
         "plan": part.update.get("plan") or part.update.get("outline"),
         "approval": part.update.get("approval"),
@@ -118,10 +119,6 @@ def _extra_fields(part: RunRound) -> dict[str, Any]:
         "failed": part.failed or None,
     }
     return {name: fact for name, fact in facts.items() if fact}
-
-
-def _with_depth(certificate: Certificate) -> dict[str, Any]:
-    return {**certificate.as_json(), "depth": certificate.depth}
 
 
 def _step_metrics(usage: Usage, part: RunRound) -> dict[str, Any]:
@@ -201,7 +198,10 @@ def to_atif(trajectory: Trajectory) -> dict[str, Any]:
 
 def _run_document(run: Trajectory) -> dict[str, Any]:
     header, ending, parts = run.header, run.ending, split_by_graph(run.events)
-    steps = [_task_step(header), *steps_of(parts.own, subtask_document_ids(header, parts.within()))]
+    task, start = header.task, start_time(header).isoformat()
+    first = {"source": "user", "message": task_text(task), "timestamp": start}
+    steps = [first, *steps_of(parts.own, subtask_document_ids(header, parts.within()))]
+    redone = total_usage((event.usage for event in run.superseded), "superseded").as_json() if run.superseded else {}
     inner = [subtask_document(header, _agent_fields(header), part, parts) for part in parts.inner]
     return drop_missing(
         {
@@ -212,9 +212,9 @@ def _run_document(run: Trajectory) -> dict[str, Any]:
             "steps": number_steps(steps),
             "subagent_trajectories": inner or None,
             "notes": _format_notes(run),
-            "final_metrics": _final_metrics(run.usage, len(steps), superseded=_superseded_usage(run)),
+            "final_metrics": _final_metrics(run.usage, len(steps), superseded=redone),
             "extra": {
-                **_task_fields(header.task),
+                **{"benchmark": task.benchmark, "task_id": task.id, "condition": task.condition},
                 "ending": ending,
                 "message": run.footer.message if run.footer else "",
                 "scores": run.footer.scores.model_dump(mode="json") if run.footer and run.footer.scores else None,
@@ -238,14 +238,6 @@ def _agent_fields(header: Header) -> dict[str, Any]:
     }
 
 
-def _task_fields(task: Task) -> dict[str, Any]:
-    return {"benchmark": task.benchmark, "task_id": task.id, "condition": task.condition}
-
-
-def _task_step(header: Header) -> dict[str, Any]:
-    return {"source": "user", "message": task_text(header.task), "timestamp": start_time(header).isoformat()}
-
-
 def _final_metrics(usage: Usage, steps: int, **more: Any) -> dict[str, Any]:
     return drop_missing(
         {
@@ -257,10 +249,6 @@ def _final_metrics(usage: Usage, steps: int, **more: Any) -> dict[str, Any]:
             "extra": {"calls": usage.calls, "seconds": usage.seconds, **more},
         }
     )
-
-
-def _superseded_usage(run: Trajectory) -> dict[str, Any]:
-    return total_usage((event.usage for event in run.superseded), "superseded").as_json() if run.superseded else {}
 
 
 def _format_notes(run: Trajectory) -> str | None:

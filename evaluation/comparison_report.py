@@ -272,9 +272,16 @@ def write_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate], fo
     """
     results = comparison_to_json(comparison, estimates)
     replace_text(folder / "table.json", json.dumps(results, indent=1, ensure_ascii=False))
-    differences = {difference["method"]: difference for difference in results["differences"]}
+    differences, left_out = {difference["method"]: difference for difference in results["differences"]}, ("method", "n")
     methods = [
-        {**flatten_record(summary), **_prefix_difference(differences.get(summary["method"]))}
+        {
+            **flatten_record(summary),
+            **{
+                f"difference_{key}": v
+                for key, v in differences.get(summary["method"], {}).items()
+                if key not in left_out
+            },
+        }
         for summary in results["methods"]
     ]
     write_csv(folder / "table.csv", methods)
@@ -292,10 +299,6 @@ def flatten_record(record: Mapping[str, Any]) -> dict[str, Any]:
     shares = {f"cached_share_{r}": round(PromptTokens.model_validate(p).share, 4) for r, p in record["roles"].items()}
     endings = {f"ended_{ending}": count for ending, count in record.get("endings", {}).items()}
     return {**flat, **goals, **shares, **endings}
-
-
-def _prefix_difference(difference: Mapping[str, Any] | None) -> dict[str, Any]:
-    return {f"difference_{key}": value for key, value in (difference or {}).items() if key not in ("method", "n")}
 
 
 # Results of a comparison, from one pass over its trajectories.

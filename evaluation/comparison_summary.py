@@ -241,11 +241,14 @@ def comparison_of(outline: ComparisonOutline, rows: Sequence[ComparisonRow]) -> 
     """Compute the statistics of a comparison from the runs so far, over the tasks that every method has finished."""
     by_method = shared_rows(outline, rows)
     shared = {row.task for method_rows in by_method.values() for row in method_rows}
-    differences = _compute_differences({name: scores_of(method_rows) for name, method_rows in by_method.items()})
+    scores = {name: scores_of(method_rows) for name, method_rows in by_method.items()}
+    first, *others = scores
+    differences = adjust_family([compute_difference(name, first, scores[name], scores[first]) for name in others])
     methods = tuple(
         _summarize_method(name, method_rows, rows, outline.trials) for name, method_rows in by_method.items()
     )
-    faults = fault_warnings(_endings_by_method(outline, rows), "give the same command once more")
+    endings = {method: [row.ending for row in rows if row.method == method] for method in outline.methods}
+    faults = fault_warnings(endings, "give the same command once more")
     return Comparison(
         benchmark=outline.benchmark,
         model=outline.model,
@@ -315,10 +318,6 @@ def compute_difference(method: str, against: str, other: ScoresByTask, first: Sc
     return Difference(method=method, against=against, **compare_paired(first, other)._asdict())
 
 
-def _endings_by_method(outline: ComparisonOutline, rows: Sequence[ComparisonRow]) -> dict[str, list[str]]:
-    return {method: [row.ending for row in rows if row.method == method] for method in outline.methods}
-
-
 def add_faults(difference: Difference, rows: Sequence[ComparisonRow]) -> Difference:
     """Return a copy of a difference with `faults` set.
 
@@ -350,11 +349,6 @@ def _summarize_method(
         endings=dict(Counter(row.ending for row in rows)),
         **sum_costs(rows).model_dump(),
     )
-
-
-def _compute_differences(scores: Mapping[str, ScoresByTask]) -> tuple[Difference, ...]:
-    first, *others = scores
-    return tuple(adjust_family([compute_difference(name, first, scores[name], scores[first]) for name in others]))
 
 
 def adjust_family(differences: Sequence[Difference]) -> list[Difference]:

@@ -39,7 +39,7 @@ def horizon_of(task: Task, planned: int | None) -> Horizon:
 
     `planned` is the number of predicates in the plan of a run; None if its graph has no predicates.
     """
-    measure = HORIZON_FUNCTIONS.get(task.benchmark.partition(":")[0], _unknown_horizon)
+    measure = HORIZON_FUNCTIONS.get(task.benchmark.partition(":")[0], lambda _: UNKNOWN_HORIZON)
     try:
         horizon = measure(task)
     except (KeyError, TypeError, ValueError):  # tasks of a user may lack the constants
@@ -61,10 +61,6 @@ def _blocks_horizon(task: Task) -> Horizon:
 def _gold_path_horizon(task: Task) -> Horizon:
     group = FAMILIES[str(task.constants["task"])].group
     return Horizon(GROUP_HORIZONS[group], f"{group} gold path")
-
-
-def _unknown_horizon(task: Task) -> Horizon:
-    return UNKNOWN_HORIZON
 
 
 HORIZON_FUNCTIONS: dict[str, Callable[[Task], Horizon]] = {

@@ -225,9 +225,13 @@ def task_text(task: Task) -> str:
 def _round_lines(part: RunRound) -> list[str]:
     update = part.update
     if "trials" in update:
-        return [_format_trial(Trial.model_validate(trial)) for trial in update["trials"]]
+        return [
+            f"Episode {one.number} ended after {one.steps} steps: {one.ending}, score {one.scores.value:g}."
+            for one in map(Trial.model_validate, update["trials"])
+        ]
     if update.get("lessons"):
-        return [_format_lesson(Lesson.model_validate(update["lessons"][-1]))]
+        lesson = Lesson.model_validate(update["lessons"][-1])
+        return list(filter(None, [lesson.report, lesson.reflection, *lesson.insights, *lesson.strategy]))
     if "outcomes" in update:
         return [f"{outcome['node']} {outcome['status']}: {outcome['result']}" for outcome in update["outcomes"]]
     if "dag" in update:
@@ -243,14 +247,6 @@ def _round_lines(part: RunRound) -> list[str]:
 def _format_subtask(node: Mapping[str, Any]) -> str:
     needs = node.get("needs")
     return f"{node['id']}: {node['task']}" + (f" (needs {', '.join(needs)})" if needs else "")
-
-
-def _format_trial(trial: Trial) -> str:
-    return f"Episode {trial.number} ended after {trial.steps} steps: {trial.ending}, score {trial.scores.value:g}."
-
-
-def _format_lesson(lesson: Lesson) -> str:
-    return "\n".join(filter(None, [lesson.report, lesson.reflection, *lesson.insights, *lesson.strategy]))
 
 
 # Trajectories for other people: without API keys and folders of this machine, in valid Unicode.

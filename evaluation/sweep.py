@@ -391,14 +391,14 @@ def terminal_tables(findings: SweepFindings) -> Iterator[Table]:
     """Yield the tables of a sweep for a terminal: scores, and effects of swapped operators."""
     headings = (f"{found.title}, n={found.comparison.n}" for found in findings.benchmarks)
     by_method = {method: findings.of(method) for method in findings.methods}
-    lines = [(method, *map(_format_score, found), *format_costs(found)) for method, found in by_method.items()]
+    scores = {
+        method: [format_estimate(s.score, s.low, s.high) if s.n else MISSING_VALUE for s in found]
+        for method, found in by_method.items()
+    }
+    lines = [(method, *scores[method], *format_costs(found)) for method, found in by_method.items()]
     yield terminal_table(("method", *headings, *COST_COLUMNS), lines)
     if findings.effects:
         yield terminal_table(EFFECT_COLUMNS, map(effect_cells, findings.effects))
-
-
-def _format_score(summary: MethodSummary) -> str:
-    return format_estimate(summary.score, summary.low, summary.high) if summary.n else MISSING_VALUE
 
 
 def endings_of(summaries: Sequence[MethodSummary]) -> Counter[str]:
@@ -465,7 +465,10 @@ def to_json(findings: SweepFindings) -> dict[str, Any]:
             }
             for found in findings.benchmarks
         ],
-        "effects": [_effect_to_json(effect) for effect in findings.effects],
+        "effects": [
+            {"benchmark": benchmark, **difference.model_dump(mode="json"), "words": difference.words}
+            for benchmark, difference in findings.effects
+        ],
     }
 
 
@@ -490,8 +493,3 @@ def write_files(findings: SweepFindings) -> None:
     write_csv(findings.out / "sweep.csv", [*methods])
     write_csv(findings.out / "effects.csv", content["effects"])
     write_csv(findings.out / "rows.csv", [*runs])
-
-
-def _effect_to_json(effect: SweepEffect) -> dict[str, Any]:
-    difference = effect.difference
-    return {"benchmark": effect.benchmark, **difference.model_dump(mode="json"), "words": difference.words}

@@ -322,14 +322,13 @@ def _table(recalls: Sequence[Recall], questions: int) -> Table:
         table.add_row(queries, style="italic")
         for method, group in groupby(group_of_queries, key=lambda one: one.method):
             cells = list(group)
-            table.add_row(method, *map(_format_mean, cells))
+            percents = (
+                format_estimate(one.mean, one.low, one.high, lambda share: f"{100 * share:.1f}") for one in cells
+            )
+            table.add_row(method, *percents)
             if cells[0].difference is not None:
                 table.add_row("", *(_format_difference(one, questions) for one in cells), style="dim")
     return table
-
-
-def _format_mean(one: Recall) -> str:
-    return format_estimate(one.mean, one.low, one.high, lambda share: f"{100 * share:.1f}")
 
 
 def _format_difference(one: Recall, questions: int) -> str:
