@@ -214,7 +214,9 @@ def _run_document(run: Trajectory) -> dict[str, Any]:
             "notes": _format_notes(run),
             "final_metrics": _final_metrics(run.usage, len(steps), superseded=redone),
             "extra": {
-                **{"benchmark": task.benchmark, "task_id": task.id, "condition": task.condition},
+                "benchmark": task.benchmark,
+                "task_id": task.id,
+                "condition": task.condition,
                 "ending": ending,
                 "message": run.footer.message if run.footer else "",
                 "scores": run.footer.scores.model_dump(mode="json") if run.footer and run.footer.scores else None,

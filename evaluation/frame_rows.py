@@ -39,9 +39,9 @@ def horizon_of(task: Task, planned: int | None) -> Horizon:
 
     `planned` is the number of predicates in the plan of a run; None if its graph has no predicates.
     """
-    measure = HORIZON_FUNCTIONS.get(task.benchmark.partition(":")[0], lambda _: UNKNOWN_HORIZON)
+    measure = HORIZON_FUNCTIONS.get(task.benchmark.partition(":")[0])
     try:
-        horizon = measure(task)
+        horizon = measure(task) if measure else UNKNOWN_HORIZON
     except (KeyError, TypeError, ValueError):  # tasks of a user may lack the constants
         horizon = UNKNOWN_HORIZON
     return Horizon(planned, f"{planned} planned") if horizon is UNKNOWN_HORIZON and planned else horizon

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import recorded
 from children import child_environment
-from recorded import points, rows_of
+from recorded import points, rows_of, trajectory
 from sweeps import ended, redone
 
 from certigraph import cli
@@ -38,8 +39,7 @@ from certigraph.evaluation.measures import ComparisonRow, PromptTokens
 from certigraph.evaluation.plots import AXIS_LABELS, draw_curves, mean_curve
 from certigraph.evaluation.progress_display import format_time_left
 from certigraph.state.endings import Fault, Interrupted, UnknownName
-from certigraph.state.records import Scores, Task, Usage
-from certigraph.state.trajectory import Event, Footer, Header, Trajectory
+from certigraph.state.trajectory import Event
 
 pytest.importorskip("scipy", reason="pip install 'certigraph[eval]'")
 
@@ -242,17 +242,10 @@ def test_the_time_that_is_left_in_words(seconds: float, text: str):
 
 
 def event(node: str, calls: int = 0, new: bool = False, **observation: Any) -> Event:
-    usage = Usage(node=node, calls=calls, input_tokens=100 * calls, output_tokens=10 * calls, cached_tokens=40 * calls)
     update: dict[str, Any] = {"observation": {"text": "", **observation}} if observation else {}
-    return Event(t=0, superstep=0, node=node, usage=usage, update=update, replaced=["history"] if new else [])
-
-
-def trajectory(*events: Event, value: float) -> Trajectory:
-    header = Header(
-        run_id="r", created="", graph="react", operators={}, task=Task(benchmark="b", id="t"), context={}, versions={}
-    )
-    footer = Footer(ending="goal", scores=Scores(value=value), usage=Usage(node="all"))
-    return Trajectory(header=header, events=list(events), footer=footer)
+    replaced = ["history"] if new else []
+    cost = {"requests": calls, "cached": 40 * calls}
+    return recorded.event(node, 100 * calls, 10 * calls, **cost, update=update, replaced=replaced)
 
 
 def test_the_score_so_far_is_the_best_episode_s():

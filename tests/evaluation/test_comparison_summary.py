@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import recorded
 from hypothesis import given
 from hypothesis import strategies as st
 from recorded import points, replay_of, row_of
@@ -44,8 +45,8 @@ from certigraph.nodes.sdp import give_up
 from certigraph.runtime.registry import parse_swap
 from certigraph.runtime.run import run
 from certigraph.state.endings import UnknownName
-from certigraph.state.records import Scores, Task, Usage, Verdict
-from certigraph.state.trajectory import Event, Footer, Header, Trajectory
+from certigraph.state.records import Verdict
+from certigraph.state.trajectory import Event, Trajectory
 
 # Needs of methods, paired over tasks: known results, tables and files.
 
@@ -199,8 +200,7 @@ def event(node: str, scope: str = "", new: bool = False, steps: int = 0, score: 
     log = [{"action": {"text": "a"}, "digest": ""}] * steps
     seen = {} if score is None else {"observation": {"text": "", "data": {"score": score}}}
     update: dict[str, Any] = {"history": log, **seen}
-    replaced = ["history"] if new else []
-    return Event(t=0, superstep=0, node=node, usage=Usage(node=node), update=update, replaced=replaced, scope=scope)
+    return recorded.event(node, requests=0, update=update, replaced=["history"] if new else [], scope=scope)
 
 
 @pytest.mark.slow
@@ -215,10 +215,7 @@ def test_steps_are_counted_where_they_were_taken_and_scores_where_they_count():
         event("act", "solve:2", steps=1),
         event("gather", steps=1, score=40),
     ]
-    task = Task(benchmark="b", id="t")
-    header = Header(run_id="r", created="", graph="tdp", operators={}, task=task, context={}, versions={})
-    footer = Footer(ending="goal", scores=Scores(value=0.4), usage=Usage(node="all"))
-    run = Trajectory(header=header, events=events, footer=footer)
+    run = recorded.trajectory(*events, graph="tdp", value=0.4)
     assert row_of(run).steps == 3
     assert points(run)["score"].max() == 40
 
@@ -228,17 +225,9 @@ def test_steps_are_counted_where_they_were_taken_and_scores_where_they_count():
 pytest.importorskip("scipy", reason="pip install 'certigraph[eval]'")
 
 
-NOBODY = Usage(node="n")
-
-
 def trajectory(*updates: tuple[str, dict[str, Any]]) -> Trajectory:
-    header = Header(
-        run_id="r", created="", graph="sdp", operators={}, task=Task(benchmark="b", id="t"), context={}, versions={}
-    )
-    events = [
-        Event(t=0, superstep=n, node=node, usage=NOBODY, update=update) for n, (node, update) in enumerate(updates)
-    ]
-    return Trajectory(header=header, events=events)
+    events = [recorded.event(node, superstep=n, update=update) for n, (node, update) in enumerate(updates)]
+    return recorded.trajectory(*events, graph="sdp")
 
 
 def plan(length: int) -> dict[str, Any]:
