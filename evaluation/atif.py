@@ -220,7 +220,7 @@ def _run_document(run: Trajectory) -> dict[str, Any]:
                 "ending": ending,
                 "message": run.footer.message if run.footer else "",
                 "scores": run.footer.scores.model_dump(mode="json") if run.footer and run.footer.scores else None,
-                "trial": header.context.get("trial", 0),
+                "trial": header.trial,
             },
         }
     )

@@ -26,7 +26,7 @@ from certigraph.evaluation.frames import RecordedRun
 from certigraph.evaluation.published.matching import RunSetting
 from certigraph.evaluation.workers import RunJob, active_pool, execute_run
 from certigraph.graphs.assembly import operators_of
-from certigraph.runtime.files import check_output_folder, has_header, read_last_footer, slug_of
+from certigraph.runtime.files import TRAJECTORY_FILE, check_output_folder, has_header, read_last_footer, slug_of
 from certigraph.runtime.graph_sources import AnyGraph
 from certigraph.runtime.registry import (
     GRAPHS,
@@ -305,7 +305,7 @@ class ComparisonCell(NamedTuple):
     @property
     def run_folder(self) -> Path | None:
         """The folder of the run; None if there is no run whose header was completely written."""
-        folders = (path.parent for path in sorted(self.folder.glob("*/trajectory.jsonl")) if has_header(path))
+        folders = (path.parent for path in sorted(self.folder.glob(f"*/{TRAJECTORY_FILE}")) if has_header(path))
         return next(folders, None)
 
 
@@ -340,7 +340,7 @@ def has_final_ending(footer: Footer | None) -> bool:
 def unfinished_cells(cells: Sequence[ComparisonCell]) -> list[ComparisonCell]:
     """List the cells whose runs are not finished, in order."""
     folders = ((cell, cell.run_folder) for cell in cells)
-    return [cell for cell, run in folders if not (run and has_final_ending(read_last_footer(run / "trajectory.jsonl")))]
+    return [cell for cell, run in folders if not (run and has_final_ending(read_last_footer(run / TRAJECTORY_FILE)))]
 
 
 def finished_cells(plan: ComparisonPlan, folder: Path) -> Iterator[tuple[ComparisonCell, Trajectory]]:

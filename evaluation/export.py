@@ -82,7 +82,7 @@ def _rows_of_run(run: Trajectory) -> Iterator[dict[str, Any]]:
         "method": method_name(header),
         "graph": header.graph,
         "model": model_name(str(header.context.get("model", ""))),
-        "trial": header.context.get("trial", 0),
+        "trial": header.trial,
         "ending": ending,
     }
     episodes = _split_episodes(run)

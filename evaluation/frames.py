@@ -311,7 +311,7 @@ def read_recorded_runs(found_runs: FoundRuns) -> Iterator[RecordedRun]:
 
 def _named_runs(found_runs: FoundRuns) -> list[_NamedRun]:
     names = _method_names([header for _, header in found_runs.runs])
-    return [_NamedRun(path, names[_name_parts(h)], h.task.id, _trial_of(h)) for path, h in found_runs.runs]
+    return [_NamedRun(path, names[_name_parts(h)], h.task.id, h.trial) for path, h in found_runs.runs]
 
 
 def _read_header(path: Path) -> Header | None:
@@ -339,8 +339,3 @@ def _method_names(headers: Sequence[Header]) -> dict[tuple[str, str, str], str]:
     known = list(dict.fromkeys(map(_name_parts, headers)))
     shown = [index == 0 or len({parts[index] for parts in known}) > 1 for index in range(3)]
     return {parts: ", ".join(part for part, use in zip(parts, shown, strict=True) if use) for parts in known}
-
-
-def _trial_of(header: Header) -> int:
-    trial = header.context.get("trial", 0)
-    return trial if isinstance(trial, int) else 0

@@ -163,7 +163,7 @@ def sample_of(run: Trajectory, epoch: int) -> EvalSample:
         messages=list(messages_of(run)),
         output=ModelOutput.from_content(model_name(str(header.context.get("model", "none"))), run.ending),
         scores={ROW_KEY: _score_of(run, footer)} if footer and footer.scores else {},
-        metadata={"ending": run.ending, "trial": header.context.get("trial", 0), **run_metadata(header)},
+        metadata={"ending": run.ending, "trial": header.trial, **run_metadata(header)},
         events=list(events_of(run, start)),
         model_usage=usage_by("model", [*run.events, *run.superseded]),
         role_usage=usage_by("role", [*run.events, *run.superseded]),
@@ -247,7 +247,8 @@ def to_inspect(trajectories: Sequence[Trajectory]) -> EvalLog:
     Raises:
         Fault: there is no run, or the runs belong to several logs.
     """
-    runs = sorted((clean_trajectory(run) for run in trajectories), key=_sort_key)
+    cleaned = map(clean_trajectory, trajectories)
+    runs = sorted(cleaned, key=lambda run: (run.header.task.id, run.header.trial, run.header.run_id))
     kinds = {log_key_of(run.header) for run in runs}
     if len(kinds) != 1:
         problem = f"{len(runs)} runs of {len(kinds)} kinds do not make one inspect log"
@@ -271,11 +272,6 @@ def to_inspect(trajectories: Sequence[Trajectory]) -> EvalLog:
         ),
         samples=samples,
     )
-
-
-def _sort_key(run: Trajectory) -> tuple[str, int, str]:
-    trial = run.header.context.get("trial", 0)
-    return run.header.task.id, trial if isinstance(trial, int) else 0, run.header.run_id
 
 
 def _samples(runs: Iterable[Trajectory]) -> list[EvalSample]:
