@@ -1,6 +1,6 @@
 """A slow OpenAI-compatible endpoint, in a process of its own so that its cost is not counted.
 
-It answers with the BlocksWorld expert, after a delay, in JSON schema mode. `soak.py` and `ray_speed.py` use it.
+It answers with the BlocksWorld expert, after a delay, in JSON schema mode. `soak.py` and `worker_speed.py` use it.
 """
 
 import asyncio

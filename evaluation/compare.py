@@ -50,6 +50,7 @@ from certigraph.evaluation.progress_display import show_progress
 from certigraph.evaluation.published.matching import PUBLISHED_TITLE
 from certigraph.evaluation.tables import print_report_path, table_console
 from certigraph.evaluation.tool_worlds import benchmark_name, check_evaluable, check_methods
+from certigraph.evaluation.workers import HERE, WorkerOptions, check_worker_models, run_slots
 from certigraph.runtime.registry import (
     GRAPHS,
     check_encoders,
@@ -207,6 +208,7 @@ def run_comparison(
     folder: Path,
     *,
     at_once: int = 1,
+    workers: WorkerOptions = HERE,
     silent: bool = False,
     resume: str = "",
     listener: CellListener = lambda cell, row: None,
@@ -217,7 +219,9 @@ def run_comparison(
     Args:
         job: methods, tasks, and what their runs need. If the folder holds a plan already, both must be the same.
         folder: the folder for plan and runs.
-        at_once: maximum number of runs at the same time; more than one saves time if they wait for an endpoint.
+        at_once: maximum number of runs at the same time; more than one saves time if they wait for an endpoint. With
+            workers, 1 means as many as they allow.
+        workers: processes that execute the runs.
         silent: do not print the progress on stderr.
         resume: shell command that continues the comparison; by default that of the job.
         listener: called after each cell.
@@ -231,14 +235,19 @@ def run_comparison(
     plan, context, live, command = job
     resume = resume or f"{command} --out {folder}"
     live = live or load_benchmark(plan.benchmark, context.data)
+    if workers.is_shared:
+        models = (context.model, *context.roles.values())
+        check_worker_models(*models)
+        check_evaluable(live, (), episodes=1, shared=True)
     save_or_check_plan(plan, folder, resume)
     with lock_folder(folder):
         save_settings(folder, context)
         cells = unfinished_cells(cells_of(plan, folder))
         try:
-            with show_outcomes(plan, cells, silent=silent) as progress:
-                listeners = (progress, listener, _stop_on_equal_failures(resume))
-                run_blocking(run_cells(plan, cells, context, live, listeners, at_once=at_once, should_stop=should_stop))
+            slots = run_slots(workers if cells else HERE, context.model, at_once if at_once > 1 else None)
+            with slots as concurrent, show_outcomes(plan, cells, silent=silent) as progress:
+                listeners, most = (progress, listener, _stop_on_equal_failures(resume)), concurrent or 1
+                run_blocking(run_cells(plan, cells, context, live, listeners, at_once=most, should_stop=should_stop))
         except KeyboardInterrupt:
             raise Interrupted(f"interrupted; resume with: {resume}") from None
 
@@ -256,14 +265,22 @@ def _stop_on_equal_failures(resume: str) -> CellListener:
     return listener
 
 
-def finish_comparison(job: ComparisonJob, folder: Path, *, at_once: int, report_only: bool, as_json: bool) -> int:
+def finish_comparison(
+    job: ComparisonJob,
+    folder: Path,
+    *,
+    at_once: int,
+    workers: WorkerOptions = HERE,
+    report_only: bool,
+    as_json: bool,
+) -> int:
     """Execute the unfinished runs of a comparison, unless `report_only` is set, and write and print the report.
 
     Returns:
         The exit status: 1 while runs are unfinished, else 0.
     """
     if not report_only:
-        run_comparison(job, folder, at_once=at_once, silent=as_json)
+        run_comparison(job, folder, at_once=at_once, workers=workers, silent=as_json)
     findings = write_comparison_report(job.plan, folder)
     print_tables(findings.comparison, findings.estimates, as_json=as_json)
     if not as_json:
@@ -368,6 +385,7 @@ def ablate(
     context: Context | None = None,
     out: Path | str = "ablation",
     at_once: int = 1,
+    workers: int | None = None,
 ) -> ComparisonResults:
     """Run a graph and one variant for each swap on the same tasks, trials and budget, and write the report.
 
@@ -381,6 +399,7 @@ def ablate(
         context: model, budget and limits; by default the model is a simulated agent.
         out: the folder of the ablation; an unfinished ablation in it is continued.
         at_once: maximum number of runs at the same time.
+        workers: number of processes that execute the runs; default: this process.
 
     Raises:
         UnknownName: a name is unknown; the message lists the known ones.
@@ -390,5 +409,5 @@ def ablate(
     benchmark = benchmark_name(benchmark, context.data)
     limits = context.limits or load_benchmark(benchmark, context.data).limits
     job = build_job(ablation_methods(graph, swaps), benchmark, choice, context.model_copy(update={"limits": limits}))
-    run_comparison(job, Path(out), at_once=at_once, silent=True)
+    run_comparison(job, Path(out), at_once=at_once, workers=WorkerOptions(workers), silent=True)
     return write_comparison_report(job.plan, Path(out))

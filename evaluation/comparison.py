@@ -23,8 +23,9 @@ from certigraph.adapters.benchmarks import split_name
 from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes, replace_text
 from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Budget, Context, Limits
 from certigraph.evaluation.frames import RecordedRun
+from certigraph.evaluation.jobs import RunJob, execute_run
 from certigraph.evaluation.published.matching import RunSetting
-from certigraph.evaluation.workers import RunJob, active_pool, execute_run
+from certigraph.evaluation.workers import active_pool
 from certigraph.graphs.assembly import operators_of
 from certigraph.runtime.files import TRAJECTORY_FILE, check_output_folder, has_header, read_last_footer, slug_of
 from certigraph.runtime.graph_sources import AnyGraph
@@ -364,18 +365,7 @@ def recorded_run_of(cell: ComparisonCell, trajectory: Trajectory) -> RecordedRun
     return RecordedRun(cell.method.name, cell.task, cell.trial, trajectory)
 
 
-# Execution, in this process or on the workers of a Ray cluster.
-
-
-class ClusterWorkers(NamedTuple):
-    """Workers that execute runs: address of a Ray cluster, as in `worker_pool`, and number of processes.
-
-    None as number of processes means one for each processor of the cluster.
-    """
-
-    address: str
-    processes: int | None = None
-
+# Execution, in this process or by worker processes.
 
 CellListener = Callable[[ComparisonCell, BenchmarkRow], None]
 """Function that is called with every cell whose run was executed, and the summary of the run, whatever the ending."""
@@ -406,7 +396,7 @@ async def run_cells(
 async def run_cell(plan: ComparisonPlan, cell: ComparisonCell, context: Context, benchmark: Benchmark) -> BenchmarkRow:
     """Execute the run of a cell, or resume it from the last checkpoint, and return its summary.
 
-    Inside `workers.worker_pool` a worker of the cluster executes it, which must have access to the folder.
+    Inside `workers.run_slots` a worker process executes it if there are any; it must have access to the folder.
     """
     folder, pool = cell.run_folder, active_pool()
     job = RunJob(

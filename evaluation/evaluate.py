@@ -17,8 +17,9 @@ from certigraph.adapters.benchmarks import check_ready, load_benchmark, split_na
 from certigraph.adapters.models.chat_models import check_model_available, is_scripted
 from certigraph.adapters.protocols import Benchmark
 from certigraph.evaluation.evaluation_results import Evaluation, read_evaluation, read_log
+from certigraph.evaluation.jobs import is_url
 from certigraph.evaluation.tool_worlds import benchmark_name, check_evaluable, check_unattended
-from certigraph.evaluation.workers import check_worker_models, is_url, run_slots
+from certigraph.evaluation.workers import WorkerOptions, check_worker_models, run_slots
 from certigraph.graphs.assembly import operators_of
 from certigraph.runtime.files import check_output_folder
 from certigraph.runtime.graph_sources import AnyGraph, slots_of
@@ -72,15 +73,14 @@ def display_options(quiet: bool) -> dict[str, Any]:
     return {"ctl_server": False, "display": "rich" if shown else "none", "score_display": shown}
 
 
-def read_finished_evaluation(logs: "Sequence[EvalLog]", out: str, ray: str | None) -> Evaluation:
+def read_finished_evaluation(logs: "Sequence[EvalLog]", out: str, workers: WorkerOptions) -> Evaluation:
     """Read the result of an evaluation from the logs that Inspect returned.
 
     Raises:
         Interrupted: the evaluation was stopped; the message has the command that finishes it.
     """
     if not logs or logs[0].status == "cancelled":
-        again = f" --ray {ray}" if ray else ""
-        raise Interrupted(f"interrupted; resume with: certigraph eval --retry {_newest_log(logs, out)}{again}")
+        raise Interrupted(f"interrupted; resume with: certigraph eval --retry {_newest_log(logs, out)}{workers.flags}")
     # read the file again without the large fields: access to this log object would load the complete log
     return read_evaluation(logs[0].location)
 
@@ -112,7 +112,7 @@ def evaluate_retry(
         log: Inspect log of the evaluation, or of an earlier retry: a file, or its URL.
         max_samples: maximum number of concurrent runs; default: as in the first evaluation.
         ray: address of a Ray cluster for the remaining runs, as in `evaluate`; it may differ from the earlier one.
-        workers: number of worker processes on the cluster.
+        workers: number of processes that execute the remaining runs, as in `evaluate`.
         quiet: show no progress, even on a terminal.
 
     Raises:
@@ -130,11 +130,12 @@ def evaluate_retry(
         # the runs are in the folder of their log, which may have been moved or be named by another relative path
         arguments["out"] = folder
     model = str((previous.eval.metadata or {}).get("model", ""))
-    if ray:
+    options = WorkerOptions(workers, ray)
+    if options.is_shared:
         check_worker_models(model, *(role.partition("=")[2] for role in arguments.get("role", [])))
-    with reduced_garbage_collection(), run_slots(ray, model, workers, max_samples) as concurrent:
+    with reduced_garbage_collection(), run_slots(options, model, max_samples) as concurrent:
         logs = eval_retry(previous, log_dir=folder, max_samples=concurrent, **display_options(quiet))
-    return read_finished_evaluation(logs, folder, ray)
+    return read_finished_evaluation(logs, folder, options)
 
 
 # Run a graph over a benchmark's tasks under Inspect.
@@ -191,7 +192,8 @@ def evaluate(
         max_samples: maximum number of concurrent runs.
         ray: address of a Ray cluster whose workers execute the runs, `local` for a cluster on this machine; None: no
             Ray.
-        workers: number of worker processes on the cluster; default: its number of processors.
+        workers: number of processes that execute the runs, of this machine or on the cluster; default: this process, or
+            one for each processor of the cluster.
         fail_on: number of failed runs, or below 1 their share of all runs, after which no more runs are started; None:
             no maximum.
         quiet: show no progress, even on a terminal.
@@ -206,8 +208,8 @@ def evaluate(
     benchmark = benchmark_name(benchmark, data)
     live = load_benchmark(benchmark, data)
     specs = dict(map(parse_swap, swaps))
-    models = (model, *parse_roles(roles).values())
-    _check_runnable(build_graph(graph, specs), live, models, str(out), trials=trials, ray=ray)
+    models, options = (model, *parse_roles(roles).values()), WorkerOptions(workers, ray)
+    _check_runnable(build_graph(graph, specs), live, models, str(out), trials=trials, shared=options.is_shared)
     task = _create_task(
         benchmark,
         graph=graph,
@@ -228,7 +230,7 @@ def evaluate(
         **{slot: str(spec) for slot, spec in specs.items()},
     )
     usual = MAX_SCRIPTED_SAMPLES if is_scripted(model) else None
-    with reduced_garbage_collection(), run_slots(ray, model, workers, max_samples, usual=usual) as concurrent:
+    with reduced_garbage_collection(), run_slots(options, model, max_samples, usual=usual) as concurrent:
         logs = inspect_eval(
             task,
             model=None,
@@ -239,11 +241,11 @@ def evaluate(
             log_realtime=not is_scripted(model),
             **display_options(quiet),
         )
-    return read_finished_evaluation(logs, str(out), ray)
+    return read_finished_evaluation(logs, str(out), options)
 
 
 def _check_runnable(
-    graph: AnyGraph, benchmark: Benchmark, models: Sequence[str], out: str, *, trials: int, ray: str | None
+    graph: AnyGraph, benchmark: Benchmark, models: Sequence[str], out: str, *, trials: int, shared: bool
 ) -> None:
     """Check, before the first run, everything that would stop every run."""
     if not is_url(out):
@@ -253,8 +255,8 @@ def _check_runnable(
     check_encoders(operators)
     check_retrieval(operators, benchmark)
     check_unattended(graph)
-    check_evaluable(benchmark, models if slots_of(graph) else (), episodes=trials, shared=ray is not None)
-    if ray:
+    check_evaluable(benchmark, models if slots_of(graph) else (), episodes=trials, shared=shared)
+    if shared:
         check_worker_models(*models)
     for model in models:
         if model.startswith(("openai:", "local")):

@@ -18,6 +18,7 @@ from rich.table import Table
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.models.chat_models import describe_model, is_scripted
+from certigraph.evaluation.jobs import is_url
 from certigraph.evaluation.measures import (
     EVALUATION_METHODS,
     MISSING_VALUE,
@@ -37,7 +38,6 @@ from certigraph.evaluation.published.matching import (
 )
 from certigraph.evaluation.statistics import Interval, MeanEstimate, figure_intervals, pass_hat_k
 from certigraph.evaluation.tables import format_interval
-from certigraph.evaluation.workers import is_url
 from certigraph.runtime.result import ROW_KEY, BenchmarkRow
 from certigraph.runtime.texts import format_count
 from certigraph.state.endings import INTERRUPTED, Boundary, Fault, UnknownName

@@ -50,7 +50,8 @@ from certigraph.adapters.models.chat_models import (
 from certigraph.adapters.models.clients import ANSWER_TOKENS, find_weights, local_endpoint
 from certigraph.adapters.protocols import ROLES, Benchmark, Context
 from certigraph.adapters.redaction import mask_logs, redact_message, redact_record
-from certigraph.evaluation.workers import RunJob, RunStorage, active_pool, execute_run
+from certigraph.evaluation.jobs import RunJob, RunStorage, execute_run
+from certigraph.evaluation.workers import active_pool
 from certigraph.runtime.graph_sources import AnyGraph
 from certigraph.runtime.result import BenchmarkRow
 from certigraph.runtime.run import create_run_name, has_run, needs_restart

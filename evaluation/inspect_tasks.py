@@ -30,8 +30,8 @@ from certigraph.evaluation.inspect_runs import (
     inspect_model,
     run_sample,
 )
+from certigraph.evaluation.jobs import RunJob
 from certigraph.evaluation.tool_worlds import check_evaluable, check_unattended
-from certigraph.evaluation.workers import RunJob
 from certigraph.graphs.assembly import operators_of
 from certigraph.runtime.graph_sources import AnyGraph
 from certigraph.runtime.registry import build_graph, check_priced, parse_budget, parse_roles, parse_swap

@@ -24,7 +24,6 @@ from certigraph.evaluation.compare import ComparisonJob, run_comparison
 from certigraph.evaluation.comparison import (
     MODEL_SEPARATOR,
     PLAN_FILE,
-    ClusterWorkers,
     ComparisonCell,
     cells_of,
     format_differences,
@@ -55,7 +54,7 @@ from certigraph.evaluation.comparison_summary import (
 from certigraph.evaluation.measures import MISSING_VALUE, ComparisonRow, format_fault_share
 from certigraph.evaluation.sweep_file import Sweep, TotalLimits, expand_sweep, folder_name, order_of, read_sweep
 from certigraph.evaluation.tables import format_estimate, terminal_table, write_csv
-from certigraph.evaluation.workers import run_slots
+from certigraph.evaluation.workers import HERE, WorkerOptions, run_slots
 from certigraph.runtime.files import check_output_folder
 from certigraph.runtime.registry import check_priced, swaps_of
 from certigraph.runtime.texts import format_compact, format_count
@@ -139,14 +138,13 @@ class PreparedSweep(NamedTuple):
     arms: tuple[SweepArm, ...]
     left_out: tuple[str, ...]
     out: Path
-    workers: ClusterWorkers | None = None
-    """Worker processes that execute the runs; None: this process."""
+    workers: WorkerOptions = HERE
+    """Processes that execute the runs."""
 
     @property
     def resume_command(self) -> str:
         """The shell command that resumes the sweep."""
-        ray = f" --ray {self.workers.address}" if self.workers else ""
-        return f"certigraph sweep {shlex.quote(str(self.file))}{ray} --out {shlex.quote(str(self.out))}"
+        return f"certigraph sweep {shlex.quote(str(self.file))}{self.workers.flags} --out {shlex.quote(str(self.out))}"
 
     @property
     def waiting(self) -> int:
@@ -155,14 +153,14 @@ class PreparedSweep(NamedTuple):
 
 
 def prepare_sweep(
-    file: Path, out: Path | None = None, workers: ClusterWorkers | None = None, *, import_own: bool = True
+    file: Path, out: Path | None = None, workers: WorkerOptions = HERE, *, import_own: bool = True
 ) -> PreparedSweep:
     """Read a sweep's file and resolve all names in it; nothing is executed or written.
 
     Args:
         file: the sweep's file.
         out: the sweep's folder; None: the file's name without its suffix.
-        workers: worker processes that execute the runs.
+        workers: processes that execute the runs.
         import_own: whether a user's own operators, graphs and benchmarks are imported, which executes their code.
 
     Raises:
@@ -204,8 +202,7 @@ def run_sweep(given: PreparedSweep, *, silent: bool = False) -> list[str]:
         cells = [cell for arm in given.arms for cell in arm.cells]
         budget = TotalBudget(sweep.most, cells if sweep.most != TotalLimits() else ())
         needed = given.waiting and not budget.exhausted()
-        address, processes = (needed and given.workers) or (None, None)
-        with run_slots(address, sweep.model, processes, at_once) as concurrent:
+        with run_slots(given.workers if needed else HERE, sweep.model, at_once) as concurrent:
             failed = [_run_arm(given, arm, budget, concurrent or 1, silent) for arm in given.arms]
         reason, runs = budget.exhausted(), given.waiting
         stopped = [_explain_stop(given, reason, runs)] if reason and runs else []

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 from certigraph.adapters.models.chat_models import is_scripted
-from certigraph.evaluation.comparison import ClusterWorkers, ComparedMethod, read_plan, unfinished_cells
+from certigraph.evaluation.comparison import ComparedMethod, read_plan, unfinished_cells
 from certigraph.evaluation.comparison_report import plan_facts
 from certigraph.evaluation.comparison_summary import MethodSummary
 from certigraph.evaluation.measures import MISSING_VALUE, ComparisonRow
@@ -42,6 +42,7 @@ from certigraph.evaluation.sweep import (
     write_plans,
 )
 from certigraph.evaluation.tables import print_report_path, table_console, write_page
+from certigraph.evaluation.workers import HERE, WorkerOptions
 from certigraph.runtime.pages import Total
 from certigraph.runtime.registry import swaps_of
 from certigraph.runtime.result import is_goal_denied
@@ -275,7 +276,12 @@ def _sweep_facts(given: PreparedSweep) -> dict[str, str]:
 
 
 def sweep(
-    file: Path | str, out: Path | str | None = None, *, workers: ClusterWorkers | None = None, silent: bool = True
+    file: Path | str,
+    out: Path | str | None = None,
+    *,
+    ray: str | None = None,
+    workers: int | None = None,
+    silent: bool = True,
 ) -> SweepFindings:
     """Run all combinations of graphs, operators and benchmarks that a YAML file names, and write the report.
 
@@ -284,7 +290,8 @@ def sweep(
     Args:
         file: the YAML file; `evaluation/sweep_file.py` describes its keys.
         out: the sweep's folder; None: the file's name without its suffix.
-        workers: processes of a Ray cluster that execute the runs; None: this process.
+        ray: address of a Ray cluster whose workers execute the runs, as in `evaluate`.
+        workers: number of processes that execute the runs, as in `evaluate`.
         silent: do not show the progress on stderr.
 
     Returns:
@@ -295,7 +302,7 @@ def sweep(
         Fault: the file is unusable, the folder was started with another file, or another process is using it.
         Interrupted: by Ctrl-C; the message has the command that resumes the sweep.
     """
-    given = prepare_sweep(Path(file), Path(out) if out is not None else None, workers)
+    given = prepare_sweep(Path(file), Path(out) if out is not None else None, WorkerOptions(workers, ray))
     return write_report(given, run_sweep(given, silent=silent))
 
 
@@ -316,7 +323,7 @@ def write_report(given: PreparedSweep, stopped: Sequence[str] = ()) -> SweepFind
 
 
 def run_command(
-    file: Path, out: Path | None, workers: ClusterWorkers | None = None, *, report_only: bool, as_json: bool
+    file: Path, out: Path | None, workers: WorkerOptions = HERE, *, report_only: bool, as_json: bool
 ) -> int:
     """Execute the unfinished runs of a sweep (not with `report_only`), and write and print the report.
 

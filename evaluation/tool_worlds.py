@@ -68,7 +68,7 @@ def check_evaluable(benchmark: Benchmark, models: Iterable[str], *, episodes: in
     check_script(benchmark, models)
     if benchmark.reset and shared:
         reason = f"the cases of {benchmark.name} share what `reset` brings to its beginning, so that one runs at a time"
-        raise UnknownName(f"{reason}: leave --ray out")
+        raise UnknownName(f"{reason}: leave --workers and --ray out")
     if episodes > 1 and (lasting := benchmark.lasting_tools()):
         reason = f"{episodes} runs of each case would repeat what {', '.join(lasting)} did, and nothing undoes it"
         raise UnknownName(f"{reason}: {UNDO_ADVICE}")

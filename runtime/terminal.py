@@ -81,11 +81,11 @@ def plan_part(run: RunHistory, height: int) -> Table:
     Under the target stands the reason why the latest attempt was rejected.
     """
     table = Table.grid(padding=(0, 1), expand=True)
+    plan, rows = run.plan, run.plan.rows(run.ending)
     table.add_column(width=1)
-    table.add_column(justify="right", style="dim")
+    table.add_column(justify="right", style="dim", min_width=len(str(len(plan.plan))))
     table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
     table.add_column(justify="right", style="dim", no_wrap=True)
-    plan, rows = run.plan, run.plan.rows(run.ending)
     first, last = visible_range(len(plan.plan), plan.head, height)
     for row in rows[first:last]:
         table.add_row(*_plan_row(run, row))

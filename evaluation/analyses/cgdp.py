@@ -78,6 +78,7 @@ from certigraph.evaluation.tables import (
     write_frame,
     write_page,
 )
+from certigraph.evaluation.workers import HERE, WorkerOptions
 from certigraph.graphs.assembly import operators_of
 from certigraph.nodes.gates import MAX_CHANGE
 from certigraph.nodes.slots import Spec
@@ -525,6 +526,7 @@ def run_command(
     folder: Path,
     *,
     at_once: int,
+    workers: WorkerOptions = HERE,
     report_only: bool,
     as_json: bool,
     rubric: RubricChoice | None = None,
@@ -532,8 +534,9 @@ def run_command(
     """Execute the unfinished runs of a CGDP study (not with `report_only`), write the report and print it.
 
     The JSON output is one object: the tables by name, `scored` (who scored), and under `comparison` the comparison with
-    other graphs, if any. `at_once` is the number of runs, or of judgements, at a time. With `report_only`, no run is
-    started and no judge is asked. `rubric` is as in the call before if it is None.
+    other graphs, if any. `at_once` is the number of runs, or of judgements, at a time, and `workers` are the processes
+    that execute the runs. With `report_only`, no run is started and no judge is asked. `rubric` is as in the call
+    before if it is None.
 
     Returns:
         The exit status: 1 while runs are unfinished or answers not scored, else 0.
@@ -550,7 +553,7 @@ def run_command(
     if (note := small_corpus_note(benchmark, order.plan.tasks)) and not as_json:
         typer.echo(note, err=True)
     if not report_only:
-        run_comparison(order._replace(command=COMMAND), folder, at_once=at_once, silent=as_json)
+        run_comparison(order._replace(command=COMMAND), folder, at_once=at_once, workers=workers, silent=as_json)
     if report_only:
         scores = read_scores(order, folder, benchmark, chosen)
     else:

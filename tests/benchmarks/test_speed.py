@@ -4,8 +4,8 @@ import pytest
 
 pytest.importorskip("inspect_ai", reason="pip install 'certigraph[eval]'")
 
-import ray_speed
 import speed
+import worker_speed
 from speed import LOOPS, Ladder, Loop, build_bare_graph, initial_state, measure_checkpoints, run_plain_loop, time_lap
 
 from certigraph.runtime.run import run
@@ -57,17 +57,18 @@ def test_everything_is_measured():
 
 def test_ratios_of_workers_are_of_the_same_lap():
     laps = [
-        {"work": work, "workers": workers, "episodes": 30, "seconds": seconds / max(workers, 1)}
+        {"work": "waiting", "workers": workers, "episodes": 30, "seconds": seconds / share, "cpu_ms": 50.0}
         for seconds in (60.0, 90.0)
-        for work in ray_speed.WORKLOADS
-        for workers in ray_speed.WORKER_COUNTS
+        for workers, share in (("one process", 1), ("two processes", 2))
     ]
-    assert ray_speed.rates_of(laps, "waiting", 2) == [60, 40]
-    assert ray_speed.worker_ratios(laps, "waiting") == [2, 2]
+    assert worker_speed.rates_of(laps, "waiting", "two processes") == [60, 40]
+    assert worker_speed.summary_row(laps, "waiting", "two processes")["over one process"] == "2.00, 2.00"
 
 
 @pytest.mark.slow
-def test_a_lap_counts_the_runs_after_the_first():
-    lap = ray_speed.measure_lap("scripted", 0, 4)
-    assert (lap["episodes"], lap["workers"]) == (4, 0)
+@pytest.mark.parametrize("workers", ["one process", "two processes"])
+def test_a_lap_counts_the_runs_after_the_first(workers: str):
+    lap = worker_speed.measure_lap("scripted", workers, 4)
+    assert (lap["episodes"], lap["workers"]) == (4, workers)
     assert 0 < lap["seconds"] < 60
+    assert lap["cpu_ms"] > 0

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from certigraph import cli
-from certigraph.evaluation.comparison import ClusterWorkers
 from certigraph.evaluation.sweep import prepare_sweep, write_plans
+from certigraph.evaluation.workers import WorkerOptions
 
 pytest.importorskip("yaml", reason="pip install 'certigraph[eval]'")
 pytest.importorskip("statsmodels", reason="pip install 'certigraph[eval]'")
@@ -76,7 +76,7 @@ def test_a_forecast_refuses_what_the_sweep_would_refuse(tmp_path: Path, capsys: 
 
 
 def test_what_goes_on_with_a_sweep_names_its_workers(tmp_path: Path):
-    plan = prepare_sweep(Path(file(tmp_path)), tmp_path / "sweep", ClusterWorkers("local"))
+    plan = prepare_sweep(Path(file(tmp_path)), tmp_path / "sweep", WorkerOptions(ray="local"))
     assert plan.resume_command.endswith(f"--ray local --out {tmp_path / 'sweep'}")
 
 
@@ -100,7 +100,6 @@ def test_a_forecast_of_a_model_that_costs(
         (TEXT.replace("4-0", "nope"), (), "nope"),
         (TEXT.replace("calls: 20", "cals: 20"), (), "no budget 'cals'"),
         (TEXT, ("--report-only",), "holds no sweep: start it with certigraph sweep"),
-        (TEXT, ("--workers", "2"), "--workers needs a Ray cluster"),
     ],
 )
 def test_unusable_arguments(

@@ -19,12 +19,12 @@ from sweeps import RUNS, TEXT, ended, file, runs_left, table, worked
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.evaluation import sweep
 from certigraph.evaluation import workers as cluster
-from certigraph.evaluation.comparison import ClusterWorkers
+from certigraph.evaluation.jobs import RunJob, execute_job
 from certigraph.evaluation.measures import ComparisonRow
 from certigraph.evaluation.sweep import prepare_sweep, run_sweep
 from certigraph.evaluation.sweep_report import RunLook, look_of_run, run_command
 from certigraph.evaluation.sweep_report import sweep as sweep_sweep_report
-from certigraph.evaluation.workers import RunJob, RunWorker
+from certigraph.evaluation.workers import WorkerOptions
 from certigraph.runtime.result import BenchmarkRow
 from certigraph.state.endings import Fault, Interrupted
 from certigraph.state.trajectory import read_trajectory
@@ -131,21 +131,21 @@ def test_workers_carry_out_the_same_runs(tmp_path: Path, monkeypatch: pytest.Mon
         workers, at_once = 1, 2
 
         async def done(self, job: RunJob) -> BenchmarkRow:
-            return await RunWorker([]).done(job.to_portable())
+            return await execute_job(job.to_portable())
 
     calls: list[tuple[Any, ...]] = []
 
     @contextmanager
-    def pooled(address: str, model: str, **counts: int | None) -> Iterator[Pool]:
-        calls.append((address, model, counts))
+    def pooled(options: WorkerOptions, model: str, at_once: int | None) -> Iterator[Pool]:
+        calls.append((options, model, at_once))
         token = cluster._ACTIVE.set(Pool())  # type: ignore[arg-type]
         yield Pool()
         cluster._ACTIVE.reset(token)
 
     monkeypatch.setattr(cluster, "worker_pool", pooled)
     given, out = file(tmp_path), tmp_path / "out"
-    assert run_sweep(prepare_sweep(given, out, ClusterWorkers("local", 1)), silent=True) == []
-    assert calls == [("local", "simulated:act=0.2,seed=3", {"workers": 1, "at_once": None})]
+    assert run_sweep(prepare_sweep(given, out, WorkerOptions(1, "local")), silent=True) == []
+    assert calls == [(WorkerOptions(1, "local"), "simulated:act=0.2,seed=3", None)]
     worked(given, tmp_path / "here")
     assert table(given, out) == table(given, tmp_path / "here")
     assert len(ended(out)) == RUNS

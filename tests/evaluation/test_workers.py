@@ -1,6 +1,7 @@
 """Tests of `evaluation.workers`."""
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -8,6 +9,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,13 +34,15 @@ from scaled import (
 from slow_endpoint import slow_endpoint
 
 from certigraph.adapters.protocols import Context
-from certigraph.evaluation import workers as cluster
+from certigraph.evaluation import ray_cluster as cluster
 from certigraph.evaluation.evaluate import evaluate, evaluate_retry
 from certigraph.evaluation.evaluation_results import Evaluation, read_evaluation
+from certigraph.evaluation.jobs import RunJob, RunStorage
+from certigraph.evaluation.ray_cluster import LOCAL_ENVIRONMENT, RayWorker
+from certigraph.evaluation.worker_processes import ProcessWorker
 from certigraph.evaluation.workers import (
-    LOCAL_ENVIRONMENT,
-    RunJob,
-    RunStorage,
+    HERE,
+    WorkerOptions,
     WorkerPool,
     active_pool,
     check_worker_models,
@@ -51,7 +55,8 @@ from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Usage
 from certigraph.state.trajectory import Footer
 
-# Evaluations on a Ray cluster of this machine: the table of one process, whichever workers are killed on the way.
+# Evaluations by worker processes, on a Ray cluster of this machine and without Ray: the table of one process, whichever
+# workers are killed on the way.
 
 pytest.importorskip("inspect_ai", reason="pip install 'certigraph[eval]'")
 if not find_spec("ray"):
@@ -80,15 +85,23 @@ def _cluster_of_two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         ray.shutdown()
 
 
+PROCESSES, CLUSTER = WorkerOptions(2), WorkerOptions(2, "local")
+
+BOTH = pytest.mark.parametrize("workers", [PROCESSES, CLUSTER], ids=["processes", "ray"])
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("_cluster_of_two")
+@BOTH
 @pytest.mark.parametrize(
     ("model", "budget"), [("simulated:act=0.1,seed=2", []), ("openai:loopback", ["usd=0.1"])], ids=["script", "priced"]
 )
-def test_the_table_is_that_of_one_process(model: str, budget: list[str], tmp_path: Path):
+def test_the_table_is_that_of_one_process(model: str, budget: list[str], workers: WorkerOptions, tmp_path: Path):
     fields: dict[str, Any] = {"model": model, "ids": TASKS[::2], "trials": 2, "budget": budget, "quiet": True}
     here = evaluate("sdp", "blocksworld", out=tmp_path / "here", **fields)
-    spread = evaluate("sdp", "blocksworld", out=tmp_path / "spread", ray="local", workers=2, **fields)
+    spread = evaluate(
+        "sdp", "blocksworld", out=tmp_path / "spread", workers=workers.processes, ray=workers.ray, **fields
+    )
     assert table(spread) == table(here)
     assert figures(spread) == figures(here)
     assert len(spread.rows) == 10
@@ -98,14 +111,17 @@ def test_the_table_is_that_of_one_process(model: str, budget: list[str], tmp_pat
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_cluster_of_two")
-def test_killed_workers_cost_no_more_than_the_step_under_way(undisturbed: Evaluation, site: Path, tmp_path: Path):
+@BOTH
+def test_killed_workers_cost_no_more_than_the_step_under_way(
+    workers: WorkerOptions, undisturbed: Evaluation, site: Path, tmp_path: Path
+):
     out = tmp_path / "out"
-    done = killed_meanwhile(out, site)
+    done = killed_meanwhile(out, site, workers)
     assert_all_there(done, undisturbed, out)
     assert 0 < len(resumed(out)) <= 4
 
 
-def killed_meanwhile(out: Path, site: Path) -> Evaluation:
+def killed_meanwhile(out: Path, site: Path, workers: WorkerOptions) -> Evaluation:
     """An evaluation on two workers, both of which are killed once three runs have ended."""
     watch = f"""
 import os, signal
@@ -116,21 +132,20 @@ for pid in pids(Path({str(site)!r})):
     os.kill(pid, signal.SIGKILL)
 """
     watching = subprocess.Popen([sys.executable, "-c", watch], env=child_environment())
-    done = begin(out, ray="local", workers=2)
+    done = begin(out, workers=workers.processes, ray=workers.ray)
     assert watching.wait(30) == 0
     return done
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("_cluster_of_two")
 def test_a_run_that_takes_every_worker_down_is_an_error_and_alone(site: Path, tmp_path: Path):
     given: dict[str, Any] = {"ids": TASKS[:6], "swaps": ["validate=scaling_operators:deadly"], "out": tmp_path / "out"}
-    done = evaluate("sdp", "blocksworld", ray="local", workers=2, max_samples=4, quiet=True, **given)
+    done = evaluate("sdp", "blocksworld", workers=2, max_samples=4, quiet=True, **given)
     assert done.endings == {"goal": 5, "error:environment": 1}
     assert [(row.id, "3 workers were lost" in row.footer.message) for row in done.failed] == [("3-1", True)]
     assert len(pids(site)) == 3
     (site / "harmless").touch()
-    again = evaluate_retry(done.log, ray="local", workers=1, quiet=True)
+    again = evaluate_retry(done.log, workers=2, quiet=True)
     assert again.endings == {"goal": 6}
     assert {row.run for row in again.rows} == {row.run for row in done.rows}
 
@@ -156,7 +171,7 @@ def test_runs_may_lie_in_a_store_named_by_a_url(site: Path, tmp_path: Path):
     assert list(scratch.glob("*/*/")) == []
 
 
-# What an evaluation on Ray workers outlives: its own death, Ctrl-C, and a worker and Postgres killed at once.
+# What an evaluation by workers outlives: its own death, Ctrl-C, and a worker and Postgres killed at once.
 
 pytest.importorskip("inspect_ai", reason="pip install 'certigraph[eval]'")
 pytest.importorskip("psycopg", reason="pip install 'certigraph[postgres]'")
@@ -168,7 +183,7 @@ def test_a_worker_and_the_postgres_server_are_killed_and_nothing_certified_is_lo
     server: Server, undisturbed: Evaluation, site: Path, tmp_path: Path
 ):
     out = tmp_path / "out"
-    evaluating = driver(out, site, env={VARIABLE: server.url})
+    evaluating = driver(out, site, CLUSTER, env={VARIABLE: server.url})
     await_ended(out, 2, evaluating)
     os.kill(busy(site, out), signal.SIGKILL)
     server.kill()
@@ -187,28 +202,29 @@ def test_a_worker_and_the_postgres_server_are_killed_and_nothing_certified_is_lo
 
 
 @pytest.mark.slow
+@BOTH
 def test_a_killed_driver_takes_its_workers_along_and_a_retry_finishes(
-    undisturbed: Evaluation, site: Path, tmp_path: Path
+    workers: WorkerOptions, undisturbed: Evaluation, site: Path, tmp_path: Path
 ):
     out = tmp_path / "out"
-    evaluating = driver(out, site)
+    evaluating = driver(out, site, workers)
     await_ended(out, 3, evaluating)
     evaluating.kill()
     assert evaluating.wait() == -signal.SIGKILL
     [log] = out.glob("*.eval")
     await_gone(site)
-    assert_all_there(evaluate_retry(log, quiet=True), undisturbed, out)  # on a cluster or, as here, without one
+    assert_all_there(evaluate_retry(log, quiet=True), undisturbed, out)  # by workers or, as here, without any
 
 
 @pytest.mark.slow
 def test_an_interrupted_driver_leaves_nothing_running_and_says_how_to_go_on(site: Path, tmp_path: Path):
     out = tmp_path / "out"
-    evaluating = driver(out, site, stdout=subprocess.PIPE, start_new_session=True)
+    evaluating = driver(out, site, PROCESSES, stdout=subprocess.PIPE, start_new_session=True)
     await_ended(out, 1, evaluating)
     os.killpg(evaluating.pid, signal.SIGINT)  # as a terminal does
     printed, _ = evaluating.communicate(timeout=60)
     assert "certigraph eval --retry" in printed
-    assert printed.rstrip().endswith("--ray local")
+    assert printed.rstrip().endswith("--workers 2")
     await_gone(site)
 
 
@@ -300,7 +316,7 @@ def job(task: str, **given: Any) -> RunJob:
 
 def rows(ray: Any, *tasks: str, workers: int = 2, at_once: int = 3) -> list[BenchmarkRow]:
     async def all_done() -> list[BenchmarkRow]:
-        pool = WorkerPool(ray, workers, at_once)
+        pool = WorkerPool(partial(RayWorker, ray), workers, at_once)
         try:
             return await asyncio.gather(*(pool.done(job(task)) for task in tasks))
         finally:
@@ -337,18 +353,16 @@ def test_an_error_in_a_worker_is_the_jobs_own_and_costs_no_worker():
 
 def test_workers_that_cannot_come_up_are_reported_and_not_waited_for():
     ray = Ray("ModuleNotFoundError: No module named 'certigraph'")
-    with pytest.raises(Fault, match="no Ray worker starts: ModuleNotFoundError: No module named 'certigraph'"):
+    with pytest.raises(Fault, match="no worker process starts: ModuleNotFoundError: No module named 'certigraph'"):
         rows(ray, "a", "b", "c", workers=2)
     assert len(ray.actors) <= 2 * 3
 
 
 def test_what_workers_cannot_ask_is_refused_and_without_a_cluster_there_are_none():
     check_worker_models("openai:gpt-4o", "scripted:expert", "local", "openai:org/name", "simulated:act=0.2,seed=3")
-    with pytest.raises(UnknownName, match="--ray runs models on its workers, where inspect's model 'anthropic/claude'"):
+    with pytest.raises(UnknownName, match="worker processes cannot reach inspect's model 'anthropic/claude'"):
         check_worker_models("scripted:expert", "anthropic/claude")
-    with pytest.raises(UnknownName, match="--ray local"), run_slots(None, "local", 2, None):
-        pass
-    with run_slots(None, "local", None, None, usual=4) as at_once:
+    with run_slots(HERE, "local", None, usual=4) as at_once:
         assert (at_once, active_pool()) == (4, None)
 
 
@@ -356,7 +370,7 @@ def test_without_ray_the_command_that_brings_it_is_reported(monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "ray", None)
     with (
         pytest.raises(Fault, match=r"--ray needs ray, missing here: pip install 'certigraph\[ray\]'"),
-        worker_pool("local", ""),
+        worker_pool(WorkerOptions(ray="local"), ""),
     ):
         pass
 
@@ -372,9 +386,42 @@ def test_a_cluster_of_this_machine_is_kept_to_it_before_ray_is_imported(monkeypa
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
     monkeypatch.setattr(cluster, "import_extra", library)
-    with pytest.raises(Fault, match="seen"), worker_pool("local", ""):
+    with pytest.raises(Fault, match="seen"), worker_pool(WorkerOptions(ray="local"), ""):
         pass
     assert LOCAL_ENVIRONMENT.items() <= found.items()
+
+
+# Worker processes of this machine.
+
+
+def test_a_process_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "path", ["/nowhere"])  # the process looks for modules where this one does
+    worker = ProcessWorker()
+    assert "No module named 'certigraph'" in asyncio.run(worker.failure())
+    assert asyncio.run(worker.done(job("4-0"))) is None
+
+
+@pytest.mark.slow
+def test_a_process_executes_jobs_until_it_is_stopped(tmp_path: Path):
+    async def work(worker: ProcessWorker) -> list[BenchmarkRow | None]:
+        assert await worker.failure() == ""
+        jobs = [job("3-0", out=str(tmp_path)), job("3-1", graph="nothing", out=str(tmp_path), run="s")]
+        done = await asyncio.gather(*map(worker.done, jobs))
+        waiting = asyncio.create_task(worker.done(job("3-2", out=str(tmp_path), run="t")))
+        await asyncio.sleep(0)
+        worker.stop()
+        return [*done, await waiting, await worker.done(jobs[0])]
+
+    right, wrong, stopped, late = asyncio.run(work(ProcessWorker()))
+    assert right and wrong
+    assert (right.ending, right.run) == ("goal", "r")
+    assert (wrong.ending, "unknown graph 'nothing'" in wrong.footer.message) == ("error:data", True)
+    assert (stopped, late) == (None, None)
+
+
+def test_a_job_is_the_same_after_the_way_to_a_process():
+    given = job("4-0", context=Context(budget={"calls": 3, "usd": 0.5}, trial=2), operators={"gate": {"upr": 0.1}})
+    assert RunJob.model_validate(json.loads(json.dumps(given.model_dump(mode="json")))) == given
 
 
 def test_checkpoints_are_where_the_machine_that_hands_jobs_out_has_them(monkeypatch: pytest.MonkeyPatch):
@@ -395,7 +442,7 @@ def test_a_job_means_the_same_wherever_it_is_done(tmp_path: Path, monkeypatch: p
 def test_a_cluster_that_does_not_answer_is_reported_at_once():
     with (
         pytest.raises(Fault, match=r"nothing answers at 127\.0\.0\.1:1"),
-        worker_pool("127.0.0.1:1", "scripted:expert"),
+        worker_pool(WorkerOptions(ray="127.0.0.1:1"), "scripted:expert"),
     ):
         pass
 

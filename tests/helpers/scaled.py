@@ -11,6 +11,7 @@ from children import child_environment
 
 from certigraph.evaluation.evaluate import evaluate
 from certigraph.evaluation.evaluation_results import Evaluation
+from certigraph.evaluation.workers import WorkerOptions
 from certigraph.state.endings import Interrupted
 from certigraph.state.trajectory import read_trajectory
 
@@ -57,9 +58,9 @@ def begin(out: Path, **given: Any) -> Evaluation:
     )
 
 
-def driver(out: Path, site: Path, **more: Any) -> "Popen[str]":
-    """The evaluation in a process of its own, on two workers of a cluster of its own."""
-    command = [sys.executable, str(Path(__file__)), str(out)]
+def driver(out: Path, site: Path, workers: WorkerOptions, **more: Any) -> "Popen[str]":
+    """The evaluation in a process of its own, by workers of its own."""
+    command = [sys.executable, str(Path(__file__)), str(out), str(workers.processes), workers.ray or ""]
     return Popen(command, env=child_environment(site) | more.pop("env", {}), text=True, **more)
 
 
@@ -129,6 +130,6 @@ def _counted(row: Any) -> dict[str, Any]:
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell puts into the background is deaf to it
     try:
-        begin(Path(sys.argv[1]), ray="local", workers=2)
+        begin(Path(sys.argv[1]), workers=int(sys.argv[2]), ray=sys.argv[3] or None)
     except Interrupted as stopped:
         print(stopped)

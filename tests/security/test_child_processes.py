@@ -21,7 +21,8 @@ OWN_WORKERS = {
     "evaluation/analyses/reward_data.py": "rates actions, also by models that want a key",
     "evaluation/analyses/rewards.py": "measures reward functions",
     "evaluation/frames.py": "reads recorded runs",
-    "evaluation/workers.py": "Ray's, whose workers ask models",
+    "evaluation/ray_cluster.py": "Ray's, whose workers ask models",
+    "evaluation/worker_processes.py": "execute runs, which ask models",
 }
 """Files that start Python processes of certigraph's own, which run the same code with the same settings."""
 

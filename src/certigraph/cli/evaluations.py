@@ -193,6 +193,7 @@ def compare_command(
         "comparison"
     ),
     at_once: AtOnce = 1,
+    workers: Workers = None,
     report_only: ReportOnly = False,
     as_json: AsJson = False,
 ) -> None:
@@ -211,6 +212,7 @@ def compare_command(
         print_tables,
     )
     from certigraph.evaluation.comparison import parse_methods
+    from certigraph.evaluation.workers import WorkerOptions
     from certigraph.runtime.registry import create_context
 
     if logs := [name for name in graphs or [] if name.endswith(".eval")]:
@@ -226,7 +228,10 @@ def compare_command(
         given = build_job(methods, on, choice, create_context(model, role, data, budget, on, cache, profile))
     else:
         given = load_job(out, report_only=report_only)
-    raise typer.Exit(finish_comparison(given, out, at_once=at_once, report_only=report_only, as_json=as_json))
+    processes = WorkerOptions(workers)
+    raise typer.Exit(
+        finish_comparison(given, out, at_once=at_once, workers=processes, report_only=report_only, as_json=as_json)
+    )
 
 
 def ablate_command(
@@ -248,6 +253,7 @@ def ablate_command(
     profile: Profile = "",
     out: Annotated[Path, typer.Option(help="Folder of the ablation; an unfinished one is resumed.")] = Path("ablation"),
     at_once: AtOnce = 1,
+    workers: Workers = None,
     report_only: ReportOnly = False,
     as_json: AsJson = False,
 ) -> None:
@@ -259,6 +265,7 @@ def ablate_command(
     from certigraph.cli.output import announce_source
     from certigraph.evaluation.compare import Choice, build_job, finish_comparison, load_job
     from certigraph.evaluation.comparison_summary import ablation_methods
+    from certigraph.evaluation.workers import WorkerOptions
     from certigraph.runtime.registry import create_context
 
     if report_only:
@@ -269,7 +276,10 @@ def ablate_command(
         given = build_job(
             methods, benchmark, choice, create_context(model, role, data, budget, benchmark, cache, profile)
         )
-    raise typer.Exit(finish_comparison(given, out, at_once=at_once, report_only=report_only, as_json=as_json))
+    processes = WorkerOptions(workers)
+    raise typer.Exit(
+        finish_comparison(given, out, at_once=at_once, workers=processes, report_only=report_only, as_json=as_json)
+    )
 
 
 # Sweeps over graphs, operators and benchmarks.
@@ -294,17 +304,13 @@ def sweep_command(
     as_json: AsJson = False,
 ) -> None:
     """Run graphs x operators x benchmarks from one file. The same command resumes an unfinished sweep."""
-    from certigraph.evaluation.workers import check_workers
-
-    check_workers(ray, workers)
     check_evaluation_packages("sweeps", *TABLE_PACKAGES)
-    from certigraph.evaluation.comparison import ClusterWorkers
     from certigraph.evaluation.sweep_report import print_forecast, run_command
+    from certigraph.evaluation.workers import WorkerOptions
 
     if dry_run:
         raise typer.Exit(print_forecast(file, out, as_json=as_json))
-    cluster = ClusterWorkers(ray, workers) if ray else None
-    raise typer.Exit(run_command(file, out, cluster, report_only=report_only, as_json=as_json))
+    raise typer.Exit(run_command(file, out, WorkerOptions(workers, ray), report_only=report_only, as_json=as_json))
 
 
 # Studies: CGDP's search agents, memory conditions and gate; the length of TDP's prompts; recall of retrievers.
@@ -348,6 +354,7 @@ def cgdp_command(
     profile: Profile = "",
     out: Annotated[Path, typer.Option(help="Folder of the study; an unfinished one is resumed.")] = Path("study"),
     at_once: AtOnce = 1,
+    workers: Workers = None,
     report_only: ReportOnly = False,
     as_json: AsJson = False,
 ) -> None:
@@ -358,6 +365,7 @@ def cgdp_command(
     from certigraph.evaluation.analyses.cgdp_rubric import RubricChoice
     from certigraph.evaluation.compare import Choice, build_job, load_job
     from certigraph.evaluation.comparison import has_plan
+    from certigraph.evaluation.workers import WorkerOptions
     from certigraph.runtime.registry import create_context
 
     on = on or (None if has_plan(out) or report_only else DEFAULT_BENCHMARK)
@@ -374,7 +382,10 @@ def cgdp_command(
     if judge and not rubric:
         raise UnknownName(f"--judge {judge} judges by a rubric: add --rubric cgdp")
     choice = RubricChoice(rubric=rubric, judge=judge) if rubric else None
-    done = run_command(given, out, at_once=at_once, report_only=report_only, as_json=as_json, rubric=choice)
+    processes = WorkerOptions(workers)
+    done = run_command(
+        given, out, at_once=at_once, workers=processes, report_only=report_only, as_json=as_json, rubric=choice
+    )
     raise typer.Exit(done)
 
 
