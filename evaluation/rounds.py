@@ -113,11 +113,11 @@ class RunRound:
         return self.action.text if self.action else "\n".join(_round_lines(self)) or f"{self.node}: nothing."
 
     @property
-    def tool_call(self) -> "ToolUse | None":
+    def tool_call(self) -> "RoundToolCall | None":
         """The action as a call of a tool, with its text among the arguments; None if the round has no action."""
         if not (action := self.action):
             return None
-        return ToolUse("act" if action.kind == "text" else action.kind, {**action.args, "text": action.text})
+        return RoundToolCall("act" if action.kind == "text" else action.kind, {**action.args, "text": action.text})
 
     @property
     def solved(self) -> list[str]:
@@ -125,7 +125,7 @@ class RunRound:
         return [str(outcome["node"]) for outcome in self.update.get("outcomes", ())]
 
 
-class ToolUse(NamedTuple):
+class RoundToolCall(NamedTuple):
     """An action as a call of a tool."""
 
     name: str
