@@ -98,7 +98,8 @@ def open_figure(path: Path, width: float, height: float) -> Iterator[Figure]:
 
 def add_panels(figure: Figure, panels: int, columns: int, *, sharex: bool = False) -> list[Any]:
     """Add panels with a common y axis, and perhaps x axis, to a figure, in rows of `columns` panels."""
-    axes = list(figure.subplots(-(-panels // columns), columns, sharex=sharex, sharey=True, squeeze=False).flat)
+    rows = max(1, -(-panels // columns))
+    axes = list(figure.subplots(rows, columns, sharex=sharex, sharey=True, squeeze=False).flat)
     for spare in axes[panels:]:
         spare.remove()
     return axes[:panels]
