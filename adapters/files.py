@@ -56,6 +56,12 @@ def replace_file(path: Path) -> Iterator[Path]:
         draft.unlink(missing_ok=True)
 
 
+def replace_text(path: Path, text: str) -> None:
+    """Write a text as a file in UTF-8, which is replaced only when it is complete."""
+    with replace_file(path) as draft:
+        draft.write_text(text, encoding="utf-8")
+
+
 # Errors that benchmarks share: missing data files and unknown task ids.
 
 MAX_EXAMPLES = 3

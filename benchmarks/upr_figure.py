@@ -13,7 +13,7 @@ import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
 from certigraph.evaluation.analyses.cgdp_tables import SIMILAR_ACTION, STALE_UPR
-from certigraph.evaluation.plots import PALETTE, add_panels, draw_grid, open_figure
+from certigraph.evaluation.plots import SERIES_COLOURS, add_panels, draw_grid, open_figure
 
 GROUP = ["method", "benchmark", "round"]
 MIN_ROUNDS = 10
@@ -50,7 +50,7 @@ def draw(table: pd.DataFrame, path: Path) -> None:
             draw_grid(panel, "y")
             panel.set(title=method, ylim=(-0.03, 1.03), xlabel="round", ylabel=f"rounds with UPR <= {STALE_UPR}")
             panel.xaxis.set_major_locator(MaxNLocator(integer=True))
-            for colour, name in zip(PALETTE, benchmarks, strict=False):
+            for colour, name in zip(SERIES_COLOURS, benchmarks, strict=False):
                 line = table[(table["method"] == method) & (table["benchmark"] == name)]
                 panel.plot(line["round"], line["low"], marker="o", markersize=3, color=colour, label=name)
         figure.legend(*panel.get_legend_handles_labels(), loc="outside lower center", ncols=len(benchmarks))

@@ -25,6 +25,7 @@ from certigraph.evaluation.statistics import (
     share_interval,
     shares_by_method,
 )
+from certigraph.evaluation.tables import frame_cells
 from certigraph.state.endings import FAULT_ENDINGS, GOAL, INTERRUPTED, WORLD_ENDED
 
 # Progress of certified runs: cascades, retries, replans, compression and credit (SDP, sections 4.1 and 4.2).
@@ -60,9 +61,7 @@ def replan_curve(frames: Frames) -> pd.DataFrame:
     """Compute the share of solved runs by number of `replans`; MAX_REPLANS includes runs with more."""
     runs = select_predicate_runs(frames)
     runs = runs.assign(replans=runs["replans"].clip(upper=MAX_REPLANS)).sort_values("replans", kind="stable")
-    return sort_by_method(
-        compute_by_group(runs, ["method", "replans"], lambda rows: share_interval(rows, rows["solved"])), frames
-    )
+    return sort_by_method(compute_by_group(runs, ["method", "replans"], _solved_share), frames)
 
 
 def compression_ratio(frames: Frames) -> pd.DataFrame:
@@ -82,8 +81,12 @@ def credit_by_kind(frames: Frames) -> pd.DataFrame:
     of writing the plan is left out.
     """
     done = frames.predicates[frames.predicates["status"].isin(CERTIFIED_STATUSES)]
-    rows = {measure: done[done["leads"]] if measure == "depth" else done for measure in CREDIT_MEASURES}
-    tables = [_means_by_kind(rows[measure], measure).assign(measure=measure) for measure in CREDIT_MEASURES]
+
+    def means(measure: str) -> pd.DataFrame:
+        rows = done[done["leads"]] if measure == "depth" else done
+        return compute_by_group(rows, ["method", "kind"], lambda group: average_of(group, group[measure]))
+
+    tables = [means(measure).assign(measure=measure) for measure in CREDIT_MEASURES]
     return pd.concat(tables, ignore_index=True)[["method", "kind", "measure", *STATISTIC_COLUMNS]]
 
 
@@ -105,24 +108,11 @@ def sort_by_method(lines: pd.DataFrame, frames: Frames) -> pd.DataFrame:
     return lines.loc[order].reset_index(drop=True)
 
 
-def _means_by_kind(rows: pd.DataFrame, measure: str) -> pd.DataFrame:
-    return compute_by_group(rows, ["method", "kind"], lambda group: average_of(group, group[measure]))
-
-
 # Calibration of the validator: certified goals against official verdicts (SDP, section 4.2, figure 3d).
-
-MEASURE_DEFINITIONS = {
-    "agreement": "certified and solved, or neither",
-    "solved if certified": "goal precision: of runs ending goal those that are solved",
-    "solved if not certified": "precision of endings without a certified goal, forced answers included",
-    "false accepts": "certified, not solved, of all runs",
-    "false rejects": "solved, not certified, of all runs",
-}
-"""Definition of each measure of the validator's calibration. All are shares."""
 
 
 def validator_calibration(frames: Frames) -> pd.DataFrame:
-    """Compare certified goals with the benchmark's scores: a row for each method and `measure` of MEASURE_DEFINITIONS.
+    """Compare certified goals with the benchmark's scores: a row for each method and `measure` of MEASURE_FUNCTIONS.
 
     Runs without predicates, interrupted runs and runs that ended in an error are left out.
     """
@@ -135,40 +125,23 @@ def validator_calibration(frames: Frames) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True)[["method", "measure", *STATISTIC_COLUMNS]]
 
 
-def _agreement(runs: pd.DataFrame) -> Statistic:
-    return share_interval(runs, runs["solved"] == _has_certified_goal(runs))
-
-
-def _solved_if_certified(runs: pd.DataFrame) -> Statistic:
-    certified = runs[_has_certified_goal(runs)]
-    return share_interval(certified, certified["solved"])
-
-
-def _solved_if_not_certified(runs: pd.DataFrame) -> Statistic:
-    uncertified = runs[~_has_certified_goal(runs)]
-    return share_interval(uncertified, uncertified["solved"])
-
-
-def _false_accepts(runs: pd.DataFrame) -> Statistic:
-    return share_interval(runs, _has_certified_goal(runs) & ~runs["solved"])
-
-
-def _false_rejects(runs: pd.DataFrame) -> Statistic:
-    return share_interval(runs, runs["solved"] & ~_has_certified_goal(runs))
-
-
 def _has_certified_goal(runs: pd.DataFrame) -> "pd.Series[bool]":
     return runs["ending"] == GOAL
 
 
-MEASURE_FUNCTIONS = dict(
-    zip(
-        MEASURE_DEFINITIONS,
-        (_agreement, _solved_if_certified, _solved_if_not_certified, _false_accepts, _false_rejects),
-        strict=True,
-    ),
-)
-"""Function that computes each measure of calibration."""
+def _solved_share(runs: pd.DataFrame) -> Statistic:
+    return share_interval(runs, runs["solved"])
+
+
+MEASURE_FUNCTIONS: Mapping[str, Callable[[pd.DataFrame], Statistic]] = {
+    "agreement": lambda runs: share_interval(runs, runs["solved"] == _has_certified_goal(runs)),
+    "solved if certified": lambda runs: _solved_share(runs[_has_certified_goal(runs)]),
+    "solved if not certified": lambda runs: _solved_share(runs[~_has_certified_goal(runs)]),
+    "false accepts": lambda runs: share_interval(runs, _has_certified_goal(runs) & ~runs["solved"]),
+    "false rejects": lambda runs: share_interval(runs, runs["solved"] & ~_has_certified_goal(runs)),
+}
+"""Function that computes each measure of calibration: certified and solved, or neither; of runs that ended `goal`, and
+of the others, those that are solved; certified but not solved, and solved but not certified, of all runs."""
 
 
 # Failures: where failed runs stopped, how far they came, and why (SDP, sections 4.1 and 4.2).
@@ -273,7 +246,7 @@ COST_MEASURES = ("tokens", "calls", "seconds")
 
 def solved_rate(frames: Frames) -> pd.DataFrame:
     """Compute the share of runs that solved their task, by method."""
-    return compute_by_group(frames.runs, ["method"], lambda rows: share_interval(rows, rows["solved"]))
+    return compute_by_group(frames.runs, ["method"], _solved_share)
 
 
 def score_by_horizon(frames: Frames) -> pd.DataFrame:
@@ -377,7 +350,7 @@ SOLVED_COLOURS = {"none": f"{GREY}30", "uncertified": f"{SERIES_COLOURS[2]}40"}
 
 CAUSE_COLOURS = {
     **SOLVED_COLOURS,
-    **plots.assign_part_colours([cause for cause in CAUSES if cause not in SOLVED_COLOURS]),
+    **plots.assign_colours([cause for cause in CAUSES if cause not in SOLVED_COLOURS]),
 }
 """Colour of each cause of failure."""
 
@@ -415,7 +388,7 @@ def draw_stops(tables: AnalysisTables, names: plots.MethodNames) -> Figure:
     columns = {"stopped_kinds": "kind", "stopped_places": "place", "failure_causes": "cause"}
     for panel, title, (name, column) in zip(panels, titles, columns.items(), strict=True):
         table = tables[name]
-        parts = CAUSE_COLOURS if column == "cause" else plots.assign_part_colours(list(table[column].drop_duplicates()))
+        parts = CAUSE_COLOURS if column == "cause" else plots.assign_colours(table[column].drop_duplicates())
         used = {part: colour for part, colour in parts.items() if part in set(table[column])}
         plots.draw_bars(panel, table, names, column, used)
         plots.draw_panel_legend(panel, plots.part_handles(used))
@@ -430,10 +403,10 @@ def draw_anatomy_curves(tables: AnalysisTables, names: plots.MethodNames) -> Fig
     replans, horizon = tables["replan_curve"], tables["score_by_horizon"].sort_values("horizon", kind="stable")
     plots.draw_labelled_lines(left, replans, names, "replans", sorted(replans["replans"].unique()))
     left.set(xlabel="replans", ylabel="solved")
-    left.set_title(f"runs solved, {plots.format_sizes(replans)}", fontsize=9, loc="left")
+    left.set_title(f"runs solved, {plots.format_sizes(replans)}")
     plots.draw_labelled_lines(right, horizon, names, "horizon_name", list(horizon["horizon_name"].unique()))
     right.set(xlabel="length of the task", ylabel="mean score")
-    right.set_title(f"score, {plots.format_sizes(horizon)}", fontsize=9, loc="left")
+    right.set_title(f"score, {plots.format_sizes(horizon)}")
     plots.draw_figure_legend(figure, names)
     return figure
 
@@ -457,7 +430,7 @@ def draw_costs(tables: AnalysisTables, names: plots.MethodNames) -> Figure:
     figure, panels = plots.create_panels(2, names, below=1.2, coloured=False)
     nodes, certified = tables["node_costs"], tables["certified_costs"]
     tokens = nodes[(nodes["measure"] == "tokens") & (nodes["value"] > 0)]
-    parts = plots.assign_part_colours(list(tokens["node"].unique()))
+    parts = plots.assign_colours(tokens["node"].unique())
     plots.draw_bars(panels[0], tokens, names, "node", parts)
     plots.draw_panel_legend(panels[0], plots.part_handles(parts), columns=4)
     plots.draw_dots(panels[1], certified[certified["measure"] == "tokens"], names)
@@ -513,24 +486,13 @@ def anatomy_view(frames: Frames) -> AnatomyView:
 def lay_out_anatomy(frames: Frames, tables: AnalysisTables, drawings: Mapping[str, Markup]) -> AnatomyView:
     """Lay out tables and drawings for a page."""
     stopped = frames.runs.loc[frames.runs["ending"] == INTERRUPTED, "run"].tolist()
-    return AnatomyView(len(frames.runs), stopped, drawings, {name: _shown(table) for name, table in tables.items()})
+    shown = {
+        name: ShownTable(*frame_cells(table.head(MAX_TABLE_LINES)), max(len(table) - MAX_TABLE_LINES, 0))
+        for name, table in tables.items()
+    }
+    return AnatomyView(len(frames.runs), stopped, drawings, shown)
 
 
 def methods_of(frames: Frames) -> list[str]:
     """Return the names of the methods in the order in which they first occur in `frames.runs`."""
     return list(frames.runs["method"].unique())
-
-
-def format_cell(line: Any, name: str) -> str:
-    """Format the value of the column `name` in a table row: floats with three digits, `-` if the value is missing."""
-    value = getattr(line, name)
-    if not isinstance(value, str) and pd.isna(value):
-        return "-"
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
-def _shown(frame: pd.DataFrame) -> ShownTable:
-    columns = list(frame.columns)
-    heads = [column.replace("_", " ") for column in columns]
-    lines = [[format_cell(line, c) for c in columns] for line in frame.head(MAX_TABLE_LINES).itertuples(index=False)]
-    return ShownTable(heads, lines, max(len(frame) - MAX_TABLE_LINES, 0))

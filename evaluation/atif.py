@@ -10,27 +10,23 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from certigraph.adapters.files import replace_text
 from certigraph.evaluation.rounds import (
     EventsByGraph,
     GraphEvents,
     RunRound,
     clean_trajectory,
-    is_bookkeeping,
-    round_text,
     run_metadata,
-    solved_subtasks,
     split_by_graph,
     split_rounds,
     start_time,
     task_text,
-    tool_arguments,
-    tool_name,
 )
 from certigraph.nodes.slots import Spec
 from certigraph.runtime.files import translate_trajectory_errors
 from certigraph.runtime.registry import model_name
 from certigraph.state.endings import INTERRUPTED
-from certigraph.state.records import Certificate, Task, Usage
+from certigraph.state.records import Usage
 from certigraph.state.trajectory import Event, Header, Trajectory, total_usage
 
 # The steps of a document: one for every round of a run.
@@ -47,7 +43,7 @@ def steps_of(events: Iterable[Event], names: DocumentIds = MappingProxyType({}))
     for number, part in enumerate(split_rounds(events), 1):
         if part.resets:
             yield _reset_step(part)
-        elif not is_bookkeeping(part):
+        elif not part.shows_nothing:
             yield {**_agent_step(part, f"call-{number}"), **_subtask_references(part, names)}
 
 
@@ -64,14 +60,14 @@ def drop_missing(facts: dict[str, Any]) -> dict[str, Any]:
 def _reset_step(part: RunRound) -> dict[str, Any]:
     observation = part.observation
     shown = {"observation": {"results": [{"content": observation.text}]}} if observation else {}
-    return {"source": "system", "message": round_text(part), **shown, "extra": _extra_fields(part)}
+    return {"source": "system", "message": part.text, **shown, "extra": _extra_fields(part)}
 
 
 def _agent_step(part: RunRound, call: str) -> dict[str, Any]:
     usage = part.usage
     step = {
         "source": "agent",
-        "message": round_text(part),
+        "message": part.text,
         "llm_call_count": usage.calls,
         **_tool_call_fields(part, call),
     }
@@ -86,29 +82,25 @@ def _agent_step(part: RunRound, call: str) -> dict[str, Any]:
 
 
 def _subtask_references(part: RunRound, names: DocumentIds) -> dict[str, Any]:
-    refs = [{"trajectory_id": names[node]} for node in solved_subtasks(part) if node in names]
+    refs = [{"trajectory_id": names[node]} for node in part.solved if node in names]
     return {"observation": {"results": [{"subagent_trajectory_ref": refs}]}} if refs else {}
 
 
 def _tool_call_fields(part: RunRound, call: str) -> dict[str, Any]:
-    action, observation = part.action, part.observation
-    if action is None:
+    used, observation = part.tool_call, part.observation
+    if used is None:
         return {}
-    tool_call = {"tool_call_id": call, "function_name": tool_name(action), "arguments": tool_arguments(action)}
+    tool_call = {"tool_call_id": call, "function_name": used.name, "arguments": used.arguments}
     if observation is None:
         return {"tool_calls": [tool_call]}
-    extra = {
-        "accepted": observation.accepted,
-        "reward": observation.reward,
-        "done": observation.done,
-        "solved": observation.solved,
-    }
+    extra = {name: getattr(observation, name) for name in ("accepted", "reward", "done", "solved")}
     result = {"source_call_id": call, "content": observation.text, "extra": extra}
     return {"tool_calls": [tool_call], "observation": {"results": [result]}}
 
 
 def _extra_fields(part: RunRound) -> dict[str, Any]:
     first, attempt, certificate = part.events[0], part.attempt, part.certificate
+    earned = certificate if certificate and not certificate.forced else None
     facts = {
         "nodes": [event.node for event in part.events],
         "episode": part.episode,
@@ -116,7 +108,7 @@ def _extra_fields(part: RunRound) -> dict[str, Any]:
         "target": part.target if part.action else None,
         "predicate": attempt and attempt.target.as_json(),
         "verdict": attempt and attempt.verdict.model_dump(mode="json"),
-        "certificate": certificate and not certificate.forced and _with_depth(certificate),
+        "certificate": earned and {**earned.as_json(), "depth": earned.depth},
         "passed": certificate and certificate.forced and certificate.as_json(),
         "plan": part.update.get("plan") or part.update.get("outline"),
         "approval": part.update.get("approval"),
@@ -127,10 +119,6 @@ def _extra_fields(part: RunRound) -> dict[str, Any]:
         "failed": part.failed or None,
     }
     return {name: fact for name, fact in facts.items() if fact}
-
-
-def _with_depth(certificate: Certificate) -> dict[str, Any]:
-    return {**certificate.as_json(), "depth": certificate.depth}
 
 
 def _step_metrics(usage: Usage, part: RunRound) -> dict[str, Any]:
@@ -210,7 +198,10 @@ def to_atif(trajectory: Trajectory) -> dict[str, Any]:
 
 def _run_document(run: Trajectory) -> dict[str, Any]:
     header, ending, parts = run.header, run.ending, split_by_graph(run.events)
-    steps = [_task_step(header), *steps_of(parts.own, subtask_document_ids(header, parts.within()))]
+    task, start = header.task, start_time(header).isoformat()
+    first = {"source": "user", "message": task_text(task), "timestamp": start}
+    steps = [first, *steps_of(parts.own, subtask_document_ids(header, parts.within()))]
+    redone = total_usage((event.usage for event in run.superseded), "superseded").as_json() if run.superseded else {}
     inner = [subtask_document(header, _agent_fields(header), part, parts) for part in parts.inner]
     return drop_missing(
         {
@@ -221,13 +212,15 @@ def _run_document(run: Trajectory) -> dict[str, Any]:
             "steps": number_steps(steps),
             "subagent_trajectories": inner or None,
             "notes": _format_notes(run),
-            "final_metrics": _final_metrics(run.usage, len(steps), superseded=_superseded_usage(run)),
+            "final_metrics": _final_metrics(run.usage, len(steps), superseded=redone),
             "extra": {
-                **_task_fields(header.task),
+                "benchmark": task.benchmark,
+                "task_id": task.id,
+                "condition": task.condition,
                 "ending": ending,
                 "message": run.footer.message if run.footer else "",
                 "scores": run.footer.scores.model_dump(mode="json") if run.footer and run.footer.scores else None,
-                "trial": header.context.get("trial", 0),
+                "trial": header.trial,
             },
         }
     )
@@ -235,7 +228,7 @@ def _run_document(run: Trajectory) -> dict[str, Any]:
 
 def write_atif(trajectory: Trajectory, path: Path) -> None:
     """Write the ATIF document of a run as JSON."""
-    path.write_text(json.dumps(to_atif(trajectory), ensure_ascii=False, indent=1), encoding="utf-8")
+    replace_text(path, json.dumps(to_atif(trajectory), ensure_ascii=False, indent=1))
 
 
 def _agent_fields(header: Header) -> dict[str, Any]:
@@ -245,14 +238,6 @@ def _agent_fields(header: Header) -> dict[str, Any]:
         "model_name": model_name(str(header.context.get("model", "unknown"))),
         "extra": run_metadata(header),
     }
-
-
-def _task_fields(task: Task) -> dict[str, Any]:
-    return {"benchmark": task.benchmark, "task_id": task.id, "condition": task.condition}
-
-
-def _task_step(header: Header) -> dict[str, Any]:
-    return {"source": "user", "message": task_text(header.task), "timestamp": start_time(header).isoformat()}
 
 
 def _final_metrics(usage: Usage, steps: int, **more: Any) -> dict[str, Any]:
@@ -266,10 +251,6 @@ def _final_metrics(usage: Usage, steps: int, **more: Any) -> dict[str, Any]:
             "extra": {"calls": usage.calls, "seconds": usage.seconds, **more},
         }
     )
-
-
-def _superseded_usage(run: Trajectory) -> dict[str, Any]:
-    return total_usage((event.usage for event in run.superseded), "superseded").as_json() if run.superseded else {}
 
 
 def _format_notes(run: Trajectory) -> str | None:

@@ -45,7 +45,7 @@ from certigraph.evaluation.comparison_summary import (
     comparison_of,
 )
 from certigraph.evaluation.evaluation_results import Evaluation, read_evaluation
-from certigraph.evaluation.measures import ComparisonRow, outcome_columns
+from certigraph.evaluation.measures import ComparisonRow
 from certigraph.evaluation.progress_display import show_progress
 from certigraph.evaluation.published.matching import PUBLISHED_TITLE
 from certigraph.evaluation.tables import print_report_path, table_console
@@ -347,8 +347,10 @@ def _evaluation_rows(name: str, one: Evaluation) -> Iterator[ComparisonRow]:
     for row in one.rows:
         if row.ending != INTERRUPTED:
             about = {"method": name, "task": row.id, "trial": row.trial, "run": row.run, "ending": row.ending}
-            figures = outcome_columns(row.footer.scores, row.footer.usage)
-            yield ComparisonRow(**about, **figures, steps=row.steps, roles={})
+            cost = row.footer.usage.model_dump(exclude={"node", "input_tokens"})
+            figures = {"score": 100 * row.value, "solved": row.value >= 1, "scored": row.scored, "steps": row.steps}
+            prompt_tokens = row.footer.usage.input_tokens
+            yield ComparisonRow(**about, **figures, **cost, prompt_tokens=prompt_tokens, roles={})
 
 
 def _check_same_tasks(path: Path, first: Evaluation, other_path: Path, other: Evaluation) -> None:

@@ -20,14 +20,14 @@ from typing import Any, NamedTuple
 from pydantic import JsonValue, ValidationError
 
 from certigraph.adapters.benchmarks import split_name
-from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes
+from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes, replace_text
 from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Budget, Context, Limits
+from certigraph.evaluation.frames import RecordedRun
 from certigraph.evaluation.jobs import RunJob, execute_run
-from certigraph.evaluation.measures import ComparisonRow, comparison_row_of
 from certigraph.evaluation.published.matching import RunSetting
 from certigraph.evaluation.workers import active_pool
 from certigraph.graphs.assembly import operators_of
-from certigraph.runtime.files import check_output_folder, has_header, read_last_footer, slug_of
+from certigraph.runtime.files import TRAJECTORY_FILE, check_output_folder, has_header, read_last_footer, slug_of
 from certigraph.runtime.graph_sources import AnyGraph
 from certigraph.runtime.registry import (
     GRAPHS,
@@ -251,9 +251,7 @@ def save_or_check_plan(plan: ComparisonPlan, folder: Path, resume: str) -> None:
     check_output_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
     if not has_plan(folder):
-        draft = folder / f"{PLAN_FILE}.tmp"  # renamed when complete, so that a killed process leaves no partial plan
-        draft.write_text(plan.model_dump_json(indent=1), encoding="utf-8")
-        draft.replace(folder / PLAN_FILE)
+        replace_text(folder / PLAN_FILE, plan.model_dump_json(indent=1))
     elif differing := format_differences(read_plan(folder), plan):
         fix = f"continue that one with `{resume}`, or start this one in another --out"
         raise Fault("data", f"{folder} holds another comparison ({differing}): {fix}")
@@ -308,7 +306,7 @@ class ComparisonCell(NamedTuple):
     @property
     def run_folder(self) -> Path | None:
         """The folder of the run; None if there is no run whose header was completely written."""
-        folders = (path.parent for path in sorted(self.folder.glob("*/trajectory.jsonl")) if has_header(path))
+        folders = (path.parent for path in sorted(self.folder.glob(f"*/{TRAJECTORY_FILE}")) if has_header(path))
         return next(folders, None)
 
 
@@ -343,7 +341,7 @@ def has_final_ending(footer: Footer | None) -> bool:
 def unfinished_cells(cells: Sequence[ComparisonCell]) -> list[ComparisonCell]:
     """List the cells whose runs are not finished, in order."""
     folders = ((cell, cell.run_folder) for cell in cells)
-    return [cell for cell, run in folders if not (run and has_final_ending(read_last_footer(run / "trajectory.jsonl")))]
+    return [cell for cell, run in folders if not (run and has_final_ending(read_last_footer(run / TRAJECTORY_FILE)))]
 
 
 def finished_cells(plan: ComparisonPlan, folder: Path) -> Iterator[tuple[ComparisonCell, Trajectory]]:
@@ -362,12 +360,9 @@ def ended_cells(plan: ComparisonPlan, folder: Path) -> Iterator[tuple[Comparison
             yield cell, trajectory
 
 
-def comparison_rows_of(plan: ComparisonPlan, folder: Path) -> list[ComparisonRow]:
-    """Build the rows of the finished runs, in the order of the plan."""
-    return [
-        comparison_row_of(cell.method.name, cell.task, trajectory, cell.trial)
-        for cell, trajectory in finished_cells(plan, folder)
-    ]
+def recorded_run_of(cell: ComparisonCell, trajectory: Trajectory) -> RecordedRun:
+    """Name the run of a cell, for data frames, by the names in the plan."""
+    return RecordedRun(cell.method.name, cell.task, cell.trial, trajectory)
 
 
 # Execution, in this process or by worker processes.

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 from rich.table import Table
 
+from certigraph.adapters.files import replace_text
 from certigraph.adapters.models.chat_models import is_scripted
 from certigraph.adapters.models.scripts import SIMULATED_MODEL
 from certigraph.evaluation.anatomy import anatomy_view
@@ -19,6 +20,7 @@ from certigraph.evaluation.comparison import (
     ComparisonPlan,
     cells_of,
     ended_cells,
+    recorded_run_of,
 )
 from certigraph.evaluation.comparison_summary import (
     AMOUNT_LABELS,
@@ -26,37 +28,34 @@ from certigraph.evaluation.comparison_summary import (
     Comparison,
     Difference,
     MethodSummary,
-    Replay,
     ReplayEstimate,
     add_published,
     comparison_of,
+    comparison_rows,
     estimates_of,
-    replay_of,
+    replays_of,
     shared_tasks,
 )
-from certigraph.evaluation.frames import Frames, RecordedRun, frames_of
+from certigraph.evaluation.frames import Frames, frames_of, select_runs, without_faults
 from certigraph.evaluation.measures import (
     COMPARISON_METHODS,
     MISSING_VALUE,
     ComparisonRow,
     PromptTokens,
-    comparison_row_of,
     format_fault_share,
 )
-from certigraph.evaluation.plots import BudgetCurves, BudgetPoint, curve_rows, curves_of, draw_curves, points_of
+from certigraph.evaluation.plots import BudgetCurves, curve_rows, curves_of, draw_curves
 from certigraph.evaluation.published.matching import (
     PUBLISHED_TITLE,
     FigureRow,
     PublishedView,
     view_matches,
 )
-from certigraph.evaluation.tables import format_interval, terminal_table, write_csv
+from certigraph.evaluation.tables import format_interval, terminal_table, write_csv, write_page
 from certigraph.runtime.files import REPORT_FILE
-from certigraph.runtime.pages import render_page
 from certigraph.runtime.registry import swaps_of
 from certigraph.runtime.result import is_goal_denied
 from certigraph.runtime.texts import format_compact, format_count, format_duration
-from certigraph.state.trajectory import Trajectory
 
 # The table of needs (tokens, calls and steps that runs take), for the terminal and the page.
 
@@ -272,10 +271,17 @@ def write_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate], fo
     `rows.csv` a line for each run.
     """
     results = comparison_to_json(comparison, estimates)
-    (folder / "table.json").write_text(json.dumps(results, indent=1, ensure_ascii=False), encoding="utf-8")
-    differences = {difference["method"]: difference for difference in results["differences"]}
+    replace_text(folder / "table.json", json.dumps(results, indent=1, ensure_ascii=False))
+    differences, left_out = {difference["method"]: difference for difference in results["differences"]}, ("method", "n")
     methods = [
-        {**flatten_record(summary), **_prefix_difference(differences.get(summary["method"]))}
+        {
+            **flatten_record(summary),
+            **{
+                f"difference_{key}": v
+                for key, v in differences.get(summary["method"], {}).items()
+                if key not in left_out
+            },
+        }
         for summary in results["methods"]
     ]
     write_csv(folder / "table.csv", methods)
@@ -295,10 +301,6 @@ def flatten_record(record: Mapping[str, Any]) -> dict[str, Any]:
     return {**flat, **goals, **shares, **endings}
 
 
-def _prefix_difference(difference: Mapping[str, Any] | None) -> dict[str, Any]:
-    return {f"difference_{key}": value for key, value in (difference or {}).items() if key not in ("method", "n")}
-
-
 # Results of a comparison, from one pass over its trajectories.
 
 
@@ -313,36 +315,14 @@ class ComparisonResults(NamedTuple):
 
 def compute_results(plan: ComparisonPlan, folder: Path) -> ComparisonResults:
     """Compute the results of a comparison so far. Only one trajectory is in memory at a time."""
-    gathering = _ResultCollector(plan)
-    frames = frames_of(gathering.passing(ended_cells(plan, folder)))
-    comparison, shared = comparison_of(plan.outline, gathering.rows), shared_tasks(plan.outline, gathering.rows)
-    comparison = add_published(comparison, plan.outline, plan.settings)
-    trials = [(task, trial) for task in shared for trial in range(plan.trials)]
-    curves = curves_of({m.name: gathering.of(m.name, trials) for m in plan.methods})
-    return ComparisonResults(comparison, estimates_of(plan, gathering.rows, gathering.replays), curves, frames)
-
-
-class _ResultCollector:
-    def __init__(self, plan: ComparisonPlan) -> None:
-        self.first = plan.methods[0]
-        self.rows: list[ComparisonRow] = []
-        self.points: dict[tuple[str, str, int], list[BudgetPoint]] = {}
-        self.replays: dict[tuple[str, int], Replay] = {}
-
-    def of(self, method: str, trials: Sequence[tuple[str, int]]) -> list[list[BudgetPoint]]:
-        # A method whose runs all failed has no points.
-        return [self.points[method, *trial] for trial in trials if (method, *trial) in self.points]
-
-    def passing(self, done: Iterator[tuple[ComparisonCell, Trajectory]]) -> Iterator[RecordedRun]:
-        for cell, trajectory in done:
-            name = cell.method.name
-            row = comparison_row_of(name, cell.task, trajectory, cell.trial)
-            self.rows.append(row)
-            if not row.fault:
-                self.points[name, cell.task, cell.trial] = points_of(trajectory)
-            if cell.method is self.first and self.first.graph == "sdp":
-                self.replays[cell.task, cell.trial] = replay_of(trajectory)
-            yield RecordedRun(name, cell.task, cell.trial, trajectory)
+    frames = frames_of(recorded_run_of(cell, trajectory) for cell, trajectory in ended_cells(plan, folder))
+    rows = comparison_rows(frames)
+    comparison = add_published(comparison_of(plan.outline, rows), plan.outline, plan.settings)
+    shared = frames.runs["task"].isin(shared_tasks(plan.outline, rows))
+    first = plan.methods[0]
+    replays = replays_of(frames, first.name) if first.graph == "sdp" else {}
+    curves = curves_of(without_faults(select_runs(frames, shared)))
+    return ComparisonResults(comparison, estimates_of(plan, rows, replays), curves, frames)
 
 
 # The page: self-contained, with tables, curves and a line for every task.
@@ -358,13 +338,13 @@ class RunCell(NamedTuple):
     report: str = ""
 
 
-def write_page(plan: ComparisonPlan, findings: ComparisonResults, drawing: Markup, path: Path) -> None:
-    """Write the HTML page of a comparison. It loads no other files and runs no script; texts of runs are escaped."""
+def write_comparison_page(plan: ComparisonPlan, findings: ComparisonResults, drawing: Markup, path: Path) -> None:
+    """Write the HTML page of a comparison."""
     comparison = findings.comparison
     published = published_view(comparison)
-    page = render_page(
+    write_page(
+        path,
         "comparison.html",
-        "certigraph.evaluation",
         title=f"{_page_title(plan.methods)} on {plan.benchmark}",
         scope=comparison_line(comparison),
         verdict=format_verdict(comparison),
@@ -381,7 +361,6 @@ def write_page(plan: ComparisonPlan, findings: ComparisonResults, drawing: Marku
         names=[method.name for method in plan.methods],
         runs=_run_rows(plan, comparison.rows, path.parent),
     )
-    path.write_text(page, encoding="utf-8")
 
 
 def _page_title(methods: Sequence[ComparedMethod]) -> str:
@@ -469,5 +448,5 @@ def write_comparison_report(plan: ComparisonPlan, folder: Path) -> ComparisonRes
     findings = compute_results(plan, folder)
     write_tables(findings.comparison, findings.estimates, folder)
     write_csv(folder / "curves.csv", list(curve_rows(findings.curves)))
-    write_page(plan, findings, draw_curves(findings.curves, folder), folder / COMPARISON_PAGE)
+    write_comparison_page(plan, findings, draw_curves(findings.curves, folder), folder / COMPARISON_PAGE)
     return findings

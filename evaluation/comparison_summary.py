@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import mean
 from typing import Any, NamedTuple
 
+import pandas as pd
 from pydantic import Field
 
 from certigraph.adapters.benchmarks import split_name
@@ -19,9 +20,11 @@ from certigraph.evaluation.comparison import (
     build_method,
     parse_methods,
 )
+from certigraph.evaluation.frames import Frames
 from certigraph.evaluation.measures import (
     ComparisonRow,
     GoalPrecision,
+    PromptTokens,
     RunCost,
     RunOutcome,
     fault_warnings,
@@ -44,11 +47,24 @@ from certigraph.evaluation.statistics import (
     relative_change,
 )
 from certigraph.nodes.slots import Spec
-from certigraph.runtime.progress import CHECK_NODES, EXTENDING_NODE
 from certigraph.runtime.texts import format_count
 from certigraph.state.endings import METHOD_LIMITS, UnknownName
 from certigraph.state.records import Record
-from certigraph.state.trajectory import Trajectory
+
+# One row for each run.
+
+
+def comparison_rows(frames: Frames) -> list[ComparisonRow]:
+    """Convert the runs in data frames to rows of a comparison, in order. A run without a score counts as 0."""
+    prompts = frames.calls.groupby(["run", "role"], sort=False)[["input_tokens", "cached_tokens"]].sum()
+    roles = defaultdict[str, dict[str, PromptTokens]](dict)
+    for (run, role), (read, cached) in zip(prompts.index, prompts.to_numpy().tolist(), strict=True):
+        roles[run][role] = PromptTokens(prompt_tokens=read, cached_tokens=cached)
+    runs = frames.runs.assign(score=100 * frames.runs["score"]).rename(columns={"input_tokens": "prompt_tokens"})
+    columns = [name for name in ComparisonRow.model_fields if name != "roles"]
+    records: list[dict[str, Any]] = runs[columns].to_dict("records")  # type: ignore[assignment]
+    return [ComparisonRow(**row, roles=roles[row["run"]]) for row in records]
+
 
 # Needs: the amounts of calls, tokens and steps that a run takes, and paired differences from the first method.
 
@@ -225,11 +241,14 @@ def comparison_of(outline: ComparisonOutline, rows: Sequence[ComparisonRow]) -> 
     """Compute the statistics of a comparison from the runs so far, over the tasks that every method has finished."""
     by_method = shared_rows(outline, rows)
     shared = {row.task for method_rows in by_method.values() for row in method_rows}
-    differences = _compute_differences({name: scores_of(method_rows) for name, method_rows in by_method.items()})
+    scores = {name: scores_of(method_rows) for name, method_rows in by_method.items()}
+    first, *others = scores
+    differences = adjust_family([compute_difference(name, first, scores[name], scores[first]) for name in others])
     methods = tuple(
         _summarize_method(name, method_rows, rows, outline.trials) for name, method_rows in by_method.items()
     )
-    faults = fault_warnings(_endings_by_method(outline, rows), "give the same command once more")
+    endings = {method: [row.ending for row in rows if row.method == method] for method in outline.methods}
+    faults = fault_warnings(endings, "give the same command once more")
     return Comparison(
         benchmark=outline.benchmark,
         model=outline.model,
@@ -299,10 +318,6 @@ def compute_difference(method: str, against: str, other: ScoresByTask, first: Sc
     return Difference(method=method, against=against, **compare_paired(first, other)._asdict())
 
 
-def _endings_by_method(outline: ComparisonOutline, rows: Sequence[ComparisonRow]) -> dict[str, list[str]]:
-    return {method: [row.ending for row in rows if row.method == method] for method in outline.methods}
-
-
 def add_faults(difference: Difference, rows: Sequence[ComparisonRow]) -> Difference:
     """Return a copy of a difference with `faults` set.
 
@@ -334,11 +349,6 @@ def _summarize_method(
         endings=dict(Counter(row.ending for row in rows)),
         **sum_costs(rows).model_dump(),
     )
-
-
-def _compute_differences(scores: Mapping[str, ScoresByTask]) -> tuple[Difference, ...]:
-    first, *others = scores
-    return tuple(adjust_family([compute_difference(name, first, scores[name], scores[first]) for name in others]))
 
 
 def adjust_family(differences: Sequence[Difference]) -> list[Difference]:
@@ -417,6 +427,9 @@ class Replay(NamedTuple):
         return min(1.0, most_steps / steps) if steps else 1.0
 
 
+FORCED_STATUSES = ("forced", "dropped")
+"""Statuses of predicates that a policy accepted without a certificate."""
+
 ScoreFactor = Callable[[Replay, int], float]
 """Function that takes a recorded run and its limit of steps, and returns the factor by which the score is scaled."""
 
@@ -443,25 +456,23 @@ def rule_for(swaps: Mapping[str, Spec]) -> ReplayRule | None:
     return None
 
 
-def replay_of(trajectory: Trajectory) -> Replay:
-    """Compute the measures for the rules of appendix C from the trajectory of a run of SDP."""
-    plan = head = tried = first_tries = steps = 0
-    exhausted, depths, before = None, list[int](), ""
-    for event in trajectory.events:
-        update: Mapping[str, Any] = event.update or {}
-        # a replan after an audit, a revalidation or a plan that was cut is no exhaustion
-        if event.node == "replan" and exhausted is None and before not in CHECK_NODES | {EXTENDING_NODE} and tried:
-            exhausted = (head, plan)
-        before = before if event.update is None else event.node
-        # forced passes were not certified by any attempt
-        for certificate in (c for c in update.get("certificates", []) if not c.get("forced")):
-            depths.append(len(certificate["targets"]))
-            first_tries += tried == 1
-        plan = len(update["plan"]) if "plan" in update else plan
-        head, tried = update.get("head", head), update.get("tried", tried)
-        steps += len(update.get("history", []))
-    exhausted_at, length = exhausted or (None, 0)
-    return Replay(first_tries, len(depths), exhausted_at, length, steps, tuple(depths))
+def replays_of(frames: Frames, method: str) -> "ReplaysByTrial":
+    """Compute the measures for the rules of appendix C from the runs of a method, which must be one of SDP's."""
+    transitions = frames.predicates[frames.predicates["leads"] & ~frames.predicates["status"].isin(FORCED_STATUSES)]
+    by_run = {str(run): rows for run, rows in transitions.groupby("run", sort=False)}
+    replays = {}
+    for run in frames.runs[frames.runs["method"] == method].to_dict("records"):
+        rows = by_run.get(run["run"], transitions.head(0))
+        exhausted_at = None if pd.isna(run["first_exhaustion"]) else int(run["first_exhaustion"])
+        replays[run["task"], run["trial"]] = Replay(
+            first_tries=int((rows["tried"] == 1).sum()),
+            certified_steps=len(rows),
+            exhausted_at=exhausted_at,
+            planned_then=0 if exhausted_at is None else int(run["planned_then"]),
+            steps=run["steps"],
+            depths=tuple(rows["depth"].tolist()),
+        )
+    return replays
 
 
 # Replayed ablations compared with re-executed ones.

@@ -205,13 +205,11 @@ def evaluate(
     """
     from inspect_ai import eval as inspect_eval
 
-    if not is_url(str(out)):
-        check_output_folder(out)
     benchmark = benchmark_name(benchmark, data)
     live = load_benchmark(benchmark, data)
     specs = dict(map(parse_swap, swaps))
     models, options = (model, *parse_roles(roles).values()), WorkerOptions(workers, ray)
-    _check_runnable(build_graph(graph, specs), live, models, trials=trials, shared=options.is_shared)
+    _check_runnable(build_graph(graph, specs), live, models, str(out), trials=trials, shared=options.is_shared)
     task = _create_task(
         benchmark,
         graph=graph,
@@ -246,8 +244,12 @@ def evaluate(
     return read_finished_evaluation(logs, str(out), options)
 
 
-def _check_runnable(graph: AnyGraph, benchmark: Benchmark, models: Sequence[str], *, trials: int, shared: bool) -> None:
+def _check_runnable(
+    graph: AnyGraph, benchmark: Benchmark, models: Sequence[str], out: str, *, trials: int, shared: bool
+) -> None:
     """Check, before the first run, everything that would stop every run."""
+    if not is_url(out):
+        check_output_folder(out)
     check_ready(benchmark)
     operators = operators_of(graph)
     check_encoders(operators)

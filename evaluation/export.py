@@ -82,7 +82,7 @@ def _rows_of_run(run: Trajectory) -> Iterator[dict[str, Any]]:
         "method": method_name(header),
         "graph": header.graph,
         "model": model_name(str(header.context.get("model", ""))),
-        "trial": header.context.get("trial", 0),
+        "trial": header.trial,
         "ending": ending,
     }
     episodes = _split_episodes(run)
@@ -288,11 +288,8 @@ def latest_answers(runs: Iterable[Trajectory]) -> dict[str, JsonValue]:
     runs_of_benchmark = (run for run in runs if run.header.task.benchmark == ASSISTANTBENCH)
     ended = [run for run in runs_of_benchmark if run.footer and not run.ending.startswith("error:")]
     ended.sort(key=lambda run: run.header.created)
-    return {run.header.task.id: _answer_of(run) for run in ended}
-
-
-def _answer_of(run: Trajectory) -> JsonValue:
-    return run.footer.scores.answer if run.footer and run.footer.scores else None
+    scores = {run.header.task.id: run.footer.scores for run in ended if run.footer}
+    return {task: score.answer if score else None for task, score in scores.items()}
 
 
 def _ids_of_split(live: Any, split: str) -> Sequence[str]:

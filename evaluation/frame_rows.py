@@ -39,9 +39,9 @@ def horizon_of(task: Task, planned: int | None) -> Horizon:
 
     `planned` is the number of predicates in the plan of a run; None if its graph has no predicates.
     """
-    measure = HORIZON_FUNCTIONS.get(task.benchmark.partition(":")[0], _unknown_horizon)
+    measure = HORIZON_FUNCTIONS.get(task.benchmark.partition(":")[0])
     try:
-        horizon = measure(task)
+        horizon = measure(task) if measure else UNKNOWN_HORIZON
     except (KeyError, TypeError, ValueError):  # tasks of a user may lack the constants
         horizon = UNKNOWN_HORIZON
     return Horizon(planned, f"{planned} planned") if horizon is UNKNOWN_HORIZON and planned else horizon
@@ -61,10 +61,6 @@ def _blocks_horizon(task: Task) -> Horizon:
 def _gold_path_horizon(task: Task) -> Horizon:
     group = FAMILIES[str(task.constants["task"])].group
     return Horizon(GROUP_HORIZONS[group], f"{group} gold path")
-
-
-def _unknown_horizon(task: Task) -> Horizon:
-    return UNKNOWN_HORIZON
 
 
 HORIZON_FUNCTIONS: dict[str, Callable[[Task], Horizon]] = {
@@ -163,6 +159,7 @@ def _build_rows(trajectory: Trajectory) -> FrameRows:
         "attempts": [row for folded in folds for row in _attempt_rows(folded)],
         "predicates": predicates,
         "nodes": list(_node_rows(trajectory)),
+        "executions": list(_execution_rows(trajectory.events)),
         "calls": [*_call_rows(trajectory.events), *_call_rows(trajectory.superseded, superseded=True)],
         "findings": [row for folded in folds for row in _finding_rows(folded)],
         "rounds": round_rows(trajectory.events),
@@ -183,12 +180,12 @@ def _run_row(trajectory: Trajectory, planned: int | None) -> FrameRow:
         "ending": trajectory.ending,
         "score": value,
         "solved": value >= 1,
+        "scored": scores is not None,
         "evidence_found": nan if evidence_found is None else evidence_found,
         "horizon": horizon.length,
         "horizon_name": horizon.name,
-        "calls": usage.calls,
         "tokens": usage.input_tokens + usage.output_tokens,
-        "seconds": usage.seconds,
+        **usage.model_dump(exclude={"node"}),
     }
 
 
@@ -242,6 +239,7 @@ def _graph_predicate_rows(folded: PlanHistory, ending: str) -> Iterator[FrameRow
             rejected = certificate.rejected if nth == 0 else 0
             state = "undone" if (index, nth) in folded.invalidated else status
             more = {"status": state, "leads": nth == 0, "depth": depth, "rejected": rejected, **spent}
+            more["tried"] = certificate.tried
             yield {**_predicate_columns(target, position + nth, len(folded.plan)), **more}
     for position, target in enumerate(folded.plan[folded.head :], folded.head):
         stopped = position == folded.head and ending != GOAL
@@ -264,7 +262,28 @@ def _node_rows(trajectory: Trajectory) -> Iterator[FrameRow]:
         yield {**total_usage(usages, node).model_dump(), "executions": len(usages)}
 
 
-# Steps, calls, findings and rounds of search.
+# Executions, steps, calls, findings and rounds of search.
+
+
+def _execution_rows(events: Sequence[Event]) -> Iterator[FrameRow]:
+    score, decisions = 0.0, 0
+    for event in events:
+        score, decisions = _score_after(event, score), decisions + (event.node == DECIDE_NODE and not event.scope)
+        amounts = event.usage.model_dump(exclude={"node", "usd", "seconds"})
+        yield {"node": event.node, "scope": event.scope, "round": decisions, **amounts, "score": score}
+
+
+def _score_after(event: Event, score: float) -> float:
+    # Inner graphs are ignored, since they may act in a copy of the world.
+    update: PlainRecord = event.update or {}
+    if event.scope or "observation" not in update:
+        return score
+    observation = update["observation"]
+    before = 0.0 if "history" in event.replaced else score  # a replaced log starts a new episode
+    reported = observation.get("data", {}).get("score")
+    if reported is None:
+        return before + MAX_SCORE * float(observation.get("reward", 0.0))
+    return float(reported) if reported >= 0 else before
 
 
 def step_rows(trajectory: Trajectory) -> Iterator[FrameRow]:
@@ -338,26 +357,25 @@ def round_rows(events: Sequence[Event]) -> list[FrameRow]:
     The decision to submit an answer is one more round, which has no query and no signals of progress.
     """
     rows: list[FrameRow] = []
-    signals: list[PlainRecord] = []
     for event in events:
         if event.scope:
             continue
-        signals = [*([] if "rounds" in event.replaced else signals), *(event.update or {}).get("rounds", ())]  # type: ignore[misc]
         if event.node == DECIDE_NODE:
             rows.append({"round": len(rows) + 1, "agent": 0, "memory_node": 0, "tokens": 0, "gate_tokens": 0})
         if rows and event.node not in CLOSING_NODES:
             _add_to_round(rows[-1], event)
-    for row, signal in zip(rows, signals, strict=False):
-        row["query"] = signal["action"]
-        row |= {name: float(signal[name]) for name in SIGNALS if signal.get(name) is not None}
     return rows
 
 
 def _add_to_round(row: FrameRow, event: Event) -> None:
-    usage, reading = event.usage, (event.update or {}).get("stagnation")
+    update: PlainRecord = event.update or {}
+    usage, reading = event.usage, update.get("stagnation")
     row["gate_tokens" if event.node == GATE_NODE else "tokens"] += usage.spent().tokens
     row["agent"] += usage.input_tokens * (event.node == DECIDE_NODE)
     row["memory_node"] += usage.input_tokens * (event.node == MEMORY_NODE)
     if event.node == GATE_NODE and isinstance(reading, dict):
         row["streak"] = int(str(reading.get("streak", 0)))
         row["stop"] = bool(reading.get("stop")) or reading.get("at") is not None  # a shadow gate only records `at`
+    for signal in update.get("rounds", ()):
+        row["query"] = signal["action"]
+        row |= {name: float(signal[name]) for name in SIGNALS if signal.get(name) is not None}

@@ -36,14 +36,14 @@ RUN_COLUMNS: ColumnTypes = {
     **KEY_COLUMNS,
     **dict.fromkeys(("graph", "swaps", "model", "roles", "ending"), "str"),
     "score": "float64",
-    "solved": "bool",
+    **dict.fromkeys(("solved", "scored"), "bool"),
     **dict.fromkeys(("certified", "forced", "planned", "replans", "steps", "attempts"), "Int64"),
     **dict.fromkeys(("certificates", "cascades", "returns", "first_exhaustion", "planned_then"), "Int64"),
     "evidence_found": "float64",
     "horizon": "float64",
     "horizon_name": "str",
-    **dict.fromkeys(("calls", "tokens"), "Int64"),
-    "seconds": "float64",
+    **dict.fromkeys(("calls", "tokens", "input_tokens", "output_tokens", "cached_tokens"), "Int64"),
+    **dict.fromkeys(("usd", "seconds"), "float64"),
 }
 ATTEMPT_COLUMNS: ColumnTypes = {
     **KEY_COLUMNS,
@@ -59,7 +59,7 @@ PREDICATE_COLUMNS: ColumnTypes = {
     "place": "float64",
     **dict.fromkeys(("kind", "text", "status"), "str"),
     "leads": "bool",
-    **dict.fromkeys(("depth", "rejected"), "Int64"),
+    **dict.fromkeys(("depth", "rejected", "tried"), "Int64"),
     "stopped": "bool",
     **dict.fromkeys(("steps", "calls", "tokens"), "float64"),
 }
@@ -68,6 +68,12 @@ NODE_COLUMNS: ColumnTypes = {
     "node": "str",
     **dict.fromkeys(("executions", "calls", "input_tokens", "output_tokens", "cached_tokens"), "Int64"),
     **dict.fromkeys(("usd", "seconds"), "float64"),
+}
+EXECUTION_COLUMNS: ColumnTypes = {
+    **KEY_COLUMNS,
+    **dict.fromkeys(("node", "scope"), "str"),
+    **dict.fromkeys(("round", "calls", "input_tokens", "output_tokens", "cached_tokens"), "Int64"),
+    "score": "float64",
 }
 STEP_COLUMNS: ColumnTypes = {
     **KEY_COLUMNS,
@@ -117,7 +123,8 @@ class Frames(NamedTuple):
         those that went back to an earlier state. `first_exhaustion` is the position in the plan when all attempts at a
         target were used up for the first time, `planned_then` the length of the plan at that time. `steps` counts world
         steps, `seconds` wall-clock time inside nodes, `tokens` input and output tokens. `horizon` is the length of the
-        task, and `horizon_name` the label of this length.
+        task, and `horizon_name` the label of this length. `scored` tells whether the world gave a score; without one
+        `score` is 0.
     steps: one row per execution of the node that acts. `episode` and `step` count from 1, and episodes without a step
         do not count. `actions` is the number of actions that the node executed at once, `action` the text of the last
         one. `score` is the latest positive score, 0 to 100: a fatal action, which ScienceWorld scores with -100, does
@@ -127,20 +134,24 @@ class Frames(NamedTuple):
     predicates: one row per predicate. `status` is `certified`, `undone` (certified, then invalidated or taken back),
         `forced`, `dropped` (forced, then taken back), `return` (the target was to go back to an earlier state) or
         `open`. `place` is the position relative to the length of the plan, 0 to 1. For certified predicates `depth` is
-        the cascade depth of the transition, `leads` marks the first predicate of the transition, `rejected` counts the
-        failed attempts at it, and `steps`, `calls` and `tokens` were used since the previous certificate or forced
-        predicate, divided evenly in a cascade. `stopped` marks the target at which a run ended without its goal.
+        the cascade depth of the transition, and `leads` marks the first predicate of the transition. `rejected` counts
+        the failed attempts at it, `tried` all attempts since the latest certificate or replan. `steps`, `calls` and
+        `tokens` were used since the previous certificate or forced predicate, divided evenly in a cascade. `stopped`
+        marks the target at which a run ended without its goal.
     nodes: one row per run and node: the cost of the node, including work that was repeated after a crash. `executions`
         counts how often the node ran.
+    executions: one row per execution of a node, in order, without work that was repeated after a crash. `round` is the
+        number of decisions (`decide`) so far. `score` is the latest score of the episode, 0 to 100, that is not
+        negative; if the world reports none, the sum of rewards in percent. Graphs inside a node do not change it.
     calls: one row per model call. `steps` is the number of world steps before it. `superseded` marks calls of work that
         was repeated after a crash.
     findings: one row per finding in the verdict of an attempt: its text, and the numbers of its sources, of the sources
         against it, and of its items.
     rounds: one row per round of a graph with a node `decide`, from one decision to the next. `agent` and `memory_node`
         are the prompt tokens of the nodes that decide and that update the memory, `tokens` all tokens but those of the
-        gate, `gate_tokens`. `query`, `jaccard`, `upr` and `change` are what gates look at (`state.run.SearchRound`).
-        `streak` and `stop` are the reading of the gate: stagnant rounds in a row, and whether it stops the search or,
-        as a shadow, would have stopped it in this round or before.
+        gate, `gate_tokens`. `query`, `jaccard`, `upr` and `change` are what gates look at (`state.run.SearchRound`),
+        missing in a round without a search. `streak` and `stop` are the reading of the gate: stagnant rounds in a row,
+        and whether it stops the search or, as a shadow, would have stopped it in this round or before.
     """
 
     runs: pd.DataFrame
@@ -148,6 +159,7 @@ class Frames(NamedTuple):
     attempts: pd.DataFrame
     predicates: pd.DataFrame
     nodes: pd.DataFrame
+    executions: pd.DataFrame
     calls: pd.DataFrame
     findings: pd.DataFrame
     rounds: pd.DataFrame
@@ -158,7 +170,7 @@ FRAME_COLUMNS: Mapping[str, ColumnTypes] = dict(
         Frames._fields,
         (
             *(RUN_COLUMNS, STEP_COLUMNS, ATTEMPT_COLUMNS, PREDICATE_COLUMNS),
-            *(NODE_COLUMNS, CALL_COLUMNS, FINDING_COLUMNS, ROUND_COLUMNS),
+            *(NODE_COLUMNS, EXECUTION_COLUMNS, CALL_COLUMNS, FINDING_COLUMNS, ROUND_COLUMNS),
         ),
         strict=True,
     )
@@ -168,8 +180,14 @@ FRAME_COLUMNS: Mapping[str, ColumnTypes] = dict(
 
 def without_faults(frames: Frames) -> Frames:
     """Remove the rows of runs in which the world or its data failed; rates are computed over the remaining rows."""
-    faulty = set(frames.runs.loc[frames.runs["ending"].isin(FAULT_ENDINGS), "run"])
-    return Frames(*(frame[~frame["run"].isin(faulty)] for frame in frames)) if faulty else frames
+    faulty = frames.runs["ending"].isin(FAULT_ENDINGS)
+    return select_runs(frames, ~faulty) if faulty.any() else frames
+
+
+def select_runs(frames: Frames, kept: "pd.Series[bool]") -> Frames:
+    """Return the rows of the runs for which `kept`, which has a value for each row of `frames.runs`, is True."""
+    runs = set(frames.runs.loc[kept, "run"])
+    return Frames(*(frame[frame["run"].isin(runs)] for frame in frames))
 
 
 def build_frame(rows: Sequence[FrameRow], columns: ColumnTypes) -> pd.DataFrame:
@@ -293,7 +311,7 @@ def read_recorded_runs(found_runs: FoundRuns) -> Iterator[RecordedRun]:
 
 def _named_runs(found_runs: FoundRuns) -> list[_NamedRun]:
     names = _method_names([header for _, header in found_runs.runs])
-    return [_NamedRun(path, names[_name_parts(h)], h.task.id, _trial_of(h)) for path, h in found_runs.runs]
+    return [_NamedRun(path, names[_name_parts(h)], h.task.id, h.trial) for path, h in found_runs.runs]
 
 
 def _read_header(path: Path) -> Header | None:
@@ -321,8 +339,3 @@ def _method_names(headers: Sequence[Header]) -> dict[tuple[str, str, str], str]:
     known = list(dict.fromkeys(map(_name_parts, headers)))
     shown = [index == 0 or len({parts[index] for parts in known}) > 1 for index in range(3)]
     return {parts: ", ".join(part for part, use in zip(parts, shown, strict=True) if use) for parts in known}
-
-
-def _trial_of(header: Header) -> int:
-    trial = header.context.get("trial", 0)
-    return trial if isinstance(trial, int) else 0

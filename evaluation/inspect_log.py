@@ -45,17 +45,12 @@ from certigraph.evaluation.rounds import (
     RunRound,
     clean_trajectory,
     cut_folders,
-    is_bookkeeping,
     method_name,
-    round_text,
     run_metadata,
-    solved_subtasks,
     split_by_graph,
     split_rounds,
     start_time,
     task_text,
-    tool_arguments,
-    tool_name,
 )
 from certigraph.runtime.files import translate_trajectory_errors
 from certigraph.runtime.registry import model_name, swaps_of
@@ -98,24 +93,24 @@ def messages_of(run: Trajectory) -> Iterator[ChatMessage]:
 def _conversation(graph: GraphEvents, name: str, parts: EventsByGraph) -> Iterator[ChatMessage]:
     inner = {part.subtask: part for part in parts.within(graph.scope)}
     for number, part in enumerate(split_rounds(graph.events), 1):
-        for subtask in solved_subtasks(part):
+        for subtask in part.solved:
             if inner_graph := inner.pop(subtask, None):
                 yield from _conversation(inner_graph, f"{name}-{subtask}", parts)
         if part.resets and part.observation:
             goal = part.update.get("task", {}).get("goal") if part.events[0].scope else None
             yield ChatMessageUser(id=f"{name}-{number}", content="\n".join(filter(None, [goal, part.observation.text])))
-        elif not is_bookkeeping(part):
+        elif not part.shows_nothing:
             yield from _action_messages(part, f"{name}-{number}")
     for unfinished in inner.values():
         yield from _conversation(unfinished, f"{name}-{unfinished.subtask}", parts)
 
 
 def _action_messages(part: RunRound, name: str) -> Iterator[ChatMessage]:
-    action, answer = part.action, part.observation
-    if action is None:
-        yield ChatMessageAssistant(id=name, content=round_text(part))
+    used, answer = part.tool_call, part.observation
+    if used is None:
+        yield ChatMessageAssistant(id=name, content=part.text)
         return
-    call = ToolCall(id=f"call-{name}", function=tool_name(action), arguments=dict(tool_arguments(action)))
+    call = ToolCall(id=f"call-{name}", function=used.name, arguments=dict(used.arguments))
     yield ChatMessageAssistant(id=name, content=part.thought, tool_calls=[call])
     if answer:
         yield ChatMessageTool(id=f"{name}-a", content=answer.text, tool_call_id=call.id, function=call.function)
@@ -168,7 +163,7 @@ def sample_of(run: Trajectory, epoch: int) -> EvalSample:
         messages=list(messages_of(run)),
         output=ModelOutput.from_content(model_name(str(header.context.get("model", "none"))), run.ending),
         scores={ROW_KEY: _score_of(run, footer)} if footer and footer.scores else {},
-        metadata={"ending": run.ending, "trial": header.context.get("trial", 0), **run_metadata(header)},
+        metadata={"ending": run.ending, "trial": header.trial, **run_metadata(header)},
         events=list(events_of(run, start)),
         model_usage=usage_by("model", [*run.events, *run.superseded]),
         role_usage=usage_by("role", [*run.events, *run.superseded]),
@@ -252,7 +247,8 @@ def to_inspect(trajectories: Sequence[Trajectory]) -> EvalLog:
     Raises:
         Fault: there is no run, or the runs belong to several logs.
     """
-    runs = sorted((clean_trajectory(run) for run in trajectories), key=_sort_key)
+    cleaned = map(clean_trajectory, trajectories)
+    runs = sorted(cleaned, key=lambda run: (run.header.task.id, run.header.trial, run.header.run_id))
     kinds = {log_key_of(run.header) for run in runs}
     if len(kinds) != 1:
         problem = f"{len(runs)} runs of {len(kinds)} kinds do not make one inspect log"
@@ -276,11 +272,6 @@ def to_inspect(trajectories: Sequence[Trajectory]) -> EvalLog:
         ),
         samples=samples,
     )
-
-
-def _sort_key(run: Trajectory) -> tuple[str, int, str]:
-    trial = run.header.context.get("trial", 0)
-    return run.header.task.id, trial if isinstance(trial, int) else 0, run.header.run_id
 
 
 def _samples(runs: Iterable[Trajectory]) -> list[EvalSample]:

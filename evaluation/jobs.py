@@ -21,6 +21,7 @@ from certigraph.adapters.extras import import_extra
 from certigraph.adapters.files import cache_folder
 from certigraph.adapters.protocols import Benchmark, Context
 from certigraph.adapters.redaction import redact_message, remember_address, show_address
+from certigraph.runtime.files import TRAJECTORY_FILE
 from certigraph.runtime.graph_sources import AnyGraph
 from certigraph.runtime.recorder import Listener
 from certigraph.runtime.registry import rebuild_graph
@@ -31,8 +32,6 @@ from certigraph.state.endings import Stopped, UnknownName
 from certigraph.state.records import Record
 
 # Storage of runs: a folder that all workers can read, or an object store with a URL.
-
-TRAJECTORY_FILE = "trajectory.jsonl"
 
 
 def is_url(out: str) -> bool:

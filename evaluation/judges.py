@@ -34,6 +34,7 @@ from certigraph.evaluation.frames import FoundRuns, read_recorded_runs
 from certigraph.evaluation.progress_display import show_progress
 from certigraph.evaluation.statistics import MeanEstimate, mean_of
 from certigraph.evaluation.tables import format_interval
+from certigraph.runtime.files import SETTINGS_FILE
 from certigraph.runtime.registry import load_settings, model_name, shareable_context
 from certigraph.runtime.run import run_blocking
 from certigraph.runtime.texts import format_count
@@ -276,7 +277,8 @@ def _ended_cases(found: FoundRuns, data: str | None, unknown: list[str]) -> Iter
         if footer is not None:
             answer = footer.scores.answer if footer.scores else None
             try:
-                references = references_of(header.task, data or _data_of(path.parent))
+                used = load_settings(path.parent).data if (path.parent / SETTINGS_FILE).is_file() else None
+                references = references_of(header.task, data or used)
             except (Fault, UnknownName) as error:
                 unknown.append(f"{header.run_id}: {error}")
                 continue
@@ -295,10 +297,6 @@ def references_of(task: Task, data: str | None) -> Sequence[str]:
     if not benchmark.answers:
         raise Fault("data", f"{task.benchmark} has no reference answers to judge by: give runs of a search benchmark")
     return tuple(benchmark.gold(task).answers)
-
-
-def _data_of(folder: Path) -> str | None:
-    return load_settings(folder).data if (folder / "local.json").is_file() else None
 
 
 # Judgements on disk: one JSON line each, appended at once, so that judging can be stopped and resumed.

@@ -2,14 +2,12 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from certigraph.runtime.files import translate_trajectory_errors
-from certigraph.runtime.progress import count_steps
 from certigraph.runtime.result import is_solved
 from certigraph.state.endings import FAULT_ENDINGS, GOAL
-from certigraph.state.records import Record, Scores, Usage
-from certigraph.state.trajectory import Event, Footer, Trajectory
+from certigraph.state.records import Record
+from certigraph.state.trajectory import Footer
 
 # Descriptions of the statistical methods, which JSON output and printed tables hold next to the numbers.
 
@@ -117,38 +115,6 @@ def values_by_task(rows: Sequence[ComparisonRow], figure: str) -> dict[str, list
     return dict(values)
 
 
-def comparison_row_of(method: str, task: str, trajectory: Trajectory, trial: int = 0) -> ComparisonRow:
-    """Build the row of a run from its trajectory. A run without a score counts as 0.
-
-    Raises:
-        Fault: ("data") the trajectory has contents that its graph cannot have written.
-    """
-    with translate_trajectory_errors(trajectory.header.run_id):
-        steps = sum(map(count_steps, trajectory.events))
-        roles = _prompt_tokens_by_role([*trajectory.events, *trajectory.superseded])
-    about = {"method": method, "task": task, "trial": trial, "run": trajectory.header.run_id}
-    scores = trajectory.footer.scores if trajectory.footer else None
-    return ComparisonRow(
-        **about, ending=trajectory.ending, **outcome_columns(scores, trajectory.usage), steps=steps, roles=roles
-    )
-
-
-def outcome_columns(scores: Scores | None, usage: Usage) -> dict[str, Any]:
-    """Compute the columns of a row about score and cost. A run without scores counts as 0."""
-    value = scores.value if scores else 0.0
-    return {
-        "score": 100 * value,
-        "solved": value >= 1,
-        "scored": scores is not None,
-        "calls": usage.calls,
-        "prompt_tokens": usage.input_tokens,
-        "cached_tokens": usage.cached_tokens,
-        "output_tokens": usage.output_tokens,
-        "seconds": usage.seconds,
-        "usd": usage.usd,
-    }
-
-
 def merge_roles(several: Iterable[Mapping[str, PromptTokens]]) -> dict[str, PromptTokens]:
     """Sum the prompt tokens of several runs, separately for each role."""
     sums: dict[str, PromptTokens] = {}
@@ -160,15 +126,6 @@ def merge_roles(several: Iterable[Mapping[str, PromptTokens]]) -> dict[str, Prom
                 cached_tokens=known.cached_tokens + more.cached_tokens,
             )
     return sums
-
-
-def _prompt_tokens_by_role(events: Iterable[Event]) -> dict[str, PromptTokens]:
-    calls: list[dict[str, Any]] = [call for event in events for call in event.calls]
-    return merge_roles({call["role"]: _prompt_tokens_of(call)} for call in calls)
-
-
-def _prompt_tokens_of(call: Mapping[str, Any]) -> PromptTokens:
-    return PromptTokens(prompt_tokens=call.get("input_tokens", 0), cached_tokens=call.get("cached_tokens", 0))
 
 
 # Goal precision: the share of runs with the ending `goal` whose task is solved according to the scorer.

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from statistics import mean
 from textwrap import wrap
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import matplotlib as mpl
 import pandas as pd
@@ -19,39 +19,63 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter
 
 from certigraph.adapters.benchmarks import standard_error
-from certigraph.adapters.files import replace_file
-from certigraph.state.trajectory import Event, Trajectory
+from certigraph.adapters.files import replace_file, replace_text
+from certigraph.evaluation.frames import Frames
 
-# Figures for print, as PNG and SVG.
+T = TypeVar("T")
+
+# Colours and styles. A method, a part of a bar and a line of a print have the same colours everywhere.
+
+SERIES_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b08a00", "#56b4e9")
+"""Colours of the methods in a plot: Okabe and Ito's palette for colour-blind readers, with a darker yellow."""
+
+GREY = "#80838a"
+"""Colour that is readable on a light and on a dark page."""
 
 INK, SOFT, FAINT, BLANK = "#222222", "#6b6b6b", "#d9d9d9", "#f2f2f2"
-"""Colours of text, axes, grids and empty areas."""
+"""Colours of text, axes, grids and empty areas in print, on white."""
 
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Okabe and Ito's palette for colour-blind readers, without yellow, which is too pale for a line."""
+STYLE: dict[Any, Any] = {
+    "font.family": "sans-serif",
+    "svg.hashsalt": "certigraph",  # the ids in an SVG file are those of the figure: the same figure gives the same file
+    "axes.titlelocation": "left",
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
+}
+"""Matplotlib settings of all figures."""
 
 PRINT_STYLE: dict[Any, Any] = {
-    "font.family": "sans-serif",
+    **STYLE,
     "font.size": 8,
-    "text.color": INK,
-    "axes.edgecolor": SOFT,
-    "axes.labelcolor": INK,
-    "axes.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
+    **dict.fromkeys(("text.color", "axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor"), INK),
+    **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), SOFT),
+    **dict.fromkeys(("axes.linewidth", "xtick.major.width", "ytick.major.width"), 0.6),
     "axes.titlesize": 8.5,
-    "axes.titlelocation": "left",
-    "xtick.color": SOFT,
-    "ytick.color": SOFT,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "legend.frameon": False,
     "savefig.facecolor": "white",
-    "svg.hashsalt": "certigraph",
 }
 """Matplotlib settings of figures for print."""
+
+CHART_STYLE: dict[Any, Any] = {
+    **STYLE,
+    **dict.fromkeys(("font.size", "axes.titlesize"), 9),
+    "svg.fonttype": "none",
+    "text.parse_math": False,  # a dollar sign in a name starts no formula
+    **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), GREY),
+}
+"""Matplotlib settings of drawings on an HTML page."""
+
+
+def series_colour(index: int) -> str:
+    """Return the colour of the method at an index; colours repeat after the last one."""
+    return SERIES_COLOURS[index % len(SERIES_COLOURS)]
+
+
+def assign_colours(names: Iterable[T]) -> dict[T, str]:
+    """Assign a colour to each name, in order: SERIES_COLOURS, grey, then paler SERIES_COLOURS."""
+    inks = (*SERIES_COLOURS, GREY, *(f"{colour}80" for colour in SERIES_COLOURS))
+    return {name: inks[index % len(inks)] for index, name in enumerate(names)}
+
+
+# Figures for print, as PNG and SVG.
 
 
 @contextmanager
@@ -72,9 +96,10 @@ def open_figure(path: Path, width: float, height: float) -> Iterator[Figure]:
         figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
 
 
-def add_panels(figure: Figure, panels: int, columns: int) -> list[Axes]:
-    """Add panels with a common y axis to a figure, in rows of `columns` panels."""
-    axes = list(figure.subplots(-(-panels // columns), columns, sharey=True, squeeze=False).flat)
+def add_panels(figure: Figure, panels: int, columns: int, *, sharex: bool = False) -> list[Any]:
+    """Add panels with a common y axis, and perhaps x axis, to a figure, in rows of `columns` panels."""
+    rows = max(1, -(-panels // columns))
+    axes = list(figure.subplots(rows, columns, sharex=sharex, sharey=True, squeeze=False).flat)
     for spare in axes[panels:]:
         spare.remove()
     return axes[:panels]
@@ -84,11 +109,6 @@ def draw_grid(panel: Axes, axis: Literal["x", "y"]) -> None:
     """Draw faint grid lines behind the data, at the ticks of one axis."""
     panel.grid(axis=axis, color=FAINT, linewidth=0.4)
     panel.set_axisbelow(True)
-
-
-def assign_colours(names: Sequence[str]) -> dict[str, str]:
-    """Assign a colour of the palette to each name, in order."""
-    return {name: PALETTE[index % len(PALETTE)] for index, name in enumerate(names)}
 
 
 # Score by budget: mean score over runs after a number of calls or tokens.
@@ -126,34 +146,35 @@ BudgetCurves = Mapping[str, Mapping[str, Sequence[CurvePoint]]]
 """Points of the mean curve of each method, by axis (a key of AXIS_LABELS) and by name of the method."""
 
 
-def points_of(trajectory: Trajectory) -> list[BudgetPoint]:
-    """Compute the points of a run, one for each executed node. Work that was repeated after a crash counts once.
+def points_of(frames: Frames) -> pd.DataFrame:
+    """Compute the points of runs: one for each executed node, and a last one with the official score.
 
-    The last point has the official score, since some worlds report no score during the run.
+    Work that was repeated after a crash counts once. The last point has the official score, since some worlds report no
+    score during the run.
+
+    Returns:
+        A row for each point, with `method`, `run` and the fields of `BudgetPoint`; the points of a run are in order.
     """
-    points: list[BudgetPoint] = []
-    calls = tokens = cached = 0
-    best = episode = 0.0
-    for event in trajectory.events:
-        calls += event.usage.calls
-        tokens += event.usage.input_tokens + event.usage.output_tokens
-        cached += event.usage.cached_tokens
-        episode = _score_after(event, episode)
-        best = max(best, episode)
-        points.append(BudgetPoint(calls, tokens, tokens - cached, best))
-    footer = trajectory.footer
-    verdict = 100 * footer.scores.value if footer and footer.scores else best
-    return [*points, BudgetPoint(calls, tokens, tokens - cached, verdict)]
+    done, about = frames.executions, ["method", "run"]
+    tokens = done["input_tokens"] + done["output_tokens"]
+    amounts = done.assign(tokens=tokens, uncached=tokens - done["cached_tokens"])
+    sums = amounts.groupby("run")[["calls", "tokens", "uncached"]].cumsum()
+    best = done.assign(score=done["score"].clip(lower=0)).groupby("run")["score"].cummax()
+    points = done[about].assign(**sums, score=best)
+    last = frames.runs[[*about, "scored"]].merge(points.groupby("run").last().drop(columns="method"), "left", "run")
+    official = (100 * frames.runs["score"]).to_numpy()
+    last = last.fillna({name: 0 for name in BudgetPoint._fields})
+    return pd.concat([points, last.assign(score=last["score"].mask(last.pop("scored"), official))], ignore_index=True)
 
 
-def mean_curve(runs: Sequence[Sequence[BudgetPoint]], axis: str) -> list[CurvePoint]:
+def mean_curve(points: pd.DataFrame, axis: str) -> list[CurvePoint]:
     """Compute the mean curve of several runs. A run counts as 0 before its first point and keeps its last score.
 
     Args:
-        runs: the points of each run.
+        points: the points of the runs.
         axis: field of `BudgetPoint` for the horizontal axis.
     """
-    steps = [([getattr(point, axis) for point in run], [0.0, *(point.score for point in run)]) for run in runs]
+    steps = [(run[axis].tolist(), [0.0, *run["score"]]) for _, run in points.groupby("run", sort=False)]
     positions = sorted({0}.union(*(xs for xs, _ in steps)))
     every = -(-len(positions) // MAX_CURVE_POINTS)
     positions = sorted({*positions[::every], positions[-1]})
@@ -163,12 +184,10 @@ def mean_curve(runs: Sequence[Sequence[BudgetPoint]], axis: str) -> list[CurvePo
     ]
 
 
-def curves_of(runs: Mapping[str, Sequence[Sequence[BudgetPoint]]]) -> BudgetCurves:
+def curves_of(frames: Frames) -> BudgetCurves:
     """Compute the mean curve of every method that has runs, for each axis."""
-    return {
-        axis: {name: mean_curve(method_runs, axis) for name, method_runs in runs.items() if method_runs}
-        for axis in AXIS_LABELS
-    }
+    by_method = [(str(name), rows) for name, rows in points_of(frames).groupby("method", sort=False)]
+    return {axis: {name: mean_curve(rows, axis) for name, rows in by_method} for axis in AXIS_LABELS}
 
 
 def curve_rows(curves: BudgetCurves) -> Iterable[dict[str, Any]]:
@@ -178,37 +197,7 @@ def curve_rows(curves: BudgetCurves) -> Iterable[dict[str, Any]]:
             yield from ({"axis": axis, "method": method, **knot._asdict()} for knot in knots)
 
 
-def _score_after(event: Event, score: float) -> float:
-    # The latest non-negative score that the world reported in this episode, else the sum of rewards in percent. Inner
-    # graphs are ignored, since they may act in a copy of the world.
-    update: dict[str, Any] = event.update or {}
-    if event.scope or "observation" not in update:
-        return score
-    observation = update["observation"]
-    before = 0.0 if "history" in event.replaced else score  # a replaced log starts a new episode
-    reported = observation.get("data", {}).get("score")
-    if reported is None:
-        return before + 100 * float(observation.get("reward", 0.0))
-    return float(reported) if reported >= 0 else before
-
-
 # Drawing of these curves: a step function for each method, with a band of one standard error on each side.
-
-SERIES_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b08a00", "#56b4e9")
-"""Colours of the methods in a plot: Okabe and Ito's palette for colour-blind readers, with a darker yellow."""
-
-GREY = "#80838a"
-"""Colour that is readable on a light and on a dark page."""
-
-CHART_STYLE: Any = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "certigraph",  # the same curves give the same file
-    "font.family": "sans-serif",
-    "font.size": 9,
-    "text.parse_math": False,  # a dollar sign in a name starts no formula
-    **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), GREY),
-}
-"""Matplotlib settings of drawings on an HTML page."""
 
 NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 """SVG metadata that is left out, so that the same figure gives the same file."""
@@ -240,8 +229,7 @@ def save_drawing(figure: Figure, path: Path) -> Markup:
     with replace_file(path.with_suffix(".png")) as draft:
         figure.savefig(draft, format="png", dpi=150, facecolor="white")
     drawing = to_svg(figure)
-    with replace_file(path.with_suffix(".svg")) as draft:
-        draft.write_text(drawing, encoding="utf-8")
+    replace_text(path.with_suffix(".svg"), drawing)
     return drawing
 
 
@@ -261,7 +249,7 @@ def _curves_figure(curves: BudgetCurves) -> Figure:
     panels[0].set_ylabel("mean score so far")
     if rows:
         lines = panels[0].get_lines()
-        figure.legend(handles=lines, loc="outside upper left", ncols=columns, frameon=False, labelcolor="linecolor")
+        figure.legend(handles=lines, loc="outside upper left", ncols=columns, labelcolor="linecolor")
     return figure
 
 
@@ -281,7 +269,6 @@ def _draw_curve_panel(panel: Any, methods: Any, label: str) -> None:
     panel.set_xlim(0, end)
     panel.xaxis.set_major_formatter(EngFormatter(sep=""))  # 20k: labels with five digits would overlap
     panel.set_ylim(bottom=0)
-    panel.spines[["top", "right"]].set_visible(False)
 
 
 def _draw_curve_line(panel: Any, method: str, knots: Sequence[CurvePoint], end: float, number: int) -> None:
@@ -329,11 +316,6 @@ def wrap_label(name: str, width: int = LABEL_WIDTH) -> str:
 def series_marker(index: int) -> str:
     """Return the marker of the method at an index; methods with the same colour have different markers."""
     return SERIES_MARKERS[index // len(SERIES_COLOURS) % len(SERIES_MARKERS)]
-
-
-def series_colour(index: int) -> str:
-    """Return the colour of the method at an index; colours repeat after the last one."""
-    return SERIES_COLOURS[index % len(SERIES_COLOURS)]
 
 
 def find_line(table: pd.DataFrame, method: str, **where: str) -> "pd.Series[Any] | None":
@@ -401,20 +383,13 @@ def draw_lines(panel: Any, table: pd.DataFrame, names: Sequence[str], column: st
         panel.plot(positions, points["value"], f"-{series_marker(number)}", markersize=5, alpha=0.9, **style)
     panel.set_xlim(-0.5, max(len(places), 1) - 0.5)
     panel.set_ylim(-0.03, 1.03)
-    panel.spines[["top", "right"]].set_visible(False)
-
-
-def assign_part_colours(parts: Sequence[Any]) -> dict[Any, str]:
-    """Assign a colour to each segment of a bar: SERIES_COLOURS, grey, then paler SERIES_COLOURS."""
-    inks = (*SERIES_COLOURS, GREY, *(f"{colour}80" for colour in SERIES_COLOURS))
-    return {part: inks[index % len(inks)] for index, part in enumerate(parts)}
 
 
 def draw_panel_legend(panel: Any, handles: Sequence[Any], columns: int = 2) -> None:
     """Draw the legend of a panel below the panel."""
     if handles:
         below = {"loc": "upper left", "bbox_to_anchor": (0, 0), "borderaxespad": 3.2}
-        panel.legend(handles=handles, ncols=columns, frameon=False, fontsize=8, **below)
+        panel.legend(handles=handles, ncols=columns, fontsize=8, **below)
 
 
 def part_handles(parts: Mapping[Any, str]) -> list[Patch]:
@@ -470,7 +445,7 @@ def create_panels(
         panel.set_yticks(range(len(names)), [wrap_label(name) for name in names])
         panel.set_ylim(len(names) - 0.4, -0.6)
         panel.tick_params(axis="y", length=0)
-        panel.spines[["top", "right", "left"]].set_visible(False)
+        panel.spines["left"].set_visible(False)
         panel.grid(axis="x", color=GREY, alpha=0.2, linewidth=0.6)
         panel.set_axisbelow(True)
     for index, label in enumerate(panels[0].get_yticklabels() if coloured else ()):
@@ -487,7 +462,7 @@ def finish_panel(panel: Any, title: str, *, share: bool = True, counted: bool = 
         share: whether values are shares, 0 to 1; otherwise they are numbers from 0.
         counted: whether to write the heading "n" above the numbers of observations.
     """
-    panel.set_title(title, fontsize=9, loc="left")
+    panel.set_title(title)
     if counted:
         panel.text(1.02, 1.0, "n", transform=panel.transAxes, va="bottom", fontsize=7.5, style="italic")
     if share:
@@ -539,7 +514,7 @@ def draw_figure_legend(figure: Figure, names: Sequence[str]) -> None:
     """Draw the legend below a figure: the colour and marker of each method."""
     handles = marker_handles({name: (series_marker(index), series_colour(index)) for index, name in enumerate(names)})
     if handles:
-        figure.legend(handles=handles, ncols=4, frameon=False, fontsize=8, loc="outside lower left")
+        figure.legend(handles=handles, ncols=4, fontsize=8, loc="outside lower left")
 
 
 def format_sizes(table: pd.DataFrame) -> str:

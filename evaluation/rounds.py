@@ -25,6 +25,10 @@ ROUND_OPENERS = frozenset({"action", "plan", "outline", "trials", "lessons", "da
 """State channels whose update starts a new round. Nodes that judge an action do not write them."""
 
 
+BOOKKEEPING_NODES = ("begin", "recall", "gather")
+"""Nodes that only update the state, unless they ask a model. Runs shown as conversations leave them out."""
+
+
 class RunRound:
     """Consecutive node executions of a run (events) that belong to one action or to one piece of other work.
 
@@ -91,6 +95,41 @@ class RunRound:
         If a policy accepted the target without certifying it, the field `forced` names the policy.
         """
         return next((Certificate.model_validate(c) for c in self.update.get("certificates", ())), None)
+
+    # As part of a conversation, for formats that are conversations.
+
+    @property
+    def shows_nothing(self) -> bool:
+        """Whether a conversation leaves the round out: a node of BOOKKEEPING_NODES without a model call or failure."""
+        return self.node in BOOKKEEPING_NODES and not self.usage.calls and not self.failed
+
+    @property
+    def text(self) -> str:
+        """The round as the text of a message: its action if it has one, else its result."""
+        if self.failed:
+            return f"{self.node} failed."
+        if self.resets:
+            return f"Episode {self.episode} begins."
+        return self.action.text if self.action else "\n".join(_round_lines(self)) or f"{self.node}: nothing."
+
+    @property
+    def tool_call(self) -> "RoundToolCall | None":
+        """The action as a call of a tool, with its text among the arguments; None if the round has no action."""
+        if not (action := self.action):
+            return None
+        return RoundToolCall("act" if action.kind == "text" else action.kind, {**action.args, "text": action.text})
+
+    @property
+    def solved(self) -> list[str]:
+        """The ids of the sub-tasks whose outcomes the round recorded."""
+        return [str(outcome["node"]) for outcome in self.update.get("outcomes", ())]
+
+
+class RoundToolCall(NamedTuple):
+    """An action as a call of a tool."""
+
+    name: str
+    arguments: Arguments
 
 
 def split_rounds(events: Iterable[Event]) -> Iterator[RunRound]:
@@ -175,15 +214,7 @@ def split_by_graph(events: Iterable[Event]) -> EventsByGraph:
     )
 
 
-def solved_subtasks(part: RunRound) -> list[str]:
-    """Return the ids of the sub-tasks whose outcomes a round recorded."""
-    return [str(outcome["node"]) for outcome in part.update.get("outcomes", ())]
-
-
 # Rounds as text, for formats that are conversations.
-
-BOOKKEEPING_NODES = ("begin", "recall", "gather")
-"""Nodes that only update the state, unless they ask a model. Runs shown as conversations leave them out."""
 
 
 def task_text(task: Task) -> str:
@@ -191,36 +222,16 @@ def task_text(task: Task) -> str:
     return task.goal or f"{task.benchmark} {task.id}"
 
 
-def is_bookkeeping(part: RunRound) -> bool:
-    """Return whether a round has nothing to show: a node of BOOKKEEPING_NODES that called no model and did not fail."""
-    return part.node in BOOKKEEPING_NODES and not part.usage.calls and not part.failed
-
-
-def round_text(part: RunRound) -> str:
-    """Format a round as the text of a message: its action if it has one, else its result."""
-    if part.failed:
-        return f"{part.node} failed."
-    if part.resets:
-        return f"Episode {part.episode} begins."
-    return part.action.text if part.action else "\n".join(_round_lines(part)) or f"{part.node}: nothing."
-
-
-def tool_name(action: Action) -> str:
-    """Return the name of the tool when an action is shown as a tool call."""
-    return "act" if action.kind == "text" else action.kind
-
-
-def tool_arguments(action: Action) -> Arguments:
-    """Return the arguments when an action is shown as a tool call: the arguments of the action, and its text."""
-    return {**action.args, "text": action.text}
-
-
 def _round_lines(part: RunRound) -> list[str]:
     update = part.update
     if "trials" in update:
-        return [_format_trial(Trial.model_validate(trial)) for trial in update["trials"]]
+        return [
+            f"Episode {one.number} ended after {one.steps} steps: {one.ending}, score {one.scores.value:g}."
+            for one in map(Trial.model_validate, update["trials"])
+        ]
     if update.get("lessons"):
-        return [_format_lesson(Lesson.model_validate(update["lessons"][-1]))]
+        lesson = Lesson.model_validate(update["lessons"][-1])
+        return list(filter(None, [lesson.report, lesson.reflection, *lesson.insights, *lesson.strategy]))
     if "outcomes" in update:
         return [f"{outcome['node']} {outcome['status']}: {outcome['result']}" for outcome in update["outcomes"]]
     if "dag" in update:
@@ -236,14 +247,6 @@ def _round_lines(part: RunRound) -> list[str]:
 def _format_subtask(node: Mapping[str, Any]) -> str:
     needs = node.get("needs")
     return f"{node['id']}: {node['task']}" + (f" (needs {', '.join(needs)})" if needs else "")
-
-
-def _format_trial(trial: Trial) -> str:
-    return f"Episode {trial.number} ended after {trial.steps} steps: {trial.ending}, score {trial.scores.value:g}."
-
-
-def _format_lesson(lesson: Lesson) -> str:
-    return "\n".join(filter(None, [lesson.report, lesson.reflection, *lesson.insights, *lesson.strategy]))
 
 
 # Trajectories for other people: without API keys and folders of this machine, in valid Unicode.

@@ -18,6 +18,7 @@ from rich.table import Table
 
 from certigraph.adapters.extras import TABLE_PACKAGES, check_evaluation_packages
 from certigraph.adapters.faults import Faults
+from certigraph.adapters.files import replace_text
 from certigraph.adapters.protocols import Budget
 from certigraph.evaluation.compare import ComparisonJob, run_comparison
 from certigraph.evaluation.comparison import (
@@ -277,6 +278,8 @@ class BenchmarkFindings(NamedTuple):
     page: str
     folders: dict[str, str]
     """Folders of the runs, by run id."""
+    counted: dict[str, list[ComparisonRow]]
+    """The runs that the statistics are about, by method."""
 
     @property
     def left(self) -> int:
@@ -328,7 +331,7 @@ def findings_of(given: PreparedSweep, stopped: Sequence[str] = ()) -> SweepFindi
     effects = [
         effect
         for arm, findings in zip(given.arms, by_benchmark, strict=True)
-        for effect in _effects_on_benchmark(arm, findings.comparison.rows)
+        for effect in _effects_on_benchmark(arm, findings)
     ]
     adjusted = adjust_family([effect.difference for effect in effects])
     plan = given.arms[0].order.plan
@@ -357,20 +360,21 @@ def _findings_of_arm(given: PreparedSweep, arm: SweepArm, budget: TotalBudget) -
             elif trajectory := read_cell_trajectory(cell):  # cut off
                 budget.record(cell, trajectory.usage)
     page = os.path.relpath(arm.folder / COMPARISON_PAGE, given.out)
-    return BenchmarkFindings(arm.title, comparison, len(arm.cells), page, folders)
+    counted = shared_rows(arm.order.plan.outline, comparison.rows)
+    return BenchmarkFindings(arm.title, comparison, len(arm.cells), page, folders, counted)
 
 
-def _effects_on_benchmark(arm: SweepArm, rows: Sequence[ComparisonRow]) -> Iterator[SweepEffect]:
+def _effects_on_benchmark(arm: SweepArm, findings: BenchmarkFindings) -> Iterator[SweepEffect]:
     """Compute the effect of each variant of a graph that the sweep has unchanged too, over the tasks that all share."""
     plan = arm.order.plan
-    scores = {name: scores_of(method_rows) for name, method_rows in shared_rows(plan.outline, rows).items()}
+    scores = {name: scores_of(rows) for name, rows in findings.counted.items()}
     plain = {method.graph: method for method in plan.methods if not swaps_of(method.graph, method.operators)}
     for variant in plan.methods:
         unchanged = plain.get(variant.graph, variant)
         if variant is not unchanged:
             names = variant.name, unchanged.name
             difference = compute_difference(*names, scores[variant.name], scores[unchanged.name])
-            yield SweepEffect(arm.title, add_faults(difference, rows))
+            yield SweepEffect(arm.title, add_faults(difference, findings.comparison.rows))
 
 
 # The table of a sweep as text, for the terminal and the page: one row per method, one column per benchmark.
@@ -384,14 +388,14 @@ def terminal_tables(findings: SweepFindings) -> Iterator[Table]:
     """Yield the tables of a sweep for a terminal: scores, and effects of swapped operators."""
     headings = (f"{found.title}, n={found.comparison.n}" for found in findings.benchmarks)
     by_method = {method: findings.of(method) for method in findings.methods}
-    lines = [(method, *map(_format_score, found), *format_costs(found)) for method, found in by_method.items()]
+    scores = {
+        method: [format_estimate(s.score, s.low, s.high) if s.n else MISSING_VALUE for s in found]
+        for method, found in by_method.items()
+    }
+    lines = [(method, *scores[method], *format_costs(found)) for method, found in by_method.items()]
     yield terminal_table(("method", *headings, *COST_COLUMNS), lines)
     if findings.effects:
         yield terminal_table(EFFECT_COLUMNS, map(effect_cells, findings.effects))
-
-
-def _format_score(summary: MethodSummary) -> str:
-    return format_estimate(summary.score, summary.low, summary.high) if summary.n else MISSING_VALUE
 
 
 def endings_of(summaries: Sequence[MethodSummary]) -> Counter[str]:
@@ -458,7 +462,10 @@ def to_json(findings: SweepFindings) -> dict[str, Any]:
             }
             for found in findings.benchmarks
         ],
-        "effects": [_effect_to_json(effect) for effect in findings.effects],
+        "effects": [
+            {"benchmark": benchmark, **difference.model_dump(mode="json"), "words": difference.words}
+            for benchmark, difference in findings.effects
+        ],
     }
 
 
@@ -469,7 +476,7 @@ def write_files(findings: SweepFindings) -> None:
     a row per run with its folder.
     """
     content = to_json(findings)
-    (findings.out / "sweep.json").write_text(json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8")
+    replace_text(findings.out / "sweep.json", json.dumps(content, indent=1, ensure_ascii=False))
     methods = (
         {"benchmark": found.title, **flatten_record(summary.model_dump(mode="json"))}
         for found in findings.benchmarks
@@ -483,8 +490,3 @@ def write_files(findings: SweepFindings) -> None:
     write_csv(findings.out / "sweep.csv", [*methods])
     write_csv(findings.out / "effects.csv", content["effects"])
     write_csv(findings.out / "rows.csv", [*runs])
-
-
-def _effect_to_json(effect: SweepEffect) -> dict[str, Any]:
-    difference = effect.difference
-    return {"benchmark": effect.benchmark, **difference.model_dump(mode="json"), "words": difference.words}

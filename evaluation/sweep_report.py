@@ -4,7 +4,9 @@
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -18,8 +20,8 @@ from certigraph.adapters.models.chat_models import is_scripted
 from certigraph.evaluation.comparison import ComparedMethod, read_plan, unfinished_cells
 from certigraph.evaluation.comparison_report import plan_facts
 from certigraph.evaluation.comparison_summary import MethodSummary
-from certigraph.evaluation.measures import MISSING_VALUE
-from certigraph.evaluation.plots import GREY, SERIES_COLOURS, chart_style, save_drawing
+from certigraph.evaluation.measures import MISSING_VALUE, ComparisonRow
+from certigraph.evaluation.plots import GREY, add_panels, chart_style, save_drawing, series_colour
 from certigraph.evaluation.sweep import (
     EFFECT_COLUMNS,
     BenchmarkFindings,
@@ -28,7 +30,6 @@ from certigraph.evaluation.sweep import (
     check_unchanged,
     comparison_folders,
     effect_cells,
-    endings_of,
     findings_of,
     format_costs,
     format_dollars,
@@ -40,12 +41,13 @@ from certigraph.evaluation.sweep import (
     write_files,
     write_plans,
 )
-from certigraph.evaluation.tables import print_report_path, table_console
+from certigraph.evaluation.tables import print_report_path, table_console, write_page
 from certigraph.evaluation.workers import HERE, WorkerOptions
-from certigraph.runtime.pages import Total, render_page
+from certigraph.runtime.pages import Total
 from certigraph.runtime.registry import swaps_of
+from certigraph.runtime.result import is_goal_denied
 from certigraph.runtime.texts import clip_text, format_compact, format_count
-from certigraph.state.endings import Fault
+from certigraph.state.endings import EXHAUSTED, GAVE_UP, GOAL, WORLD_ENDED, Fault
 
 # The figure: a panel per benchmark, a dot with its interval per method, the methods of one graph together.
 
@@ -91,7 +93,7 @@ def plot_rows(methods: Sequence[ComparedMethod]) -> list[PlotRow]:
                 method.graph,
                 label,
                 index + GRAPH_GAP * number,
-                SERIES_COLOURS[number % len(SERIES_COLOURS)],
+                series_colour(number),
                 own,
             )
         )
@@ -103,11 +105,8 @@ def _figure(benchmarks: Sequence[BenchmarkFindings], lines: Sequence[PlotRow]) -
     rows = -(-len(benchmarks) // columns)
     height = rows * (ROW_HEIGHT * (lines[-1].y + 1) + PANEL_MARGIN)
     figure = Figure(figsize=(FIGURE_WIDTH, height), layout="constrained")
-    panels = list(figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat)
-    for panel, findings in zip(panels, benchmarks, strict=False):
+    for panel, findings in zip(add_panels(figure, len(benchmarks), columns, sharex=True), benchmarks, strict=True):
         _draw_panel(panel, findings, lines)
-    for spare in panels[len(benchmarks) :]:
-        spare.remove()
     return figure
 
 
@@ -123,7 +122,7 @@ def _draw_panel(panel: Any, findings: BenchmarkFindings, lines: Sequence[PlotRow
     panel.set_yticks([line.y for line in lines], [line.label for line in lines])
     panel.set_xlabel("score, 95 % interval")
     panel.tick_params(axis="y", length=0)
-    panel.spines[["top", "right", "left"]].set_visible(False)
+    panel.spines["left"].set_visible(False)
     panel.grid(axis="x", color=GREY, alpha=0.18, linewidth=0.6)
     panel.set_axisbelow(True)
 
@@ -152,8 +151,18 @@ def _draw_dot(panel: Any, summary: MethodSummary, line: PlotRow) -> None:
 
 SWEEP_PAGE = "sweep.html"
 
-ENDING_CLASSES = (("goal", "good"), ("limit:", "warn"), ("gave_up", "bad"), ("error:", "bad"))
-"""CSS class of the ending of a run, by prefix of the ending; other endings have the class `idle`."""
+LOOKS = ("good", "idle", "bad")
+"""CSS classes of runs, in the order in which a bar shows them; they have the colours of a run's page."""
+
+FAILED_PREFIXES = (WORLD_ENDED, GAVE_UP, EXHAUSTED, "error:")
+"""Beginnings of the endings of runs that failed, unless the score says that the task is solved."""
+
+
+class RunLook(NamedTuple):
+    """How a run is shown: its CSS class, and its ending with what the score says if that is something else."""
+
+    look: str
+    text: str
 
 
 class SweepColumn(NamedTuple):
@@ -172,36 +181,45 @@ class SweepRow(NamedTuple):
     own: bool
     """Whether the method is a graph as it is, and not a variant of it."""
     scores: Sequence[MethodSummary]
-    endings: Mapping[str, int]
+    endings: Mapping["RunLook", int]
+    """Number of the runs that ended alike."""
     costs: Sequence[str]
 
 
-def write_page(given: PreparedSweep, findings: SweepFindings) -> None:
-    """Write the HTML page of a sweep. It loads no other files and has no scripts; text from runs is escaped."""
+def _write_sweep_page(given: PreparedSweep, findings: SweepFindings) -> None:
     methods = given.arms[0].order.plan.methods
-    summaries = [summary for benchmark in findings.benchmarks for summary in benchmark.comparison.methods]
-    page = render_page(
+    rows = [_sweep_row(findings, method) for method in methods]
+    write_page(
+        given.out / SWEEP_PAGE,
         "sweep.html",
-        "certigraph.evaluation",
         title=_title(given),
         scope=format_scope(findings),
         notices=_notices(findings),
         left_out="; ".join(findings.left_out),
         totals=_sweep_totals(findings),
         columns=[SweepColumn(one.title, quote(one.page), _format_size(one)) for one in findings.benchmarks],
-        rows=[_sweep_row(findings, method) for method in methods],
+        rows=rows,
         missing=MISSING_VALUE,
-        endings={ending: ending_class(ending) for ending in endings_of(summaries)},
+        endings=_in_order(chain.from_iterable(row.endings for row in rows)),
         drawing=draw_scores(findings, methods),
         effects=(EFFECT_COLUMNS, [effect_cells(effect) for effect in findings.effects]),
         facts=_sweep_facts(given),
     )
-    (given.out / SWEEP_PAGE).write_text(page, encoding="utf-8")
 
 
-def ending_class(ending: str) -> str:
-    """Return the CSS class for the ending of a run."""
-    return next((kind for prefix, kind in ENDING_CLASSES if ending.startswith(prefix)), "idle")
+def look_of_run(row: ComparisonRow) -> RunLook:
+    """Return how a run is shown: green if its task is solved, whatever ended it, as on the page of the run."""
+    if is_goal_denied(row.ending, row.verdict):
+        return RunLook("bad", f"{row.ending}, denied by the scorer")
+    if row.ending == GOAL:
+        return RunLook("good", row.ending)
+    if row.solved:
+        return RunLook("good", f"{row.ending}, solved")
+    return RunLook("bad" if row.ending.startswith(FAILED_PREFIXES) else "idle", row.ending)
+
+
+def _in_order(looks: Iterable[RunLook]) -> list[RunLook]:
+    return sorted(dict.fromkeys(looks), key=lambda one: LOOKS.index(one.look))
 
 
 def _title(given: PreparedSweep) -> str:
@@ -226,10 +244,9 @@ def _sweep_row(findings: SweepFindings, method: ComparedMethod) -> SweepRow:
     own = not swaps_of(method.graph, method.operators)
     label = method.name if own else method.name.removeprefix(f"{method.graph} ")
     _, *costs = format_costs(summaries)
-    counts = endings_of(summaries)
-    ranks = ("good", "idle", "warn", "bad")
-    order = sorted(counts, key=lambda ending: ranks.index(ending_class(ending)))
-    return SweepRow(method.name, label, own, summaries, {ending: counts[ending] for ending in order}, costs)
+    counts = Counter(look_of_run(row) for one in findings.benchmarks for row in one.counted[method.name])
+    endings = {look: counts[look] for look in _in_order(look for look, _ in counts.most_common())}
+    return SweepRow(method.name, label, own, summaries, endings, costs)
 
 
 def _format_size(findings: BenchmarkFindings) -> str:
@@ -298,7 +315,7 @@ def write_report(given: PreparedSweep, stopped: Sequence[str] = ()) -> SweepFind
 
     findings = findings_of(given, stopped)
     write_files(findings)
-    write_page(given, findings)
+    _write_sweep_page(given, findings)
     return findings
 
 

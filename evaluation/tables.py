@@ -11,8 +11,9 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
-from certigraph.adapters.files import replace_file
+from certigraph.adapters.files import replace_file, replace_text
 from certigraph.evaluation.measures import MISSING_VALUE
+from certigraph.runtime.pages import render_page
 
 # Cells with intervals.
 
@@ -37,6 +38,25 @@ def format_estimate(value: float, low: float | None, high: float | None, form: N
 
 def _format_number(value: float, form: NumberFormat) -> str:
     return f"{value:{form}}" if isinstance(form, str) else form(value)
+
+
+def format_cell(value: Any) -> str:
+    """Format a table value: floats with three significant digits, whole from a thousand on; `-` if it is missing."""
+    if isinstance(value, str):
+        return value
+    if value is True or value is False:
+        return "yes" if value else "no"
+    if pd.isna(value):
+        return MISSING_VALUE
+    if not isinstance(value, float):
+        return f"{value:,}"
+    return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.3g}"
+
+
+def frame_cells(frame: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
+    """Format a data frame as the headings and rows of a table, with `format_cell`."""
+    heads = [str(name).replace("_", " ") for name in frame.columns]
+    return heads, [list(map(format_cell, line)) for line in frame.itertuples(index=False, name=None)]
 
 
 # Tables on a terminal.
@@ -70,6 +90,17 @@ def records_of(table: pd.DataFrame) -> list[dict[str, Any]]:
     return rows
 
 
+# Pages.
+
+
+def write_page(path: Path, template: str, **values: Any) -> None:
+    """Write an HTML page from a template of this package, which is replaced only when it is complete.
+
+    It loads no other files and runs no script; texts are escaped.
+    """
+    replace_text(path, render_page(template, "certigraph.evaluation", **values))
+
+
 # CSV files: texts that begin like a formula are escaped, since a spreadsheet would run them.
 
 FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r")
@@ -91,12 +122,12 @@ def escape_formula(value: Any) -> Any:
 
 
 def write_csv(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
-    """Write dictionaries as the lines of a CSV file; the columns are the keys of all of them.
+    """Write dictionaries as the lines of a CSV file, which is replaced only when it is complete.
 
-    A cell for which a line has no value is empty.
+    The columns are the keys of all lines. A cell for which a line has no value is empty.
     """
     names = list(dict.fromkeys(name for line in lines for name in line))
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with replace_file(path) as draft, draft.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, names)
         writer.writeheader()
         writer.writerows({name: escape_formula(value) for name, value in line.items()} for line in lines)

@@ -82,11 +82,12 @@ class CertificateCost:
     """A certificate, with what it cost since the previous one.
 
     `record` is the certificate, or a pass that a policy forced. `rejected` is the number of rejected attempts at its
-    first predicate.
+    first predicate, `tried` that of all attempts since the latest certificate or replan.
     """
 
     record: PlainRecord
     rejected: int
+    tried: int
     cost: StepCost
 
     @cached_property
@@ -390,10 +391,10 @@ class PlanHistory:
         return grouped
 
     def _replan(self, update: PlainRecord) -> None:
-        self.extended, self.tried = self._before == EXTENDING_NODE, 0
+        self.extended, tried, self.tried = self._before == EXTENDING_NODE, self.tried, 0
         plan = update.get("plan", ())
         self.replans += bool(plan) and not self.extended
-        if self._before not in CHECK_NODES | {EXTENDING_NODE}:
+        if tried and self._before not in CHECK_NODES | {EXTENDING_NODE}:
             self.exhaustion = self.exhaustion or Exhaustion(self.head, len(self.plan))
         self.moments.append(PlanReplan(self.head, self.steps, max(len(plan) - self.head, 0), self.extended))
 
@@ -408,7 +409,7 @@ class PlanHistory:
 
     def _certify(self, record: PlainRecord) -> None:
         rejected = sum(t.target == record["targets"][0] for t in self.open_attempts()[:-1])
-        entry = CertificateCost(record, rejected, self._cost_since)
+        entry = CertificateCost(record, rejected, self.tried, self._cost_since)
         self.certificates.append(entry)
         _add_state(self._states, len(entry.targets), forced=entry.forced, restores=entry.restores)
         if entry.restores is not None:

@@ -155,6 +155,12 @@ class Header(Record):
     context: dict[str, JsonValue]
     versions: dict[str, str]
 
+    @property
+    def trial(self) -> int:
+        """Number of the run among the repetitions of its task, from 0."""
+        trial = self.context.get("trial", 0)
+        return trial if isinstance(trial, int) else 0
+
 
 class CallStarted(Record):
     """A request that is about to be sent to a model endpoint.

@@ -4,13 +4,14 @@ import atexit
 import datetime
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, Protocol
 
 from certigraph.adapters.assistantbench.pages import DEV, LIST_FAMILY, LISTS, SMALL, load_cases, load_pages
 from certigraph.adapters.assistantbench.server import FIRST_ENGINE, SECOND_ENGINE, GeneratedWebServer, create_provider
-from certigraph.adapters.models.scripts import REPEATED_SUFFIX, current_situation, is_impossible
+from certigraph.adapters.models.scripts import REPEATED_SUFFIX, ExpertPosition, is_impossible, require_situation
 from certigraph.adapters.protocols import Responder
 from certigraph.adapters.qa import expert as searching
 from certigraph.adapters.qa.questions import GoldHop, MultiHopQuestion
@@ -40,18 +41,11 @@ class SolutionSource(Protocol):
         ...
 
 
-class ResearchPosition(NamedTuple):
-    """How far a run is with a question whose solution is known.
-
-    Attributes:
-        question: the question with its solution steps.
-        state: the graph's state.
-        view: what the running operator reads.
-    """
+@dataclass(frozen=True)
+class ResearchPosition(ExpertPosition):
+    """How far a run is with a question whose solution steps are known."""
 
     question: ResearchQuestion
-    state: Mapping[str, Any]
-    view: Mapping[str, Any]
 
     @property
     def step(self) -> SolutionStep | None:
@@ -59,13 +53,13 @@ class ResearchPosition(NamedTuple):
 
         It is found by its goal, else by its index. It is None if the plan has no step left or the goal is impossible.
         """
-        plan, head, steps = self.state.get("plan", ()), self.state.get("head", 0), self.question.solution
-        if head >= len(plan) or not is_step(plan[head]):
+        target, steps = self.target_predicate, self.question.solution
+        if target is None or not is_step(target):
             return None
-        goal = goal_of(plan[head]).removesuffix(REPEATED_SUFFIX)
+        goal = goal_of(target).removesuffix(REPEATED_SUFFIX)
         if is_impossible(goal):
             return None
-        index = min(int(str(plan[head].args.get("index", 1))), len(steps)) - 1
+        index = min(int(str(target.args.get("index", 1))), len(steps)) - 1
         return next((step for step in steps if step.finding.about == goal), steps[index])
 
     @property
@@ -91,10 +85,8 @@ def current_position(benchmark: SolutionSource) -> ResearchPosition:
     Raises:
         Fault: ("model") no run is being executed.
     """
-    situation = current_situation()
-    if situation is None:
-        raise Fault("model", "the expert answers inside a run only: certigraph run ... --model scripted:expert")
-    return ResearchPosition(benchmark.question(situation.state["task"].id), situation.state, situation.view)
+    situation = require_situation()
+    return ResearchPosition(situation, benchmark.question(situation.state["task"].id))
 
 
 # Solution steps as the hops of multi-hop questions, for the expert of search worlds.

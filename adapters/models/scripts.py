@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar, NamedTuple
 
@@ -22,8 +23,8 @@ from certigraph.adapters.models.schemas import Schema, minimal_instance
 from certigraph.adapters.models.usage import current_meter
 from certigraph.adapters.processes import run_in_waiting_thread
 from certigraph.adapters.protocols import Responder, StateCheck
-from certigraph.state.endings import UnknownName
-from certigraph.state.records import Record
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Predicate, Record
 
 # Situation of the running node, from which scripted models answer. Language models get the prompt instead.
 
@@ -75,6 +76,40 @@ def _set_situation(situation: Situation) -> Iterator[None]:
 def current_situation() -> Situation | None:
     """Return the situation of the running node; None outside a node."""
     return _SITUATION.get()
+
+
+def require_situation() -> Situation:
+    """Return the situation of the running node.
+
+    Raises:
+        Fault: ("model") no node is running.
+    """
+    if (situation := current_situation()) is None:
+        raise Fault("model", "the expert answers inside a run only: certigraph run ... --model scripted:expert")
+    return situation
+
+
+@dataclass(frozen=True)
+class ExpertPosition:
+    """How far a run is, as an expert sees it that knows the solution."""
+
+    situation: Situation
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        """The graph's state."""
+        return self.situation.state
+
+    @property
+    def view(self) -> Mapping[str, Any]:
+        """What the running operator reads."""
+        return self.situation.view
+
+    @property
+    def target_predicate(self) -> Predicate | None:
+        """The target of the plan, the next predicate to certify (SDP); None if the plan has none left."""
+        plan, head = self.state.get("plan", ()), self.state.get("head", 0)
+        return plan[head] if head < len(plan) else None
 
 
 @contextmanager

@@ -5,17 +5,17 @@ It knows the gold answer, the gold paragraphs and the hops of each question.
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 from certigraph.adapters.models.experts import minimal_answer
 from certigraph.adapters.models.prompts import one_line
-from certigraph.adapters.models.scripts import current_situation
+from certigraph.adapters.models.scripts import ExpertPosition, require_situation
 from certigraph.adapters.protocols import MIN_NODES
 from certigraph.adapters.qa.questions import GoldHop, MultiHopQuestion, substitute_answers
 from certigraph.adapters.qa.scoring import exact_match
 from certigraph.adapters.retrieval.bm25 import Retriever
 from certigraph.adapters.tools.memory import CORE_APPEND
-from certigraph.state.endings import Fault
 from certigraph.state.records import Task
 from certigraph.state.run import FINISH, SEARCH, Belief, parse_action, query_of
 from certigraph.state.search import Passage
@@ -121,13 +121,11 @@ class GoldSource(Protocol):
         ...
 
 
-class QuestionPosition(NamedTuple):
+@dataclass(frozen=True)
+class QuestionPosition(ExpertPosition):
     """How far a run is with a question: the graph's state, and which of the gold paragraphs the agent has seen."""
 
     question: MultiHopQuestion
-    state: Mapping[str, Any]
-    view: Mapping[str, Any]
-    """What the running operator reads."""
     seen: tuple[GoldHop, ...]
     """Hops whose paragraphs the agent has seen."""
     latest: tuple[GoldHop, ...]
@@ -136,7 +134,7 @@ class QuestionPosition(NamedTuple):
     """Numbers of the last observation's lines, from 1, that show gold paragraphs."""
     own: tuple[GoldHop, ...] | None = None
     """Hops of the sub-task that the run works on (TDP), none if it only answers from other results; None elsewhere."""
-    form: Mapping[str, Any] = {}
+    form: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the answer schema, each with its own schema."""
 
     @property
@@ -178,10 +176,9 @@ class QuestionPosition(NamedTuple):
 
         It is None if the plan is finished, or the question file has no hops.
         """
-        plan, head = self.state.get("plan", ()), self.state.get("head", 0)
-        if not self.hops or head >= len(plan):
+        if not self.hops or self.target_predicate is None:
             return None
-        index = int(str(plan[head].args.get("index", 1)))
+        index = int(str(self.target_predicate.args.get("index", 1)))
         return self.hops[min(max(index, 1), len(self.hops)) - 1]
 
 
@@ -191,9 +188,7 @@ def current_position(benchmark: GoldSource) -> QuestionPosition:
     Raises:
         Fault: ("model") no run is being executed.
     """
-    situation = current_situation()
-    if situation is None:
-        raise Fault("model", "the expert answers inside a run only: certigraph run ... --model scripted:expert")
+    situation = require_situation()
     state = situation.state
     question = benchmark.gold(state["task"])
     library = benchmark.library(state["task"])
@@ -204,9 +199,8 @@ def current_position(benchmark: GoldSource) -> QuestionPosition:
     read, latest = keys(_read_sources(state)), keys(state["observation"].sources if "observation" in state else ())
     gold = {benchmark.key(hop.passage): hop for hop in question.hops}
     return QuestionPosition(
+        situation,
         question,
-        state,
-        situation.view,
         seen=tuple(hop for key, hop in gold.items() if key in {*read, *latest}),
         latest=tuple(hop for key, hop in gold.items() if key in latest),
         gold_lines=tuple(number for number, key in enumerate(latest, 1) if key in gold),
@@ -350,7 +344,7 @@ class GoldExpert:
     def __call__(self, prompt: str, schema: dict[str, Any]) -> Any:
         """Return the right answer to a request of an operator; the minimal valid one if the request is unknown."""
         fields: Mapping[str, Any] = schema.get("properties", {})
-        position = current_position(self._benchmark)._replace(form=fields)
+        position = replace(current_position(self._benchmark), form=fields)
         if not fields:
             return format_notes(position)
         author = next((answer for name, answer in _ANSWERS.items() if name in fields), None)

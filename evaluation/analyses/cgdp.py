@@ -19,7 +19,6 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 from pydantic import JsonValue
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.files import replace_file
 from certigraph.adapters.protocols import Benchmark
 from certigraph.adapters.qa.benchmark import CORPUS, QuestionBenchmark
 from certigraph.evaluation.analyses.cgdp_rubric import (
@@ -49,7 +48,6 @@ from certigraph.evaluation.analyses.cgdp_tables import (
     StudyFrames,
     Tables,
     create_replay_gates,
-    format_cell,
     readable_table,
     study_frames,
     tables_of,
@@ -60,7 +58,6 @@ from certigraph.evaluation.comparison import (
     ComparedMethod,
     ComparisonPlan,
     cells_of,
-    ended_cells,
     parse_methods,
     unfinished_cells,
 )
@@ -71,13 +68,21 @@ from certigraph.evaluation.comparison_report import (
 )
 from certigraph.evaluation.comparison_report import comparison_to_json as plain_comparison
 from certigraph.evaluation.comparison_report import write_comparison_report as report_comparison
-from certigraph.evaluation.plots import GREY, SERIES_COLOURS, chart_style, save_drawing
-from certigraph.evaluation.tables import print_report_path, records_of, table_console, terminal_table, write_frame
+from certigraph.evaluation.plots import GREY, add_panels, assign_colours, chart_style, save_drawing
+from certigraph.evaluation.tables import (
+    frame_cells,
+    print_report_path,
+    records_of,
+    table_console,
+    terminal_table,
+    write_frame,
+    write_page,
+)
 from certigraph.evaluation.workers import HERE, WorkerOptions
 from certigraph.graphs.assembly import operators_of
 from certigraph.nodes.gates import MAX_CHANGE
 from certigraph.nodes.slots import Spec
-from certigraph.runtime.pages import render_page
+from certigraph.runtime.files import TRAJECTORY_FILE, read_last_footer
 from certigraph.runtime.registry import build_graph, check_takes_answers, parse_swap
 from certigraph.runtime.texts import format_count
 from certigraph.state.endings import UnknownName
@@ -304,10 +309,10 @@ MAX_OPEN_ROWS = 16
 """Maximum number of rows of a table that is shown unfolded on the page; longer tables are folded."""
 
 
-def format_page(
-    plan: ComparisonPlan, tables: Tables, drawings: Mapping[str, Markup], done: int, notes: Sequence[str] = ()
-) -> str:
-    """Format the HTML page of the study. It loads no other files and has no scripts; text from runs is escaped.
+def write_study_page(
+    path: Path, plan: ComparisonPlan, tables: Tables, drawings: Mapping[str, Markup], done: int, notes: Sequence[str]
+) -> None:
+    """Write the HTML page of the study.
 
     `tables` and `drawings` (figures) are by name, `done` is the number of finished runs. `notes` say who scored, and
     what limits the meaning of the figures; empty ones are left out.
@@ -318,27 +323,22 @@ def format_page(
     runs_done = f"{format_count(done, 'run')}{missing}"
     always = {"errors"} if done else set()
     parts = [p for p in SECTIONS if always & {*p.tables} or any(not tables[name].empty for name in p.tables)]
-    return render_page(
+    write_page(
+        path,
         "study_cgdp.html",
-        "certigraph.evaluation",
         title=f"CGDP's study on {plan.benchmark}",
         scope=f"{plan.benchmark}, {model}, {runs_done}{format_model_note(model.split(MODEL_SEPARATOR))}",
         notes=list(filter(None, notes)),
         sections=parts,
         drawings=drawings,
-        tables={name: _shown_table(readable_table(name, tables[name])) for part in parts for name in part.tables},
+        tables={name: frame_cells(readable_table(name, tables[name])) for part in parts for name in part.tables},
         most_open=MAX_OPEN_ROWS,
     )
 
 
-def _shown_table(frame: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
-    heads = [str(name).replace("_", " ") for name in frame.columns]
-    return heads, [list(map(format_cell, line)) for line in frame.itertuples(index=False, name=None)]
-
-
 # The figures: quality against tokens, and the growth of prompts, with a panel per harness.
 
-COLOURS = dict(zip(MEMORIES, SERIES_COLOURS, strict=False))
+COLOURS = assign_colours(MEMORIES)
 MAX_COLUMNS, PANEL_WIDTH, PANEL_HEIGHT = 4, 3.1, 3.0
 """Maximum number of panels in a row of a figure; width and height of a panel in inches."""
 
@@ -369,20 +369,17 @@ def _draw_panels(table: pd.DataFrame, draw: Callable[[Any, pd.DataFrame], None],
     figure = Figure(
         figsize=(max(PANEL_WIDTH * columns, LEGEND_WIDTH), PANEL_HEIGHT * lines + 0.5), layout="constrained"
     )
-    panels = list(figure.subplots(lines, columns, sharey=True, squeeze=False).flat)
-    for panel, ((harness, variant), rows) in zip(panels, groups, strict=False):
+    panels = add_panels(figure, len(groups), columns)
+    for panel, ((harness, variant), rows) in zip(panels, groups, strict=True):
         draw(panel, rows)
-        panel.set_title(f"{harness} {variant}".strip(), fontsize=9, loc="left")
+        panel.set_title(f"{harness} {variant}".strip())
         panel.set_xlabel(across)
-        panel.spines[["top", "right"]].set_visible(False)
-    for spare in panels[len(groups) :]:
-        spare.remove()
     if groups:
         panels[0].set_ylim(bottom=0)  # after drawing: the panels share the axis, and a limit stops its autoscaling
         panels[0].set_ylabel(up)
         shown = {memory: colour for memory, colour in COLOURS.items() if memory in set(table["memory"])}
         handles = [panels[0].plot([], [], "o", color=colour, label=memory)[0] for memory, colour in shown.items()]
-        figure.legend(handles=handles, loc="outside upper left", ncols=len(handles), frameon=False)
+        figure.legend(handles=handles, loc="outside upper left", ncols=len(handles))
     return figure
 
 
@@ -435,10 +432,8 @@ def write_report(
         write_frame(frame, folder / f"{name}.csv")
     with chart_style():
         drawings = {name: save_drawing(draw(study.tables), folder / name) for name, draw in STUDY_FIGURES.items()}
-    with replace_file(folder / STUDY_PAGE) as draft:
-        notes = (score_note(scores), small_corpus_note(benchmark, plan.tasks))
-        page = format_page(plan, study.tables, drawings, len(frames.episodes), notes)
-        draft.write_text(page, encoding="utf-8")
+    notes = (score_note(scores), small_corpus_note(benchmark, plan.tasks))
+    write_study_page(folder / STUDY_PAGE, plan, study.tables, drawings, len(frames.episodes), notes)
     return study
 
 
@@ -448,7 +443,9 @@ def error_table(plan: ComparisonPlan, folder: Path) -> pd.DataFrame:
     There is one row per arm and `ending`: `count` runs of all `runs` of the arm. No other table has these runs; the
     next call of the command repeats them.
     """
-    ended = [(cell.method.name, trajectory.ending) for cell, trajectory in ended_cells(select_arms(plan), folder)]
+    folders = [(cell.method.name, cell.run_folder) for cell in cells_of(select_arms(plan), folder)]
+    footers = [(method, read_last_footer(run / TRAJECTORY_FILE)) for method, run in folders if run]
+    ended = [(method, footer.ending) for method, footer in footers if footer]
     runs, counts = Counter(method for method, _ in ended), Counter(ended)
     lines = [(*key, count, runs[key[0]]) for key, count in counts.items() if key[1].startswith("error:")]
     return pd.DataFrame(lines, columns=["method", "ending", "count", "runs"])
@@ -513,7 +510,7 @@ def print_study(tables: Tables, scores: StudyScores | None = None) -> None:
             continue
         frame = readable_table(name, tables[name]).drop(columns=HIDDEN_COLUMNS, errors="ignore")
         console.print(f"\n{title}", style="bold", markup=False)
-        console.print(terminal_table(*_shown_table(frame)), markup=False)
+        console.print(terminal_table(*frame_cells(frame)), markup=False)
 
 
 # The command `certigraph study cgdp`.

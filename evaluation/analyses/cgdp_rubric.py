@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes, replace_file
+from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes, replace_text
 from certigraph.adapters.models.chat_models import check_model_available
 from certigraph.adapters.protocols import Benchmark, Budget, Context
 from certigraph.adapters.retrieval.bm25 import terms, title_keys, words
@@ -46,7 +46,7 @@ from certigraph.state.run import (
     parse_action,
     remembered_turns,
 )
-from certigraph.state.search import lines_with_sources
+from certigraph.state.search import BY_GATE, lines_with_sources
 from certigraph.state.trajectory import Event, Trajectory
 
 # The arms: a search harness under a memory condition (section 6.2), with or without the gate.
@@ -158,10 +158,15 @@ class StudyRun(NamedTuple):
     @property
     def gate_answer(self) -> str | None:
         """The answer at which a shadow gate would have stopped the run; None: it would not have, or there is none."""
+        return (self.state["stagnation"].answer or "") if self.arm.gate == SHADOW and self.fired is not None else None
+
+    @property
+    def fired(self) -> int | None:
+        """The search round, from 1, after which the gate stopped the run, or would have; None: it did not fire."""
         stagnation: Stagnation | None = self.state.get("stagnation")
-        if self.arm.gate != SHADOW or stagnation is None or stagnation.at is None:
-            return None
-        return stagnation.answer or ""
+        if self.arm.gate == SHADOW:
+            return stagnation.at if stagnation else None
+        return len(self.rounds) if self.arm.gate == ON and self.forced == BY_GATE else None
 
     @property
     def answers(self) -> Sequence[str]:
@@ -279,14 +284,9 @@ def belief_fields(seen: StudyRun) -> FrameRow:
     return {
         "reorganisations": seen.belief.reorganised,
         "reorganisation_calls": len(calls),
-        "reorganisation_tokens": sum(map(tokens_of_call, calls)),
+        "reorganisation_tokens": sum(call.get("input_tokens", 0) + call.get("output_tokens", 0) for call in calls),
         "artefact": any(map(is_no_evidence, questions)) if seen.arm.memory == STRUCTURED else None,
     }
-
-
-def tokens_of_call(call: Mapping[str, Any]) -> int:
-    """Return the prompt and output tokens of a model call as an event records it."""
-    return int(call.get("input_tokens", 0)) + int(call.get("output_tokens", 0))
 
 
 # The rules that decide whether a run shows a gap of its harness; GAPS has their definitions. A rule returns True or
@@ -533,8 +533,7 @@ def choose_rubric(folder: Path, choice: RubricChoice | None) -> RubricChoice:
         rubric_by_name(choice.rubric)
     if not choice.is_own or path.is_file():
         folder.mkdir(parents=True, exist_ok=True)
-        with replace_file(path) as draft:
-            draft.write_text(choice.model_dump_json() + "\n", encoding="utf-8")
+        replace_text(path, choice.model_dump_json() + "\n")
     return choice
 
 

@@ -23,11 +23,10 @@ from certigraph.evaluation.analyses.cgdp_rubric import (
     StudyArm,
     StudyRun,
     belief_fields,
-    tokens_of_call,
 )
 from certigraph.evaluation.comparison_summary import Difference, adjust_family, compute_difference
-from certigraph.evaluation.frame_rows import GATE_NODE, FrameRow, round_rows
-from certigraph.evaluation.frames import KEY_COLUMNS, ColumnTypes, build_frame
+from certigraph.evaluation.frame_rows import CLOSING_NODES, GATE_NODE, FrameRow, RecordedRun
+from certigraph.evaluation.frames import KEY_COLUMNS, ColumnTypes, Frames, build_frame, frames_of
 from certigraph.evaluation.statistics import (
     STATISTIC_COLUMNS,
     ScoresByTask,
@@ -38,15 +37,13 @@ from certigraph.evaluation.statistics import (
     relative_change,
     share_interval,
 )
-from certigraph.evaluation.tables import format_estimate
+from certigraph.evaluation.tables import format_cell, format_estimate
 from certigraph.nodes.gates import MAX_CHANGE, gate_grid
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.slots import build_operator
 from certigraph.runtime.registry import OPERATORS
 from certigraph.runtime.run import run_blocking
 from certigraph.state.run import Stagnation
-from certigraph.state.search import BY_GATE
-from certigraph.state.trajectory import Event
 
 # The frames, from which all tables of the study are computed.
 
@@ -96,41 +93,40 @@ class StudyFrames(NamedTuple):
 
 def study_frames(runs: Iterable[StudyRun], gates: Mapping[str, Operator]) -> StudyFrames:
     """Build the data frames from runs, one run at a time; `gates` are the gate settings to replay, by name."""
-    episodes: list[FrameRow] = []
-    rounds: list[FrameRow] = []
-    replays: list[FrameRow] = []
-    for seen in runs:
-        where = {"benchmark": seen.task.benchmark, "task": seen.task.id, "trial": seen.trial, "run": seen.run}
-        key = {"method": seen.arm.name, **seen.arm._asdict(), **where}
-        in_run = round_rows(seen.events)
-        episodes.append({**key, **_episode_fields(seen), **_gate_fields(seen), **belief_fields(seen)})
-        rounds += [{**key, **row} for row in in_run]
-        if seen.arm.gate != ON:
-            replays += [{**key, **row} for row in _replay_rows(seen, in_run, gates)]
-    return StudyFrames(
-        build_frame(episodes, EPISODE_COLUMNS), build_frame(rounds, ROUND_COLUMNS), build_frame(replays, REPLAY_COLUMNS)
-    )
+    judged: list[FrameRow] = []
+    replayed: list[FrameRow] = []
+
+    def judge_runs() -> Iterator[RecordedRun]:
+        for seen in runs:
+            where = {"benchmark": seen.task.benchmark, "task": seen.task.id, "trial": seen.trial, "run": seen.run}
+            key = {"method": seen.arm.name, **seen.arm._asdict(), **where}
+            judged.append({**key, **_judged_fields(seen), **belief_fields(seen)})
+            replayed.extend({**key, "setting": name, "fired": fired} for name, fired in replay_gates(seen, gates))
+            yield RecordedRun(seen.arm.name, seen.task.id, seen.trial, seen.trajectory)
+
+    frames = frames_of(judge_runs())
+    episodes, replays = build_frame(judged, EPISODE_COLUMNS), build_frame(replayed, REPLAY_COLUMNS)
+    episodes = _add_columns(episodes, _costs_of(frames, episodes), EPISODE_COLUMNS)
+    rounds = _add_columns(frames.rounds, episodes.set_index("run")[ARM_COLUMNS[1:]], ROUND_COLUMNS)
+    replays = _add_columns(replays, episodes.set_index("run")[["tokens"]], REPLAY_COLUMNS)
+    return StudyFrames(episodes, rounds, replays.assign(saved=_saved_tokens(frames, replays)))
 
 
-def tokens_of(events: Iterable[Event]) -> int:
-    """Sum the prompt and output tokens of several events."""
-    return sum(event.usage.spent().tokens for event in events)
+def _add_columns(rows: pd.DataFrame, of_runs: pd.DataFrame, columns: ColumnTypes) -> pd.DataFrame:
+    # Columns about runs, whose index is the id of the run.
+    added = rows.assign(**{str(name): rows["run"].map(of_runs[name]) for name in of_runs})
+    return added[list(columns)].astype(dict(columns))
 
 
-def _natural_events(seen: StudyRun) -> list[Event]:
-    return [event for event in seen.events if event.node != GATE_NODE or seen.arm.gate == ON]
-
-
-def _episode_fields(seen: StudyRun) -> FrameRow:
-    natural = _natural_events(seen)
+def _judged_fields(seen: StudyRun) -> FrameRow:
+    is_shadowed = seen.arm.gate == SHADOW and seen.fired is not None
     return {
         "ending": seen.trajectory.ending,
         "score": 100 * seen.score,
         "benchmark_score": 100 * seen.benchmark_score,
         "rounds": len(seen.rounds),
-        "calls": sum(event.usage.calls for event in natural),
-        "tokens": tokens_of(natural),
-        "prompt_tokens": sum(event.usage.input_tokens for event in natural),
+        "fired": seen.fired,
+        "blended_score": 100 * (seen.gate_score if is_shadowed else seen.score),
         "hops": len(seen.support) or None,
         "answerable": seen.answerable,
         **{gap.name: gap.shows(seen) for gap in GAPS},
@@ -145,23 +141,22 @@ ANSWER_ROLE = "executor"
 """Model role that gives the final answer; a gate that asks a model uses another role."""
 
 
-def _gate_fields(seen: StudyRun) -> FrameRow:
-    fired, score, events, answer = None, seen.score, seen.events, 0
-    if seen.arm.gate == ON and seen.forced == BY_GATE:
-        fired = len(seen.rounds)
-    for number, event in enumerate(seen.events, 1):
-        stagnation: Any = (event.update or {}).get("stagnation")
-        if (
-            seen.arm.gate == SHADOW
-            and event.node == GATE_NODE
-            and isinstance(stagnation, dict)
-            and stagnation.get("at")
-        ):
-            fired, score, events = stagnation["at"], seen.gate_score, seen.events[:number]
-            answer = sum(tokens_of_call(call) for call in event.calls if call["role"] == ANSWER_ROLE)
-            break
-    blended = {"blended_score": 100 * score, "blended_tokens": tokens_of(events), "answer_tokens": answer}
-    return {"fired": fired, **blended}
+def _costs_of(frames: Frames, episodes: pd.DataFrame) -> pd.DataFrame:
+    """Compute the cost of each run, natural and blended; the index is the id of the run."""
+    gates, done = episodes.set_index("run")["gate"], _with_tokens(frames.executions)
+    natural = done[(done["node"] != GATE_NODE) | (done["run"].map(gates) == ON)].groupby("run")
+    costs = natural.agg(calls=("calls", "sum"), tokens=("tokens", "sum"), prompt_tokens=("input_tokens", "sum"))
+    stops = frames.rounds[(frames.rounds["run"].map(gates) == SHADOW) & frames.rounds["stop"].fillna(False)]
+    last = stops.groupby("run")["round"].min().reindex(done["run"]).set_axis(done.index)
+    before = last.isna() | ((done["round"] <= last).fillna(False) & ~done["node"].isin(CLOSING_NODES))
+    calls = _with_tokens(frames.calls[~frames.calls["superseded"]])
+    answers = calls[(calls["node"] == GATE_NODE) & (calls["role"] == ANSWER_ROLE) & calls["run"].isin(stops["run"])]
+    blended, answered = done[before].groupby("run")["tokens"].sum(), answers.groupby("run")["tokens"].sum()
+    return costs.assign(blended_tokens=blended, answer_tokens=answered).fillna({"answer_tokens": 0})
+
+
+def _with_tokens(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows.assign(tokens=rows["input_tokens"] + rows["output_tokens"])
 
 
 # Replay of gate settings on recorded rounds: when each would have fired.
@@ -176,14 +171,24 @@ def create_replay_gates() -> dict[str, Operator]:
     return {label: build_operator(spec, OPERATORS) for label, spec in grid.items()}
 
 
-def _replay_rows(seen: StudyRun, rounds: Sequence[FrameRow], gates: Mapping[str, Operator]) -> Iterator[FrameRow]:
-    natural = tokens_of(_natural_events(seen))
-    after_opening = natural - tokens_of(event for event in seen.events if event.node == "reset")
+def replay_gates(seen: StudyRun, gates: Mapping[str, Operator]) -> Iterable[tuple[str, int | None]]:
+    """Compute after which search round of a run each gate would have fired; nothing for a run with a real gate."""
+    if seen.arm.gate == ON:
+        return ()
     has_changes = any(r.change is not None for r in seen.rounds)  # only a belief has
     chosen = {label: gate for label, gate in gates.items() if has_changes or not label.endswith(WITH_CHANGE)}
-    for setting, fired in run_blocking(_fire_rounds(chosen, seen)).items():
-        saved = after_opening - sum(row["tokens"] for row in rounds[:fired]) if fired else 0
-        yield {"setting": setting, "fired": fired, "saved": saved, "tokens": natural}
+    return run_blocking(_fire_rounds(chosen, seen)).items()
+
+
+def _saved_tokens(frames: Frames, replays: pd.DataFrame) -> "pd.Series[int]":
+    # What came after the round in which the gate of each replay would have fired.
+    opening = _with_tokens(frames.executions[frames.executions["node"] == "reset"]).groupby("run")["tokens"].sum()
+    rounds = frames.rounds.assign(spent=frames.rounds.groupby("run")["tokens"].cumsum())
+    searches = rounds[rounds["query"].notna()]
+    searches = searches.assign(fired=searches.groupby("run").cumcount().astype("Int64") + 1)
+    spent = replays.merge(searches[["run", "fired", "spent"]], "left", ["run", "fired"])["spent"]
+    before = opening.reindex(replays["run"], fill_value=0).set_axis(replays.index)
+    return (replays["tokens"] - before - spent).fillna(0)
 
 
 async def _fire_rounds(gates: Mapping[str, Operator], seen: StudyRun) -> dict[str, int | None]:
@@ -542,19 +547,6 @@ TABLES: dict[str, Callable[[StudyFrames], pd.DataFrame]] = {
 def tables_of(frames: StudyFrames) -> Tables:
     """Compute all tables of the study, by name; a table without data has no rows."""
     return {name: table(frames) for name, table in TABLES.items()}
-
-
-def format_cell(value: Any) -> str:
-    """Format a table value: floats with three significant digits, whole from a thousand on; `-` if it is missing."""
-    if isinstance(value, str):
-        return value
-    if value is True or value is False:
-        return "yes" if value else "no"
-    if pd.isna(value):
-        return "-"
-    if not isinstance(value, float):
-        return f"{value:,}"
-    return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.3g}"
 
 
 # Tables for people: measures and gaps in columns, values with their bounds, no redundant columns.

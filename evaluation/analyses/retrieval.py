@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from certigraph.adapters.encoders import Encoder, find_encoder, install_advice
-from certigraph.adapters.files import cache_folder, read_rows
+from certigraph.adapters.files import cache_folder, read_rows, replace_text
 from certigraph.adapters.retrieval.bm25 import PassagePool, Retriever
 from certigraph.adapters.retrieval.dense import Dense, Hybrid
 from certigraph.adapters.retrieval.reranker import (
@@ -322,14 +322,13 @@ def _table(recalls: Sequence[Recall], questions: int) -> Table:
         table.add_row(queries, style="italic")
         for method, group in groupby(group_of_queries, key=lambda one: one.method):
             cells = list(group)
-            table.add_row(method, *map(_format_mean, cells))
+            percents = (
+                format_estimate(one.mean, one.low, one.high, lambda share: f"{100 * share:.1f}") for one in cells
+            )
+            table.add_row(method, *percents)
             if cells[0].difference is not None:
                 table.add_row("", *(_format_difference(one, questions) for one in cells), style="dim")
     return table
-
-
-def _format_mean(one: Recall) -> str:
-    return format_estimate(one.mean, one.low, one.high, lambda share: f"{100 * share:.1f}")
 
 
 def _format_difference(one: Recall, questions: int) -> str:
@@ -352,7 +351,7 @@ def write_recall(study: RecallStudy, out: Path) -> tuple[Path, ...]:
     """Write the results to recall.json, and draw them as recall.png and recall.svg."""
     out.mkdir(parents=True, exist_ok=True)
     path = out / RECALL_FILE
-    path.write_text(json.dumps(study.model_dump(mode="json"), indent=1) + "\n", encoding="utf-8")
+    replace_text(path, json.dumps(study.model_dump(mode="json"), indent=1) + "\n")
     draw_recall(study, path.with_suffix(""))
     return path, path.with_suffix(".png"), path.with_suffix(".svg")
 
@@ -363,7 +362,7 @@ def draw_recall(study: RecallStudy, path: Path) -> None:
     In the upper panels the question is the only query, in the lower panels there is one query per hop.
     """
     splits = [corpus.split for corpus in study.corpora]
-    colour = assign_colours(list(dict.fromkeys(one.method for one in study.recalls)))
+    colour = assign_colours(dict.fromkeys(one.method for one in study.recalls))
     with open_figure(path, 0.6 + 1.75 * len(splits), 4.2) as figure:
         panels = add_panels(figure, len(PANEL_TITLES) * len(splits), len(splits))
         places = [(queries, split) for queries in PANEL_TITLES for split in splits]
@@ -402,8 +401,6 @@ def recall_study(
     splits: Sequence[str] = tuple(SPLIT_FILES),
     dense: bool = True,
     rerank: str | None = None,
-    vectors: Path | None = None,
-    progress: Callable[[StudyCorpus], None] | None = None,
 ) -> RecallStudy:
     """Measure the recall of every retriever on the questions of some splits.
 
@@ -416,8 +413,6 @@ def recall_study(
             time.
         rerank: cross-encoder of the rows with a reranker; "none" leaves them out. By default they are measured with
             DEFAULT_RERANKER if it is installed.
-        vectors: folder of the stored vectors; default: certigraph's cache folder.
-        progress: called with a split's corpus before it is measured.
 
     Raises:
         UnknownName: there is no such split.
@@ -434,9 +429,7 @@ def recall_study(
         hops = sum(len(question.hops) for question in questions)
         sizes = {"questions": len(questions), "hops": hops, "passages": len(passages)}
         corpora.append(StudyCorpus(split=split, file=SPLIT_FILES[split], **sizes))
-        if progress:
-            progress(corpora[-1])
-        retrievers = create_retrievers(passages, model, vectors or cache_folder() / "vectors", reranker)
+        retrievers = create_retrievers(passages, model, cache_folder() / "vectors", reranker)
         figures += recalls_of_split(split, score_questions(questions, retrievers))
     return RecallStudy(
         corpora=tuple(corpora),

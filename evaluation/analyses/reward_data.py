@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from certigraph.adapters.benchmarks import check_ready, load_benchmark
-from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes, read_rows, replace_file, validate_row
+from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes, read_rows, replace_text, validate_row
 from certigraph.adapters.protocols import TaskDemonstrator
 from certigraph.adapters.rewardprediction.dataset import (
     PUBLISHED_DOMAINS,
@@ -295,8 +295,7 @@ def read_counts(folder: Path) -> dict[str, DomainCount]:
 def write_count(folder: Path, count: DomainCount) -> None:
     """Write the counts of a domain, which replace its earlier counts."""
     counts = {**read_counts(folder), count.domain: count}
-    with replace_file(folder / COUNTS_FILE) as draft:
-        draft.write_text(json.dumps([one.model_dump() for one in counts.values()], indent=1), encoding="utf-8")
+    replace_text(folder / COUNTS_FILE, json.dumps([one.model_dump() for one in counts.values()], indent=1))
 
 
 def start_domain(folder: Path, count: DomainCount) -> None:
@@ -377,8 +376,7 @@ def build_domain(
             progress(count)
     # sorted, so that the file does not depend on which was finished first
     pairs = sorted(_pairs(outcomes), key=lambda pair: pair.task)
-    with replace_file(folder / f"{request.domain}.jsonl") as draft:
-        draft.write_text("".join(pair.model_dump_json() + "\n" for pair in pairs), encoding="utf-8")
+    replace_text(folder / f"{request.domain}.jsonl", "".join(pair.model_dump_json() + "\n" for pair in pairs))
     write_count(folder, count)
     return count
 

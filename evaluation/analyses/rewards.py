@@ -208,6 +208,7 @@ def rate_pair(piece: RatingJob) -> RatedPair | FailedPair:
     except Exception as error:  # noqa: BLE001 - an operator may be third-party code: its failure costs one pair
         return FailedPair(predictor=piece.method.name, pair=piece.pair, reason=f"{type(error).__name__}: {error}")
     seconds, rewards = time.perf_counter() - start, state["action"].args["rewards"]
+    roles = {role: model_name(name) for role, name in piece.context.roles.items()}
     return RatedPair(
         predictor=piece.method.name,
         pair=pair.id,
@@ -216,15 +217,10 @@ def rate_pair(piece: RatingJob) -> RatedPair | FailedPair:
         figures=reward_figures(pair.recordings, rewards),
         seconds=round(seconds, 6),
         digest=job_digest(piece),
-        model=_describe_models(piece.context),
+        model=describe_models(model_name(piece.context.model), roles),
         read_by=state["factored"].read_by,
         spent=state["spent"].model_copy(update={"seconds": 0.0}),
     )
-
-
-def _describe_models(context: Context) -> str:
-    roles = {role: model_name(name) for role, name in context.roles.items()}
-    return describe_models(model_name(context.model), roles)
 
 
 def job_digest(piece: RatingJob) -> str:

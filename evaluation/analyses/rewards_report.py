@@ -18,7 +18,7 @@ from rich.markup import escape
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.encoders import load_encoder
-from certigraph.adapters.files import read_json, replace_file
+from certigraph.adapters.files import read_json, replace_text
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.rewardprediction.dataset import TrajectoryPair
 from certigraph.evaluation.analyses.reward_data import (
@@ -54,11 +54,10 @@ from certigraph.evaluation.analyses.rewards import (
     read_rated_pairs,
 )
 from certigraph.evaluation.comparison import ComparedMethod
-from certigraph.evaluation.plots import GREY, SERIES_COLOURS, chart_style, save_drawing
+from certigraph.evaluation.plots import GREY, SERIES_COLOURS, chart_style, save_drawing, series_colour
 from certigraph.evaluation.progress_display import show_progress
 from certigraph.evaluation.statistics import stratified_mean
-from certigraph.evaluation.tables import format_estimate, table_console, terminal_table, write_frame
-from certigraph.runtime.pages import render_page
+from certigraph.evaluation.tables import format_estimate, table_console, terminal_table, write_frame, write_page
 from certigraph.runtime.registry import current_versions, model_name
 from certigraph.runtime.texts import format_count
 from certigraph.state.endings import Fault, Interrupted
@@ -145,12 +144,11 @@ def draw_bars(table: pd.DataFrame) -> Figure:
         positions = part["domain"].map(domains.index) + (index - (len(names) - 1) / 2) * width
         mean, low, high = (part[f"{EPIC_FIGURE}{bound}"].astype(float) for bound in BOUNDS)
         errors = [(mean - low).fillna(0), (high - mean).fillna(0)]
-        ink, hatch = SERIES_COLOURS[index % len(SERIES_COLOURS)], "//" if index >= len(SERIES_COLOURS) else None
+        ink, hatch = series_colour(index), "//" if index >= len(SERIES_COLOURS) else None
         panel.bar(positions, mean, width, yerr=errors, color=ink, hatch=hatch, label=name, ecolor=GREY)
     panel.set_xticks(range(len(domains)), domains)
     panel.set_ylabel("EPIC distance, pooled")
-    panel.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="outside upper left", ncols=min(4, len(names)), frameon=False)
+    figure.legend(loc="outside upper left", ncols=min(4, len(names)))
     return figure
 
 
@@ -170,13 +168,12 @@ def draw_curves(rows: Sequence[RatedPair], pairs: Mapping[str, TrajectoryPair], 
             true = [row.reward.shaped for row in recording.trajectory]
             panel.step(steps, true, where="mid", color=GREY, linewidth=3, alpha=0.5, label="true")
             for row in rated:
-                ink = SERIES_COLOURS[names.index(row.predictor)]
+                ink = series_colour(names.index(row.predictor))
                 panel.plot(steps, row.rewards[index], ".-", color=ink, linewidth=1.2, label=row.predictor)
             panel.set_title(f"{domain}, {'negative' if index else 'positive'}", fontsize=8, loc="left")
-            panel.spines[["top", "right"]].set_visible(False)
     panels[0][0].set_ylim(-0.04, 1.04)
     handles, labels = panels[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper left", ncols=len(labels), frameon=False)
+    figure.legend(handles, labels, loc="outside upper left", ncols=len(labels))
     figure.supxlabel("step")
     return figure
 
@@ -268,12 +265,11 @@ def _format_column(table: pd.DataFrame, name: str, form: str = ".3f") -> list[st
     return [format_mean(mean, low, high, form) for mean, low, high in zip(*bounds, strict=True)]
 
 
-def format_page(findings: RewardFindings, drawings: Mapping[str, Markup]) -> str:
-    """Format the HTML page of a reward measurement. It loads no other files and has no scripts; text is escaped."""
+def _write_rewards_page(findings: RewardFindings, drawings: Mapping[str, Markup], path: Path) -> None:
     n = max(findings.table["n"], default=0)
-    return render_page(
+    write_page(
+        path,
         "reward_measurement.html",
-        "certigraph.evaluation",
         title="How well rewards are predicted",
         scope=f"RewardPrediction, {format_count(n, 'pair')} of trajectories",
         drawings=drawings,
@@ -317,8 +313,7 @@ def write_report(
     write_frame(table, out / "table.csv")
     with chart_style():
         drawings = _draw_figures(table, rows, benchmark, names, out)
-    with replace_file(out / REWARDS_PAGE) as draft:
-        draft.write_text(format_page(findings, drawings), encoding="utf-8")
+    _write_rewards_page(findings, drawings, out / REWARDS_PAGE)
     return findings
 
 
@@ -337,8 +332,7 @@ def write_transfer(done: TransferResult, out: Path) -> None:
     The measurement shows the drawing when its page is written the next time.
     """
     out.mkdir(parents=True, exist_ok=True)
-    with replace_file(out / TRANSFER_FILE) as draft:
-        draft.write_text(done.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    replace_text(out / TRANSFER_FILE, done.model_dump_json(indent=1) + "\n")
     with chart_style():
         save_drawing(draw_heat_map(done), out / "heat")
 
@@ -436,8 +430,7 @@ def _write_predictors(methods: Sequence[ComparedMethod], context: Context, out: 
         "trial": context.trial,  # the seed of models that choose at random
         "versions": current_versions(),
     }
-    with replace_file(out / PREDICTORS_FILE) as draft:
-        draft.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    replace_text(out / PREDICTORS_FILE, json.dumps(about, indent=1) + "\n")
 
 
 def _first_of_each_domain(pairs: Sequence[str], limit: int) -> list[str]:

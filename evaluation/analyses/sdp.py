@@ -18,8 +18,7 @@ from certigraph.evaluation.anatomy import ANATOMY_FIGURES, AnalysisTables, analy
 from certigraph.evaluation.comparison_report import format_model_note
 from certigraph.evaluation.frames import Frames
 from certigraph.evaluation.plots import chart_style, find_line, save_drawing
-from certigraph.evaluation.tables import write_frame
-from certigraph.runtime.pages import render_page
+from certigraph.evaluation.tables import write_frame, write_page
 from certigraph.runtime.texts import format_count
 from certigraph.state.endings import INTERRUPTED
 
@@ -53,17 +52,15 @@ def write_anatomy(frames: Frames, out: Path) -> AnatomyReport:
             frame.to_parquet(draft)
     drawings = _draw_figures(frames, tables, out)
     files += [out / f"{name}.{kind}" for name in drawings for kind in ("png", "svg")]
-    page = render_page(
+    files.append(out / ANATOMY_PAGE)
+    write_page(
+        files[-1],
         "anatomy.html",
-        "certigraph.evaluation",
         title=_page_title(frames),
         scope=format_models(frames),
         verdict=_format_verdict(frames, tables),
         anatomy=lay_out_anatomy(frames, tables, drawings),
     )
-    files.append(out / ANATOMY_PAGE)
-    with replace_file(out / ANATOMY_PAGE) as draft:
-        draft.write_text(page, encoding="utf-8")
     interrupted = frames.runs.loc[frames.runs["ending"] == INTERRUPTED, "run"]
     return AnatomyReport(frames, tables, tuple(files), tuple(interrupted))
 

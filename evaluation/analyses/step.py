@@ -85,11 +85,14 @@ def order_episodes(episodes: pd.DataFrame) -> pd.DataFrame:
     the model if there are several models.
     """
     several = episodes["model"].nunique() > 1
-    methods = sorted(set(map(_method_rank, *(episodes[name] for name in ("graph", "swaps", "method", "model")))))
+    known = episodes[["graph", "swaps", "method", "model"]].drop_duplicates().itertuples(index=False, name=None)
+    methods = sorted((swaps != "", _rank(graph, GRAPH_TITLES), *names) for graph, swaps, *names in known)
     tasks = sorted(episodes["task"].unique(), key=lambda task: (_rank(task, TASK_GROUPS), task))
     order = {"method": list(dict.fromkeys(method for *_, method, _ in methods)), "task": tasks}
-    titles = pd.Series(map(_title, episodes["graph"], episodes["swaps"]), index=episodes.index)
-    categories = {name: pd.Categorical(episodes[name], known, ordered=True) for name, known in order.items()}
+    titles = episodes["graph"].replace(GRAPH_TITLES) + (" (" + episodes["swaps"] + ")").where(
+        episodes["swaps"] != "", ""
+    )
+    categories = {name: pd.Categorical(episodes[name], names, ordered=True) for name, names in order.items()}
     return episodes.assign(title=titles + (", " + episodes["model"] if several else ""), **categories)
 
 
@@ -102,14 +105,6 @@ def _task_name(benchmark: str, task: str) -> str:
 def _rank(name: str, known: Iterable[str]) -> int:
     order = list(known)
     return order.index(name) if name in order else len(order)
-
-
-def _method_rank(graph: str, swaps: str, method: str, model: str) -> tuple[bool, int, str, str]:
-    return swaps != "", _rank(graph, GRAPH_TITLES), method, model
-
-
-def _title(graph: str, swaps: str) -> str:
-    return GRAPH_TITLES.get(graph, graph) + (f" ({swaps})" if swaps else "")
 
 
 # Accidental wins: episodes that reached ScienceWorld's goal without its procedure (STEP, section 4.2.2).

@@ -24,7 +24,16 @@ from certigraph.evaluation.analyses.step import (
     read_gold_scores,
     reward_curves,
 )
-from certigraph.evaluation.plots import BLANK, INK, PALETTE, SOFT, add_panels, assign_colours, draw_grid, open_figure
+from certigraph.evaluation.plots import (
+    BLANK,
+    INK,
+    SERIES_COLOURS,
+    SOFT,
+    add_panels,
+    assign_colours,
+    draw_grid,
+    open_figure,
+)
 from certigraph.evaluation.tables import terminal_table, write_frame
 from certigraph.state.endings import Fault
 
@@ -77,7 +86,7 @@ def _separate_groups(panel: Axes, tasks: Sequence[str]) -> None:
 
 # Table 2 as a figure: STEP with and without its Planner, by task.
 
-WITH_COLOUR, WITHOUT_COLOUR = PALETTE[0], PALETTE[1]
+WITH_COLOUR, WITHOUT_COLOUR = SERIES_COLOURS[:2]
 GROUP_NAMES = {"S": "mean of short tasks", "L": "mean of long tasks", "All": "mean of all tasks"}
 
 
@@ -130,7 +139,7 @@ def draw_rewards(curves: pd.DataFrame, path: Path) -> None:
     """
     tasks = curves["task"].unique()
     columns = min(MAX_REWARD_COLUMNS, len(tasks))
-    colour = assign_colours(list(curves["title"].unique()))
+    colour = assign_colours(curves["title"].unique())
     handles = [Line2D([], [], color=shade, linewidth=1.3, label=title) for title, shade in colour.items()]
     for line, label in map(EPISODE_STYLES.__getitem__, curves["episodes"].unique()):
         handles.append(Line2D([], [], color=SOFT, linewidth=1.3, linestyle=line, label=label))

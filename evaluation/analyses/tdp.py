@@ -15,7 +15,6 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
-from certigraph.adapters.files import replace_file
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import CHARS_PER_TOKEN, current_situation
 from certigraph.adapters.protocols import Benchmark, Context, Environment, Limits, Operator, Responder
@@ -28,12 +27,13 @@ from certigraph.evaluation.comparison import (
     finished_cells,
     parse_methods,
     read_plan,
+    recorded_run_of,
     unfinished_cells,
 )
 from certigraph.evaluation.comparison_report import format_model_note
-from certigraph.evaluation.frames import RecordedRun, frames_of
+from certigraph.evaluation.frames import frames_of
 from certigraph.evaluation.measures import MISSING_VALUE
-from certigraph.evaluation.plots import GREY, SERIES_COLOURS, chart_style, save_drawing
+from certigraph.evaluation.plots import GREY, assign_colours, chart_style, save_drawing
 from certigraph.evaluation.statistics import MIN_POINTS, fit_slope
 from certigraph.evaluation.tables import (
     format_interval,
@@ -42,8 +42,8 @@ from certigraph.evaluation.tables import (
     table_console,
     terminal_table,
     write_frame,
+    write_page,
 )
-from certigraph.runtime.pages import render_page
 from certigraph.runtime.texts import format_count
 from certigraph.state.endings import UnknownName
 from certigraph.state.records import Action, Observation, Scores, Task
@@ -309,16 +309,16 @@ def draw_prompt_growth(sizes: pd.DataFrame) -> Figure:
     for panel, (kind, title) in zip(panels, PANEL_TITLES.items(), strict=True):
         of_kind = sizes[sizes["kind"] == kind]
         _draw_panel(panel, of_kind[of_kind["rooms"] == of_kind["rooms"].max()])
-        panel.set_title(title, fontsize=9, loc="left")
+        panel.set_title(title)
     panels[0].set_ylim(bottom=0)  # after drawing: the panels share the axis, and a limit stops its autoscaling
     panels[0].set_ylabel("characters of the largest prompt")
     if handles := panels[-1].get_legend_handles_labels()[0]:
-        figure.legend(handles=handles, loc="outside upper left", ncols=len(handles), frameon=False)
+        figure.legend(handles=handles, loc="outside upper left", ncols=len(handles))
     return figure
 
 
 def _draw_panel(panel: Any, sizes: pd.DataFrame) -> None:
-    colours = dict(zip(sizes["method"].unique(), SERIES_COLOURS, strict=False))
+    colours = assign_colours(sizes["method"].unique())
     is_graph = sizes["about"] == TASK_GRAPH
     for (method, graph), prompts in sizes.groupby([sizes["method"], is_graph], sort=False):
         largest = prompts.groupby("steps")["characters"].max()
@@ -326,7 +326,6 @@ def _draw_panel(panel: Any, sizes: pd.DataFrame) -> None:
         panel.plot(largest.index, largest.tolist(), linewidth=1.4, color=colours[method], **style)
     panel.set_xlabel("world steps taken", color=GREY)
     panel.yaxis.set_major_formatter(EngFormatter(sep=""))
-    panel.spines[["top", "right"]].set_visible(False)
 
 
 # The files of the study: sizes, slopes and totals as CSV, the figure, and the page.
@@ -375,15 +374,13 @@ def write_report(plan: ComparisonPlan, folder: Path) -> PromptStudy:
     Writes `study.html`, `prompts.csv` with a row per prompt, `slopes.csv`, `totals.csv` with a row per episode,
     `prompts.png` and `prompts.svg`.
     """
-    runs = (RecordedRun(cell.method.name, cell.task, cell.trial, run) for cell, run in finished_cells(plan, folder))
-    sizes = size_table(frames_of(runs).calls)
+    sizes = size_table(frames_of(recorded_run_of(*done) for done in finished_cells(plan, folder)).calls)
     study = PromptStudy(sizes, slope_table(sizes), total_table(sizes))
     for name, table in study._asdict().items():
         write_frame(table, folder / f"{name}.csv")
     with chart_style():
         drawing = save_drawing(draw_prompt_growth(sizes), folder / "prompts")
-    with replace_file(folder / STUDY_PAGE) as draft:
-        draft.write_text(_format_page(plan, study, drawing), encoding="utf-8")
+    _write_study_page(plan, study, drawing, folder / STUDY_PAGE)
     return study
 
 
@@ -404,14 +401,13 @@ def total_cells(totals: pd.DataFrame) -> Iterator[tuple[str, ...]]:
         yield line.kind, str(line.rooms), line.method, str(line.calls), f"{line.read:,}", f"{line.written:,}"
 
 
-def _format_page(plan: ComparisonPlan, study: PromptStudy, drawing: Markup) -> str:
-    """Format the HTML page of the study. It loads no other files and has no scripts; text from runs is escaped."""
+def _write_study_page(plan: ComparisonPlan, study: PromptStudy, drawing: Markup, path: Path) -> None:
     planned = len(plan.methods) * len(plan.tasks)
     done = len(study.totals)
     missing = f"; {format_count(planned - done, 'run')} not finished" if done < planned else ""
-    return render_page(
+    write_page(
+        path,
         "study_tdp.html",
-        "certigraph.evaluation",
         title=PAGE_TITLE,
         scope=f"{format_count(done, 'scripted run')}{missing}{format_model_note([plan.model])}",
         drawing=drawing,

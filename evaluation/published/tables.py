@@ -194,14 +194,11 @@ def figure_lines(figures: list[PublishedFigure]) -> Iterator[str]:
         if heading != previous:
             yield f"{first.paper} {first.table}, {' or '.join(first.benchmarks)}: {first.protocol}"
             previous = heading
-        yield f"  {_describe_row(first)}: {', '.join(map(_describe_value, row))}"
+        values = (" ".join(filter(None, (figure.metric, figure.label, figure.percent))) for figure in row)
+        yield f"  {_describe_row(first)}: {', '.join(values)}"
 
 
 def _describe_row(figure: PublishedFigure) -> str:
     swaps = " ".join(f"{slot}={operator}" for slot, operator in figure.swaps.items())
     ours = " ".join(filter(None, (figure.graph, swaps))) or "not implemented here"
     return ", ".join(filter(None, (f"{figure.method} ({ours})", figure.model or "model not stated", figure.variant)))
-
-
-def _describe_value(figure: PublishedFigure) -> str:
-    return " ".join(filter(None, (figure.metric, figure.label, figure.percent)))

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import pytest
 from children import child_environment
 from real_data import data_folder
+from recorded import row_of
 
 from certigraph import cli
-from certigraph.evaluation.measures import comparison_row_of
 from certigraph.state.trajectory import read_trajectory
 
 ROOT = Path(__file__).parents[2]
@@ -110,7 +110,7 @@ def test_a_task_graph_s_summary_counts_all_that_its_sub_tasks_did(certigraph) ->
     shown = certigraph("run", "tdp", "hotpotqa:interactive", "--json")
     summary = json.loads(shown.out)
     trajectory = read_trajectory(Path(summary["run"]))
-    assert summary["steps"] == comparison_row_of("tdp", "1", trajectory).steps > len(trajectory.state()["history"])
+    assert summary["steps"] == row_of(trajectory).steps > len(trajectory.state()["history"])
     assert summary["subtasks"]["completed"] == sum(summary["subtasks"].values()) == len(trajectory.state()["outcomes"])
 
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from inquiring import FOUND, GOAL_PASSED, GUESSED, PASSED, inquiry, page
 from matplotlib.figure import Figure
+from recorded import replay_of
 from statsmodels.stats.proportion import proportion_confint
 
 from certigraph import cli
@@ -20,7 +21,6 @@ from certigraph.evaluation import plots
 from certigraph.evaluation.analyses.sdp import print_anatomy, write_anatomy
 from certigraph.evaluation.anatomy import ANALYSES, CAUSES, analyse, anatomy_view
 from certigraph.evaluation.atif import to_atif
-from certigraph.evaluation.comparison_summary import replay_of
 from certigraph.evaluation.export import rows_of
 from certigraph.evaluation.frame_rows import frame_rows_of as anatomy_rows
 from certigraph.evaluation.frames import Frames, RecordedRun, find_runs, frames_of, read_frames, read_recorded_runs

@@ -4,6 +4,7 @@ import atif
 import pandas as pd
 import pytest
 from doubles import Script
+from recorded import row_of
 from task_graphs import ACTIONS, GRAPHS, Jobs, Pondering, SerialJobs, dag_of
 
 from certigraph.adapters.protocols import Context
@@ -12,7 +13,6 @@ from certigraph.evaluation.export import to_parquet
 from certigraph.evaluation.frame_rows import RecordedRun, frame_rows_of
 from certigraph.evaluation.frames import frames_of
 from certigraph.evaluation.inspect_log import to_inspect
-from certigraph.evaluation.measures import comparison_row_of
 from certigraph.graphs import tdp
 from certigraph.runtime.run import run
 
@@ -101,12 +101,7 @@ def test_an_inspect_log_tells_sub_tasks_one_after_the_other(result):
 def test_steps_are_those_that_the_nodes_took(result):
     taken = sum(outcome.taken for outcome in result.state["outcomes"])
     recorded = RecordedRun("tdp", "1", 0, result.trajectory)
-    assert (
-        frame_rows_of(recorded)["runs"][0]["steps"]
-        == comparison_row_of("tdp", "1", result.trajectory).steps
-        == taken
-        == len(acts(result))
-    )
+    assert frame_rows_of(recorded)["runs"][0]["steps"] == row_of(result.trajectory).steps == taken == len(acts(result))
     assert len(frames_of([recorded]).steps) == taken
 
 

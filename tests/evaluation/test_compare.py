@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 from postgres_server import Server
+from recorded import rows_of
 
 from certigraph import cli
 from certigraph.adapters.models.prices import PRICES_VARIABLE
 from certigraph.adapters.protocols import Budget, Context
 from certigraph.evaluation.compare import Choice, build_job, compare_logs, run_comparison
-from certigraph.evaluation.comparison import comparison_rows_of, parse_methods
+from certigraph.evaluation.comparison import parse_methods
 from certigraph.evaluation.comparison_report import comparison_line, format_model_note
 from certigraph.evaluation.evaluate import evaluate
 from certigraph.evaluation.evaluation_results import read_evaluation
@@ -172,5 +173,5 @@ pytest.importorskip("statsmodels", reason="pip install 'certigraph[eval]'")
 def test_checkpoints_of_runs_that_are_over_are_deleted(used: Server, tmp_path: Path):
     given = build_job(parse_methods(["sdp"]), "blocksworld", Choice(["3-0"]), Context())
     run_comparison(given, tmp_path, silent=True)
-    [row] = comparison_rows_of(given.plan, tmp_path)
+    [row] = rows_of(given.plan, tmp_path)
     assert used.sql("SELECT count(*) FROM checkpoints WHERE thread_id = %s", row.run) == [(0,)]

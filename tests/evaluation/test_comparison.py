@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import recorded
 from children import child_environment
+from recorded import points, rows_of, trajectory
 from sweeps import ended, redone
 
 from certigraph import cli
@@ -24,7 +26,6 @@ from certigraph.evaluation.comparison import (
     ComparisonOutline,
     build_plan,
     cells_of,
-    comparison_rows_of,
     format_differences,
     parse_methods,
     read_cell_trajectory,
@@ -32,14 +33,13 @@ from certigraph.evaluation.comparison import (
     run_cell,
     save_or_check_plan,
 )
-from certigraph.evaluation.comparison_report import compute_results, write_comparison_report, write_page
+from certigraph.evaluation.comparison_report import compute_results, write_comparison_page, write_comparison_report
 from certigraph.evaluation.comparison_summary import comparison_of
 from certigraph.evaluation.measures import ComparisonRow, PromptTokens
-from certigraph.evaluation.plots import AXIS_LABELS, draw_curves, mean_curve, points_of
+from certigraph.evaluation.plots import AXIS_LABELS, draw_curves, mean_curve
 from certigraph.evaluation.progress_display import format_time_left
 from certigraph.state.endings import Fault, Interrupted, UnknownName
-from certigraph.state.records import Scores, Task, Usage
-from certigraph.state.trajectory import Event, Footer, Header, Trajectory
+from certigraph.state.trajectory import Event
 
 pytest.importorskip("scipy", reason="pip install 'certigraph[eval]'")
 
@@ -128,7 +128,7 @@ def test_what_is_done_is_kept(tmp_path: Path):
     files = {path: path.read_bytes() for path in tmp_path.rglob("trajectory.jsonl")}
     assert done(given, tmp_path) == []
     assert {path: path.read_bytes() for path in tmp_path.rglob("trajectory.jsonl")} == files
-    endings = {(r.method, r.task): (r.ending, r.score, r.calls) for r in comparison_rows_of(given.plan, tmp_path)}
+    endings = {(r.method, r.task): (r.ending, r.score, r.calls) for r in rows_of(given.plan, tmp_path)}
     assert endings["sdp", "4-0"] == ("limit:calls", 0.0, 6)
     assert endings["react", "4-0"] == ("goal", 100.0, 4)
 
@@ -137,8 +137,7 @@ def test_checkpoints_are_kept_only_of_runs_that_can_go_on(tmp_path: Path):
     given = job_of()
     done(given, tmp_path)
     kept = {
-        row.ending: bool(list(tmp_path.rglob(f"{row.run}/checkpoints.sqlite")))
-        for row in comparison_rows_of(given.plan, tmp_path)
+        row.ending: bool(list(tmp_path.rglob(f"{row.run}/checkpoints.sqlite"))) for row in rows_of(given.plan, tmp_path)
     }
     assert kept == {"limit:calls": True, "goal": False}
 
@@ -176,10 +175,10 @@ def test_errors_are_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.syspath_prepend(tmp_path)
     given = job_of("sdp", "react", tasks=["3-0"], calls=50, swaps=["sdp:validate=touchy_operator:touchy"])
     assert done(given, tmp_path / "out") == ["sdp 3-0", "react 3-0"]
-    assert [r.method for r in comparison_rows_of(given.plan, tmp_path / "out")] == ["react"]
+    assert [r.method for r in rows_of(given.plan, tmp_path / "out")] == ["react"]
     (tmp_path / "mended").touch()
     assert done(given, tmp_path / "out") == ["sdp 3-0"]
-    assert [r.ending for r in comparison_rows_of(given.plan, tmp_path / "out")] == ["goal", "goal"]
+    assert [r.ending for r in rows_of(given.plan, tmp_path / "out")] == ["goal", "goal"]
 
 
 def test_a_run_that_died_before_its_first_line_begins_again(tmp_path: Path):
@@ -243,21 +242,14 @@ def test_the_time_that_is_left_in_words(seconds: float, text: str):
 
 
 def event(node: str, calls: int = 0, new: bool = False, **observation: Any) -> Event:
-    usage = Usage(node=node, calls=calls, input_tokens=100 * calls, output_tokens=10 * calls, cached_tokens=40 * calls)
     update: dict[str, Any] = {"observation": {"text": "", **observation}} if observation else {}
-    return Event(t=0, superstep=0, node=node, usage=usage, update=update, replaced=["history"] if new else [])
-
-
-def trajectory(*events: Event, value: float) -> Trajectory:
-    header = Header(
-        run_id="r", created="", graph="react", operators={}, task=Task(benchmark="b", id="t"), context={}, versions={}
-    )
-    footer = Footer(ending="goal", scores=Scores(value=value), usage=Usage(node="all"))
-    return Trajectory(header=header, events=list(events), footer=footer)
+    replaced = ["history"] if new else []
+    cost = {"requests": calls, "cached": 40 * calls}
+    return recorded.event(node, 100 * calls, 10 * calls, **cost, update=update, replaced=replaced)
 
 
 def test_the_score_so_far_is_the_best_episode_s():
-    points = points_of(
+    found = points(
         trajectory(
             event("reset", new=True, data={"score": 8}),
             event("decide", calls=2),
@@ -270,21 +262,21 @@ def test_the_score_so_far_is_the_best_episode_s():
             value=0.5,
         )
     )
-    assert [(p.calls, p.score) for p in points] == [
+    assert list(found[["calls", "score"]].itertuples(index=False, name=None)) == [
         (0, 8), (2, 8), (2, 30), (3, 30), (3, 30), (3, 30), (4, 30), (4, 50), (4, 50),
     ]  # fmt: skip
-    assert points[-1][:3] == (4, 440, 280)
+    assert found.iloc[-1][["calls", "tokens", "uncached"]].tolist() == [4, 440, 280]
 
 
 def test_rewards_stand_in_where_no_score_is_shown():
     acts = [event("act", reward=0.25), event("act", reward=0.25), event("reset", new=True, reward=0.0)]
-    assert [p.score for p in points_of(trajectory(*acts, value=0.9))] == [25, 50, 50, 90]
+    assert points(trajectory(*acts, value=0.9))["score"].tolist() == [25, 50, 50, 90]
 
 
 def test_a_mean_curve_steps_where_any_run_does():
-    one = points_of(trajectory(event("decide", calls=2), event("act", data={"score": 40}), value=0.4))
-    other = points_of(trajectory(event("decide", calls=3), event("act", data={"score": 80}), value=0.8))
-    knots = mean_curve([one, other], "calls")
+    one = trajectory(event("decide", calls=2), event("act", data={"score": 40}), value=0.4)
+    other = trajectory(event("decide", calls=3), event("act", data={"score": 80}), value=0.8)
+    knots = mean_curve(points(one, other), "calls")
     assert [(k.x, k.mean, k.stderr, k.n) for k in knots] == [(0, 0, 0, 2), (2, 20, 20, 2), (3, 60, 20, 2)]
 
 
@@ -306,7 +298,7 @@ def test_everything_is_written_and_the_curves_end_at_the_table(tmp_path: Path):
 def test_the_page_escapes_what_comes_from_outside(tmp_path: Path):
     plan = job_of().plan.model_copy(update={"tasks": ("<script>1</script>",), "model": "<i>m</i>"})
     findings = compute_results(plan, tmp_path)
-    write_page(plan, findings, draw_curves({a: {} for a in AXIS_LABELS}, tmp_path), tmp_path / "page.html")
+    write_comparison_page(plan, findings, draw_curves({a: {} for a in AXIS_LABELS}, tmp_path), tmp_path / "page.html")
     assert not re.search("<script|<i>m", (tmp_path / "page.html").read_text())
 
 
@@ -381,9 +373,9 @@ def test_an_ablation_that_is_killed_three_times_gives_the_rows_of_an_undisturbed
     assert 9 <= len(ended(out)) < 12
     for folder in (out, tmp_path / "whole"):
         subprocess.run(command_of(folder), env=child_environment(tmp_path), capture_output=True, check=True)
-    assert len(list(out.rglob("trajectory.jsonl"))) == len(rows_of(out)) == 12
+    assert len(list(out.rglob("trajectory.jsonl"))) == len(outcomes_of(out)) == 12
     assert all(path.read_bytes().startswith(text) for path, text in before.items())
-    assert rows_of(out) == rows_of(tmp_path / "whole")
+    assert outcomes_of(out) == outcomes_of(tmp_path / "whole")
 
 
 def command_of(out: Path) -> list[str]:
@@ -404,11 +396,11 @@ def kill_ablation(out: Path, site: Path, finished: int) -> None:
     assert process.wait(timeout=60) == -signal.SIGKILL
 
 
-def rows_of(out: Path) -> dict[tuple[str, str, int], Row]:
+def outcomes_of(out: Path) -> dict[tuple[str, str, int], Row]:
     """Ending, score and steps of each run, and its calls without those that a kill undid."""
     return {
         (row.method, row.task, row.trial): (row.ending, row.score, row.steps, row.calls - redone(out, row.run))
-        for row in comparison_rows_of(read_plan(out), out)
+        for row in rows_of(read_plan(out), out)
     }
 
 

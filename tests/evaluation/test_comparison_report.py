@@ -23,8 +23,8 @@ from certigraph.evaluation.comparison_report import (
     compute_results,
     format_verdict,
     method_table,
+    write_comparison_page,
     write_comparison_report,
-    write_page,
 )
 from certigraph.evaluation.comparison_summary import Comparison, comparison_of
 from certigraph.evaluation.evaluate import evaluate
@@ -46,7 +46,7 @@ def variant(number: int) -> ComparedMethod:
 
 def page(methods: list[ComparedMethod], folder: Path, trials: int = 1) -> str:
     plan = build_plan("blocksworld", methods, ["3-0"], Context(limits=Limits()), trials)
-    write_page(
+    write_comparison_page(
         plan,
         compute_results(plan, folder),
         draw_curves({axis: {} for axis in AXIS_LABELS}, folder),

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import recorded
 from hypothesis import given
 from hypothesis import strategies as st
+from recorded import points, replay_of, row_of
 from rich.console import Console
 
 from certigraph import cli
@@ -34,19 +36,17 @@ from certigraph.evaluation.comparison_summary import (
     estimates_of,
     exchanged_operators,
     needs_of,
-    replay_of,
     rule_for,
 )
-from certigraph.evaluation.measures import ComparisonRow, comparison_row_of
-from certigraph.evaluation.plots import points_of
+from certigraph.evaluation.measures import ComparisonRow
 from certigraph.evaluation.statistics import relative_change
 from certigraph.graphs import sdp
 from certigraph.nodes.sdp import give_up
 from certigraph.runtime.registry import parse_swap
 from certigraph.runtime.run import run
 from certigraph.state.endings import UnknownName
-from certigraph.state.records import Scores, Task, Usage, Verdict
-from certigraph.state.trajectory import Event, Footer, Header, Trajectory
+from certigraph.state.records import Verdict
+from certigraph.state.trajectory import Event, Trajectory
 
 # Needs of methods, paired over tasks: known results, tables and files.
 
@@ -200,8 +200,7 @@ def event(node: str, scope: str = "", new: bool = False, steps: int = 0, score: 
     log = [{"action": {"text": "a"}, "digest": ""}] * steps
     seen = {} if score is None else {"observation": {"text": "", "data": {"score": score}}}
     update: dict[str, Any] = {"history": log, **seen}
-    replaced = ["history"] if new else []
-    return Event(t=0, superstep=0, node=node, usage=Usage(node=node), update=update, replaced=replaced, scope=scope)
+    return recorded.event(node, requests=0, update=update, replaced=["history"] if new else [], scope=scope)
 
 
 @pytest.mark.slow
@@ -216,12 +215,9 @@ def test_steps_are_counted_where_they_were_taken_and_scores_where_they_count():
         event("act", "solve:2", steps=1),
         event("gather", steps=1, score=40),
     ]
-    task = Task(benchmark="b", id="t")
-    header = Header(run_id="r", created="", graph="tdp", operators={}, task=task, context={}, versions={})
-    footer = Footer(ending="goal", scores=Scores(value=0.4), usage=Usage(node="all"))
-    run = Trajectory(header=header, events=events, footer=footer)
-    assert comparison_row_of("tdp", "t", run).steps == 3
-    assert max(point.score for point in points_of(run)) == 40
+    run = recorded.trajectory(*events, graph="tdp", value=0.4)
+    assert row_of(run).steps == 3
+    assert points(run)["score"].max() == 40
 
 
 # Ablations: variants by swaps, the rules of appendix C on hand-made runs, and the error of these estimates.
@@ -229,32 +225,26 @@ def test_steps_are_counted_where_they_were_taken_and_scores_where_they_count():
 pytest.importorskip("scipy", reason="pip install 'certigraph[eval]'")
 
 
-NOBODY = Usage(node="n")
-
-
 def trajectory(*updates: tuple[str, dict[str, Any]]) -> Trajectory:
-    header = Header(
-        run_id="r", created="", graph="sdp", operators={}, task=Task(benchmark="b", id="t"), context={}, versions={}
-    )
-    events = [
-        Event(t=0, superstep=n, node=node, usage=NOBODY, update=update) for n, (node, update) in enumerate(updates)
-    ]
-    return Trajectory(header=header, events=events)
+    events = [recorded.event(node, superstep=n, update=update) for n, (node, update) in enumerate(updates)]
+    return recorded.trajectory(*events, graph="sdp")
 
 
 def plan(length: int) -> dict[str, Any]:
-    return {"plan": [{"text": str(n)} for n in range(length)], "head": 0, "tried": 0}
+    return {"plan": [{"text": str(n)} for n in range(length)], "head": 0}
 
 
 ACT: tuple[str, dict[str, Any]] = ("act", {"history": [{"action": {"text": "a"}, "digest": "d"}]})
 
 
-def tried(times: int) -> tuple[str, dict[str, Any]]:
-    return "validate", {"tried": times}
+def tried(position: int) -> tuple[str, dict[str, Any]]:
+    attempt = {"position": position, "target": {"text": "x"}, "action": {"text": "a"}, "digest": ""}
+    return "validate", {"attempts": [{**attempt, "verdict": {"depth": 0, "reason": ""}}]}
 
 
 def certified(head: int, depth: int) -> tuple[str, dict[str, Any]]:
-    return "certify", {"certificates": [{"targets": [{"text": "x"}] * depth}], "head": head, "tried": 0}
+    certificate = {"targets": [{"text": "x"}] * depth, "position": head - depth, "step": 1}
+    return "certify", {"certificates": [certificate], "head": head}
 
 
 # --- the rules of appendix C
@@ -262,21 +252,21 @@ def certified(head: int, depth: int) -> tuple[str, dict[str, Any]]:
 
 def test_fidelity_counts_steps_certified_at_their_first_attempt():
     run_ = trajectory(
-        ("propose", plan(4)), ACT, tried(1), certified(1, 1), ACT, tried(1), ACT, tried(2), certified(2, 1)
+        ("propose", plan(4)), ACT, tried(0), certified(1, 1), ACT, tried(1), ACT, tried(1), certified(2, 1)
     )
     assert replay_of(run_).action_fidelity == 0.5
     assert Replay(0, 0, None, 0, 3, ()).action_fidelity == 1
 
 
 def test_the_prefix_is_the_cursor_at_the_first_exhaustion():
-    stuck = (ACT, tried(3), ("replan", {"plan": [{"text": "y"}] * 9, "tried": 0}), ACT, tried(3), ("replan", {}))
-    found = replay_of(trajectory(("propose", plan(4)), ACT, tried(1), certified(1, 1), *stuck))
+    stuck = (ACT, tried(1), ("replan", {"plan": [{"text": "y"}] * 9}), ACT, tried(1), ("replan", {}))
+    found = replay_of(trajectory(("propose", plan(4)), ACT, tried(0), certified(1, 1), *stuck))
     assert (found.exhausted_at, found.planned_then, found.certified_prefix) == (1, 4, 0.25)
-    assert replay_of(trajectory(("propose", plan(4)), ACT, tried(1), certified(4, 4))).certified_prefix == 1
+    assert replay_of(trajectory(("propose", plan(4)), ACT, tried(0), certified(4, 4))).certified_prefix == 1
 
 
 def test_a_cap_costs_the_steps_that_cascades_saved():
-    found = replay_of(trajectory(("propose", plan(6)), ACT, tried(1), certified(4, 4), ACT, tried(1), certified(6, 2)))
+    found = replay_of(trajectory(("propose", plan(6)), ACT, tried(0), certified(4, 4), ACT, tried(4), certified(6, 2)))
     assert found.depths == (4, 2)
     assert found.capped_share(1, most_steps=60) == 1
     assert found.capped_share(1, most_steps=3) == 3 / 6  # 2 steps and (4-1) + (2-1) more

@@ -5,20 +5,15 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from recorded import event, header, trajectory
 
 from certigraph.evaluation import frames as reader
 from certigraph.evaluation.frame_rows import RecordedRun, frame_rows_of
 from certigraph.evaluation.frames import Frames, find_runs, frames_of, read_frames
 from certigraph.state.endings import Fault
-from certigraph.state.records import Task, Usage
-from certigraph.state.trajectory import Event, Footer, Header, Trajectory
+from certigraph.state.trajectory import Event
 
 KEY = ["method", "benchmark", "task", "trial", "run"]
-
-
-def event(node: str, read: int = 0, written: int = 0, **more: Any) -> Event:
-    usage = Usage(node=node, calls=1, input_tokens=read, output_tokens=written)
-    return Event(t=0, superstep=0, node=node, usage=usage, **more)
 
 
 def act(text: str, reward: float = 0.0, **more: Any) -> Event:
@@ -27,12 +22,9 @@ def act(text: str, reward: float = 0.0, **more: Any) -> Event:
 
 
 def run(*events: Event, name: str = "r", superseded: tuple[Event, ...] = (), graph: str = "react") -> RecordedRun:
-    task = Task(benchmark="b", id="t", goal="go")
-    header = Header(run_id=name, created="", graph=graph, operators={}, task=task, context={}, versions={})
-    footer = Footer(ending="gave_up", usage=Usage(node="all"))
-    return RecordedRun(
-        "m", "t", 0, Trajectory(header=header, events=[*events], footer=footer, superseded=[*superseded])
-    )
+    made = trajectory(*events, ending="gave_up")
+    more = {"header": header(graph, run=name), "superseded": [*superseded]}
+    return RecordedRun("m", "t", 0, made.model_copy(update=more))
 
 
 def table(frame: pd.DataFrame, *columns: str) -> list[tuple[Any, ...]]:
@@ -87,6 +79,28 @@ def test_a_round_is_from_one_decision_to_the_next_without_the_gate():
     first, last = rounds.to_dict("records")
     assert (first["query"], first["upr"], first["streak"], first["stop"]) == ("search[x]", 1.0, 1, True)
     assert pd.isna([last[name] for name in ("query", "upr", "change", "streak", "stop")]).all()
+
+
+def test_a_decision_about_the_memory_is_a_round_without_a_search():
+    def signal(query: str) -> dict[str, Any]:
+        return {"rounds": [{"action": query, "chunks": [], "jaccard": 0.0, "upr": 1.0}]}
+
+    events = [
+        *(event("reset"), event("decide"), event("act"), event("memory", update=signal("first"))),
+        *(event("decide"), event("use_memory"), event("decide"), event("act"), event("memory", update=signal("next"))),
+    ]
+    rounds = frames_of([run(*events, graph="memgpt")]).rounds
+    assert rounds["query"].fillna("").tolist() == ["first", "", "next"]
+    assert rounds["upr"].isna().tolist() == [False, True, False]
+
+
+def test_executions_have_the_round_and_the_score_of_the_episode():
+    reset = event("reset", update={"observation": {"text": "", "reward": 0.0}, "history": []}, replaced=["history"])
+    inner = act("x", 1.0, scope="solve:1")
+    made = frames_of([run(reset, event("decide", 5, 1), act("a", 0.25), inner, act("b", 0.5), reset, act("c", 0.5))])
+    rows = table(made.executions, "node", "round", "input_tokens", "score")
+    assert rows[:4] == [("reset", 0, 0, 0), ("decide", 1, 5, 0), ("act", 1, 0, 25), ("act", 1, 0, 25)]
+    assert [score for *_, score in rows[4:]] == [75, 0, 50]
 
 
 def test_every_frame_has_the_columns_that_identify_a_run_also_without_rows():

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from langgraph.types import interrupt
+from recorded import rows_of
 from support_desk import GOAL, Desk, mind
 
 from certigraph.adapters import benchmarks
@@ -19,7 +20,7 @@ from certigraph.adapters.protocols import Context
 from certigraph.adapters.tools.world import Case, Episode, Tools
 from certigraph.cli import main
 from certigraph.evaluation.compare import Choice, ablate, build_job, run_comparison
-from certigraph.evaluation.comparison import comparison_rows_of, parse_methods
+from certigraph.evaluation.comparison import parse_methods
 from certigraph.evaluation.evaluate import evaluate, evaluate_retry
 from certigraph.evaluation.sweep_report import sweep
 from certigraph.evaluation.tool_worlds import benchmark_name, check_evaluable
@@ -111,7 +112,7 @@ def test_compare_and_ablate_take_the_object(tmp_path: Path, shop: Shop):
         parse_methods(["sdp", "react"]), tools, Choice(), SCRIPT.model_copy(update={"limits": tools.limits})
     )
     run_comparison(job, tmp_path / "compared", at_once=2, silent=True)
-    rows = comparison_rows_of(job.plan, tmp_path / "compared")
+    rows = rows_of(job.plan, tmp_path / "compared")
     assert [(row.method, row.score) for row in rows] == [("sdp", 100), ("react", 100)] * 2
     results = ablate(
         "sdp", tools, ["validate=always_pass"], Choice(["plain"]), context=SCRIPT, out=tmp_path / "ablated"

@@ -20,8 +20,9 @@ from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.evaluation import sweep
 from certigraph.evaluation import workers as cluster
 from certigraph.evaluation.jobs import RunJob, execute_job
+from certigraph.evaluation.measures import ComparisonRow
 from certigraph.evaluation.sweep import prepare_sweep, run_sweep
-from certigraph.evaluation.sweep_report import run_command
+from certigraph.evaluation.sweep_report import RunLook, look_of_run, run_command
 from certigraph.evaluation.sweep_report import sweep as sweep_sweep_report
 from certigraph.evaluation.workers import WorkerOptions
 from certigraph.runtime.result import BenchmarkRow
@@ -244,3 +245,21 @@ def test_every_number_leads_to_its_runs(tmp_path: Path):
     assert label not in page
     assert "&lt;b&gt;blocks&lt;/b&gt;" in page
     assert (out / "scores.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("ending", "solved", "look"),
+    [
+        ("goal", True, RunLook("good", "goal")),
+        ("goal", False, RunLook("bad", "goal, denied by the scorer")),
+        ("limit:steps", True, RunLook("good", "limit:steps, solved")),
+        ("gave_up", True, RunLook("good", "gave_up, solved")),
+        ("limit:steps", False, RunLook("idle", "limit:steps")),
+        ("world_ended", False, RunLook("bad", "world_ended")),
+        ("error:model", False, RunLook("bad", "error:model")),
+    ],
+)
+def test_a_solved_run_is_green_whatever_ended_it(ending: str, solved: bool, look: RunLook):
+    cost = dict.fromkeys(("calls", "prompt_tokens", "cached_tokens", "output_tokens", "steps", "seconds"), 0)
+    about = {"method": "sdp", "task": "t", "run": "r", "roles": {}}
+    assert look_of_run(ComparisonRow(ending=ending, score=100.0 * solved, solved=solved, **about, **cost)) == look

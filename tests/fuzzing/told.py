@@ -7,12 +7,12 @@ from typing import Any
 
 from fuzzing.target import Target, of_file
 from fuzzing.trajectories import EVENT, FILE, FOOTER, HEADER, RUN
+from recorded import row_of
 
 from certigraph.evaluation.atif import write_atif
 from certigraph.evaluation.export import rows_of as transitions
 from certigraph.evaluation.frame_rows import frame_rows_of
 from certigraph.evaluation.frames import find_runs, read_recorded_runs
-from certigraph.evaluation.measures import comparison_row_of
 from certigraph.runtime.report import write_report
 from certigraph.state.endings import Fault
 from certigraph.state.trajectory import Trajectory, read_trajectory
@@ -88,9 +88,7 @@ def _told(name: str, tell: Callable[[Trajectory, Path], object]) -> Target:
 
 
 def _rows(run: Trajectory, folder: Path) -> object:
-    return comparison_row_of("m", "t", run), [
-        frame_rows_of(recorded) for recorded in read_recorded_runs(find_runs([folder]))
-    ]
+    return row_of(run), [frame_rows_of(recorded) for recorded in read_recorded_runs(find_runs([folder]))]
 
 
 TARGETS = (

@@ -10,6 +10,7 @@ import pytest
 from annotated_types import MaxLen
 from pydantic import BaseModel
 from real_data import data_folder
+from recorded import replay_of
 
 from certigraph import Limits, resume, run
 from certigraph.adapters.benchmarks import load_benchmark
@@ -19,7 +20,6 @@ from certigraph.adapters.models.predicates import Holds
 from certigraph.adapters.models.schemas import MAX_READ_ITEMS
 from certigraph.adapters.models.scripts import ScriptedChat, current_situation
 from certigraph.adapters.protocols import PAPER_LIMITS, Budget, Context
-from certigraph.evaluation.comparison_summary import replay_of
 from certigraph.evaluation.frames import RecordedRun, frames_of
 from certigraph.graphs import sdp, step
 from certigraph.nodes.plans import steps_form, to_outline

@@ -218,17 +218,21 @@ def test_a_long_outcome_is_whole_for_self_revision(two_subtasks: LoggingEndpoint
 # ReAct: a history of forty steps.
 
 
-class Diary(certigraph.Environment):
-    """World whose answers are different pages of 1,200 characters."""
+class Pages(certigraph.Environment):
+    """World in which every step shows another text of so many characters, up to a last one."""
 
-    page = 0
+    shown = 0
+
+    def __init__(self, name: str, characters: int, last: int = 0) -> None:
+        self.name, self.characters, self.last = name, characters, last
 
     def reset(self) -> certigraph.Observation:
         return certigraph.Observation(text="an empty page")
 
     def step(self, action: certigraph.Action) -> certigraph.Observation:
-        self.page += 1
-        return certigraph.Observation(text=words(f"page{self.page}-", 1_200), done=self.page == 45)
+        self.shown += 1
+        text = words(f"{self.name}{self.shown}-", self.characters)
+        return certigraph.Observation(text=text, sources=(f"p{self.shown}",), done=self.shown == self.last)
 
     def score(self) -> certigraph.Scores:
         return certigraph.Scores(value=0.0)
@@ -240,8 +244,8 @@ class Diaries(certigraph.Benchmark):
     def tasks(self, split: str = "") -> list[certigraph.Task]:
         return [certigraph.Task(benchmark=self.name, id="1", goal="fill the pages")]
 
-    def open(self, task: certigraph.Task) -> Diary:
-        return Diary()
+    def open(self, task: certigraph.Task) -> Pages:
+        return Pages("page", 1_200, last=45)
 
 
 def test_react_at_step_40_still_sees_step_1_whole(tmp_path: Path):
@@ -256,34 +260,15 @@ def test_react_at_step_40_still_sees_step_1_whole(tmp_path: Path):
 # Search agents: rounds left, and all passages whole.
 
 
-class Shelf(certigraph.Environment):
-    """World in which every search finds another passage of 2,500 characters."""
-
-    searches = 0
-
-    def reset(self) -> certigraph.Observation:
-        return certigraph.Observation(text="the library is open")
-
-    def step(self, action: certigraph.Action) -> certigraph.Observation:
-        self.searches += 1
-        return certigraph.Observation(text=passage(self.searches), sources=(f"p{self.searches}",))
-
-    def score(self) -> certigraph.Scores:
-        return certigraph.Scores(value=0.0)
-
-
 def passage(number: int) -> str:
     return words(f"passage{number}-", 2_500)
 
 
-class Shelves(certigraph.Benchmark):
-    name, answers, instant, limits = "shelves", True, True, certigraph.Limits(steps=60, repeats=0)
+class Shelves(Diaries):
+    name, answers, instant = "shelves", True, True
 
-    def tasks(self, split: str = "") -> list[certigraph.Task]:
-        return [certigraph.Task(benchmark=self.name, id="1", goal="who rose?")]
-
-    def open(self, task: certigraph.Task) -> Shelf:
-        return Shelf()
+    def open(self, task: certigraph.Task) -> Pages:
+        return Pages("passage", 2_500)
 
 
 def seek(graph: Any, out: Path, *, window: int = DEFAULT_WINDOW, **limits: Any) -> LoggingEndpoint:

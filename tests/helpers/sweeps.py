@@ -3,7 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from certigraph.evaluation.comparison import comparison_rows_of, unfinished_cells
+from recorded import rows_of
+
+from certigraph.evaluation.comparison import unfinished_cells
 from certigraph.evaluation.sweep import prepare_sweep, run_sweep
 from certigraph.state.trajectory import read_trajectory
 
@@ -46,7 +48,7 @@ def table(given: Path, out: Path) -> dict[tuple[str, str, str], Any]:
             row.calls - redone(out, row.run),
         )
         for arm in prepare_sweep(given, out).arms
-        for row in comparison_rows_of(arm.order.plan, arm.folder)
+        for row in rows_of(arm.order.plan, arm.folder)
     }
 
 

@@ -13,6 +13,7 @@ from endpoint_stub import stub
 from langchain_openai import ChatOpenAI
 from langgraph.runtime import Runtime
 from pydantic import SecretStr
+from recorded import replay_of
 from rich.console import Console
 
 from certigraph import recheck, votes, world_check
@@ -27,7 +28,6 @@ from certigraph.adapters.models.scripts import (
 )
 from certigraph.adapters.processes import wait_for
 from certigraph.adapters.protocols import Context, Limits
-from certigraph.evaluation.comparison_summary import replay_of
 from certigraph.evaluation.frames import RecordedRun, frames_of
 from certigraph.graphs import sdp
 from certigraph.nodes import sdp as sdp_slots

@@ -4,10 +4,10 @@ import io
 import re
 
 import pytest
+from recorded import row_of
 from rich.console import Console
 from tdp_tape import TDPTape, eventful, small, wide
 
-from certigraph.evaluation.measures import comparison_row_of
 from certigraph.graphs import tdp
 from certigraph.runtime.history import RunHistory, TaskGraph, read_history
 from certigraph.runtime.live import LiveView
@@ -307,7 +307,7 @@ def test_a_real_run_is_watched_and_reported(tmp_path):
 
 def test_task_graphs_within_nodes_are_unfolded_there(tmp_path):
     result = run(tdp.build(solve="tdp"), "hotpotqa:interactive", out=tmp_path)
-    taken = comparison_row_of("tdp", "1", result.trajectory).steps
+    taken = row_of(result.trajectory).steps
     assert read_history(result.trajectory).tasks.steps == taken
     assert page(result.trajectory, tmp_path).count('<details class="turn') == taken
 

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 
 import pytest
+from recorded import event, header
 
 from certigraph.evaluation.analyses import cgdp_rubric as rules
 from certigraph.evaluation.analyses.cgdp_rubric import GAPS, StudyArm, StudyRun, is_no_evidence
 from certigraph.state.records import Observation, Scores, Task, Usage
 from certigraph.state.run import Belief, BelievedFact, Turn, finish, round_of, search
-from certigraph.state.trajectory import Event, Footer, Header, Trajectory
+from certigraph.state.trajectory import Footer, Trajectory
 
 QUESTION = "Who is the mother of the screenwriter of WarGames?"
 PASSAGES = {
@@ -43,13 +44,10 @@ def run(
     turns.append(Turn(action=ended.text, observation=f"Handed in: {answer}"))
     state = {"turns": turns, "rounds": kept, "belief": belief or Belief(), "action": ended}
     task = Task(benchmark="riddles", id="q", goal=QUESTION)
-    header = Header(run_id="r", created="", graph="ircot", operators={}, task=task, context={}, versions={})
+    calls = [{"role": "executor", "cut": [cut] if cut else []}]
     footer = Footer(ending="world_ended", scores=Scores(value=score, answer=answer), usage=Usage(node="all"))
-    usage = Usage(node="decide")
-    last = Event(
-        t=0, superstep=1, node="decide", usage=usage, calls=[{"role": "executor", "cut": [cut] if cut else []}]
-    )
-    trajectory = Trajectory(header=header, events=[last], footer=footer)
+    events = [event("decide", superstep=1, calls=calls)]
+    trajectory = Trajectory(header=header("ircot", task=task), events=events, footer=footer)
     arm, known = StudyArm("ircot", "native"), (support, answerable)
     return StudyRun(arm, 0, trajectory, state, *known, lambda text: 0.0)
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from recorded import event
 
 from certigraph.evaluation.analyses.cgdp_rubric import StudyArm
 from certigraph.evaluation.analyses.cgdp_tables import (
@@ -14,7 +15,6 @@ from certigraph.evaluation.analyses.cgdp_tables import (
     difference_table,
     difference_table_by_answerable,
     difference_table_by_hops,
-    format_cell,
     gate_table_by_memory,
     pairs_of,
     pareto_table,
@@ -24,7 +24,7 @@ from certigraph.evaluation.analyses.cgdp_tables import (
     saving_of,
     state_difference_table,
 )
-from certigraph.state.records import Usage
+from certigraph.evaluation.tables import format_cell
 from certigraph.state.run import Belief
 from certigraph.state.trajectory import Event
 
@@ -35,11 +35,6 @@ def episode(arm: StudyArm, task: str, **figures: Any) -> dict[str, Any]:
 
 def frame(*rows: dict[str, Any]) -> pd.DataFrame:
     return pd.DataFrame(list(rows), columns=list(EPISODE_COLUMNS), dtype="object").astype(dict(EPISODE_COLUMNS))
-
-
-def event(node: str, read: int = 0, written: int = 0, **more: Any) -> Event:
-    usage = Usage(node=node, calls=1, input_tokens=read, output_tokens=written)
-    return Event(t=0, superstep=0, node=node, usage=usage, **more)
 
 
 NATIVE, FREE, WIPED = (StudyArm("ircot", memory, "shadow") for memory in ("native", "freeform", "lobotomized"))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from recorded import rows_of
 
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
@@ -27,7 +28,7 @@ from certigraph.evaluation.analyses.tdp import (
     total_table,
     write_report,
 )
-from certigraph.evaluation.comparison import comparison_rows_of, parse_methods
+from certigraph.evaluation.comparison import parse_methods
 from certigraph.evaluation.frames import RecordedRun, frames_of
 from certigraph.evaluation.statistics import fit_slope
 from certigraph.runtime.run import run
@@ -124,7 +125,7 @@ def test_within_one_sub_task_tdp_s_prompts_grow_like_any(whole: tuple[PromptStud
 
 @pytest.mark.slow
 def test_every_episode_reaches_its_goal_in_its_steps(whole: tuple[PromptStudy, Path]):
-    rows = comparison_rows_of(build_order(None, whole[1]).plan, whole[1])
+    rows = rows_of(build_order(None, whole[1]).plan, whole[1])
     assert len(rows) == 4 * 2 * 3
     assert {row.score for row in rows} == {100}
     assert {row.task[-2:]: row.steps for row in rows if row.method == "tdp"} == {"08": 9, "16": 17, "24": 25}
