@@ -389,7 +389,8 @@ def kill_ablation(out: Path, site: Path, finished: int) -> None:
     deadline = time.monotonic() + 120
     while process.poll() is None and time.monotonic() < deadline:
         over = len(ended(out))
-        if over >= finished and len(list(out.rglob("trajectory.jsonl"))) > over:
+        begun = [path for path in out.rglob("trajectory.jsonl") if path.stat().st_size]  # a header is there
+        if over >= finished and len(begun) > over:
             break
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
