@@ -25,12 +25,13 @@ from certigraph.adapters.models.prompts import (
     format_history,
     format_latest,
     format_limits,
+    format_options,
     format_view,
     numbered_list,
     quote,
     quote_history,
 )
-from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated
+from certigraph.adapters.models.schemas import Bounded, FullOnly, Offered, Truncated
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes import react
 from certigraph.nodes.operators import call_operator
@@ -331,21 +332,25 @@ def execute_subtask(*, ahead: int = MAX_AHEAD) -> Operator:
 
 
 async def _choose_action(state: ExecutorView, options: Sequence[str], runtime: Runtime[Context]) -> dict[str, Any]:
-    choice = f"Actions to choose from:\n{quote(bullet_list(options))}"
-    question = EXECUTOR_QUESTION.format(choice=choice, field="choice", then="")
-    kind: Any = Literal[tuple(options)]
-    form = create_model("SubtaskChoice", __base__=SubtaskChoice, choice=(kind, ...))
-    answer = await ask(await situation_prompt(state, question, runtime), form, role="executor", runtime=runtime)
+    question = EXECUTOR_QUESTION.format(rule=react.CHOOSE_INSTRUCTION, field="choice", then="")
+    form = create_model(
+        "SubtaskChoice", __base__=SubtaskChoice, choice=(Annotated[str, Offered(tuple(options))], ...)
+    )
+    prompt = await situation_prompt(
+        state, question, runtime, shown=format_options(options), closing=EXECUTOR_CLOSING
+    )
+    answer = await ask(prompt, form, role="executor", runtime=runtime)
     action = Action(text=answer.choice, args=_standing_args(answer.standing, answer.report))
     return {"thought": answer.thought, "action": action}
 
 
 async def _write_actions(state: ExecutorView, ahead: int, runtime: Runtime[Context]) -> dict[str, Any]:
     substeps = limits_of(state["task"], runtime).substeps
-    then = THEN_QUESTION.format(ahead=ahead, substeps=substeps, taken=state["taken"]) if ahead else ""
-    choice = "\n\n".join(filter(None, (describe_untaken(state["upcoming"]), react.WRITE_INSTRUCTION)))
-    question = EXECUTOR_QUESTION.format(choice=choice, field="action", then=then)
-    prompt = await situation_prompt(state, question, runtime)
+    then = THEN_QUESTION.format(ahead=ahead, substeps=substeps) if ahead else ""
+    question = EXECUTOR_QUESTION.format(rule=react.WRITE_INSTRUCTION, field="action", then=then)
+    taken = TAKEN_LINE.format(taken=state["taken"], substeps=substeps) if ahead else ""
+    shown = "\n\n".join(filter(None, (describe_untaken(state["upcoming"]), taken)))
+    prompt = await situation_prompt(state, question, runtime, shown=shown, closing=EXECUTOR_CLOSING)
     answer = await ask(prompt, move_form(ahead), role="executor", runtime=runtime)
     standing = answer.standing if answer.action.strip() or answer.standing == "blocked" else "reached"
     args = _standing_args(standing, answer.report)
@@ -364,14 +369,17 @@ def _standing_args(standing: Standing | None, report: str) -> Arguments:
 
 
 EXECUTOR_QUESTION = """\
-{choice}
 Think first: what do the answers so far establish for the assignment, what is still missing, and what would each likely
 action change? Then give:
 - standing: "continues" if the action is a step on the way; "completes" if the assignment should be fulfilled once the
   action has worked; "reached" if the assignment is fulfilled already; "blocked" if it cannot be fulfilled from here.
 - report: for "reached" and "blocked", the words in which the world shows it, and what they mean; else empty.
-- {field}: the one action to take next. For "reached" and "blocked" none is taken.
+- {field}: the one action to take next. {rule} For "reached" and "blocked" none is taken.
 {then}"""
+
+EXECUTOR_CLOSING = "How does the assignment stand, and what is the next action for it?"
+
+TAKEN_LINE = "Actions taken for this assignment: {taken} of at most {substeps}."
 
 THEN_QUESTION = """\
 - then: up to {ahead} actions to take after it, in their order, as far as you can see now that they are right, such as
@@ -379,7 +387,7 @@ THEN_QUESTION = """\
   rest is dropped, and you are asked again, once the world refuses one of them, deducts points, or does not show the
   things of the next one under the names that you gave them. Stop the list where the next step depends on what an
   answer says, and before a step that cannot be undone and might be wrong. At most {substeps} actions can be taken for
-  one assignment; {taken} were taken for this one.
+  one assignment.
 """
 
 

@@ -26,7 +26,7 @@ from certigraph.adapters.models.profiles import (
     check_profile_name,
     estimate_tokens,
 )
-from certigraph.adapters.models.schemas import Schema
+from certigraph.adapters.models.schemas import Schema, constant_schema
 from certigraph.adapters.models.scripts import ScriptedChat, current_situation
 from certigraph.adapters.protocols import Benchmark, Context, Limits
 from certigraph.adapters.tools.world import UNDO_ADVICE, Tools
@@ -52,7 +52,7 @@ class SentPrompt(NamedTuple):
     system: str
     user: str
     schema: Schema | None
-    """JSON schema of the answer; None for free text."""
+    """JSON schema of the answer, as a model that is not small is first asked by it; None for free text."""
 
     @property
     def text(self) -> str:
@@ -75,6 +75,7 @@ class RecordingChat(ScriptedChat):
 
     role: str
     record: Callable[[SentPrompt], None] = Field(exclude=True)
+    small: bool = False
 
     def _generate(
         self,
@@ -83,7 +84,10 @@ class RecordingChat(ScriptedChat):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        self.record(_sent_prompt(self.role, messages, (kwargs.get("response_format") or {}).get("json_schema") or {}))
+        form = (kwargs.get("response_format") or {}).get("json_schema") or {}
+        if form and not self.small:  # a script gets the complete schema, another model first the constant one
+            form = {**form, "schema": constant_schema(form["schema"])}
+        self.record(_sent_prompt(self.role, messages, form))
         return super()._generate(messages, stop, run_manager, **kwargs)
 
 
@@ -104,12 +108,13 @@ class RecordingModels:
         script: the scripted model that answers.
         window: tokens of the context window that the models state.
         steps: maximum number of world steps, after which no request is answered; 0 for no maximum.
+        small: whether the models are small, so that a grammar binds their answers.
     """
 
-    def __init__(self, script: ScriptedChat, window: int, steps: int = 0) -> None:
+    def __init__(self, script: ScriptedChat, window: int, steps: int = 0, *, small: bool = False) -> None:
         self.model_name = script.model_name
         self.sent: list[SentPrompt] = []
-        self._script, self._window, self._steps = script, window, steps
+        self._script, self._window, self._steps, self._small = script, window, steps, small
         self._models: dict[str, RecordingChat] = {}
 
     def for_role(self, role: str) -> BaseChatModel:
@@ -123,6 +128,7 @@ class RecordingModels:
                 model_name=script.model_name,
                 blocks=script.blocks,
                 profile={"max_input_tokens": self._window},
+                small=self._small,
             )
         return self._models[role]
 
@@ -185,7 +191,7 @@ def collect_prompts(
     script, chosen = chat_model(name, expert=expert), check_profile_name(profile) or "full"
     assert isinstance(script, ScriptedChat)
     size = window or (SMALL_DEFAULT_WINDOW if chosen == "small" else DEFAULT_WINDOW)
-    models = RecordingModels(script, size, steps)
+    models = RecordingModels(script, size, steps, small=chosen == "small")
     context = Context(model=name, profile=chosen, chat=models, limits=limits)
     with tempfile.TemporaryDirectory() as folder:
         result = run(graph, benchmark, task, context=context, out=Path(folder), on_error="ignore")
