@@ -179,9 +179,7 @@ async def _write_actions(
 ) -> tuple[str, ...]:
     """Ask the model to write k actions, and replace each by the most similar listed one, if there is a list."""
     answer = await ask(
-        await situation_prompt(
-            state, WRITE_INSTRUCTION.format(k=k), runtime, closing=SELECT_CLOSING.format(k=k)
-        ),
+        await situation_prompt(state, WRITE_INSTRUCTION.format(k=k), runtime, closing=SELECT_CLOSING.format(k=k)),
         _texts_form(k),
         role="executor",
         runtime=runtime,

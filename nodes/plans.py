@@ -70,7 +70,13 @@ def _execute_view(state: SubtaskState) -> DecideView:
     """
     view, known = execute_view(state), state["known"]
     results = (f"Known from before:\n{quote(bullet_list(known))}",) if known else ()
-    return {**view, "advice": (*results, *view["advice"])}
+    return {**view, "advice": (*results, *view["advice"]), "lasting": len(results) + view.get("lasting", 0)}
+
+
+def _execute_replanned_view(state: SubtaskState) -> DecideView:
+    """Return the Executor's view where a new plan comes after every action, so that no plan lasts."""
+    view = _execute_view(state)
+    return {**view, "lasting": view.get("lasting", 0) - len(state["outline"])}
 
 
 def _count_replan(state: SubtaskState, update: Update, runtime: Runtime[Context]) -> Update:
@@ -111,6 +117,7 @@ def _ends_by_delivery(state: SubtaskState, runtime: Runtime[Context]) -> bool:
 RESET = react.RESET._replace(record=_start_subtask)
 PLAN = Slot("plan", OUTLINE_KEYS, plan_view)
 EXECUTE = react.DECIDE._replace(name="execute", view=_execute_view)
+EXECUTE_REPLANNED = EXECUTE._replace(view=_execute_replanned_view)
 SUPERVISE = Slot(
     "supervise",
     {"progress": Progress},
@@ -150,13 +157,14 @@ async def plan(state: PlanView, runtime: Runtime[Context]) -> dict[str, Any]:
 # Not @prefer_benchmark_operator: the `replan` of benchmarks is SDP's, which reads another state.
 async def replan(state: SubtaskReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model to replan what is left of a sub-task, given the actions so far and the world's answers."""
+    profile = await profile_of("planner", runtime)
     question = REPLAN_QUESTION.format(
         most=limits_of(state["task"], runtime).plan, handing=_delivery_instruction(state["task"], runtime)
     )
     before = paragraphs(question, format_assignment(state))
     after = paragraphs(
         f"The plan until now:\n{numbered_list(state['outline'])}",
-        format_view(state["evidence"].view, runtime),
+        format_view(state["evidence"].view, runtime, turns=state["turns"], profile=profile),
         f"What speaks against the plan: {state['reason']}" if state["reason"] else "",
         format_steps(state["task"], runtime, state["steps"]),
         REPLAN_CLOSING,
@@ -262,13 +270,15 @@ async def outline(state: OutlineView, runtime: Runtime[Context]) -> dict[str, An
 
 
 OUTLINE_QUESTION = """\
+Understand the task, then write the plan that solves it: short steps, each one action or a few, in their order.
+
 Task: {task}
 
 The world now:
 {view}
-
-Understand the task, then write the plan that solves it: short steps, each one action or a few, in their order.
-{used}"""
+{used}
+Which steps solve the task?
+"""
 
 
 # Supervise: judge the progress of a sub-task after every action (TDP section 3.2).
@@ -293,7 +303,9 @@ async def supervise(state: SuperviseView, runtime: Runtime[Context]) -> dict[str
     """Ask the model whether the sub-task is completed, failed or continues, and whether its plan still fits."""
     plan = f"Its plan:\n{numbered_list(state['outline'])}"
     before = paragraphs(SUPERVISE_QUESTION, format_assignment(state), plan)
-    after = paragraphs(format_view(state["evidence"].view, runtime), SUPERVISE_CLOSING)
+    profile = await profile_of("validator", runtime)
+    view = format_view(state["evidence"].view, runtime, turns=state["turns"], profile=profile)
+    after = paragraphs(view, SUPERVISE_CLOSING)
     trace = await format_trace(state, before + after, "validator", runtime)
     request = paragraphs(before, f"{DONE_SO_FAR}{trace.text}", after)
     prompt = build_prompt(runtime, request, role=SUPERVISOR_ROLE, cut=trace.cut)

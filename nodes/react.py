@@ -13,7 +13,7 @@ from certigraph.adapters.episodes import admissible_actions, candidate_actions
 from certigraph.adapters.matching import NONE_OF_THESE
 from certigraph.adapters.models.calls import ask, choose, deliberate, profile_of
 from certigraph.adapters.models.decisions import MAX_CANDIDATES, decision_prompt, resolve_action, situation_prompt
-from certigraph.adapters.models.prompts import bullet_list, format_options, quote, unquote_line
+from certigraph.adapters.models.prompts import bullet_list, format_options, paragraphs, quote, unquote_line
 from certigraph.adapters.models.schemas import Bounded, Offered, Truncated
 from certigraph.adapters.protocols import Benchmark, Context, Operator
 from certigraph.nodes.operators import call_operator
@@ -280,13 +280,11 @@ def pursue(*, alpha: float = PBAI_DEFAULTS.alpha, rerank: str | None = None) -> 
     async def pursue(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
         questions = state["belief"].questions[:1]
         wording = SMALL_PURSUE_ORDER if (await profile_of("executor", runtime)).is_small else PURSUE_ORDER
-        instruction = PURSUE_INSTRUCTION.format(
-            task=state["assignment"],
-            next=f"\nOpen, to be settled next: {questions[0]}" if questions else "",
-            order=wording.format(style=benchmark_of(state["task"], runtime).answer_style),
-        )
-        instruction += format_rounds_left(state, runtime)
-        prompt = await search_prompt(state, instruction, "executor", runtime)
+        order = wording.format(style=benchmark_of(state["task"], runtime).answer_style)
+        instruction = f"{order}\nQuestion: {state['assignment']}"
+        settled_next = f"Open, to be settled next: {questions[0]}" if questions else ""
+        shown = paragraphs(settled_next, format_rounds_left(state, runtime))
+        prompt = await search_prompt(state, instruction, "executor", runtime, shown=shown, closing=PURSUE_CLOSING)
         move = await ask(prompt, with_tools(Move, state, runtime), role="executor", runtime=runtime)
         action = to_tool_action(move.tool, move.text, settings, benchmark_of(state["task"], runtime))
         return {"thought": unquote_line(move.thought), "action": action}
@@ -324,10 +322,6 @@ def to_tool_action(tool: str, text: str, settings: Arguments, benchmark: Benchma
     return search(text, **settings) if tool == SEARCH else use_tool(tool, text)
 
 
-PURSUE_INSTRUCTION = """
-Question: {task}{next}
-{order}"""
-
 PURSUE_ORDER = """\
 Think first: what does the question need to know, which of it was found, in which words, and what is the next thing to
 find out? Then use one tool. Do not search for the same words again: use names that were found, or other words. Finish
@@ -338,6 +332,8 @@ SMALL_PURSUE_ORDER = """\
 Think in one short sentence, then use one tool. Do not search for the same words again. Finish with {style}
 once what was found settles the question.
 """
+
+PURSUE_CLOSING = "Which tool comes next, and with which input?"
 
 
 # Decide (ReAct) and execute (STEP's Executor): a thought, then the action that follows from it.
@@ -481,9 +477,7 @@ async def _ask_meaning(
 ) -> tuple[str, str]:
     """Ask which offered action was meant; return it or `NONE_OF_THESE`, and the action that was written instead."""
     options, small = [*offered, NONE_OF_THESE], (await profile_of("executor", runtime)).is_small
-    question, template = (
-        (SMALL_MEANING_QUESTION, SMALL_MEANING_SHOWN) if small else (MEANING_QUESTION, MEANING_SHOWN)
-    )
+    question, template = (SMALL_MEANING_QUESTION, SMALL_MEANING_SHOWN) if small else (MEANING_QUESTION, MEANING_SHOWN)
     shown = template.format(written=quote(written), thought=quote(thought), actions=quote(bullet_list(options)))
     prompt = await situation_prompt(state, question, runtime, shown=shown, closing=MEANING_CLOSING)
     if small:

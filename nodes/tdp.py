@@ -15,7 +15,15 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from certigraph.adapters.benchmarks import call_world, context_of, limits_of
 from certigraph.adapters.episodes import can_step_in_parallel, live_episode
 from certigraph.adapters.models.calls import ask, profile_of
-from certigraph.adapters.models.prompts import build_prompt, bullet_list, clip, format_steps, paragraphs, quote, unquote_line
+from certigraph.adapters.models.prompts import (
+    build_prompt,
+    bullet_list,
+    clip,
+    format_steps,
+    paragraphs,
+    quote,
+    unquote_line,
+)
 from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated, bounded_list, offered_schema
 from certigraph.adapters.protocols import Context
 from certigraph.nodes.slots import ACT_KEYS, RESET_KEYS, Slot, Update, prefer_benchmark_operator
@@ -264,7 +272,7 @@ def id_type(ids: Sequence[str]) -> Any:
 
     Other ids are parsed as well, so that they can be refused with a reason.
     """
-    return Annotated[Id, Field(json_schema_extra=offered_schema(ids))] if ids else Id  # type: ignore[arg-type]
+    return Annotated[Id, Field(json_schema_extra=offered_schema(ids))] if ids else Id
 
 
 def subtask_form(ids: Sequence[str], needs: Sequence[str], most: int = MAX_NEEDS) -> type[Subtask]:

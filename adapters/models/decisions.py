@@ -49,15 +49,19 @@ async def situation_prompt(
     assignment = f"Assignment: {state['assignment']}"
     lasts = dict(state).get("whole", True)  # a subtask of STEP changes while the turns go on
     ends = f"{limits.repeats} equal actions in a row with equal answers end the episode."
+    constant = state["advice"][: state.get("lasting", 0)]
     before = paragraphs(
-        instruction, ends if limits.repeats and not profile.is_small else "", assignment if lasts else ""
+        instruction,
+        ends if limits.repeats and not profile.is_small else "",
+        assignment if lasts else "",
+        f"Known for it:\n{bullet_list(constant)}" if constant else "",
     )
-    notes = [*state["advice"], *state["belief"].text.splitlines()]
+    notes = [*state["advice"][len(constant) :], *state["belief"].text.splitlines()]
     used = f"Actions used in this episode: {state['steps']} of at most {limits.steps}."
     after = paragraphs(
         "" if lasts else assignment,
         f"To keep in mind:\n{bullet_list(notes)}" if notes else "",
-        format_view(state["evidence"].view, runtime),
+        format_view(state["evidence"].view, runtime, turns=state["turns"], profile=profile),
         shown,
         used if profile.is_small else format_limits(state["task"], runtime, used=state["steps"]),
         closing,

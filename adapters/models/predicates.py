@@ -89,7 +89,7 @@ async def ask_rest_of_plan(
         _format_certified(state["certified"]),
         f"{FACTS_HEADING}\n{format_facts(state['facts'])}",
         _format_checks(state),
-        format_view(state["evidence"].view, runtime),
+        format_view(state["evidence"].view, runtime, turns=state["turns"], profile=profile),
         _rest_lead(state, small=profile.is_small),
         format_limits(task, runtime, used=len(state["turns"])),
         PLAN_CLOSING,
@@ -199,8 +199,8 @@ UNDONE_LEAD = """\
 The rest of the plan, to which the agent had come:
 {tail}
 
-Something that was thought to be reached is not, as stated above. Think first: what makes it true again, and does the rest
-of the plan still fit after that?
+Something that was thought to be reached is not, as stated above. Think first: what makes it true again, and does the
+rest of the plan still fit after that?
 """
 
 STUCK_LEAD = """\
@@ -259,7 +259,9 @@ async def ask_actions(state: RealizeView, runtime: Runtime[Context], *, several:
     """
     several = several and not (await profile_of("executor", runtime)).is_small
     request = SEVERAL_ACTIONS.format(most=MAX_FOLLOWING) if several else ONE_ACTION
-    prompt = await action_prompt(state, f"{request}\nWrite actions as the world's rules say.", "", runtime, several=several)
+    prompt = await action_prompt(
+        state, f"{request}\nWrite actions as the world's rules say.", "", runtime, several=several
+    )
     if not several:
         return [Action(text=(await ask(prompt, NextAction, role="executor", runtime=runtime)).action)]
     answer = await ask(prompt, NextActions, role="executor", runtime=runtime)
@@ -306,20 +308,15 @@ async def action_prompt(
         several: whether several actions may be written.
     """
     profile = await profile_of("executor", runtime)
-    certified = [p.text for p in state["certified"].predicates]
     notes = [*state["belief"].text.splitlines(), *state["advice"]]
-    before = paragraphs(request, f"Task, for orientation: {state['task'].goal}")
-    plan = PLAN_SITUATION.format(
-        certified=numbered_list(certified[-5:] if profile.is_small else certified),
-        target=state["target"].text,
-        ahead=bullet_list(p.text for p in state["ahead"][: 3 if profile.is_small else None]),
-    )
+    plan, position = _format_plan(state, small=profile.is_small)
+    before = paragraphs(request, f"Task, for orientation: {state['task'].goal}", plan)
     after = paragraphs(
         f"{FACTS_HEADING}\n{format_facts(state['facts'])}" if state["facts"] else "",
-        plan,
+        position,
         f"To keep in mind:\n{quote(bullet_list(notes))}" if notes else "",
         _format_attempts_at(state),
-        format_view(state["evidence"].view, runtime),
+        format_view(state["evidence"].view, runtime, turns=state["turns"], profile=profile),
         options,
         format_limits(state["task"], runtime, used=len(state["turns"])),
         (ACTIONS_CLOSING if several else ACTION_CLOSING).format(target=state["target"].text),
@@ -328,6 +325,18 @@ async def action_prompt(
     history = format_history(state["turns"], rest.system + rest.user, profile)
     shown = f"{TURNS_HEADING}\n{quote_history(history)}"
     return build_prompt(runtime, paragraphs(before, shown, after), role=REALIZER, cut=history.cut)
+
+
+def _format_plan(state: RealizeView, *, small: bool) -> tuple[str, str]:
+    """Format the plan, which stays the same until it is replaced, and the position in it; small models see a part."""
+    certified, target = [p.text for p in state["certified"].predicates], state["target"].text
+    if small:
+        ahead = bullet_list(p.text for p in state["ahead"][:3])
+        return "", SMALL_POSITION.format(certified=numbered_list(certified[-5:]), target=target, ahead=ahead)
+    count = len(certified)
+    plan = numbered_list([*certified, target, *(p.text for p in state["ahead"])])
+    held = "none" if not count else "1" if count == 1 else f"1 to {count}"
+    return f"{PLAN_HEADING}\n{plan}", POSITION.format(held=held, number=count + 1, target=target)
 
 
 def _format_attempts_at(state: RealizeView) -> str:
@@ -349,7 +358,13 @@ at one of them, the target. After each action you see what the world answered, a
 whether the target holds. Rely on the answers and not on what you expect: names must be used as the world shows them,
 and an action that had no effect has none when it is repeated."""
 
-PLAN_SITUATION = """\
+PLAN_HEADING = "Plan, its conditions in their order:"
+
+POSITION = """\
+Conditions of the plan that are certified, each when it held; the world now may show otherwise: {held}
+Target, condition {number} of the plan: {target}"""
+
+SMALL_POSITION = """\
 Plan. Certified, each when it held; the world now may show otherwise:
 {certified}
 Target: {target}
@@ -506,9 +521,9 @@ async def _verdict_prompt(
     before = paragraphs(VERDICT_QUESTION, f"Task, for orientation: {state['task'].goal}")
     facts = f"{FACTS_HEADING}\n{format_facts(state['facts'])}" if state["facts"] else ""
     conditions = f"Conditions, in order; the first one is the target:\n{numbered_list(p.text for p in judged)}"
-    world = f"The world now:\n{quote(view)}" if view else ""
+    world = format_view(view, runtime, turns=state["turns"], profile=profile) if view else ""
     if view and view_repeats_answers(runtime):  # it only grows
-        before, world = paragraphs(before, f"{ALL_ANSWERS}:\n{quote(view)}"), ""
+        before = paragraphs(before, f"{ALL_ANSWERS}:\n{quote(view)}")
     closing = VERDICT_CLOSING.format(target=judged[0].text) if judged else ""
     rest = paragraphs(VALIDATOR, before, facts, conditions, world, notes, closing)
     history = format_history(state["turns"], rest, profile)

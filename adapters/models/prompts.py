@@ -83,6 +83,9 @@ LIST_SHARE = 4
 MIN_TURN = 2_000
 """Minimum characters of the latest turn, however little of the window is left."""
 
+WHOLE_TURN = MIN_TURN - 20
+"""Characters below which the latest turn is shown whole in any window, whatever its numbers."""
+
 
 def format_history(
     turns: Sequence[Turn], rest: str, profile: ModelProfile, *, most_tokens: int | None = None
@@ -310,9 +313,23 @@ def view_repeats_answers(runtime: Runtime[Context]) -> bool:
     return benchmark is not None and benchmark.accumulates
 
 
-def format_view(view: str, runtime: Runtime[Context]) -> str:
-    """Format what the world shows now, for a prompt that shows its answers; empty if the view repeats them."""
-    return "" if view_repeats_answers(runtime) else f"The world now:\n{quote(view)}\n"
+def format_view(
+    view: str, runtime: Runtime[Context], *, turns: Sequence[Turn] = (), profile: ModelProfile | None = None
+) -> str:
+    """Format what the world shows now, for a prompt that shows its answers; empty if the view repeats them.
+
+    Args:
+        view: what the world shows.
+        runtime: the operator's runtime.
+        turns: the turns that the prompt shows. If the latest answer is the view, it is not repeated.
+        profile: profile of the model; a small one is shown shortened answers, and so always the view.
+    """
+    if view_repeats_answers(runtime):
+        return ""
+    latest = turns[-1] if turns and profile and not profile.is_small else None
+    if latest and latest.observation.strip() == view.strip() and len(_format_whole_turn(1, 1, latest)) < WHOLE_TURN:
+        return "The world now is as the latest answer shows it."
+    return f"The world now:\n{quote(view)}"
 
 
 def format_options(options: Iterable[str]) -> str:

@@ -137,7 +137,10 @@ OFFERED = "one of the offered texts, copied exactly"
 AS_MANY = "as many as are asked for"
 """Description of a list in a schema whose `maxItems` differs from request to request."""
 
-_VARYING = {OFFERED: "enum", AS_MANY: "maxItems"}
+LISTED_NUMBER = "the number of an entry of the list"
+"""Description of a number in a schema whose `maximum` differs from request to request."""
+
+_VARYING = {OFFERED: "enum", AS_MANY: "maxItems", LISTED_NUMBER: "maximum"}
 
 
 def constant_schema(schema: Schema) -> Schema:

@@ -242,17 +242,18 @@ can be done after that.
 """
 
 ANSWER_REQUEST = """\
-The work on this task cannot go on:
-{task}
+The work on a task cannot go on. Hand in the answer that it allows: what was done, what was found, and plainly what was
+not done or is not known, with the reason where it can be seen.
 
-Certified so far, each when it held:
-{certified}
+Task: {task}
 
 What the tools answered, and which calls were not made and why:
 {view}
 
-Hand in the answer that this allows: what was done, what was found, and plainly what was not done or is not known, with
-the reason where it can be seen.
+Certified so far, each when it held:
+{certified}
+
+Hand in the answer.
 """
 
 __all__ = [
