@@ -1,9 +1,11 @@
 """Prompts of a method as a model would get them, collected from a run in which a script answers.
 
 `collect_prompts` runs a graph on a task and keeps every request. `group_prompts` puts requests of one kind together and
-measures how much of a prompt is the same in an earlier one, which is what a prefix cache can serve.
+measures how much of a request is the same in an earlier one, which is what a prefix cache can serve. The schema of the
+answer counts as the beginning of a request, where OpenAI's endpoints put it.
 """
 
+import json
 import tempfile
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Mapping
@@ -58,6 +60,11 @@ class SentPrompt(NamedTuple):
     def text(self) -> str:
         """System and user part in the order in which a model reads them."""
         return f"{self.system}\n\n{self.user}"
+
+    @property
+    def cached_text(self) -> str:
+        """What a prefix cache compares: the schema, then the text."""
+        return f"{json.dumps(self.schema)}\n\n{self.text}" if self.schema else self.text
 
     @property
     def tokens(self) -> int:
@@ -214,7 +221,10 @@ class PromptKind(NamedTuple):
     prompts: tuple[SentPrompt, ...]
     """The requests in the order in which they were sent."""
     shared: tuple[int, ...]
-    """For each request after the first, the characters at its beginning that an earlier one begins with too."""
+    """For each request after the first, the characters at its beginning that an earlier one begins with too.
+
+    The schema counts as its beginning.
+    """
 
     @property
     def latest(self) -> SentPrompt:
@@ -229,8 +239,19 @@ class PromptKind(NamedTuple):
     @property
     def prefix_share(self) -> float | None:
         """Share of the requests after the first that a prefix cache can serve, by characters; None for one request."""
-        lengths = [len(prompt.text) for prompt in islice(self.prompts, 1, None)]
-        return sum(self.shared) / sum(lengths) if lengths else None
+        return self._share(1)
+
+    @property
+    def stable_share(self) -> float | None:
+        """Share of the requests from the third on that a prefix cache can serve; None for less than three requests.
+
+        The first two may lack parts that all later ones have, such as a history.
+        """
+        return self._share(2)
+
+    def _share(self, start: int) -> float | None:
+        lengths = [len(prompt.cached_text) for prompt in islice(self.prompts, start, None)]
+        return sum(islice(self.shared, start - 1, None)) / sum(lengths) if lengths else None
 
     @property
     def schemas(self) -> int:
@@ -244,7 +265,7 @@ def group_prompts(sent: Iterable[SentPrompt]) -> list[PromptKind]:
     for prompt in sent:
         groups.setdefault((prompt.node, prompt.role, prompt.form), []).append(prompt)
     return [
-        PromptKind(*kind, tuple(prompts), tuple(_shared_prefixes([prompt.text for prompt in prompts])))
+        PromptKind(*kind, tuple(prompts), tuple(_shared_prefixes([prompt.cached_text for prompt in prompts])))
         for kind, prompts in groups.items()
     ]
 

@@ -83,8 +83,8 @@ LIST_SHARE = 4
 MIN_TURN = 2_000
 """Minimum characters of the latest turn, however little of the window is left."""
 
-WHOLE_TURN = MIN_TURN - 20
-"""Characters below which the latest turn is shown whole in any window, whatever its numbers."""
+LATEST_SHARE = 16
+"""A latest turn that takes at most one part in so many of a prompt counts as one that is shown whole."""
 
 
 def format_history(
@@ -326,9 +326,10 @@ def format_view(
     """
     if view_repeats_answers(runtime):
         return ""
-    latest = turns[-1] if turns and profile and not profile.is_small else None
-    if latest and latest.observation.strip() == view.strip() and len(_format_whole_turn(1, 1, latest)) < WHOLE_TURN:
-        return "The world now is as the latest answer shows it."
+    if turns and profile and not profile.is_small and turns[-1].observation.strip() == view.strip():
+        length = estimate_tokens(_format_whole_turn(len(turns), 1, turns[-1]))
+        if length * LATEST_SHARE <= max(profile.prompt_tokens, LATEST_SHARE * MIN_TURN // CHARACTERS_PER_TOKEN):
+            return "The world now is as the latest answer shows it."
     return f"The world now:\n{quote(view)}"
 
 
