@@ -491,25 +491,21 @@ def _revise_question(state: ReviseView, free: int, runtime: Runtime[Context], *,
         REVISE_TEXTS,
         order,
         f"Task: {state['task'].goal}",
-        f"Results of the sub-tasks that have run, in the order in which they ran:\n{quote(bullet_list(results))}",
-        f"All sub-tasks:\n{bullet_list(_format_nodes(dag))}",
+        f"Its sub-tasks:\n{bullet_list(f'{node.id}: {node.task}' for node in dag.nodes)}",
+        f"Results of those that have run, in the order in which they ran:\n{quote(bullet_list(results))}",
+        f"How the sub-tasks stand:\n{bullet_list(_format_statuses(dag))}",
         f"The world now:\n{quote(state['evidence'].view)}",
         format_steps(state["task"], runtime, _steps_before(runtime) + state["steps"]),
         (REVISE_CLOSING if dag.pending else FINISHED_CLOSING).format(free=free),
     )
 
 
-def _format_nodes(dag: Dag) -> Iterator[str]:
+def _format_statuses(dag: Dag) -> Iterator[str]:
     failed = {node.id for node in dag.nodes if node.status == "failed"}
     for node in dag.nodes:
-        yield f"{node.id} ({_format_status(node, failed)}): {node.task}"
-
-
-def _format_status(node: Node, failed: set[str]) -> str:
-    needs = f", needs {', '.join(node.needs)}" if node.needs else ""
-    in_vain = ", waits in vain" if node.status == "pending" and failed.intersection(node.needs) else ""
-
-    return f"{node.status}{needs}{in_vain}"
+        needs = f", needs {', '.join(node.needs)}" if node.needs else ""
+        in_vain = ", waits in vain" if node.status == "pending" and failed.intersection(node.needs) else ""
+        yield f"{node.id} ({node.status}{needs}{in_vain})"
 
 
 UNCHANGED_NOTE = "the graph stays as it was"
