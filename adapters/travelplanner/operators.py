@@ -286,7 +286,9 @@ async def _choose_option(
 ) -> Option:
     """Ask the model to choose one of several options; a model that is not small gives its reasons first."""
     small = (await profile_of("executor", runtime)).is_small
-    labels = _distinct_labels([option.label for option in offered])
+    # what small models choose by is kept short: cuisines only while a requested one is missing
+    shorter = small and not situation.missing_cuisines
+    labels = _distinct_labels([_without_cuisines(option) if shorter else option.label for option in offered])
     question = _format_choice(labels, what, situation, state, small=small)
     prompt = Prompt((SMALL_RULES if small else RULES).format(query=state["task"].goal), question)
     if small:
@@ -321,6 +323,11 @@ def _format_choice(
 def _describe_refusal(attempt: Attempt) -> str:
     text, reason = attempt.action.text, attempt.verdict.reason
     return reason if reason == text else f"{text}: {reason or 'the condition did not hold'}"
+
+
+def _without_cuisines(option: Option) -> str:
+    ending = f"; {option.cuisines})"
+    return f"{option.label.removesuffix(ending)})" if option.label.endswith(ending) else option.label
 
 
 def _distinct_labels(labels: list[str]) -> list[str]:
