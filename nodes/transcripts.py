@@ -62,7 +62,7 @@ async def search_prompt(
     notes = f"Notes from earlier rounds:\n{quote(belief.text)}" if belief.text else ""
     # Notes that grow while turns leave come first, notes besides turns that grow come after them.
     early = notes if belief.form in GROWING_FORMS else ""
-    before = join(instruction, f"Known for it:\n{bullet_list(constant)}" if constant else "", early)
+    before = join(instruction, f"Given for it:\n{bullet_list(constant)}" if constant else "", early)
     kept_in_mind = f"To keep in mind:\n{bullet_list(advice)}" if advice else ""
     after = join("" if early else notes, kept_in_mind, shown, closing)
     rest = build_prompt(runtime, join(before, after))

@@ -54,7 +54,7 @@ async def situation_prompt(
         instruction,
         ends if limits.repeats and not profile.is_small else "",
         assignment if lasts else "",
-        f"Known for it:\n{bullet_list(constant)}" if constant else "",
+        f"Given for it:\n{bullet_list(constant)}" if constant else "",
     )
     notes = [*state["advice"][len(constant) :], *state["belief"].text.splitlines()]
     used = f"Actions used in this episode: {state['steps']} of at most {limits.steps}."

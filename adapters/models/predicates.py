@@ -215,9 +215,8 @@ done, or there may be no such thing. Avoid that cause.
 """
 
 REST_QUESTION = """\
-Think first, as the end asks. Then write a new rest of the plan from here to the goal, at most {most} conditions. Do not
-repeat what is certified and still holds.
-The last condition is the goal itself:
+Think first about what is asked at the end. Then write a new rest of the plan from here to the goal, at most {most}
+conditions. Do not repeat what is certified and still holds. The last condition is the goal itself:
 {goal}
 If there is no way to the goal, give an empty list.
 """
@@ -558,7 +557,7 @@ The world answered:
 How many of the conditions hold now?
 """
 
-VERDICT_CLOSING = "Does the target hold ({target}), and which conditions after it?"
+VERDICT_CLOSING = "Target: {target}\nDoes it hold, and which of the conditions after it hold too?"
 
 VERDICT_QUESTION = """\
 Give, in this order:

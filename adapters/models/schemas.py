@@ -134,7 +134,7 @@ def _add_limits(node: Schema, small: bool) -> Schema:
 OFFERED = "one of the offered texts, copied exactly"
 """Description of a text in a schema whose `enum` is what the prompt offers."""
 
-AS_MANY = "as many as are asked for"
+AS_MANY = "at most as many as the request says"
 """Description of a list in a schema whose `maxItems` differs from request to request."""
 
 LISTED_NUMBER = "the number of an entry of the list"
