@@ -75,11 +75,17 @@ async def ask_plan(
 
 
 async def ask_rest_of_plan(
-    state: SDPReplanView, runtime: Runtime[Context], *, goal: Predicate | None = None, notes: str = ""
+    state: SDPReplanView,
+    runtime: Runtime[Context],
+    *,
+    goal: Predicate | None = None,
+    notes: str = "",
+    findings: str = "",
 ) -> list[Predicate]:
     """Ask a model for a new rest of the plan, or for the missing rest of a plan that was cut; empty to give up.
 
-    Arguments are those of `ask_plan`, with the view of Replan.
+    Arguments are those of `ask_plan`, with the view of Replan, and `findings`: what the planner should know of this
+    episode, which changes from request to request.
     """
     task, end, profile = state["task"], goal or goal_of(state["task"]), await profile_of("planner", runtime)
     before = paragraphs(
@@ -90,6 +96,7 @@ async def ask_rest_of_plan(
         f"{FACTS_HEADING}\n{format_facts(state['facts'])}",
         _format_checks(state),
         format_view(state["evidence"].view, runtime, turns=state["turns"], profile=profile),
+        findings,
         _rest_lead(state, small=profile.is_small),
         format_limits(task, runtime, used=len(state["turns"])),
         PLAN_CLOSING,

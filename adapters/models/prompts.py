@@ -344,7 +344,7 @@ TURNS_HEADING = "Actions so far and the world's answers, the latest last:"
 
 def paragraphs(*parts: str) -> str:
     """Join the parts of a prompt that are not empty, with an empty line between them."""
-    return "\n\n".join(filter(None, map(str.strip, parts)))
+    return "\n\n".join(part.strip("\n") for part in parts if part.strip())
 
 
 # Quoted text and lists.

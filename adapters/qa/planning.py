@@ -60,7 +60,7 @@ Already known; keep it:
 What was asked next and could not be found:
 {failed}
 
-Which sub-questions are still needed? At most {count}, the first of which is number {first}.
+Which sub-questions are still needed? Give at most {count}, the first of which is number {first}.
 """
 
 SEARCHER = """\
