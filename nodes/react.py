@@ -281,7 +281,8 @@ def pursue(*, alpha: float = PBAI_DEFAULTS.alpha, rerank: str | None = None) -> 
         questions = state["belief"].questions[:1]
         wording = SMALL_PURSUE_ORDER if (await profile_of("executor", runtime)).is_small else PURSUE_ORDER
         order = wording.format(style=benchmark_of(state["task"], runtime).answer_style)
-        instruction = f"{order}\nQuestion: {state['assignment']}"
+        is_part = not dict(state).get("whole", True)  # a subtask of STEP: another one follows in the same episode
+        instruction = paragraphs(order, PART_CLAUSE if is_part else "", f"Question: {state['assignment']}")
         settled_next = f"Open, to be settled next: {questions[0]}" if questions else ""
         shown = paragraphs(settled_next, format_rounds_left(state, runtime))
         prompt = await search_prompt(state, instruction, "executor", runtime, shown=shown, closing=PURSUE_CLOSING)
@@ -331,6 +332,11 @@ with {style} once what was found settles the question.
 SMALL_PURSUE_ORDER = """\
 Think in one short sentence, then use one tool. Do not search for the same words again. Finish with {style}
 once what was found settles the question.
+"""
+
+PART_CLAUSE = """\
+The question is one part of a larger task, and finish ends all work on that: use it only where the question says to hand
+the answer in. Otherwise look up what the question still needs; somebody else sees when it is settled.
 """
 
 PURSUE_CLOSING = "Which tool comes next, and with which input?"

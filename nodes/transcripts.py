@@ -63,8 +63,8 @@ async def search_prompt(
     # Notes that grow while turns leave come first, notes besides turns that grow come after them.
     early = notes if belief.form in GROWING_FORMS else ""
     before = join(instruction, f"Given for it:\n{bullet_list(constant)}" if constant else "", early)
-    kept_in_mind = f"To keep in mind:\n{bullet_list(advice)}" if advice else ""
-    after = join("" if early else notes, kept_in_mind, shown, closing)
+    reminders = f"To keep in mind:\n{bullet_list(advice)}" if advice else ""
+    after = join("" if early else notes, reminders, shown, closing)
     rest = build_prompt(runtime, join(before, after))
     if not state["turns"]:
         return rest
