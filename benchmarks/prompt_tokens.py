@@ -58,7 +58,7 @@ def _shares(collected: CollectedPrompts) -> dict[str, str]:
     sent: dict[str, int] = defaultdict(int)
     for kind in group_prompts(collected.sent):
         shared[kind.role] += sum(kind.shared)
-        sent[kind.role] += _length(prompt.text for prompt in kind.prompts[1:])
+        sent[kind.role] += _length(prompt.cached_text for prompt in kind.prompts[1:])
     return {role: f"{shared[role] / length:.0%}" for role, length in sent.items() if length}
 
 

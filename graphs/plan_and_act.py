@@ -34,7 +34,7 @@ SLOTS = (
     slots.RESET.filled(reset),
     COMMIT,
     slots.PLAN.filled(plan),
-    slots.EXECUTE.filled(decide),
+    slots.EXECUTE_REPLANNED.filled(decide),
     APPROVE,
     react.ACT.filled(act),
     slots.REPLAN.filled(replan),

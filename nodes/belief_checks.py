@@ -79,16 +79,18 @@ async def _is_grounded(text: str, state: MemoryView, runtime: Runtime[Context]) 
 
 
 GROUND_QUESTION = """\
-Passages:
-{passages}
+Do the passages say what was taken from them of the very person, place or thing that it names? And is that the one that
+the question asks about, or one that leads to it? A statement about someone else with the same role is not aligned.
 
 Question: {task}
+
+Passages:
+{passages}
 
 Taken from the passages:
 {text}
 
-Do the passages say this of the very person, place or thing that it names? And is that the one that the question asks
-about, or one that leads to it? A statement about someone else with the same role is not aligned.
+Is it aligned?
 """
 
 
@@ -139,13 +141,16 @@ def _keep_lines(observation: Observation, lines: list[str], keep: set[int]) -> O
 
 
 FILTER_QUESTION = """\
-Just found:
-{lines}
+Give the numbers of the lines just found that may matter to the question, directly or as a step towards it. Leave out
+what clearly does not; where you are unsure, keep the line.
+
+Question that all of this is for: {task}
 
 Known already:
 {known}
 
-Question that all of this is for: {task}
-Give the numbers of the lines that may matter to the question, directly or as a step towards it. Leave out what
-clearly does not; where you are unsure, keep the line.
+Just found:
+{lines}
+
+Which lines may matter to the question?
 """

@@ -212,24 +212,26 @@ def _latest_items(belief: Belief, target: int) -> Belief:
 
 
 CURATE_INSTRUCTION = """\
-Facts and open questions gathered so far:
-{belief}
+Write a shorter list of the facts and open questions gathered so far, the most important first: at most {facts} facts
+and {open} questions. Join facts that say the same into one, drop what does not matter to the question, and keep every
+link of a chain of facts that leads to the answer, even if it seems to be beside the point by itself. Each fact keeps
+its source. Word the questions by what is unknown now, and keep one only while no fact answers it.
 
 Question that they are for: {task}
-Write a shorter list, the most important first: at most {facts} facts and {open} questions. Join facts that say the
-same into one, drop what does not matter to the question, and keep every link of a chain of facts that leads to the
-answer, even if it seems to be beside the point by itself. Each fact keeps its source. Word the questions by what is
-unknown now, and keep one only while no fact answers it.
+
+Facts and open questions gathered so far:
+{belief}
 """
 
 REWRITE_INSTRUCTION = """\
-Notes gathered so far:
-{belief}
+Write a shorter list of the notes gathered so far, as plain text and not as JSON: at most {target} notes, one a line,
+the most important first. Join notes that say the same, drop what does not matter to the question, and keep every link
+of a chain that leads to the answer, with names, values, titles and quotations as they are.
 
 Question that they are for: {task}
-Write a shorter list, as plain text and not as JSON: at most {target} notes, one a line, the most important first. Join
-notes that say the same, drop what does not matter to the question, and keep every link of a chain that leads to the
-answer, with names, values, titles and quotations as they are.
+
+Notes gathered so far:
+{belief}
 """
 
 
@@ -304,8 +306,8 @@ def structured(
             before = before.model_copy(update={"questions": (root,)})
         if not state["observation"].text.strip():
             return {"belief": before}
-        wording = STRUCTURED_INSTRUCTION + (MISSING_CLAUSE if missing else "")
-        instruction = wording.format(known=quote(before.text or "(nothing)"), task=state["task"].goal)
+        known, clause = quote(before.text or "(nothing)"), MISSING_CLAUSE if missing else ""
+        instruction = STRUCTURED_INSTRUCTION.format(known=known, task=state["task"].goal, missing=clause)
         findings = await ask(
             await _extraction_prompt(state, runtime, instruction), Findings, role="extractor", runtime=runtime
         )
@@ -378,27 +380,37 @@ async def _extraction_prompt(state: MemoryView, runtime: Runtime[Context], instr
     """Build the extractor's prompt: the observation, whole if it fits into the window, shortened for a small model."""
     text, profile = state["observation"].text, await profile_of("extractor", runtime)
     if not profile.is_small:
-        rest = build_prompt(runtime, instruction)
+        rest = build_prompt(runtime, JUST_FOUND.format(instruction=instruction, text=""))
         most = int((profile.prompt_tokens - estimate_tokens(rest.system + rest.user)) * CHARACTERS_PER_TOKEN)
         cut = () if len(text) <= most else ("the end of the observation",)
-        return build_prompt(runtime, f"Just found:\n{quote(text, most)}\n\n{instruction}", cut=cut)
+        return build_prompt(runtime, JUST_FOUND.format(instruction=instruction, text=quote(text, most)), cut=cut)
     limits, listed = limits_of(state["task"], runtime), lines_with_sources(text, state["observation"].sources)
     shown = text if listed is None else "\n".join(clip(line, limits.excerpt) for _, line in listed)
-    return build_prompt(runtime, f"Just found:\n{quote(shown, limits.context)}\n\n{instruction}")
+    return build_prompt(runtime, JUST_FOUND.format(instruction=instruction, text=quote(shown, limits.context)))
+
+
+JUST_FOUND = """\
+{instruction}
+Just found:
+{text}
+
+What does it add?
+"""
 
 
 STRUCTURED_INSTRUCTION = """\
-Known already, not to be written again:
-{known}
-
-Question that all of this is for: {task}
-First, in `reasoning`: what does the text just found state? Repeat its claims exactly: who did what, which thing is
-meant, which values. Then: which of them matter to the question and are not known yet, and do they settle one of the
-open questions?
+First, in `reasoning`: what does the text just found, at the end, state? Repeat its claims exactly: who did what, which
+thing is meant, which values. Then: which of them matter to the question and are not known yet, and do they settle one
+of the open questions?
 facts: the new claims that matter to the question, worded so that who and what they are about does not change; `source`
 is the title of the passage. None if the text says nothing new.
-resolved: of the questions that are still open above, those which are now answered, word for word.
+resolved: of the questions that are still open below, those which are now answered, word for word.
 questions: what else must be found out to answer the question, one thing each. None if nothing is missing.
+{missing}
+Question that all of this is for: {task}
+
+Known already, not to be written again:
+{known}
 """
 
 MISSING_CLAUSE = """\
@@ -406,29 +418,31 @@ Word the questions as precisely as what was found allows: state which evidence i
 """
 
 FREEFORM_INSTRUCTION = """\
-Notes so far, not to be written again:
-{known}
-
-Question that all of this is for: {task}
-First think, between <scratchpad> and </scratchpad>: what does the text just found state? Repeat its claims exactly: who
-did what, which thing is meant, which values. How do they bear on the question and on the notes, and what of it is new?
-Then write, as plain text and not as JSON, only what the notes lack, one item a line:
+First think, between <scratchpad> and </scratchpad>: what does the text just found, at the end, state? Repeat its
+claims exactly: who did what, which thing is meant, which values. How do they bear on the question and on the notes, and
+what of it is new? Then write, as plain text and not as JSON, only what the notes lack, one item a line:
 Notes:
 - a finding, worded so that who and what it is about does not change, with the title of its passage
 - what still has to be found out
 Memories to keep:
-- a passage whose very words matter, quoted, with its title; none that a note above covers
+- a passage whose very words matter, quoted, with its title; none that a note covers already
 If the text adds nothing, write after the scratchpad: Nothing new.
+
+Question that all of this is for: {task}
+
+Notes so far, not to be written again:
+{known}
 """
 
 SMALL_FREEFORM_INSTRUCTION = """\
-Notes so far, not to be written again:
-{known}
-
-Question that all of this is for: {task}
 Write down, as plain text and not as JSON, what the text just found adds to the notes: one short note a line, names
 and values as the text has them, with the title of the passage; also what still has to be found out. If it adds
 nothing, write: Nothing new.
+
+Question that all of this is for: {task}
+
+Notes so far, not to be written again:
+{known}
 """
 
 

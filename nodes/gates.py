@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 
 from certigraph.adapters.benchmarks import benchmark_of
 from certigraph.adapters.models.calls import ask, profile_of
-from certigraph.adapters.models.prompts import build_prompt, bullet_list, quote
+from certigraph.adapters.models.prompts import build_prompt, bullet_list, paragraphs, quote
 from certigraph.adapters.models.schemas import FullOnly, Truncated
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes.operators import call_operator
@@ -210,8 +210,8 @@ def gap_gate() -> Operator:
 
     async def gap_gate(state: GateView, runtime: Runtime[Context]) -> dict[str, Any]:
         certified = quote(bullet_list(action.text for action in state["certified"].actions))
-        instruction = GAPS_INSTRUCTION.format(task=state["task"].goal, certified=certified)
-        prompt = await search_prompt(state, instruction, "validator", runtime)
+        instruction, shown = GAPS_INSTRUCTION.format(task=state["task"].goal), f"Certified:\n{certified}"
+        prompt = await search_prompt(state, instruction, "validator", runtime, shown=shown, closing=GAPS_CLOSING)
         gaps = await ask(prompt, Gaps, role="validator", runtime=runtime)
         if gaps.answerable and not gaps.unresolved:
             return {"stagnation": Stagnation(stop=True, reason="nothing that the question needs is unresolved")}
@@ -238,14 +238,14 @@ def either(one: Operator, other: Operator) -> Operator:
     return either
 
 
-GAPS_INSTRUCTION = """
-Certified:
-{certified}
+GAPS_CLOSING = "What is unresolved, and can the question be answered?"
 
-Question: {task}
+GAPS_INSTRUCTION = """\
 What the question needs to know, and what was found does not settle yet, is unresolved: name each as a short question,
 the most important first. Do not count as settled what was only assumed. Then say whether the question can be answered
 from what was found.
+
+Question: {task}
 """
 
 
@@ -283,17 +283,20 @@ def satisfied_gate() -> Operator:
 async def _is_satisfied(state: GateView, runtime: Runtime[Context]) -> bool:
     belief, instruction = state["belief"].text, SATISFIED_INSTRUCTION.format(task=state["task"].goal)
     if belief:
-        prompt = build_prompt(runtime, f"{quote(belief)}\n{instruction}")
+        prompt = build_prompt(runtime, paragraphs(instruction, f"Known:\n{quote(belief)}", SATISFIED_CLOSING))
     else:
-        prompt = await search_prompt(state, instruction, "validator", runtime)
+        prompt = await search_prompt(state, instruction, "validator", runtime, closing=SATISFIED_CLOSING)
     return (await ask(prompt, Satisfied, role="validator", runtime=runtime)).satisfied
 
 
-SATISFIED_INSTRUCTION = """
-Question: {task}
-Does what is known above answer the question completely, so that nothing has to be assumed or looked up? In `reasoning`,
+SATISFIED_INSTRUCTION = """\
+Does what is known below answer the question completely, so that nothing has to be assumed or looked up? In `reasoning`,
 name the facts from which the answer follows, or the one that is missing.
+
+Question: {task}
 """
+
+SATISFIED_CLOSING = "Does it answer the question completely?"
 
 
 # Gates that ask a model whether the search has run dry (CGDP section 6.4, appendix E.4).
@@ -331,14 +334,12 @@ def judged_gate(*, stance: str = "conservative", window: int = 3) -> Operator:
         most = MAX_SMALL_GLIMPSE if small else MAX_GLIMPSE
         rounds = [f"{r.action} -> {r.glimpse[:most]}" for r in state["rounds"][-window:]]
         investigation = INVESTIGATION_TEMPLATE.format(
+            stance=STANCES[stance],
             task=state["task"].goal,
             state=quote(format_investigation(state) or "(nothing)"),
-            count=len(rounds),
             rounds=quote(bullet_list(rounds)),
         )
-        answer = await ask(
-            build_prompt(runtime, investigation + STANCES[stance]), GateJudgement, role="validator", runtime=runtime
-        )
+        answer = await ask(build_prompt(runtime, investigation), GateJudgement, role="validator", runtime=runtime)
         streak = 0 if answer.verdict == PRODUCTIVE else state["stagnation"].streak + 1
         stop = answer.verdict == EXHAUSTED
         return {"stagnation": Stagnation(streak=streak, stop=stop, reason=answer.reason)}
@@ -357,14 +358,16 @@ MAX_SMALL_GLIMPSE = 300
 """Maximum characters of a round in the prompt of a small model."""
 
 INVESTIGATION_TEMPLATE = """\
+{stance}
 Question under investigation: {task}
 
 Where it stands:
 {state}
 
-Its last {count} searches, each with the beginnings of the passages that it brought up:
+Its last searches, each with the beginnings of the passages that it brought up:
 {rounds}
 
+What is the verdict on the search?
 """
 
 CONSERVATIVE = """\

@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field, create_model
 from certigraph.adapters.benchmarks import benchmark_of, context_of
 from certigraph.adapters.models.calls import ask
 from certigraph.adapters.models.prompts import build_prompt, numbered_list, quote
+from certigraph.adapters.models.schemas import LISTED_NUMBER
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.slots import factory
@@ -123,6 +124,9 @@ You check, after the fact, what was claimed about a world that you know by text 
 not on what an action was meant to do or on who made the claim."""
 
 AUDIT_INSTRUCTION = """\
+Check the claim at the end against what the world shows, one demand of the goal after the other. The goal is reached
+only if all that it demands holds now; what the world does not show is no reason to believe it.
+
 Task: {task}
 
 The last action: {action}
@@ -135,8 +139,7 @@ The world now:
 It is claimed that the goal is reached:
 {goal}
 
-Check this claim against what the world shows, one demand of the goal after the other. It is reached only if all that
-the goal demands holds now; what the world does not show is no reason to believe it.
+Is it reached?
 """
 
 
@@ -198,24 +201,25 @@ def recheck(*, most: int = 40) -> Operator:
 
 @lru_cache(maxsize=64)
 def _undone_form(count: int) -> type[Undone]:
-    number = Annotated[int, Field(ge=1, le=count)]
+    number = Annotated[int, Field(ge=1, le=count, description=LISTED_NUMBER)]
     return create_model("Undone", __base__=Undone, undone=(list[number], ...))
 
 
 REVALIDATE_INSTRUCTION = """\
+Conditions were met earlier. Some were only steps on the way, such as holding an object that has been placed since;
+others are needed until the end. An action that failed may have undone them. Give the numbers of those that do not hold
+now although the goal, or the rest of the plan, needs them to hold. Give an empty list if there is none.
+
 Task: {task}
 
-The world now:
-{view}
+Conditions that were met earlier, in order:
+{conditions}
 
 The rest of the plan:
 {tail}
 
-These conditions were met earlier. Some were only steps on the way, such as holding an object that has been placed
-since; others are needed until the end. An action that failed may have undone them.
-Conditions, in order:
-{conditions}
+The world now:
+{view}
 
-Give the numbers of those that do not hold now although the goal, or the rest of the plan, needs them to hold. Give an
-empty list if there is none.
+Which of the conditions that were met earlier are needed and do not hold now?
 """

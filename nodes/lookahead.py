@@ -5,7 +5,7 @@ They follow StateFactory, appendix C.6. `reward_guided` combines them to one ope
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
@@ -17,8 +17,8 @@ from certigraph.adapters.episodes import admissible_actions, candidate_actions, 
 from certigraph.adapters.matching import rank_actions, select_actions
 from certigraph.adapters.models.calls import ask, deliberate, profile_of
 from certigraph.adapters.models.decisions import decision_prompt, situation_prompt
-from certigraph.adapters.models.prompts import bullet_list, format_attempts, numbered_list, quote
-from certigraph.adapters.models.schemas import FullOnly
+from certigraph.adapters.models.prompts import bullet_list, format_attempts, format_options, numbered_list, quote
+from certigraph.adapters.models.schemas import FullOnly, Offered
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes import react
@@ -165,9 +165,9 @@ def propose_actions(*, k: int = DEFAULT_CANDIDATES) -> Operator:
 
 async def _select_actions(state: LookaheadView, k: int, runtime: Runtime[Context]) -> tuple[str, ...]:
     options = await candidate_actions(shortlist_queries(state), runtime, _max_options(state, runtime))
-    choice = f"Actions to choose from:\n{quote(bullet_list(options))}\n{SELECT_INSTRUCTION.format(k=k)}"
+    instruction, closing = SELECT_INSTRUCTION.format(k=k), SELECT_CLOSING.format(k=k)
     answer = await ask(
-        await situation_prompt(state, choice, runtime),
+        await situation_prompt(state, instruction, runtime, shown=format_options(options), closing=closing),
         _picks_form(tuple(options), k),
         role="executor",
         runtime=runtime,
@@ -180,7 +180,7 @@ async def _write_actions(
 ) -> tuple[str, ...]:
     """Ask the model to write k actions, and replace each by the most similar listed one, if there is a list."""
     answer = await ask(
-        await situation_prompt(state, WRITE_INSTRUCTION.format(k=k), runtime),
+        await situation_prompt(state, WRITE_INSTRUCTION.format(k=k), runtime, closing=SELECT_CLOSING.format(k=k)),
         _texts_form(k),
         role="executor",
         runtime=runtime,
@@ -214,7 +214,7 @@ _SCRATCHPAD: Any = (Annotated[str, FullOnly()], "")
 
 @lru_cache(maxsize=MAX_CACHED_FORMS)
 def _picks_form(options: tuple[str, ...], k: int) -> type[BaseModel]:
-    kind: Any = list[Literal[options]]  # type: ignore[valid-type]
+    kind: Any = list[Annotated[str, Offered(options)]]
     return create_model("Picks", reasoning=_SCRATCHPAD, actions=(kind, _count_field(min(k, len(options)))))
 
 
@@ -233,12 +233,15 @@ def _count_field(k: int) -> Any:
 
 
 SELECT_INSTRUCTION = """\
-First check what is in hand, where you are, and what is in sight and in reach. Then name the {k} different actions that
-promise most as the next one, the best first. Pass over what had no effect."""
+First check what is in hand, where you are, and what is in sight and in reach. Then name, from the list of actions at
+the end and copied exactly, the {k} different ones that promise most as the next one, the best first. Pass over what had
+no effect."""
 
 WRITE_INSTRUCTION = """\
 First check what is in hand, where you are, and what is in sight and in reach. Then write, as the world's rules say, {k}
 different actions of which each could be taken next, the best first. Pass over what had no effect."""
+
+SELECT_CLOSING = "Which {k} actions promise most as the next one?"
 
 
 # World models: predict the outcomes of candidates (StateFactory, appendix C.6.3).
@@ -274,7 +277,8 @@ async def predicted(state: LookaheadView, runtime: Runtime[Context]) -> dict[str
     actions = state["candidates"]
     if not actions:
         return {"foreseen": ()}
-    request = await situation_prompt(state, PREDICT_INSTRUCTION.format(actions=quote(numbered_list(actions))), runtime)
+    shown = f"Actions that are considered:\n{quote(numbered_list(actions))}"
+    request = await situation_prompt(state, PREDICT_INSTRUCTION, runtime, shown=shown, closing=PREDICT_CLOSING)
     about = {"candidates": actions, "evidence": state["evidence"]}
     answer = await ask(request, _predictions_form(len(actions)), role="world", runtime=runtime, about=about)
     texts: list[str] = answer.outcomes  # type: ignore[attr-defined]
@@ -290,10 +294,10 @@ def _predictions_form(count: int) -> type[BaseModel]:
 
 
 PREDICT_INSTRUCTION = """\
-Actions that are considered:
-{actions}
-For each of them alone, taken next from here, predict what the world would answer: in the wording of its answers so far,
-and as completely as it answers. One answer for each action, in their order."""
+For each of the actions at the end alone, taken next from here, predict what the world would answer: in the wording of
+its answers so far, and as completely as it answers. One answer for each action, in their order."""
+
+PREDICT_CLOSING = "What would the world answer to each of them?"
 
 
 # Appraise: rate each imagined outcome by StateFactory's reward (appendix C.6.2, Eq. 15).
@@ -354,9 +358,9 @@ async def choose_by_reward(state: ChooseView, runtime: Runtime[Context]) -> dict
     """Let the model think and then choose one of the candidates, which it sees with their gains, the best first."""
     options = rank_appraisals(state["appraisals"])
     small = (await profile_of("executor", runtime)).is_small
-    shown = quote(bullet_list(format_appraisal(one, small=small) for one in options))
     instruction = GAINS_INSTRUCTION.format(predicted="" if small else PREDICTED_CLAUSE)
-    request = await decision_prompt(state, f"{instruction}\n{shown}", runtime)
+    shown = f"{GAINS_HEADING}\n{quote(bullet_list(format_appraisal(one, small=small) for one in options))}"
+    request = await decision_prompt(state, instruction, runtime, shown=shown)
     answer = await deliberate(request, [one.action for one in options], role="executor", runtime=runtime)
     return {"thought": answer.thought, "action": Action(text=answer.choice)}
 
@@ -398,9 +402,12 @@ def rank_appraisals(appraisals: Sequence[Appraisal]) -> list[Appraisal]:
 
 
 GAINS_INSTRUCTION = """\
-Actions to choose from, each with an estimate of how much nearer to the goal it brings the world: the gain in similarity
-between the state that is predicted after it and the one that is wanted. {predicted}An estimate can be wrong, most of
-all for a step that is necessary and seems to lead away; weigh it against your own reasoning:"""
+Choose it from the list of actions at the end. Each has an estimate of how much nearer to the goal it brings the world:
+the gain in similarity between the state that is predicted after it and the one that is wanted. {predicted}An estimate
+can be wrong, most of all for a step that is necessary and seems to lead away; weigh it against your own reasoning. The
+estimate is not part of the action."""
+
+GAINS_HEADING = "Actions to choose from, each with its estimate:"
 
 PREDICTED_CLAUSE = "What would be new in the predicted state follows. "
 

@@ -24,6 +24,7 @@ from certigraph.adapters.models.prompts import (
     Prompt,
     build_prompt,
     bullet_list,
+    paragraphs,
     quote,
     quote_history,
     unquote_line,
@@ -222,15 +223,17 @@ class _Choice(NamedTuple):
 async def _ask_managed(view: ManageView, runtime: Runtime[Context], warning: str, *, core: int, left: int) -> _Choice:
     """Ask for a tool or a memory function; `core` is the size of core memory, `left` the functions left in a row."""
     functions = MEMORY_FUNCTIONS.format(
+        functions=bullet_list(f"{name}: {DESCRIPTIONS[name]} {FIELDS[name]}" for name in FIELDS)
+    )
+    sizes = MEMORY_SIZES.format(
         notes="which are the notes above" if view["belief"].notes else "which is empty",
         size=core_size(view["belief"].notes),
         core=core,
         left=left,
         archived=view["archived"],
         flushed=view["flushed"],
-        functions=bullet_list(f"{name}: {DESCRIPTIONS[name]} {FIELDS[name]}" for name in FIELDS),
     )
-    prompt = await _build_prompt(view, None, runtime, warning, functions)
+    prompt = await _build_prompt(view, None, runtime, paragraphs(sizes, warning), functions)
     benchmark = benchmark_of(view["task"], runtime)
     move = await ask(prompt, _managed_form((*benchmark.tools, *FIELDS)), role="executor", runtime=runtime)
     call = None if move.tool in benchmark.tools else _to_memory_call(move)
@@ -238,7 +241,7 @@ async def _ask_managed(view: ManageView, runtime: Runtime[Context], warning: str
 
 
 async def _ask_tool(state: DecideView, excerpt: int | None, runtime: Runtime[Context], memory: str = "") -> _Choice:
-    prompt = await _build_prompt(state, excerpt, runtime, memory=memory)  # without a warning: nothing can be kept now
+    prompt = await _build_prompt(state, excerpt, runtime, memory)  # without a warning: nothing can be kept now
     move = await ask(prompt, with_tools(Move, state, runtime), role="executor", runtime=runtime)
     return _Choice(unquote_line(move.thought), move.tool, move.text)
 
@@ -250,14 +253,17 @@ async def _ask_short(state: DecideView, excerpt: int | None, runtime: Runtime[Co
 
 
 async def _build_prompt(
-    state: DecideView, excerpt: int | None, runtime: Runtime[Context], warning: str = "", memory: str = ""
+    state: DecideView, excerpt: int | None, runtime: Runtime[Context], standing: str = "", functions: str = ""
 ) -> Prompt:
+    """Build the agent's prompt; `functions` says what its memory offers, `standing` how that stands now."""
     style = benchmark_of(state["task"], runtime).answer_style
     small = (await profile_of("executor", runtime)).is_small
     order = (SMALL_MANAGE_ORDER if small else MANAGE_ORDER).format(style=style)
-    instruction = MANAGE_INSTRUCTION.format(task=state["assignment"], warning=warning, memory=memory, order=order)
-    instruction += format_rounds_left(state, runtime)
-    return await search_prompt(state, instruction, "executor", runtime, excerpt=excerpt)
+    instruction = paragraphs(order, functions, f"Question: {state['assignment']}")
+    shown = paragraphs(standing, format_rounds_left(state, runtime))
+    return await search_prompt(
+        state, instruction, "executor", runtime, shown=shown, closing=MANAGE_CLOSING, excerpt=excerpt
+    )
 
 
 @lru_cache(maxsize=16)
@@ -284,10 +290,6 @@ FIELDS: Mapping[str, str] = {
 }
 """For each memory function, the fields of `ManagedMove` that hold its arguments."""
 
-MANAGE_INSTRUCTION = """{warning}
-Question: {task}
-{memory}{order}"""
-
 MANAGE_ORDER = """\
 Think first: what does the question need to know, which of it was found, and what is the next thing to find out or to
 keep? Then make one choice. Finish with {style} once the question is settled.
@@ -297,12 +299,18 @@ SMALL_MANAGE_ORDER = """\
 Think in one short sentence, then make one choice. Finish with {style} once the question is settled.
 """
 
+MANAGE_CLOSING = "What is the next choice?"
+
 MEMORY_FUNCTIONS = """\
-Core memory, {notes}: {size:,} of {core:,} characters. Entries in archival memory: {archived}. Earlier rounds that are
-no longer shown: {flushed}; as long as that is 0, nothing has to be kept.
 Use a tool of the world (`text` is its input, `new` stays empty and `page` 1), or in its place one of these functions,
-whose answer you see before you choose again ({left} more before the next tool):
+whose answer you see before you choose again:
 {functions}
+"""
+
+MEMORY_SIZES = """\
+Core memory, {notes}: {size:,} of {core:,} characters. Entries in archival memory: {archived}. Earlier rounds that are
+no longer shown: {flushed}; as long as that is 0, nothing has to be kept. Memory functions that can be used before the
+next tool: {left}.
 """
 
 FUNCTIONS_USED = """\
@@ -361,14 +369,18 @@ async def _flush_queue(belief: Belief, state: DecideView, excerpt: int | None, r
 
 
 SUMMARISE_INSTRUCTION = """\
+Write one summary in place of an earlier one and of the rounds that are about to leave the context, in a few sentences:
+what was found, with names, and what led nowhere.
+
+The rounds were made to answer: {task}
+
 Summary so far:
 {before}
 
 Rounds that are about to leave the context:
 {turns}
 
-They were made to answer: {task}
-Write one summary in place of both, in a few sentences: what was found, with names, and what led nowhere.
+What is the summary in place of both?
 """
 
 

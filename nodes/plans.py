@@ -21,6 +21,7 @@ from certigraph.adapters.models.prompts import (
     format_turns,
     format_view,
     numbered_list,
+    paragraphs,
     quote,
     unquote_line,
 )
@@ -69,7 +70,13 @@ def _execute_view(state: SubtaskState) -> DecideView:
     """
     view, known = execute_view(state), state["known"]
     results = (f"Known from before:\n{quote(bullet_list(known))}",) if known else ()
-    return {**view, "advice": (*results, *view["advice"])}
+    return {**view, "advice": (*results, *view["advice"]), "lasting": len(results) + view.get("lasting", 0)}
+
+
+def _execute_replanned_view(state: SubtaskState) -> DecideView:
+    """Return the Executor's view where a new plan comes after every action, so that no plan lasts."""
+    view = _execute_view(state)
+    return {**view, "lasting": view.get("lasting", 0) - len(state["outline"])}
 
 
 def _count_replan(state: SubtaskState, update: Update, runtime: Runtime[Context]) -> Update:
@@ -110,6 +117,7 @@ def _ends_by_delivery(state: SubtaskState, runtime: Runtime[Context]) -> bool:
 RESET = react.RESET._replace(record=_start_subtask)
 PLAN = Slot("plan", OUTLINE_KEYS, plan_view)
 EXECUTE = react.DECIDE._replace(name="execute", view=_execute_view)
+EXECUTE_REPLANNED = EXECUTE._replace(view=_execute_replanned_view)
 SUPERVISE = Slot(
     "supervise",
     {"progress": Progress},
@@ -133,11 +141,15 @@ class Plan(BaseModel):
 @prefer_benchmark_operator
 async def plan(state: PlanView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for the steps of a sub-task, given its specification and the results that it needs."""
-    request = format_assignment(state) + PLAN_QUESTION.format(
-        view=quote(state["evidence"].view),
-        most=limits_of(state["task"], runtime).plan,
-        handing=_delivery_instruction(state["task"], runtime),
-        used=format_steps(state["task"], runtime, state["steps"]),
+    question = PLAN_QUESTION.format(
+        most=limits_of(state["task"], runtime).plan, handing=_delivery_instruction(state["task"], runtime)
+    )
+    request = paragraphs(
+        question,
+        f"The world now:\n{quote(state['evidence'].view)}",
+        format_assignment(state),
+        format_steps(state["task"], runtime, state["steps"]),
+        PLAN_CLOSING,
     )
     return await _ask_outline(request, state["task"], runtime)
 
@@ -145,23 +157,27 @@ async def plan(state: PlanView, runtime: Runtime[Context]) -> dict[str, Any]:
 # Not @prefer_benchmark_operator: the `replan` of benchmarks is SDP's, which reads another state.
 async def replan(state: SubtaskReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model to replan what is left of a sub-task, given the actions so far and the world's answers."""
-    after = REPLAN_QUESTION.format(
-        outline=numbered_list(state["outline"]),
-        view=format_view(state["evidence"].view, runtime),
-        reason=f"What speaks against the plan: {state['reason']}\n" if state["reason"] else "",
-        most=limits_of(state["task"], runtime).plan,
-        handing=_delivery_instruction(state["task"], runtime),
-        used=format_steps(state["task"], runtime, state["steps"]),
+    profile = await profile_of("planner", runtime)
+    question = REPLAN_QUESTION.format(
+        most=limits_of(state["task"], runtime).plan, handing=_delivery_instruction(state["task"], runtime)
     )
-    trace = await format_trace(state, after, "planner", runtime)
-    request = f"{format_assignment(state)}{DONE_SO_FAR}{trace.text}\n\n{after}"
+    before = paragraphs(question, format_assignment(state))
+    after = paragraphs(
+        f"The plan until now:\n{numbered_list(state['outline'])}",
+        format_view(state["evidence"].view, runtime, turns=state["turns"], profile=profile),
+        f"What speaks against the plan: {state['reason']}" if state["reason"] else "",
+        format_steps(state["task"], runtime, state["steps"]),
+        REPLAN_CLOSING,
+    )
+    trace = await format_trace(state, before + after, "planner", runtime)
+    request = paragraphs(before, f"{DONE_SO_FAR}{trace.text}", after)
     return await _ask_outline(request, state["task"], runtime, cut=trace.cut)
 
 
 def format_assignment(state: AssignmentView) -> str:
-    """Format the beginning of all prompts about a sub-task: its specification and the results of earlier sub-tasks."""
-    known = f"Known from before:\n{quote(bullet_list(state['known']))}\n\n" if state["known"] else ""
-    return f"Assignment: {state['assignment']}\n\n{known}"
+    """Format what all prompts about a sub-task show: its specification and the results of earlier sub-tasks."""
+    known = f"Known from before:\n{quote(bullet_list(state['known']))}" if state["known"] else ""
+    return paragraphs(f"Assignment: {state['assignment']}", known)
 
 
 async def format_trace(
@@ -175,7 +191,7 @@ async def format_trace(
     limits, turns, profile = limits_of(state["task"], runtime), state["turns"], await profile_of(role, runtime)
     notes = f"\n\nNotes from before:\n{quote(state['belief'].text)}" if state["belief"].text else ""
     if not profile.is_small:
-        whole = format_history(turns, format_assignment(state) + rest + notes, profile)
+        whole = format_history(turns, rest + notes, profile)
         return History(quote(whole.text) + notes, whole.cut)
     if benchmark_of(state["task"], runtime).answers:
         trace = format_transcript(turns, limits) or "(nothing)"
@@ -225,24 +241,18 @@ the plan, and what the world answers. Plan what the assignment asks for and no m
 DONE_SO_FAR = "Done for it so far, with the world's answers:\n"
 
 PLAN_QUESTION = """\
-The world now:
-{view}
-
 Think first: what does the assignment ask for, what of it is known already, and what has to be found out or done? Then
 give the steps in their order, at most {most}, each one action or a few. What is known from before needs no
-step.{handing}
-{used}"""
+step.{handing}"""
 
-# Parts that only grow come before parts that change every time, so that prefix caches hit.
+PLAN_CLOSING = "Which steps fulfil the assignment?"
+
 REPLAN_QUESTION = """\
-The plan until now:
-{outline}
+Think first: what is done, and what did the answers show that the plan did not expect? Then give what is left of the
+plan, changed by what was observed: the steps in their order, at most {most}, each one action or a few. Leave out what
+is done, and go another way where one did not work.{handing}"""
 
-{view}
-{reason}Think first: what is done, and what did the answers show that the plan did not expect? Then give what is left of
-the plan, changed by what was observed: the steps in their order, at most {most}, each one action or a few. Leave out
-what is done, and go another way where one did not work.{handing}
-{used}"""
+REPLAN_CLOSING = "What is left of the plan?"
 
 
 # Outline: write the complete plan once, before the first action (plan-and-solve).
@@ -260,13 +270,15 @@ async def outline(state: OutlineView, runtime: Runtime[Context]) -> dict[str, An
 
 
 OUTLINE_QUESTION = """\
+Understand the task, then write the plan that solves it: short steps, each one action or a few, in their order.
+
 Task: {task}
 
 The world now:
 {view}
-
-Understand the task, then write the plan that solves it: short steps, each one action or a few, in their order.
-{used}"""
+{used}
+Which steps solve the task?
+"""
 
 
 # Supervise: judge the progress of a sub-task after every action (TDP section 3.2).
@@ -289,10 +301,14 @@ class SupervisorJudgement(BaseModel):
 @prefer_benchmark_operator
 async def supervise(state: SuperviseView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model whether the sub-task is completed, failed or continues, and whether its plan still fits."""
-    before = f"{format_assignment(state)}Its plan:\n{numbered_list(state['outline'])}\n\n{DONE_SO_FAR}"
-    after = SUPERVISE_QUESTION.format(view=format_view(state["evidence"].view, runtime))
+    plan = f"Its plan:\n{numbered_list(state['outline'])}"
+    before = paragraphs(SUPERVISE_QUESTION, format_assignment(state), plan)
+    profile = await profile_of("validator", runtime)
+    view = format_view(state["evidence"].view, runtime, turns=state["turns"], profile=profile)
+    after = paragraphs(view, SUPERVISE_CLOSING)
     trace = await format_trace(state, before + after, "validator", runtime)
-    prompt = build_prompt(runtime, f"{before}{trace.text}\n\n{after}", role=SUPERVISOR_ROLE, cut=trace.cut)
+    request = paragraphs(before, f"{DONE_SO_FAR}{trace.text}", after)
+    prompt = build_prompt(runtime, request, role=SUPERVISOR_ROLE, cut=trace.cut)
     answer = await ask(prompt, SupervisorJudgement, role="validator", runtime=runtime)
     # A sub-task that is not completed has a reason but no result, because others would build on the result.
     texts = {"result": unquote_line(answer.result) if answer.status == "completed" else ""}
@@ -305,8 +321,7 @@ You watch the work on one assignment in a world known by text alone, after every
 answered, not on what an action was meant to do."""
 
 SUPERVISE_QUESTION = """\
-{view}
-How does the assignment stand after the latest answer?
+Say how the assignment stands after the latest answer.
 reason: what that answer shows for the assignment.
 status: completed once what was observed fulfils all that the assignment asks for, failed if it cannot be fulfilled,
 else needs_more_steps.
@@ -318,3 +333,5 @@ guidance: what to do next, in general terms; empty if completed.
 result: if completed, everything that others who build on it must know, with names, places and figures copied as they
 stand; else empty.
 """
+
+SUPERVISE_CLOSING = "How does the assignment stand after the latest answer?"

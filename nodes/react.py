@@ -13,12 +13,8 @@ from certigraph.adapters.episodes import admissible_actions, candidate_actions
 from certigraph.adapters.matching import NONE_OF_THESE
 from certigraph.adapters.models.calls import ask, choose, deliberate, profile_of
 from certigraph.adapters.models.decisions import MAX_CANDIDATES, decision_prompt, resolve_action, situation_prompt
-from certigraph.adapters.models.prompts import (
-    bullet_list,
-    quote,
-    unquote_line,
-)
-from certigraph.adapters.models.schemas import Bounded, Truncated
+from certigraph.adapters.models.prompts import bullet_list, format_options, paragraphs, quote, unquote_line
+from certigraph.adapters.models.schemas import Bounded, Offered, Truncated
 from certigraph.adapters.protocols import Benchmark, Context, Operator
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.slots import (
@@ -104,24 +100,35 @@ def shortlist_queries(state: DecideView) -> list[str]:
 
 
 MEANING_QUESTION = """\
-You wrote this action, which the world does not list:
-{written}
-Your thought with it:
-{thought}
-Listed actions that come near it:
-{actions}
-Think first: is one of these what you meant, on the very thing that you meant? If so, choose it. If not, choose "none of
-these", since a wrong thing may do harm, and write another action instead; leave it empty to try what you wrote as it
-is.
+You wrote an action that the world does not list. Think first: is one of the listed ones at the end what you meant, on
+the very thing that you meant? If so, choose it. If not, choose "none of these", since a wrong thing may do harm, and
+write another action instead; leave it empty to try what you wrote as it is.
 """
 
 SMALL_MEANING_QUESTION = """\
+You wrote an action that the world does not list. Which of the listed ones at the end did you mean? Choose "none of
+these" if it is none: a wrong thing may do harm. What you wrote is then tried as it is.
+"""
+
+MEANING_SHOWN = """\
 You wrote this action, which the world does not list:
 {written}
-Which of these did you mean? Choose "none of these" if it is none: a wrong thing may do harm. What you wrote is then
-tried as it is.
+
+Your thought with it:
+{thought}
+
+Listed actions that come near it:
 {actions}
 """
+
+SMALL_MEANING_SHOWN = """\
+You wrote this action, which the world does not list:
+{written}
+Listed actions that come near it:
+{actions}
+"""
+
+MEANING_CLOSING = "Which of these did you mean?"
 
 # The slots of the graphs that act without predicates, and the bookkeeping around their operators' updates.
 
@@ -273,13 +280,12 @@ def pursue(*, alpha: float = PBAI_DEFAULTS.alpha, rerank: str | None = None) -> 
     async def pursue(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
         questions = state["belief"].questions[:1]
         wording = SMALL_PURSUE_ORDER if (await profile_of("executor", runtime)).is_small else PURSUE_ORDER
-        instruction = PURSUE_INSTRUCTION.format(
-            task=state["assignment"],
-            next=f"\nOpen, to be settled next: {questions[0]}" if questions else "",
-            order=wording.format(style=benchmark_of(state["task"], runtime).answer_style),
-        )
-        instruction += format_rounds_left(state, runtime)
-        prompt = await search_prompt(state, instruction, "executor", runtime)
+        order = wording.format(style=benchmark_of(state["task"], runtime).answer_style)
+        is_part = not dict(state).get("whole", True)  # a subtask of STEP: another one follows in the same episode
+        instruction = paragraphs(order, PART_CLAUSE if is_part else "", f"Question: {state['assignment']}")
+        settled_next = f"Open, to be settled next: {questions[0]}" if questions else ""
+        shown = paragraphs(settled_next, format_rounds_left(state, runtime))
+        prompt = await search_prompt(state, instruction, "executor", runtime, shown=shown, closing=PURSUE_CLOSING)
         move = await ask(prompt, with_tools(Move, state, runtime), role="executor", runtime=runtime)
         action = to_tool_action(move.tool, move.text, settings, benchmark_of(state["task"], runtime))
         return {"thought": unquote_line(move.thought), "action": action}
@@ -317,10 +323,6 @@ def to_tool_action(tool: str, text: str, settings: Arguments, benchmark: Benchma
     return search(text, **settings) if tool == SEARCH else use_tool(tool, text)
 
 
-PURSUE_INSTRUCTION = """
-Question: {task}{next}
-{order}"""
-
 PURSUE_ORDER = """\
 Think first: what does the question need to know, which of it was found, in which words, and what is the next thing to
 find out? Then use one tool. Do not search for the same words again: use names that were found, or other words. Finish
@@ -331,6 +333,13 @@ SMALL_PURSUE_ORDER = """\
 Think in one short sentence, then use one tool. Do not search for the same words again. Finish with {style}
 once what was found settles the question.
 """
+
+PART_CLAUSE = """\
+The question is one part of a larger task, and finish ends all work on that: use it only where the question says to hand
+the answer in. Otherwise look up what the question still needs; somebody else sees when it is settled.
+"""
+
+PURSUE_CLOSING = "Which tool comes next, and with which input?"
 
 
 # Decide (ReAct) and execute (STEP's Executor): a thought, then the action that follows from it.
@@ -357,6 +366,8 @@ class Meaning(BaseModel):
 
 
 WRITE_INSTRUCTION = "Write the action as the world's rules say."
+
+CHOOSE_INSTRUCTION = "Choose it from the list of actions at the end, and copy it exactly."
 
 
 @prefer_benchmark_operator
@@ -415,7 +426,7 @@ def decide_freely(*, accept: float = MIN_SIMILARITY, most: int = MAX_MATCHES) ->
 async def _choose_action(state: DecideView, options: Sequence[str], runtime: Runtime[Context]) -> dict[str, Any]:
     if len(options) == 1 and not (await profile_of("executor", runtime)).is_small:
         return _action_update("", MatchedAction(options[0]))
-    prompt = await decision_prompt(state, f"Actions to choose from:\n{quote(bullet_list(options))}", runtime)
+    prompt = await decision_prompt(state, CHOOSE_INSTRUCTION, runtime, shown=format_options(options))
     answer = await deliberate(prompt, options, role="executor", runtime=runtime)
     return _action_update(answer.thought, MatchedAction(answer.choice))
 
@@ -472,13 +483,12 @@ async def _ask_meaning(
 ) -> tuple[str, str]:
     """Ask which offered action was meant; return it or `NONE_OF_THESE`, and the action that was written instead."""
     options, small = [*offered, NONE_OF_THESE], (await profile_of("executor", runtime)).is_small
-    question = (SMALL_MEANING_QUESTION if small else MEANING_QUESTION).format(
-        written=quote(written), thought=quote(thought), actions=quote(bullet_list(options))
-    )
-    prompt = await situation_prompt(state, question, runtime)
+    question, template = (SMALL_MEANING_QUESTION, SMALL_MEANING_SHOWN) if small else (MEANING_QUESTION, MEANING_SHOWN)
+    shown = template.format(written=quote(written), thought=quote(thought), actions=quote(bullet_list(options)))
+    prompt = await situation_prompt(state, question, runtime, shown=shown, closing=MEANING_CLOSING)
     if small:
         return await choose(prompt, options, role="executor", runtime=runtime), ""
-    form = create_model("Meaning", __base__=Meaning, choice=(Literal[tuple(options)], ...))  # type: ignore[arg-type]
+    form = create_model("Meaning", __base__=Meaning, choice=(Annotated[str, Offered(tuple(options))], ...))
     answer = await ask(prompt, form, role="executor", runtime=runtime)
     return answer.choice, answer.action.strip()
 

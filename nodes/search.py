@@ -102,8 +102,10 @@ def reason(
             return {"thought": "", "action": search(state["assignment"], **settings)}
         benchmark = benchmark_of(state["task"], runtime)
         instruction = REASON_INSTRUCTION.format(task=state["assignment"], style=benchmark.answer_style)
-        instruction += format_rounds_left(state, runtime)
-        request = await search_prompt(state, instruction, "executor", runtime, paragraphs=paragraphs)
+        left = format_rounds_left(state, runtime)
+        request = await search_prompt(
+            state, instruction, "executor", runtime, shown=left, closing=REASON_CLOSING, paragraphs=paragraphs
+        )
         answer = await ask(request, Sentence, role="executor", runtime=runtime)
         sentence = unquote_line(answer.sentence)
         answered = ANSWER_PATTERN.search(sentence)
@@ -113,11 +115,14 @@ def reason(
     return reason
 
 
-REASON_INSTRUCTION = """
-Question: {task}
+REASON_INSTRUCTION = """\
 Write the next sentence of the reasoning, from what the passages say; name the entity to look up next. Do not repeat
 a sentence. Once the question can be answered, write instead: So the answer is: ({style}).
+
+Question: {task}
 """
+
+REASON_CLOSING = "What is the next sentence?"
 
 
 # Iter-RetGen's step: generate from the latest passages, then retrieve with the generation (arXiv 2305.15294).
@@ -148,8 +153,8 @@ def generate(*, alpha: float = ITER_RETGEN_DEFAULTS.alpha, rerank: str | None = 
             belief = belief.model_copy(update={"window": 1})
         if is_first_round(state):
             return {"thought": "", "action": search(state["assignment"], **settings), "belief": belief}
-        instruction = GENERATE_INSTRUCTION.format(task=state["assignment"]) + format_rounds_left(state, runtime)
-        request = await search_prompt(state, instruction, "executor", runtime)
+        instruction, left = GENERATE_INSTRUCTION.format(task=state["assignment"]), format_rounds_left(state, runtime)
+        request = await search_prompt(state, instruction, "executor", runtime, shown=left, closing=GENERATE_CLOSING)
         answer = await ask(request, Generation, role="executor", runtime=runtime)
         text = unquote_line(answer.generation)
         query = f"{state['assignment']} {text[: benchmark_of(state['task'], runtime).longest_query]}"
@@ -158,11 +163,14 @@ def generate(*, alpha: float = ITER_RETGEN_DEFAULTS.alpha, rerank: str | None = 
     return generate
 
 
-GENERATE_INSTRUCTION = """
-Question: {task}
+GENERATE_INSTRUCTION = """\
 Reason from what the passages say, in one or two sentences, and name the answer as far as they give it. It is used as
 the next query, so name what it still depends on.
+
+Question: {task}
 """
+
+GENERATE_CLOSING = "What do the passages say about the question?"
 
 
 # Other search settings for an agent, for the retrieval ablations.
@@ -262,6 +270,9 @@ def with_direction(decide: Operator, direction: str) -> Operator:
 
 
 HYPOTHESISE_QUESTION = """\
+Say where the answer could lie. Give at most {most} hypotheses that fit what is known and are not yet searched for, the
+most promising first, each a short direction for the search: whom or what to look up, and why it may lead to the answer.
+
 Question: {task}
 
 Known so far:
@@ -270,8 +281,7 @@ Known so far:
 Searched for already:
 {tried}
 
-Where could the answer lie? Give at most {most} hypotheses that fit what is known and are not yet searched for, the most
-promising first, each a short direction for the search: whom or what to look up, and why it may lead to the answer.
+Where could the answer lie?
 """
 
 
@@ -292,7 +302,7 @@ async def answer(state: AnswerView, runtime: Runtime[Context]) -> dict[str, Any]
     otherwise = UNKNOWN_ANSWER.format(answer=benchmark.unknown_answer) if benchmark.unknown_answer else GUESS
     wording = {"style": benchmark.answer_style, "otherwise": otherwise}
     instruction = ANSWER_INSTRUCTION.format(task=state["task"].goal, **wording)
-    prompt = await search_prompt(state, evidence + instruction, "executor", runtime)
+    prompt = await search_prompt(state, instruction, "executor", runtime, shown=evidence, closing=ANSWER_CLOSING)
     final = await ask(prompt, answer_form(state["task"], runtime), role="executor", runtime=runtime)
     chain = certified_hops(state["certified"]).values()
     return {"action": finish(unquote_line(final.answer), **chain_argument([*chain]))}
@@ -326,10 +336,13 @@ def _answer_form_of_length(most: int) -> type[FinalAnswer]:
     )
 
 
-ANSWER_INSTRUCTION = """
-The search is over. Question: {task}
-Give {style}, from what was found; {otherwise}.
+ANSWER_INSTRUCTION = """\
+The search is over. Give {style}, from what was found; {otherwise}.
+
+Question: {task}
 """
+
+ANSWER_CLOSING = "What is the answer?"
 
 GUESS = "where that leaves it open, make your best guess"
 

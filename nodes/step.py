@@ -8,7 +8,7 @@ once, and the Evaluator judges a subtask only where the Planner, who sees its en
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
@@ -20,17 +20,19 @@ from certigraph.adapters.matching import tokens
 from certigraph.adapters.models.calls import ask, profile_of
 from certigraph.adapters.models.decisions import MAX_CANDIDATES, describe_untaken, next_upcoming, situation_prompt
 from certigraph.adapters.models.prompts import (
+    TURNS_HEADING,
     build_prompt,
-    bullet_list,
     format_history,
     format_latest,
     format_limits,
+    format_options,
     format_view,
     numbered_list,
+    paragraphs,
     quote,
     quote_history,
 )
-from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated
+from certigraph.adapters.models.schemas import Bounded, FullOnly, Offered, Truncated
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes import react
 from certigraph.nodes.operators import call_operator
@@ -177,20 +179,27 @@ class Next(BaseModel):
 async def planner(state: PlannerView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for the next subtask, or for a refinement of the one that failed (STEP Algorithm 1, lines 5-10)."""
     profile = await profile_of("planner", runtime)
-    before = f"Task: {state['task'].goal}\n\n"
+    substeps, answers = limits_of(state["task"], runtime).substeps, benchmark_of(state["task"], runtime).answers
+    last = state["subtasks"][-1] if state["subtasks"] and state["subtasks"][-1].status == "failed" else None
+    before = paragraphs(
+        "" if profile.is_small and last else NEXT_INSTRUCTION,
+        "" if profile.is_small and not last else REFINE_INSTRUCTION,
+        HAND_IN_INSTRUCTION if answers else "",
+        CHOICE_INSTRUCTION.format(substeps=substeps),
+        f"Task: {state['task'].goal}",
+        f"{STRATEGY_HEADING}\n{numbered_list(state['strategy'])}" if state["strategy"] else "",
+        f"{INSIGHTS_HEADING}\n{numbered_list(state['insights'])}" if state["insights"] else "",
+    )
     done = format_latest([*map(_format_subtask, state["subtasks"])], profile, "subtasks")
-    after = PLANNER_SITUATION.format(
-        strategy=numbered_list(state["strategy"]),
-        insights=numbered_list(state["insights"]),
-        done=done.text,
-        view=format_view(state["evidence"].view, runtime),
-        used=format_limits(state["task"], runtime, used=len(state["turns"])),
-        substeps=limits_of(state["task"], runtime).substeps,
-        order=_planner_instruction(state, runtime),
+    after = paragraphs(
+        f"{SUBTASKS_HEADING}\n{done.text}",
+        format_view(state["evidence"].view, runtime, turns=state["turns"], profile=profile),
+        format_limits(state["task"], runtime, used=len(state["turns"])),
+        REFINE_CLOSING.format(subtask=last.text, reason=last.reason) if last else NEXT_CLOSING,
     )
     history = format_history(state["turns"], PLANNER_ROLE + before + after, profile)
-    shown = f"Actions so far and the world's answers, the latest last:\n{quote_history(history)}\n\n"
-    prompt = build_prompt(runtime, before + shown + after, role=PLANNER_ROLE, cut=(*done.cut, *history.cut))
+    request = paragraphs(before, f"{TURNS_HEADING}\n{quote_history(history)}", after)
+    prompt = build_prompt(runtime, request, role=PLANNER_ROLE, cut=(*done.cut, *history.cut))
     answer = await ask(prompt, Next, role="planner", runtime=runtime)
     relevant = (state["insights"][n - 1] for n in dict.fromkeys(answer.insights) if 0 < n <= len(state["insights"]))
     return {"subtask": StepSubtask(text=answer.subtask, insights=tuple(relevant))}
@@ -199,14 +208,6 @@ async def planner(state: PlannerView, runtime: Runtime[Context]) -> dict[str, An
 async def none(state: PlannerView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Give the Executor the complete task and all insights, without a Planner (STEP's ablation, section 4.2.3)."""
     return {"subtask": StepSubtask(text=state["task"].goal, insights=tuple(state["insights"]), whole=True)}
-
-
-def _planner_instruction(state: PlannerView, runtime: Runtime[Context]) -> str:
-    last = state["subtasks"][-1] if state["subtasks"] else None
-    if last and last.status == "failed":
-        return REFINE_INSTRUCTION.format(subtask=last.text, reason=last.reason)
-    answers = benchmark_of(state["task"], runtime).answers
-    return f"{NEXT_INSTRUCTION}\n{HAND_IN_INSTRUCTION}" if answers else NEXT_INSTRUCTION
 
 
 def _format_subtask(subtask: StepSubtask) -> str:
@@ -220,25 +221,18 @@ You direct an agent towards a task, one subtask at a time. Whoever carries a sub
 that you choose for it, and all actions and answers of this episode, and not the task. You see the task, everything that
 was done and answered in this episode, and what earlier episodes of the same task taught."""
 
-PLANNER_SITUATION = """\
-Strategy that an earlier episode suggests, in its order:
-{strategy}
+STRATEGY_HEADING = "Strategy that an earlier episode suggests, in its order:"
 
+INSIGHTS_HEADING = """\
 Insights of earlier episodes. SHOULD BE NECESSARY: it helped repeatedly, or its absence did harm; MAY BE NECESSARY: it
-helped once; MAY CONTRIBUTE: it seemed to help; DOES NOT CONTRIBUTE: it was tried and did not help, or did harm.
-{insights}
+helped once; MAY CONTRIBUTE: it seemed to help; DOES NOT CONTRIBUTE: it was tried and did not help, or did harm."""
 
-Subtasks of this episode. "Reported" means that nobody but the agent that did it has judged it:
-{done}
+SUBTASKS_HEADING = """\
+Subtasks of this episode. "Reported" means that nobody but the agent that did it has judged it:"""
 
-{view}
-{used}
-For one subtask at most {substeps} actions can be taken.
-
-{order}
-Also give the numbers of all insights that matter for the subtask, among them those that warn of something in it, and
-no others.
-"""
+CHOICE_INSTRUCTION = """\
+For one subtask at most {substeps} actions can be taken. Also give the numbers of all insights that matter for the
+subtask, among them those that warn of something in it, and no others; an empty list if there are none."""
 
 NEXT_INSTRUCTION = """\
 Think first: what of the task is reached, in the order in which the task asks for it? Did the last subtask bring what it
@@ -255,12 +249,17 @@ HAND_IN_INSTRUCTION = """\
 The task ends when its answer is handed in with finish. Once all else that it asks for is done, the subtask is to hand
 the answer in, with what it has to say; no other subtask asks for that."""
 
-REFINE_INSTRUCTION = """\
+NEXT_CLOSING = "What is the next subtask?"
+
+REFINE_CLOSING = """\
 The subtask "{subtask}" failed: {reason}
-Think first: why did it fail, by what the world answered? Is what it needs there, and is there another way to the same
-result? If it was under way and needs only more time or more actions, give what is left of it. Else give a smaller
-subtask or one that gets there by another way, and not the same one again unless what stood in its way is gone. Use the
-names of things and places as the world shows them."""
+What is to be done in its place?"""
+
+REFINE_INSTRUCTION = """\
+If the last subtask failed, think first: why, by what the world answered? Is what it needs there, and is there another
+way to the same result? If it was under way and needs only more time or more actions, give what is left of it. Else give
+a smaller subtask or one that gets there by another way, and not the same one again unless what stood in its way is
+gone. Use the names of things and places as the world shows them."""
 
 
 # STEP's Executor: a thought, and an action for the subtask, or several where no answer in between matters.
@@ -331,21 +330,21 @@ def execute_subtask(*, ahead: int = MAX_AHEAD) -> Operator:
 
 
 async def _choose_action(state: ExecutorView, options: Sequence[str], runtime: Runtime[Context]) -> dict[str, Any]:
-    choice = f"Actions to choose from:\n{quote(bullet_list(options))}"
-    question = EXECUTOR_QUESTION.format(choice=choice, field="choice", then="")
-    kind: Any = Literal[tuple(options)]
-    form = create_model("SubtaskChoice", __base__=SubtaskChoice, choice=(kind, ...))
-    answer = await ask(await situation_prompt(state, question, runtime), form, role="executor", runtime=runtime)
+    question = EXECUTOR_QUESTION.format(rule=react.CHOOSE_INSTRUCTION, field="choice", then="")
+    form = create_model("SubtaskChoice", __base__=SubtaskChoice, choice=(Annotated[str, Offered(tuple(options))], ...))
+    prompt = await situation_prompt(state, question, runtime, shown=format_options(options), closing=EXECUTOR_CLOSING)
+    answer = await ask(prompt, form, role="executor", runtime=runtime)
     action = Action(text=answer.choice, args=_standing_args(answer.standing, answer.report))
     return {"thought": answer.thought, "action": action}
 
 
 async def _write_actions(state: ExecutorView, ahead: int, runtime: Runtime[Context]) -> dict[str, Any]:
     substeps = limits_of(state["task"], runtime).substeps
-    then = THEN_QUESTION.format(ahead=ahead, substeps=substeps, taken=state["taken"]) if ahead else ""
-    choice = "\n\n".join(filter(None, (describe_untaken(state["upcoming"]), react.WRITE_INSTRUCTION)))
-    question = EXECUTOR_QUESTION.format(choice=choice, field="action", then=then)
-    prompt = await situation_prompt(state, question, runtime)
+    then = THEN_QUESTION.format(ahead=ahead, substeps=substeps) if ahead else ""
+    question = EXECUTOR_QUESTION.format(rule=react.WRITE_INSTRUCTION, field="action", then=then)
+    taken = TAKEN_LINE.format(taken=state["taken"], substeps=substeps) if ahead else ""
+    shown = "\n\n".join(filter(None, (describe_untaken(state["upcoming"]), taken)))
+    prompt = await situation_prompt(state, question, runtime, shown=shown, closing=EXECUTOR_CLOSING)
     answer = await ask(prompt, move_form(ahead), role="executor", runtime=runtime)
     standing = answer.standing if answer.action.strip() or answer.standing == "blocked" else "reached"
     args = _standing_args(standing, answer.report)
@@ -364,14 +363,17 @@ def _standing_args(standing: Standing | None, report: str) -> Arguments:
 
 
 EXECUTOR_QUESTION = """\
-{choice}
 Think first: what do the answers so far establish for the assignment, what is still missing, and what would each likely
 action change? Then give:
 - standing: "continues" if the action is a step on the way; "completes" if the assignment should be fulfilled once the
   action has worked; "reached" if the assignment is fulfilled already; "blocked" if it cannot be fulfilled from here.
 - report: for "reached" and "blocked", the words in which the world shows it, and what they mean; else empty.
-- {field}: the one action to take next. For "reached" and "blocked" none is taken.
+- {field}: the one action to take next. {rule} For "reached" and "blocked" none is taken.
 {then}"""
+
+EXECUTOR_CLOSING = "How does the assignment stand, and what is the next action for it?"
+
+TAKEN_LINE = "Actions taken for this assignment: {taken} of at most {substeps}."
 
 THEN_QUESTION = """\
 - then: up to {ahead} actions to take after it, in their order, as far as you can see now that they are right, such as
@@ -379,7 +381,7 @@ THEN_QUESTION = """\
   rest is dropped, and you are asked again, once the world refuses one of them, deducts points, or does not show the
   things of the next one under the names that you gave them. Stop the list where the next step depends on what an
   answer says, and before a step that cannot be undone and might be wrong. At most {substeps} actions can be taken for
-  one assignment; {taken} were taken for this one.
+  one assignment.
 """
 
 
@@ -427,28 +429,31 @@ async def align(state: AlignView, runtime: Runtime[Context]) -> dict[str, Any]:
     It is called only for actions that a rule names (`is_named_by`).
     """
     profile = await profile_of("validator", runtime)
-    before = f"Rules that earlier episodes of this task taught:\n{numbered_list(state['rules'])}\n\n"
-    after = ALIGN_QUESTION.format(subtask=state["subtask"], action=state["action"].text)
+    rules = f"Rules that earlier episodes of this task taught:\n{numbered_list(state['rules'])}"
+    before = paragraphs(ALIGN_QUESTION, rules)
+    after = ALIGN_CASE.format(subtask=state["subtask"], action=state["action"].text)
     if profile.is_small:
-        prompt = build_prompt(runtime, before + after, role=EVALUATOR_ROLE)
+        prompt = build_prompt(runtime, paragraphs(before, after), role=EVALUATOR_ROLE)
     else:
-        view = format_view(state["evidence"].view, runtime)
-        after = f"{view}\n{after}" if view else after
+        view = format_view(state["evidence"].view, runtime, turns=state["turns"], profile=profile)
+        after = paragraphs(view, after)
         history = format_history(state["turns"], EVALUATOR_ROLE + before + after, profile)
-        shown = f"Actions so far and the world's answers, the latest last:\n{quote_history(history)}\n\n"
-        prompt = build_prompt(runtime, before + shown + after, role=EVALUATOR_ROLE, cut=history.cut)
+        request = paragraphs(before, f"{TURNS_HEADING}\n{quote_history(history)}", after)
+        prompt = build_prompt(runtime, request, role=EVALUATOR_ROLE, cut=history.cut)
     answer = await ask(prompt, Ruling, role="validator", runtime=runtime)
     return {"approval": Approval(approved=not answer.forbidden, reason=answer.reason if answer.forbidden else "")}
 
 
-ALIGN_QUESTION = """\
+ALIGN_CASE = """\
 Work at hand: {subtask}
 Action that is considered: {action}
+Does a rule forbid it?"""
 
-Reason first, then decide: does one of the rules speak of exactly this action on this thing, and say that it does not
-help or does harm? Judge by the rules alone, and not by whether the action seems useful. A rule about another thing or
-another action does not count, nor does one about a situation that is not the present one, nor one that merely finds the
-action needless where the work at hand asks for exactly it.
+ALIGN_QUESTION = """\
+Judge the action that is considered, at the end. Reason first, then decide: does one of the rules speak of exactly this
+action on this thing, and say that it does not help or does harm? Judge by the rules alone, and not by whether the
+action seems useful. A rule about another thing or another action does not count, nor does one about a situation that is
+not the present one, nor one that merely finds the action needless where the work at hand asks for exactly it.
 """
 
 
@@ -471,16 +476,20 @@ async def assess(state: AssessView, runtime: Runtime[Context]) -> dict[str, Any]
     """
     profile = await profile_of("validator", runtime)
     report = state["action"].args.get(REPORT)
-    claim = f"\nThe agent reports about the subtask:\n{quote(str(report))}\n" if report else ""
-    after = f"Subtask: {state['subtask'].text}\n\n"
-    after += (SMALL_ASSESS_QUESTION if profile.is_small else ASSESS_QUESTION).format(
-        view=quote(state["evidence"].view), claim=claim, begun=state["begun"]
+    before = (SMALL_ASSESS_QUESTION if profile.is_small else ASSESS_QUESTION).strip()
+    view = format_view(state["evidence"].view, runtime, turns=state["turns"], profile=profile)
+    after = paragraphs(
+        f"Subtask: {state['subtask'].text}",
+        "" if profile.is_small else f"The work on the subtask began after action {state['begun']}.",
+        f"The agent reports about the subtask:\n{quote(str(report))}" if report else "",
+        view,
+        ASSESS_CLOSING,
     )
     turns = state["turns"][state["begun"] :] if profile.is_small else state["turns"]
-    history = format_history(turns, EVALUATOR_ROLE + after, profile)
-    heading = "Done for it, with the world's answers" if profile.is_small else "Actions so far and the world's answers"
-    shown = f"{heading}, the latest last:\n{quote_history(history)}\n\n"
-    prompt = build_prompt(runtime, shown + after, role=EVALUATOR_ROLE, cut=history.cut)
+    history = format_history(turns, EVALUATOR_ROLE + before + after, profile)
+    heading = "Done for the subtask, with the world's answers, the latest last:" if profile.is_small else TURNS_HEADING
+    request = paragraphs(before, f"{heading}\n{quote_history(history)}", after)
+    prompt = build_prompt(runtime, request, role=EVALUATOR_ROLE, cut=history.cut)
     answer = await ask(prompt, Completion, role="validator", runtime=runtime)
     status = "completed" if answer.completed else "failed" if answer.blocked else "open"
     return {"subtask": state["subtask"].model_copy(update={"status": status, "reason": answer.reason})}
@@ -516,12 +525,9 @@ EVALUATOR_ROLE = """\
 You judge the work of an agent that acts in a world known by text alone. Rely on what the world answered and shows, not
 on what an action was meant to do."""
 
-ASSESS_QUESTION = """\
-The world now:
-{view}
+ASSESS_CLOSING = "Is the subtask completed?"
 
-The work on the subtask began after action {begun}.
-{claim}
+ASSESS_QUESTION = """\
 Reason first: what does the subtask ask for, and which answer, or which part of what the world shows now, says that it
 is so or that it can never be so? Quote it. Then:
 - completed: true if the subtask is completed. If nothing shows it, it is not.
@@ -530,9 +536,6 @@ is so or that it can never be so? Quote it. Then:
 """
 
 SMALL_ASSESS_QUESTION = """\
-The world now:
-{view}
-
 Reason first: what does the subtask ask for, and which answer, or which part of what the world shows now, says that it
 is so? Then say whether the subtask is completed. If nothing shows it, it is not.
 """

@@ -15,8 +15,16 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from certigraph.adapters.benchmarks import call_world, context_of, limits_of
 from certigraph.adapters.episodes import can_step_in_parallel, live_episode
 from certigraph.adapters.models.calls import ask, profile_of
-from certigraph.adapters.models.prompts import build_prompt, bullet_list, clip, format_steps, quote, unquote_line
-from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated, bounded_list
+from certigraph.adapters.models.prompts import (
+    build_prompt,
+    bullet_list,
+    clip,
+    format_steps,
+    paragraphs,
+    quote,
+    unquote_line,
+)
+from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated, bounded_list, offered_schema
 from certigraph.adapters.protocols import Context
 from certigraph.nodes.slots import ACT_KEYS, RESET_KEYS, Slot, Update, prefer_benchmark_operator
 from certigraph.state.endings import Fault, LimitReached
@@ -264,7 +272,7 @@ def id_type(ids: Sequence[str]) -> Any:
 
     Other ids are parsed as well, so that they can be refused with a reason.
     """
-    return Annotated[Id, Field(json_schema_extra={"enum": [*ids]})] if ids else Id
+    return Annotated[Id, Field(json_schema_extra=offered_schema(ids))] if ids else Id
 
 
 def subtask_form(ids: Sequence[str], needs: Sequence[str], most: int = MAX_NEEDS) -> type[Subtask]:
@@ -275,7 +283,7 @@ def subtask_form(ids: Sequence[str], needs: Sequence[str], most: int = MAX_NEEDS
         needs: ids of the sub-tasks that it may need; none for any.
         most: maximum number of those that it needs.
     """
-    parts: dict[str, Any] = {"id": (id_type(ids), ...), "needs": (bounded_list(most, id_type(needs)), ...)}
+    parts: dict[str, Any] = {"id": (id_type(ids), ...), "needs": (bounded_list(most, id_type(needs), varies=True), ...)}
     return create_model("Subtask", __base__=Subtask, **parts)
 
 
@@ -321,8 +329,15 @@ async def decompose(state: DecomposeView, runtime: Runtime[Context]) -> dict[str
     """
     task, maximum = state["task"], limits_of(state["task"], runtime).nodes
     used = format_steps(task, runtime, _steps_before(runtime))
+    question = paragraphs(
+        DECOMPOSE_QUESTION.format(most=maximum),
+        f"The world now:\n{quote(state['evidence'].view)}",
+        f"Task: {task.goal}",
+        used,
+        DECOMPOSE_CLOSING,
+    )
     proposal = await ask_until_valid(
-        DECOMPOSE_QUESTION.format(task=task.goal, view=quote(state["evidence"].view), most=maximum, used=used),
+        question,
         _decompose_form(maximum, small=(await profile_of("planner", runtime)).is_small),
         lambda answer: decomposition_problems(to_nodes(answer.nodes), maximum),
         again=DECOMPOSE_RETRIES,
@@ -348,9 +363,6 @@ def _decompose_form(maximum: int, *, small: bool) -> type[Subtasks]:
 
 
 DECOMPOSE_QUESTION = """\
-The world now:
-{view}
-
 Divide the task below into sub-tasks, at most {most}. Think first: which parts can be done without each other, what must
 be found out before the rest can be decided, and what brings the parts together in the end?
 - Each text stands alone: it repeats the names, places, dates, numbers and conditions of the task that it is about, and
@@ -361,9 +373,9 @@ be found out before the rest can be decided, and what brings the parts together 
 - The last sub-task needs, directly or through others, all of them, and settles the task: its text says what the task
   wants in the end, with all its conditions, since the task itself is not shown there.
 `id`: n1, n2 and so on. `needs`: ids of the sub-tasks whose results it uses, none where it can begin at once.
+"""
 
-Task: {task}
-{used}"""
+DECOMPOSE_CLOSING = "Into which sub-tasks is it divided?"
 
 
 # Gather: repeat what the nodes of a batch did in the world of the run, in the order of the task graph.
@@ -462,9 +474,9 @@ def _revise_form(dag: Dag, free: int, maximum: int, *, small: bool) -> type[Chan
     needs = [*(node.id for node in dag.nodes if node.status != "failed"), *new]
     allowed = (needs, MAX_NEEDS) if small else ((), len(needs))
     parts: dict[str, Any] = {
-        "change": (bounded_list(min(len(pending), maximum), subtask_form(pending, *allowed)), ...),
-        "add": (bounded_list(len(new), subtask_form(new if small else (), *allowed)), ...),
-        "remove": (bounded_list(len(pending), id_type(pending)), ...),
+        "change": (bounded_list(min(len(pending), maximum), subtask_form(pending, *allowed), varies=True), ...),
+        "add": (bounded_list(len(new), subtask_form(new if small else (), *allowed), varies=True), ...),
+        "remove": (bounded_list(len(pending), id_type(pending), varies=True), ...),
     }
     return create_model("Changes", __base__=Changes, **parts)
 
@@ -474,47 +486,40 @@ def _revise_question(state: ReviseView, free: int, runtime: Runtime[Context], *,
     dag, latest = state["dag"], {outcome.node: outcome.result for outcome in outcomes}
     results = (f"{node}: {clip(result, MAX_OUTCOME) if small else result}" for node, result in latest.items())
     pending, finished = (SMALL_REVISE_PENDING, SMALL_REVISE_FINISHED) if small else (REVISE_PENDING, REVISE_FINISHED)
-    return REVISE_QUESTION.format(
-        task=state["task"].goal,
-        nodes=bullet_list(_format_nodes(dag)),
-        results=quote(bullet_list(results)),
-        view=quote(state["evidence"].view),
-        order=(pending if dag.pending else finished).format(free=free),
-        used=format_steps(state["task"], runtime, _steps_before(runtime) + state["steps"]),
+    order = pending if dag.pending else finished
+    return paragraphs(
+        REVISE_TEXTS,
+        order,
+        f"Task: {state['task'].goal}",
+        f"Its sub-tasks:\n{bullet_list(f'{node.id}: {node.task}' for node in dag.nodes)}",
+        f"Results of those that have run, in the order in which they ran:\n{quote(bullet_list(results))}",
+        f"How the sub-tasks stand:\n{bullet_list(_format_statuses(dag))}",
+        f"The world now:\n{quote(state['evidence'].view)}",
+        format_steps(state["task"], runtime, _steps_before(runtime) + state["steps"]),
+        (REVISE_CLOSING if dag.pending else FINISHED_CLOSING).format(free=free),
     )
 
 
-def _format_nodes(dag: Dag) -> Iterator[str]:
+def _format_statuses(dag: Dag) -> Iterator[str]:
     failed = {node.id for node in dag.nodes if node.status == "failed"}
     for node in dag.nodes:
-        yield f"{node.id} ({_format_status(node, failed)}): {node.task}"
-
-
-def _format_status(node: Node, failed: set[str]) -> str:
-    needs = f", needs {', '.join(node.needs)}" if node.needs else ""
-    in_vain = ", waits in vain" if node.status == "pending" and failed.intersection(node.needs) else ""
-
-    return f"{node.status}{needs}{in_vain}"
+        needs = f", needs {', '.join(node.needs)}" if node.needs else ""
+        in_vain = ", waits in vain" if node.status == "pending" and failed.intersection(node.needs) else ""
+        yield f"{node.id} ({node.status}{needs}{in_vain})"
 
 
 UNCHANGED_NOTE = "the graph stays as it was"
 
-REVISE_QUESTION = """\
-Task: {task}
+REVISE_TEXTS = """\
+You revise the sub-tasks of a task by the results of those that have run. The text of a sub-task is all that is known to
+whoever does it, together with the results of those it needs: it repeats the names, places, dates and numbers that it is
+about."""
 
-Its sub-tasks:
-{nodes}
+REVISE_CLOSING = """\
+Add at most {free} new sub-tasks. What do the results change in the pending ones?"""
 
-Results of those that have run:
-{results}
-
-The world now:
-{view}
-
-{order}
-The text of a sub-task is all that is known to whoever does it, together with the results of those it needs: it repeats
-the names, places, dates and numbers that it is about.
-{used}"""
+FINISHED_CLOSING = """\
+Add at most {free} new sub-tasks. Is the task settled, or what is still missing?"""
 
 REVISE_PENDING = """\
 Think first. Which assumptions of the pending sub-tasks do the results bear out, and which do they contradict? What did
@@ -523,7 +528,7 @@ the pending ones together still settle the task, also where a sub-task failed? T
 - reason: your thoughts.
 - change: pending sub-tasks that become more exact by the results, or that need other ones. Write the whole new text,
   with the new facts in it and without what they made superfluous.
-- add: at most {free} new ones, for what is missing or in place of one that failed. Whatever waits for a failed one must
+- add: new ones, for what is missing or in place of one that failed. Whatever waits for a failed one must
   be changed to need its replacement, since it would otherwise never run. Their ids are new ones.
 - remove: pending ones that nothing needs any more.
 One pending sub-task still settles the task, and all other pending ones lead to it. Leave as it is what still fits: all
@@ -533,8 +538,8 @@ three lists may be empty.
 REVISE_FINISHED = """\
 All have run. Think first: what does the task ask for, and does each part of it show in the results or in the world now?
 - reason: your thoughts.
-- add: nothing if the task is settled. Otherwise at most {free} new ones for what is missing, the last of which settles
-  the task; what failed is tried in another way.
+- add: nothing if the task is settled. Otherwise new ones for what is missing, the last of which settles the task; what
+  failed is tried in another way.
 - change, remove: nothing.
 """
 
@@ -542,11 +547,11 @@ SMALL_REVISE_PENDING = """\
 Revise the pending sub-tasks where these results ask for it; lists that stay empty leave all as it is.
 reason: what the results mean for the pending ones, in one short sentence.
 change: pending ones with a sharper text that has the new facts, or with other needs.
-add: at most {free} new ones, also in place of one that failed: change what needs that one, or it waits in vain.
+add: new ones, also in place of one that failed: change what needs that one, or it waits in vain.
 remove: pending ones that are of no use any more. One pending sub-task still settles the task, all others lead to it."""
 
 SMALL_REVISE_FINISHED = """\
 All have run, and the world waits.
 reason: whether the task is settled, in one short sentence.
-add: nothing if it is; else at most {free} new ones for what is missing, the last of which settles the task.
+add: nothing if it is; else new ones for what is missing, the last of which settles the task.
 change, remove: nothing."""

@@ -23,6 +23,7 @@ from certigraph.adapters.models.prompts import (
     quote,
     quote_history,
 )
+from certigraph.adapters.models.prompts import paragraphs as join
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.state.run import DecideView, Turn, shown_advice
 from certigraph.state.search import AnswerView, GateView, lines_with_sources
@@ -37,34 +38,47 @@ async def search_prompt(
     role: str,
     runtime: Runtime[Context],
     *,
+    shown: str = "",
+    closing: str,
     paragraphs: int | None = None,
     excerpt: int | None = None,
 ) -> Prompt:
-    """Build a prompt from the turns that a search agent sees, its belief, the advice to it, and an instruction.
+    """Build a prompt from an instruction, the turns that a search agent sees, its belief, and the advice to it.
 
     A model that is not small sees all turns whole that fit into its window; a small one what `format_transcript` keeps.
 
     Args:
         state: view of the operator.
-        instruction: the rest of the prompt.
+        instruction: what is asked, and the question that all of it is for: the same in all requests of the operator.
         role: role of the model that is asked.
         runtime: the operator's runtime.
+        shown: what else is asked about and changes from request to request.
+        closing: the last line, which says what to answer now.
         paragraphs: maximum number of different passages; the latest ones are shown.
         excerpt: maximum characters of a passage for a small model; None for `Limits.excerpt`.
     """
-    advice = shown_advice(state)
-    notes = "Notes from earlier rounds:\n" + quote(state["belief"].text) if state["belief"].text else ""
-    after = [f"{part}\n" for part in (notes, f"To keep in mind:\n{bullet_list(advice)}" if advice else "") if part]
-    rest = build_prompt(runtime, "\n".join(after) + instruction)
+    belief, lasting = state["belief"], int(dict(state).get("lasting", 0))  # type: ignore[call-overload]
+    constant, advice = shown_advice(state)[:lasting], shown_advice(state)[lasting:]
+    notes = f"Notes from earlier rounds:\n{quote(belief.text)}" if belief.text else ""
+    # Notes that grow while turns leave come first, notes besides turns that grow come after them.
+    early = notes if belief.form in GROWING_FORMS else ""
+    before = join(instruction, f"Given for it:\n{bullet_list(constant)}" if constant else "", early)
+    reminders = f"To keep in mind:\n{bullet_list(advice)}" if advice else ""
+    after = join("" if early else notes, reminders, shown, closing)
+    rest = build_prompt(runtime, join(before, after))
     if not state["turns"]:
         return rest
     limits = limits_of(state["task"], runtime)
     limits = limits if excerpt is None else limits.model_copy(update={"excerpt": min(limits.excerpt, excerpt)})
     profile = await profile_of(role, runtime)
     history = format_rounds(state["turns"], limits, profile, rest.system + rest.user, paragraphs=paragraphs)
-    shown = "Rounds so far" if state["belief"].window is None else "Latest rounds"  # a memory stands for the others
-    before = f"{shown}, each action with what it brought up:\n{quote_history(history)}\n"
-    return build_prompt(runtime, "\n".join([before, *after]) + instruction, cut=history.cut)
+    heading = "Rounds so far" if belief.window is None else "Latest rounds"  # a memory stands for the others
+    rounds = f"{heading}, each action with what it brought up:\n{quote_history(history)}"
+    return build_prompt(runtime, join(before, rounds, after), cut=history.cut)
+
+
+GROWING_FORMS = ("structured", "freeform")
+"""Forms of beliefs to which each round adds, while the turns that are shown are the latest few."""
 
 
 def format_rounds_left(state: DecideView, runtime: Runtime[Context]) -> str:
@@ -75,7 +89,7 @@ def format_rounds_left(state: DecideView, runtime: Runtime[Context]) -> str:
         return format_steps(state["task"], runtime, state["steps"])
     left = min(most - state["rounds"], limits.steps - state["steps"])
     last = " After the last one the answer is asked for." if benchmark.answers else ""
-    return f"\nRounds left, with this one: {left} of {most}.{last}\n"
+    return f"Rounds left, with this one: {left} of {most}.{last}"
 
 
 def format_rounds(

@@ -1,9 +1,11 @@
 """Prompts of a method as a model would get them, collected from a run in which a script answers.
 
 `collect_prompts` runs a graph on a task and keeps every request. `group_prompts` puts requests of one kind together and
-measures how much of a prompt is the same in an earlier one, which is what a prefix cache can serve.
+measures how much of a request is the same in an earlier one, which is what a prefix cache can serve. The schema of the
+answer counts as the beginning of a request, where OpenAI's endpoints put it.
 """
 
+import json
 import tempfile
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Mapping
@@ -26,7 +28,7 @@ from certigraph.adapters.models.profiles import (
     check_profile_name,
     estimate_tokens,
 )
-from certigraph.adapters.models.schemas import Schema
+from certigraph.adapters.models.schemas import Schema, constant_schema
 from certigraph.adapters.models.scripts import ScriptedChat, current_situation
 from certigraph.adapters.protocols import Benchmark, Context, Limits
 from certigraph.adapters.tools.world import UNDO_ADVICE, Tools
@@ -52,12 +54,17 @@ class SentPrompt(NamedTuple):
     system: str
     user: str
     schema: Schema | None
-    """JSON schema of the answer; None for free text."""
+    """JSON schema of the answer, as a model that is not small is first asked by it; None for free text."""
 
     @property
     def text(self) -> str:
         """System and user part in the order in which a model reads them."""
         return f"{self.system}\n\n{self.user}"
+
+    @property
+    def cached_text(self) -> str:
+        """What a prefix cache compares: the schema, then the text."""
+        return f"{json.dumps(self.schema)}\n\n{self.text}" if self.schema else self.text
 
     @property
     def tokens(self) -> int:
@@ -75,6 +82,7 @@ class RecordingChat(ScriptedChat):
 
     role: str
     record: Callable[[SentPrompt], None] = Field(exclude=True)
+    small: bool = False
 
     def _generate(
         self,
@@ -83,7 +91,10 @@ class RecordingChat(ScriptedChat):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        self.record(_sent_prompt(self.role, messages, (kwargs.get("response_format") or {}).get("json_schema") or {}))
+        form = (kwargs.get("response_format") or {}).get("json_schema") or {}
+        if form and not self.small:  # a script gets the complete schema, another model first the constant one
+            form = {**form, "schema": constant_schema(form["schema"])}
+        self.record(_sent_prompt(self.role, messages, form))
         return super()._generate(messages, stop, run_manager, **kwargs)
 
 
@@ -104,12 +115,13 @@ class RecordingModels:
         script: the scripted model that answers.
         window: tokens of the context window that the models state.
         steps: maximum number of world steps, after which no request is answered; 0 for no maximum.
+        small: whether the models are small, so that a grammar binds their answers.
     """
 
-    def __init__(self, script: ScriptedChat, window: int, steps: int = 0) -> None:
+    def __init__(self, script: ScriptedChat, window: int, steps: int = 0, *, small: bool = False) -> None:
         self.model_name = script.model_name
         self.sent: list[SentPrompt] = []
-        self._script, self._window, self._steps = script, window, steps
+        self._script, self._window, self._steps, self._small = script, window, steps, small
         self._models: dict[str, RecordingChat] = {}
 
     def for_role(self, role: str) -> BaseChatModel:
@@ -123,6 +135,7 @@ class RecordingModels:
                 model_name=script.model_name,
                 blocks=script.blocks,
                 profile={"max_input_tokens": self._window},
+                small=self._small,
             )
         return self._models[role]
 
@@ -185,7 +198,7 @@ def collect_prompts(
     script, chosen = chat_model(name, expert=expert), check_profile_name(profile) or "full"
     assert isinstance(script, ScriptedChat)
     size = window or (SMALL_DEFAULT_WINDOW if chosen == "small" else DEFAULT_WINDOW)
-    models = RecordingModels(script, size, steps)
+    models = RecordingModels(script, size, steps, small=chosen == "small")
     context = Context(model=name, profile=chosen, chat=models, limits=limits)
     with tempfile.TemporaryDirectory() as folder:
         result = run(graph, benchmark, task, context=context, out=Path(folder), on_error="ignore")
@@ -208,7 +221,10 @@ class PromptKind(NamedTuple):
     prompts: tuple[SentPrompt, ...]
     """The requests in the order in which they were sent."""
     shared: tuple[int, ...]
-    """For each request after the first, the characters at its beginning that an earlier one begins with too."""
+    """For each request after the first, the characters at its beginning that an earlier one begins with too.
+
+    The schema counts as its beginning.
+    """
 
     @property
     def latest(self) -> SentPrompt:
@@ -223,8 +239,19 @@ class PromptKind(NamedTuple):
     @property
     def prefix_share(self) -> float | None:
         """Share of the requests after the first that a prefix cache can serve, by characters; None for one request."""
-        lengths = [len(prompt.text) for prompt in islice(self.prompts, 1, None)]
-        return sum(self.shared) / sum(lengths) if lengths else None
+        return self._share(1)
+
+    @property
+    def stable_share(self) -> float | None:
+        """Share of the requests from the third on that a prefix cache can serve; None for less than three requests.
+
+        The first two may lack parts that all later ones have, such as a history.
+        """
+        return self._share(2)
+
+    def _share(self, start: int) -> float | None:
+        lengths = [len(prompt.cached_text) for prompt in islice(self.prompts, start, None)]
+        return sum(islice(self.shared, start - 1, None)) / sum(lengths) if lengths else None
 
     @property
     def schemas(self) -> int:
@@ -238,7 +265,7 @@ def group_prompts(sent: Iterable[SentPrompt]) -> list[PromptKind]:
     for prompt in sent:
         groups.setdefault((prompt.node, prompt.role, prompt.form), []).append(prompt)
     return [
-        PromptKind(*kind, tuple(prompts), tuple(_shared_prefixes([prompt.text for prompt in prompts])))
+        PromptKind(*kind, tuple(prompts), tuple(_shared_prefixes([prompt.cached_text for prompt in prompts])))
         for kind, prompts in groups.items()
     ]
 

@@ -476,6 +476,8 @@ class DecideView(TypedDict):
     turns: Sequence[Turn]
     evidence: Evidence
     advice: Sequence[str]
+    lasting: NotRequired[int]
+    """Number of the first entries of `advice` that stay the same while the turns go on, such as a plan; 0 if absent."""
     belief: Belief
     """Content of the agent's memory; an empty belief if the agent has no memory."""
 
@@ -512,7 +514,7 @@ def remembered_turns(state: ReActState) -> tuple[Turn, ...]:
 
 def outlined_decide_view(state: OutlineState) -> DecideView:
     """Return the view of `decide_view` with the steps of the outline as advice."""
-    return {**decide_view(state), "advice": state["outline"]}
+    return {**decide_view(state), "advice": state["outline"], "lasting": len(state["outline"])}
 
 
 def outline_view(state: OutlineState) -> OutlineView:

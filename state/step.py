@@ -117,7 +117,8 @@ def trial_decide_view(state: TrialState) -> DecideView:
     lessons = state["lessons"]
     reflections = tuple(lesson.reflection for lesson in lessons if lesson.reflection)
     insights = lessons[-1].insights if lessons else ()
-    return {**decide_view(state), "advice": (*reflections, *insights)}
+    advice = (*reflections, *insights)
+    return {**decide_view(state), "advice": advice, "lasting": len(advice)}
 
 
 def best_scores(state: Mapping[str, Any], live: Scores | None) -> Scores | None:

@@ -97,12 +97,11 @@ def execute_view(state: SubtaskState) -> DecideView:
     The plan and the Supervisor's guidance are added as advice.
     """
     progress, view = state.get("progress", Progress()), decide_view(state)
-    steps = [
-        f"Plan, step {number}{' (done or not needed)' if number <= progress.done else ''}: {step}"
-        for number, step in enumerate(state["outline"], 1)
-    ]
-    advice = [*steps, *([f"Now: {progress.guidance}"] if progress.guidance else []), *view["advice"]]
-    return {**view, "advice": tuple(advice)}
+    steps = [f"Plan, step {number}: {step}" for number, step in enumerate(state["outline"], 1)]
+    done = min(progress.done, len(steps))
+    standing = [f"Steps of the plan that are done or not needed: 1 to {done}"] if done else []
+    guidance = [f"Now: {progress.guidance}"] if progress.guidance else []
+    return {**view, "advice": (*steps, *standing, *guidance, *view["advice"]), "lasting": len(steps)}
 
 
 def supervise_view(state: SubtaskState) -> SuperviseView:

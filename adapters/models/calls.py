@@ -21,10 +21,12 @@ from certigraph.adapters.models.chat_models import (
     ParameterRefused,
     chat_model,
     describe_model,
+    is_embedded,
     is_scripted,
     model_label,
     refused_parameters,
     remember_refused,
+    unwrap_model,
 )
 from certigraph.adapters.models.endpoint import (
     MAX_SHOWN_CHARACTERS,
@@ -37,7 +39,16 @@ from certigraph.adapters.models.prices import ListPrice, Price, cached_tokens, c
 from certigraph.adapters.models.profiles import ModelProfile, profile_for
 from certigraph.adapters.models.prompts import Prompt
 from certigraph.adapters.models.reply_cache import ReplyCacheEntry, reply_cache_entry
-from certigraph.adapters.models.schemas import FULL_PROFILE, ParseError, Schema, parse_reply, schema_of
+from certigraph.adapters.models.schemas import (
+    FULL_PROFILE,
+    ParseError,
+    Schema,
+    constant_schema,
+    find_offered,
+    offered_schema,
+    parse_reply,
+    schema_of,
+)
 from certigraph.adapters.models.scripts import ScriptedChat, use_about
 from certigraph.adapters.models.streams import ReplyStream
 from certigraph.adapters.models.usage import Call, current_meter
@@ -147,6 +158,9 @@ class AnswerForm(NamedTuple, Generic[A]):
     """Tools that the model may call natively; its calls are then read as JSON that fits `schema`."""
     stream: ReplyStream | None = None
     """What shows the answer while it arrives."""
+    varies: bool = False
+    """Whether parts of the schema may differ from request to request: a model is first asked without them
+    (`constant_schema`)."""
 
     @property
     def key(self) -> str:
@@ -184,10 +198,20 @@ async def request_answer(request: list[BaseMessage], form: AnswerForm[A], role: 
         try:
             messages = [*request, *_correction_messages(form, failed)]
             entry = reply_cache_entry(context, model, messages, form.key, form.schema)
-            return await _request_with_retries(model, messages, form, role, entry)
+            sent = form if failed or is_constrained(model) else _with_constant_schema(form)
+            return await _request_with_retries(model, messages, sent, role, entry)
         except _UnusableError as error:
             failed = error
     raise Fault("model", redact_message(f"{model_label(model)} gave no {form.name} in {MAX_TRIES} tries: {failed}"))
+
+
+def is_constrained(model: BaseChatModel) -> bool:
+    """Return whether a schema binds a model's answers and is no part of its prompt: a scripted or an embedded model."""
+    return isinstance(unwrap_model(model), ScriptedChat) or is_embedded(model)
+
+
+def _with_constant_schema(form: AnswerForm[A]) -> AnswerForm[A]:
+    return form._replace(schema=constant_schema(form.schema)) if form.varies and form.schema else form
 
 
 async def _request_with_retries(
@@ -348,6 +372,7 @@ async def ask(
         lambda text: schema.model_validate(parse_reply(text, shape), context=validation),
         settings,
         sample,
+        varies=not small,
     )
     with use_about(about or {}):
         return await _ask_form(prompt, form, role, runtime)
@@ -375,8 +400,8 @@ async def choose(prompt: Prompt, options: Sequence[str], *, role: str, runtime: 
 
     The exceptions are those of `ask`.
     """
-    texts = list(dict.fromkeys(options))
-    return (await _ask_form(prompt, _choice_form(texts, {}), role, runtime)).choice
+    small, texts = (await profile_of(role, runtime)).is_small, list(dict.fromkeys(options))
+    return (await _ask_form(prompt, _choice_form(texts, {}, small=small), role, runtime)).choice
 
 
 async def deliberate(prompt: Prompt, options: Sequence[str], *, role: str, runtime: Runtime[Context]) -> ReasonedChoice:
@@ -385,10 +410,10 @@ async def deliberate(prompt: Prompt, options: Sequence[str], *, role: str, runti
     Arguments and exceptions are those of `choose`.
     """
     thought: dict[str, Any] = {"thought": {"type": "string"}}
-    if (await profile_of(role, runtime)).is_small:
+    if small := (await profile_of(role, runtime)).is_small:
         thought["thought"]["maxLength"] = MAX_THOUGHT
     texts = list(dict.fromkeys(options))
-    return await _ask_form(prompt, _choice_form(texts, thought), role, runtime)
+    return await _ask_form(prompt, _choice_form(texts, thought, small=small), role, runtime)
 
 
 async def _ask_form(prompt: Prompt, form: AnswerForm[A], role: str, runtime: Runtime[Context]) -> A:
@@ -399,16 +424,17 @@ async def _ask_form(prompt: Prompt, form: AnswerForm[A], role: str, runtime: Run
     return await request_answer(messages, form, role, runtime.context or Context())
 
 
-def _choice_form(texts: list[str], earlier_fields: dict[str, Any]) -> AnswerForm[ReasonedChoice]:
+def _choice_form(texts: list[str], earlier_fields: dict[str, Any], *, small: bool) -> AnswerForm[ReasonedChoice]:
     if not texts:
         raise ValueError("a choice needs at least one option: the operator must handle an empty list")
-    fields = {**earlier_fields, "choice": {"type": "string", "enum": texts}}
+    fields = {**earlier_fields, "choice": offered_schema(texts)}
     shape = {"type": "object", "properties": fields, "required": [*fields], "additionalProperties": False}
-    return AnswerForm("choice", shape, lambda text: _check_choice(parse_reply(text, shape), texts))
+    return AnswerForm("choice", shape, lambda text: _check_choice(parse_reply(text, shape), texts), varies=not small)
 
 
 def _check_choice(value: dict[str, Any], options: list[str]) -> ReasonedChoice:
     choice = value.get("choice")
-    if choice not in options:
-        raise ParseError(f"{choice!r} is not one of the {len(options)} options")
-    return ReasonedChoice(str(value.get("thought", "")), str(choice))
+    found = find_offered(choice, options) if isinstance(choice, str) else None
+    if found is None:
+        raise ParseError(f"{choice!r:.200} is not one of the {len(options)} options")
+    return ReasonedChoice(str(value.get("thought", "")), found)

@@ -176,6 +176,11 @@ def unwrap_model(model: BaseChatModel) -> BaseChatModel:
     return wrapped
 
 
+def is_embedded(model: BaseChatModel) -> bool:
+    """Return whether a model runs in this process by weights of its own (`local_chat`)."""
+    return "weights" in (unwrap_model(model).metadata or {})
+
+
 def _model_name(model: BaseChatModel) -> str:
     return str(getattr(model, "priced_as", None) or getattr(model, "model_name", ""))
 

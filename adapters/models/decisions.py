@@ -15,12 +15,14 @@ from certigraph.adapters.episodes import admissible_actions
 from certigraph.adapters.matching import find_exact, is_focus, rank_actions, rank_meanings
 from certigraph.adapters.models.calls import profile_of
 from certigraph.adapters.models.prompts import (
+    TURNS_HEADING,
     Prompt,
     build_prompt,
     bullet_list,
     format_history,
     format_limits,
     format_view,
+    paragraphs,
     quote,
     quote_history,
 )
@@ -32,28 +34,55 @@ from certigraph.state.run import DecideView
 # The prompt: the agent's situation, and the question what to do next.
 
 
-async def situation_prompt(state: DecideView, question: str, runtime: Runtime[Context]) -> Prompt:
-    """Build a prompt from the agent's situation (assignment, notes, turns, the world now) and a question about it."""
-    notes = [*state["advice"], *state["belief"].text.splitlines()]
-    after = f"Assignment: {state['assignment']}\n\n"
-    after += f"To keep in mind:\n{bullet_list(notes)}\n\n" if notes else ""
-    after += f"{view}\n" if (view := format_view(state["evidence"].view, runtime)) else ""
+async def situation_prompt(
+    state: DecideView, instruction: str, runtime: Runtime[Context], *, shown: str = "", closing: str
+) -> Prompt:
+    """Build a prompt about the agent's situation: assignment, turns, notes, the world now.
+
+    Args:
+        state: view of the acting agent.
+        instruction: what is asked, in the same words in all requests of the operator.
+        runtime: the operator's runtime.
+        shown: what else is asked about and changes from request to request, such as possible actions.
+        closing: the last line, which says what to answer now.
+    """
     profile, limits = await profile_of("executor", runtime), limits_of(state["task"], runtime)
-    if profile.is_small:
-        after += f"Actions used in this episode: {state['steps']} of at most {limits.steps}.\n\n{question}"
-    else:
-        ends = f"{limits.repeats} equal actions in a row with equal answers end the episode." if limits.repeats else ""
-        used = format_limits(state["task"], runtime, used=state["steps"])
-        after += "\n\n".join(filter(None, (f"{used} {ends}".strip(), question)))
-    rest = build_prompt(runtime, after, role=ACTOR)
+    assignment = f"Assignment: {state['assignment']}"
+    lasts = dict(state).get("whole", True)  # a subtask of STEP changes while the turns go on
+    ends = f"{limits.repeats} equal actions in a row with equal answers end the episode."
+    constant = state["advice"][: state.get("lasting", 0)]
+    before = paragraphs(
+        instruction,
+        ends if limits.repeats and not profile.is_small else "",
+        assignment if lasts else "",
+        f"Given for it:\n{bullet_list(constant)}" if constant else "",
+    )
+    notes = [*state["advice"][len(constant) :], *state["belief"].text.splitlines()]
+    used = f"Actions used in this episode: {state['steps']} of at most {limits.steps}."
+    after = paragraphs(
+        "" if lasts else assignment,
+        f"To keep in mind:\n{bullet_list(notes)}" if notes else "",
+        format_view(state["evidence"].view, runtime, turns=state["turns"], profile=profile),
+        shown,
+        used if profile.is_small else format_limits(state["task"], runtime, used=state["steps"]),
+        closing,
+    )
+    rest = build_prompt(runtime, before + after, role=ACTOR)
     history = format_history(state["turns"], rest.system + rest.user, profile)
-    shown = f"Actions so far and the world's answers, the latest last:\n{quote_history(history)}\n\n"
-    return build_prompt(runtime, shown + after, role=ACTOR, cut=history.cut)
+    turns = f"{TURNS_HEADING}\n{quote_history(history)}"
+    return build_prompt(runtime, paragraphs(before, turns, after), role=ACTOR, cut=history.cut)
 
 
-async def decision_prompt(state: DecideView, choice: str, runtime: Runtime[Context]) -> Prompt:
-    """Build ReAct's prompt: the situation, the text `choice` about possible actions, and the question what to do."""
-    return await situation_prompt(state, f"{choice}\n{DECIDE_QUESTION}", runtime)
+async def decision_prompt(state: DecideView, rule: str, runtime: Runtime[Context], *, shown: str = "") -> Prompt:
+    """Build ReAct's prompt: what to do next in the agent's situation.
+
+    Args:
+        state: view of the acting agent.
+        rule: what holds for the action, in the same words in all requests.
+        runtime: the operator's runtime.
+        shown: the possible actions.
+    """
+    return await situation_prompt(state, f"{DECIDE_QUESTION}{rule}", runtime, shown=shown, closing=DECIDE_CLOSING)
 
 
 ACTOR = """\
@@ -65,6 +94,8 @@ DECIDE_QUESTION = """\
 Think first: what do the answers so far establish for the assignment, what is still missing, and what would each likely
 action change? Then give the one action to take next.
 """
+
+DECIDE_CLOSING = "What is the next action for the assignment?"
 
 
 # What a written action means.

@@ -17,15 +17,18 @@ from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.models.calls import ask, choose, deliberate, profile_of
 from certigraph.adapters.models.decisions import describe_untaken
 from certigraph.adapters.models.prompts import (
+    TURNS_HEADING,
     Prompt,
     build_prompt,
     bullet_list,
     format_attempts,
     format_history,
     format_limits,
+    format_options,
     format_view,
     numbered_list,
     one_line,
+    paragraphs,
     quote,
     quote_history,
     unquote_line,
@@ -66,42 +69,51 @@ async def ask_plan(
     question = PLAN_QUESTION.format(
         goal=end.text, most=limits_of(task, runtime).plan, limits=format_limits(task, runtime)
     )
-    situation = _format_certified(task, state["certified"])
-    return await _ask_conditions(f"{situation}{_paragraph(notes)}\n{question}", task, end, runtime)
+    certified = _format_certified(state["certified"])
+    request = paragraphs(question, notes, _format_task(task), certified, PLAN_CLOSING)
+    return await _ask_conditions(request, task, end, runtime)
 
 
 async def ask_rest_of_plan(
-    state: SDPReplanView, runtime: Runtime[Context], *, goal: Predicate | None = None, notes: str = ""
+    state: SDPReplanView,
+    runtime: Runtime[Context],
+    *,
+    goal: Predicate | None = None,
+    notes: str = "",
+    findings: str = "",
 ) -> list[Predicate]:
     """Ask a model for a new rest of the plan, or for the missing rest of a plan that was cut; empty to give up.
 
-    Arguments are those of `ask_plan`, with the view of Replan.
+    Arguments are those of `ask_plan`, with the view of Replan, and `findings`: what the planner should know of this
+    episode, which changes from request to request.
     """
     task, end, profile = state["task"], goal or goal_of(state["task"]), await profile_of("planner", runtime)
-    before = _format_certified(task, state["certified"])
-    after = f"\nEstablished by earlier answers; later actions may have changed it:\n{format_facts(state['facts'])}\n"
-    view = format_view(state["evidence"].view, runtime)
-    after += f"\n{view}{_format_checks(state)}{_paragraph(notes)}\n"
-    after += _rest_question(state, small=profile.is_small).format(
-        goal=end.text,
-        most=limits_of(task, runtime).plan,
-        limits=format_limits(task, runtime, used=len(state["turns"])),
+    before = paragraphs(
+        REST_QUESTION.format(goal=end.text, most=limits_of(task, runtime).plan), notes, _format_task(task)
+    )
+    after = paragraphs(
+        _format_certified(state["certified"]),
+        f"{FACTS_HEADING}\n{format_facts(state['facts'])}",
+        _format_checks(state),
+        format_view(state["evidence"].view, runtime, turns=state["turns"], profile=profile),
+        findings,
+        _rest_lead(state, small=profile.is_small),
+        format_limits(task, runtime, used=len(state["turns"])),
+        PLAN_CLOSING,
     )
     history = format_history(state["turns"], PLANNER + before + after, profile)
-    shown = f"\nActions so far and the world's answers, the latest last:\n{quote_history(history)}\n"
-    return await _ask_conditions(before + shown + after, task, end, runtime, cut=history.cut)
+    request = paragraphs(before, f"{TURNS_HEADING}\n{quote_history(history)}", after)
+    return await _ask_conditions(request, task, end, runtime, cut=history.cut)
 
 
-def _rest_question(state: SDPReplanView, *, small: bool) -> str:
-    """Return the question for a rest of the plan, by what led to it: a template for `goal`, `most` and `limits`."""
+def _rest_lead(state: SDPReplanView, *, small: bool) -> str:
+    """Say what led to the question for a rest of the plan, and what to think about first."""
     tail = numbered_list(p.text for p in state["plan"][state["head"] :])
     if needs_rest_of_plan(state):
-        lead = EXTEND_LEAD
-    elif state["undone"] or state["denied"]:
-        lead = UNDONE_LEAD.format(tail=tail)
-    else:
-        lead = STUCK_LEAD.format(tail=tail, tried=quote(_format_tries(state, small=small)))
-    return lead.replace("{", "{{").replace("}", "}}") + REST_QUESTION
+        return EXTEND_LEAD
+    if state["undone"] or state["denied"]:
+        return UNDONE_LEAD.format(tail=tail)
+    return STUCK_LEAD.format(tail=tail, tried=quote(_format_tries(state, small=small)))
 
 
 def _format_tries(state: SDPReplanView, *, small: bool) -> str:
@@ -142,9 +154,13 @@ async def _ask_conditions(
     return build_plan([text for text, _ in groupby(texts)], goal, most)
 
 
-def _format_certified(task: Task, certified: CertifiedState) -> str:
+def _format_task(task: Task) -> str:
+    return f"Task: {task.goal}"
+
+
+def _format_certified(certified: CertifiedState) -> str:
     texts = numbered_list(p.text for p in certified.predicates)
-    return f"Task: {task.goal}\n\nCertified so far, each when it held; later actions may have changed it:\n{texts}\n"
+    return f"Certified so far, each when it held; later actions may have changed it:\n{texts}"
 
 
 def _format_checks(state: SDPReplanView) -> str:
@@ -152,14 +168,10 @@ def _format_checks(state: SDPReplanView) -> str:
     held = {predicate.text for predicate in state["certified"].predicates}
     undone = [i for i in state["invalidations"] if i.predicate.text not in held]
     lost = list(dict.fromkeys(f"{i.predicate.text} ({unquote_line(i.reason)})" for i in undone))
-    parts = [f"Met earlier, but undone since:\n{numbered_list(lost)}\n"] if lost else []
+    parts = [f"Met earlier, but undone since:\n{numbered_list(lost)}"] if lost else []
     if state["audits"] and not state["audits"][-1].confirmed:
-        parts.append(f"An audit found that the goal is not reached:\n{unquote_line(state['audits'][-1].reason)}\n")
-    return "".join(f"\n{part}" for part in parts)
-
-
-def _paragraph(text: str) -> str:
-    return f"\n{text.strip()}\n" if text.strip() else ""
+        parts.append(f"An audit found that the goal is not reached:\n{unquote_line(state['audits'][-1].reason)}")
+    return paragraphs(*parts)
 
 
 MAX_SMALL_CONDITIONS = 40
@@ -183,6 +195,8 @@ The last condition is the goal itself:
 {goal}
 """
 
+PLAN_CLOSING = "Which conditions lead from here to the goal?"
+
 EXTEND_LEAD = """\
 The plan ends here, because it had as many conditions as a plan may have, and all of them hold. Think first: what is
 still missing?
@@ -192,8 +206,8 @@ UNDONE_LEAD = """\
 The rest of the plan, to which the agent had come:
 {tail}
 
-Something that was thought to be reached is not, as said above. Think first: what makes it true again, and does the rest
-of the plan still fit after that?
+Something that was thought to be reached is not, as stated above. Think first: what makes it true again, and does the
+rest of the plan still fit after that?
 """
 
 STUCK_LEAD = """\
@@ -208,13 +222,13 @@ done, or there may be no such thing. Avoid that cause.
 """
 
 REST_QUESTION = """\
-Then write a new rest of the plan from here to the goal, at most {most} conditions. Do not repeat what is certified and
-still holds.
-{limits}
-The last condition is the goal itself:
+Think first about what is asked at the end. Then write a new rest of the plan from here to the goal, at most {most}
+conditions. Do not repeat what is certified and still holds. The last condition is the goal itself:
 {goal}
 If there is no way to the goal, give an empty list.
 """
+
+FACTS_HEADING = "Established by earlier answers; later actions may have changed it:"
 
 # An action.
 
@@ -251,7 +265,9 @@ async def ask_actions(state: RealizeView, runtime: Runtime[Context], *, several:
     """
     several = several and not (await profile_of("executor", runtime)).is_small
     request = SEVERAL_ACTIONS.format(most=MAX_FOLLOWING) if several else ONE_ACTION
-    prompt = await action_prompt(state, f"{request}\nWrite actions as the world's rules say.", "", runtime)
+    prompt = await action_prompt(
+        state, f"{request}\nWrite actions as the world's rules say.", "", runtime, several=several
+    )
     if not several:
         return [Action(text=(await ask(prompt, NextAction, role="executor", runtime=runtime)).action)]
     answer = await ask(prompt, NextActions, role="executor", runtime=runtime)
@@ -276,40 +292,57 @@ async def choose_action(
         may_check: whether a model that is not small may say that the target holds already (`CHECK`).
     """
     if (await profile_of("executor", runtime)).is_small:
-        prompt = await action_prompt(state, ONE_ACTION, _format_options(options), runtime)
+        prompt = await action_prompt(state, ONE_ACTION, format_options(options), runtime)
         return Action(text=await choose(prompt, options, role="executor", runtime=runtime))
     offered = [*options, *([CHECK_ACTION.text] if may_check else [])]
-    request = ONE_ACTION + (MAY_CHECK if may_check else "")
-    prompt = await action_prompt(state, request, _format_options(offered), runtime)
+    request = ONE_ACTION + CHOOSE_ACTION + (MAY_CHECK if may_check else "")
+    prompt = await action_prompt(state, request, format_options(offered), runtime)
     chosen = (await deliberate(prompt, offered, role="executor", runtime=runtime)).choice
     return CHECK_ACTION if chosen == CHECK_ACTION.text else Action(text=chosen)
 
 
-def _format_options(options: Sequence[str]) -> str:
-    return f"\nActions to choose from:\n{quote(bullet_list(options))}\n"
+async def action_prompt(
+    state: RealizeView, request: str, options: str, runtime: Runtime[Context], *, several: bool = False
+) -> Prompt:
+    """Build the prompt of Realize: what is asked for, what was done, the plan and the situation.
 
-
-async def action_prompt(state: RealizeView, request: str, options: str, runtime: Runtime[Context]) -> Prompt:
-    """Build the prompt of Realize: the plan, what was done, the situation, and what is asked for (`request`)."""
+    Args:
+        state: the view of Realize.
+        request: what is asked for, in the same words in all requests.
+        options: the actions to choose from, formatted; empty if the model writes them.
+        runtime: the run's runtime.
+        several: whether several actions may be written.
+    """
     profile = await profile_of("executor", runtime)
-    certified = [p.text for p in state["certified"].predicates]
     notes = [*state["belief"].text.splitlines(), *state["advice"]]
-    before = f"Task, for orientation: {state['task'].goal}\n\n{request}\n"
-    after = ACTION_SITUATION.format(
-        certified=numbered_list(certified[-5:] if profile.is_small else certified),
-        target=state["target"].text,
-        ahead=bullet_list(p.text for p in state["ahead"][: 3 if profile.is_small else None]),
-        facts=format_facts(state["facts"]),
-        notes=f"\nTo keep in mind:\n{quote(bullet_list(notes))}\n" if notes else "",
-        view=f"\n{view}" if (view := format_view(state["evidence"].view, runtime)) else "",
-        tried=_paragraph(_format_attempts_at(state)),
-        limits=_paragraph(format_limits(state["task"], runtime, used=len(state["turns"]))),
-        options=options,
+    plan, position = _format_plan(state, small=profile.is_small)
+    before = paragraphs(request, f"Task, for orientation: {state['task'].goal}", plan)
+    after = paragraphs(
+        f"{FACTS_HEADING}\n{format_facts(state['facts'])}" if state["facts"] else "",
+        position,
+        f"To keep in mind:\n{quote(bullet_list(notes))}" if notes else "",
+        _format_attempts_at(state),
+        format_view(state["evidence"].view, runtime, turns=state["turns"], profile=profile),
+        options,
+        format_limits(state["task"], runtime, used=len(state["turns"])),
+        (ACTIONS_CLOSING if several else ACTION_CLOSING).format(target=state["target"].text),
     )
     rest = build_prompt(runtime, before + after, role=REALIZER)
     history = format_history(state["turns"], rest.system + rest.user, profile)
-    shown = f"Actions so far and the world's answers, the latest last:\n{quote_history(history)}\n\n"
-    return build_prompt(runtime, before + shown + after, role=REALIZER, cut=history.cut)
+    shown = f"{TURNS_HEADING}\n{quote_history(history)}"
+    return build_prompt(runtime, paragraphs(before, shown, after), role=REALIZER, cut=history.cut)
+
+
+def _format_plan(state: RealizeView, *, small: bool) -> tuple[str, str]:
+    """Format the plan, which stays the same until it is replaced, and the position in it; small models see a part."""
+    certified, target = [p.text for p in state["certified"].predicates], state["target"].text
+    if small:
+        ahead = bullet_list(p.text for p in state["ahead"][:3])
+        return "", SMALL_POSITION.format(certified=numbered_list(certified[-5:]), target=target, ahead=ahead)
+    count = len(certified)
+    plan = numbered_list([*certified, target, *(p.text for p in state["ahead"])])
+    held = "none" if not count else "1" if count == 1 else f"1 to {count}"
+    return f"{PLAN_HEADING}\n{plan}", POSITION.format(held=held, number=count + 1, target=target)
 
 
 def _format_attempts_at(state: RealizeView) -> str:
@@ -331,17 +364,25 @@ at one of them, the target. After each action you see what the world answered, a
 whether the target holds. Rely on the answers and not on what you expect: names must be used as the world shows them,
 and an action that had no effect has none when it is repeated."""
 
-ACTION_SITUATION = """\
+PLAN_HEADING = "Plan, its conditions in their order:"
+
+POSITION = """\
+Conditions of the plan that are certified, each when it held; the world now may show otherwise: {held}
+Target, condition {number} of the plan: {target}"""
+
+SMALL_POSITION = """\
 Plan. Certified, each when it held; the world now may show otherwise:
 {certified}
 Target: {target}
 After it:
-{ahead}
+{ahead}"""
 
-Established by earlier answers; later actions may have changed it:
-{facts}
-{notes}{view}{tried}{limits}{options}
-Target: {target}
+ACTION_CLOSING = "Target: {target}\nWhich action comes next for it?"
+
+ACTIONS_CLOSING = "Target: {target}\nHow does it stand, and which actions come next?"
+
+CHOOSE_ACTION = """\
+Choose it from the list of actions at the end, and copy it exactly.
 """
 
 ONE_ACTION = """\
@@ -483,15 +524,18 @@ async def _verdict_prompt(
     state: ValidateView, judged: Sequence[Predicate], notes: str, runtime: Runtime[Context]
 ) -> Prompt:
     profile, view = await profile_of("validator", runtime), state["evidence"].view
-    before = f"Task, for orientation: {state['task'].goal}\n\n{VERDICT_QUESTION}\n"
-    before += f"Conditions, in order; the first one is the target:\n{numbered_list(p.text for p in judged)}\n\n"
-    before += f"Established by earlier answers; later actions may have changed it:\n{format_facts(state['facts'])}\n\n"
-    after = f"\n{notes.strip()}\n" if notes.strip() else ""
-    heading = ALL_ANSWERS if view_repeats_answers(runtime) else "The world now"
-    after += f"\n{heading}:\n{quote(view)}\n" if view else ""
-    history = format_history(state["turns"], VALIDATOR + before + after, profile)
-    shown = f"The latest actions, which are to be judged, and the world's answers:\n{quote_history(history)}\n"
-    return build_prompt(runtime, before + shown + after, role=VALIDATOR, cut=history.cut)
+    before = paragraphs(VERDICT_QUESTION, f"Task, for orientation: {state['task'].goal}")
+    facts = f"{FACTS_HEADING}\n{format_facts(state['facts'])}" if state["facts"] else ""
+    conditions = f"Conditions, in order; the first one is the target:\n{numbered_list(p.text for p in judged)}"
+    world = format_view(view, runtime, turns=state["turns"], profile=profile) if view else ""
+    if view and view_repeats_answers(runtime):  # it only grows
+        before = paragraphs(before, f"{ALL_ANSWERS}:\n{quote(view)}")
+    closing = VERDICT_CLOSING.format(target=judged[0].text) if judged else ""
+    rest = paragraphs(VALIDATOR, before, facts, conditions, world, notes, closing)
+    history = format_history(state["turns"], rest, profile)
+    shown = f"The latest actions, which are to be judged, and the world's answers:\n{quote_history(history)}"
+    request = paragraphs(before, facts, conditions, shown, world, notes, closing)
+    return build_prompt(runtime, request, role=VALIDATOR, cut=history.cut)
 
 
 ALL_ANSWERS = "All answers so far, in their order; what an earlier one says may have changed since"
@@ -504,6 +548,9 @@ facts that nothing since has changed. That an action was meant to achieve someth
 condition that you count is taken as proven from then on, so count none that is merely likely."""
 
 SMALL_VERDICT_QUESTION = """\
+Count how many of the conditions below hold now, from the first one on, without a gap. If the first one does not hold,
+the count is 0.
+
 Task, for orientation: {task}
 
 Conditions, in order; the first one is the target:
@@ -514,9 +561,10 @@ The last action:
 The world answered:
 {observation}
 {notes}
-Count how many of the conditions hold now, from the first one on, without a gap. If the first one does not hold, the
-count is 0.
+How many of the conditions hold now?
 """
+
+VERDICT_CLOSING = "Target: {target}\nDoes it hold, and which of the conditions after it hold too?"
 
 VERDICT_QUESTION = """\
 Give, in this order:

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 from weakref import WeakKeyDictionary
@@ -122,6 +123,82 @@ def _add_limits(node: Schema, small: bool) -> Schema:
     if node.get("type") == "array" and "maxItems" not in node:
         return {**node, "maxItems": max(MAX_ITEMS, node.get("minItems", 0))}
     return node
+
+
+# Parts of a schema that differ from request to request: the texts that the prompt offers, and numbers of items.
+#
+# Endpoints that put the schema in front of the prompt, as OpenAI's do, serve a request from a prefix cache only if they
+# had its schema before. So a model is first asked by a schema without these parts, which the prompt states, and only a
+# model that gave an unusable answer is asked by the complete one.
+
+OFFERED = "one of the offered texts, copied exactly"
+"""Description of a text in a schema whose `enum` is what the prompt offers."""
+
+AS_MANY = "at most as many as the request says"
+"""Description of a list in a schema whose `maxItems` differs from request to request."""
+
+LISTED_NUMBER = "the number of an entry of the list"
+"""Description of a number in a schema whose `maximum` differs from request to request."""
+
+_VARYING = {OFFERED: "enum", AS_MANY: "maxItems", LISTED_NUMBER: "maximum"}
+
+
+def constant_schema(schema: Schema) -> Schema:
+    """Return the schema without the parts that differ from request to request."""
+    return _drop_varying(schema)  # type: ignore[no-any-return]
+
+
+def _drop_varying(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_drop_varying(part) for part in node]
+    if not isinstance(node, dict):
+        return node
+    varying = _VARYING.get(str(node.get("description")))
+    return {key: _drop_varying(part) for key, part in node.items() if key != varying}
+
+
+def offered_schema(options: Sequence[str]) -> Schema:
+    """Return the schema of a text that is one of the offered ones."""
+    return {"type": "string", "description": OFFERED, "enum": [*options]}
+
+
+_LIST_MARK = re.compile(r"^(?:[-*\u2022]\s+|\d+[.)]\s+)")
+
+
+def find_offered(text: str, options: Iterable[str]) -> str | None:
+    """Return the offered text that a model copied; None if there is none, or if several differ from it equally.
+
+    The mark of a list, quotation marks, white space and case may differ.
+    """
+    known = dict.fromkeys(options)
+    if text in known:
+        return text
+    plain = _plain_text(text)
+    found = [option for option in known if _plain_text(option) == plain]
+    return found[0] if len(found) == 1 else None
+
+
+def _plain_text(text: str) -> str:
+    return " ".join(_LIST_MARK.sub("", text.strip()).strip("\"'` ").split()).casefold()
+
+
+@dataclass(frozen=True)
+class Offered:
+    """Annotation of a text field of an answer that must be one of the texts which the prompt offers."""
+
+    options: tuple[str, ...]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self._find, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {**handler(schema), **offered_schema(self.options)}
+
+    def _find(self, value: str) -> str:
+        found = find_offered(value, self.options)
+        if found is None:
+            raise ValueError(f"{value!r:.200} is not one of the {len(self.options)} offered")
+        return found
 
 
 # Parsing of untrusted model output to a JSON value that is safe to validate and to store.
@@ -366,7 +443,7 @@ class Bounded:
         return {**handler(schema), "maxLength": self.most, FREE_TEXT_KEY: True}
 
 
-def bounded_list(most: int, kind: Any, *, least: int = 0) -> Any:
+def bounded_list(most: int, kind: Any, *, least: int = 0, varies: bool = False) -> Any:
     """Create the type of a list field whose JSON schema bounds the number of items.
 
     A longer list is not rejected. Its first MAX_READ_ITEMS items are read, or `most` + 1 if that is more, so that the
@@ -376,6 +453,8 @@ def bounded_list(most: int, kind: Any, *, least: int = 0) -> Any:
         most: maximum number of items in the schema.
         kind: type of the items.
         least: minimum number of items in the schema.
+        varies: whether `most` differs from request to request (`constant_schema`).
     """
     truncate = AfterValidator(lambda items: items[: max(most + 1, MAX_READ_ITEMS)])
-    return Annotated[list[kind], Field(json_schema_extra={"minItems": least, "maxItems": most}), truncate]
+    bounds: dict[str, Any] = {"minItems": least, "maxItems": most, **({"description": AS_MANY} if varies else {})}
+    return Annotated[list[kind], Field(json_schema_extra=bounds), truncate]

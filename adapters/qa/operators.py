@@ -12,7 +12,7 @@ from certigraph.adapters.models.calls import ask, profile_of
 from certigraph.adapters.models.prompts import Prompt, bullet_list, clip, format_attempts, quote, unquote_line
 from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.adapters.qa import planning
+from certigraph.adapters.qa import prompts
 from certigraph.adapters.qa.planning import (
     GOAL,
     HOP,
@@ -218,7 +218,7 @@ async def _finding_prompt(state: RealizeView, runtime: Runtime[Context]) -> Prom
         chain, failed = clip(chain, most), clip(_format_failures(claims[-MAX_FAILURES_SHOWN:]), most)
     else:
         failed = _format_failures(claims)
-    instruction = planning.FIND.format(
+    instruction = prompts.FIND.format(
         task=state["task"].goal,
         passages=quote(page.text, len(page.text)),
         chain=quote(chain),
@@ -226,7 +226,7 @@ async def _finding_prompt(state: RealizeView, runtime: Runtime[Context]) -> Prom
         failed=failed,
         question=question,
     )
-    return build_question_prompt(state["task"], runtime, instruction, planning.READER, cut=page.cut)
+    return build_question_prompt(state["task"], runtime, instruction, prompts.READER, cut=page.cut)
 
 
 def _format_notes(state: RealizeView) -> str:
@@ -263,8 +263,8 @@ async def choose_closing_action(state: RealizeView, runtime: Runtime[Context]) -
     if (await profile_of("executor", runtime)).is_small:
         most = limits_of(state["task"], runtime).context // 8
         failed = clip(format_attempts(state["attempts"][-MAX_FAILURES_SHOWN:]), most)
-    instruction = planning.CONCLUDE.format(task=state["task"].goal, chain=quote(format_chain(chain)), failed=failed)
-    prompt = build_question_prompt(state["task"], runtime, instruction, planning.CONCLUDER)
+    instruction = prompts.CONCLUDE.format(task=state["task"].goal, chain=quote(format_chain(chain)), failed=failed)
+    prompt = build_question_prompt(state["task"], runtime, instruction, prompts.CONCLUDER)
     answer = await ask(prompt, Conclusion, role="executor", runtime=runtime)
     text = unquote_line(answer.answer)
     return finish(text, **chain_argument(chain)) if state["target"].kind == GOAL else create_chain_answer(text, chain)
@@ -359,14 +359,14 @@ async def _ask_support(passage: Passage, observation: Observation, task: Task, r
     shown, small = f"{passage.title}: {passage.text}", (await profile_of("validator", runtime)).is_small
     if small:
         shown = clip(shown, max_passage_characters(limits_of(task, runtime)))
-    instruction = planning.VERIFY.format(
+    instruction = prompts.VERIFY.format(
         passage=quote(shown, len(shown)),
         question=_text_of(observation, "subquestion"),
         finding=_text_of(observation, "finding"),
         entity=_text_of(observation, "entity"),
-        order=planning.SMALL_ORDER if small else planning.VERIFY_ORDER,
+        order=prompts.SMALL_ORDER if small else prompts.VERIFY_ORDER,
     )
-    prompt, about = build_question_prompt(task, runtime, instruction, planning.VERIFIER), {"passage": passage}
+    prompt, about = build_question_prompt(task, runtime, instruction, prompts.VERIFIER), {"passage": passage}
     answer = await ask(prompt, Support, role="validator", runtime=runtime, about=about)
     if small or not answer.supported or not (problem := _quotes_problem(answer.quotes, shown)):
         return answer
@@ -398,8 +398,8 @@ async def _judge_answer(state: ValidateView, strict: bool, checks_answers: bool,
     final = len(tail) > 1 and tail[1].kind == GOAL
     if not strict and (not checks_answers or (await profile_of("validator", runtime)).is_small):
         return Verdict(depth=1 + final, reason="no check speaks against it", decided_by="code")
-    instruction = planning.CONSISTENT.format(task=task.goal, chain=quote(format_chain(chain)), answer=answer)
-    prompt = build_question_prompt(task, runtime, instruction, planning.VERIFIER)
+    instruction = prompts.CONSISTENT.format(task=task.goal, chain=quote(format_chain(chain)), answer=answer)
+    prompt = build_question_prompt(task, runtime, instruction, prompts.VERIFIER)
     check = await ask(prompt, Consistency, role="validator", runtime=runtime)
     if not check.consistent:
         reason = check.reason or "it does not follow from what is established"

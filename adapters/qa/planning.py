@@ -16,169 +16,13 @@ from certigraph.adapters.models.prompts import Prompt, build_prompt, bullet_list
 from certigraph.adapters.models.schemas import Bounded, FullOnly, bounded_list
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Limits
+from certigraph.adapters.qa import prompts
 from certigraph.adapters.retrieval.bm25 import STOPWORDS, PassagePool, Retriever, terms, words
 from certigraph.state.endings import Fault
 from certigraph.state.records import Action, Arguments, Attempt, Predicate, Task
 from certigraph.state.run import ANSWER, SEARCH, answer, claim
 from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView
 from certigraph.state.search import HopFinding, Passage, certified_hops, chain_argument
-
-# The prompts of SDP's operators for multi-hop question answering.
-
-DECOMPOSER = """\
-You plan how a question is answered from a collection of passages. No single passage answers it: each tells a fact, and
-the facts lead to each other. You split the question into sub-questions. Each of them is answered from one passage and
-checked against that passage; its answer may then stand in the sub-questions after it."""
-
-DECOMPOSE = """\
-Question: {task}
-
-Think first: what does the question name, what does it only describe, and what has to be known before the last fact can
-be looked up? Then split it into {count} sub-questions, in the order in which they can be answered.
-- Each asks for one thing that a single passage can tell, and names what it is about as the question does.
-- Where one needs what an earlier one asks for, write #1 for the answer of the first, #2 for that of the second. Write
-  no "he", "it" or "that place" for it.
-- Each condition of the question (a date, a place, a kind) stands in the sub-question that it belongs to.
-- For a comparison, ask for what is compared, once for each side.
-- The answers together settle the question.
-Do not answer anything, and do not guess a name that the question leaves open.
-"""
-
-REDECOMPOSE = """\
-Question: {task}
-
-Already known; keep it:
-{certified}
-
-What was asked next and could not be found:
-{failed}
-
-Think first: why was it not found? It may ask for two things at once, start at the wrong end, use a name that the
-passages do not use, or ask for what the question does not need. Then write the sub-questions that are still needed
-after those known, at most {count}, the first of which is number {first}. Take another way than the ones that failed:
-ask for something else, or in other words. Each asks for one thing that a single passage can tell; #1 stands for the
-answer of sub-question 1, and so on. If what is known settles the question, give an empty list.
-"""
-
-SEARCHER = """\
-You search a collection of passages for the one that answers a sub-question of a larger question. The search goes by
-words, and first by the words of titles; it does not understand what is meant."""
-
-QUERY = """\
-Question: {task}
-
-Found for it so far:
-{chain}
-{titles}
-Searched in vain:
-{failed}
-{advice}
-Sub-question: {question}
-Write a few words to search for, names first, that bring up the passage which answers the sub-question: the name of what
-that passage is about, and words that it is likely to use. No query from the list again. If several brought up nothing
-of use, look for something else that would tell it, such as the passage about the answer.
-"""
-
-GUESS = """\
-Question: {task}
-Found for it so far:
-{chain}
-Searched in vain:
-{failed}
-Sub-question: {question}
-Nothing that was searched for brought up its answer. Name the most likely answer that is not in the list, a name or a
-few words. It is searched for, so that a passage can confirm or refute it; it does not count as found by itself.
-"""
-
-READER = """\
-You answer one sub-question of a larger question from passages, and say which of them tells the answer. Somebody who
-sees nothing but that passage then checks what you found, and later sub-questions build on it. Go by the passages, also
-where you know otherwise."""
-
-FIND = """\
-Question behind it: {task}
-
-Passages, each with its title before the colon:
-{passages}
-
-Found for it so far:
-{chain}
-{notes}
-Not accepted before, with the reason:
-{failed}
-
-Sub-question: {question}
-Think first: which passages are about what it names (several things may have the same name), which sentences tell the
-answer, and does it fit the question behind it? Found is true where one passage answers it, outright or by an evident
-step; it is false where a passage is only about the same thing. The title is that passage's own, the finding its
-sentences that tell the answer, whole, the entity only the name, number, date, yes or no, as the passage writes it.
-"""
-
-VERIFIER = """\
-You check what was found for a question. You go by the text that you are shown, not by what you know, and not by how
-likely it is. What you accept is taken as proven from then on, and an error in it spoils all that follows."""
-
-VERIFY = """\
-Passage:
-{passage}
-
-Sub-question: {question}
-Finding: {finding}
-Answer: {entity}
-
-Is the finding supported by this passage, and does it answer the sub-question?
-- It is supported if the passage says it, or if it follows by an evident step: the title is what "he" or "the film"
-  means, who was born and raised in a place was born there, and "the Oslo painter X" comes from Oslo. A step that takes
-  a further fact, or what you happen to know, is not evident.
-- It answers the sub-question if it is about what that names, and not about something else of a similar name, and if the
-  answer is the one asked for and not another person, place, date or number of the same passage.
-Another spelling of the same name, a shorter form, or a fact more than was asked for speaks against neither.
-{order}"""
-
-VERIFY_ORDER = """\
-Give, in this order:
-- reason: what the passage says about it.
-- quotes: the words of the passage that show it, each copied exactly, without a word left out; empty if none do. Words
-  that are not in the passage refute the finding.
-- supported: true only if both hold.
-"""
-
-SMALL_ORDER = """\
-Give a short reason first.
-"""
-
-CONCLUDER = """\
-You answer a question from findings that were checked one by one against passages. Go by the findings, also where you
-know otherwise."""
-
-CONCLUDE = """\
-Question: {task}
-
-Established, step by step:
-{chain}
-
-Not accepted before, with the reason:
-{failed}
-
-Think first: what exactly does the question ask for (a name, a number, a date, yes or no), and which finding gives it,
-or which findings have to be compared? Then give the answer alone, in the form that the question asks for, without an
-explanation.
-"""
-
-CONSISTENT = """\
-Question: {task}
-
-Established, step by step:
-{chain}
-
-Proposed answer: {answer}
-
-Does it follow from what is established, and is it what the question asks for? It is not if a finding that it needs is
-missing or about something else, if it is only a step on the way, or if it is of another kind than was asked for. A
-shorter form of the same name, or an evident step from the findings (a comparison, a sum, the same place by another
-name), speaks against nothing. Give a short reason first.
-"""
-
 
 # The certified chain of hops: the finding for each sub-question, and its entity, which later sub-questions may need.
 
@@ -438,7 +282,7 @@ def _first_untried(queries: Iterable[str], failed: Sequence[str]) -> str:
 
 async def _ask_query(state: RealizeView, question: str, failed: Sequence[str], runtime: Runtime[Context]) -> str:
     small = (await profile_of("executor", runtime)).is_small
-    instruction = QUERY.format(
+    instruction = prompts.QUERY.format(
         task=state["task"].goal,
         chain=quote(format_chain([*certified_hops(state["certified"]).values()])),
         titles="" if small else f"\n{quote(state['evidence'].view)}\n",
@@ -446,14 +290,14 @@ async def _ask_query(state: RealizeView, question: str, failed: Sequence[str], r
         advice=f"\nTo keep in mind:\n{bullet_list(state['advice'])}\n" if state["advice"] else "",
         question=question,
     )
-    prompt = build_question_prompt(state["task"], runtime, instruction, SEARCHER)
+    prompt = build_question_prompt(state["task"], runtime, instruction, prompts.SEARCHER)
     return (await ask(prompt, Query, role="executor", runtime=runtime)).query.strip()
 
 
 async def _ask_guess(state: RealizeView, question: str, failed: Sequence[str], runtime: Runtime[Context]) -> str:
     goal, chain = state["task"].goal, quote(format_chain([*certified_hops(state["certified"]).values()]))
-    instruction = GUESS.format(task=goal, chain=chain, failed=bullet_list(failed), question=question)
-    prompt = build_question_prompt(state["task"], runtime, instruction, SEARCHER)
+    instruction = prompts.GUESS.format(task=goal, chain=chain, failed=bullet_list(failed), question=question)
+    prompt = build_question_prompt(state["task"], runtime, instruction, prompts.SEARCHER)
     return (await ask(prompt, Guess, role="executor", runtime=runtime)).guess.strip()
 
 
@@ -497,8 +341,8 @@ async def propose_plan(state: ProposeView, least: int, most: int, runtime: Runti
     There are `least` to `most` sub-questions. If the model gives none, the question itself is the only one.
     """
     count = str(least) if least == most else f"{least} to {most}"
-    instruction = DECOMPOSE.format(task=state["task"].goal, count=count)
-    prompt = build_question_prompt(state["task"], runtime, instruction, DECOMPOSER)
+    instruction = prompts.DECOMPOSE.format(task=state["task"].goal, count=count)
+    prompt = build_question_prompt(state["task"], runtime, instruction, prompts.DECOMPOSER)
     answer = await ask(prompt, create_subquestions_form(most), role="planner", runtime=runtime)
     hops = clean_subquestions(answer.subquestions, first=1, most=most) or [state["task"].goal]
     return [*(hop_predicate(index, question) for index, question in enumerate(hops, 1)), *closing_predicates()]
@@ -564,10 +408,10 @@ async def _ask_subquestions_again(
     else:
         certified = numbered_list(f"{hop.question} {hop.entity}. {hop.finding}" for hop in known)
         failed = bullet_list(_format_whole_failures(attempts))
-    instruction = REDECOMPOSE.format(
+    instruction = prompts.REDECOMPOSE.format(
         task=state["task"].goal, certified=quote(certified), failed=quote(failed), count=most, first=first
     )
-    prompt = build_question_prompt(state["task"], runtime, instruction, DECOMPOSER)
+    prompt = build_question_prompt(state["task"], runtime, instruction, prompts.DECOMPOSER)
     answer = await ask(prompt, create_subquestions_form(most), role="planner", runtime=runtime)
     return clean_subquestions(answer.subquestions, first=first, most=most)
 

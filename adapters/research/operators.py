@@ -223,8 +223,8 @@ async def ask_answer(
         results=results.text,
         failed=failed.text,
         notes=_format_notes(state),
+        closest=plans.CLOSEST if closest else "",
     )
-    instruction += plans.CLOSEST if closest else ""
     cut = (*findings.cut, *pages.cut, *results.cut, *failed.cut)
     request = build_research_prompt(runtime, instruction, plans.CONCLUDER, cut=cut)
     temperature = RETRY_TEMPERATURE if closest else None

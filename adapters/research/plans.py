@@ -236,8 +236,6 @@ the one before left. Each step is carried out by searches and by reading pages, 
 with its sources. A finding that does not settle its step is refused, and the step is tried again."""
 
 DECOMPOSE = """\
-Question: {task}
-
 Think first: what does the question ask for, which conditions does it set, where is each of them told, and which of them
 leaves the fewest candidates? Then plan the research in at most {most} steps. A step is one of:
 collect: gather candidates or raw facts from the web;
@@ -249,6 +247,9 @@ the names, places, dates and limits of the question that it is about. Each condi
 and to one only. Where one page is likely to tell several things of the same candidates, one step asks for all of them;
 no step repeats another. Do not answer anything, and add no step that counts, sorts or writes the answer: that comes by
 itself.
+
+Question: {task}
+Which steps answer it?
 """
 
 SEARCHER = """\
@@ -256,6 +257,13 @@ You carry out one step of research on the web: you choose what to search for and
 reads what you looked up and writes down what it establishes for the step."""
 
 TOOLS = """\
+Think first: what does the step still lack, and which kind of page tells it? Then choose what to look up for this step:
+- queries: at most {queries} searches{style}
+- pages: at most {pages} numbers of results worth reading: unread ones, and those that were read for another step and
+  are needed again for this one.
+{kept}The best result of each search is read anyway, the next one where it cannot be. If what was found so far settles
+the step, as it should for compute, give empty lists.
+
 Question: {task}
 
 Found so far:
@@ -269,12 +277,7 @@ Tried for this step, and why that was not accepted:
 Search results so far, by number; [read] ones were read, [blocked] ones cannot be:
 {view}
 
-Think first: what does the step still lack, and which kind of page tells it? Then choose what to look up for this step:
-- queries: at most {queries} searches{style}
-- pages: at most {pages} numbers of results worth reading: unread ones, and those that were read for another step and
-  are needed again for this one.
-{kept}The best result of each search is read anyway, the next one where it cannot be. If what was found so far settles
-the step, as it should for compute, give empty lists.
+What is to be looked up for the step?
 """
 
 SMALL_QUERY_STYLE = ", in a few words each, names first; other words than those tried."
@@ -288,7 +291,7 @@ QUERY_STYLE = """\
   up, and use names, former names and names in the language of the place from what was found."""
 
 KEPT = """\
-What was read in the tries above is shown again together with what you look up now, and counts like it: look up what is
+What was read in the tries below is shown again together with what you look up now, and counts like it: look up what is
 still missing.
 """
 
@@ -298,6 +301,7 @@ what you write, and somebody else checks it against the sources. Go by the sourc
 statement without a source is worth nothing here; what is missing is worth saying."""
 
 FIND = """\
+{order}
 Question behind it: {task}
 
 Found so far:
@@ -308,8 +312,8 @@ Step ({kind}): {goal}
 Sources, by number:
 {evidence}
 {partial}
-State what the sources and what was found so far establish for this step ({kind}): {goal}
-{order}"""
+What do the sources and what was found so far establish for this step ({kind})? {goal}
+"""
 
 SMALL_FIND_ORDER = """\
 Answer in one or two sentences with names, numbers and dates as the sources have them. Say what is missing or uncertain;
@@ -352,6 +356,9 @@ You check research on the web, one finding at a time. You go by the sources that
 and not by how likely it is. A finding that you accept is taken as proven by all later steps."""
 
 JUDGE = """\
+Does the finding settle the step? It does when it states what the step asks for, on the grounds of sources or of what
+was found so far. It does not when it is about something else, only promises or guesses, or leaves out what was asked.
+{order}
 Question behind it: {task}
 
 Found so far:
@@ -364,9 +371,8 @@ Finding:
 {unseen}It rests on:
 {sources}
 {dispute}
-Does the finding settle the step? It does when it states what the step asks for, on the grounds of sources or of what
-was found so far. It does not when it is about something else, only promises or guesses, or leaves out what was asked.
-{order}"""
+Does the finding settle the step?
+"""
 
 JUDGED_EVIDENCE = """\
 Sources that were looked up for the step:
@@ -391,6 +397,11 @@ findings were checked against their sources; where sources are shown too, they s
 the exact form of a name or a number."""
 
 CONCLUDE = """\
+Think first: what exactly does the question ask for, in which form, unit and order, and which findings give it? Then
+answer from what was found, in the form that the question asks for: a number alone, a name alone, one text for each item
+of a list, or one JSON object a text where it asks for JSON. Of a list, give every item that meets the question's
+conditions, however many they are. No sentence, no explanation, nothing that was not found.
+{closest}
 Question: {task}
 
 Found, step by step:
@@ -402,10 +413,7 @@ Search results that were seen on the way:
 Refused answers and their reasons, or what was done:
 {failed}
 {notes}
-Think first: what exactly does the question ask for, in which form, unit and order, and which findings give it? Then
-answer from what was found, in the form that the question asks for: a number alone, a name alone, one text for each item
-of a list, or one JSON object a text where it asks for JSON. Of a list, give every item that meets the question's
-conditions, however many they are. No sentence, no explanation, nothing that was not found.
+What is the answer to the question?
 """
 
 PAGES = """
@@ -414,6 +422,11 @@ Pages that were read for it:
 """
 
 CHECK_ANSWER = """\
+Does the answer follow from what was found, and is it what the question asks for? It is not if a part of it is in no
+finding, if an item that meets the question's conditions by the findings is left out, if it fails a condition, or if it
+is in another form, unit or order than was asked for. The exact form of a name or a number may come from a source that
+is not shown here. That a finding is marked as uncertain is known and speaks against nothing. Give the reason first.
+
 Question: {task}
 
 Found, step by step:
@@ -422,10 +435,7 @@ Found, step by step:
 Proposed answer:
 {answer}
 
-Does the answer follow from what was found, and is it what the question asks for? It is not if a part of it is in no
-finding, if an item that meets the question's conditions by the findings is left out, if it fails a condition, or if it
-is in another form, unit or order than was asked for. The exact form of a name or a number may come from a source that
-is not shown here. That a finding is marked as uncertain is known and speaks against nothing. Give the reason first.
+Does it follow, and is it what was asked for?
 """
 
 CLOSEST = """
@@ -434,6 +444,12 @@ answer that is partly right is worth more than none.
 """
 
 RETHINK = """\
+Think first: why did what was tried for the step not do? The words may not be those of the pages, the kind of site may
+be wrong or refuse to be read, or the fact may be told only together with others. Then change the approach: other words,
+another kind of site, a source that would list or compare what is looked for, a part of the step that is easier to find.
+Give at most {queries} new searches and at most {pages} numbers of unread results to read next. Empty lists if there is
+no other way.
+
 Question: {task}
 
 Found so far:
@@ -446,8 +462,5 @@ What was tried for it, and why it did not do:
 Search results so far, by number; [read] ones were read, [blocked] ones cannot be:
 {view}
 
-Think first: why did it not do? The words may not be those of the pages, the kind of site may be wrong or refuse to be
-read, or the fact may be told only together with others. Then change the approach: other words, another kind of site, a
-source that would list or compare what is looked for, a part of the step that is easier to find. Give at most {queries}
-new searches and at most {pages} numbers of unread results to read next. Empty lists if there is no other way.
+What is to be looked up instead?
 """

@@ -280,8 +280,10 @@ def create_operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operato
         if remaining and benchmark.drafted:
             return {"plan": _append_goal(remaining)}
         refused = [attempt for attempt in state["attempts"] if attempt.verdict.evidence == REJECTED]
-        notes = _planning_notes((), dict.fromkeys(attempt.action.text for attempt in refused), worded=grounded)
-        return {"plan": await ask_rest_of_plan(state, runtime, goal=GOAL, notes=notes)}
+        named = bullet_list(dict.fromkeys(attempt.action.text for attempt in refused))
+        findings = prompts.REFUSED.format(actions=quote(named)) if refused else ""
+        notes = _planning_notes((), worded=grounded)
+        return {"plan": await ask_rest_of_plan(state, runtime, goal=GOAL, notes=notes, findings=findings)}
 
     async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
         if benchmark.drafted:
@@ -336,11 +338,9 @@ def _is_final(verdict: Verdict, state: ValidateView, runtime: Runtime[Context]) 
     return bool(verdict.depth) or (alone and state["action"] != UNREACHABLE_ACTION)
 
 
-def _planning_notes(hint: Sequence[str], refused: Iterable[str] = (), *, worded: bool) -> str:
+def _planning_notes(hint: Sequence[str], *, worded: bool) -> str:
     parts = [f"Rooms of the house: {', '.join(ROOMS)}. There are no others."]
     parts += [*([prompts.WORDINGS] if worded else []), *([prompts.DRAFT.format(draft="\n".join(hint))] if hint else [])]
-    if named := [*refused]:
-        parts.append(prompts.REFUSED.format(actions=quote(bullet_list(named))))
     return "\n".join(parts)
 
 

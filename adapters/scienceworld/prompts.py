@@ -85,11 +85,14 @@ NEW_ROOM = "A condition that the place of a thing is known counts as held when a
 """The SDP paper's rule for conditions about places (appendix A.3), used by `scienceworld:paper` only."""
 
 MEANINGS = """\
+An action was written that the world does not list. Choose the listed one that it means; a thing that was not meant is
+worse than none.
+
 The world now:
 {view}
 
 For the target "{target}" this action was written:
 {written}
-The world does not list it. Which of these does it mean? A thing that was not meant is worse than none.
+Which of these does it mean?
 {actions}
 """

@@ -134,7 +134,8 @@ async def decide(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]
     """Ask the model for the next calls, or for the answer that ends the work."""
     tools, entry = tools_of(state["task"], runtime), context_of(runtime).entry
     is_part = entry is not None and not entry.last
-    prompt = await situation_prompt(state, DECIDE_REQUEST + _describe_part(dict(state), is_part), runtime)
+    request = DECIDE_REQUEST + _describe_part(dict(state), is_part)
+    prompt = await situation_prompt(state, request, runtime, closing=DECIDE_CLOSING)
     offered = [*tools.offered(), tools.part_tool() if is_part else tools.finish_tool()]
     shown = None if is_part else _shown_answer(tools)
     choice = await ask_tool_calls(prompt, offered, role="executor", runtime=runtime, answer=shown)
@@ -223,6 +224,8 @@ call change? Then make the next call. Make several at once only where none of th
 every argument from the assignment or from what a tool answered; what is not known has to be looked up first.
 """
 
+DECIDE_CLOSING = "What is the next call for the assignment?"
+
 FINISH_REQUEST = """\
 Once all is done, hand in the answer with finish: what was done and found, whatever the assignment asks to be told, and
 what could not be done.
@@ -239,17 +242,18 @@ can be done after that.
 """
 
 ANSWER_REQUEST = """\
-The work on this task cannot go on:
-{task}
+The work on a task cannot go on. Hand in the answer that it allows: what was done, what was found, and plainly what was
+not done or is not known, with the reason where it can be seen.
 
-Certified so far, each when it held:
-{certified}
+Task: {task}
 
 What the tools answered, and which calls were not made and why:
 {view}
 
-Hand in the answer that this allows: what was done, what was found, and plainly what was not done or is not known, with
-the reason where it can be seen.
+Certified so far, each when it held:
+{certified}
+
+Hand in the answer.
 """
 
 __all__ = [

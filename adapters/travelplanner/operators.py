@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.models.calls import choose, deliberate, profile_of
-from certigraph.adapters.models.prompts import Prompt, bullet_list, numbered_list
+from certigraph.adapters.models.prompts import Prompt, bullet_list, numbered_list, paragraphs
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.travelplanner.options import (
@@ -286,9 +286,11 @@ async def _choose_option(
 ) -> Option:
     """Ask the model to choose one of several options; a model that is not small gives its reasons first."""
     small = (await profile_of("executor", runtime)).is_small
-    labels = _distinct_labels([option.label for option in offered])
+    # what small models choose by is kept short: cuisines only while a requested one is missing
+    shorter = small and not situation.missing_cuisines
+    labels = _distinct_labels([_without_cuisines(option) if shorter else option.label for option in offered])
     question = _format_choice(labels, what, situation, state, small=small)
-    prompt = Prompt(RULES.format(query=state["task"].goal), question)
+    prompt = Prompt((SMALL_RULES if small else RULES).format(query=state["task"].goal), question)
     if small:
         choice = await choose(prompt, labels, role="executor", runtime=runtime)
     else:
@@ -301,23 +303,31 @@ def _format_choice(
 ) -> str:
     booked, ahead, spent, budget, missing = situation
     refused = [_describe_refusal(attempt) for attempt in state["attempts"]]
+    tried = f"Tried before for the same condition ({state['target'].text}), and why it failed"
     parts = {
         "Booked so far": "" if small else bullet_list(booked),
         "To be decided after this": "" if small else bullet_list(ahead),
+        tried: numbered_list(refused) if refused else "",
         "Options": bullet_list(labels),
-        f"Tried before for the same condition ({state['target'].text}), and why it failed": numbered_list(refused)
-        if refused
-        else "",
     }
-    shown = "\n\n".join(f"{title}:\n{text}" for title, text in parts.items() if text)
-    money = f"Spent so far: ${spent:g} of ${budget}; ${budget - spent:g} are left."
-    cuisines = f"\nRequested cuisines that no chosen restaurant serves yet: {', '.join(missing)}." if missing else ""
-    return f"{shown}\n\n{money}{cuisines}\n{(SMALL_CHOICE if small else CHOICE).format(what=what)}"
+    left = f"${budget - spent:g} of ${budget} are left." if small else ""
+    return paragraphs(
+        "" if small else CHOICE,
+        *(f"{title}:\n{text}" for title, text in parts.items() if text),
+        left or f"Spent so far: ${spent:g} of ${budget}; ${budget - spent:g} are left.",
+        f"Requested cuisines that no chosen restaurant serves yet: {', '.join(missing)}." if missing else "",
+        f"Now choose {what}.",
+    )
 
 
 def _describe_refusal(attempt: Attempt) -> str:
     text, reason = attempt.action.text, attempt.verdict.reason
     return reason if reason == text else f"{text}: {reason or 'the condition did not hold'}"
+
+
+def _without_cuisines(option: Option) -> str:
+    ending = f"; {option.cuisines})"
+    return f"{option.label.removesuffix(ending)})" if option.label.endswith(ending) else option.label
 
 
 def _distinct_labels(labels: list[str]) -> list[str]:
@@ -337,14 +347,17 @@ Request:
 {query}
 """
 
+SMALL_RULES = """\
+You plan a trip and decide one booking after another. Each option exists and keeps the rules that a single booking can
+break. Prices in brackets are for all travellers, those of places to stay for all nights. Prefer options that suit the
+request and leave money for the rest, and restaurants that serve a requested cuisine that is still missing.
+
+Request:
+{query}
+"""
+
 CHOICE = """\
-Now choose {what}.
 Think first: what does the request want here, what must the money that is left still pay for, and if a requested cuisine
 is missing, which option serves it at a price that the rest of the trip can bear? Of what was tried before, choose
 something else. Then give one option, copied exactly.
-"""
-
-SMALL_CHOICE = """\
-Choose {what}. Prefer options that suit the request and leave money for the rest, and restaurants that serve a requested
-cuisine that is still missing.
 """

@@ -22,6 +22,7 @@ from certigraph.adapters.models.prompts import (
     clip,
     format_history,
     format_turns,
+    paragraphs,
     quote,
     quote_history,
     unquote_line,
@@ -455,18 +456,18 @@ async def _load_records(state: DecideView, runtime: Runtime[Context]) -> list[Tu
 
 
 def _full_prompt(state: DecideView, profile: ModelProfile, runtime: Runtime[Context]) -> Prompt:
-    before = f"Assignment: {state['assignment']}\n\n"
+    before = paragraphs(QUESTION, f"Assignment: {state['assignment']}")
     notes, known = state["evidence"].view, _format_known(state)
-    after = QUESTION.format(
-        notes=quote(notes, len(notes)),
-        known=known and f"\nTo keep in mind:\n{known}\n",
-        used=state["steps"],
-        most=limits_of(state["task"], runtime).steps,
+    after = paragraphs(
+        f"To keep in mind:\n{known}" if known else "",
+        f"The notebook of the trip, with whatever was noted for it so far:\n{quote(notes, len(notes))}",
+        f"Calls used: {state['steps']} of at most {limits_of(state['task'], runtime).steps}.",
+        QUESTION_CLOSING,
     )
     rest = build_prompt(runtime, before + after, role=TRAVEL_AGENT)
     history = format_history(state["turns"], rest.system + rest.user, profile)
-    calls = f"Calls so far and their answers, the latest last:\n{quote_history(history)}\n\n"
-    return build_prompt(runtime, before + calls + after, role=TRAVEL_AGENT, cut=history.cut)
+    calls = f"Calls so far and their answers, the latest last:\n{quote_history(history)}"
+    return build_prompt(runtime, paragraphs(before, calls, after), role=TRAVEL_AGENT, cut=history.cut)
 
 
 def _plan_prompt(state: DecideView, turns: Sequence[Turn], query: str, request: str, profile: ModelProfile) -> Prompt:
@@ -492,12 +493,9 @@ You plan a trip by calling tools, one call at a time, until what the assignment 
 what the tools answered and not on what you know about places, prices or flights: a plan that names anything that the
 tools did not list is worthless, and so is one that costs more than the budget or ignores a wish of the request."""
 
-QUESTION = """\
-The notebook of the trip, with whatever was noted for it so far:
-{notes}
-{known}
-Calls used: {used} of at most {most}.
+QUESTION_CLOSING = "Which call comes next?"
 
+QUESTION = """\
 Think first: what does the assignment still need, what of it do the answers and the notebook show already, and which
 call adds the most? Then make that one call. Look up nothing twice, and write down what the plan needs from an answer
 before you end: whole lines, copied exactly, of the candidates that suit the request (its people, dates, budget,

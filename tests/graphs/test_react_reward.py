@@ -8,6 +8,7 @@ from lookahead import RATING, Mind, WatchedBlocks, played, taking
 
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.blocksworld.expert import answer_request
+from certigraph.adapters.models.calls import JSON_INSTRUCTION
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.graphs import react, react_reward
@@ -113,9 +114,10 @@ def test_its_prompts_tell_what_reacts_prompt_tells(tmp_path: Path):
     played(react.build(), tmp_path / "a", plain, steps=1)
     propose = propose_actions(k=2)
     played(react_reward.build(**RATING, propose=propose, imagine=predicted), tmp_path / "b", mind, steps=1)
-    told = plain.prompts("choice")[0].partition("Actions to choose from")[0]
+    opening, _, asked = plain.prompts("choice")[0].partition(JSON_INSTRUCTION)
+    situation = asked[asked.index("Assignment:") :].partition("Actions to choose from")[0]
     assert [fields for fields, _ in mind.asked] == [["actions"], ["outcomes"], ["choice", "thought"]]
-    assert all(prompt.startswith(told) for _, prompt in mind.asked)
+    assert all(prompt.startswith(opening) and situation in prompt for _, prompt in mind.asked)
 
 
 @pytest.mark.parametrize(("k", "calls"), [(2, 2), (3, 1)])

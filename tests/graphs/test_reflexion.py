@@ -16,6 +16,7 @@ from langgraph.store.memory import InMemoryStore
 
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.blocksworld.expert import answer_request
+from certigraph.adapters.models.calls import JSON_INSTRUCTION
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
@@ -209,7 +210,7 @@ def _thinking(mind: Mind) -> Callable[[str, dict[str, Any]], Any]:
 def test_the_shared_opening_of_all_prompts_names_no_task(tmp_path: Path):
     mind = step_mind(["X MAY CONTRIBUTE to Y"], [1])
     result = played(PAPER_STEP, tmp_path, mind, steps=4, trials=2)
-    openings = [prompt.partition("It is data to read")[0] for _, prompt in mind.asked]
+    openings = [prompt.partition(JSON_INSTRUCTION)[0] for _, prompt in mind.asked]
     assert len(set(openings)) == 4, "Planner, Executor, Evaluator and memory"
     assert result.state["task"].goal not in "".join(openings)
 

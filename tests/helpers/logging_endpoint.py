@@ -5,6 +5,7 @@ these fields, in order and the last one for ever; fields that are not given have
 """
 
 import json
+import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,12 +14,14 @@ from typing import Any, NamedTuple
 
 from endpoint_stub import JsonHandler, completion, serving
 
-from certigraph.adapters.models.schemas import minimal_instance
+from certigraph.adapters.models.schemas import OFFERED, minimal_instance
 
 Answers = Mapping[str, Sequence[Mapping[str, Any]]]
 """Fields of the answers, by name of the form."""
 
 DEFAULT_WINDOW = 128_000
+
+OFFERED_LIST = re.compile(r"^<world>\n- (.*)$", re.MULTILINE)
 
 
 class Received(NamedTuple):
@@ -57,7 +60,16 @@ class LoggingEndpoint(ThreadingHTTPServer):
             given = left.pop(0) if len(left) > 1 else left[0] if left else {}
         if "schema" not in form:
             return str(given.get("text", "done"))
-        return json.dumps({**minimal_instance(form["schema"]), **given})
+        return json.dumps(
+            {**minimal_instance(form["schema"]), **copy_offered(form["schema"], body["messages"]), **given}
+        )
+
+
+def copy_offered(schema: dict[str, Any], messages: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Fields that are to be copied from what the prompt offers, with the first entry of its last list."""
+    fields = [name for name, part in schema["properties"].items() if part.get("description") == OFFERED]
+    lists = OFFERED_LIST.findall(str(messages[-1]["content"]))
+    return {name: lists[-1] for name in fields if lists and "enum" not in schema["properties"][name]}
 
 
 class _Handler(JsonHandler):

@@ -336,6 +336,7 @@ def _prompt_fields(kind: PromptKind, *, texts: bool) -> dict[str, Any]:
         "mean_tokens": round(kind.mean_tokens, 1),
         "longest_tokens": max(prompt.tokens for prompt in kind.prompts),
         "prefix_share": kind.prefix_share,
+        "stable_share": kind.stable_share,
         "schemas": kind.schemas,
         "latest_tokens": latest.tokens,
         "latest_schema_tokens": latest.schema_tokens,
@@ -357,20 +358,30 @@ def _prompt_lines(kind: PromptKind) -> Iterator[str]:
         yield f"----- schema\n{json.dumps(latest.schema, ensure_ascii=False)}"
 
 
+PREFIX_NOTE = "share of the requests after the first that an earlier one begins with too, with the schema in front"
+
+
+def _format_share(share: float | None) -> str:
+    return "-" if share is None else f"{share:.0%}"
+
+
 def _prompt_table(collected: CollectedPrompts, kinds: Sequence[PromptKind]) -> Iterator[str]:
     """Yield the lines of the table, one for each kind of request, and below it the totals of the run."""
     names = [clean_line(f"{kind.node} ({kind.role}) {kind.form}") for kind in kinds]
     width = max(map(len, ["request", *names]))
-    yield f"{'request':{width}}  requests  mean tokens  longest  prefix  schemas"
+    yield f"{'request':{width}}  requests  mean tokens  longest  prefix  stable  schemas"
     for name, kind in zip(names, kinds, strict=True):
-        share = "-" if kind.prefix_share is None else f"{kind.prefix_share:.0%}"
+        share, stable = _format_share(kind.prefix_share), _format_share(kind.stable_share)
         longest = max(prompt.tokens for prompt in kind.prompts)
         schemas = f"{kind.schemas:,}" if kind.latest.schema else "-"
-        figures = f"{len(kind.prompts):>8,}  {kind.mean_tokens:>11,.0f}  {longest:>7,}  {share:>6}  {schemas:>7}"
+        figures = (
+            f"{len(kind.prompts):>8,}  {kind.mean_tokens:>11,.0f}  {longest:>7,}  {share:>6}  {stable:>6}  {schemas:>7}"
+        )
         yield f"{name:{width}}  {figures}"
     requests, tokens = sum(len(kind.prompts) for kind in kinds), sum(p.tokens for kind in kinds for p in kind.prompts)
     per_step = f", {tokens / collected.steps:,.0f} per step" if collected.steps else ""
     steps = f"{format_count(collected.steps, 'world step')}"
     yield f"{format_count(requests, 'request')}, {tokens:,} tokens of prompts, {steps}{per_step}; {TOKENS_NOTE}"
+    yield f"prefix: {PREFIX_NOTE}; stable: the same from the third request on"
     yield f"profile {collected.profile}, window of {collected.window:,} tokens, answers by {collected.model}"
     yield f"ending {collected.ending}"

@@ -136,6 +136,26 @@ def test_choose_takes_one_of_the_texts_only() -> None:
         run(choose(PROMPT, [], role="x", runtime=runtime))
 
 
+@pytest.mark.parametrize("text", ["Lodge", " - Lodge ", "2. lodge", '"Lodge"'])
+def test_a_copied_option_is_recognised_whatever_surrounds_it(text: str) -> None:
+    model = ScriptedChat(replies=(json.dumps({"choice": text}),))
+    assert run(choose(PROMPT, ["Inn", "Lodge"], role="x", runtime=live(model))) == "Lodge"
+
+
+def test_the_options_stand_in_the_schema_only_after_an_answer_that_is_none_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with stub(*(json.dumps({"choice": text}) for text in ("Castle", "Lodge", "Inn"))) as server:
+        monkeypatch.setenv("CERTIGRAPH_BASE_URL", server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        runtime = Runtime(context=Context(model="openai:stub"))
+        answers = [run(choose(PROMPT, options, role="x", runtime=runtime)) for options in (["Inn", "Lodge"], ["Inn"])]
+    assert answers == ["Lodge", "Inn"]
+    fields = [body["response_format"]["json_schema"]["schema"]["properties"]["choice"] for body in server.requests]
+    assert [field.get("enum") for field in fields] == [None, ["Inn", "Lodge"], None]
+    assert fields[0] == fields[2]
+
+
 def test_roles_and_the_expert_decide_who_answers() -> None:
     class Benchmark:
         def expert(self) -> Any:

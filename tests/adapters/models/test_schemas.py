@@ -1,11 +1,13 @@
-"""Schemas are kept as long as their types, and no longer."""
+"""Schemas are kept as long as their types, and hold what is the same in all requests first."""
 
 import gc
 import weakref
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, create_model
+import pytest
+from pydantic import BaseModel, ValidationError, create_model
 
-from certigraph.adapters.models.schemas import schema_of
+from certigraph.adapters.models.schemas import Offered, bounded_list, constant_schema, find_offered, schema_of
 
 
 class Answer(BaseModel):
@@ -23,3 +25,22 @@ def test_a_type_that_was_made_for_one_question_is_forgotten_after_it():
     del made
     gc.collect()
     assert left() is None, "thousands of runs would keep thousands of types"
+
+
+def test_what_differs_from_request_to_request_is_left_out_of_the_constant_schema():
+    numbers: Any = (bounded_list(3, int, varies=True), ...)
+    choice: Any = (Annotated[str, Offered(("Inn", "Lodge"))], ...)
+    Picked = create_model("Picked", kind=(Literal["a", "b"], ...), choice=choice, numbers=numbers)  # noqa: N806
+    complete = schema_of(Picked, small=False)
+    constant = constant_schema(complete)["properties"]
+    assert complete["properties"]["choice"]["enum"] == ["Inn", "Lodge"]
+    assert "enum" not in constant["choice"] and "maxItems" not in constant["numbers"]
+    assert constant["kind"]["enum"] == ["a", "b"]
+    assert Picked.model_validate({"kind": "a", "choice": "- inn", "numbers": []}).choice == "Inn"
+    with pytest.raises(ValidationError, match="not one of the 2 offered"):
+        Picked.model_validate({"kind": "a", "choice": "Castle", "numbers": []})
+
+
+def test_a_text_that_fits_several_offered_ones_is_none_of_them():
+    assert find_offered("open DOOR", ["open door", "open Door"]) is None
+    assert find_offered("open Door", ["open door", "open Door"]) == "open Door"
