@@ -384,9 +384,12 @@ async def _measure_run(run: Run, calls: int) -> float:
         return (await run(calls, Path(folder))).each
 
 
-def measure(calls: int, repeats: int) -> dict[tuple[str, str], list[float]]:
-    """Return milliseconds per model call by agent and column: one value for each of the rounds, which alternate."""
-    agents = available_agents()
+def measure(calls: int, repeats: int, only: str = "") -> dict[tuple[str, str], list[float]]:
+    """Return milliseconds per model call by agent and column: one value for each of the rounds, which alternate.
+
+    `only` is a text in the names of the agents that are measured besides create_agent.
+    """
+    agents = {name: runs for name, runs in available_agents().items() if only in name or name == BASE}
     found: dict[tuple[str, str], list[float]] = {}
     for number in range(repeats + 1):  # the first round warms up
         for name, runs in agents.items():
@@ -435,11 +438,12 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=40, help="calls of the tool in each run")
     parser.add_argument("--repeats", type=int, default=7, help="rounds that are measured")
     parser.add_argument("--rungs", type=int, default=60, help="length of the ladder that SDP climbs")
+    parser.add_argument("--only", default="", help="measure only agents with this text in their name")
     options = parser.parse_args()
     packages = ("langgraph", "langchain-core", "langchain", "smolagents", "pydantic-ai-slim", "inspect-ai")
     print(f"Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}, {', '.join(map(_version_of, packages))}")
     print("\nProcessor time per model call in ms (ratio to create_agent)")
-    print("\n".join(format_table(measure(options.calls, options.repeats), BASE)))
+    print("\n".join(format_table(measure(options.calls, options.repeats, options.only), BASE)))
     print("\nProcessor time per superstep in ms (ratio to the bare loop)")
     print("\n".join(format_table(measure_supersteps(options.rungs, options.repeats), BARE_ROW)))
     print("\n" + "\n".join(f"{column}: {meaning}" for column, meaning in COLUMNS.items()))
