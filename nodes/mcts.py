@@ -22,14 +22,15 @@ from certigraph.state.rewards import (
     TreeView,
     appraise_view,
     children_of,
-    count_visits,
     digest_of,
+    index_of,
     lookahead_view,
     node_at,
     select_leaf,
     shortest_solution,
     subtree_of,
     turns_of,
+    visits_of,
 )
 from certigraph.state.run import Evidence
 
@@ -152,7 +153,7 @@ def select(*, c: float = EXPLORATION, seed: int = 0) -> Operator:
 
     async def select(state: TreeView, runtime: Runtime[Context]) -> dict[str, Any]:
         random = Random(f"{seed}:{len(state['visited'])}:{state['searched']}")
-        return {"leaf": select_leaf(state["tree"], count_visits(state["simulations"]), c, random)}
+        return {"leaf": select_leaf(state["tree"], visits_of(state["simulations"]), c, random)}
 
     return select
 
@@ -185,7 +186,7 @@ async def most_visited(state: TreeView, runtime: Runtime[Context]) -> dict[str, 
     Raises:
         Fault: ("operator") the tree is empty.
     """
-    tree, counts = state["tree"], count_visits(state["simulations"])
+    tree, counts = state["tree"], visits_of(state["simulations"])
     if path := shortest_solution(tree):
         return {"thought": f"the goal is {len(path)} actions away", "action": Action(text=path[0])}
     if not (first := children_of(tree, ())):
@@ -196,10 +197,11 @@ async def most_visited(state: TreeView, runtime: Runtime[Context]) -> dict[str, 
 
 
 def _new_nodes(state: TreeView) -> list[SearchNode]:
-    known = {*state["visited"], *(digest_of(node.factored) for node in state["tree"])}
+    known, in_tree = {*state["visited"]}, index_of(state["tree"]).digests
     new = []
     for node in state["imagined"]:
-        if node.foreseen.solved or (shown := digest_of(node.factored)) not in known:
+        shown = digest_of(node.factored)
+        if node.foreseen.solved or (shown not in known and shown not in in_tree):
             new.append(node)
             known.add("" if node.foreseen.solved else shown)
     # At the root known states are kept if there are no new ones, because an action has to be taken.

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
+from langgraph.errors import GraphRecursionError
 from langgraph.runtime import Runtime
 from langgraph.types import Command, StateSnapshot
 from pydantic import JsonValue
@@ -24,7 +25,7 @@ from certigraph.adapters.models.usage import send_usage_to, use_call_log
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.adapters.redaction import read_secrets, redact_message, use_secrets
 from certigraph.adapters.tools.world import Tools
-from certigraph.graphs.assembly import EpisodicGraph
+from certigraph.graphs.assembly import EpisodicGraph, operators_of
 from certigraph.runtime.approvals import find_questions, match_answers
 from certigraph.runtime.files import disk_full_fault, is_disk_full
 from certigraph.runtime.graph_sources import (
@@ -39,7 +40,7 @@ from certigraph.runtime.graph_sources import (
 from certigraph.runtime.recorder import Recorder
 from certigraph.runtime.registry import GRAPHS, graph_module
 from certigraph.runtime.storage import open_storage
-from certigraph.state.endings import FINISHED, Fault, Stopped
+from certigraph.state.endings import FINISHED, Fault, LimitReached, Stopped
 from certigraph.state.records import Scores, Task, Usage
 from certigraph.state.step import best_scores
 from certigraph.state.trajectory import Event, Footer, Resumed, total_usage
@@ -158,10 +159,13 @@ def _usage_key(usage: Usage) -> tuple[float, ...]:
 # Driving one run.
 
 MAX_SUPERSTEPS_PER_STEP = 300
-"""Maximum number of LangGraph supersteps for each world step, such as retries, replans and simulations.
+"""Maximum number of LangGraph supersteps for each world step, such as retries and replans.
 
 A budget ends a run long before this limit does.
 """
+
+SUPERSTEPS_PER_ROUND = 12
+"""Maximum number of LangGraph supersteps of one simulation, one sub-task with its revision, or one round."""
 
 RESTART_ADVICE = "restore them, or start the run again with `certigraph run`"
 """Advice in the error message about checkpoints that cannot be read."""
@@ -262,7 +266,7 @@ async def _run_graph(
     config: Any = {
         "configurable": {"thread_id": thread},
         "callbacks": context.callbacks,
-        "recursion_limit": MAX_SUPERSTEPS_PER_STEP * (limits.steps + 1) * limits.trials,
+        "recursion_limit": _max_supersteps(graph, limits),
     }
     try:
         inputs: Any = {"task": task} if _is_shipped(graph) else input_of(graph, task)
@@ -294,6 +298,16 @@ async def _run_graph(
     except Fault as fault:  # checkpoints that are unreachable or incomplete are not scored
         return _GraphOutcome({}, *((ending, message) if ending.startswith("error:") else (fault.ending, str(fault))))
     return _GraphOutcome(state, ending or FINISHED, message)
+
+
+def _max_supersteps(graph: AnyGraph, limits: Limits) -> int:
+    """Return the number of supersteps that no run within its limits needs: LangGraph stops a graph that takes more."""
+    bounds, specs = limits.effective(), operators_of(graph).values()
+    arguments = [spec["args"] for spec in specs if isinstance(spec, dict) and isinstance(spec.get("args"), dict)]
+    simulations = sum(n for args in arguments if isinstance(n := args.get("simulations"), int))  # type: ignore[union-attr]
+    each = MAX_SUPERSTEPS_PER_STEP + SUPERSTEPS_PER_ROUND * simulations
+    others = SUPERSTEPS_PER_ROUND * (bounds.nodes + bounds.revisions + bounds.rounds)
+    return (each * (bounds.steps + 1) + others) * bounds.trials
 
 
 def _counts_usage(graph: AnyGraph) -> bool:
@@ -333,6 +347,11 @@ async def _stream_graph(
                 waits = waits or INTERRUPT_KEY in state
     except Stopped as stopped:
         return _GraphOutcome(None, stopped.ending, str(stopped))
+    except GraphRecursionError:
+        taken = max((event.superstep for event in recorder.trajectory.events if not event.scope), default=0)
+        happened = f"the graph took {taken} supersteps, more than its limits allow"
+        reached = LimitReached("steps", config["recursion_limit"], taken, happened=happened)
+        return _GraphOutcome(None, reached.ending, str(reached))
     except Exception as error:  # noqa: BLE001 - an operator is user code: its failure is an ending, not a crash
         if is_disk_full(error):
             return _GraphOutcome(None, "error:data", str(disk_full_fault(recorder.path.parent)))

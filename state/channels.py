@@ -3,15 +3,19 @@
 A checkpoint stores only what changed, so its size does not grow with the length of the run.
 """
 
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import Annotated, Any, NamedTuple, TypeVar, get_type_hints
+from threading import local
+from typing import Annotated, Any, Generic, NamedTuple, Protocol, TypeVar, get_type_hints
 
 from langgraph.channels import DeltaChannel
 
 from certigraph.state.records import Predicate
 
 T = TypeVar("T")
+E = TypeVar("E")
+I = TypeVar("I", bound="LogIndex[Any]")
 
 SNAPSHOT_EVERY = 5000
 """Number of writes between two full copies of a channel.
@@ -32,6 +36,50 @@ def _last_write(plan: list[Any], writes: Sequence[list[Any]]) -> list[Any]:
 Log = Annotated[list[T], DeltaChannel(_extend_log, snapshot_frequency=SNAPSHOT_EVERY)]
 
 Plan = Annotated[list[Predicate], DeltaChannel(_last_write, snapshot_frequency=SNAPSHOT_EVERY)]
+
+
+# Indexes of logs: what is found by looking at a whole log, without looking at all of it at every superstep.
+
+
+class LogIndex(Protocol[E]):
+    """Index of a log's entries."""
+
+    def add(self, entries: Iterable[E], /) -> object:
+        """Take in entries that were added to the log."""
+
+
+class LogIndexes(Generic[E, I]):
+    """Function of a log that returns its index, and takes in only the entries that were added since the last call.
+
+    Logs only grow, and an entry is created for one place in one log. So a log that has, at the place of the last entry
+    that was taken in, the very same object begins with all of them; any other log is taken in anew. Use an index at
+    once and do not change it: a later call does.
+
+    Args:
+        create: creates an empty index.
+    """
+
+    def __init__(self, create: Callable[[], I]) -> None:
+        self._create, self._kept = create, local()
+
+    def __call__(self, log: Sequence[E]) -> I:
+        """Return the index of a log."""
+        kept: OrderedDict[int, tuple[Sequence[E], I]] = self._kept.__dict__.setdefault("logs", OrderedDict())
+        # The kept log keeps its first entry alive, so that no other object gets its id.
+        before, index = kept.pop(id(log[0]), ((), None)) if log else ((), None)
+        known = len(before)
+        if index is None or len(log) < known or log[known - 1] is not before[-1]:  # such as another fork of a thread
+            known, index = 0, self._create()
+        index.add(log[known:])
+        if log:
+            kept[id(log[0])] = log, index
+            if len(kept) > MAX_INDEXED_LOGS:
+                kept.popitem(last=False)
+        return index
+
+
+MAX_INDEXED_LOGS = 64
+"""Maximum number of logs of one kind whose indexes are kept in a thread: one for each run at the same time."""
 
 
 class ListChannels(NamedTuple):
