@@ -32,6 +32,11 @@ def _last_write(plan: list[Any], writes: Sequence[list[Any]]) -> list[Any]:
     return list(writes[-1]) if writes else plan
 
 
+def keep_last(value: T, writes: Sequence[T]) -> T:
+    """Return the last write: the reducer of a value that checkpoints need not repeat while it stays as it is."""
+    return writes[-1] if writes else value
+
+
 # One alias for every append-only log, so that LangGraph's beta DeltaChannel can be replaced in one place.
 Log = Annotated[list[T], DeltaChannel(_extend_log, snapshot_frequency=SNAPSHOT_EVERY)]
 
@@ -102,7 +107,7 @@ def list_channels_of(state: Any) -> ListChannels:
         name: annotation
         for name, hint in hints.items()
         for annotation in getattr(hint, "__metadata__", ())
-        if _is_delta_channel(annotation)
+        if _is_delta_channel(annotation) and annotation.reducer is not keep_last
     }
     return ListChannels(
         frozenset(channels),
