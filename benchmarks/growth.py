@@ -112,7 +112,9 @@ def search_case(events: int) -> Case:
 def tasks_case(events: int) -> Case:
     """Return TDP with a chain of sub-tasks. Each takes two actions in eight nodes, and three of the outer graph."""
     nodes = events // 11
-    chain = [{"id": f"n{n}", "task": f"do part {n}", "needs": [f"n{n - 1}"] if n > 1 else []} for n in range(1, nodes + 1)]
+    chain = [
+        {"id": f"n{n}", "task": f"do part {n}", "needs": [f"n{n - 1}"] if n > 1 else []} for n in range(1, nodes + 1)
+    ]
 
     def answer(prompt: str, schema: dict[str, Any]) -> Any:
         situation, fields = current_situation(), frozenset(schema.get("properties", ()))
@@ -158,7 +160,9 @@ async def measure(case: Case, folder: Path) -> tuple[list[float], str]:
     chat = ScriptedChat(responder=case.answer, model_name="endless")
     context = Context(chat=chat, profile="full", budget=Budget(calls=10**6, tokens=10**12, seconds=3600))
     task = case.benchmark.tasks()[0]
-    result = await arun(case.graph, case.benchmark, task, context=context, out=folder, listener=listen, on_error="ignore")
+    result = await arun(
+        case.graph, case.benchmark, task, context=context, out=folder, listener=listen, on_error="ignore"
+    )
     return times, f"{result.ending} {result.message}".strip()
 
 
@@ -177,7 +181,9 @@ def main() -> None:
         early = 1000 * (times[2 * tenth] - times[tenth]) / tenth
         late = 1000 * (times[-1] - times[-1 - 2 * tenth]) / (2 * tenth)
         figures = f"{early:5.2f} ms early, {late:5.2f} ms late, ratio {late / early:.2f}"
-        print(f"{name:6} {len(times):5} events: {figures} (ended {ending:.90}; load {os.getloadavg()[0]:.1f})", flush=True)
+        print(
+            f"{name:6} {len(times):5} events: {figures} (ended {ending:.90}; load {os.getloadavg()[0]:.1f})", flush=True
+        )
 
 
 if __name__ == "__main__":

@@ -324,7 +324,7 @@ def available_agents() -> dict[str, Mapping[str, Run]]:
 
 
 def _replaying(state: type[Any], updates: list[tuple[str, dict[str, Any]]], saver: Any) -> Any:
-    """Build a bare loop with the nodes of a run, which return what they returned there; the routers look at the state."""
+    """Build a bare loop with the nodes of a run, which return what they returned there."""
     given = iter([update for _, update in updates])
     builder: Any = StateGraph(state)
     names = list(dict.fromkeys(name for name, _ in updates))

@@ -190,7 +190,7 @@ class _Window:
 
 
 class _FittingTurns:
-    """The turns of an episode, and as many of the latest ones as fit into a prompt, kept from one prompt to the next."""
+    """Turns of an episode, and as many of the latest as fit into a prompt, kept from one prompt to the next."""
 
     def __init__(self, paragraphs: int | None) -> None:
         self._paragraphs = paragraphs
@@ -224,8 +224,8 @@ class _FittingTurns:
         return self._start, self._window.texts
 
     def _leave_out(self, last: int, available: int) -> None:
-        # Least size of each turn once those before it are left out: passages that it shows now are shown then too, unless
-        # their number is limited; the note about elided ones may be missing.
+        # Least size of each turn once those before it are left out: passages that it shows now are shown then too,
+        # unless their number is limited; the note about elided ones may be missing.
         turns = self._turns[self._start : last + 1]
         limited = self._paragraphs is not None
         texts = map(_format_head, turns) if limited else map(_drop_note, self._window.texts)

@@ -217,7 +217,9 @@ async def drive_run(
                 ready = graph.copy({"checkpointer": saver, "store": graph.store if store is None else store})
                 if not _is_shipped(graph):
                     ready = meter_own_nodes(ready, lambda: recorder.trajectory.usage.spent())  # noqa: PLW0108 - grows
-                outcome = await _run_graph(ready, task, context, folder.name, recorder, resuming=resuming, answer=answer)
+                outcome = await _run_graph(
+                    ready, task, context, folder.name, recorder, resuming=resuming, answer=answer
+                )
             if outcome.ending:
                 scores, problem = await _score_run(graph, outcome.state, task, context)
                 ending, message = outcome.ending, outcome.message

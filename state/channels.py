@@ -15,7 +15,7 @@ from certigraph.state.records import Predicate
 
 T = TypeVar("T")
 E = TypeVar("E")
-I = TypeVar("I", bound="LogIndex[Any]")
+Index = TypeVar("Index", bound="LogIndex[Any]")
 
 SNAPSHOT_EVERY = 5000
 """Number of writes between two full copies of a channel.
@@ -53,7 +53,7 @@ class LogIndex(Protocol[E]):
         """Take in entries that were added to the log."""
 
 
-class LogIndexes(Generic[E, I]):
+class LogIndexes(Generic[E, Index]):
     """Function of a log that returns its index, and takes in only the entries that were added since the last call.
 
     Logs only grow, and an entry is created for one place in one log. So a log that has, at the place of the last entry
@@ -64,12 +64,12 @@ class LogIndexes(Generic[E, I]):
         create: creates an empty index.
     """
 
-    def __init__(self, create: Callable[[], I]) -> None:
+    def __init__(self, create: Callable[[], Index]) -> None:
         self._create, self._kept = create, local()
 
-    def __call__(self, log: Sequence[E]) -> I:
+    def __call__(self, log: Sequence[E]) -> Index:
         """Return the index of a log."""
-        kept: OrderedDict[int, tuple[Sequence[E], I]] = self._kept.__dict__.setdefault("logs", OrderedDict())
+        kept: OrderedDict[int, tuple[Sequence[E], Index]] = self._kept.__dict__.setdefault("logs", OrderedDict())
         # The kept log keeps its first entry alive, so that no other object gets its id.
         before, index = kept.pop(id(log[0]), ((), None)) if log else ((), None)
         known = len(before)
