@@ -6,6 +6,7 @@ A checkpoint stores only what changed, so its size does not grow with the length
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from operator import is_
 from threading import local
 from typing import Annotated, Any, Generic, NamedTuple, Protocol, TypeVar, get_type_hints
 
@@ -56,9 +57,8 @@ class LogIndex(Protocol[E]):
 class LogIndexes(Generic[E, Index]):
     """Function of a log that returns its index, and takes in only the entries that were added since the last call.
 
-    Logs only grow, and an entry is created for one place in one log. So a log that has, at the place of the last entry
-    that was taken in, the very same object begins with all of them; any other log is taken in anew. Use an index at
-    once and do not change it: a later call does.
+    A log that does not begin with the very same entries, such as that of another fork of a thread, is taken in anew.
+    Use an index at once and do not change it: a later call does.
 
     Args:
         create: creates an empty index.
@@ -73,7 +73,7 @@ class LogIndexes(Generic[E, Index]):
         # The kept log keeps its first entry alive, so that no other object gets its id.
         before, index = kept.pop(id(log[0]), ((), None)) if log else ((), None)
         known = len(before)
-        if index is None or len(log) < known or log[known - 1] is not before[-1]:  # such as another fork of a thread
+        if index is None or len(log) < known or not all(map(is_, before, log)):
             known, index = 0, self._create()
         index.add(log[known:])
         if log:

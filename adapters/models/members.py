@@ -6,17 +6,17 @@ from typing import Any
 from pydantic import BaseModel
 
 
-def get_member(model: object, name: str, default: Any = None) -> Any:
+def get_member(model: Any, name: str, default: Any = None) -> Any:
     """Return a member of a model, or the default: `getattr`, but quick for a pydantic model that lacks the member."""
     return getattr(model, name, default) if _may_have(model, name) else default
 
 
-def has_member(model: object, name: str) -> bool:
+def has_member(model: Any, name: str) -> bool:
     """Return whether a model has a member: `hasattr`, but quick for a pydantic model that lacks it."""
     return _may_have(model, name) and hasattr(model, name)
 
 
-def _may_have(model: object, name: str) -> bool:
+def _may_have(model: Any, name: str) -> bool:
     return name in getattr(model, "__dict__", ()) or not _lacks(type(model), name)
 
 
