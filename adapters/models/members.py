@@ -17,7 +17,7 @@ def has_member(model: Any, name: str) -> bool:
 
 
 def _may_have(model: Any, name: str) -> bool:
-    return name in getattr(model, "__dict__", ()) or not _lacks(type(model), name)
+    return name in getattr(model, "__dict__", ()) or not _lacks(type(model), name)  # type: ignore[arg-type]
 
 
 @lru_cache(maxsize=256)
