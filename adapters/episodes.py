@@ -497,7 +497,8 @@ async def admissible_actions(runtime: Runtime[Context]) -> list[str]:
         return []
     benchmark = live_benchmark(context)
     instant = benchmark is not None and is_instant(context, benchmark)
-    return list((listing() if instant else await run_in_thread(listing)) or ())
+    actions = listing() if instant else await run_in_thread(listing)
+    return list(actions or ())
 
 
 async def candidate_actions(queries: Sequence[str], runtime: Runtime[Context], most: int) -> list[str]:

@@ -26,6 +26,7 @@ from certigraph.adapters.protocols import Context, Limits
 from certigraph.adapters.redaction import read_secrets, redact_message, use_secrets
 from certigraph.adapters.tools.world import Tools
 from certigraph.graphs.assembly import EpisodicGraph, operators_of
+from certigraph.nodes.slots import Spec
 from certigraph.runtime.approvals import find_questions, match_answers
 from certigraph.runtime.files import disk_full_fault, is_disk_full
 from certigraph.runtime.graph_sources import (
@@ -305,8 +306,8 @@ async def _run_graph(
 def _max_supersteps(graph: AnyGraph, limits: Limits) -> int:
     """Return the number of supersteps that no run within its limits needs: LangGraph stops a graph that takes more."""
     bounds, specs = limits.effective(), operators_of(graph).values()
-    arguments = [spec["args"] for spec in specs if isinstance(spec, dict) and isinstance(spec.get("args"), dict)]
-    simulations = sum(n for args in arguments if isinstance(n := args.get("simulations"), int))  # type: ignore[union-attr]
+    counts = [Spec.model_validate(spec).args.get("simulations") for spec in specs]
+    simulations = sum(count for count in counts if isinstance(count, int))
     each = MAX_SUPERSTEPS_PER_STEP + SUPERSTEPS_PER_ROUND * simulations
     others = SUPERSTEPS_PER_ROUND * (bounds.nodes + bounds.revisions + bounds.rounds)
     return (each * (bounds.steps + 1) + others) * bounds.trials

@@ -4,7 +4,7 @@ A checkpoint stores only what changed, so its size does not grow with the length
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from operator import is_
 from threading import local
@@ -16,7 +16,7 @@ from certigraph.state.records import Predicate
 
 T = TypeVar("T")
 E = TypeVar("E")
-Index = TypeVar("Index", bound="LogIndex[Any]")
+Index = TypeVar("Index", bound="LogIndex")
 
 SNAPSHOT_EVERY = 5000
 """Number of writes between two full copies of a channel.
@@ -47,10 +47,10 @@ Plan = Annotated[list[Predicate], DeltaChannel(_last_write, snapshot_frequency=S
 # Indexes of logs: what is found by looking at a whole log, without looking at all of it at every superstep.
 
 
-class LogIndex(Protocol[E]):
+class LogIndex(Protocol):
     """Index of a log's entries."""
 
-    def add(self, entries: Iterable[E], /) -> object:
+    def add(self, entries: Any, /) -> object:
         """Take in entries that were added to the log."""
 
 

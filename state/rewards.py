@@ -505,10 +505,10 @@ class TreeIndex:
             self.digests.add(digest_of(node.factored))
 
 
-visits_of = LogIndexes(lambda: VisitCounts(Counter(), Counter()))
+visits_of: LogIndexes[Simulation, VisitCounts] = LogIndexes(lambda: VisitCounts(Counter(), Counter()))
 """Function that counts the visits in the log of simulations of a state, as `count_visits` does."""
 
-index_of = LogIndexes(TreeIndex)
+index_of: LogIndexes[SearchNode, TreeIndex] = LogIndexes(TreeIndex)
 """Function that indexes the log of nodes of a state."""
 
 
