@@ -56,7 +56,8 @@ def tree_view(state: TreeState) -> TreeView:
 def leaf_lookahead_view(state: TreeState) -> LookaheadView:
     """Return the view for proposing actions at the leaf, as if the agent had taken the imagined actions up to it."""
     view, path = lookahead_view(state), _leaf_path(state)
-    nodes = [node for length in range(1, len(path) + 1) if (node := node_at(state["tree"], path[:length]))]
+    by_path = index_of(state["tree"]).nodes
+    nodes = [node for length in range(1, len(path) + 1) if (node := by_path.get(path[:length]))]
     if not nodes:
         return view
     turns = (*view["turns"], *turns_of([node.foreseen for node in nodes]))

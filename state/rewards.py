@@ -522,7 +522,8 @@ def select_leaf(tree: Sequence[SearchNode], counts: VisitCounts, c: float, rando
         random: breaks ties.
     """
     path: ActionPath = ()
-    while options := children_of(tree, path):
+    children = index_of(tree).children
+    while options := [*children.get(path, ())]:
         random.shuffle(options)
         path = max(options, key=lambda node: counts.uct(node.path, c)).path
     return path
