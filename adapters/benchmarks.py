@@ -28,7 +28,13 @@ from certigraph.adapters.imports import (
     warn_if_hidden,
 )
 from certigraph.adapters.processes import run_in_thread, run_in_waiting_thread
-from certigraph.adapters.protocols import Benchmark, Context, EffectiveLimits, complete_benchmark
+from certigraph.adapters.protocols import (
+    Benchmark,
+    Context,
+    EffectiveLimits,
+    complete_benchmark,
+    complete_environment,
+)
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Task
 
@@ -205,18 +211,23 @@ def _may_import(name: str) -> bool:
 async def call_world(
     call: Callable[P, T], task: Task, runtime: Runtime[Context], *args: P.args, **kwargs: P.kwargs
 ) -> T:
-    """Call a function of a task's world, in a worker thread unless the benchmark has `instant = True`.
+    """Call a function of a task's world, in a worker thread unless the benchmark, or a live world, is `instant`.
 
     Instant worlds answer in microseconds, less than a switch to a thread takes. Worlds with `queues = True` may wait
     for other runs to end; they get a thread pool of their own, so that they block no other work.
     """
-    if context_of(runtime).environment is None:
-        benchmark = benchmark_of(task, runtime)
-        if benchmark.instant:
-            return call(*args, **kwargs)
-        if benchmark.queues:
-            return await run_in_waiting_thread(call, *args, **kwargs)
+    context, benchmark = context_of(runtime), benchmark_of(task, runtime)
+    if is_instant(context, benchmark):
+        return call(*args, **kwargs)
+    if benchmark.queues and context.environment is None:
+        return await run_in_waiting_thread(call, *args, **kwargs)
     return await run_in_thread(call, *args, **kwargs)
+
+
+def is_instant(context: Context, benchmark: Benchmark) -> bool:
+    """Return whether the world of a run answers in microseconds, so that no thread is needed."""
+    live = context.environment
+    return benchmark.instant if live is None else complete_environment(live).instant
 
 
 def limits_of(task: Task, runtime: Runtime[Context]) -> EffectiveLimits:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from langgraph.runtime import Runtime
 
-from certigraph.adapters.benchmarks import benchmark_of, call_world, context_of
+from certigraph.adapters.benchmarks import benchmark_of, call_world, context_of, is_instant, live_benchmark
 from certigraph.adapters.encoders import find_encoder
 from certigraph.adapters.matching import select_actions
 from certigraph.adapters.processes import run_in_thread
@@ -70,6 +70,9 @@ class LiveEpisode:
         """Lock that is held during every call of a method."""
         self.closed = False
         self.log: list[Step] = []
+        self._listed: list[str] | None = None
+        self._is_listed = False
+        """Whether `_listed` has the actions that the world accepts since its latest action."""
         self.latest = call_typed(Observation, environment.reset)
         """The world's latest observation, with secrets."""
         self.first = redact_record(self.latest)
@@ -101,6 +104,7 @@ class LiveEpisode:
         if self.ended:
             return Observation(text="The episode is over: the world has ended.", accepted=False, done=True)
         is_check = action.kind == CHECK
+        self._is_listed = self._is_listed and is_check
         observation = self._look() if is_check else call_typed(Observation, self.environment.step, action)
         self.latest = observation
         self.log.append(Step(action=action, digest=observation.digest()))
@@ -133,6 +137,7 @@ class LiveEpisode:
             self.check_open()
             for step in steps:
                 call_environment(self.environment.recall, step.action)
+                self._is_listed = False
                 self.log.append(step)
 
     def evidence(self) -> Evidence:
@@ -148,8 +153,10 @@ class LiveEpisode:
         """Return the actions that the world accepts now; None if it does not list them."""
         with self.lock:
             self.check_open()
-            actions = call_environment(self.environment.admissible)
-        return None if actions is None else list(actions)
+            if not self._is_listed or not self.owned:  # the caller may act in a world of its own
+                actions = call_environment(self.environment.admissible)
+                self._listed, self._is_listed = None if actions is None else list(actions), True
+            return None if self._listed is None else list(self._listed)
 
     def check_state(self, condition: str) -> StateCheck | None:
         """Check a condition in the world's own state; None if it cannot be decided there. For scripted models only."""
@@ -485,8 +492,13 @@ PREDICTION_ADVICE = "have the model predict instead: imagine=predicted"
 
 async def admissible_actions(runtime: Runtime[Context]) -> list[str]:
     """Return every action that the world accepts now; empty if it lists none. Listing may take the world a moment."""
-    listing = context_of(runtime).admissible
-    actions = await run_in_thread(listing) if listing else None
+    context = context_of(runtime)
+    listing = context.admissible
+    if listing is None:
+        return []
+    benchmark = live_benchmark(context)
+    instant = benchmark is not None and is_instant(context, benchmark)
+    actions = listing() if instant else await run_in_thread(listing)
     return list(actions or ())
 
 

@@ -141,6 +141,9 @@ class Environment(Protocol):
     """Whether several actions may be stepped in parallel: true for read-only tools, false for simulators."""
     replayable: bool = True
     """Whether a lost world is rebuilt by repeating its logged actions. If not, `recall` gets them instead of `step`."""
+    instant: bool = False
+    """Whether its methods answer from memory in microseconds, so that a live world passed in by the caller
+    (`Context.environment`) needs no worker thread. Other worlds: see `Benchmark.instant`."""
 
     @abstractmethod
     def reset(self) -> Observation:

@@ -12,6 +12,8 @@ import re
 import warnings
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache, lru_cache
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
@@ -163,9 +165,16 @@ def redact_record(record: R) -> R:
     Not masked: names of fields, IDENTITY_FIELDS, and keys of dictionaries outside DATA_FIELDS. In records of other
     libraries only TAG_FIELDS are kept.
     """
-    patterns, lowered = _current_patterns(), record.model_dump_json().lower()
+    return redact_to_json(record)[0]
+
+
+def redact_to_json(record: R) -> tuple[R, str]:
+    """Return the record as `redact_record` does, and its JSON."""
+    text = record.model_dump_json()
+    patterns, lowered = _current_patterns(), text.lower()
     signs = (*patterns.signs, *patterns.message_signs, *(sign for sign, _, _ in _SECRET_PATTERNS))
-    return _mask_record(record) if any(sign in lowered for sign in signs) else record
+    masked = _mask_record(record) if any(sign in lowered for sign in signs) else record
+    return masked, text if masked is record else masked.model_dump_json()
 
 
 def redact_value(value: Any) -> Any:
@@ -244,10 +253,31 @@ class _SecretPatterns(NamedTuple):
     message_signs: tuple[str, ...]
 
 
+def read_secrets() -> tuple[str | None, ...]:
+    """Return the values of the environment variables that hold secrets, for `use_secrets`."""
+    return tuple(map(os.environ.get, _VARIABLES))
+
+
+@contextmanager
+def use_secrets(values: tuple[str | None, ...]) -> Iterator[None]:
+    """Mask these values inside the block, instead of reading the environment for every text.
+
+    Args:
+        values: what `read_secrets` returned when the run began.
+    """
+    token = _VALUES.set(values)
+    try:
+        yield
+    finally:
+        _VALUES.reset(token)
+
+
+_VARIABLES = KEY_VARIABLES + ADDRESS_VARIABLES
+_VALUES: ContextVar[tuple[str | None, ...] | None] = ContextVar("certigraph_secrets", default=None)
+
+
 def _current_patterns() -> _SecretPatterns:
-    return _compile_patterns(
-        tuple(map(os.environ.get, KEY_VARIABLES + ADDRESS_VARIABLES)), tuple(_REMEMBERED_ADDRESSES)
-    )
+    return _compile_patterns(_VALUES.get() or read_secrets(), tuple(_REMEMBERED_ADDRESSES))
 
 
 @lru_cache(maxsize=4)

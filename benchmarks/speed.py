@@ -64,7 +64,7 @@ def describe_height(height: int) -> str:
 class LadderWorld(Environment):
     """One episode of climbing a ladder. `seconds` is the wall-clock time spent inside `reset` and `step`."""
 
-    concurrent = False
+    concurrent, instant = False, True
 
     def __init__(self, rungs: int) -> None:
         self.rungs, self.height, self.seconds = rungs, 0, 0.0

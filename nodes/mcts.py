@@ -22,14 +22,15 @@ from certigraph.state.rewards import (
     TreeView,
     appraise_view,
     children_of,
-    count_visits,
     digest_of,
+    index_of,
     lookahead_view,
     node_at,
     select_leaf,
     shortest_solution,
     subtree_of,
     turns_of,
+    visits_of,
 )
 from certigraph.state.run import Evidence
 
@@ -55,7 +56,8 @@ def tree_view(state: TreeState) -> TreeView:
 def leaf_lookahead_view(state: TreeState) -> LookaheadView:
     """Return the view for proposing actions at the leaf, as if the agent had taken the imagined actions up to it."""
     view, path = lookahead_view(state), _leaf_path(state)
-    nodes = [node for length in range(1, len(path) + 1) if (node := node_at(state["tree"], path[:length]))]
+    by_path = index_of(state["tree"]).nodes
+    nodes = [node for length in range(1, len(path) + 1) if (node := by_path.get(path[:length]))]
     if not nodes:
         return view
     turns = (*view["turns"], *turns_of([node.foreseen for node in nodes]))
@@ -152,7 +154,7 @@ def select(*, c: float = EXPLORATION, seed: int = 0) -> Operator:
 
     async def select(state: TreeView, runtime: Runtime[Context]) -> dict[str, Any]:
         random = Random(f"{seed}:{len(state['visited'])}:{state['searched']}")
-        return {"leaf": select_leaf(state["tree"], count_visits(state["simulations"]), c, random)}
+        return {"leaf": select_leaf(state["tree"], visits_of(state["simulations"]), c, random)}
 
     return select
 
@@ -185,7 +187,7 @@ async def most_visited(state: TreeView, runtime: Runtime[Context]) -> dict[str, 
     Raises:
         Fault: ("operator") the tree is empty.
     """
-    tree, counts = state["tree"], count_visits(state["simulations"])
+    tree, counts = state["tree"], visits_of(state["simulations"])
     if path := shortest_solution(tree):
         return {"thought": f"the goal is {len(path)} actions away", "action": Action(text=path[0])}
     if not (first := children_of(tree, ())):
@@ -196,10 +198,11 @@ async def most_visited(state: TreeView, runtime: Runtime[Context]) -> dict[str, 
 
 
 def _new_nodes(state: TreeView) -> list[SearchNode]:
-    known = {*state["visited"], *(digest_of(node.factored) for node in state["tree"])}
+    known, in_tree = {*state["visited"]}, index_of(state["tree"]).digests
     new = []
     for node in state["imagined"]:
-        if node.foreseen.solved or (shown := digest_of(node.factored)) not in known:
+        shown = digest_of(node.factored)
+        if node.foreseen.solved or (shown not in known and shown not in in_tree):
             new.append(node)
             known.add("" if node.foreseen.solved else shown)
     # At the root known states are kept if there are no new ones, because an action has to be taken.

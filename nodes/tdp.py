@@ -450,7 +450,8 @@ async def revise(state: ReviseView, runtime: Runtime[Context]) -> dict[str, Any]
     )
     if not proposal.accepted:
         return {"dag": dag, "notes": (*proposal.notes, UNCHANGED_NOTE)}
-    return {"dag": Dag(nodes=apply_revision(dag, _to_revision(dag, proposal.answer))), "notes": proposal.notes}
+    nodes = apply_revision(dag, _to_revision(dag, proposal.answer))
+    return {"dag": dag if nodes == dag.nodes else Dag(nodes=nodes), "notes": proposal.notes}
 
 
 async def unrevised(state: ReviseView, runtime: Runtime[Context]) -> dict[str, Any]:

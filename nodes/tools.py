@@ -87,11 +87,13 @@ async def _make_calls(
     calls, config = calls_of(action), get_config()
     if not calls:
         return ()
-    maker = _CallMaker(tools, world, open_ledger(config) if _have_effects(tools, calls) else MemoryLedger(), config)
+    once = _have_effects(tools, calls)
+    maker = _CallMaker(tools, world, open_ledger(config) if once else MemoryLedger(), config)
     await maker.questions.load()
     if not await maker.questions.settle():
         return None
-    numbers = number_calls(state["history"], calls)
+    # the numbers find a call in the ledger, and only a ledger that lasts is read again
+    numbers = number_calls(state["history"], calls) if once else range(len(calls))
     entered = [
         await maker.look_up(call, f"{state['episode']}|{call.digest()}|{number}")
         for call, number in zip(calls, numbers, strict=True)
@@ -139,6 +141,12 @@ class _CallMaker:
         return answers
 
     async def _make_together(self, calls: Sequence[EnteredCall]) -> Answers:
+        if len(calls) == 1:  # without the tasks of `gather`
+            try:
+                return [await self._make_repeatable(calls[0])]
+            except GraphBubbleUp as raised:
+                await self.questions.note_pause(calls[0].key, raised)
+                raise
         made = await asyncio.gather(*(self._make_repeatable(one) for one in calls), return_exceptions=True)
         for one, result in zip(calls, made, strict=True):
             if isinstance(result, BaseException):

@@ -3,14 +3,15 @@
 A transcript grows only at the end, so that prefix caches hit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import chain
 
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.models.calls import profile_of
-from certigraph.adapters.models.profiles import ModelProfile
+from certigraph.adapters.models.profiles import ModelProfile, estimate_tokens
 from certigraph.adapters.models.prompts import (
     TURNS_PER_BLOCK,
     History,
@@ -25,11 +26,13 @@ from certigraph.adapters.models.prompts import (
 )
 from certigraph.adapters.models.prompts import paragraphs as join
 from certigraph.adapters.protocols import Context, Limits
+from certigraph.state.channels import LogIndexes
 from certigraph.state.run import DecideView, Turn, shown_advice
 from certigraph.state.search import AnswerView, GateView, lines_with_sources
 
-ELIDED_NOTE = "(shown above, or no longer)"
-ELIDED_MORE = "(and {count} shown above, or no longer)"
+ELIDED_END = "shown above, or no longer)"
+ELIDED_NOTE = f"({ELIDED_END}"
+ELIDED_MORE = f"(and {{count}} {ELIDED_END}"
 
 
 async def search_prompt(
@@ -105,7 +108,7 @@ def format_rounds(
         paragraphs: maximum number of different passages; the latest ones are shown.
     """
     if not profile.is_small:
-        return fit_turns(turns, lambda shown: format_whole_turns(shown, paragraphs=paragraphs), rest, profile)
+        return fit_turns(turns, _windows_of(paragraphs)(turns).fit, rest, profile)
     text = format_transcript(turns, limits, paragraphs=paragraphs)
     return History(text, describe_rounds_cut(turns, limits, paragraphs=paragraphs))
 
@@ -133,15 +136,127 @@ def format_transcript(turns: Sequence[Turn], limits: Limits, *, paragraphs: int 
 
 
 def _fitting_turns(turns: Sequence[Turn], limits: Limits, paragraphs: int | None) -> Sequence[Turn]:
-    kept = turns
-    while len(kept) > 1 and transcript_length(kept, limits.excerpt, paragraphs=paragraphs) > limits.context:
-        kept = kept[TURNS_PER_BLOCK:] if len(kept) > TURNS_PER_BLOCK else kept[-1:]
+    kept, least = turns, sum(len(_format_head(turn)) for turn in turns)
+    while len(kept) > 1 and (
+        least > limits.context  # too much without a single passage
+        or transcript_length(kept, limits.excerpt, paragraphs=paragraphs) > limits.context
+    ):
+        dropped = TURNS_PER_BLOCK if len(kept) > TURNS_PER_BLOCK else len(kept) - 1
+        least -= sum(len(_format_head(turn)) for turn in kept[:dropped])
+        kept = kept[dropped:]
     return kept
 
 
 def format_whole_turns(turns: Sequence[Turn], *, paragraphs: int | None = None) -> list[str]:
     """Format each turn of a search agent whole, and each passage once; `paragraphs` is as in `format_transcript`."""
     return _format_turns(turns, None, paragraphs)
+
+
+class _Window:
+    """Neighbouring turns, each formatted as `format_whole_turns` does; further turns are added at the end.
+
+    Adding a turn formats that turn, and those whose passages are no longer among the latest `paragraphs`.
+    """
+
+    def __init__(self, turns: Iterable[Turn], paragraphs: int | None) -> None:
+        self.texts: list[str] = []
+        self.tokens = 0
+        self._turns: list[Turn] = []
+        self._paragraphs = paragraphs
+        self._sources: list[str] = []
+        """Ids of all passages in the order in which they came."""
+        self._known: set[str] = set()
+        self._owners: dict[str, int] = {}
+        """Number of the turn that shows a passage, which is the first one that lists it."""
+        self._hidden: set[str] = set()
+        for turn in turns:
+            self.add(turn)
+
+    def add(self, turn: Turn) -> None:
+        """Add a turn."""
+        number = len(self._turns)
+        self._turns.append(turn)
+        self._sources += [source for source in dict.fromkeys(turn.sources) if source not in self._known]
+        self._known.update(turn.sources)
+        if lines_with_sources(turn.observation, turn.sources) is not None:
+            for source in turn.sources:
+                self._owners.setdefault(source, number)
+        self.texts.append("")
+        changed = {number, *self._hide_oldest()}
+        for one in changed:
+            before = estimate_tokens(self.texts[one]) if self.texts[one] else 0
+            self.texts[one] = self._format(one)
+            self.tokens += estimate_tokens(self.texts[one]) - before
+
+    def _hide_oldest(self) -> Iterator[int]:
+        """Hide the passages that are not among the latest, and yield the numbers of the turns that showed them."""
+        if self._paragraphs:
+            surplus = max(len(self._sources) - self._paragraphs, 0)
+            for source in self._sources[len(self._hidden) : surplus]:
+                self._hidden.add(source)
+                if source in self._owners:
+                    yield self._owners[source]
+
+    def _format(self, number: int) -> str:
+        turn = self._turns[number]
+        seen = {one for one in turn.sources if one in self._hidden or self._owners.get(one, number) != number}
+        return _format_turn(turn, None, seen)
+
+
+class _FittingTurns:
+    """Turns of an episode, and as many of the latest as fit into a prompt, kept from one prompt to the next."""
+
+    def __init__(self, paragraphs: int | None) -> None:
+        self._paragraphs = paragraphs
+        self._turns: list[Turn] = []
+        self._whole = _Window((), paragraphs)
+        self._available, self._start, self._window = -1, 0, _Window((), paragraphs)
+
+    def add(self, turns: Iterable[Turn]) -> None:
+        """Add turns."""
+        for turn in turns:
+            self._turns.append(turn)
+            self._whole.add(turn)
+
+    def fit(self, available: int) -> tuple[int, Sequence[str]]:
+        """Return the index of the first turn that is shown, and the texts of the turns from it on.
+
+        If all do not fit, they are added one by one, as in the run; whenever one more does not fit, the oldest are left
+        out until the rest takes up half of the space. The last turn is shown even if it does not fit whole.
+
+        Args:
+            available: maximum tokens.
+        """
+        if self._whole.tokens <= available:
+            return 0, self._whole.texts
+        if available != self._available:
+            self._available, self._start, self._window = available, 0, _Window((), self._paragraphs)
+        for last in range(self._start + len(self._window.texts), len(self._turns)):
+            self._window.add(self._turns[last])
+            if self._window.tokens > available and last > self._start:
+                self._leave_out(last, available // 2)
+        return self._start, self._window.texts
+
+    def _leave_out(self, last: int, available: int) -> None:
+        # Least size of each turn once those before it are left out: passages that it shows now are shown then too,
+        # unless their number is limited; the note about elided ones may be missing.
+        turns = self._turns[self._start : last + 1]
+        limited = self._paragraphs is not None
+        texts = map(_format_head, turns) if limited else map(_drop_note, self._window.texts)
+        costs = list(map(estimate_tokens, texts))
+        least = sum(costs)
+        for dropped, cost in enumerate(costs[:-1], 1):
+            least -= cost
+            if least <= available or dropped == len(turns) - 1:
+                self._window = _Window(turns[dropped:], self._paragraphs)
+                if self._window.tokens <= available or dropped == len(turns) - 1:
+                    self._start += dropped
+                    return
+
+
+@lru_cache(maxsize=16)
+def _windows_of(paragraphs: int | None) -> LogIndexes[Turn, _FittingTurns]:
+    return LogIndexes(lambda: _FittingTurns(paragraphs))
 
 
 def describe_rounds_cut(turns: Sequence[Turn], limits: Limits, *, paragraphs: int | None = None) -> tuple[str, ...]:
@@ -170,8 +285,16 @@ def _format_turns(turns: Sequence[Turn], excerpt: int | None, paragraphs: int | 
 
 
 def _format_turn(turn: Turn, excerpt: int | None, seen: set[str]) -> str:
+    return _format_head(turn) + "\n".join(_observation_lines(turn, excerpt, seen))
+
+
+def _drop_note(text: str) -> str:
+    return text.rpartition("\n")[0] if text.endswith(ELIDED_END) else text
+
+
+def _format_head(turn: Turn) -> str:
     thought = f"Thought: {turn.thought}\n" if turn.thought else ""
-    return f"{thought}> {turn.action}\n" + "\n".join(_observation_lines(turn, excerpt, seen))
+    return f"{thought}> {turn.action}\n"
 
 
 def _observation_lines(turn: Turn, excerpt: int | None, seen: set[str]) -> list[str]:

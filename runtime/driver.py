@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
+from langgraph.errors import GraphRecursionError
 from langgraph.runtime import Runtime
 from langgraph.types import Command, StateSnapshot
 from pydantic import JsonValue
@@ -22,9 +23,10 @@ from certigraph.adapters.episodes import LiveEpisode, live_episode, new_scope
 from certigraph.adapters.faults import restarted_context
 from certigraph.adapters.models.usage import send_usage_to, use_call_log
 from certigraph.adapters.protocols import Context, Limits
-from certigraph.adapters.redaction import redact_message
+from certigraph.adapters.redaction import read_secrets, redact_message, use_secrets
 from certigraph.adapters.tools.world import Tools
-from certigraph.graphs.assembly import EpisodicGraph
+from certigraph.graphs.assembly import EpisodicGraph, operators_of
+from certigraph.nodes.slots import Spec
 from certigraph.runtime.approvals import find_questions, match_answers
 from certigraph.runtime.files import disk_full_fault, is_disk_full
 from certigraph.runtime.graph_sources import (
@@ -39,7 +41,7 @@ from certigraph.runtime.graph_sources import (
 from certigraph.runtime.recorder import Recorder
 from certigraph.runtime.registry import GRAPHS, graph_module
 from certigraph.runtime.storage import open_storage
-from certigraph.state.endings import FINISHED, Fault, Stopped
+from certigraph.state.endings import FINISHED, Fault, LimitReached, Stopped
 from certigraph.state.records import Scores, Task, Usage
 from certigraph.state.step import best_scores
 from certigraph.state.trajectory import Event, Footer, Resumed, total_usage
@@ -158,10 +160,13 @@ def _usage_key(usage: Usage) -> tuple[float, ...]:
 # Driving one run.
 
 MAX_SUPERSTEPS_PER_STEP = 300
-"""Maximum number of LangGraph supersteps for each world step, such as retries, replans and simulations.
+"""Maximum number of LangGraph supersteps for each world step, such as retries and replans.
 
 A budget ends a run long before this limit does.
 """
+
+SUPERSTEPS_PER_ROUND = 12
+"""Maximum number of LangGraph supersteps of one simulation, one sub-task with its revision, or one round."""
 
 RESTART_ADVICE = "restore them, or start the run again with `certigraph run`"
 """Advice in the error message about checkpoints that cannot be read."""
@@ -207,21 +212,24 @@ async def drive_run(
         Fault: ("data") the checkpoints cannot be read, or the answer is not one to the run's questions. The run stays
             as it was.
     """
-    async with keep_worlds_open():
-        async with open_storage(graph, folder, context, resuming=resuming) as (saver, store):
-            ready = graph.copy({"checkpointer": saver, "store": graph.store if store is None else store})
-            if not _is_shipped(graph):
-                ready = meter_own_nodes(ready, lambda: recorder.trajectory.usage.spent())  # noqa: PLW0108 - grows
-            outcome = await _run_graph(ready, task, context, folder.name, recorder, resuming=resuming, answer=answer)
-        if outcome.ending:
-            scores, problem = await _score_run(graph, outcome.state, task, context)
-            ending, message = outcome.ending, outcome.message
-            if ending == FINISHED and problem:
-                ending, message = problem.ending, str(problem)
-            elif ending == FINISHED:
-                ending, message = _name_ending(graph, outcome.state, scores)
-            usage = recorder.trajectory.usage
-            recorder.write(Footer(ending=ending, message=redact_message(message), scores=scores, usage=usage))
+    with use_secrets(read_secrets()):
+        async with keep_worlds_open():
+            async with open_storage(graph, folder, context, resuming=resuming) as (saver, store):
+                ready = graph.copy({"checkpointer": saver, "store": graph.store if store is None else store})
+                if not _is_shipped(graph):
+                    ready = meter_own_nodes(ready, lambda: recorder.trajectory.usage.spent())  # noqa: PLW0108 - grows
+                outcome = await _run_graph(
+                    ready, task, context, folder.name, recorder, resuming=resuming, answer=answer
+                )
+            if outcome.ending:
+                scores, problem = await _score_run(graph, outcome.state, task, context)
+                ending, message = outcome.ending, outcome.message
+                if ending == FINISHED and problem:
+                    ending, message = problem.ending, str(problem)
+                elif ending == FINISHED:
+                    ending, message = _name_ending(graph, outcome.state, scores)
+                usage = recorder.trajectory.usage
+                recorder.write(Footer(ending=ending, message=redact_message(message), scores=scores, usage=usage))
 
 
 async def _score_run(graph: AnyGraph, state: Any, task: Task, context: Context) -> tuple[Scores | None, Fault | None]:
@@ -261,7 +269,7 @@ async def _run_graph(
     config: Any = {
         "configurable": {"thread_id": thread},
         "callbacks": context.callbacks,
-        "recursion_limit": MAX_SUPERSTEPS_PER_STEP * (limits.steps + 1) * limits.trials,
+        "recursion_limit": _max_supersteps(graph, limits),
     }
     try:
         inputs: Any = {"task": task} if _is_shipped(graph) else input_of(graph, task)
@@ -293,6 +301,16 @@ async def _run_graph(
     except Fault as fault:  # checkpoints that are unreachable or incomplete are not scored
         return _GraphOutcome({}, *((ending, message) if ending.startswith("error:") else (fault.ending, str(fault))))
     return _GraphOutcome(state, ending or FINISHED, message)
+
+
+def _max_supersteps(graph: AnyGraph, limits: Limits) -> int:
+    """Return the number of supersteps that no run within its limits needs: LangGraph stops a graph that takes more."""
+    bounds, specs = limits.effective(), operators_of(graph).values()
+    counts = [Spec.model_validate(spec).args.get("simulations") for spec in specs]
+    simulations = sum(count for count in counts if isinstance(count, int))
+    each = MAX_SUPERSTEPS_PER_STEP + SUPERSTEPS_PER_ROUND * simulations
+    others = SUPERSTEPS_PER_ROUND * (bounds.nodes + bounds.revisions + bounds.rounds)
+    return (each * (bounds.steps + 1) + others) * bounds.trials
 
 
 def _counts_usage(graph: AnyGraph) -> bool:
@@ -332,6 +350,11 @@ async def _stream_graph(
                 waits = waits or INTERRUPT_KEY in state
     except Stopped as stopped:
         return _GraphOutcome(None, stopped.ending, str(stopped))
+    except GraphRecursionError:
+        taken = max((event.superstep for event in recorder.trajectory.events if not event.scope), default=0)
+        happened = f"the graph took {taken} supersteps, more than its limits allow"
+        reached = LimitReached("steps", config["recursion_limit"], taken, happened=happened)
+        return _GraphOutcome(None, reached.ending, str(reached))
     except Exception as error:  # noqa: BLE001 - an operator is user code: its failure is an ending, not a crash
         if is_disk_full(error):
             return _GraphOutcome(None, "error:data", str(disk_full_fault(recorder.path.parent)))

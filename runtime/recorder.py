@@ -12,7 +12,7 @@ from typing import IO, Any, Self
 from langgraph.types import Overwrite
 
 from certigraph.adapters.models.usage import UsageReport
-from certigraph.adapters.redaction import redact_record
+from certigraph.adapters.redaction import redact_to_json
 from certigraph.runtime.files import check_no_links, disk_full_fault, is_disk_full
 from certigraph.state.endings import Fault, LimitReached
 from certigraph.state.records import Record, drop_incomplete_line
@@ -48,6 +48,7 @@ class Recorder:
         self._file = path.open("ab", buffering=0)
         _lock_file(self._file, path)
         drop_incomplete_line(path)
+        self._end = os.fstat(self._file.fileno()).st_size
         self._listener = listener
         self._lines = list(read_lines(path))
         self._began = time.monotonic()
@@ -108,9 +109,9 @@ class Recorder:
         Raises:
             Fault: ("data") the disk is full. The file then ends with the previous line.
         """
-        line = redact_record(line)
+        line, text = redact_to_json(line)
         with self._writing:
-            self._append(add_line_number(line.model_dump_json(), len(self._lines) + 1) + "\n")
+            self._append(add_line_number(text, len(self._lines) + 1) + "\n")
             self._lines.append(line)
             self._calls += _count_calls(line)
         if line.type == "footer" or (line.type == "event" and line.update and line.update.get("certificates")):
@@ -126,12 +127,13 @@ class Recorder:
                 f"a step of the run made a trajectory line of {len(line):,} bytes, and at most "
                 f"{MAX_TRAJECTORY_LINE:,} can be read again: shorten the answers of the world or tools",
             )
-        end, left = self._file.seek(0, os.SEEK_END), memoryview(line)
+        left = memoryview(line)
         try:
             while left:
                 left = left[self._file.write(left) :]
+            self._end += len(line)
         except OSError as error:
-            self._file.truncate(end)
+            self._file.truncate(self._end)
             if is_disk_full(error):
                 raise disk_full_fault(self.path.parent) from error
             raise

@@ -3,15 +3,20 @@
 A checkpoint stores only what changed, so its size does not grow with the length of the run.
 """
 
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Annotated, Any, NamedTuple, TypeVar, get_type_hints
+from operator import is_
+from threading import local
+from typing import Annotated, Any, Generic, NamedTuple, Protocol, TypeVar, get_type_hints
 
 from langgraph.channels import DeltaChannel
 
 from certigraph.state.records import Predicate
 
 T = TypeVar("T")
+E = TypeVar("E")
+Index = TypeVar("Index", bound="LogIndex")
 
 SNAPSHOT_EVERY = 5000
 """Number of writes between two full copies of a channel.
@@ -28,10 +33,58 @@ def _last_write(plan: list[Any], writes: Sequence[list[Any]]) -> list[Any]:
     return list(writes[-1]) if writes else plan
 
 
+def keep_last(value: T, writes: Sequence[T]) -> T:
+    """Return the last write: the reducer of a value that checkpoints need not repeat while it stays as it is."""
+    return writes[-1] if writes else value
+
+
 # One alias for every append-only log, so that LangGraph's beta DeltaChannel can be replaced in one place.
 Log = Annotated[list[T], DeltaChannel(_extend_log, snapshot_frequency=SNAPSHOT_EVERY)]
 
 Plan = Annotated[list[Predicate], DeltaChannel(_last_write, snapshot_frequency=SNAPSHOT_EVERY)]
+
+
+# Indexes of logs: what is found by looking at a whole log, without looking at all of it at every superstep.
+
+
+class LogIndex(Protocol):
+    """Index of a log's entries."""
+
+    def add(self, entries: Any, /) -> object:
+        """Take in entries that were added to the log."""
+
+
+class LogIndexes(Generic[E, Index]):
+    """Function of a log that returns its index, and takes in only the entries that were added since the last call.
+
+    A log that does not begin with the very same entries, such as that of another fork of a thread, is taken in anew.
+    Use an index at once and do not change it: a later call does.
+
+    Args:
+        create: creates an empty index.
+    """
+
+    def __init__(self, create: Callable[[], Index]) -> None:
+        self._create, self._kept = create, local()
+
+    def __call__(self, log: Sequence[E]) -> Index:
+        """Return the index of a log."""
+        kept: OrderedDict[int, tuple[Sequence[E], Index]] = self._kept.__dict__.setdefault("logs", OrderedDict())
+        # The kept log keeps its first entry alive, so that no other object gets its id.
+        before, index = kept.pop(id(log[0]), ((), None)) if log else ((), None)
+        known = len(before)
+        if index is None or len(log) < known or not all(map(is_, before, log)):
+            known, index = 0, self._create()
+        index.add(log[known:])
+        if log:
+            kept[id(log[0])] = log, index
+            if len(kept) > MAX_INDEXED_LOGS:
+                kept.popitem(last=False)
+        return index
+
+
+MAX_INDEXED_LOGS = 64
+"""Maximum number of logs of one kind whose indexes are kept in a thread: one for each run at the same time."""
 
 
 class ListChannels(NamedTuple):
@@ -54,7 +107,7 @@ def list_channels_of(state: Any) -> ListChannels:
         name: annotation
         for name, hint in hints.items()
         for annotation in getattr(hint, "__metadata__", ())
-        if _is_delta_channel(annotation)
+        if _is_delta_channel(annotation) and annotation.reducer is not keep_last
     }
     return ListChannels(
         frozenset(channels),

@@ -12,9 +12,7 @@ from typing import Annotated, Literal, NamedTuple, get_args
 from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from certigraph.state.channels import (
-    Log,
-)
+from certigraph.state.channels import Log, LogIndexes
 from certigraph.state.endings import Fault
 from certigraph.state.records import Record, Task
 from certigraph.state.run import DecideView, ReActState, RunState, Turn, decide_view, world_ending
@@ -466,6 +464,13 @@ class VisitCounts(NamedTuple):
     visits: Counter[ActionPath]
     totals: Counter[ActionPath]
 
+    def add(self, simulations: Iterable[Simulation]) -> None:
+        """Count further simulations."""
+        for simulation in simulations:
+            for length in range(len(simulation.path) + 1):
+                self.visits[simulation.path[:length]] += 1
+                self.totals[simulation.path[:length]] += simulation.value  # type: ignore[assignment]
+
     def mean(self, path: ActionPath) -> float:
         """Return Q, the mean value over the visits of a node; 0 without a visit."""
         return self.totals[path] / self.visits[path] if self.visits[path] else 0.0
@@ -478,12 +483,33 @@ class VisitCounts(NamedTuple):
 
 def count_visits(simulations: Iterable[Simulation]) -> VisitCounts:
     """Count the visits and sum the values of nodes. A simulation counts for every node on its path."""
-    visits, totals = Counter[ActionPath](), Counter[ActionPath]()
-    for simulation in simulations:
-        for length in range(len(simulation.path) + 1):
-            visits[simulation.path[:length]] += 1
-            totals[simulation.path[:length]] += simulation.value  # type: ignore[assignment]
-    return VisitCounts(visits, totals)
+    counts = VisitCounts(Counter(), Counter())
+    counts.add(simulations)
+    return counts
+
+
+class TreeIndex:
+    """Index of the nodes of a search tree, by path and by the path of their parent."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[ActionPath, SearchNode] = {}
+        self.children: dict[ActionPath, list[SearchNode]] = {}
+        self.digests: set[str] = set()
+        """Digests of the nodes' factored states."""
+
+    def add(self, nodes: Iterable[SearchNode]) -> None:
+        """Add further nodes; of nodes with the same path the first stays the one at that path."""
+        for node in nodes:
+            self.nodes.setdefault(node.path, node)
+            self.children.setdefault(node.path[:-1], []).append(node)
+            self.digests.add(digest_of(node.factored))
+
+
+visits_of: LogIndexes[Simulation, VisitCounts] = LogIndexes(lambda: VisitCounts(Counter(), Counter()))
+"""Function that counts the visits in the log of simulations of a state, as `count_visits` does."""
+
+index_of: LogIndexes[SearchNode, TreeIndex] = LogIndexes(TreeIndex)
+"""Function that indexes the log of nodes of a state."""
 
 
 def select_leaf(tree: Sequence[SearchNode], counts: VisitCounts, c: float, random: Random) -> ActionPath:
@@ -496,7 +522,8 @@ def select_leaf(tree: Sequence[SearchNode], counts: VisitCounts, c: float, rando
         random: breaks ties.
     """
     path: ActionPath = ()
-    while options := children_of(tree, path):
+    children = index_of(tree).children
+    while options := [*children.get(path, ())]:
         random.shuffle(options)
         path = max(options, key=lambda node: counts.uct(node.path, c)).path
     return path
@@ -504,12 +531,12 @@ def select_leaf(tree: Sequence[SearchNode], counts: VisitCounts, c: float, rando
 
 def children_of(tree: Sequence[SearchNode], path: ActionPath) -> list[SearchNode]:
     """Return the children of a node, which is given by its path."""
-    return [node for node in tree if node.path[:-1] == path and node.path]
+    return [*index_of(tree).children.get(path, ())]
 
 
 def node_at(tree: Sequence[SearchNode], path: ActionPath) -> SearchNode | None:
     """Return the node at a path; None for the root, which is the present state of the world and not a prediction."""
-    return next((node for node in tree if node.path == path), None)
+    return index_of(tree).nodes.get(path)
 
 
 def shortest_solution(tree: Sequence[SearchNode]) -> ActionPath | None:

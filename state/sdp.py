@@ -256,9 +256,11 @@ def established_facts(state: SDPState) -> tuple[Fact, ...]:
     number = 0
     for attempt in state["attempts"]:
         number += attempt.action.kind != CHECK
-        for text in (*attempt.verdict.outdated, *attempt.verdict.facts):
-            facts.pop(text, None)
-        facts |= {text: Fact(text=text, step=number) for text in attempt.verdict.facts}
+        verdict = attempt.verdict
+        if verdict.outdated or verdict.facts:  # most have none, and every superstep looks at all
+            for text in (*verdict.outdated, *verdict.facts):
+                facts.pop(text, None)
+            facts |= {text: Fact(text=text, step=number) for text in verdict.facts}
     return tuple(facts.values())
 
 

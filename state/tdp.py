@@ -4,14 +4,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
-from typing import Literal, NamedTuple, Self
+from typing import Annotated, Literal, NamedTuple, Self
 
+from langgraph.channels import DeltaChannel
 from pydantic import model_validator
 from typing_extensions import TypedDict
 
-from certigraph.state.channels import (
-    Log,
-)
+from certigraph.state.channels import SNAPSHOT_EVERY, Log, keep_last
 from certigraph.state.endings import GAVE_UP, GOAL
 from certigraph.state.records import Observation, Record, Spent, Step, Task
 from certigraph.state.run import (
@@ -126,6 +125,13 @@ def find_cycle(nodes: Iterable[Node]) -> tuple[str, ...]:
 
     Each id is needed by the next one, and the first is repeated at the end.
     """
+    nodes, before = tuple(nodes), set[str]()
+    for node in nodes:  # most graphs are in a topological order, which is checked much faster than a cycle is sought
+        if not before.issuperset(node.needs):
+            break
+        before.add(node.id)
+    else:
+        return ()
     try:
         TopologicalSorter({node.id: node.needs for node in nodes}).prepare()
     except CycleError as error:
@@ -400,7 +406,7 @@ class TDPState(RunState, total=False):
     `outcomes` are in the order in which they were gathered, that is, carried over into the run's own world.
     """
 
-    dag: Dag
+    dag: Annotated[Dag, DeltaChannel(keep_last, snapshot_frequency=SNAPSHOT_EVERY)]
     outcomes: Log[Outcome]
     gathered: int
     """Number of outcomes that are already in `history` and in the statuses of `dag`."""
@@ -466,8 +472,11 @@ def latest_outcomes(state: TDPState) -> Sequence[Outcome]:
 
     They are not yet carried over into the run's own world.
     """
+    latest = state["outcomes"][state["gathered"] :]
+    if len(latest) < 2:
+        return latest
     position = {id_: number for number, id_ in enumerate(state["dag"].order())}
-    return sorted(state["outcomes"][state["gathered"] :], key=lambda outcome: position[outcome.node])
+    return sorted(latest, key=lambda outcome: position[outcome.node])
 
 
 def steps_taken(state: TDPState) -> int:

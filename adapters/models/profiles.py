@@ -15,6 +15,7 @@ from langchain_core.language_models import BaseChatModel
 
 from certigraph.adapters.http import ENCODING_HEADERS, MAX_ANSWER_BYTES, UnboundedAnswer, limit_response
 from certigraph.adapters.models.chat_models import unwrap_model
+from certigraph.adapters.models.members import get_member
 from certigraph.state.endings import UnknownName
 
 ProfileName = Literal["full", "small"]
@@ -95,7 +96,7 @@ async def _find_window(model: BaseChatModel) -> int | None:
     known: Mapping[str, Any] = model.profile or {}
     if window := known.get("max_input_tokens"):
         return int(window)
-    if not (address := getattr(model, "openai_api_base", None)):
+    if not (address := get_member(model, "openai_api_base")):
         return None
     name, key = str(getattr(model, "model_name", "")), getattr(model, "openai_api_key", None)
     return await asyncio.to_thread(_ask_endpoint, str(address), name, key.get_secret_value() if key else "")

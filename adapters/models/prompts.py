@@ -115,27 +115,22 @@ def format_history(
     return _join_turns(texts[start:], cut, available)
 
 
-def fit_turns(
-    turns: Sequence[Turn], render: Callable[[Sequence[Turn]], Sequence[str]], rest: str, profile: ModelProfile
-) -> History:
+FitTurns = Callable[[int], tuple[int, Sequence[str]]]
+"""Function of the available tokens that returns the index of the first turn that fits, and the texts from it on."""
+
+
+def fit_turns(turns: Sequence[Turn], fit: FitTurns, rest: str, profile: ModelProfile) -> History:
     """Format turns as `format_history` does for a model that is not small, with a format of the caller's.
 
     Args:
         turns: the turns.
-        render: function that formats turns, each by itself. The text of a turn may depend on those before it.
+        fit: function that formats the turns as far as they fit. The text of a turn may depend on the others.
         rest: everything else in the prompt.
         profile: profile of the model.
     """
     available = profile.prompt_tokens - estimate_tokens(rest)
-    texts = render(turns)
-    if sum(map(estimate_tokens, texts)) <= available:
-        return _join_turns(texts, (), available)
-
-    def measure(start: int, last: int) -> int:
-        return sum(map(estimate_tokens, render(turns[start : last + 1])))
-
-    start = _find_start(len(turns), measure, available)
-    return _join_turns(render(turns[start:]), _describe_cut(start, len(turns)), available)
+    start, texts = fit(available)
+    return _join_turns(texts, _describe_cut(start, len(turns)), available)
 
 
 def _join_turns(texts: Sequence[str], cut: tuple[str, ...], available: int) -> History:

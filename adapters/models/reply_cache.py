@@ -18,7 +18,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.outputs import Generation
 
 from certigraph.adapters.files import CacheFile, expand_path
-from certigraph.adapters.models.chat_models import model_label
+from certigraph.adapters.models.chat_models import model_label, spoils_answers
 from certigraph.adapters.models.endpoint import ModelReply, langchain_cache
 from certigraph.adapters.models.schemas import Schema
 from certigraph.adapters.models.scripts import ScriptedChat
@@ -120,7 +120,7 @@ def reply_cache_entry(
     A model is identified by its name, its parameters and its endpoint. A local model, whose address changes, is
     identified by its weights instead. Replies of scripted models, and of models with injected faults, are not cached.
     """
-    if isinstance(model, ScriptedChat) or getattr(type(model), "spoils", False):
+    if isinstance(model, ScriptedChat) or spoils_answers(type(model)):
         return ReplyCacheEntry(None)
     cache = ReplyCache(context.cache) if context.cache is not None else langchain_cache(model)
     if cache is None:

@@ -85,7 +85,8 @@ class LoadedTool:
             GraphBubbleUp: the tool interrupted the graph.
         """
         try:
-            return await asyncio.wait_for(self._invoke(args), self.deadline)
+            async with asyncio.timeout(self.deadline):  # `wait_for` would start a task
+                return await self._invoke(args)
         except TimeoutError:
             text = f"{self.name} gave no answer within {self.deadline:g} seconds; whether it took effect is not known."
             return ToolAnswer(text=text, failed=True)

@@ -12,6 +12,7 @@ from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.graphs import mcts, react
 from certigraph.nodes.lookahead import listed, predicted
 from certigraph.nodes.mcts import backpropagate
+from certigraph.runtime import driver
 from certigraph.runtime.run import resume, run
 from certigraph.state.rewards import Simulation, count_visits
 
@@ -90,3 +91,17 @@ def test_with_statefactorys_reward_it_solves_generated_tasks_without_a_call(tmp_
     assert [one.ending for one in searched] == ["goal"] * len(tasks)
     assert {one.usage.calls for one in searched} == {0}
     assert sum(one.ending == "goal" for one in plain) < len(tasks)
+
+
+def test_a_run_with_more_supersteps_than_its_limits_allow_ends_as_a_limit_of_steps(tmp_path, monkeypatch):
+    monkeypatch.setattr(driver, "_max_supersteps", lambda graph, limits: 10)
+    context = Context(model="scripted:first")
+    result = run(searching(), WatchedBlocks(), "4-0", context=context, out=tmp_path, on_error="ignore")
+    assert result.ending == "limit:steps"
+    assert "supersteps" in result.message
+
+
+def test_the_recursion_limit_counts_simulations():
+    few, many = (mcts.build(backpropagate=backpropagate(simulations=n)) for n in (10, 1_000))
+    limits = Limits(steps=1, trials=1)
+    assert driver._max_supersteps(many, limits) - driver._max_supersteps(few, limits) >= 2 * 5 * 990
