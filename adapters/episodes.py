@@ -26,6 +26,7 @@ from certigraph.adapters.protocols import (
     missing_methods,
 )
 from certigraph.adapters.redaction import redact, redact_record
+from certigraph.state.defaults import MATCHING_ENCODER
 from certigraph.state.endings import Fault
 from certigraph.state.records import CHECK, Action, Observation, Scores, Step, Task
 from certigraph.state.run import Evidence
@@ -507,4 +508,6 @@ async def candidate_actions(queries: Sequence[str], runtime: Runtime[Context], m
     actions = await admissible_actions(runtime)
     if len(actions) <= most:
         return actions
-    return await run_in_thread(lambda: select_actions(queries, actions, most=most, encoder=find_encoder()))
+    return await run_in_thread(
+        lambda: select_actions(queries, actions, most=most, encoder=find_encoder(MATCHING_ENCODER))
+    )

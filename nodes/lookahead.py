@@ -27,6 +27,7 @@ from certigraph.nodes.operators import call_operator
 from certigraph.nodes.react import shortlist_queries
 from certigraph.nodes.rewards import route
 from certigraph.nodes.slots import Slot, Update, factory
+from certigraph.state.defaults import MATCHING_ENCODER
 from certigraph.state.endings import Fault
 from certigraph.state.records import Action, Task
 from certigraph.state.rewards import (
@@ -116,7 +117,9 @@ def shortlisted(*, k: int = DEFAULT_CANDIDATES) -> Operator:
 
     async def shortlisted(state: LookaheadView, runtime: Runtime[Context]) -> dict[str, Any]:
         actions, wanted = await _list_actions(state, runtime), shortlist_queries(state)
-        nearest = await run_in_thread(lambda: select_actions(wanted, actions, most=k, encoder=find_encoder()))
+        nearest = await run_in_thread(
+            lambda: select_actions(wanted, actions, most=k, encoder=find_encoder(MATCHING_ENCODER))
+        )
         return {"candidates": tuple(nearest)}
 
     return shortlisted
@@ -196,7 +199,7 @@ def _first_distinct(actions: Sequence[str], k: int) -> tuple[str, ...]:
 
 
 def _most_similar(text: str, listing: Sequence[str], synonyms: Mapping[str, str]) -> str:
-    matches = rank_actions(text, listing, encoder=find_encoder(), most=1, synonyms=synonyms)
+    matches = rank_actions(text, listing, encoder=find_encoder(MATCHING_ENCODER), most=1, synonyms=synonyms)
     return matches[0].action if matches else text
 
 

@@ -31,7 +31,7 @@ from certigraph.graphs.assembly import check_slots, operators_of, slot_names, sw
 from certigraph.nodes.slots import Spec, build_operator
 from certigraph.runtime.files import SETTINGS_FILE
 from certigraph.runtime.graph_sources import AnyGraph, own_graph
-from certigraph.state.defaults import DEFAULT_ENCODER
+from certigraph.state.defaults import DEFAULT_ENCODER, MATCHING_ENCODER
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import parse_json
 
@@ -434,7 +434,7 @@ def model_name(model: str) -> str:
 
 def current_versions() -> dict[str, str]:
     """Return the versions of packages that decide how a run behaves, and the method that matches texts to actions."""
-    return {**_installed_versions(), "matching": matching_method(find_encoder())}
+    return {**_installed_versions(), "matching": matching_method(find_encoder(MATCHING_ENCODER))}
 
 
 @cache

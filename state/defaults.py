@@ -3,8 +3,13 @@
 DEFAULT_MODEL = "openai:gpt-4o-mini"
 """Model that answers a user's question."""
 
-DEFAULT_ENCODER = "all-MiniLM-L6-v2-int8"
-"""Sentence encoder: all-MiniLM-L6-v2 with weights of eight bits. "all-MiniLM-L6-v2" is the same model by torch."""
+DEFAULT_ENCODER = "all-MiniLM-L6-v2"
+"""Sentence encoder of rewards and of retrieval."""
+
+MATCHING_ENCODER = "all-MiniLM-L6-v2-int8"
+"""Sentence encoder by which written actions are matched to those of a world: the same model with weights of eight bits.
+
+It loads quickly, and makes the same choices; in retrieval it finds slightly less (`benchmarks/encoders.py`)."""
 
 DEFAULT_BASE_MODEL = "Qwen/Qwen2.5-1.5B"
 """Base model of `certigraph rewards tune`."""

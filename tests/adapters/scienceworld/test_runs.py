@@ -217,7 +217,7 @@ def walked(name: str, twins: Twins, out: Path) -> list[tuple[frozenset[str], str
     context = UNLIMITED.model_copy(update={"chat": ScriptedChat(responder=mind), "limits": limits, "profile": profile})
     with pytest.MonkeyPatch.context() as patch:
         for module in (episodes, offers, operators):  # words alone: torch takes seconds to load
-            patch.setattr(module, "find_encoder", lambda: None)
+            patch.setattr(module, "find_encoder", lambda name: None)
         result = run(BUILDS[name][0](), twins, TASK_PROMPTS, context=context, out=out)
     assert reached(result) or name == "sdp:drafted", result.message
     return prompts
