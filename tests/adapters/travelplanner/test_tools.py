@@ -725,6 +725,8 @@ def test_where_nothing_is_affordable_something_is_delivered_all_the_same(benchma
 @pytest.mark.slow
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_all_real_queries_are_planned_with_tools(tmp_path: Path, graph: str, real: TravelPlanner):
-    results = [ran(graph, real, task.id, tmp_path) for task in real.tasks()]
-    assert [result.scores and result.scores.value for result in results] == [1.0] * 120
+    share = real.tasks()[list(GRAPHS).index(graph) :: len(GRAPHS)]  # each query by one of the graphs
+    results = [ran(graph, real, task.id, tmp_path) for task in share]
+    assert len(real.tasks()) == 120
+    assert {result.scores and result.scores.value for result in results} == {1.0}
     assert max(len(result.state["history"]) for result in results) <= 30
