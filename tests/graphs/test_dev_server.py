@@ -227,5 +227,5 @@ def test_a_finished_run_leaves_no_jvm_in_the_server(server: httpx.Client):
         for _ in range(2):
             state = finished(server, new_thread(server), assistant_id="sdp", input={"task": task})
             assert state["observation"]["solved"]
+            assert becomes(lambda: not jvms()), "the server is a child of this process"
     assert max(seen) == 1
-    assert becomes(lambda: not jvms()), "the server is a child of this process"
