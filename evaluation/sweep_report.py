@@ -194,6 +194,7 @@ def _write_sweep_page(given: PreparedSweep, findings: SweepFindings) -> None:
         "sweep.html",
         title=_title(given),
         scope=format_scope(findings),
+        verdict=_verdict(findings),
         notices=_notices(findings),
         left_out="; ".join(findings.left_out),
         totals=_sweep_totals(findings),
@@ -205,6 +206,18 @@ def _write_sweep_page(given: PreparedSweep, findings: SweepFindings) -> None:
         effects=(EFFECT_COLUMNS, [effect_cells(effect) for effect in findings.effects]),
         facts=_sweep_facts(given),
     )
+
+
+def _verdict(findings: SweepFindings) -> str:
+    # the best methods of each benchmark
+    parts = []
+    for benchmark in findings.benchmarks:
+        scored = [summary for summary in benchmark.comparison.methods if summary.n]
+        if scored:
+            best = max(summary.score for summary in scored)
+            names = ", ".join(summary.method for summary in scored if summary.score == best)
+            parts.append(f"{names} with {best:.1f} of 100 on {benchmark.title} ({format_count(scored[0].n, 'task')})")
+    return f"Highest mean score: {'; '.join(parts)}." if parts else ""
 
 
 def look_of_run(row: ComparisonRow) -> RunLook:

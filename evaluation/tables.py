@@ -37,6 +37,7 @@ def format_estimate(value: float, low: float | None, high: float | None, form: N
 
 
 def _format_number(value: float, form: NumberFormat) -> str:
+    value = value or 0.0  # a bootstrap's bound may be -0.0
     return f"{value:{form}}" if isinstance(form, str) else form(value)
 
 
@@ -50,7 +51,7 @@ def format_cell(value: Any) -> str:
         return MISSING_VALUE
     if not isinstance(value, float):
         return f"{value:,}"
-    return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value or 0.0:.3g}"
 
 
 def frame_cells(frame: pd.DataFrame) -> tuple[list[str], list[list[str]]]:

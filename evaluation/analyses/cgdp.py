@@ -305,6 +305,22 @@ SECTIONS = (
 )
 
 
+def _verdict(scores: pd.DataFrame) -> str:
+    # the best and the cheapest of the arms; the others are in the tables
+    by_measure = {
+        measure: dict(zip(rows["method"].astype(str), rows["value"].astype(float), strict=True))
+        for measure, rows in scores.groupby("measure")
+    }
+    score, tokens = by_measure.get("score", {}), by_measure.get("tokens", {})
+    if not score or not tokens:
+        return ""
+    best = min(score, key=lambda method: (-score[method], tokens.get(method, 0.0)))
+    cheapest, size = min(tokens, key=lambda method: tokens[method]), format_count(int(scores["tasks"].max()), "task")
+    found = f"Highest mean score: {best} with {score[best]:.1f} of 100 over {size}"
+    found += f", {tokens[best]:,.0f} tokens a run." if best in tokens else "."
+    return found if cheapest == best else f"{found} Fewest tokens: {cheapest} with {tokens[cheapest]:,.0f} a run."
+
+
 MAX_OPEN_ROWS = 16
 """Maximum number of rows of a table that is shown unfolded on the page; longer tables are folded."""
 
@@ -328,6 +344,7 @@ def write_study_page(
         "study_cgdp.html",
         title=f"CGDP's study on {plan.benchmark}",
         scope=f"{plan.benchmark}, {model}, {runs_done}{format_model_note(model.split(MODEL_SEPARATOR))}",
+        verdict=_verdict(tables["scores"]),
         notes=list(filter(None, notes)),
         sections=parts,
         drawings=drawings,
@@ -342,8 +359,8 @@ COLOURS = assign_colours(MEMORIES)
 MAX_COLUMNS, PANEL_WIDTH, PANEL_HEIGHT = 4, 3.1, 3.0
 """Maximum number of panels in a row of a figure; width and height of a panel in inches."""
 
-LEGEND_WIDTH = 5.0
-"""Width of the legend in inches."""
+MIN_WIDTH = 9.0
+"""Minimum width of a figure in inches: that of the page, so that its texts have the size of the page's texts."""
 
 
 def draw_quality(tables: Tables) -> Figure:
@@ -366,9 +383,7 @@ def _draw_panels(table: pd.DataFrame, draw: Callable[[Any, pd.DataFrame], None],
     groups = list(table.groupby(["harness", "variant"], sort=False))
     columns = max(1, min(len(groups), MAX_COLUMNS))
     lines = max(1, -(-len(groups) // columns))
-    figure = Figure(
-        figsize=(max(PANEL_WIDTH * columns, LEGEND_WIDTH), PANEL_HEIGHT * lines + 0.5), layout="constrained"
-    )
+    figure = Figure(figsize=(max(PANEL_WIDTH * columns, MIN_WIDTH), PANEL_HEIGHT * lines + 0.5), layout="constrained")
     panels = add_panels(figure, len(groups), columns)
     for panel, ((harness, variant), rows) in zip(panels, groups, strict=True):
         draw(panel, rows)
