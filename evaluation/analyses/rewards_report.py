@@ -265,7 +265,8 @@ def _format_column(table: pd.DataFrame, name: str, form: str = ".3f") -> list[st
     return [format_mean(mean, low, high, form) for mean, low, high in zip(*bounds, strict=True)]
 
 
-def _write_rewards_page(findings: RewardFindings, drawings: Mapping[str, Markup], path: Path) -> None:
+def write_rewards_page(findings: RewardFindings, drawings: Mapping[str, Markup], path: Path) -> None:
+    """Write the HTML page of a reward measurement."""
     n = max(findings.table["n"], default=0)
     write_page(
         path,
@@ -313,7 +314,7 @@ def write_report(
     write_frame(table, out / "table.csv")
     with chart_style():
         drawings = _draw_figures(table, rows, benchmark, names, out)
-    _write_rewards_page(findings, drawings, out / REWARDS_PAGE)
+    write_rewards_page(findings, drawings, out / REWARDS_PAGE)
     return findings
 
 

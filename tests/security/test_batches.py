@@ -12,7 +12,7 @@ pytest.importorskip("inspect_ai", reason="pip install 'certigraph[eval]'")
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.protocols import Budget, Context
 from certigraph.evaluation.analyses.rewards import FailedPair, predictor_table
-from certigraph.evaluation.analyses.rewards_report import RewardFindings, format_page
+from certigraph.evaluation.analyses.rewards_report import RewardFindings, write_rewards_page
 from certigraph.evaluation.compare import Choice, build_job, run_comparison
 from certigraph.evaluation.comparison import parse_methods
 from certigraph.evaluation.comparison_report import write_comparison_report
@@ -72,7 +72,8 @@ def test_a_comparison_of_hostile_tasks_stays_in_its_folder_and_is_text(hostile: 
             assert not any(cell.startswith(("=", "@", "\t", "\r")) or cell == "-rf" for cell in row.values())
 
 
-def test_a_measurement_of_hostile_pairs_is_text() -> None:
+def test_a_measurement_of_hostile_pairs_is_text(tmp_path: Path) -> None:
     failed = [FailedPair(predictor=HOSTILE, pair=HOSTILE, reason=HOSTILE)]
     findings = RewardFindings(predictor_table((), ()), findings=[HOSTILE], failed=failed, notes=[HOSTILE])
-    assert_inert(format_page(findings, {}))
+    write_rewards_page(findings, {}, tmp_path / "rewards.html")
+    assert_inert((tmp_path / "rewards.html").read_text(encoding="utf-8"))

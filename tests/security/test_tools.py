@@ -30,6 +30,7 @@ MODULES = {"subprocess", "pickle", "marshal", "shelve", "dill", "joblib", "cloud
 ALLOWED = {
     "adapters/scienceworld/simulator.py": "starts ScienceWorld's JVM",
     "src/certigraph/cli/drawings.py": "calls Graphviz, without a shell, on a drawing of a graph",
+    "evaluation/worker_processes.py": "starts Python, on code of its own, to execute runs",
     "adapters/textworld/world.py": "has TextWorld start Inform 7's compilers, without a shell, on games made here",
     "adapters/rewards.py": "torch's eval(), which sets a network to prediction",
     "evaluation/analyses/reward_heads.py": "torch's eval(), which sets a network to prediction",
