@@ -57,8 +57,8 @@ class LogIndex(Protocol):
 class LogIndexes(Generic[E, Index]):
     """Function of a log that returns its index, and takes in only the entries that were added since the last call.
 
-    A log that does not begin with the very same entries, such as that of another fork of a thread, is read again from its beginning.
-    Use an index at once and do not change it: a later call does.
+    A log that does not begin with the very same entries, such as that of another fork of a thread, is read again from
+    its beginning. Use an index at once and do not change it: a later call does.
 
     Args:
         create: creates an empty index.
