@@ -192,9 +192,9 @@ def test_a_worker_process_builds_own_graphs_and_worlds(tmp_path: Path):
         task="2", context={}, out=str(tmp_path / "jobs"), run="one",  # type: ignore[arg-type]
     )  # fmt: skip
     code = (
-        "import asyncio, sys\nfrom certigraph.evaluation.workers import RunJob, RunWorker\n"
+        "import asyncio, sys\nfrom certigraph.evaluation.jobs import RunJob, execute_job\n"
         "job = RunJob.model_validate_json(sys.argv[1])\n"
-        "print(asyncio.run(RunWorker([]).done(job)).model_dump_json())\n"
+        "print(asyncio.run(execute_job(job)).model_dump_json())\n"
     )
     done = in_another_process(code, job.to_portable().model_dump_json())
     row = json.loads(done.stdout)

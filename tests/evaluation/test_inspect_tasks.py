@@ -179,9 +179,9 @@ def test_a_cache_answers_under_inspect_too_and_knows_the_model_behind_the_bridge
         ({"fail_on": 0}, "--fail-on 0: give a number of runs"),
         ({"fail_on": float("nan")}, "--fail-on nan: give a number of runs"),
         ({"fail_on": float("inf")}, "--fail-on inf: give a number of runs"),
-        ({"workers": 2}, "--ray local"),
-        ({"ray": "local", "model": "anthropic/claude"}, "--ray runs models on its workers"),
-        ({"ray": "local", "roles": ["planner=anthropic/claude"]}, "--ray runs models on its workers"),
+        ({"workers": 2, "model": "anthropic/claude"}, "worker processes cannot reach"),
+        ({"ray": "local", "model": "anthropic/claude"}, "worker processes cannot reach"),
+        ({"ray": "local", "roles": ["planner=anthropic/claude"]}, "worker processes cannot reach"),
     ],
 )
 def test_what_cannot_be_honoured_is_refused_before_anything_runs(arguments: dict[str, Any], told: str, tmp_path: Path):

@@ -12,6 +12,8 @@ from typing import NamedTuple
 import pytest
 from fuzzing.targets import TARGETS
 
+from certigraph.adapters import benchmarks
+
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("adapters", "evaluation", "graphs", "nodes", "runtime", "state", "src/certigraph/cli")
 
@@ -44,7 +46,8 @@ OTHERWISE: Mapping[str, str] = {
     **dict.fromkeys(
         (
             *("evaluation/export.py:format_submission", "evaluation/tables.py:records_of"),
-            *("evaluation/analyses/rewards.py:_build_predictor", "evaluation/workers.py:_graph"),
+            *("evaluation/analyses/rewards.py:_build_predictor", "evaluation/jobs.py:_graph"),
+            *("evaluation/worker_processes.py:_serve", "evaluation/worker_processes.py:_read_replies"),
         ),
         "what this very process, or the one that started it, has just written",
     ),
@@ -100,6 +103,7 @@ def watched() -> Iterator[set[Function]]:
 @pytest.mark.slow  # every reader once, watched
 def test_whatever_parses_is_fuzzed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
+    benchmarks._load_cached.cache_clear()  # or their samples were read by another test
     with watched() as called:
         for target in TARGETS.values():
             for seed in target.seeds:

@@ -44,7 +44,9 @@ def rows_of(plan: ComparisonPlan, folder: Path) -> list[ComparisonRow]:
 
 
 def points(*trajectories: Trajectory) -> pd.DataFrame:
-    return points_of(frames_of(RecordedRun("m", "t", n, run) for n, run in enumerate(trajectories)))
+    headers = (run.header.model_copy(update={"run_id": f"r{number}"}) for number, run in enumerate(trajectories))
+    named = [run.model_copy(update={"header": header}) for header, run in zip(headers, trajectories, strict=True)]
+    return points_of(frames_of(RecordedRun("m", "t", number, run) for number, run in enumerate(named)))
 
 
 def replay_of(trajectory: Trajectory) -> Replay:

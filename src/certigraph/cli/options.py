@@ -50,7 +50,5 @@ AtOnce = Annotated[
 ]
 Processes = Annotated[int, typer.Option("--at-once", min=1, help="Number of processes.")]
 ReportOnly = Annotated[bool, typer.Option("--report-only", help="Start no run; report the finished ones.")]
-Workers = Annotated[
-    int | None, typer.Option(min=1, help="Number of processes that execute the runs.")
-]
+Workers = Annotated[int | None, typer.Option(min=1, help="Number of processes that execute the runs.")]
 PairLimit = Annotated[int, typer.Option(min=0, help="Maximum number of pairs of each domain; 0: all.")]
