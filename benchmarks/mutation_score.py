@@ -1,5 +1,6 @@
 """Measure how many small defects the tests notice: change one place at a time, and run the tests that cover it.
 
+    pip install pytest-cov
     python benchmarks/mutation_score.py map TREE --map coverage.db
     python benchmarks/mutation_score.py run TREE --map coverage.db --mutants 200 --out mutants.csv
 
