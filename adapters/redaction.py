@@ -12,8 +12,6 @@ import re
 import warnings
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import cache, lru_cache
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
@@ -253,31 +251,11 @@ class _SecretPatterns(NamedTuple):
     message_signs: tuple[str, ...]
 
 
-def read_secrets() -> tuple[str | None, ...]:
-    """Return the values of the environment variables that hold secrets, for `use_secrets`."""
-    return tuple(map(os.environ.get, _VARIABLES))
-
-
-@contextmanager
-def use_secrets(values: tuple[str | None, ...]) -> Iterator[None]:
-    """Mask these values inside the block, instead of reading the environment for every text.
-
-    Args:
-        values: what `read_secrets` returned when the run began.
-    """
-    token = _VALUES.set(values)
-    try:
-        yield
-    finally:
-        _VALUES.reset(token)
-
-
 _VARIABLES = KEY_VARIABLES + ADDRESS_VARIABLES
-_VALUES: ContextVar[tuple[str | None, ...] | None] = ContextVar("certigraph_secrets", default=None)
 
 
 def _current_patterns() -> _SecretPatterns:
-    return _compile_patterns(_VALUES.get() or read_secrets(), tuple(_REMEMBERED_ADDRESSES))
+    return _compile_patterns(tuple(map(os.environ.get, _VARIABLES)), tuple(_REMEMBERED_ADDRESSES))
 
 
 @lru_cache(maxsize=4)

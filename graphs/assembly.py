@@ -24,7 +24,6 @@ from typing_extensions import TypedDict, is_typeddict
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.episodes import graph_scope
 from certigraph.adapters.protocols import Context
-from certigraph.adapters.redaction import read_secrets, use_secrets
 from certigraph.adapters.tools.positions import RUNTIME_KEY, with_send
 from certigraph.nodes.slots import Slot, Spec, create_node, spec_of
 from certigraph.state.endings import UnknownName
@@ -157,10 +156,9 @@ class EpisodicGraph(CompiledStateGraph[Any, Context, Any, Any]):
         if scope is None:
             yield from chunks
             return
-        secrets = read_secrets()
         try:
             while True:
-                with scope.active(), use_secrets(secrets):  # not across the yield: the caller's code runs there
+                with scope.active():  # not across the yield: the caller's code runs there
                     try:
                         chunk = next(chunks)
                     except StopIteration:
@@ -180,10 +178,9 @@ class EpisodicGraph(CompiledStateGraph[Any, Context, Any, Any]):
             async for chunk in chunks:
                 yield chunk
             return
-        secrets = read_secrets()
         try:
             while True:
-                with scope.active(), use_secrets(secrets):
+                with scope.active():
                     try:
                         chunk = await anext(chunks)
                     except StopAsyncIteration:

@@ -23,7 +23,7 @@ from certigraph.adapters.episodes import LiveEpisode, live_episode, new_scope
 from certigraph.adapters.faults import restarted_context
 from certigraph.adapters.models.usage import send_usage_to, use_call_log
 from certigraph.adapters.protocols import Context, Limits
-from certigraph.adapters.redaction import read_secrets, redact_message, use_secrets
+from certigraph.adapters.redaction import redact_message
 from certigraph.adapters.tools.world import Tools
 from certigraph.graphs.assembly import EpisodicGraph, operators_of
 from certigraph.nodes.slots import Spec
@@ -212,24 +212,21 @@ async def drive_run(
         Fault: ("data") the checkpoints cannot be read, or the answer is not one to the run's questions. The run stays
             as it was.
     """
-    with use_secrets(read_secrets()):
-        async with keep_worlds_open():
-            async with open_storage(graph, folder, context, resuming=resuming) as (saver, store):
-                ready = graph.copy({"checkpointer": saver, "store": graph.store if store is None else store})
-                if not _is_shipped(graph):
-                    ready = meter_own_nodes(ready, lambda: recorder.trajectory.usage.spent())  # noqa: PLW0108 - grows
-                outcome = await _run_graph(
-                    ready, task, context, folder.name, recorder, resuming=resuming, answer=answer
-                )
-            if outcome.ending:
-                scores, problem = await _score_run(graph, outcome.state, task, context)
-                ending, message = outcome.ending, outcome.message
-                if ending == FINISHED and problem:
-                    ending, message = problem.ending, str(problem)
-                elif ending == FINISHED:
-                    ending, message = _name_ending(graph, outcome.state, scores)
-                usage = recorder.trajectory.usage
-                recorder.write(Footer(ending=ending, message=redact_message(message), scores=scores, usage=usage))
+    async with keep_worlds_open():
+        async with open_storage(graph, folder, context, resuming=resuming) as (saver, store):
+            ready = graph.copy({"checkpointer": saver, "store": graph.store if store is None else store})
+            if not _is_shipped(graph):
+                ready = meter_own_nodes(ready, lambda: recorder.trajectory.usage.spent())  # noqa: PLW0108 - grows
+            outcome = await _run_graph(ready, task, context, folder.name, recorder, resuming=resuming, answer=answer)
+        if outcome.ending:
+            scores, problem = await _score_run(graph, outcome.state, task, context)
+            ending, message = outcome.ending, outcome.message
+            if ending == FINISHED and problem:
+                ending, message = problem.ending, str(problem)
+            elif ending == FINISHED:
+                ending, message = _name_ending(graph, outcome.state, scores)
+            usage = recorder.trajectory.usage
+            recorder.write(Footer(ending=ending, message=redact_message(message), scores=scores, usage=usage))
 
 
 async def _score_run(graph: AnyGraph, state: Any, task: Task, context: Context) -> tuple[Scores | None, Fault | None]:
