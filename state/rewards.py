@@ -501,7 +501,8 @@ class TreeIndex:
         """Add further nodes; of nodes with the same path the first stays the one at that path."""
         for node in nodes:
             self.nodes.setdefault(node.path, node)
-            self.children.setdefault(node.path[:-1], []).append(node)
+            if node.path:  # the root is nobody's child
+                self.children.setdefault(node.path[:-1], []).append(node)
             self.digests.add(digest_of(node.factored))
 
 

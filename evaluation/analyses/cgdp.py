@@ -312,12 +312,11 @@ def _verdict(scores: pd.DataFrame) -> str:
         for measure, rows in scores.groupby("measure")
     }
     score, tokens = by_measure.get("score", {}), by_measure.get("tokens", {})
-    if not score or not tokens:
+    if not score:
         return ""
-    best = min(score, key=lambda method: (-score[method], tokens.get(method, 0.0)))
+    best = min(score, key=lambda method: (-score[method], tokens[method]))
     cheapest, size = min(tokens, key=lambda method: tokens[method]), format_count(int(scores["tasks"].max()), "task")
-    found = f"Highest mean score: {best} with {score[best]:.1f} of 100 over {size}"
-    found += f", {tokens[best]:,.0f} tokens a run." if best in tokens else "."
+    found = f"Highest mean score: {best} with {score[best]:.1f} of 100 over {size}, {tokens[best]:,.0f} tokens a run."
     return found if cheapest == best else f"{found} Fewest tokens: {cheapest} with {tokens[cheapest]:,.0f} a run."
 
 

@@ -1,12 +1,11 @@
 """Tests of `adapters.encoders`."""
 
 import json
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from children import run_code
 
 from certigraph.adapters import encoders
 from certigraph.adapters.encoders import (
@@ -154,10 +153,7 @@ class TestMiniLM:
             "assert 'torch' not in sys.modules\n"
             "assert not any(name.startswith('HF_') for name in set(os.environ) - set(before))"
         )
-        path = [entry for entry in sys.path if entry]
-        done = subprocess.run(
-            [sys.executable, "-c", f"import sys; sys.path[:0] = {path!r}\n{code}"], capture_output=True, check=False
-        )
+        done = run_code(code)
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
     def test_weights_that_are_none_are_a_fault_with_the_command(self, tmp_path):

@@ -4,8 +4,6 @@ import asyncio
 import base64
 import json
 import socket
-import subprocess
-import sys
 import warnings
 from collections.abc import Coroutine
 from enum import Enum
@@ -13,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import quote
 
 import pytest
+from children import run_code
 from endpoint_stub import stub
 from hypothesis import given
 from hypothesis import strategies as st
@@ -312,8 +311,8 @@ def test_a_scripted_run_imports_no_endpoint_client() -> None:
         "asyncio.run(choose(Prompt('', ''), ['a'], role='x', runtime=Runtime(context=Context())))\n"
         "assert not {'openai', 'langchain_openai', 'xllamacpp', 'inspect_ai'} & sys.modules.keys()"
     )
-    path = [entry for entry in sys.path if entry]
-    subprocess.run([sys.executable, "-c", f"import sys; sys.path[:0] = {path!r}\n{code}"], check=True)
+    done = run_code(code)
+    assert done.returncode == 0, done.stderr
 
 
 # --- endpoints ------------------------------------------------------------------------------------------------------

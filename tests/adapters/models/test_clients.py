@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from children import run_code
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.files import cache_folder, replace_file
@@ -109,10 +109,7 @@ class TestSmolLM2:
             "from certigraph.adapters.models import chat_model\n"
             "assert chat_model('local').bind(max_tokens=3).invoke('hi').usage_metadata['output_tokens'] <= 3"
         )
-        path = [entry for entry in sys.path if entry]
-        done = subprocess.run(
-            [sys.executable, "-c", f"import sys; sys.path[:0] = {path!r}\n{code}"], capture_output=True, check=False
-        )
+        done = run_code(code)
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
