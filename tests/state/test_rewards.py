@@ -16,6 +16,7 @@ from certigraph.state.rewards import (
     PredictedOutcome,
     SearchNode,
     Simulation,
+    children_of,
     count_visits,
     digest_of,
     select_leaf,
@@ -150,3 +151,10 @@ def test_a_state_is_the_same_in_whatever_order_it_came_to_be_known():
     other = {name: dict(reversed(has.items())) for name, has in reversed(facts.items())}
     assert digest_of(to_factored(facts)) == digest_of(to_factored(other))
     assert digest_of(to_factored(facts)) != digest_of(to_factored({**facts, "agent": {"location": "shelf"}}))
+
+
+def test_the_root_of_a_tree_is_nobodys_child():
+    first, second = node("a"), node("a", "b")
+    root = first.model_copy(update={"path": ()})
+    assert children_of([root, first, second], ()) == [first]
+    assert children_of([root, first, second], ("a",)) == [second]
