@@ -102,6 +102,7 @@ def test_the_arrows_know_every_folder():
     assert packages == set(ARROWS)
 
 
+@pytest.mark.slow
 def test_no_benchmark_knows_another():
     folders = benchmark_folders()
     assert {"blocksworld", "travelplanner"} <= set(folders)
@@ -151,6 +152,7 @@ def test_the_linter_leaves_the_links_out():
     assert [folder for folder in ARROWS if f'"src/certigraph/{folder}"' not in settings] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "code",
     [
@@ -226,6 +228,7 @@ def cycles(edges: dict[str, set[str]]) -> list[str]:
     return sorted(left)
 
 
+@pytest.mark.slow
 def test_no_module_imports_another_in_a_cycle():
     assert cycles(module_imports()) == []
 

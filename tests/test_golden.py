@@ -43,6 +43,7 @@ def cases(of_runs: bool) -> list[object]:
     return [pytest.param(one, id=one.name, marks=[pytest.mark.slow] if one.slow else []) for one in chosen]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("golden", cases(of_runs=False))
 def test_behaviour_is_as_recorded(golden: Golden) -> None:
     if golden.data:

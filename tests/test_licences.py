@@ -17,21 +17,25 @@ from licences import (
 )
 
 
+@pytest.mark.slow
 def test_the_table_of_licences_is_that_of_the_installed_packages():
     written = FILE.read_text(encoding="utf-8")
     missing = [row for row in rows() if row not in written.splitlines()]
     assert not missing, f"the licences of what extras install changed: read them, then run {COMMAND}"
 
 
+@pytest.mark.slow
 def test_every_licence_is_known():
     unknown = [package for package in packages(requirements().keys() - {""}) if package.family == UNKNOWN]
     assert not unknown, f"read their licence files, add them to READ in tests/licences.py, then run {COMMAND}"
 
 
+@pytest.mark.slow
 def test_the_demo_brings_no_gpl_and_nothing_that_is_only_source_available():
     assert {package.family for package in packages(demo_extras())} == {WEAK}
 
 
+@pytest.mark.slow
 def test_all_brings_no_gpl():
     assert [package for package in packages(["all"]) if package.family == COPYLEFT] == []
     assert [package.name for package in packages(["textworld"]) if package.family == COPYLEFT] == ["jericho"]

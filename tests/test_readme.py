@@ -100,6 +100,7 @@ def test_commands_run(
     assert stop.value.code in (0, None), capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_commands_and_their_options_exist() -> None:
     shown: dict[tuple[str, ...], str] = {}
     for command, page in COMMANDS.items():

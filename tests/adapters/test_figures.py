@@ -6,6 +6,7 @@ from certigraph.adapters.benchmarks import BENCHMARKS, load_benchmark, mean_scor
 from certigraph.state.endings import Fault
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_figures_of_no_run_are_zero(name: str):
     try:

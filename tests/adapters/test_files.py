@@ -41,6 +41,7 @@ def test_alfworld_without_any_folder_says_that_it_generates_none(monkeypatch: py
         check_ready(load_benchmark("alfworld"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "pattern", "example"),
     [

@@ -230,6 +230,7 @@ def test_both_kinds_of_worlds_run(benchmark: Any, tmp_path: Path):
     assert (result.ending, result.scores and result.scores.value) == (GOAL, 1.0)
 
 
+@pytest.mark.slow
 def test_no_member_of_a_world_is_read_by_its_name_in_a_string():
     optional = members(Benchmark) | members(Environment) | {"demonstration", "score_file"}
     found = [
@@ -243,6 +244,7 @@ def test_no_member_of_a_world_is_read_by_its_name_in_a_string():
     assert found == []
 
 
+@pytest.mark.slow
 def test_no_record_declares_a_default_that_type_checkers_do_not_see():
     """`Field(3)` is a required field for a checker without pydantic's plugin; `Field(default=3)` is not."""
     found = [

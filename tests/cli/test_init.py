@@ -103,6 +103,7 @@ def test_langgraphs_own_validation_accepts_the_configuration(application: Path):
     assert checked["graphs"]["support"]["description"]
 
 
+@pytest.mark.slow
 def test_the_code_is_clean_by_the_projects_own_rules(application: Path):
     root = Path(__file__).parent.parent.parent
     options = ["--isolated", "--line-length", "120", "--select", "E,F,I,B,UP,SIM,RUF,PL,N,ANN,D1,PTH"]
@@ -120,6 +121,7 @@ def test_the_code_is_clean_by_the_projects_own_rules(application: Path):
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.slow
 def test_without_a_model_the_message_names_the_variable(application: Path):
     for variables in ({}, {"AGENT_MODEL": ""}):
         done = run_python(application, "import agent", **variables)
@@ -127,6 +129,7 @@ def test_without_a_model_the_message_names_the_variable(application: Path):
         assert "AGENT_MODEL" in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_the_agent_runs_with_the_model_that_the_variable_names(application: Path, endpoint: ScriptedEndpoint):
     code = f"""
 import json

@@ -105,6 +105,7 @@ def test_list_is_as_it_was_where_nothing_is_installed(
     assert not [kind for kind in printed(capsys, "list") if kind.startswith("installed")]
 
 
+@pytest.mark.slow
 def test_compare_and_its_continuation(capsys: pytest.CaptureFixture[str]):
     swaps = ["--swap", f"stopping:choose={STOP}", "--swap", f"{BUILD}:choose=ownagents.graphs:add"]
     compared = ["compare", BUILD, f"stopping={BUILD}", "react", "--on", WORLD, "--limit", "2", *swaps]
@@ -126,12 +127,14 @@ def test_methods_with_colons_in_their_names():
     assert unchecked.operators == {"choose": {"name": STOP, "args": {}}}
 
 
+@pytest.mark.slow
 def test_ablate_in_python(tmp_path: Path):
     results = ablate(BUILD, "counting", [f"choose={STOP}"], Choice(limit=2), out=tmp_path / "ablation")
     scores = {method.method: method.score for method in results.comparison.methods}
     assert scores == {BUILD: 100.0, f"choose={STOP}": 0.0}
 
 
+@pytest.mark.slow
 def test_a_sweep_over_own_names(capsys: pytest.CaptureFixture[str], tmp_path: Path):
     file = tmp_path / "s.yaml"
     file.write_text(

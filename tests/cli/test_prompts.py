@@ -42,6 +42,7 @@ def test_one_role_only(capsys: pytest.CaptureFixture[str]):
     assert "planner" in err
 
 
+@pytest.mark.slow
 def test_json_holds_the_prompt_and_its_figures(capsys: pytest.CaptureFixture[str]):
     _, out, _ = call(capsys, "react", "blocksworld", "--task", "6-2", "--steps", "4", "--json")
     found = json.loads(out)

@@ -143,6 +143,7 @@ def test_answers_of_a_question_benchmark_are_scored_too(certigraph, tmp_path: Pa
     assert figures["n"] == 20 and figures["em"] in (0, 1 / 20) and "sp_em" not in figures
 
 
+@pytest.mark.slow
 def test_scoring_recorded_plans_gives_the_known_figures(certigraph, tmp_path: Path) -> None:
     folder = data_folder("travelplanner")
     plans = tmp_path / "plans.jsonl"
@@ -212,6 +213,7 @@ def test_the_command_is_installed() -> None:
     assert "resume" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("graph", "benchmark", "question", "answer"),
     [

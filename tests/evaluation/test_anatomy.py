@@ -363,7 +363,6 @@ HOSTILE = "<script>alert(1)</script> $\\frac{ \"&' _x"
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_hostile_names_are_inert_and_many_long_ones_are_drawn(tmp_path):
     plan = [{"text": HOSTILE, "kind": HOSTILE}, *PLAN]
     names = [HOSTILE, *(f"_method {n} with a name that goes on and on over several lines of text" for n in range(7))]
@@ -448,7 +447,6 @@ def test_methods_are_distinguished_by_what_differs(tmp_path):
     assert names == {"react, scripted:expert", "sdp, scripted:expert", "sdp, scripted:first"}
 
 
-@pytest.mark.slow
 @pytest.mark.slow
 def test_the_page_and_the_terminal_call_a_simulated_agent_so(tmp_path, capsys):
     run("sdp", "blocksworld", "3-0", context=Context(model="simulated"), out=tmp_path / "runs")

@@ -113,7 +113,6 @@ def test_other_tasks_or_trials_are_refused_by_name(full: Path, tmp_path: Path):
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_another_benchmark_is_refused(full: Path, tmp_path: Path):
     found = evaluate("sdp", "travelplanner", limit=1, out=tmp_path, quiet=True)
     with pytest.raises(Fault, match=r"about blocksworld, .* about travelplanner"):

@@ -380,6 +380,7 @@ def test_an_estimate_is_paired_with_what_was_measured():
     assert found.words == "replay is optimistic by 45.0 points at n=8"
 
 
+@pytest.mark.slow
 def test_words_on_several_estimates_go_by_holms_p():
     tasks = tuple(f"3-{n}" for n in range(8))
     swaps = ("validate=always_pass", "replan=give_up", "validate=capped:depth=1")

@@ -184,7 +184,6 @@ def test_a_configuration_is_part_of_the_benchmarks_name(tmp_path: Path, world: s
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_no_data_no_key")
-@pytest.mark.slow
 def test_a_real_endpoint_is_queried_through_inspect_which_counts_its_tokens(tmp_path: Path, monkeypatch: Any):
     replies = experts_replies("3-1")
     with stub(*replies) as server:
@@ -276,7 +275,6 @@ def test_unknown_names_are_refused_before_anything_runs(arguments: dict[str, Any
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_no_data_no_key")
-@pytest.mark.slow
 def test_scienceworld_runs_by_split_configuration_and_graph_and_gives_its_own_figures(tmp_path: Path):
     short = evaluate("react", "scienceworld", split="short", max_samples=2, out=tmp_path)
     assert list(short.figures) == ["n", "score", "score_stderr", "solved", "overall", "short"]
@@ -291,7 +289,6 @@ def test_scienceworld_runs_by_split_configuration_and_graph_and_gives_its_own_fi
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_no_data_no_key")
-@pytest.mark.slow
 def test_an_interrupt_names_the_command_that_finishes_the_evaluation(tmp_path: Path, installed: dict[str, str]):
     code = INTERRUPTED.format(out=str(tmp_path), count=INTERRUPTIBLE)
     child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=installed)
@@ -311,7 +308,6 @@ def test_an_interrupt_names_the_command_that_finishes_the_evaluation(tmp_path: P
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_no_data_no_key")
-@pytest.mark.slow
 def test_inspects_own_command_runs_a_task_and_retries_only_what_failed(
     tmp_path: Path, touchy: Path, installed: dict[str, str]
 ):
@@ -327,7 +323,6 @@ def test_inspects_own_command_runs_a_task_and_retries_only_what_failed(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_no_data_no_key")
-@pytest.mark.slow
 def test_inspects_own_command_takes_operators_trials_and_a_budget(tmp_path: Path, installed: dict[str, str]):
     arguments = "-T graph=sdp -T validate=always_pass -T budget=calls=20,steps=30 -T ids=3-0,3-1 --epochs 2"
     inspect_command(f"eval certigraph/blocksworld {arguments} --log-dir .", installed)
@@ -341,7 +336,6 @@ def test_inspects_own_command_takes_operators_trials_and_a_budget(tmp_path: Path
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_no_data_no_key")
-@pytest.mark.slow
 @pytest.mark.parametrize("benchmark", ["travelplanner", "scienceworld"])
 def test_inspects_own_command_runs_the_other_benchmarks(benchmark: str, tmp_path: Path, installed: dict[str, str]):
     inspect_command(f"eval certigraph/{benchmark} -T model=scripted:first --limit 1 --log-dir .", installed)
@@ -398,6 +392,7 @@ def nothing_frozen() -> Iterator[None]:
     gc.freeze()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("nothing_frozen")
 def test_the_collector_is_as_it_was_after_the_block_and_after_an_error_in_it():
     before = gc.get_threshold(), gc.get_freeze_count()
@@ -408,6 +403,7 @@ def test_the_collector_is_as_it_was_after_the_block_and_after_an_error_in_it():
     assert (gc.get_threshold(), gc.get_freeze_count()) == before
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("nothing_frozen")
 def test_what_was_frozen_before_stays_frozen():
     gc.freeze()

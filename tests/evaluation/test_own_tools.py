@@ -68,6 +68,7 @@ def test_a_case_is_run_by_its_id(tmp_path: Path, shop: Shop):
     assert (result.trajectory.header.task.id, shop.began) == ("polite", ["polite"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", ["sdp", "react"])
 def test_evaluate_takes_the_object_and_runs_one_case_at_a_time(tmp_path: Path, shop: Shop, graph: str):
     evaluation = evaluate(graph, shop.tools(name="shop"), trials=2, max_samples=4, out=tmp_path / "runs", quiet=True)
@@ -106,6 +107,7 @@ def look_up_once() -> Any:
     return mind([("slow", {"order": 1})]).responder
 
 
+@pytest.mark.slow
 def test_compare_and_ablate_take_the_object(tmp_path: Path, shop: Shop):
     tools = shop.tools(name="compared")
     job = build_job(
@@ -150,6 +152,7 @@ def test_a_run_that_was_cut_off_goes_on_where_nothing_is_undone(tmp_path: Path, 
     assert (again.ending, again.trajectory.resumes, len(shop.desk.rows("refunds"))) == ("goal", 1, 1)
 
 
+@pytest.mark.slow
 def test_several_runs_of_a_case_need_a_reset(tmp_path: Path, shop: Shop):
     tools = shop.tools(reset=None, name="lasting")
     for attempt in (
@@ -224,6 +227,7 @@ def test_an_object_has_a_name_of_its_own(shop: Shop, tmp_path: Path):
         assert load_benchmark("same") is tools
 
 
+@pytest.mark.slow
 def test_a_retry_counts_a_run_that_a_person_has_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shop: Shop):
     write_module(tmp_path, monkeypatch)
     world = "shop_module:lasting"

@@ -32,6 +32,7 @@ def figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Figure:
     return kept[0]
 
 
+@pytest.mark.slow
 def test_names_stand_above_the_panels_and_apart(figure: Figure):
     (legend,) = figure.legends
     texts = [text.get_window_extent() for text in legend.get_texts()]

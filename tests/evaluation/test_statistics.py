@@ -270,6 +270,7 @@ def test_a_figure_that_is_a_mean_needs_no_resamples():
 # --- trials
 
 
+@pytest.mark.slow
 @given(OUTCOMES, st.integers(1, 3))
 def test_pass_k_is_the_share_of_subsets(outcomes: dict[str, list[bool]], k: int):
     share = mean(mean(all(drawn) for drawn in combinations(trials, k)) for trials in outcomes.values())
@@ -311,6 +312,7 @@ def within(rate: float, draws: int) -> float:
     return 4 * math.sqrt(rate * (1 - rate) / draws)
 
 
+@pytest.mark.slow
 def test_p_is_uniform_where_nothing_differs():
     chance = np.random.default_rng(1)
     tasks = chance.normal(50, 20, size=(1000, 12))  # hard and easy tasks, alike for both
@@ -318,6 +320,7 @@ def test_p_is_uniform_where_nothing_differs():
     assert stats.kstest(ps, "uniform").pvalue > 0.01
 
 
+@pytest.mark.slow
 def test_p_of_successes_keeps_its_size():
     """At n = 30, where 0/1 differences take few values: near 5 %, whatever the tasks' difficulties."""
     chance = np.random.default_rng(2)
@@ -326,6 +329,7 @@ def test_p_of_successes_keeps_its_size():
     assert mean(map(significant, ps)) == pytest.approx(0.05, abs=within(0.05, 2000))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("clustered", "covered"), [(True, 0.95), (False, 0.66)])
 def test_intervals_of_means_cover_where_trials_are_clusters(clustered: bool, covered: float):
     """20 tasks with a spread of 2, 5 trials each with a spread of 1. As 100 tasks the error looks half as large."""
@@ -340,6 +344,7 @@ def test_intervals_of_means_cover_where_trials_are_clusters(clustered: bool, cov
     assert rates(600, holds) == pytest.approx(covered, abs=within(covered, 600))
 
 
+@pytest.mark.slow
 def test_intervals_of_differences_cover(monkeypatch: pytest.MonkeyPatch):
     """BCa falls a little short at 40 skewed pairs; fewer resamples than usual, for time."""
     monkeypatch.setattr(pairs, "RESAMPLES", 600)
@@ -364,6 +369,7 @@ def test_equal_methods_are_seldom_distinguished(monkeypatch: pytest.MonkeyPatch)
     assert mean(is_significant((d.low, d.high), d.n) for d in found) > 0.09
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [6, 30])
 def test_four_of_five_samples_show_the_detectable_difference(n: int):
     chance = np.random.default_rng(n)

@@ -147,6 +147,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(VALUES, max_size=6), st.integers(1, 40), st.sampled_from([None, 1]), st.booleans())
 def test_a_list_read_in_pieces_is_the_list(values, size, indent, escaped):
     text = json.dumps(values, indent=indent, ensure_ascii=escaped).encode()

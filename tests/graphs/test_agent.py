@@ -264,6 +264,7 @@ def keeping_model() -> Iterator[BaseChatModel]:
         yield ChatOpenAI(model="m", base_url=endpoint.url, api_key=SecretStr("none"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["tdp", "sdp"])
 def test_a_model_object_serves_one_invocation_after_the_other(method: Any, desk: Desk, keeping_model: BaseChatModel):
     graph = build(method, desk, model=keeping_model)
@@ -273,6 +274,7 @@ def test_a_model_object_serves_one_invocation_after_the_other(method: Any, desk:
     assert graph.invoke({"goal": GOAL}, thread("last"))["ending"] == "goal"
 
 
+@pytest.mark.slow
 def test_a_model_object_serves_one_run_after_the_other(desk: Desk, keeping_model: BaseChatModel, tmp_path: Path):
     world = Tools(desk.tools, [GOAL], reset=lambda case: None)
     for number in range(3):

@@ -89,6 +89,7 @@ def question_of(state: Any) -> Any:
 # Replays, forks and new turns.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SAVERS)
 @pytest.mark.parametrize("method", ["sdp", "react"])
 def test_runs_from_every_old_checkpoint_have_no_second_effect(
@@ -104,6 +105,7 @@ def test_runs_from_every_old_checkpoint_have_no_second_effect(
         assert counts(desk) == (1, 1)
 
 
+@pytest.mark.slow
 @in_event_loop
 async def test_async_runs_from_every_old_checkpoint_have_no_second_effect(desk: Desk, tmp_path: Path) -> None:
     async with open_async_saver(tmp_path) as saver:
@@ -114,6 +116,7 @@ async def test_async_runs_from_every_old_checkpoint_have_no_second_effect(desk: 
         assert counts(desk) == (1, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SAVERS)
 def test_forks_have_no_second_effect(kind: str, desk: Desk, tmp_path: Path) -> None:
     with open_saver(kind, tmp_path) as saver:
@@ -135,6 +138,7 @@ def test_thread_invoked_again_from_its_first_checkpoint_has_no_second_effect(des
     assert counts(desk) == (1, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SAVERS)
 def test_second_message_may_ask_for_the_same_call_again(kind: str, desk: Desk, tmp_path: Path) -> None:
     with open_saver(kind, tmp_path) as saver:
@@ -154,6 +158,7 @@ def test_other_thread_has_its_own_effects(desk: Desk) -> None:
     assert counts(desk) == (2, 2)
 
 
+@pytest.mark.slow
 def test_equal_calls_of_one_turn_all_happen(desk: Desk) -> None:
     class Thrice:
         made = 0
@@ -202,6 +207,7 @@ def invoke_everywhere(graph: Any, config: Any = CONFIG) -> None:
         graph.invoke(None, {**snapshot.config, "recursion_limit": 200})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SAVERS)
 def test_agent_as_node_has_no_second_effect_in_replays_and_forks_of_its_parent(
     kind: str, desk: Desk, tmp_path: Path
@@ -223,6 +229,7 @@ def test_agent_as_node_has_no_second_effect_in_replays_and_forks_of_its_parent(
         assert counts(desk) == (2, 2)
 
 
+@pytest.mark.slow
 def test_two_agents_of_one_thread_have_entries_of_their_own(desk: Desk) -> None:
     builder = StateGraph(MessagesState)
     builder.add_node("first", build(desk, None))
@@ -234,6 +241,7 @@ def test_two_agents_of_one_thread_have_entries_of_their_own(desk: Desk) -> None:
     assert counts(desk) == (2, 2)
 
 
+@pytest.mark.slow
 def test_agent_in_a_loop_acts_in_every_round(desk: Desk) -> None:
     builder = StateGraph(Parent)
     builder.add_node("count", lambda state: {"rounds": [1], "goal": GOAL})
@@ -247,6 +255,7 @@ def test_agent_in_a_loop_acts_in_every_round(desk: Desk) -> None:
     assert counts(desk) == (3, 3)
 
 
+@pytest.mark.slow
 def test_agents_started_by_send_have_entries_of_their_own(desk: Desk) -> None:
     builder = StateGraph(Parent)
     builder.add_node("support", build(desk, None))
@@ -262,6 +271,7 @@ def test_agents_started_by_send_have_entries_of_their_own(desk: Desk) -> None:
     assert counts(desk) == (3, 3)
 
 
+@pytest.mark.slow
 def test_agent_called_in_a_node_has_no_second_effect(desk: Desk) -> None:
     inner = build(desk, None)
 
@@ -281,6 +291,7 @@ def test_agent_called_in_a_node_has_no_second_effect(desk: Desk) -> None:
     assert counts(desk) == (4, 4)
 
 
+@pytest.mark.slow
 def test_agent_called_in_a_tool_of_another_agent(desk: Desk) -> None:
     inner = build(desk, None)
 
@@ -304,6 +315,7 @@ def test_agent_called_in_a_tool_of_another_agent(desk: Desk) -> None:
         assert counts(desk)[0] == before + 1
 
 
+@pytest.mark.slow
 def test_agent_with_its_own_memory_in_a_parent(desk: Desk) -> None:
     builder = StateGraph(MessagesState)
     builder.add_node("support", build(desk, True))
@@ -341,6 +353,7 @@ class SlowSaver(InMemorySaver):
         return super().put(config, checkpoint, metadata, new_versions)
 
 
+@pytest.mark.slow
 def test_state_is_saved_before_a_call_although_the_parent_saves_in_the_background(tmp_path: Path) -> None:
     saver, missing = SlowSaver(), list[str]()
 
@@ -379,6 +392,7 @@ def run_until_killed(graph: Any, given: Any, config: Any = CONFIG) -> None:
         graph.invoke(given, config)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SAVERS)
 @pytest.mark.parametrize(("moment", "decision"), [("refund", "repeat"), ("refunded", "happened")])
 def test_person_decides_about_a_call_of_unknown_outcome(kind: str, moment: str, decision: str, tmp_path: Path) -> None:
@@ -709,6 +723,7 @@ def test_unsaved_checkpoint_of_a_parent_is_a_fault(desk: Desk, monkeypatch: pyte
     assert counts(desk) == (0, 0)
 
 
+@pytest.mark.slow
 def test_method_graph_over_tools_has_no_second_effect(desk: Desk) -> None:
     world = Tools(desk.tools, [GOAL], effects={"look_up": "repeatable"})
     graph = sdp.build(checkpointer=InMemorySaver())
@@ -742,6 +757,7 @@ def test_approval_of_one_call_is_not_used_for_another_when_the_run_is_resumed_wi
     assert counts(desk) == (1, 1)
 
 
+@pytest.mark.slow
 def test_decision_that_names_its_question(tmp_path: Path) -> None:
     desk = killing(tmp_path / "desk.sqlite", ["refund", "refunded"])
     graph = build(desk, InMemorySaver())

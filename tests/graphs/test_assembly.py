@@ -172,6 +172,7 @@ def test_a_run_leaves_no_world_open(way: Callable[[Any, Counting], None], benchm
     assert benchmark.open_now == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [sdp, tdp, step, clin, mcts])
 @pytest.mark.parametrize("way", [invoke, ainvoke])
 def test_every_kind_of_graph_closes_what_it_opened(way: Any, method: Any, benchmark: Counting):

@@ -38,6 +38,7 @@ WRAPPED = re.compile(r"^[\"'\u201c].*[\"'\u201d],?$")
 EMPTY = re.compile(r"^\W*(nothing|none|n/?a|no new|the passages add)", re.IGNORECASE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", ["small", "full"])
 def test_no_note_has_braces_or_wrapping_quotes_or_says_nothing(profile: str):
     replies = [reply.format(n=n) for n, reply in enumerate(islice(cycle(REPLIES), UPDATES))]

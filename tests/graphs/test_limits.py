@@ -95,6 +95,7 @@ def test_a_plan_that_reaches_its_limit_is_marked(texts: list[str], conditions: l
     assert build_plan([], GOAL, 3) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [1, 5, 21])
 def test_a_plan_that_is_cut_is_extended_once_it_is_certified(most: int, tmp_path: Path):
     whole, cut = limited("sdp", tmp_path), limited("sdp", tmp_path, plan=most)
@@ -120,10 +121,12 @@ def test_views_count_an_extension_neither_as_a_replan_nor_as_tries_used_up(tmp_p
     assert "replanned" not in page
 
 
+@pytest.mark.slow
 def test_an_extension_is_no_replan_that_a_limit_could_forbid(tmp_path: Path):
     assert limited("sdp", tmp_path, plan=5, replans=0, attempts=1).ending == "goal"
 
 
+@pytest.mark.slow
 def test_a_longer_answer_than_the_form_allows_is_no_fault(tmp_path: Path):
     result = limited("sdp", tmp_path, "tower-30", plan=10)
     assert (result.ending, len(result.state["history"])) == ("goal", 58)
@@ -138,6 +141,7 @@ def test_a_cut_plan_without_a_rest_ends_by_its_limit_and_says_so(tmp_path: Path)
     assert len(stopped.certificates) == 5
 
 
+@pytest.mark.slow
 def test_a_run_that_ended_by_its_plan_goes_on_with_a_longer_one(tmp_path: Path):
     def no_rest(prompt: str, form: dict[str, Any]) -> Any:
         situation = current_situation()
@@ -164,6 +168,7 @@ def test_a_plan_of_tdp_inside_which_a_plan_ends_goes_on_with_another_sub_task(tm
     assert (result.ending, "limit:plan" in result.message) == ("gave_up", True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", ["plan_and_solve", "cot"])
 def test_an_outline_is_as_long_as_the_task_and_says_where_it_was_cut(graph: str, tmp_path: Path):
     whole, cut = limited(graph, tmp_path), limited(graph, tmp_path, plan=5)
@@ -229,11 +234,13 @@ def test_what_is_longer_than_its_form_says_is_read(form: type[BaseModel]):
 # --- STEP's subtasks
 
 
+@pytest.mark.slow
 def test_step_takes_as_many_subtasks_as_the_task_has_actions(tmp_path: Path):
     result = limited("step", tmp_path)
     assert (result.ending, len(result.state["trials"]), len(result.state["subtasks"])) == ("goal", 1, 21)
 
 
+@pytest.mark.slow
 def test_an_episode_that_subtasks_ended_is_not_repeated_if_nothing_was_learnt(tmp_path: Path):
     stopped = limited("step", tmp_path, subtasks=4)
     assert stopped.ending == "limit:subtasks"

@@ -21,6 +21,7 @@ def searching(**more: Any) -> Any:
     return mcts.build(**RATING, propose=listed, **more)
 
 
+@pytest.mark.slow
 def test_it_needs_no_model_and_never_returns_to_a_state(tmp_path: Path):
     benchmark = WatchedBlocks()
     result = run(searching(), benchmark, "4-0", context=Context(model="scripted:first"), out=tmp_path)
@@ -51,6 +52,7 @@ def test_what_it_searched_before_is_not_searched_again(tmp_path: Path):
     assert known[-1] == "choose", "the way to the goal was known"
 
 
+@pytest.mark.slow
 def test_a_tree_that_was_wrong_is_given_up(tmp_path: Path):
     def wrong(prompt: str, form: dict[str, Any]) -> Any:
         answer = answer_request(prompt, form)
@@ -75,6 +77,7 @@ def test_imagined_actions_are_no_steps_of_the_world(tmp_path: Path):
     assert len(result.state["visited"]) == 2
 
 
+@pytest.mark.slow
 def test_it_solves_what_a_random_react_does_not(tmp_path: Path):
     context = Context(model="scripted:random", limits=Limits(steps=12))
     deep = searching(backpropagate=backpropagate(simulations=20))

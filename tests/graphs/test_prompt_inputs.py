@@ -127,6 +127,7 @@ def after_the_recipe(tmp_path_factory: pytest.TempPathFactory) -> LoggingEndpoin
     return play("sdp", "chemistry-mix", answers, tmp_path_factory.mktemp("sdp"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["NextActions", "FullHolds", "Conditions"])
 def test_a_recipe_that_was_read_stands_in_the_next_prompt_of_every_role(form: str, after_the_recipe: LoggingEndpoint):
     forms = [request.form for request in after_the_recipe.received]
@@ -144,6 +145,7 @@ def test_a_recipe_that_was_read_stands_in_the_next_prompt_of_every_role(form: st
 READING = "measures a temperature of 29 degrees"
 
 
+@pytest.mark.slow
 def test_a_reading_survives_looking_around_in_react(tmp_path: Path):
     acts = [*actions_of("use-thermometer", until="use thermometer"), {"action": "look around", "thought": ""}]
     log = play("react", "use-thermometer", {"Thought": acts}, tmp_path)
@@ -151,6 +153,7 @@ def test_a_reading_survives_looking_around_in_react(tmp_path: Path):
     assert [READING in text for text in texts[: len(acts) + 2]] == [False] * (len(acts) - 1) + [True] * 3
 
 
+@pytest.mark.slow
 def test_a_reading_survives_looking_around_in_sdp(tmp_path: Path):
     answers = {
         "Conditions": [{"conditions": ["The temperature was measured.", "It is in a box."]}],
@@ -248,6 +251,7 @@ class Diaries(certigraph.Benchmark):
         return Pages("page", 1_200, last=45)
 
 
+@pytest.mark.slow
 def test_react_at_step_40_still_sees_step_1_whole(tmp_path: Path):
     acts = [{"action": f"write line {number}", "thought": f"idea {number}"} for number in range(1, 50)]
     texts = run_logged("react", Diaries(), "1", {"Thought": acts}, tmp_path).texts("Thought")
@@ -301,6 +305,7 @@ def counted(text: str, most: int) -> int:
     return next(number for number in map(int, re.findall(r"\d+", line)) if number != most)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", SEARCH_AGENTS)
 def test_a_search_agent_sees_how_many_rounds_are_left(agent: str, tmp_path: Path):
     graph, form = SEARCH_AGENTS[agent]
@@ -320,6 +325,7 @@ def test_fewer_steps_than_rounds_leave_fewer_rounds(tmp_path: Path):
     assert [counted(text, ROUNDS) for text in texts] == [4, 3, 2, 1]
 
 
+@pytest.mark.slow
 def test_an_agent_without_rounds_sees_how_many_steps_are_used(tmp_path: Path):
     texts = seek("react", tmp_path, steps=STEPS).texts("Move")
     assert [counted(text, STEPS) for text in texts] == [*range(STEPS)]
@@ -337,6 +343,7 @@ def test_iter_retgen_sees_its_latest_passage_whole_and_no_other(tmp_path: Path):
     assert [number for number in range(1, 4) if passage(number) in last] == [3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", [agent for agent in SEARCH_AGENTS if agent != "iter_retgen"])
 def test_a_search_agent_s_prompts_fit_into_its_window(agent: str, tmp_path: Path):
     graph, form = SEARCH_AGENTS[agent]
@@ -357,6 +364,7 @@ def places() -> Iterator[str]:
                 yield named
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", ["step", "clin", "react", "sdp"])
 def test_the_first_prompt_names_no_place_of_a_thing(graph: str, tmp_path: Path):
     acts = actions_of("boil", until="look around")
@@ -375,6 +383,7 @@ LIMITED_ANSWERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("graph", "form"),
     [
@@ -409,6 +418,7 @@ def test_moves_used_and_left_and_what_waiting_costs_stand_in_every_prompt(graph:
     assert [used for used, _ in numbers] == sorted(used for used, _ in numbers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("graph", "form", "used"),
     [

@@ -55,6 +55,7 @@ def requests(graph: str, world: str, task: str, data: bool, window: int) -> tupl
         return models, certigraph.run(built, world, task or None, context=context, out=folder, on_error="ignore")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("graph", "window"), CASES)
 @pytest.mark.parametrize(("world", "task", "data"), WORLDS)
 def test_every_prompt_fits_up_to_the_limit(graph: str, world: str, task: str, data: bool, window: int):

@@ -108,6 +108,7 @@ def test_an_episode_that_reaches_the_goal_is_the_last(name: str, tmp_path: Path)
     assert result.scores.value == 1.0  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 def test_the_same_action_over_and_over_ends_an_episode_unless_no_number_does(tmp_path: Path):
     stuck = played(react.build(), tmp_path, repeats=5, steps=30)
     assert len(stuck.state["turns"]) == 5 or len({t.action for t in stuck.state["turns"][-5:]}) > 1
@@ -254,6 +255,7 @@ def test_a_subtask_that_takes_too_long_is_refined_and_too_many_failures_end_the_
     assert 'CANARY-SUBTASK" failed: it was not reached in 2 actions' in mind.prompts("subtask")[1]
 
 
+@pytest.mark.slow
 def test_too_many_completed_subtasks_end_the_episode(tmp_path: Path):
     mind = step_mind([], [], completed={"reason": "", "completed": True})
     result = played(step.build(), tmp_path, mind, steps=60, trials=1, subtasks=5, repeats=0)
@@ -374,6 +376,7 @@ def minimal_mind(prompt: str, schema: dict[str, Any]) -> Any:
     return minimal_instance(schema) if schema.get("properties") else "LESSON"
 
 
+@pytest.mark.slow
 def test_runs_that_share_a_memory_see_the_latest_lessons_whoever_learnt_them(tmp_path: Path):
     mind = Learner()
     for memory in ("ours", "ours", "", "theirs"):
@@ -435,6 +438,7 @@ def test_the_compiled_graph_of_a_module_remembers_when_it_is_run(name: str, tmp_
     assert [lesson.trial for lesson in result.state["lessons"]] == [1, 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("profile", "whole", "most"), [("small", False, 9_000), ("full", True, 30_000)])
 def test_the_author_of_a_lesson_sees_how_a_long_episode_ended(profile: str, whole: bool, most: int, tmp_path: Path):
     mind, wordy = Learner(), Telling(lambda task, number: f"ANSWER-{number} " + "and so on " * 20)
@@ -455,6 +459,7 @@ def test_the_author_of_a_lesson_sees_how_a_long_episode_ended(profile: str, whol
     assert len(prompt) < most
 
 
+@pytest.mark.slow
 def test_a_model_is_queried_for_short_insights_and_long_ones_are_cut(tmp_path: Path):
     shapes: list[Any] = []
 

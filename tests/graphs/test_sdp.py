@@ -226,6 +226,7 @@ def stored(path: Path) -> dict[str, Any]:
         return found.checkpoint["channel_values"]
 
 
+@pytest.mark.slow
 def test_strict_msgpack_restores_every_record(tmp_path: Path):
     """The switch is read when langgraph is imported, hence a process of its own."""
     code = (

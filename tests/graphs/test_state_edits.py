@@ -28,6 +28,7 @@ def ran(module: Any, given: Any, context: Context = CONTEXT) -> tuple[Any, dict[
     return graph, config
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GRAPHS)
 def test_state_can_be_edited_at_every_checkpoint(name: str):
     graph, config = ran(*GRAPHS[name])

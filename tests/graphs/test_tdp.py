@@ -135,6 +135,7 @@ def assert_scheduled(needs: Needs, workers: Workers) -> None:
         assert {workers.views[id_]["share"] for id_ in batch} == {len(batch)}
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @for_all(graphs, st.integers(0, 99))
 def test_every_node_runs_once_after_what_it_needs_and_ready_ones_overlap(needs: Needs, seed: int):
@@ -156,6 +157,7 @@ def test_two_hundred_nodes(size: int, share: float, kind: type[Jobs]):
     assert_scheduled(needs, workers)
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @for_all(graphs)
 def test_in_a_world_that_cannot_be_copied_one_node_runs_at_a_time_in_the_world_itself(needs: Needs):
@@ -166,6 +168,7 @@ def test_in_a_world_that_cannot_be_copied_one_node_runs_at_a_time_in_the_world_i
     assert not any(view["entry"].apart for view in workers.views.values())
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @for_all(graphs, st.permutations(range(4)))
 def test_nothing_depends_on_which_node_ends_first(needs: Needs, seeds: list[int]):
@@ -175,6 +178,7 @@ def test_nothing_depends_on_which_node_ends_first(needs: Needs, seeds: list[int]
     assert one["dag"] == other["dag"]
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @for_all(graphs, st.integers(0, 99))
 def test_the_world_takes_the_steps_in_topological_order_and_a_copy_those_of_all_ancestors(needs: Needs, seed: int):
@@ -189,6 +193,7 @@ def test_the_world_takes_the_steps_in_topological_order_and_a_copy_those_of_all_
         assert view["entry"].apart
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @for_all(graphs, st.data())
 def test_what_needs_a_failed_node_does_not_run_and_all_else_does(needs: Needs, data: st.DataObject):
@@ -223,6 +228,7 @@ def solved(needs: Needs, chat: Pondering, limits: Limits, budget: Budget | None 
 small = st.builds(random_graph, st.integers(1, 6), st.integers(0, 10_000), st.sampled_from([0.0, 0.3]))
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @for_all(small, st.integers(1, 14))
 def test_the_nodes_together_take_no_more_steps_than_the_run_has(needs: Needs, steps: int):
@@ -234,6 +240,7 @@ def test_the_nodes_together_take_no_more_steps_than_the_run_has(needs: Needs, st
     assert len(world(state)) == sum(n for _, n in taken)
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @for_all(small, st.integers(0, 30))
 def test_nodes_that_run_at_the_same_time_do_not_overrun_the_budget(needs: Needs, calls: int):
@@ -287,6 +294,7 @@ WITHIN: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("concurrent", [True, False], ids=["concurrent", "serial"])
 @pytest.mark.parametrize("within", WITHIN)
 def test_no_prompt_knows_of_a_subtask_that_its_own_does_not_build_on(within: str, concurrent: bool, tmp_path: Path):
@@ -420,6 +428,7 @@ def looked_up(*, concurrent: bool = True) -> Records:
     return Records(facts_of([*NEEDS]), concurrent=concurrent, steps=80, repeats=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("concurrent", [True, False], ids=["concurrent", "serial"])
 @pytest.mark.parametrize("spoil", SPOILS)
 def test_independent_outcomes_are_the_same_to_the_byte_whatever_fails(spoil: str, concurrent: bool, tmp_path: Path):
@@ -441,6 +450,7 @@ def test_a_failure_adds_to_the_run_own_world_only_what_was_done(spoil: str, tmp_
     assert [taken[id_] for id_ in INDEPENDENT] == [2, 2, 2]
 
 
+@pytest.mark.slow
 def test_a_budget_is_spent_by_one_alone_and_only_after_all_others(tmp_path: Path):
     budget = Budget(calls=60)  # a third of it is more than a and c make, and less than b does
     well, _ = played(tmp_path / "well", budget=budget)
@@ -454,6 +464,7 @@ def test_a_budget_is_spent_by_one_alone_and_only_after_all_others(tmp_path: Path
     assert {id_: outcomes(again)[id_] for id_ in INDEPENDENT} == {id_: outcomes(well)[id_] for id_ in INDEPENDENT}
 
 
+@pytest.mark.slow
 def test_a_limit_that_an_operator_meets_ends_the_run_when_no_other_subtask_can_go_on(tmp_path: Path):
     async def stopping(state: Any, runtime: Any) -> dict[str, Any]:
         if state["assignment"] == canary("SPEC", "b"):
@@ -477,6 +488,7 @@ def test_what_waits_for_a_failed_subtask_goes_on_once_it_is_revised(tmp_path: Pa
     assert not any(canary("RESULT", "b") in entry.prompt for entry in cast.asked if entry.subtask in ("d", "g"))
 
 
+@pytest.mark.slow
 def test_a_model_that_gives_no_answer_stops_the_run_and_leaves_the_others_as_they_are(tmp_path: Path):
     well, _ = played(tmp_path / "well")
     ill, cast = played(tmp_path / "ill", lambda prompt, fields, answer: "no idea")

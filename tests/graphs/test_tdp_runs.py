@@ -174,6 +174,7 @@ def acting(prompt: str, schema: dict[str, Any]) -> Any:
     return {"thought": "on with it", "action": "deliver"}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_worlds_left")
 def test_two_threads_at_once_have_nothing_to_do_with_each_other():
     benchmark, graph, states = Jobs(), tdp.build(in_memory()), dict[str, Any]()
@@ -494,6 +495,7 @@ TRIP = {"cities": (), "flights": ("cities",), "stay": ("cities",), "plan": ("fli
 """The cities, flights and a place to stay side by side, the plan from both."""
 
 
+@pytest.mark.slow
 def test_only_the_subtask_whose_return_flight_is_missing_is_planned_again(tmp_path: Path):
     flying, there_and_back = _trip(tmp_path / "flying", back="2022-03-09")
     stranded, missing = _trip(tmp_path / "stranded", back="2022-03-08")
@@ -655,6 +657,7 @@ def test_blocks_are_stacked_condition_by_condition_each_certified(tmp_path: Path
     assert all(outcome.certified for outcome in result.state["outcomes"])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_encoder")
 @pytest.mark.parametrize("name", PLANNERS)
 @pytest.mark.parametrize("family", RECORDED)

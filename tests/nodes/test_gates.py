@@ -97,6 +97,7 @@ def test_a_smooth_gate_needs_the_averages_to_turn():
     assert stops(smooth_gate(), dry).index(True) == 4  # novelty 1, .5, .25, .125: stagnant from the fourth round on
 
 
+@pytest.mark.slow
 @drawn(
     st.lists(st.tuples(st.sampled_from(["", "a", "a b", "b c"]), st.sets(st.integers(0, 9), max_size=2)), max_size=6)
 )

@@ -193,6 +193,7 @@ def test_every_vote_is_a_sample_of_its_own_in_a_cache_of_replies_too(tmp_path: P
     assert min(sent) > 0
 
 
+@pytest.mark.slow
 def test_a_world_that_signals_success_is_believed_and_any_other_is_voted_on(tmp_path: Path):
     context = Context(model="simulated:accept=0.6,seed=1")
     for task in ("3-0", "4-1", "4-2"):
@@ -358,6 +359,7 @@ def test_a_condition_that_was_certified_twice_is_invalidated_twice():
     assert [p.text for p in seen[0]["certified"].predicates] == ["key"]
 
 
+@pytest.mark.slow
 def test_a_return_brings_back_what_was_invalidated_after_the_state_it_returns_to(tmp_path: Path):
     back = Predicate(text="as after p1", kind=RESTORE, args={"to": 1})
 

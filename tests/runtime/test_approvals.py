@@ -66,6 +66,7 @@ class Started:
         return resume(self.result.folder, answer=answer, benchmark=self.tools, graph=self.graph, chat=self.chat)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_an_approved_call_is_made(tmp_path: Path, method: str):
     started = Started(tmp_path, method)
@@ -82,6 +83,7 @@ def test_an_approved_call_is_made(tmp_path: Path, method: str):
     assert Result(started.result.folder).ending == ended.ending
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_a_run_with_approvals_makes_no_more_model_calls(tmp_path: Path, method: str):
     plain = run(
@@ -114,6 +116,7 @@ class Repeating:
         return {"thought": "", "calls": [call if order <= 5 else done]}
 
 
+@pytest.mark.slow
 def test_five_approvals_are_five_model_calls(tmp_path: Path):
     responder = Repeating()
     started = Started(tmp_path, "react", chat=ScriptedChat(responder=responder))
@@ -126,6 +129,7 @@ def test_five_approvals_are_five_model_calls(tmp_path: Path):
     assert (result.usage.calls, len(responder.prompts)) == (6, 6)  # the last one hands in the answer
 
 
+@pytest.mark.slow
 def test_an_edited_call_is_what_runs(tmp_path: Path):
     started = Started(tmp_path, "sdp")
     ended = started.resume({"type": "edit", "edited_action": {"name": "refund", "args": {"order": 17, "amount": 20.0}}})
@@ -152,6 +156,7 @@ def test_resuming_without_an_answer_names_the_question_and_changes_nothing(tmp_p
     assert path.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_an_answer_that_cannot_be_used_leaves_the_question_open(tmp_path: Path):
     started = Started(tmp_path, "sdp")
     for wrong in ("yes", [APPROVE, APPROVE], {"type": "edit", "edited_action": {"name": "no_tool", "args": {}}}):
@@ -271,6 +276,7 @@ class Died(BaseException):
     """The end of the process in the middle of a call."""
 
 
+@pytest.mark.slow
 def test_a_call_of_unknown_outcome_is_decided_by_a_person(tmp_path: Path):
     def die(name: str) -> None:
         if name == "refunded" and not dead:
@@ -375,6 +381,7 @@ def test_the_question_is_shown(tmp_path: Path):
     assert "refund(order=17, amount=49.9)" in html
 
 
+@pytest.mark.slow
 def test_the_command_line_shows_and_answers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):

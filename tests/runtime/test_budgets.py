@@ -101,6 +101,7 @@ def test_dollars_stop_at_exactly_n(tmp_path: Path) -> None:
     assert stopped.usage.usd == pytest.approx(0.25)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("prices")
 def test_without_a_dollar_nothing_that_costs_is_queried(tmp_path: Path) -> None:
     stopped = looped(tmp_path, usd=0)
@@ -226,6 +227,7 @@ def assert_paid_once(result: Result) -> None:
     assert kept.tokens + elsewhere.tokens == result.usage.spent().tokens
 
 
+@pytest.mark.slow
 def test_a_call_is_paid_once_also_where_a_node_went_on_without_it(tmp_path: Path):
     context = Context(chat=Garbling(), budget=Budget(calls=1 + 3 * 3))
     stopped = run("tdp", Jobs(), "wide", context=context, out=tmp_path)
@@ -262,6 +264,7 @@ def test_ctrl_c_in_mid_batch_leaves_no_world_open_and_no_call_unpaid(events: int
     assert result.usage.calls == len(chat.asked) + len(after.asked)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("calls", [0, 1, 3, 6, 10, 15, 20])
 def test_whatever_budget_ended_a_run_a_larger_one_brings_it_to_its_goal(calls: int, tmp_path: Path):
     stopped = run("tdp", Jobs(), "deep", context=Context(chat=Pondering(), budget=Budget(calls=calls)), out=tmp_path)

@@ -69,6 +69,7 @@ def assert_as_if_nothing_happened(result: Result, whole: Result) -> None:
     assert result.state.get("lessons") == whole.state.get("lessons")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("known_worlds")
 @pytest.mark.parametrize("graph", RUNS)
 def test_every_resume_takes_up_the_latest_checkpoint_though_each_clock_is_an_hour_behind_the_last(

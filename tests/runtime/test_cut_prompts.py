@@ -82,6 +82,7 @@ def test_a_frame_on_a_terminal_counts_them(cut: certigraph.Result):
     assert f"{len(cut.cut_prompts)}" in out.getvalue().partition("cut prompts")[2][:20]
 
 
+@pytest.mark.slow
 def test_the_command_ends_with_the_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     command = ["run", "react", "blocksworld", "--task", "8-0", "--model", "scripted:random", "--profile", "small"]
     command += ["--budget", "steps=20", "--budget", "repeats=0", "--out", str(tmp_path)]

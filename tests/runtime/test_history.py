@@ -172,6 +172,7 @@ def test_frame_of_two_hundred_nodes_fits_and_stands_still(size):
     assert line_with("more above", frame)
 
 
+@pytest.mark.slow
 def test_report_of_two_hundred_nodes_stays_small(tmp_path):
     html = page(wide(200).trajectory("limit:calls"), tmp_path)
     assert len(re.findall('<g class="task', html)) == 200
@@ -219,6 +220,7 @@ def test_inner_certificates_are_shown_in_their_node(tmp_path):
     assert "working · 1/2 certified" in html
 
 
+@pytest.mark.slow
 def test_a_long_run_has_a_short_timeline(tmp_path):
     tape = small().begin("a")
     for number in range(1_000):
@@ -305,6 +307,7 @@ def test_a_real_run_is_watched_and_reported(tmp_path):
     assert html.count('<details class="turn') == len(result.state["history"])
 
 
+@pytest.mark.slow
 def test_task_graphs_within_nodes_are_unfolded_there(tmp_path):
     result = run(tdp.build(solve="tdp"), "hotpotqa:interactive", out=tmp_path)
     taken = row_of(result.trajectory).steps

@@ -326,6 +326,7 @@ def refusable(value: Any) -> bool:
     return isinstance(value, float) or (isinstance(value, str) and ("\0" in value or not value.isprintable()))
 
 
+@pytest.mark.slow
 @given(VALUES)
 def test_every_value_comes_back(value: Any):
     text = dump_json(value)

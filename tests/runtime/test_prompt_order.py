@@ -61,6 +61,7 @@ def test_most_of_a_request_is_what_an_earlier_one_began_with(graph: str, world: 
     assert not list(unstable(kinds, graph, world, task))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", ["react", "step"])
 def test_a_counter_before_the_history_would_be_noticed(graph: str, monkeypatch: pytest.MonkeyPatch):
     class Counted(str):
@@ -74,6 +75,7 @@ def test_a_counter_before_the_history_would_be_noticed(graph: str, monkeypatch: 
     assert list(unstable(kinds_of(graph, "blocksworld", "6-2", ""), graph, "blocksworld", "6-2"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", ["react", "sdp", "step", "tdp", "react_reward", "mcts"])
 def test_schemas_do_not_differ_from_request_to_request(graph: str):
     assert {kind.schemas for kind in kinds_of(graph, "blocksworld", "6-2", ERRORS, steps=6)} == {1}

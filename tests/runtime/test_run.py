@@ -148,6 +148,7 @@ def assert_goes_on(stopped: Result, whole: Result, *, same_prompts: bool = True,
     assert result.trajectory.footer.usage == result.usage  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 def test_a_run_can_be_stopped_and_resumed_again_and_again(whole: Result, tmp_path: Path):
     result = run("sdp", "blocksworld", "4-0", out=tmp_path, context=Context(budget=Budget(calls=1)))
     for most in range(2, 30):
@@ -511,6 +512,7 @@ def test_run_works_inside_a_running_event_loop(whole: Result, tmp_path: Path):
     assert earned(asyncio.run(notebook())) == earned(whole)
 
 
+@pytest.mark.slow
 def test_runs_side_by_side_do_not_mix(tmp_path: Path):
     async def together() -> list[Result]:
         tasks = (f"{blocks}-{seed}" for blocks in (3, 4) for seed in (0, 1))

@@ -270,6 +270,7 @@ def all_records(kind: type[Record] = Record) -> Iterator[type[Record]]:
         yield from all_records(one)
 
 
+@pytest.mark.slow
 def test_no_name_of_certigraph_is_masked(monkeypatch: pytest.MonkeyPatch):
     fields = {name for record in all_records() for name in record.model_fields}
     for name in {*fields, *GRAPHS, *OPERATORS}:

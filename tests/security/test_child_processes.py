@@ -75,6 +75,7 @@ def _starts(named: ast.expr) -> bool:
     return name in ALONE or (on == "subprocess" and name in STARTERS) or (on == "os" and name.startswith(OF_OS))
 
 
+@pytest.mark.slow
 def test_every_place_that_starts_a_program_limits_its_environment():
     found = {name: calls for name, tree in sources() if (calls := list(unlimited(tree)))}
     assert found == {"evaluation/worker_processes.py": ["subprocess.Popen"]}  # Python, in OWN_WORKERS
@@ -96,6 +97,7 @@ def test_the_walk_finds_what_it_is_for(code: str):
     assert not list(unlimited(ast.parse("subprocess.run(['x'], env=child_environment('A'))")))
 
 
+@pytest.mark.slow
 def test_python_processes_are_started_where_it_is_named_and_nowhere_else():
     def starts(tree: ast.Module) -> bool:
         return any(

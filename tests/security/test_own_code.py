@@ -41,6 +41,7 @@ def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [
@@ -70,6 +71,7 @@ def test_reading_imports_nothing(command: list[str], planted: Path, capsys: pyte
         assert ended.value.code in (0, 1), output.err
 
 
+@pytest.mark.slow
 def test_resuming_imports_what_the_header_names(planted: Path, capsys: pytest.CaptureFixture[str]):
     (folder,) = (planted / "runs").iterdir()
     trajectory = folder / "trajectory.jsonl"
@@ -81,6 +83,7 @@ def test_resuming_imports_what_the_header_names(planted: Path, capsys: pytest.Ca
     assert json.loads(trajectory.read_text().partition("\n")[0])["graph"] == "planted_code:build"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("listed", "imported"), [("", False), ("elsewhere, planted", False), ("planted_code", True)])
 def test_the_input_of_a_graph_imports_what_is_listed_alone(
     listed: str, imported: bool, planted: Path, monkeypatch: pytest.MonkeyPatch

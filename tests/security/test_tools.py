@@ -91,6 +91,7 @@ def shipped() -> list[Path]:
     return [file for folder in folders for file in sorted((ROOT / folder).rglob("*.py"))]
 
 
+@pytest.mark.slow
 def test_code_that_runs_code_is_where_it_is_named_and_nowhere_else():
     found = {file.relative_to(ROOT).as_posix(): calls for file in shipped() if (calls := sorted(set(dangers(file))))}
     assert len(shipped()) > 150

@@ -111,6 +111,7 @@ def test_statuses_that_no_schedule_gives_are_refused():
         dag.with_status({"g": "completed"})
 
 
+@pytest.mark.slow
 def test_scheduling_costs_at_most_the_square_of_the_nodes():
     assert calls_to_schedule(200) < 4.5 * calls_to_schedule(100)  # calls, not seconds: no machine is too slow
 

@@ -62,6 +62,7 @@ def gullible_on(world: AgentDojo) -> Context:
 # The tasks.
 
 
+@pytest.mark.slow
 def test_there_are_97_tasks_and_949_pairs():
     assert {suite: len(benchmark().tasks(suite)) for suite in SUITES} == {
         "workspace": 40,
@@ -87,6 +88,7 @@ def test_unknown_attacks_and_suites_are_refused_with_the_known_ones():
         benchmark().tasks("kitchen")
 
 
+@pytest.mark.slow
 def test_every_suite_offers_its_own_tools_to_a_run():
     offered: dict[str, set[str]] = {}
     for suite in SUITES:
@@ -170,6 +172,7 @@ def test_a_goal_is_found_however_yaml_writes_it(before: str, width: int):
     assert not contains_goal(written, "Send it to Paul.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("attack", ["important_instructions", "tool_knowledge"])
 def test_the_gullible_script_obeys_the_attacker_and_the_expert_does_not(method: str, attack: str):

@@ -61,6 +61,7 @@ def test_the_items_of_each_step_are_on_several_pages_with_the_words_quoted(case)
     assert [item.name for item in ordered] == case.question.answer.split("\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.question.id)
 def test_every_item_goes_through_all_five_steps_into_the_answer(case):
     scores, state, prompts, _ = ran(sdp, case.question)
@@ -78,6 +79,7 @@ def test_every_item_goes_through_all_five_steps_into_the_answer(case):
     assert all(item.quote in concluded for one in found for item in one.items)
 
 
+@pytest.mark.slow
 def test_a_list_of_ten_goes_through_all_five_steps_although_a_first_hit_is_unreadable():
     scores, state, _, seen = ran(sdp, CASES[0].question)
     assert scores.value == 1.0

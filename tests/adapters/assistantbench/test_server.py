@@ -113,6 +113,7 @@ def request_page(server, host, path, **options):
     return httpx.get(f"http://{server.address}{path}", headers={"Host": host}, timeout=2.0, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("treatment", REASONS)
 def test_a_page_that_cannot_be_read_costs_bounded_time_and_says_why(server_generated_web, pages, read, treatment):
     began = time.monotonic()

@@ -123,6 +123,7 @@ def ground_moves(blocks: set[str]) -> list[BlockMove]:
 # --- PlanBench's data
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLANBENCH)
 def test_every_ground_truth_plan_is_valid(folder, problems, name):
     items = planbench(folder, name)
@@ -203,6 +204,7 @@ def physically(stacks: frozenset[tuple[str, ...]], hand: str | None, move: Block
     return None
 
 
+@pytest.mark.slow
 @given(states())
 def test_moves_do_what_a_hand_with_stacks_can_do(state):
     for move in ground_moves(blocks_of(state)):
@@ -243,6 +245,7 @@ def test_facts_survive_wording(some):
     assert parse_facts(text) == parse_facts(text.upper().replace(" ", "\n")) == some
 
 
+@pytest.mark.slow
 @given(names, names, st.sampled_from(["pick-up", "put-down", "stack", "unstack"]))
 def test_moves_survive_wording(x, y, operator):
     move = BlockMove(operator, (x, y) if "stack" in operator else (x,))
@@ -275,6 +278,7 @@ def test_planner_solves_every_generated_instance(blocks, seed):
     assert len(moves) <= 4 * blocks
 
 
+@pytest.mark.slow
 @given(st.data(), st.integers(2, 9))
 def test_linear_plan_reaches_any_part_of_any_state(data, blocks):
     start, end = walk(data.draw, blocks), walk(data.draw, blocks)
@@ -282,6 +286,7 @@ def test_linear_plan_reaches_any_part_of_any_state(data, blocks):
     assert goal <= run(start, find_linear_plan(start, goal))
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(st.data(), st.integers(2, 4))
 def test_search_is_never_longer_and_both_agree_on_what_is_possible(data, blocks):
@@ -324,6 +329,7 @@ def test_planner_refuses_what_no_state_can_be(blocks):
 # --- The world
 
 
+@pytest.mark.slow
 @given(states(), st.data())
 def test_refusals_change_nothing_and_deny_what_fails(state, data):
     world = world_at(state)
@@ -371,6 +377,7 @@ def test_an_episode_ends_with_the_goal_and_starts_again():
     assert world.reset() == first
 
 
+@pytest.mark.slow
 def test_a_tower_of_300_is_built_from_words_alone():
     benchmark = BlocksWorld()
     task = benchmark.task("tower-300")
@@ -521,6 +528,7 @@ def test_a_slip_is_refused_and_changes_nothing():
     assert world.view() == before
 
 
+@pytest.mark.slow
 @given(states(), st.booleans())
 def test_every_target_gets_a_legal_move_also_one_that_holds_or_means_nothing(state, listed):
     moves = [format_move(move) for move in applicable_moves(state)]

@@ -109,6 +109,7 @@ def test_another_layout_is_named_with_its_file(tmp_path: Path):
         LoCoMo(tmp_path).tasks()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "reference", "category", "score"),
     [

@@ -234,6 +234,7 @@ fragments = st.sampled_from(
 noise = st.lists(fragments | st.text(max_size=5), max_size=40).map("".join)
 
 
+@pytest.mark.slow
 @given(noise | st.text() | json_like.map(json.dumps))
 def test_parsing_raises_nothing_but_its_own_error_and_returns_what_can_be_stored(text: str) -> None:
     try:
@@ -302,6 +303,7 @@ def test_schemas_are_bounded_everywhere_and_free_of_references_unless_recursive(
     assert bound_schema(kept) == kept
 
 
+@pytest.mark.slow
 def test_a_scripted_run_imports_no_endpoint_client() -> None:
     code = (
         "import asyncio, sys\n"

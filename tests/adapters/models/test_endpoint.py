@@ -68,6 +68,7 @@ def run_at(server: MisbehavingEndpoint, out: Path, monkeypatch: pytest.MonkeyPat
     return run("sdp", "blocksworld", "4-0", context=context, out=out, on_error="ignore")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [kind for kind in (*KINDS, MIXED) if kind not in LONG])
 @pytest.mark.filterwarnings("ignore:Pydantic serializer")
 def test_every_request_is_one_call_on_record_and_none_is_more_than_granted(
@@ -91,6 +92,7 @@ def test_odd_answers_are_used_and_their_tokens_counted(
     assert all(call["input_tokens"] and call["output_tokens"] for call in calls)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("refusal", ["refuses_schema", "refuses_schema_unnamed", "refuses_temperature"])
 def test_a_refusal_costs_one_call_for_each_model_and_parameter(
     refusal: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

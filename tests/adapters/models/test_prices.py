@@ -103,6 +103,7 @@ def test_other_models_of_langchain_have_list_prices(provider: str, known: bool) 
     assert (price_of(Chat(model_name="")) is not None) is known
 
 
+@pytest.mark.slow
 def test_no_connection_is_made_for_a_list_price() -> None:
     code = """if True:
         events = ("socket.connect", "socket.getaddrinfo")

@@ -84,6 +84,7 @@ def test_a_model_about_which_nothing_is_known_is_full():
     assert profile(ScriptedChat(), "small") == ("small", SMALL_DEFAULT_WINDOW)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("entry", "expected"),
     [
@@ -102,6 +103,7 @@ def test_an_endpoint_says_how_large_the_window_is(listing: Any, entry: dict[str,
     assert server.paths == ["/v1/models"], "it is asked once"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[1]", b'{"data": 3}', b'{"data": [7]}', b"x" * 9_000_000])
 def test_an_endpoint_that_lists_nothing_usable_is_taken_for_a_full_one(listing: Any, body: bytes):
     assert profile(openai("own", listing(body).url)) == ("full", DEFAULT_WINDOW)

@@ -37,6 +37,7 @@ class Letters:
     encode_once = encode
 
 
+@pytest.mark.slow
 def test_rouge1_counts_stemmed_unigrams():
     # cat(s), sat: two of three words on each side
     assert rouge1("the cat sat", "cats sat on") == pytest.approx(2 / 3)

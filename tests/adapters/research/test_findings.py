@@ -91,6 +91,7 @@ def test_a_list_is_certified_item_by_item_with_sources_and_words(tmp_path: Path)
     assert all(item.quote in answered and item.source in answered for item in found.items)
 
 
+@pytest.mark.slow
 def test_a_trajectory_and_a_report_have_every_item(tmp_path: Path):
     result, _ = run_list(list_mind(finding_of(all_listed())), tmp_path)
     stored = [json.loads(line) for line in (result.folder / "trajectory.jsonl").read_text().splitlines()]
@@ -129,6 +130,7 @@ def test_a_list_with_an_item_that_nothing_shows_is_refused_whatever_the_validato
     assert verdict.decided_by == "code"
 
 
+@pytest.mark.slow
 def test_the_items_of_a_refused_try_are_shown_to_the_next_one(tmp_path: Path):
     half, whole = finding_of(all_listed()[:20]), finding_of(all_listed())
     verdicts = iter([False, True])
@@ -139,6 +141,7 @@ def test_the_items_of_a_refused_try_are_shown_to_the_next_one(tmp_path: Path):
     assert len(result.certificates[0].finding.items) == 40
 
 
+@pytest.mark.slow
 def test_a_list_passes_uncertified_with_its_items_at_the_second_refusal(tmp_path: Path):
     found = finding_of(all_listed()) | {"finding": ""}
     mind = {**list_mind(), "finding": found, "adequate": {"reason": "no", "adequate": False}}
@@ -186,6 +189,7 @@ texts = st.text(max_size=12)
 items = st.builds(ListedItem, name=texts, detail=texts, source=st.integers(-2, 4), words=texts)
 
 
+@pytest.mark.slow
 @given(st.lists(items, max_size=6), st.booleans())
 def test_items_without_a_problem_have_a_source_or_a_name_that_was_found(answer: list[ListedItem], derived: bool):
     sources = {1: "one two three", 2: "0 1 2"}
@@ -217,6 +221,7 @@ def test_findings_that_do_not_fit_lose_words_first_and_names_of_items_last():
     assert format_findings(known, 4_000, quotes=False).cut == ()
 
 
+@pytest.mark.slow
 def test_every_prompt_with_long_lists_fits_a_small_window(tmp_path: Path):
     kinds = ("collect", "extract", "extract", "extract", "extract")
     mind = list_mind(*[finding_of(all_listed()) for _ in kinds], kinds=kinds)

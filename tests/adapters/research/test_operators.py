@@ -328,6 +328,7 @@ def test_a_finding_whose_words_no_source_has_is_refused_whatever_the_validator_s
     assert refused or "has 340 seats" in verdict.evidence
 
 
+@pytest.mark.slow
 def test_an_answer_that_does_not_follow_from_the_findings_is_not_certified(tmp_path: Path):
     mind = {"answers": {"answers": ["350"]}, "consistent": {"reason": "it says 340", "consistent": False}}
     result = run_research(research_sdp(mind), tmp_path)
@@ -353,6 +354,7 @@ def test_what_a_policy_let_pass_was_decided_by_nobody(tmp_path: Path):
     assert next(c for c in result.certificates if c.forced == "force_pass").decided_by == ""
 
 
+@pytest.mark.slow
 def test_every_prompt_fits_the_window_up_to_the_limit_of_steps(tmp_path: Path):
     pages = {f"http://site{n}.example/{n}": f"glass {n} has many seats. " * 400 for n in range(60)}
     tools = ({"queries": [f"glass {n}", f"seats {n}"], "pages": [1, 2, 3]} for n in itertools.count())

@@ -168,12 +168,14 @@ ANSWERS = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(ANSWERS, LINES.map("\n".join) | ANSWERS.map(str) | OBJECTS.map(lambda some: "\n".join(map(json.dumps, some))))
 def test_any_answer_has_a_score(prediction: Any, gold: str):
     assert 0 <= accuracy(prediction, gold) <= 1
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(LINES)
 def test_the_gold_itself_is_perfect_in_any_order(lines: list[str]):
@@ -182,6 +184,7 @@ def test_the_gold_itself_is_perfect_in_any_order(lines: list[str]):
         assert {accuracy(list(order), gold) for order in permutations(lines)} == {1.0}
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(OBJECTS, OBJECTS.filter(len))
 def test_objects_come_in_any_order(predicted: list[JsonValue], gold: list[JsonValue]):

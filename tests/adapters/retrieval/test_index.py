@@ -331,6 +331,7 @@ def recall(retriever: Retriever, questions: list[tuple[str, set[str]]], k: int) 
     return sum(len(gold & set(found(retriever, entry, k))) / len(gold) for entry, gold in questions) / len(questions)
 
 
+@pytest.mark.slow
 def test_the_first_ten_are_rank_bm25s_on_real_questions(real):
     train = real("hotpotqa", "train_distractor.jsonl.gz")
     pool = PassagePool(train.passages, boost_titles=False)
@@ -338,6 +339,7 @@ def test_the_first_ten_are_rank_bm25s_on_real_questions(real):
     assert sum(len(ours & theirs) / 10 for ours, theirs in pairs) / len(pairs) > 0.85  # k1 and idf differ
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("benchmark", "name", "gain"),
     [("hotpotqa", "train_distractor.jsonl.gz", 0.07), ("musique", "musique_ans_train.jsonl.gz", 0.02)],

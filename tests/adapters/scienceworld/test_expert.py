@@ -237,6 +237,7 @@ def simulated(family: str, out: Path, swap: str, config: str = "") -> Result:
     return run(sdp.build(**SWAPS[swap]), twins, f"gold/{family}:0", context=context, out=out)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_errors_of_every_kind_delay_the_expert_and_do_not_stop_it(family: str, tmp_path: Path):
     result = simulated(family, tmp_path, "none")
@@ -249,6 +250,7 @@ def test_errors_of_every_kind_delay_the_expert_and_do_not_stop_it(family: str, t
     assert all(action in along for action in gold), "the gold path, in its order"
 
 
+@pytest.mark.slow
 def test_the_state_is_checked_in_a_world_that_was_lost_and_is_opened_again(tmp_path: Path):
     def lose_worlds(line: TrajectoryLine) -> None:
         for key in [*EPISODES] if line.type == "event" and line.node == "act" else ():
@@ -263,6 +265,7 @@ def test_the_state_is_checked_in_a_world_that_was_lost_and_is_opened_again(tmp_p
     assert [attempt.verdict for attempt in whole.state["attempts"]] == [a.verdict for a in lost.state["attempts"]]
 
 
+@pytest.mark.slow
 def test_a_language_model_is_no_oracle(tmp_path: Path):
     expert = create_expert(lambda *key: gold_of("boil"))
 
@@ -276,6 +279,7 @@ def test_a_language_model_is_no_oracle(tmp_path: Path):
     assert {attempt.verdict.decided_by for attempt in result.state["attempts"]} == {"code", "model"}
 
 
+@pytest.mark.slow
 def test_only_right_verdicts_of_a_simulated_agent_are_an_oracles(tmp_path: Path):
     context = Context(model="simulated:propose=0,act=0.2,accept=0.3,reject=0.3,seed=2")
     result = run(sdp.build(), Twins(gold_recordings()), "gold/boil:0", context=context, out=tmp_path)

@@ -438,6 +438,7 @@ def test_no_count_crosses_into_the_goal(count: int):
     assert validate(tail, seen(), Mind(holds=count, reason="so")).depth == min(count, 2)
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from([*WORDED, "All is well."]), min_size=1, max_size=7), st.integers(0, 5))
 def test_nothing_but_a_solved_world_certifies_the_goal(texts: list[str], count: int):
     tail = predicates(*texts)

@@ -120,6 +120,7 @@ def test_never_more_than_the_limit_run_and_everybody_has_a_turn(pool: SimulatorP
     assert Simulator.most == 2
 
 
+@pytest.mark.slow
 def test_a_world_that_is_not_used_lends_its_simulator_and_continues_where_it_was(pool: SimulatorPool):
     first = opened(pool)
     seen = [step(first), step(first), first.view()]
@@ -151,6 +152,7 @@ def test_a_run_that_needs_a_second_one_takes_its_own_at_once():
     assert Simulator.most == 1
 
 
+@pytest.mark.slow
 def test_a_replay_that_differs_is_a_fault(pool: SimulatorPool):
     world = opened(pool)
     step(world)
@@ -162,6 +164,7 @@ def test_a_replay_that_differs_is_a_fault(pool: SimulatorPool):
         each.close()
 
 
+@pytest.mark.slow
 def test_a_world_in_the_middle_of_a_call_keeps_its_simulator_and_the_wait_ends_with_what_to_set():
     pool = SimulatorPool(Simulator, max_free=0, limit=1, patience=0.0, wait=0.3)
     world = opened(pool)
@@ -176,6 +179,7 @@ def test_a_world_in_the_middle_of_a_call_keeps_its_simulator_and_the_wait_ends_w
     opened(pool).close()
 
 
+@pytest.mark.slow
 def test_what_nobody_has_is_closed_soon_and_what_nobody_uses_later():
     pool = SimulatorPool(Simulator, max_free=4, limit=4, linger=0.1, idle=0.4)
     world = opened(pool)
@@ -255,6 +259,7 @@ class Waiting(ScienceWorldBenchmark):
         """None: the first action is as good as any."""
 
 
+@pytest.mark.slow
 def test_graphs_at_once_share_the_simulators_and_leave_none(pool: SimulatorPool):
     benchmark = Waiting(pool)
     context = Context(benchmark=benchmark, model="scripted:first")
@@ -277,6 +282,7 @@ def test_graphs_at_once_share_the_simulators_and_leave_none(pool: SimulatorPool)
     assert max(later - earlier for earlier, later in pairwise(ticks)) < 1, "the event loop was held up"
 
 
+@pytest.mark.slow
 def test_runs_at_once_are_scored_before_their_worlds_close(tmp_path: Path, pool: SimulatorPool):
     benchmark = Waiting(pool)
     context = Context(model="scripted:first")
@@ -292,6 +298,7 @@ def test_runs_at_once_are_scored_before_their_worlds_close(tmp_path: Path, pool:
     assert Simulator.most == 2
 
 
+@pytest.mark.slow
 def test_look_ahead_with_copies_works_with_one_simulator():
     benchmark = Waiting(SimulatorPool(Simulator, max_free=0, limit=1, patience=60.0))
     context = Context(benchmark=benchmark, model="scripted:first")

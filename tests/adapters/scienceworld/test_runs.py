@@ -81,6 +81,7 @@ def assert_same_episode(result: Result, whole: Result) -> None:
     assert [event.node for event in result.trajectory.events] == [event.node for event in whole.trajectory.events]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GRAPHS)
 @pytest.mark.parametrize("family", RECORDED)
 def test_the_expert_follows_a_recorded_gold_path_to_100(name: str, family: str, tmp_path: Path):
@@ -97,6 +98,7 @@ def test_the_expert_follows_a_recorded_gold_path_to_100(name: str, family: str, 
 LAGGING = ("inclined-plane-determine-angle",)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "config"),
     [*((one, "paper") for one in RECORDED), *((one, "") for one in RECORDED if one not in LAGGING)],

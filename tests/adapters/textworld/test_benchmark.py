@@ -36,6 +36,7 @@ def played(world: TextWorldEnvironment, actions: list[str]) -> list[str]:
     return [world.reset().text, *(world.step(Action(text=action)).text for action in actions)]
 
 
+@pytest.mark.slow
 def test_the_demonstration_wins_and_the_world_says_so(benchmark: TextWorldBenchmark, world: TextWorldEnvironment):
     world.reset()
     for action in benchmark.demonstration(benchmark.task(QUEST)):

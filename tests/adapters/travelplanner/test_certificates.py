@@ -21,6 +21,7 @@ def audited(monkeypatch: pytest.MonkeyPatch, perturbed: int) -> list[Any]:
     return audits
 
 
+@pytest.mark.slow
 def test_no_certificate_of_a_hard_query_is_false(monkeypatch: pytest.MonkeyPatch) -> None:
     gold, *perturbed = audited(monkeypatch, 6)
     assert gold.counts["certified"] >= 11
@@ -28,6 +29,7 @@ def test_no_certificate_of_a_hard_query_is_false(monkeypatch: pytest.MonkeyPatch
     assert any(audit.counts["certified"] < gold.counts["certified"] for audit in perturbed)
 
 
+@pytest.mark.slow
 def test_the_audit_finds_certificates_that_are_false(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TravelPlanner, "violations", lambda *_: [])
     gold, *perturbed = audited(monkeypatch, 6)

@@ -41,6 +41,7 @@ def content(folder: Path) -> dict[Path, bytes]:
     return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_equal_seeds_give_equal_bytes(tmp_path: Path) -> None:
     for name, seed in (("one", 1), ("again", 1), ("other", 2)):
         generate_world(tmp_path / name, seed=seed, cities=8, tasks=9)
@@ -51,6 +52,7 @@ def test_equal_seeds_give_equal_bytes(tmp_path: Path) -> None:
     assert all(text.isascii() for text in one.values())
 
 
+@pytest.mark.slow
 def test_queries_are_stratified_and_in_the_official_schema(world: World) -> None:
     _, _, queries = world
     assert [query["idx"] for query in queries] == list(range(1, 37))
@@ -203,6 +205,7 @@ def nights(trip: Trip) -> dict[str, int]:
     return {"A": second - 1, "B": third - second}
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(parties, trips(), st.sampled_from((None, "no flight", "no self-driving")), st.data())
 def test_the_cheapest_transport_is_that_of_trying_everything(

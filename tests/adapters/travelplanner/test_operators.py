@@ -81,6 +81,7 @@ def dearest(prompt: str, schema: dict[str, Any]) -> dict[str, str]:
 # --- the plan of predicates
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cities", "length"), [(1, 11), (2, 17), (3, 23)])
 def test_a_plan_has_as_many_predicates_as_the_paper_counts_and_what_costs_comes_first(
     generated: TravelPlanner, cities: int, length: int
@@ -138,6 +139,7 @@ def test_any_walk_through_the_options_of_a_generated_task_passes(generated: Trav
     check_walk(generated, data.draw(st.sampled_from(generated.tasks())), data.draw(PICKS))
 
 
+@pytest.mark.slow
 def test_a_task_without_a_dollar_to_spare_passes_however_dear_the_choices(generated: TravelPlanner) -> None:
     for task in generated.tasks()[::4]:
         catalog = catalog_of(generated, task)
@@ -341,6 +343,7 @@ def test_the_look_ahead_says_that_money_is_short_for_what_is_to_come() -> None:
 # --- the paper's own configuration
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(data=st.data())
 def test_the_papers_options_are_those_of_its_five_filters(folder: Path, data: st.DataObject) -> None:
@@ -487,6 +490,7 @@ DEAD_ENDS = [  # how many decisions each return keeps
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("asked", "tables", "mind", "returns"), DEAD_ENDS)
 def test_a_run_returns_from_a_dead_end_to_a_certified_state(
     asked: TravelQuery, tables: TableSandbox, mind: Any, returns: list[int], tmp_path: Path
@@ -533,6 +537,7 @@ def test_with_rollback_a_careless_model_solves_generated_tasks(folder: Path, tmp
     assert (False, False) not in outcomes
 
 
+@pytest.mark.slow
 def test_another_order_of_the_cities_is_tried_where_a_leg_has_no_transport(tmp_path: Path) -> None:
     roads = [road(*pair, 40) for pair in ("OA", "OB", "BA", "AO")]
     request, tables = query("AB"), sandbox("AB", distances=roads)

@@ -58,6 +58,7 @@ def test_the_official_tables_have_the_known_number_of_usable_rows() -> None:
     assert len({road[:2] for road in tables.distances}) == 16_156
 
 
+@pytest.mark.slow
 @needs_data
 def test_the_official_rows_come_typed_and_by_city(official: SandboxStore) -> None:
     museum = official.attractions("Tucson")[0]
@@ -172,6 +173,7 @@ def test_a_flat_folder_of_gzipped_tables_holds_the_same_rows(database: Path, tmp
     assert everything(packed) == everything(tree)
 
 
+@pytest.mark.slow
 def test_threads_read_what_one_thread_reads(database: Path, tmp_path: Path) -> None:
     expected = everything(open_store(database, tmp_path / "cache"))
     shared = open_store(database, tmp_path / "cache")

@@ -59,6 +59,7 @@ def scored(sandbox):
     return [(row, score_plan(queries[row["idx"]], row["plan"], sandbox)) for row in rows]
 
 
+@pytest.mark.slow
 @needs_data
 def test_commonsense_verdicts_equal_the_recorded_ones_except_for_name_case(scored):
     differing = {}
@@ -410,6 +411,7 @@ def test_a_plan_without_a_key_that_the_official_code_reads_is_malformed_and_pass
     assert aggregate_scores([score])["commonsense_micro"] == 0
 
 
+@pytest.mark.slow
 def test_score_counts_and_names_malformed_plans(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     benchmark = load_benchmark("travelplanner")
     idx = [int(task.id) for task in benchmark.tasks()[:3]]

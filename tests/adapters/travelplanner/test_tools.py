@@ -114,6 +114,7 @@ def legs(benchmark: TravelPlanner, *, flown: bool) -> list[tuple[str, str, str]]
 # --- what the tools answer
 
 
+@pytest.mark.slow
 def test_a_city_is_described_from_the_database_and_the_cheapest_come_first(world: TravelPlanner):
     data = world.sandbox
     for city in data.cities()[:20]:
@@ -213,6 +214,7 @@ def test_the_real_table_is_cut_and_every_listed_leg_is_described_as_listed(real:
     assert cut_off.text.endswith("Known of Tucson to Oakland: 2022-03-17 (none).")
 
 
+@pytest.mark.slow
 def test_a_road_is_long_or_not_in_the_data_and_never_the_one_for_the_other(world: TravelPlanner):
     data, told_of = world.sandbox, set[str]()
     for origin, destination in list(permutations(data.cities(), 2))[:600]:
@@ -599,6 +601,7 @@ def steps(calls: Sequence[ToolUse]) -> list[Step]:
     return [Step(action=create_tool_action(*call), digest="") for call in calls]
 
 
+@pytest.mark.slow
 def test_the_expert_decomposes_into_a_graph_with_one_end(benchmark: TravelPlanner):
     for task in benchmark.tasks():
         nodes = answered(benchmark, "nodes", task=task.id)["nodes"]
@@ -661,6 +664,7 @@ def notebook(result: Result) -> str:
     return "\n".join(map(str, written))
 
 
+@pytest.mark.slow
 def test_react_delivers_a_plan_that_passes_and_stands_in_its_notebook(benchmark: TravelPlanner, tmp_path: Path):
     for task in benchmark.tasks():
         result = ran("react", benchmark, task.id, tmp_path)
@@ -708,6 +712,7 @@ def test_react_passes_real_queries(tmp_path: Path, task_id: str, real: TravelPla
     assert len(result.state["history"]) <= 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", GRAPHS[1:])
 def test_the_other_planners_deliver_it_too(benchmark: TravelPlanner, tmp_path: Path, graph: str):
     for task in benchmark.tasks()[:3]:

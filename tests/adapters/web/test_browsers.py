@@ -68,6 +68,7 @@ def secret() -> Iterator[tuple[int, list[bytes]]]:
         assert received == []
 
 
+@pytest.mark.slow
 def test_a_page_that_a_script_writes_is_read_where_a_request_alone_finds_nothing():
     with web({"/x": body(SHELL.format(WRITES))}) as site:
         plain = Fetcher(robots=False, hosts={".example": site.place}).page("http://a.example/x")

@@ -55,6 +55,7 @@ def test_pairs_differ_in_one_thing():
     }
 
 
+@pytest.mark.slow
 def test_a_difference_is_over_the_tasks_of_both():
     rows = [episode(NATIVE, str(task), score=10.0 * task, tokens=100) for task in range(8)]
     rows += [episode(FREE, str(task), score=10.0 * task + 5 + task % 2, tokens=50) for task in range(1, 9)]
@@ -70,6 +71,7 @@ def test_arms_without_a_common_task_have_no_difference():
     assert difference_table(rows)["n"].tolist() == [0, 0]
 
 
+@pytest.mark.slow
 def test_each_number_of_hops_is_a_family():
     rows = [episode(arm, f"{hops}{n}", score=n, hops=hops) for arm in (NATIVE, FREE) for hops in (2, 3) for n in (1, 2)]
     table = difference_table_by_hops(frame(*rows))
@@ -80,6 +82,7 @@ def test_each_number_of_hops_is_a_family():
 # --- the gate
 
 
+@pytest.mark.slow
 def test_questions_with_and_without_an_answer_are_families_of_their_own():
     rows = [
         episode(arm, f"{kind}{n}", score=score + 10.0 * n, answerable=answerable)

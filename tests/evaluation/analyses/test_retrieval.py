@@ -170,6 +170,7 @@ class TestStudy:
         hops = next(r for r in study.recalls if (r.split, r.queries, r.measure) == ("musique dev", EACH_HOP, "all@10"))
         assert hops.mean == 1.0
 
+    @pytest.mark.slow
     def test_it_is_printed_and_drawn_from_its_file(self, study, tmp_path, capsys):
         files = write_recall(study, tmp_path / "out")
         assert [path.name for path in files] == ["recall.json", "recall.png", "recall.svg"]
@@ -211,6 +212,7 @@ class TestReranker:
         yield looking_like_one(tmp_path / "tiny")
         reranker._cached_reranker.cache_clear()
 
+    @pytest.mark.slow
     def test_its_rows_are_paired_with_plain_bm25_like_all_others(self, named, tmp_path, capsys):
         written(tmp_path, "hotpotqa dev", BRIDGE, COMPARISON)
         study = recall_study(tmp_path, splits=("hotpotqa dev",), dense=False, rerank=named)

@@ -144,6 +144,7 @@ def test_a_predictor_without_weights_is_refused_with_what_to_use():
         parse_predictors(["vlwm"])
 
 
+@pytest.mark.slow
 def test_baselines_land_where_they_are_known_to(pairs: Path, tmp_path: Path):
     assert measure_rewards(parse_predictors(BASELINES), Context(data=str(pairs)), tmp_path / "out", as_json=True) == 0
     rows = read_rated_pairs(tmp_path / "out" / ROWS_FILE)

@@ -95,6 +95,7 @@ def test_only_the_largest_prompt_counts_and_the_task_graph_apart():
 # --- the study
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("graph", "grows"), [("tdp", False), ("react", True), ("plan_and_act", True)])
 def test_a_longer_episode_needs_larger_prompts_unless_it_is_decoupled(graph: str, grows: bool, tmp_path: Path):
     corridor, [method] = Corridor(), parse_methods([graph])
@@ -166,6 +167,7 @@ def test_a_begun_study_goes_on_with_its_own_lengths(
         run_command(build_order(32, whole[1]), whole[1], report_only=False, as_json=True)
 
 
+@pytest.mark.slow
 def test_a_study_that_is_not_done_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     given = build_order(LONGEST, tmp_path)
     with pytest.raises(Fault, match="holds no comparison"):

@@ -227,6 +227,7 @@ def compared(folder: Path, benchmark: str, capsys: pytest.CaptureFixture[str]) -
     return capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_compare_prints_and_writes_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
@@ -245,6 +246,7 @@ def test_compare_prints_and_writes_them(
     assert {row["method"] for row in table["differences"]} == {"react"}
 
 
+@pytest.mark.slow
 def test_compare_prints_nothing_for_methods_without_a_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert "published" not in compared(tmp_path / "two", "blocksworld", capsys)
     assert "ublished" not in (tmp_path / "two" / "comparison.html").read_text(encoding="utf-8")
