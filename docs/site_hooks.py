@@ -53,7 +53,7 @@ def _to_site(markdown: str) -> str:
         markdown = re.sub(rf"\]\((\.\./)?{re.escape(source)}", f"]({name}", markdown)
     markdown = re.sub(r"\]\(docs/", "](", markdown)
     markdown = re.sub(r"\]\(\.\./(?=results/|notebooks/|compose)", "](", markdown)
-    return markdown.replace("](notebooks/)", "](notebooks/01_quickstart.ipynb)")
+    return markdown.replace("](notebooks/)", "](notebooks/01_own_tools.ipynb)")
 
 
 def _command_line() -> str:
