@@ -27,6 +27,7 @@ from certigraph.adapters.redaction import redact_message
 from certigraph.adapters.tools.definitions import bound_text
 from certigraph.state.endings import Fault, Stopped
 from certigraph.state.records import Predicate, Verdict
+from certigraph.state.run import ANSWER_ACTIONS
 from certigraph.state.sdp import ValidateView
 
 ConditionForm: TypeAlias = str | re.Pattern[str]
@@ -276,8 +277,8 @@ async def judge_by_checks(
 ) -> Verdict:
     """Judge how many of the plan's next conditions hold: by checks where they match, else by the model.
 
-    The model judges only conditions before the first one that a check finds false, and is not called where checks
-    decide all of these.
+    The model judges only conditions before the first one that code finds false, and is not called where code decides
+    all of these. The goal is never certified without an answer.
 
     Args:
         state: the view of Validate.
@@ -302,9 +303,14 @@ async def judge_by_checks(
 async def _check_tail(
     state: ValidateView, checks: Sequence[Check], deadline: float
 ) -> tuple[list[_Judged], _Judged | None]:
-    """Return the conditions before the first one that a check finds false, and that one; None if there is none."""
+    """Return the conditions before the first one that code finds false, and that one; None if there is none.
+
+    The goal includes the answer, so that it is false after every other action than `finish`.
+    """
     span: list[_Judged] = []
     for condition in state["tail"]:
+        if condition.kind == "goal" and state["action"].kind not in ANSWER_ACTIONS:
+            return span, _Judged(condition, CheckOutcome(False, NO_ANSWER))
         judged = _Judged(condition, await check_condition(checks, condition, state["evidence"].view, deadline))
         if judged.outcome and judged.outcome.holds is False:
             return span, judged
@@ -328,6 +334,8 @@ def _combine(span: Sequence[_Judged], refuted: _Judged | None, by_model: Verdict
         }
     )
 
+
+NO_ANSWER = "no answer was handed in with finish"
 
 CHECKED_NOTE = """\
 Checked by code just now; what it decided stands:

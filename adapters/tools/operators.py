@@ -116,11 +116,11 @@ def _planning_notes(task: Task, runtime: Runtime[Context]) -> str:
 async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for the calls that should make the target true.
 
-    The answer is offered as a call only where the target is the goal. It then is noted and not final: Validate decides
-    whether it settles the task.
+    Where the target is the goal, an answer may be handed in, and the target cannot hold without one. The answer is not
+    final: Validate decides whether it settles the task.
     """
     tools, at_goal = tools_of(state["task"], runtime), state["target"].kind == "goal"
-    offered = [*tools.offered(), *([tools.finish_tool()] if at_goal else []), HOLDS_TOOL, UNREACHABLE_TOOL]
+    offered = [*tools.offered(), tools.finish_tool() if at_goal else HOLDS_TOOL, UNREACHABLE_TOOL]
     request = REALIZE_REQUEST + (AT_GOAL if at_goal else "")
     prompt = await action_prompt(state, request, "", runtime)
     choice = await ask_tool_calls(prompt, offered, role="executor", runtime=runtime)

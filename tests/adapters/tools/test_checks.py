@@ -220,6 +220,9 @@ def judge(conditions: Sequence[str], checks: Any, model: Model, **view: Any) -> 
     return verdict
 
 
+ANSWERED = Action(text="finish[done]", kind="answer", args={"answer": "done"})
+
+
 def fail() -> bool:
     raise ConnectionError("no database")
 
@@ -257,9 +260,20 @@ def test_code_decides_first_and_the_model_only_what_lies_between(
     conditions: list[str], true: list[str], judged: list[str], depth: int, decided_by: str
 ) -> None:
     model = Model(true)
-    verdict = judge(conditions, CHECKS, model)
+    verdict = judge(conditions, CHECKS, model, action=ANSWERED)
     assert model.judged == ([judged] if judged else [])
     assert (verdict.depth, verdict.decided_by) == (depth, decided_by)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "depth"), [(["the goal"], 0), (["yes 1", "the goal"], 1), (["a", "the goal"], 1)]
+)
+def test_without_an_answer_no_model_certifies_the_goal(conditions: list[str], depth: int) -> None:
+    model = Model(["a", "the goal"])
+    verdict = judge(conditions, CHECKS, model)
+    assert verdict.depth == depth
+    assert "finish" in verdict.reason
+    assert all("the goal" not in judged for judged in model.judged)
 
 
 def test_the_evidence_is_what_the_checks_showed_of_certified_conditions() -> None:
@@ -292,11 +306,11 @@ def test_of_several_checks_for_a_condition_all_must_hold() -> None:
 
 
 def test_a_check_may_refuse_the_goal_and_never_certify_it() -> None:
-    refused = judge(["the goal"], {"the goal": lambda: False}, Model(["the goal"]))
+    refused = judge(["the goal"], {"the goal": lambda: False}, Model(["the goal"]), action=ANSWERED)
     assert (refused.depth, refused.decided_by) == (0, "code")
-    certified = judge(["the goal"], {"the goal": lambda: True}, Model(["the goal"]))
+    certified = judge(["the goal"], {"the goal": lambda: True}, Model(["the goal"]), action=ANSWERED)
     assert (certified.depth, certified.decided_by) == (1, "model")
-    assert judge(["the goal"], {"the goal": lambda: True}, Model()).depth == 0
+    assert judge(["the goal"], {"the goal": lambda: True}, Model(), action=ANSWERED).depth == 0
 
 
 def test_nothing_is_judged_before_the_last_of_several_actions() -> None:
