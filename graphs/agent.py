@@ -21,7 +21,7 @@ from pydantic import BaseModel, TypeAdapter
 from typing_extensions import TypedDict, Unpack
 
 from certigraph.adapters.extras import import_extra
-from certigraph.adapters.models.chat_models import is_known_model
+from certigraph.adapters.models.chat_models import is_known_model, is_scripted
 from certigraph.adapters.protocols import Budget, Context, Limits, Operator
 from certigraph.adapters.tools.checks import Checks
 from certigraph.adapters.tools.definitions import DEADLINE
@@ -235,8 +235,10 @@ def agent(
         `certificates`, `ending` and `structured_response`.
 
     Raises:
-        ValueError: there is no such method, a tool or a check cannot be used, or the method would use no check.
+        ValueError: there is no such method, a tool or a check cannot be used, the method would use no check, or the
+            model is a script of benchmarks.
         TypeError: a keyword names no slot of the method, or a tool is none.
+        Fault: ("model") the weights of a local model are missing.
     """
     if method not in METHODS:
         raise ValueError(f"no method {method!r} for an agent: give one of {', '.join(METHODS)}")
@@ -287,6 +289,13 @@ def _model_fields(model: Any) -> dict[str, Any]:
         return {"chat": model}
     if not isinstance(model, str):
         raise TypeError(f"model={model!r:.100}: give a LangChain chat model, or its name")
+    if is_scripted(model):
+        reason = "scripts by name know the tasks of benchmarks, not your tools"
+        raise ValueError(f"model={model!r}: {reason}; give a chat model, its name, or a certigraph.ScriptedChat")
+    if model.partition(":")[0] == "local":
+        from certigraph.adapters.models.clients import find_weights
+
+        find_weights(model)  # a missing package is named here, and not in the middle of a run
     if is_known_model(model):
         return {"model": model}
     chat_models = import_extra("langchain.chat_models", f"the model {model!r} needs", "langchain", "model")

@@ -28,6 +28,7 @@ from certigraph.adapters.tools.effects import (
     open_ledger,
 )
 from certigraph.adapters.tools.operators import ToolProvider, tools_of
+from certigraph.adapters.tools.positions import require_checkpointer
 from certigraph.adapters.tools.world import ToolsEnvironment
 from certigraph.nodes.commitments import refuse_beyond_commitment
 from certigraph.nodes.questions import UNKNOWN_OUTCOME, EnteredCall, QuestionLog, ask_person, read_decisions
@@ -234,6 +235,7 @@ def approvals(interrupt_on: InterruptOn) -> AsyncOperator:
         if not waiting:
             return {"action": state["action"]}
         shown = [beyond[index] for index in waiting]
+        require_checkpointer(f"approval of {shown[0].name}", get_config())
 
         def read(answer: Any) -> list[ToolCall]:
             decisions = read_decisions(CallDecision, answer, len(shown))

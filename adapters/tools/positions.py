@@ -46,6 +46,17 @@ async def use_saver(saver: BaseCheckpointSaver[Any], method: str, *args: Any) ->
     return await getattr(saver, f"a{method}")(*args)
 
 
+def require_checkpointer(purpose: str, config: RunnableConfig) -> None:
+    """Check that the graph of a node has a checkpointer, without which nobody could resume it after an interrupt.
+
+    Raises:
+        Fault: ("operator") it has none.
+    """
+    if not config.get("configurable", {}).get(CHECKPOINTER_KEY):
+        fix = "give the outermost graph one, as in agent(..., checkpointer=InMemorySaver())"
+        raise Fault("operator", f"{purpose} interrupts the run, which needs a checkpointer to go on: {fix}")
+
+
 def with_send(config: RunnableConfig | None) -> RunnableConfig:
     """Return the configuration of a graph's run with the number of the `Send` that started it."""
     given = config or RunnableConfig()

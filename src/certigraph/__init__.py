@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from certigraph.adapters.models.calls import ScriptedModelWarning as ScriptedModelWarning
     from certigraph.adapters.models.faults import FaultyModel as FaultyModel
     from certigraph.adapters.models.faults import faulty_endpoint as faulty_endpoint
+    from certigraph.adapters.models.scripts import ScriptedChat as ScriptedChat
     from certigraph.adapters.protocols import Benchmark as Benchmark
     from certigraph.adapters.protocols import Budget as Budget
     from certigraph.adapters.protocols import Context as Context
@@ -79,6 +80,7 @@ PUBLIC_NAMES = {
         "FaultyModel",
         "faulty_endpoint",
     ),
+    "adapters.models.scripts": ("ScriptedChat",),
     "adapters.protocols": (
         "Benchmark",
         "Budget",

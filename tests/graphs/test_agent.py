@@ -146,6 +146,24 @@ def test_unknown_names_are_refused_with_the_known_ones(desk: Desk) -> None:
         build("react", desk, effects={"nothing": "repeatable"})
 
 
+@pytest.mark.parametrize("model", ["scripted:expert", "scripted:first", "simulated:act=0.2"])
+def test_scripts_of_benchmarks_are_refused(model: str, desk: Desk) -> None:
+    with pytest.raises(ValueError, match="ScriptedChat"):
+        agent("sdp", model=model, tools=desk.tools)
+
+
+def test_missing_weights_are_named_when_the_agent_is_built(desk: Desk, tmp_path: Path) -> None:
+    with pytest.raises(Fault, match=r"missing\.gguf"):
+        agent("sdp", model=f"local:{tmp_path}/missing.gguf", tools=desk.tools)
+
+
+def test_without_a_checkpointer_an_approval_names_what_is_missing(desk: Desk) -> None:
+    graph = agent("sdp", model=mind(), tools=desk.tools, interrupt_on={"refund": True})
+    with pytest.raises(Fault, match="checkpointer=InMemorySaver"):
+        graph.invoke({"goal": GOAL})
+    assert desk.rows("refunds") == []
+
+
 def test_a_spent_budget_stops_the_run_and_a_larger_one_continues_it(desk: Desk) -> None:
     graph = build("react", desk, budget=Budget(calls=2))
     with pytest.raises(LimitReached):
