@@ -65,7 +65,15 @@ def _command_line() -> str:
     from certigraph.cli import app
 
     command = get_command(app)
+    _keep_summaries_whole(command)
     return get_docs_for_click(obj=command, ctx=Context(command), name="certigraph", title="Command line")
+
+
+def _keep_summaries_whole(command: Any) -> None:
+    # without a short help, lists of commands would cut the first sentence of the help
+    for inner in getattr(command, "commands", {}).values():
+        inner.short_help = " ".join((inner.help or "").partition("\n\n")[0].split())
+        _keep_summaries_whole(inner)
 
 
 def _api() -> str:
