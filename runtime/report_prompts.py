@@ -26,7 +26,7 @@ class ShownPrompt(NamedTuple):
     label: str
     """Node and role of the call, and the tokens of prompt and reply."""
     texts: list[tuple[str, str]]
-    """Role and text of each message; then what else was sent, the reply, and why it failed."""
+    """Role and text of each message, then the reply, why it was refused, and the parameters of the request."""
 
 
 class KeptPrompts:
@@ -95,7 +95,7 @@ _ADVICE = "restore the file, or delete it to get the report without prompts"
 def _label(kept: KeptExchange) -> str:
     call: dict[str, Any] = kept.call
     place = f"{kept.subtask}: {kept.node}" if kept.subtask else kept.node
-    tokens = f"{call.get('input_tokens', 0):,} + {call.get('output_tokens', 0):,} tokens"
+    tokens = f"prompt {call.get('input_tokens', 0):,}, reply {call.get('output_tokens', 0):,} tokens"
     return " · ".join(filter(None, [place, call.get("role"), tokens, "cached" if call.get("cached") else ""]))
 
 
@@ -105,11 +105,11 @@ def _texts_of(kept: KeptExchange) -> Iterator[tuple[str, str]]:
         role, content, *others = message.values()
         yield str(role), _to_text(content)
         yield from (("tool calls", _to_text(other)) for other in others)
-    yield from ((name.replace("_", " "), _to_text(value)) for name, value in request.items())
     yield "reply", _to_text(kept.response) or "(none)"
     if failure := kept.call.get("failure"):
         yield "failure", str(failure)
+    yield from ((name.replace("_", " "), _to_text(value)) for name, value in request.items())
 
 
 def _to_text(value: JsonValue) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

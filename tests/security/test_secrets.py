@@ -60,15 +60,16 @@ def context() -> Context:
 @pytest.mark.parametrize("graph", ["sdp", "step", "tdp", "clin", "reflexion", "plan_and_solve", "react"])
 def test_what_models_and_worlds_say_is_written_without_keys(graph: str, tmp_path: Path):
     benchmark: Any = "blocksworld" if graph == "sdp" else Script(echo=TOLD, limits=SMALL)
-    result = run(graph, benchmark, context=context(), out=tmp_path)
-    write_report(result.trajectory, result.folder / "report.html")
+    result = run(graph, benchmark, context=context(), out=tmp_path, keep_prompts=True)
+    page = write_report(result.trajectory, result.folder / "report.html").read_text()
     assert MASK in (result.folder / "trajectory.jsonl").read_text()
+    assert MASK in (result.folder / "prompts.jsonl").read_text() and "Prompt and reply" in page
     assert leaks(tmp_path) == []
 
 
 @pytest.mark.parametrize("graph", ["pbai", "memgpt", "hypotheses"])
 def test_searches_are_written_without_keys(graph: str, tmp_path: Path):
-    run(graph, Riddles(), "looped", context=context(), out=tmp_path)
+    run(graph, Riddles(), "looped", context=context(), out=tmp_path, keep_prompts=True)
     assert leaks(tmp_path) == []
 
 
