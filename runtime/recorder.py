@@ -91,14 +91,14 @@ class LineFile:
         self._file.close()
 
 
-class PromptRecorder:
+class PromptRecorder(LineFile):
     """Writer of the requests to models and their replies. The lines of a run that is resumed follow the earlier ones.
 
     A line is written before the event that names its number; a killed process leaves at most lines that none names.
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = LineFile(path)
+        super().__init__(path)
         with path.open("rb") as file:
             self._count = sum(1 for _ in read_bounded_lines(file, str(path), MAX_TRAJECTORY_LINE))
         self._writing = threading.Lock()
@@ -107,13 +107,9 @@ class PromptRecorder:
         """Append an exchange with its secrets masked, and return the number of its line. Thread-safe."""
         with self._writing:
             number = self._count + 1
-            self._file.append(redact_to_json(exchange.model_copy(update={"number": number}))[1])
+            self.append(redact_to_json(exchange.model_copy(update={"number": number}))[1])
             self._count = number
             return number
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
 
 
 class Recorder:
