@@ -166,6 +166,7 @@ def evaluate(
     ray: str | None = None,
     workers: int | None = None,
     fail_on: float | None = None,
+    keep_prompts: bool = False,
     quiet: bool = False,
 ) -> Evaluation:
     """Run a graph on every task of a benchmark, as `inspect eval certigraph/BENCHMARK` does.
@@ -196,6 +197,7 @@ def evaluate(
             one for each processor of the cluster.
         fail_on: number of failed runs, or below 1 their share of all runs, after which no more runs are started; None:
             no maximum.
+        keep_prompts: whether each run keeps its prompts and replies in its folder, as in `certigraph.run`.
         quiet: show no progress, even on a terminal.
 
     Raises:
@@ -227,6 +229,7 @@ def evaluate(
         out=str(out),
         journal=f"journal-{uuid.uuid4().hex[:12]}",
         fail_on=_max_failures(fail_on, lambda: trials * (len(ids) or len(live.tasks(split)[:limit]))),
+        keep_prompts=keep_prompts,
         **{slot: str(spec) for slot, spec in specs.items()},
     )
     usual = MAX_SCRIPTED_SAMPLES if is_scripted(model) else None

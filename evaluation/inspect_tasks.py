@@ -162,6 +162,8 @@ class TaskOptions(Record):
     """Name of the file in `out` that records the run of each sample, so that a retry finds it; unset: no such file."""
     fail_on: int = 0
     """Number of failed runs after which no more are started; 0: no maximum."""
+    keep_prompts: bool = False
+    """Whether each run keeps its prompts and replies in its folder."""
     swaps: dict[str, str] = Field(default_factory=dict)
     """Operators that replace the graph's own, by slot: `{"validate": "capped:depth=1"}`."""
 
@@ -220,6 +222,7 @@ def certified_run(benchmark: str, options: dict[str, Any]) -> Solver:
             context=restarted_context(context, journal.restarts(cell)).model_copy(update={"trial": cell.trial}),
             out=given.out,
             run=run,
+            keep_prompts=given.keep_prompts,
         )
         result = await run_sample(job, given.model, compiled, live, state)
         _store_row(state, result.row)

@@ -129,6 +129,8 @@ class RunJob(Record):
     """Folder, or URL, that holds the run's folder."""
     run: str
     """Name of the run's folder."""
+    keep_prompts: bool = False
+    """Whether the run keeps its prompts and replies."""
 
     def to_portable(self) -> Self:
         """Return a copy that any process can execute: with absolute paths and without objects of this process.
@@ -167,7 +169,8 @@ async def execute_run(
         Fault: another process is writing the run, or it cannot be resumed.
     """
     shared, context = RunStorage(job.out), context or job.context
-    result = await complete_run(shared.fetch_run(job.run), graph, live, job.task, context, listener=listener)
+    folder, kept = shared.fetch_run(job.run), job.keep_prompts
+    result = await complete_run(folder, graph, live, job.task, context, keep_prompts=kept, listener=listener)
     row = benchmark_row_of(job.task, result, context.trial)
     shared.upload(job.run)
     return row

@@ -21,6 +21,7 @@ from pydantic import JsonValue
 from certigraph.adapters.benchmarks import call_world, live_benchmark
 from certigraph.adapters.episodes import LiveEpisode, live_episode, new_scope
 from certigraph.adapters.faults import restarted_context
+from certigraph.adapters.models.exchanges import use_exchange_log
 from certigraph.adapters.models.usage import send_usage_to, use_call_log
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.adapters.redaction import redact_message
@@ -341,6 +342,7 @@ async def _stream_graph(
         with (
             send_usage_to(recorder.record_usage),
             use_call_log(partial(recorder.begin_call, max_calls=context.budget.calls)),
+            use_exchange_log(recorder.prompts.keep if recorder.prompts else None),
         ):
             states: Any = graph.astream(inputs, config, context=context, stream_mode="values", durability=durability)
             async for state in states:

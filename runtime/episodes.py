@@ -257,6 +257,8 @@ class NumberedTurn(NamedTuple):
     number: int
     turn: Turn
     points: float
+    prompts: list[int]
+    """Lines of the run's `prompts.jsonl` with the model calls that led to the turn or reviewed it."""
 
     @property
     def answer(self) -> str:
@@ -274,14 +276,22 @@ class RefusedAction(NamedTuple):
 
     action: str
     reason: str
+    prompts: list[int]
 
 
 class SubtaskGroup:
-    """Turns and refused actions that belong to one subtask, in order; `subtask` is None for agents without subtasks."""
+    """Turns and refused actions that belong to one subtask, in order; `subtask` is None for agents without subtasks.
 
-    def __init__(self, subtask: StepSubtask | None) -> None:
-        self.subtask = subtask
+    `prompts` are the lines of `prompts.jsonl` with the model calls that assigned the subtask.
+    """
+
+    def __init__(self, subtask: StepSubtask | None, prompts: Sequence[int] = ()) -> None:
+        self.subtask, self.prompts = subtask, prompts
         self.entries: list[NumberedTurn | RefusedAction] = []
+
+
+REVIEW_KEYS = frozenset({"belief", "stagnation", "subtasks", "progress", "outline"})
+"""State keys whose update follows from the latest turn. The model calls of other updates lead to the next one."""
 
 
 class EpisodeSummary:
@@ -300,6 +310,10 @@ class EpisodeSummary:
         self.gathering = BeliefHistory()
         self.prospects = ProspectHistory()
         self.supervision = SupervisionHistory()
+        self.planning: Sequence[int] = ()
+        """Lines of `prompts.jsonl` with the model calls that made the first plan."""
+        self.prompts: list[int] = []
+        """Those that no turn has: after the last turn, or before one that was never taken."""
 
     @property
     def score(self) -> float:
@@ -330,6 +344,16 @@ class EpisodeSummary:
     def entries(self) -> Iterator[NumberedTurn | RefusedAction]:
         """Return the turns and refused actions of all subtasks, in order."""
         return (entry for group in self.groups for entry in group.entries)
+
+    def add_prompts(self, event: Event, update: Mapping[str, Any]) -> None:
+        """Assign the model calls of an event to the turn that they review, or to the next one."""
+        reviewed = None if REVIEW_KEYS.isdisjoint(update) else self.latest
+        (reviewed or self).prompts.extend(event.prompts)
+
+    def take_prompts(self) -> list[int]:
+        """Return the model calls since the latest turn; they then belong to what the caller makes of them."""
+        taken, self.prompts = self.prompts, []
+        return taken
 
     def group(self) -> SubtaskGroup:
         """Return the group that the next turn or refused action belongs to."""
@@ -389,12 +413,16 @@ class EpisodeHistory:
         if "history" in event.replaced:
             start = _reported_score(update.get("observation", {}))
             self.all.append(EpisodeSummary(update.get("trial", len(self.all) + 1), start or 0.0))
+        if self.all:
+            self.now.add_prompts(event, update)
         self._assign(update)
         self._rule(update)
         if "history" not in event.replaced:
             self._act(update)
         self._learn(update)
         if self.all:
+            if update.get("outline") and not self.now.latest:
+                self.now.planning = self.now.take_prompts()
             self.now.gathering.fold(len(self.now.scores), update)
             self.now.prospects.fold(len(self.now.scores), event)
             self.now.supervision.fold(len(self.now.scores), update)
@@ -406,13 +434,15 @@ class EpisodeHistory:
         if "subtasks" in update:  # an update of `assess`: the same subtask with its new status
             self.now.group().subtask = subtask
         else:
-            self.now.groups.append(SubtaskGroup(subtask))
+            self.now.groups.append(SubtaskGroup(subtask, self.now.take_prompts()))
 
     def _rule(self, update: Mapping[str, Any]) -> None:
         self._action = update.get("action", {}).get("text", self._action)
         approval = update.get("approval", {})
         if not approval.get("approved", True):
-            self.now.group().entries.append(RefusedAction(self._action, approval.get("reason", "")))
+            self.now.group().entries.append(
+                RefusedAction(self._action, approval.get("reason", ""), self.now.take_prompts())
+            )
 
     def _act(self, update: Mapping[str, Any]) -> None:
         if not update.get("history"):
@@ -423,7 +453,8 @@ class EpisodeHistory:
         episode.scores.append(before + 100 * observation.get("reward", 0.0) if score is None else score)
         for turn in update.get("turns", ()):
             points = episode.reported - before
-            episode.group().entries.append(NumberedTurn(len(episode.scores), Turn.model_validate(turn), points))
+            numbered = NumberedTurn(len(episode.scores), Turn.model_validate(turn), points, episode.take_prompts())
+            episode.group().entries.append(numbered)
 
     def _learn(self, update: Mapping[str, Any]) -> None:
         for trial in update.get("trials", ()):
@@ -444,13 +475,15 @@ def _reported_score(observation: Mapping[str, Any]) -> float | None:
 class RatedStep(NamedTuple):
     """A recorded step with its predicted reward, and the state and goal state that were compared.
 
-    Both states are empty for predictors without factored states.
+    Both states are empty for predictors without factored states. `prompts` are the lines of the run's `prompts.jsonl`
+    with the model calls of the step.
     """
 
     step: RecordedStep
     reward: float
     state: FactoredState
     goal: FactoredState
+    prompts: Sequence[int]
 
 
 class RatingHistory:
@@ -460,10 +493,12 @@ class RatingHistory:
         self.steps: list[RecordedStep] = []
         self.rated: list[RatedStep] = []
         self._state = self._goal = FactoredState()
+        self._prompts: list[int] = []
 
     def fold(self, event: Event) -> None:
         """Update with one event; events of graphs that predict no rewards have no effect."""
         update: dict[str, Any] = {**(event.update or {})}
+        self._prompts += event.prompts
         if "rewards" not in update:
             self._know(update)
         elif event.node == "reset":
@@ -472,7 +507,9 @@ class RatingHistory:
             self._know(update)
         elif len(self.rated) < len(self.steps):
             step = self.steps[len(self.rated)]
-            self.rated.append(RatedStep(step, update["rewards"][0]["reward"], self._state, self._goal))
+            reward, prompts = update["rewards"][0]["reward"], tuple(self._prompts)
+            self.rated.append(RatedStep(step, reward, self._state, self._goal, prompts))
+            self._prompts = []
 
     @property
     def recordings(self) -> list[list[RatedStep]]:

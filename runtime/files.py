@@ -16,6 +16,7 @@ from certigraph.state.trajectory import MAX_TRAJECTORY_LINE, Footer, parse_line,
 # Names of files.
 
 TRAJECTORY_FILE = "trajectory.jsonl"
+PROMPTS_FILE = "prompts.jsonl"
 SETTINGS_FILE = "local.json"
 CHECKPOINTS_FILE = "checkpoints.sqlite"
 MEMORY_FILE = "memory.sqlite"
@@ -23,7 +24,7 @@ REPORT_FILE = "report.html"
 
 _SQLITE_SUFFIX = r"(-journal|-wal|-shm)?"
 _RUN_FILE = re.compile(
-    rf"{re.escape(TRAJECTORY_FILE)}|{re.escape(SETTINGS_FILE)}|{re.escape(REPORT_FILE)}"
+    rf"{re.escape(TRAJECTORY_FILE)}|{re.escape(PROMPTS_FILE)}|{re.escape(SETTINGS_FILE)}|{re.escape(REPORT_FILE)}"
     rf"|({re.escape(CHECKPOINTS_FILE)}|{re.escape(MEMORY_FILE)}){_SQLITE_SUFFIX}"
 )
 

@@ -7,7 +7,7 @@ function `build` or a graph `graph`, or by an entry point of the group `certigra
 import inspect
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from types import ModuleType, SimpleNamespace
@@ -29,6 +29,7 @@ from pydantic_core import to_jsonable_python
 from certigraph.adapters.benchmarks import benchmark_of, call_world, context_of
 from certigraph.adapters.episodes import LiveEpisode, call_environment
 from certigraph.adapters.imports import GRAPH_GROUP, format_unknown, import_installed, import_named, installed
+from certigraph.adapters.models.exchanges import Exchange
 from certigraph.adapters.models.prices import cached_tokens, cost_in_usd, price_of
 from certigraph.adapters.models.usage import (
     Call,
@@ -387,17 +388,17 @@ class _ChatUsage(BaseCallbackHandler):
 
     def __init__(self, meter: Meter) -> None:
         self._meter = meter
-        self._started: dict[UUID, tuple[float, list[BaseMessage]]] = {}
+        self._started: dict[UUID, tuple[float, Exchange]] = {}
 
     def on_chat_model_start(
         self, serialized: dict[str, Any], messages: list[list[BaseMessage]], *, run_id: UUID, **kwargs: Any
     ) -> None:
         """Check the budget before a request to a chat model. Raises LimitReached."""
-        self._start(run_id, [message for batch in messages for message in batch])
+        self._start(run_id, [message for batch in messages for message in batch], kwargs)
 
     def on_llm_start(self, serialized: dict[str, Any], prompts: list[str], *, run_id: UUID, **kwargs: Any) -> None:
         """Check the budget before a request to a completion model. Raises LimitReached."""
-        self._start(run_id, [HumanMessage(prompt) for prompt in prompts])
+        self._start(run_id, [HumanMessage(prompt) for prompt in prompts], kwargs)
 
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **kwargs: Any) -> None:
         """Count an answered request against the budget."""
@@ -407,20 +408,22 @@ class _ChatUsage(BaseCallbackHandler):
         """Count a failed request against the budget."""
         self._charge(run_id, LLMResult(generations=[]), failure=type(error).__name__)
 
-    def _start(self, run_id: UUID, messages: Iterable[BaseMessage]) -> None:
+    def _start(self, run_id: UUID, messages: Sequence[BaseMessage], given: Mapping[str, Any]) -> None:
         if not is_call_open():
             self._meter.check(calls=1)
-            self._started[run_id] = time.perf_counter(), list(messages)
+            tools = (given.get("invocation_params") or {}).get("tools")
+            self._started[run_id] = time.perf_counter(), Exchange(messages, {"tools": tools} if tools else {})
 
     def _charge(self, run_id: UUID, response: LLMResult, failure: str = "") -> None:
         if run_id not in self._started:
             return
-        started, messages = self._started.pop(run_id)
+        started, exchange = self._started.pop(run_id)
         reply = next((part for batch in response.generations for part in batch), None)
         message: Any = reply.message if isinstance(reply, ChatGeneration) else None
         details = {**(response.llm_output or {}), **getattr(message, "response_metadata", {})}
         model = str(details.get("model_name") or details.get("model") or "unknown")
-        usage = usage_of(getattr(message, "usage_metadata", None), messages, reply.text if reply else "")
+        exchange.reply = message or (reply.text if reply else "")
+        usage = usage_of(getattr(message, "usage_metadata", None), exchange.messages, reply.text if reply else "")
         provider = details.get("model_provider")  # prices are listed by the names of provider and model
         names = {"priced_as": f"{provider}/{model}"} if provider else {"model_name": model}
         stand_in: Any = SimpleNamespace(metadata=None, **names)
@@ -435,5 +438,6 @@ class _ChatUsage(BaseCallbackHandler):
                 usd=cost_in_usd(price_of(stand_in), usage),
                 seconds=time.perf_counter() - started,
                 failure=failure,
-            )
+            ),
+            exchange,
         )

@@ -170,6 +170,7 @@ class TaskGraph:
         update: dict[str, Any] = {**(event.update or {})}
         if "outcomes" in event.replaced:
             self._begin()
+        self.prompts += event.prompts
         self.drawn |= "dag" in update
         if update.get("dag"):
             self._draw(update)
@@ -231,6 +232,8 @@ class TaskGraph:
         self.supervisor_spans: list[tuple[float, float]] = []
         """Start and end of every execution of `decompose` or `revise`, in seconds since the start of the run."""
         self.resume_times: list[float] = []
+        self.prompts: list[int] = []
+        """Lines of the run's `prompts.jsonl` with the model calls that made and revised the task graph."""
         self._scopes: dict[str, str] = {}
         self._latest = self._before = 0.0
 

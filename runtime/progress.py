@@ -142,13 +142,15 @@ class PlanAttempt:
     """An attempt at a predicate of the plan.
 
     `number` counts the attempts at this predicate from 1, `step` the world steps so far; `answer` is the world's latest
-    observation as text. `certified`: a certificate followed. `discharged`: the verdict holds, and a certificate or a
+    observation as text; `prompts` are the lines of `prompts.jsonl` with the model calls since the moment before.
+    `certified`: a certificate followed. `discharged`: the verdict holds, and a certificate or a
     forced pass followed. Neither follows a verdict that holds if an audit denied the goal, or if the run stopped in
     between.
     """
 
-    def __init__(self, record: PlainRecord, number: int, step: int, answer: str) -> None:
+    def __init__(self, record: PlainRecord, number: int, step: int, answer: str, prompts: Sequence[int] = ()) -> None:
         self.record, self.number, self.step, self.answer = record, number, step, answer
+        self.prompts = prompts
         self.certified = self.discharged = False
 
     @cached_property
@@ -191,6 +193,7 @@ class PlanReplan(NamedTuple):
     step: int
     tail: int
     extends: bool = False
+    prompts: Sequence[int] = ()
 
 
 class PlanAudit(NamedTuple):
@@ -198,6 +201,7 @@ class PlanAudit(NamedTuple):
 
     position: int
     audit: Audit
+    prompts: Sequence[int] = ()
 
 
 PlanMoment = PlanAttempt | PlanReplan | PlanAudit
@@ -282,6 +286,9 @@ class PlanHistory:
         """Number of attempts since the latest certificate or replan."""
         self.rejection = ""
         """Reason why the latest attempt was rejected; empty after a certificate."""
+        self.prompts: list[int] = []
+        """Lines of `prompts.jsonl` with the model calls that planned before the first attempt."""
+        self._prompts: list[int] = []
         self._states: list[ReachedState | None] = [None]
         self._invalidated_at = [self.invalidated]
         self._cost_since = StepCost()
@@ -295,6 +302,7 @@ class PlanHistory:
         self.steps += steps
         self.logged = len(update.get("history", ())) + (0 if "history" in event.replaced else self.logged)
         self._answer = update.get("observation", {}).get("text", self._answer)
+        (self.prompts if event.node in PLANNING_NODES else self._prompts).extend(event.prompts)
         if event.node == "replan":
             self._replan(update)
         if event.update is not None:
@@ -308,7 +316,8 @@ class PlanHistory:
             self._attempt(attempt)
         for certificate in update.get("certificates", ()):
             self._certify(certificate)
-        self.moments += (PlanAudit(self.head, Audit.model_validate(audit)) for audit in update.get("audits", ()))
+        for audit in update.get("audits", ()):
+            self.moments.append(PlanAudit(self.head, Audit.model_validate(audit), self._take_prompts()))
         self.head = update.get("head", self.head)
 
     @property
@@ -396,16 +405,21 @@ class PlanHistory:
         self.replans += bool(plan) and not self.extended
         if tried and self._before not in CHECK_NODES | {EXTENDING_NODE}:
             self.exhaustion = self.exhaustion or Exhaustion(self.head, len(self.plan))
-        self.moments.append(PlanReplan(self.head, self.steps, max(len(plan) - self.head, 0), self.extended))
+        tail = max(len(plan) - self.head, 0)
+        self.moments.append(PlanReplan(self.head, self.steps, tail, self.extended, self._take_prompts()))
 
     def _attempt(self, record: PlainRecord) -> None:
         position, target, verdict = record["position"], record["target"], record["verdict"]
         before = sum(t.position == position and t.target == target for t in self.open_attempts())
-        attempt = PlanAttempt(record, before + 1, self.steps, self._answer)
+        attempt = PlanAttempt(record, before + 1, self.steps, self._answer, self._take_prompts())
         self.attempts.append(attempt)
         self.moments.append(attempt)
         self.tried += 1
         self.rejection = "" if verdict["depth"] else verdict.get("reason", "")
+
+    def _take_prompts(self) -> Sequence[int]:
+        taken, self._prompts = tuple(self._prompts), []
+        return taken
 
     def _certify(self, record: PlainRecord) -> None:
         rejected = sum(t.target == record["targets"][0] for t in self.open_attempts()[:-1])

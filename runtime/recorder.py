@@ -1,4 +1,7 @@
-"""Recorder of a run's trajectory: writes one JSON line per event to a file that only one process may write."""
+"""Recorder of a run: writes its trajectory, and its prompts and replies where it keeps them.
+
+Each is a file of JSON lines that only one process may write.
+"""
 
 import fcntl
 import os
@@ -11,11 +14,12 @@ from typing import IO, Any, Self
 
 from langgraph.types import Overwrite
 
+from certigraph.adapters.models.exchanges import KeptExchange
 from certigraph.adapters.models.usage import UsageReport
 from certigraph.adapters.redaction import redact_to_json
-from certigraph.runtime.files import check_no_links, disk_full_fault, is_disk_full
+from certigraph.runtime.files import PROMPTS_FILE, check_no_links, disk_full_fault, is_disk_full
 from certigraph.state.endings import Fault, LimitReached
-from certigraph.state.records import Record, drop_incomplete_line
+from certigraph.state.records import Record, drop_incomplete_line, read_bounded_lines
 from certigraph.state.trajectory import (
     MAX_TRAJECTORY_LINE,
     CallStarted,
@@ -35,6 +39,79 @@ Listener = Callable[[TrajectoryLine], None]
 """Callback that receives every line of a trajectory as it is written."""
 
 
+class LineFile:
+    """File of JSON lines to which only one process may append. Opening it cuts off an incomplete last line.
+
+    Raises:
+        Fault: ("data") another process is writing it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = path.open("ab", buffering=0)
+        _lock_file(self._file, path)
+        drop_incomplete_line(path)
+        self._end = os.fstat(self._file.fileno()).st_size
+
+    def append(self, text: str) -> None:
+        """Append a line at once, so that it survives the death of the process.
+
+        Raises:
+            Fault: ("data") the line is too long, or the disk is full. The file then ends with the previous line.
+        """
+        line = f"{text}\n".encode()
+        if len(line) > MAX_TRAJECTORY_LINE:
+            raise Fault(
+                "data",
+                f"a step of the run made a line of {len(line):,} bytes in {self.path.name}, and at most "
+                f"{MAX_TRAJECTORY_LINE:,} can be read again: shorten the answers of the world or tools",
+            )
+        left = memoryview(line)
+        try:
+            while left:
+                left = left[self._file.write(left) :]
+            self._end += len(line)
+        except OSError as error:
+            self._file.truncate(self._end)
+            if is_disk_full(error):
+                raise disk_full_fault(self.path.parent) from error
+            raise
+
+    def force(self) -> None:
+        """Wait until all lines are on the disk. Raises as `append` does."""
+        try:
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            if is_disk_full(error):
+                raise disk_full_fault(self.path.parent) from error
+            raise
+
+    def close(self) -> None:
+        """Close the file, which other processes may then write."""
+        self._file.close()
+
+
+class PromptRecorder(LineFile):
+    """Writer of the requests to models and their replies. The lines of a run that is resumed follow the earlier ones.
+
+    A line is written before the event that names its number; a killed process leaves at most lines that none names.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        with path.open("rb") as file:
+            self._count = sum(1 for _ in read_bounded_lines(file, str(path), MAX_TRAJECTORY_LINE))
+        self._writing = threading.Lock()
+
+    def keep(self, exchange: KeptExchange) -> int:
+        """Append an exchange with its secrets masked, and return the number of its line. Thread-safe."""
+        with self._writing:
+            number = self._count + 1
+            self.append(redact_to_json(exchange.model_copy(update={"number": number}))[1])
+            self._count = number
+            return number
+
+
 class Recorder:
     """Writer of a trajectory. It turns usage reports of nodes into lines, saves them, and passes them to a listener.
 
@@ -42,13 +119,13 @@ class Recorder:
     to disk, so that a power cut loses at most the lines after them.
     """
 
-    def __init__(self, path: Path, listener: Listener | None = None) -> None:
+    def __init__(self, path: Path, listener: Listener | None = None, *, keep_prompts: bool = False) -> None:
         self.path = path
         check_no_links(path.parent, *path.parent.iterdir())
-        self._file = path.open("ab", buffering=0)
-        _lock_file(self._file, path)
-        drop_incomplete_line(path)
-        self._end = os.fstat(self._file.fileno()).st_size
+        self._file = LineFile(path)
+        prompts = path.parent / PROMPTS_FILE
+        self.prompts = PromptRecorder(prompts) if keep_prompts or prompts.is_file() else None
+        """Writer of prompts and replies; None if the run does not keep them. A resumed run goes on keeping them."""
         self._listener = listener
         self._lines = list(read_lines(path))
         self._began = time.monotonic()
@@ -60,7 +137,9 @@ class Recorder:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._force()
+        if self.prompts:
+            self.prompts.close()
+        self._file.force()
         self._file.close()
 
     @property
@@ -111,40 +190,13 @@ class Recorder:
         """
         line, text = redact_to_json(line)
         with self._writing:
-            self._append(add_line_number(text, len(self._lines) + 1) + "\n")
+            self._file.append(add_line_number(text, len(self._lines) + 1))
             self._lines.append(line)
             self._calls += _count_calls(line)
         if line.type == "footer" or (line.type == "event" and line.update and line.update.get("certificates")):
-            self._force()
+            self._file.force()
         if self._listener:
             self._listener(line)
-
-    def _append(self, text: str) -> None:
-        line = text.encode()
-        if len(line) > MAX_TRAJECTORY_LINE:
-            raise Fault(
-                "data",
-                f"a step of the run made a trajectory line of {len(line):,} bytes, and at most "
-                f"{MAX_TRAJECTORY_LINE:,} can be read again: shorten the answers of the world or tools",
-            )
-        left = memoryview(line)
-        try:
-            while left:
-                left = left[self._file.write(left) :]
-            self._end += len(line)
-        except OSError as error:
-            self._file.truncate(self._end)
-            if is_disk_full(error):
-                raise disk_full_fault(self.path.parent) from error
-            raise
-
-    def _force(self) -> None:
-        try:
-            os.fsync(self._file.fileno())
-        except OSError as error:
-            if is_disk_full(error):
-                raise disk_full_fault(self.path.parent) from error
-            raise
 
 
 def _count_calls(line: TrajectoryLine) -> int:

@@ -1,7 +1,8 @@
 """HTML report of a run: one self-contained page that loads nothing and runs no script.
 
 The page is the template `run.html`. What it shows is collected here and in `report_plan` (predicates and attempts),
-`report_charts`, `report_episodes` (episodes and predicted rewards) and `report_tasks` (TDP's task graph).
+`report_charts`, `report_episodes` (episodes and predicted rewards), `report_tasks` (TDP's task graph) and
+`report_prompts`.
 """
 
 import json
@@ -13,13 +14,14 @@ from pydantic import JsonValue
 
 from certigraph.runtime.approvals import format_question
 from certigraph.runtime.episodes import EpisodeHistory, EpisodeSummary, RatingHistory
-from certigraph.runtime.files import check_no_links, translate_trajectory_errors
+from certigraph.runtime.files import PROMPTS_FILE, check_no_links, translate_trajectory_errors
 from certigraph.runtime.history import NodeProgress, TaskGraph, read_history
 from certigraph.runtime.pages import Total, render_page
 from certigraph.runtime.registry import swaps_of
 from certigraph.runtime.report_charts import LineChart, progress_chart, reward_chart, score_chart
 from certigraph.runtime.report_episodes import episode_totals, reward_totals
 from certigraph.runtime.report_plan import PlanTable, plan_table
+from certigraph.runtime.report_prompts import KeptPrompts
 from certigraph.runtime.report_tasks import (
     NODE_LOOKS,
     WIDTH,
@@ -250,24 +252,29 @@ class RunReport(NamedTuple):
     """Number of executions and usage of each node of the graph."""
     cut_prompts: Sequence[CutPrompt]
     cut_summary: str
+    prompts: KeptPrompts
 
 
 def write_report(trajectory: Trajectory, path: Path) -> Path:
     """Write the HTML report of a finished, interrupted or running run to `path`, and return `path`.
 
+    In the folder of a run that keeps its prompts, the report shows them.
+
     Raises:
-        Fault: ("data") the trajectory has contents that no run of its graph writes, or `path` is a link.
+        Fault: ("data") the trajectory has contents that no run of its graph writes, the file of prompts is damaged, or
+            one of the paths is a link.
     """
-    check_no_links(path)
+    prompts = path.parent / PROMPTS_FILE
+    check_no_links(path, prompts)
     header = trajectory.header
     title = f"{header.graph} · {header.task.benchmark} {header.task.id}"
     with translate_trajectory_errors(header.run_id):
-        page = render_page("run.html", title=title, report=report_of(trajectory))
+        page = render_page("run.html", title=title, report=report_of(trajectory, KeptPrompts(prompts)))
     path.write_text(page, encoding="utf-8", errors="replace")  # texts of worlds may hold half of a surrogate pair
     return path
 
 
-def report_of(trajectory: Trajectory) -> RunReport:
+def report_of(trajectory: Trajectory, prompts: KeptPrompts) -> RunReport:
     """Collect everything that the report of a run shows."""
     header, footer, parts = trajectory.header, trajectory.footer, report_parts_of(trajectory)
     scores, own = footer.scores if footer else None, is_user_question(header)
@@ -289,6 +296,7 @@ def report_of(trajectory: Trajectory) -> RunReport:
         costs=_node_costs([*trajectory.events, *trajectory.superseded]),
         cut_prompts=trajectory.cut_prompts,
         cut_summary=format_cut_prompts(trajectory.cut_prompts, trajectory.usage.calls),
+        prompts=prompts,
     )
 
 

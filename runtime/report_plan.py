@@ -64,6 +64,10 @@ class PlanTable(NamedTuple):
         groups = [(kind, list(moments)) for kind, moments in groupby(shown, key=type)]
         return [MomentGroup(MOMENT_KINDS[kind], moments, _attempts_summary(moments, row)) for kind, moments in groups]
 
+    def certified_prompts(self, row: PredicateRow) -> list[int]:
+        """Return the lines of `prompts.jsonl` of the attempts that `moment_groups` leaves out."""
+        return [n for m in row.moments if isinstance(m, PlanAttempt) and m.discharged for n in m.prompts]
+
     def passed_label(self, row: PredicateRow) -> str:
         """Return the label of a forced pass, with the reason for which the predicate was not certified."""
         policy = row.certificate.forced if row.certificate else ""

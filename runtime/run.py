@@ -73,6 +73,7 @@ def run(
     *,
     context: Context | None = None,
     out: Path | str = "runs",
+    keep_prompts: bool = False,
     listener: Listener | None = None,
     on_error: OnError = "warn",
 ) -> Result:
@@ -86,6 +87,8 @@ def run(
         task: a task or its id; by default the first task of the benchmark.
         context: model, budget, limits and data; all have defaults.
         out: the folder in which the folder of the run is created.
+        keep_prompts: whether the run, also once it is resumed, writes every request to a model and its reply to
+            `prompts.jsonl` in its folder, with secrets masked.
         listener: called with every trajectory line as it is written.
         on_error: what happens when the ending is `error:<boundary>`: "warn" issues a `RunFailedWarning`, "raise" raises
             `RunFailed`, "ignore" does neither. `result.raise_for_error()` raises later.
@@ -100,7 +103,8 @@ def run(
     """
     check_on_error(on_error)
     run_blocking(check_checkpoint_server())
-    coroutine = arun(graph, benchmark, task, context=context, out=out, listener=listener, on_error="ignore")
+    options: dict[str, Any] = {"out": out, "keep_prompts": keep_prompts, "listener": listener}
+    coroutine = arun(graph, benchmark, task, context=context, **options, on_error="ignore")
     return report_failure(run_blocking(coroutine), on_error)
 
 
@@ -112,6 +116,7 @@ async def arun(
     context: Context | None = None,
     out: Path | str = "runs",
     name: str = "",
+    keep_prompts: bool = False,
     listener: Listener | None = None,
     on_error: OnError = "warn",
 ) -> Result:
@@ -148,7 +153,7 @@ async def arun(
         context=shareable_context(context),
         versions={**current_versions(), **reranker_versions(operators)},
     )
-    with Recorder(folder / TRAJECTORY_FILE, listener) as recorder:
+    with Recorder(folder / TRAJECTORY_FILE, listener, keep_prompts=keep_prompts) as recorder:
         recorder.write(header)
         await drive_run(compiled, chosen, context, folder, recorder)
     return report_failure(Result(folder, recorder.trajectory), on_error)
@@ -311,7 +316,14 @@ def needs_restart(folder: Path) -> bool:
 
 
 async def complete_run(
-    folder: Path, graph: AnyGraph, live: Benchmark, task: str, context: Context, *, listener: Listener | None = None
+    folder: Path,
+    graph: AnyGraph,
+    live: Benchmark,
+    task: str,
+    context: Context,
+    *,
+    keep_prompts: bool = False,
+    listener: Listener | None = None,
 ) -> Result:
     """Bring the run of a folder to its ending: start it, resume it, or return it if it is finished.
 
@@ -326,19 +338,26 @@ async def complete_run(
         live: the benchmark.
         task: the id of the task.
         context: the context, used if the run has to be started.
+        keep_prompts: as in `run`, used if the run has to be started.
         listener: called with every trajectory line.
 
     Raises:
         Fault: another process is writing the run, or it cannot be resumed.
     """
     async with _take_turn(live):
-        result = await _bring_to_ending(folder, graph, live, task, context, listener)
+        result = await _bring_to_ending(folder, graph, live, task, context, keep_prompts, listener)
     await drop_checkpoints(folder, result.ending, load_settings(folder))
     return result
 
 
 async def _bring_to_ending(
-    folder: Path, graph: AnyGraph, live: Benchmark, task: str, context: Context, listener: Listener | None
+    folder: Path,
+    graph: AnyGraph,
+    live: Benchmark,
+    task: str,
+    context: Context,
+    keep_prompts: bool,
+    listener: Listener | None,
 ) -> Result:
     if has_run(folder) and _needs_resume(folder) and isinstance(live, Tools) and live.reset:
         await _clear_run(folder)
@@ -351,6 +370,7 @@ async def _bring_to_ending(
             context=context,
             out=folder.parent,
             name=folder.name,
+            keep_prompts=keep_prompts,
             listener=listener,
             on_error="ignore",
         )

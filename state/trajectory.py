@@ -205,6 +205,11 @@ class Event(Record):
     subtask: str = ""
     """Id of the sub-task of the task graph on which that inner graph worked."""
 
+    @property
+    def prompts(self) -> list[int]:
+        """Lines of the run's `prompts.jsonl` that have the event's model calls; empty if the run keeps none."""
+        return [number for call in self.calls if isinstance(number := call.get("prompt"), int)]
+
 
 class Resumed(Record):
     """The run was resumed from the checkpoint of `superstep`.

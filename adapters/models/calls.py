@@ -32,9 +32,11 @@ from certigraph.adapters.models.endpoint import (
     MAX_SHOWN_CHARACTERS,
     ModelReply,
     TransientFault,
+    compose_request,
     format_schema,
     send_request,
 )
+from certigraph.adapters.models.exchanges import Exchange
 from certigraph.adapters.models.members import has_member
 from certigraph.adapters.models.prices import ListPrice, Price, cached_tokens, cost_in_usd, price_of
 from certigraph.adapters.models.profiles import ModelProfile, profile_for
@@ -255,14 +257,14 @@ async def _request_once(
     # a scripted model answers in this process: no request can be lost when the process is killed
     logged = not isinstance(model, ScriptedChat)
     prompt_tokens = count_tokens_approximately(messages) if logged else 0
-    with meter.open_call(call, price, prompt_tokens=prompt_tokens, logged=logged) as opened:
+    request = compose_request(messages, form.name, form.schema, form.settings, omitted, form.tools)
+    exchange = Exchange(request.messages, request.parameters)
+    with meter.open_call(call, price, exchange, prompt_tokens=prompt_tokens, logged=logged) as opened:
         async with meter.within_seconds():
-            cached = await entry.load()
-            reply = cached or await send_request(
-                model, messages, form.name, form.schema, form.settings, omitted, form.tools, form.stream
-            )
+            reply = await entry.load() or await send_request(model, request, omitted, form.stream)
         opened.settle(_add_usage(call, price, reply))
         reply = reply._replace(text=redact(reply.text))  # replies enter state, stores and caches
+        exchange.reply = reply.text
         try:
             answer = _read_answer(form, reply)
         except (ParseError, ValidationError) as error:

@@ -168,20 +168,27 @@ class ModelReply(NamedTuple):
     """Whether the model called tools natively; `text` is then the JSON of its calls."""
 
 
-async def send_request(
-    model: BaseChatModel,
+class ModelRequest(NamedTuple):
+    """A request to a chat model, as it is sent."""
+
+    messages: list[BaseMessage]
+    parameters: dict[str, Any]
+    """Parameters of the request: tools or the answer's schema, and settings such as `temperature`."""
+    prose: bool
+    """Whether the answer is free text."""
+
+
+def compose_request(
     messages: list[BaseMessage],
     name: str,
     schema: Schema | None,
     settings: Mapping[str, float],
     without: Collection[str] = (),
     tools: Sequence[Schema] = (),
-    stream: ReplyStream | None = None,
-) -> ModelReply:
-    """Send one request to a chat model and return its reply.
+) -> ModelRequest:
+    """Compose a request to a chat model.
 
     Args:
-        model: the model.
         messages: the messages.
         name: name of the schema.
         schema: JSON schema that the answer must fit; None for prose.
@@ -189,13 +196,8 @@ async def send_request(
         without: names of parameters to omit. If `response_format` is among them, the schema is written into the prompt.
         tools: tools that the model has to call, in OpenAI's form; the reply is then the JSON of its calls. If `tools`
             is among the parameters to omit, the model answers by the schema instead.
-        stream: what shows the reply while it arrives.
-
-    Raises:
-        ParameterRefused: the endpoint refuses one of the parameters.
-        Fault: the endpoint cannot be reached, refuses the request or has an internal error.
     """
-    started, native = perf_counter(), bool(tools) and TOOLS not in without
+    native = bool(tools) and TOOLS not in without
     as_text = schema and not native and RESPONSE_FORMAT in without
     prompt = _append_schema(messages, schema) if schema and as_text else messages
     parameters: dict[str, Any] = {**settings}
@@ -204,10 +206,30 @@ async def send_request(
     elif schema:
         form = {"type": "json_schema", "json_schema": {"name": name, "schema": schema, "strict": False}}
         parameters[RESPONSE_FORMAT] = form
-    parameters = {parameter: value for parameter, value in parameters.items() if parameter not in without}
+    sent = {parameter: value for parameter, value in parameters.items() if parameter not in without}
+    return ModelRequest(prompt, sent, prose=schema is None)
+
+
+async def send_request(
+    model: BaseChatModel, request: ModelRequest, without: Collection[str] = (), stream: ReplyStream | None = None
+) -> ModelReply:
+    """Send one request to a chat model and return its reply.
+
+    Args:
+        model: the model.
+        request: the request.
+        without: names of parameters to omit, also of those that the model itself would add.
+        stream: what shows the reply while it arrives.
+
+    Raises:
+        ParameterRefused: the endpoint refuses one of the parameters.
+        Fault: the endpoint cannot be reached, refuses the request or has an internal error.
+    """
+    started, (messages, parameters, prose) = perf_counter(), request
+    native = TOOLS in parameters
     try:
         sent = disable_client_cache(disable_client_retries(without_parameters(model, without)))
-        message = await _invoke(sent, parameters, prompt, streamed=schema is None, stream=stream)
+        message = await _invoke(sent, parameters, messages, streamed=prose, stream=stream)
     except Exception as error:
         if (completion := getattr(error, "completion", None)) is not None:
             return _truncated_reply(completion, messages, perf_counter() - started)

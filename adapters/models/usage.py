@@ -17,6 +17,7 @@ from langchain_core.messages.ai import UsageMetadata
 from langchain_core.messages.utils import count_tokens_approximately
 from pydantic import BaseModel
 
+from certigraph.adapters.models.exchanges import Exchange, keep_exchange
 from certigraph.adapters.models.prices import (
     FREE_PRICE,
     ListPrice,
@@ -133,6 +134,8 @@ class Call(Record):
     """Whether the reply came from the cache of an earlier run, at no cost."""
     unpriced: bool = False
     """Whether the price of the model is unknown, so that `usd` lacks the cost of this call."""
+    prompt: int = 0
+    """Line of the run's `prompts.jsonl` that has the request and the reply; 0 if they were not kept."""
 
 
 class CallOrigin(NamedTuple):
@@ -199,7 +202,13 @@ class Meter:
 
     @contextmanager
     def open_call(
-        self, call: Call, price: Price | ListPrice | None, *, prompt_tokens: int = 0, logged: bool = True
+        self,
+        call: Call,
+        price: Price | ListPrice | None,
+        exchange: Exchange | None = None,
+        *,
+        prompt_tokens: int = 0,
+        logged: bool = True,
     ) -> Iterator[OpenCall]:
         """Check the budget for one call, and charge the call when the block ends, with or without an error.
 
@@ -208,6 +217,7 @@ class Meter:
         Args:
             call: the call, without its result.
             price: price of the model; None if unknown.
+            exchange: the request, whose reply is filled in before the block ends, for a run that keeps prompts.
             prompt_tokens: estimated tokens of the prompt, for the call log.
             logged: whether to write the call to the call log before the block starts. A request over the network needs
                 it.
@@ -232,7 +242,7 @@ class Meter:
         finally:
             _CALL_OPEN.reset(token)
             self._running -= 1
-            self.charge(opened.call)
+            self.charge(opened.call, exchange)
 
     def _log_start(self, call: Call, price: Price | ListPrice, prompt_tokens: int) -> Call:
         cost = price.of(UsageMetadata(input_tokens=prompt_tokens, output_tokens=0, total_tokens=prompt_tokens))
@@ -252,13 +262,18 @@ class Meter:
                 raise LimitReached("seconds", limit, self.spent().seconds) from None
             raise
 
-    def charge(self, call: Call) -> None:
-        """Add one call to the counts, whether its answer was usable or not."""
+    def charge(self, call: Call, exchange: Exchange | None = None) -> None:
+        """Add one call to the counts, whether its answer was usable or not.
+
+        `exchange` has its request and reply, for a run that keeps prompts.
+        """
         self.calls += 1
         self.input_tokens += call.input_tokens
         self.output_tokens += call.output_tokens
         self.cached_tokens += call.cached_tokens
         self.usd += call.usd
+        if prompt := keep_exchange(exchange, call, node=self.node, **self.origin._asdict()):
+            call = call.model_copy(update={"prompt": prompt})
         self.records.append(call)
 
     def spent(self) -> Spent:

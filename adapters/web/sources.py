@@ -23,6 +23,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from certigraph.adapters.files import CacheFile, cache_folder, expand_path
 from certigraph.adapters.http import PageRefused
 from certigraph.adapters.models.chat_models import REQUEST_TIMEOUT, chat_model
+from certigraph.adapters.models.exchanges import Exchange
 from certigraph.adapters.models.prices import ListPrice, Price, cached_tokens, cost_in_usd, price_of
 from certigraph.adapters.models.usage import Call, current_meter, has_plausible_counts, usage_of
 from certigraph.adapters.redaction import redact_value
@@ -189,12 +190,14 @@ class ModelSearch(HttpProvider):
         call = Call(role="search", model=self._model, schema_name="citations")
         tries = 1
         while True:
-            started = time.perf_counter()
-            with current_meter().open_call(call, self._price(), prompt_tokens=_count_tokens(prompt)) as opened:
+            started, exchange = time.perf_counter(), Exchange([HumanMessage(prompt)])
+            tokens = count_tokens_approximately(exchange.messages)
+            with current_meter().open_call(call, self._price(), exchange, prompt_tokens=tokens) as opened:
                 reply = self._requests.request("POST", json=body, headers=self._headers)
                 duration = {"seconds": time.perf_counter() - started}
                 if not self._requests.should_retry(reply, tries):
                     completion = self._requests.read(reply, CitingCompletion)
+                    exchange.reply = completion.text
                     opened.settle(call.model_copy(update=self._usage(completion, prompt) | duration))
                     return completion
                 opened.settle(call.model_copy(update=duration | {"failure": f"status {reply.status}"}))
@@ -212,10 +215,6 @@ class ModelSearch(HttpProvider):
 
     def _price(self) -> Price | ListPrice | None:
         return price_of(chat_model(self._label))
-
-
-def _count_tokens(prompt: str) -> int:
-    return count_tokens_approximately([HumanMessage(prompt)])
 
 
 # A folder of pages: searched by BM25, and read by addresses such as `local:guides/gyms.html`.

@@ -231,10 +231,10 @@ TABLES = (
                   "run react webshop", "run sdp travelplanner", "run sdp blocksworld --swap validate=always_pass "
                   f"--task 6-2 {SIMULATED} --json")),
     Table("ask", (f"ask '{GYMS}' --search generated --model scripted:expert --json",)),
-    Table("report", ("run sdp blocksworld --task 6-2 --model simulated:seed=0 --out sdp",
-                     "run tdp hotpotqa:interactive --out tdp", "run step blocksworld --out step",
-                     "run reflexion blocksworld --out reflexion", "run sdp web --task museum/1 --out web",
-                     "run pbai swe_qa --out pbai", "run monotonic rewardprediction --out rewards"),
+    Table("report", tuple(f"run {arguments} --no-keep-prompts" for arguments in (  # prompts may be worded anyhow
+        "sdp blocksworld --task 6-2 --model simulated:seed=0 --out sdp", "tdp hotpotqa:interactive --out tdp",
+        "step blocksworld --out step", "reflexion blocksworld --out reflexion", "sdp web --task museum/1 --out web",
+        "pbai swe_qa --out pbai", "monotonic rewardprediction --out rewards")),
           ("*/*/report.html",)),
     Table("eval", (f"eval sdp blocksworld --limit 3 --trials 2 {SIMULATED}",
                    f"eval sdp travelplanner --limit 2 --also-config paper {SIMULATED} --json"), slow=True),

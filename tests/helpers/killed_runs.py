@@ -21,6 +21,7 @@ class Case(NamedTuple):
     benchmark: str
     task: str
     calls: int
+    keep_prompts: bool = False
 
 
 def carry(case: Case, url: str, out: Path) -> None:
@@ -32,7 +33,7 @@ def carry(case: Case, url: str, out: Path) -> None:
         resume(folder)
     else:
         context = Context(model="openai:m", budget=Budget(calls=case.calls))
-        run(case.graph, case.benchmark, case.task or None, context=context, out=out)
+        run(case.graph, case.benchmark, case.task or None, context=context, out=out, keep_prompts=case.keep_prompts)
 
 
 def carry_until_killed(case: Case, server: MisbehavingEndpoint, out: Path, requests: int) -> bool:

@@ -38,11 +38,12 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Result:
     return run("sdp", "blocksworld", "4-0", out=tmp_path_factory.mktemp("whole"))
 
 
+@pytest.mark.parametrize("keeps", [False, True])
 @pytest.mark.parametrize("size", [2_500, 4_000, 9_000, 40_000, 60_000])
-def test_a_run_on_a_full_disk_says_how_to_go_on_and_does(size: int, whole: Result, tmp_path: Path):
+def test_a_run_on_a_full_disk_says_how_to_go_on_and_does(size: int, keeps: bool, whole: Result, tmp_path: Path):
     try:
         with files_of_at_most(size):
-            message = run("sdp", "blocksworld", "4-0", out=tmp_path, on_error="ignore").message
+            message = run("sdp", "blocksworld", "4-0", out=tmp_path, keep_prompts=keeps, on_error="ignore").message
     except Fault as fault:  # nor is there space for the footer
         message = str(fault)
     [folder] = tmp_path.iterdir()

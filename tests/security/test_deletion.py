@@ -121,12 +121,13 @@ def test_files_of_others_stay_and_are_named(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_every_file_that_a_run_of_any_kind_leaves_is_deleted(tmp_path: Path):
-    step = run("step", "blocksworld", "4-0", context=Context(budget=Budget(calls=4)), out=tmp_path)
+    step = run("step", "blocksworld", "4-0", context=Context(budget=Budget(calls=4)), out=tmp_path, keep_prompts=True)
     write_report(step.trajectory, step.folder / "report.html")
     for companion in ("checkpoints.sqlite-wal", "checkpoints.sqlite-shm", "memory.sqlite-journal"):
         (step.folder / companion).touch()
     names = {path.name for path in step.folder.iterdir()}
-    assert names >= {"trajectory.jsonl", "local.json", "checkpoints.sqlite", "memory.sqlite", "report.html"}
+    written = {"trajectory.jsonl", "prompts.jsonl", "local.json", "checkpoints.sqlite", "memory.sqlite", "report.html"}
+    assert names >= written
     delete(step.folder)
     assert not step.folder.exists()
 

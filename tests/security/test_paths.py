@@ -122,10 +122,11 @@ def test_names_of_graphs_and_benchmarks_are_looked_up_and_nothing_else(called: s
 
 @pytest.fixture
 def stopped(tmp_path: Path) -> Result:
-    return run("sdp", Script(), context=Context(limits=Limits(steps=2)), out=tmp_path / "runs")  # type: ignore[arg-type]
+    script: Any = Script()
+    return run("sdp", script, context=Context(limits=Limits(steps=2)), out=tmp_path / "runs", keep_prompts=True)
 
 
-@pytest.mark.parametrize("name", ["trajectory.jsonl", "checkpoints.sqlite", "local.json"])
+@pytest.mark.parametrize("name", ["trajectory.jsonl", "checkpoints.sqlite", "local.json", "prompts.jsonl"])
 def test_a_file_that_was_replaced_by_a_link_is_not_written_through(name: str, stopped: Result, tmp_path: Path):
     target = tmp_path / "outside"
     shutil.move(stopped.folder / name, target)
@@ -150,6 +151,13 @@ def test_a_report_is_not_written_through_a_link(stopped: Result, tmp_path: Path)
     with pytest.raises(Fault, match="is a link"):
         write_report(read_trajectory(stopped.folder), stopped.folder / "report.html")
     assert (tmp_path / "precious").read_text() == "precious"
+
+
+def test_a_report_shows_no_prompts_behind_a_link(stopped: Result, tmp_path: Path):
+    shutil.move(stopped.folder / "prompts.jsonl", tmp_path / "outside")
+    (stopped.folder / "prompts.jsonl").symlink_to(tmp_path / "outside")
+    with pytest.raises(Fault, match="is a link"):
+        write_report(read_trajectory(stopped.folder), stopped.folder / "report.html")
 
 
 def test_an_operator_s_name_is_no_path():

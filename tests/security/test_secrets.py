@@ -1,6 +1,7 @@
 """Threat 7, secrets in files: a key that errors, models or worlds tell is in nothing that is written."""
 
 import json
+import shutil
 import time
 from base64 import b64encode
 from collections.abc import Iterator
@@ -11,13 +12,19 @@ from urllib.parse import quote
 import pytest
 from doubles import Script
 from endpoint_stub import stub
+from langchain_core.language_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from leaks import SENTINEL, leaks, written_forms
+from own_names import INSTALLED
 from study_world import Riddles
 
+from certigraph.adapters.models.exchanges import Exchange, use_exchange_log
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import ScriptedChat
+from certigraph.adapters.models.usage import Call, Meter
 from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.adapters.redaction import ADDRESS_VARIABLES, KEY_VARIABLES, MASK, redact, redact_record
+from certigraph.runtime.recorder import PromptRecorder
 from certigraph.runtime.report import write_report
 from certigraph.runtime.run import resume, run
 from certigraph.state.records import Observation
@@ -60,15 +67,40 @@ def context() -> Context:
 @pytest.mark.parametrize("graph", ["sdp", "step", "tdp", "clin", "reflexion", "plan_and_solve", "react"])
 def test_what_models_and_worlds_say_is_written_without_keys(graph: str, tmp_path: Path):
     benchmark: Any = "blocksworld" if graph == "sdp" else Script(echo=TOLD, limits=SMALL)
-    result = run(graph, benchmark, context=context(), out=tmp_path)
-    write_report(result.trajectory, result.folder / "report.html")
+    result = run(graph, benchmark, context=context(), out=tmp_path, keep_prompts=True)
+    page = write_report(result.trajectory, result.folder / "report.html").read_text()
     assert MASK in (result.folder / "trajectory.jsonl").read_text()
+    assert MASK in (result.folder / "prompts.jsonl").read_text() and "Prompt and reply" in page
     assert leaks(tmp_path) == []
 
 
 @pytest.mark.parametrize("graph", ["pbai", "memgpt", "hypotheses"])
 def test_searches_are_written_without_keys(graph: str, tmp_path: Path):
-    run(graph, Riddles(), "looped", context=context(), out=tmp_path)
+    run(graph, Riddles(), "looped", context=context(), out=tmp_path, keep_prompts=True)
+    assert leaks(tmp_path) == []
+
+
+def test_prompts_of_the_users_own_nodes_are_kept_without_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(INSTALLED)
+    from ownagents.graphs import chatting
+
+    chat = GenericFakeChatModel(messages=iter([AIMessage(TOLD)]))
+    result = run(chatting(chat, 1), Riddles(), "found", out=tmp_path / "runs", keep_prompts=True)
+    page = write_report(result.trajectory, result.folder / "report.html").read_text()
+    assert MASK in (result.folder / "prompts.jsonl").read_text() and "Prompt and reply" in page
+    (tmp_path / "shared").mkdir()  # checkpoints hold the state of the user's own graph as it is
+    for name in ("trajectory.jsonl", "prompts.jsonl", "report.html"):
+        shutil.copy(result.folder / name, tmp_path / "shared")
+    assert leaks(tmp_path / "shared") == []
+
+
+def test_messages_parameters_and_failures_are_kept_without_keys(tmp_path: Path):
+    recorder = PromptRecorder(tmp_path / "prompts.jsonl")
+    schema = {"properties": {"role": {"enum": [TOLD]}, TOLD: {"type": "string"}}}
+    exchange = Exchange([SystemMessage(TOLD), HumanMessage([{"type": "text", "text": TOLD}])], {"schema": schema}, TOLD)
+    with use_exchange_log(recorder.keep):
+        Meter("x", Budget()).charge(Call(role="", model="m", schema_name="", failure=TOLD), exchange)
+    assert (tmp_path / "prompts.jsonl").read_text().count(MASK) >= 6
     assert leaks(tmp_path) == []
 
 

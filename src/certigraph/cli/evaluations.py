@@ -19,6 +19,7 @@ from certigraph.cli.options import (
     Faults,
     Folders,
     GraphName,
+    KeepPrompts,
     Model,
     Names,
     OnBenchmark,
@@ -76,6 +77,7 @@ def eval_command(
     workers: Workers = None,
     retry: Annotated[str | None, typer.Option(metavar="LOG", help="Finish the evaluation of this log.")] = None,
     out: Annotated[str, typer.Option(help="Folder, or its URL, in which each run gets a subfolder.")] = "runs",
+    keep_prompts: KeepPrompts = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a graph on a benchmark's tasks with Inspect, and print the official scores with confidence intervals."""
@@ -115,6 +117,7 @@ def eval_command(
                 profile=profile,
                 faults=faults,
                 fail_on=fail_on,
+                keep_prompts=keep_prompts,
                 out=out,
                 max_samples=max_samples,
                 ray=ray,

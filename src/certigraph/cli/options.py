@@ -31,6 +31,9 @@ Budgets = Annotated[
     list[str] | None,
     typer.Option("--budget", help="KEY=N: calls, tokens, usd, seconds, steps, attempts, replans, trials, ..."),
 ]
+KeepPrompts = Annotated[
+    bool, typer.Option(help="Keep each request to a model and its reply in the run's folder; its report shows them.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Cache = Annotated[str | None, typer.Option(help="Folder that stores replies of models, so that none is paid twice.")]
 Profile = Annotated[

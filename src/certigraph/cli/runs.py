@@ -14,6 +14,7 @@ from certigraph.cli.options import (
     Data,
     Faults,
     GraphName,
+    KeepPrompts,
     Model,
     Out,
     Profile,
@@ -39,6 +40,7 @@ def run_command(
     cache: Cache = None,
     profile: Profile = "",
     faults: Faults = "",
+    keep_prompts: KeepPrompts = True,
     as_json: AsJson = False,
 ) -> None:
     """Run a graph on one task, and show which predicates are certified."""
@@ -62,7 +64,16 @@ def run_command(
         check_takes_answers(graph, load_benchmark(benchmark, data))
     announce_source(benchmark, data)
     with watch_run(out, context.limits, silent=as_json) as listener:
-        result = run(compiled, benchmark, task, context=context, out=out, listener=listener, on_error="ignore")
+        result = run(
+            compiled,
+            benchmark,
+            task,
+            context=context,
+            out=out,
+            keep_prompts=keep_prompts,
+            listener=listener,
+            on_error="ignore",
+        )
     print_result(result, as_json=as_json)
 
 

@@ -6,6 +6,7 @@ from traceback import format_exception
 import pytest
 from search_stub import Told, search_stub
 
+from certigraph.adapters.models.exchanges import use_exchange_log
 from certigraph.adapters.models.usage import Meter, metering
 from certigraph.adapters.protocols import Budget
 from certigraph.adapters.web import search as requests
@@ -185,6 +186,16 @@ def test_the_pages_that_a_model_cites_are_its_results_and_its_tokens_are_billed(
     (call,) = meter.records
     assert (call.role, call.model, call.failure) == ("search", "gpt-4o-search-preview", "")
     assert (call.input_tokens, call.output_tokens, call.cached_tokens) == (100, 10, 64)
+
+
+@pytest.mark.usefixtures("environment")
+def test_a_run_that_keeps_prompts_keeps_those_of_a_search(endpoint):
+    kept = []
+    with use_exchange_log(lambda exchange: kept.append(exchange) or len(kept)), metering(Meter("x", Budget())) as meter:
+        ModelSearch("m").search("gyms", 4)
+    [exchange], [request] = kept, endpoint.requests
+    assert exchange.request["messages"] == request.body["messages"]
+    assert (exchange.response, exchange.call["role"], meter.records[0].prompt) == (CONTENT, "search", 1)
 
 
 @pytest.mark.usefixtures("environment")
