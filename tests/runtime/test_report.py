@@ -67,7 +67,7 @@ class Tape:
             self.certify(depth, action)
         return self
 
-    def certify(self, depth, action, restores=None):
+    def certify(self, depth, action, restores=None, **basis):
         targets = tuple(self.plan[self.head : self.head + depth])
         certificate = Certificate(
             step=self.steps,
@@ -76,6 +76,7 @@ class Tape:
             action=Action(text=action),
             digest="d",
             restores=restores,
+            **basis,
         )
         self.head += depth
         self.event("certify", certificates=[certificate.as_json()], head=self.head)
@@ -128,6 +129,18 @@ def test_counts_are_those_of_a_real_run(tmp_path):
     assert rows(html) == ["certified"] * len(result.state["plan"])
     assert "goal certified" in html
     assert f"<dd>{result.usage.calls}<small>" in html
+
+
+def test_a_certificate_shows_who_decided_and_on_what_evidence(tmp_path):
+    tape = Tape("a", "b", "c")
+    tape.steps = 1
+    tape.certify(1, "go", decided_by="code", evidence="row 17")
+    tape.certify(1, "go", decided_by="model", evidence=EVIL).certify(1, "go", forced="always_pass", decided_by="model")
+    html = page(tape.trajectory("goal"), tmp_path)
+    assert html.count('<p class="basis"><b>') == 2  # what passed uncertified has no decision
+    assert re.search(r"decided by code</b>\s*row 17", html)
+    assert "decided by a model" in html
+    assert "<script" not in html
 
 
 def test_failed_run_shows_where_it_failed_and_what_was_never_reached(tmp_path):
