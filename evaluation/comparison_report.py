@@ -52,10 +52,12 @@ from certigraph.evaluation.published.matching import (
     view_matches,
 )
 from certigraph.evaluation.tables import format_interval, terminal_table, write_csv, write_page
-from certigraph.runtime.files import REPORT_FILE
+from certigraph.runtime.files import REPORT_FILE, TRAJECTORY_FILE
 from certigraph.runtime.registry import swaps_of
+from certigraph.runtime.report import write_report
 from certigraph.runtime.result import is_goal_denied
 from certigraph.runtime.texts import format_compact, format_count, format_duration
+from certigraph.state.trajectory import read_trajectory
 
 # The table of needs (tokens, calls and steps that runs take), for the terminal and the page.
 
@@ -442,11 +444,20 @@ COMPARISON_PAGE = "comparison.html"
 def write_comparison_report(plan: ComparisonPlan, folder: Path) -> ComparisonResults:
     """Write the report of a comparison, which need not be finished, and return its results.
 
-    Writes `table.json`, `table.csv`, `needs.csv`, `rows.csv`, `curves.csv`, `curves.png`, `curves.svg` and
-    `comparison.html`.
+    Writes `table.json`, `table.csv`, `needs.csv`, `rows.csv`, `curves.csv`, `curves.png`, `curves.svg`,
+    `comparison.html`, and the report of each run, to which that page links.
     """
     findings = compute_results(plan, folder)
+    _write_run_reports(plan, folder)
     write_tables(findings.comparison, findings.estimates, folder)
     write_csv(folder / "curves.csv", list(curve_rows(findings.curves)))
     write_comparison_page(plan, findings, draw_curves(findings.curves, folder), folder / COMPARISON_PAGE)
     return findings
+
+
+def _write_run_reports(plan: ComparisonPlan, folder: Path) -> None:
+    # A report that is newer than its trajectory is left as it is: `--report-only` may be called again and again.
+    for run in filter(None, (cell.run_folder for cell in cells_of(plan, folder))):
+        trajectory, report = run / TRAJECTORY_FILE, run / REPORT_FILE
+        if not report.is_file() or report.stat().st_mtime_ns < trajectory.stat().st_mtime_ns:
+            write_report(read_trajectory(run), report)

@@ -2,7 +2,9 @@
 
 import json
 import math
+import os
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.evaluation.anatomy import analyse
 from certigraph.evaluation.compare import Choice, build_job, compare_logs, run_comparison
-from certigraph.evaluation.comparison import ComparedMethod, ComparisonOutline, build_plan, parse_methods
+from certigraph.evaluation.comparison import ComparedMethod, ComparisonOutline, build_plan, parse_methods, read_plan
 from certigraph.evaluation.comparison_report import (
     comparison_line,
     compute_results,
@@ -31,10 +33,8 @@ from certigraph.evaluation.evaluate import evaluate
 from certigraph.evaluation.evaluation_results import print_evaluations
 from certigraph.evaluation.measures import ComparisonRow, fault_warnings
 from certigraph.evaluation.plots import AXIS_LABELS, draw_curves
-from certigraph.runtime.report import write_report
 from certigraph.state.endings import Fault
 from certigraph.state.records import Task
-from certigraph.state.trajectory import read_trajectory
 
 # Title of the page of a comparison, and trials in its table of runs.
 
@@ -79,18 +79,37 @@ def test_trials_are_counted_from_zero(tmp_path: Path):
     assert "<td>3-0</td>" in page([method], tmp_path)
 
 
-@pytest.mark.slow
-def test_a_run_links_to_its_report_where_there_is_one(tmp_path: Path):
+@pytest.fixture(scope="module")
+def compared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A comparison of two methods on two tasks, with its report."""
+    folder = tmp_path_factory.mktemp("compared")
     context = Context(budget=Budget(calls=50))
     given = build_job(parse_methods(("react", "sdp"), ()), "blocksworld", Choice(("3-0", "3-1")), context)
-    run_comparison(given, tmp_path, silent=True)
-    write_comparison_report(given.plan, tmp_path)
-    assert "<a " not in (tmp_path / "comparison.html").read_text()
-    run = sorted(tmp_path.rglob("trajectory.jsonl"))[0].parent
-    report = write_report(read_trajectory(run), run / "report.html")
-    write_comparison_report(given.plan, tmp_path)
-    (link,) = re.findall('<a href="([^"]+)"', (tmp_path / "comparison.html").read_text())
-    assert (tmp_path / unquote(link)).samefile(report)
+    run_comparison(given, folder, silent=True)
+    write_comparison_report(given.plan, folder)
+    return folder
+
+
+@pytest.mark.slow
+def test_every_run_links_to_its_report(compared_folder: Path):
+    links = re.findall('<a href="([^"#]+)"', (compared_folder / "comparison.html").read_text())
+    reports = [compared_folder / unquote(link) for link in links]
+    assert {report.parent for report in reports} == {path.parent for path in compared_folder.rglob("trajectory.jsonl")}
+    assert len(reports) == 4
+    texts = [report.read_text(encoding="utf-8") for report in reports]
+    assert [sum(f"{graph} · blocksworld 3-" in text for text in texts) for graph in ("react", "sdp")] == [2, 2]
+
+
+@pytest.mark.slow
+def test_only_reports_of_runs_that_went_on_are_written_again(compared_folder: Path, tmp_path: Path):
+    folder = Path(shutil.copytree(compared_folder, tmp_path / "copy"))
+    kept, outdated, *_ = sorted(folder.rglob("report.html"))
+    for report in (kept, outdated):
+        report.write_text("as it was")
+    os.utime(outdated, (0, 0))
+    write_comparison_report(read_plan(folder), folder)
+    assert kept.read_text() == "as it was"
+    assert "certified" in outdated.read_text(encoding="utf-8")
 
 
 # Faults of worlds and data are counted separately, never as failures of a method; errors of models are failures.
