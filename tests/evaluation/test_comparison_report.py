@@ -6,12 +6,14 @@ import os
 import re
 import shutil
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import pytest
 from inspect_ai.log import read_eval_log
+from rich.console import Console
 
 from certigraph import cli
 from certigraph.adapters import benchmarks
@@ -25,14 +27,16 @@ from certigraph.evaluation.comparison_report import (
     compute_results,
     format_verdict,
     method_table,
+    terminal_tables,
     write_comparison_page,
     write_comparison_report,
 )
-from certigraph.evaluation.comparison_summary import Comparison, comparison_of
+from certigraph.evaluation.comparison_summary import AMOUNT_LABELS, Comparison, comparison_of
 from certigraph.evaluation.evaluate import evaluate
 from certigraph.evaluation.evaluation_results import print_evaluations
 from certigraph.evaluation.measures import ComparisonRow, fault_warnings
 from certigraph.evaluation.plots import AXIS_LABELS, draw_curves
+from certigraph.evaluation.tables import FittedTable
 from certigraph.state.endings import Fault
 from certigraph.state.records import Task
 
@@ -110,6 +114,56 @@ def test_only_reports_of_runs_that_went_on_are_written_again(compared_folder: Pa
     write_comparison_report(read_plan(folder), folder)
     assert kept.read_text() == "as it was"
     assert "certified" in outdated.read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_a_variant_is_named_once_where_its_name_says_what_is_swapped(tmp_path: Path):
+    named = variant(1).model_copy(update={"name": "validate=capped:depth=1"})
+    facts = {}
+    for method in (named, variant(2)):
+        [facts[method.name]] = re.findall("<b>swapped</b> ([^<]*)<", page([*parse_methods(["sdp"]), method], tmp_path))
+    assert facts == {
+        "validate=capped:depth=1": "validate=capped:depth=1",
+        "depth 2": "depth 2: validate=capped:depth=2",
+    }
+
+
+# Tables on a terminal: columns are left out where they do not fit.
+
+
+def wide_comparison() -> Comparison:
+    names = ("sdp", "validate=always_pass", "validate=capped:depth=1")
+    rows = [row(name, task, score=50.0 * n) for task in TASKS for n, name in enumerate(names)]
+    return comparison_of(ComparisonOutline("blocksworld", "scripted:expert", names, TASKS), rows)
+
+
+def tables_at(width: int, comparison: Comparison) -> str:
+    console = Console(width=width, file=StringIO())
+    for table in terminal_tables(comparison):
+        console.print(table)
+    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_tables_fit_a_terminal_with_whole_cells(width: int):
+    shown = tables_at(width, wide_comparison())
+    assert max(map(len, shown.splitlines())) <= width
+    assert "…" not in shown
+    for name in ("validate=always_pass", "validate=capped:depth=1"):
+        assert len([line for line in shown.splitlines() if name in line]) == 2 + len(AMOUNT_LABELS)
+    heads = shown.splitlines()[0].split()
+    assert {"method", "score", "precision"} <= {*heads}
+    assert ("output" in heads) == (width == 200)
+    assert ("not shown" in shown) == (width < 200)
+
+
+def test_columns_that_do_not_fit_are_named():
+    table = FittedTable(("name", "words", "change", "p"), [("a", "more " * 5, "+1", "0.2")], (0, 2, 3, 1))
+    console = Console(width=30, file=StringIO())
+    console.print(table)
+    heads, _, note = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert heads.split() == ["name", "change", "p"]
+    assert note.endswith(": words")
 
 
 # Faults of worlds and data are counted separately, never as failures of a method; errors of models are failures.
