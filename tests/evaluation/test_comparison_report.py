@@ -159,7 +159,7 @@ def test_tables_fit_a_terminal_with_whole_cells(width: int):
 
 def test_columns_that_do_not_fit_are_named():
     table = FittedTable(("name", "words", "change", "p"), [("a", "more " * 5, "+1", "0.2")], (0, 2, 3, 1))
-    console = Console(width=30, file=StringIO())
+    console = Console(width=40, file=StringIO())
     console.print(table)
     heads, _, note = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert heads.split() == ["name", "change", "p"]
