@@ -80,7 +80,7 @@ def eval_command(
     """Run a graph on a benchmark's tasks with Inspect, and print the official scores with confidence intervals."""
     check_evaluation_packages("benchmarks", "inspect_ai", *TABLE_PACKAGES)
     from certigraph.adapters.benchmarks import split_name
-    from certigraph.cli.output import announce_models, announce_source
+    from certigraph.cli.output import announce_missing_tasks, announce_models, announce_source
     from certigraph.evaluation.evaluate import evaluate, evaluate_retry
     from certigraph.evaluation.evaluation_results import print_evaluations
 
@@ -95,7 +95,11 @@ def eval_command(
     else:
         announce_models(model, role)
         others = [*(also or ()), *(old_also or ())]
+        names = [benchmark, *(f"{split_name(benchmark)[0]}:{other}" for other in others)]
         announce_source(benchmark, data)
+        if limit and not task:
+            for name in names:
+                announce_missing_tasks(name, data, split, limit)
         results = [
             evaluate(
                 graph,
@@ -120,7 +124,7 @@ def eval_command(
                 workers=workers,
                 quiet=as_json,
             )
-            for name in [benchmark, *(f"{split_name(benchmark)[0]}:{other}" for other in others)]
+            for name in names
         ]
     print_evaluations(results, as_json=as_json)
     raise typer.Exit(1 if any(evaluation.failed for evaluation in results) else 0)
