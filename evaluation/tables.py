@@ -3,13 +3,16 @@
 import csv
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
 from math import isnan
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
+from rich.text import Text
 
 from certigraph.adapters.files import replace_file, replace_text
 from certigraph.evaluation.measures import MISSING_VALUE
@@ -65,6 +68,12 @@ def frame_cells(frame: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
 PIPED_WIDTH = 200
 """Width of a table that is written to a file or pipe, in columns."""
 
+CELL_PADDING = 2
+"""Number of spaces around each cell of a table."""
+
+MIN_FITTED = 3
+"""Number of columns that a FittedTable shows at any width."""
+
 
 def table_console() -> Console:
     """Create a console for tables: as wide as the terminal, or PIPED_WIDTH."""
@@ -78,6 +87,29 @@ def terminal_table(heads: Iterable[str], lines: Iterable[Iterable[str]]) -> Tabl
     for line in lines:
         table.add_row(*line)
     return table
+
+
+class FittedTable:
+    """Table for a terminal that leaves out columns where it is too narrow, and names them in a line below.
+
+    `order` has the indices of the columns by importance. The first MIN_FITTED are always shown, folded if necessary;
+    of the others as many as fit.
+    """
+
+    def __init__(self, heads: Sequence[str], lines: Sequence[Sequence[str]], order: Sequence[int]) -> None:
+        self.heads, self.lines, self.order = heads, lines, order
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        widths = [max(map(cell_len, column)) + CELL_PADDING for column in zip(self.heads, *self.lines, strict=True)]
+        needed = accumulate(widths[n] for n in self.order)
+        count = max(MIN_FITTED, sum(width <= options.max_width for width in needed))
+        shown = sorted(self.order[:count])
+        table = terminal_table([self.heads[n] for n in shown], [[line[n] for n in shown] for line in self.lines])
+        for column in table.columns:
+            column.overflow = "fold"
+        yield table
+        if left_out := [self.heads[n] for n in self.order[count:]]:
+            yield Text(f" not shown at this width: {', '.join(left_out)}", style="dim")
 
 
 def print_report_path(path: Path) -> None:

@@ -16,7 +16,7 @@ class Mistake(NamedTuple):
     fix: str
 
 
-GENERATED = "generated world"
+GENERATED = "generated sample data"
 """The line that says before a run that no real data was found; it is no part of the answer to a mistake."""
 
 MISTAKES = [

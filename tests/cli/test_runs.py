@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,8 @@ from real_data import data_folder
 from recorded import row_of
 
 from certigraph import cli
+from certigraph.adapters.benchmarks import load_benchmark
+from certigraph.cli.output import announce_missing_tasks
 from certigraph.state.trajectory import read_trajectory
 
 ROOT = Path(__file__).parents[2]
@@ -117,8 +120,33 @@ def test_a_task_graph_s_summary_counts_all_that_its_sub_tasks_did(certigraph) ->
 def test_the_generated_world_is_announced_in_one_line(certigraph) -> None:
     shown = certigraph("run", "sdp", "travelplanner", "--json")
     assert shown.status == 0
-    assert "generated world" in shown.err
+    assert "generated sample data" in shown.err
     assert shown.err.count("\n") == 1
+
+
+def test_a_limit_above_the_number_of_tasks_is_announced(capsys: pytest.CaptureFixture[str]) -> None:
+    count = len(load_benchmark("blocksworld", None).tasks(""))
+    announce_missing_tasks("blocksworld", None, "", count)
+    assert capsys.readouterr().err == ""
+    announce_missing_tasks("blocksworld", None, "", count + 1)
+    assert str(count) in capsys.readouterr().err
+
+
+def test_the_folder_of_a_run_is_printed_first(certigraph) -> None:
+    first, *rest = certigraph("run", "sdp", "blocksworld", "--task", "4-0").out.splitlines()
+    assert (Path(first.removeprefix("run: ")) / "trajectory.jsonl").is_file()
+    assert not any(line.startswith("run: ") for line in rest)
+
+
+def test_the_end_of_a_run_with_a_long_answer_fits_a_terminal(certigraph, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"TERM": "xterm", "FORCE_COLOR": "1", "COLUMNS": "80", "LINES": "24"}.items():
+        monkeypatch.setenv(name, value)
+    shown = certigraph("run", "sdp", "travelplanner", "--task", "1").out
+    end = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
+    end = end[end.rindex("╭") :]
+    assert all(text in end for text in ("Selmoness", "certified 11/11", "$2,528 of $2,528", "time 0:"))
+    assert sum(-(-len(line) // 80) for line in end.splitlines()) < 24
+    assert "answer: " in end.rpartition("╯")[2]
 
 
 def test_list_names_everything(certigraph) -> None:
@@ -223,7 +251,8 @@ def test_the_command_is_installed() -> None:
 )
 def test_piped_output_has_the_model_the_task_and_the_answer(certigraph, graph, benchmark, question, answer) -> None:
     shown = certigraph("run", graph, benchmark)
-    lines = shown.out.splitlines()
+    run, *lines = shown.out.splitlines()
+    assert run.startswith("run: runs/")
     assert lines[0].startswith(f"{graph} on {benchmark} ")
     assert lines[0].endswith("model scripted:expert: a script that knows the answer, no language model")
     assert lines[1].startswith(f"task: {question}")

@@ -2,14 +2,18 @@
 
 import json
 import math
+import os
 import re
+import shutil
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import pytest
 from inspect_ai.log import read_eval_log
+from rich.console import Console
 
 from certigraph import cli
 from certigraph.adapters import benchmarks
@@ -17,24 +21,24 @@ from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.evaluation.anatomy import analyse
 from certigraph.evaluation.compare import Choice, build_job, compare_logs, run_comparison
-from certigraph.evaluation.comparison import ComparedMethod, ComparisonOutline, build_plan, parse_methods
+from certigraph.evaluation.comparison import ComparedMethod, ComparisonOutline, build_plan, parse_methods, read_plan
 from certigraph.evaluation.comparison_report import (
     comparison_line,
     compute_results,
     format_verdict,
     method_table,
+    terminal_tables,
     write_comparison_page,
     write_comparison_report,
 )
-from certigraph.evaluation.comparison_summary import Comparison, comparison_of
+from certigraph.evaluation.comparison_summary import AMOUNT_LABELS, Comparison, comparison_of
 from certigraph.evaluation.evaluate import evaluate
 from certigraph.evaluation.evaluation_results import print_evaluations
 from certigraph.evaluation.measures import ComparisonRow, fault_warnings
 from certigraph.evaluation.plots import AXIS_LABELS, draw_curves
-from certigraph.runtime.report import write_report
+from certigraph.evaluation.tables import FittedTable
 from certigraph.state.endings import Fault
 from certigraph.state.records import Task
-from certigraph.state.trajectory import read_trajectory
 
 # Title of the page of a comparison, and trials in its table of runs.
 
@@ -79,18 +83,87 @@ def test_trials_are_counted_from_zero(tmp_path: Path):
     assert "<td>3-0</td>" in page([method], tmp_path)
 
 
-@pytest.mark.slow
-def test_a_run_links_to_its_report_where_there_is_one(tmp_path: Path):
+@pytest.fixture(scope="module")
+def compared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A comparison of two methods on two tasks, with its report."""
+    folder = tmp_path_factory.mktemp("compared")
     context = Context(budget=Budget(calls=50))
     given = build_job(parse_methods(("react", "sdp"), ()), "blocksworld", Choice(("3-0", "3-1")), context)
-    run_comparison(given, tmp_path, silent=True)
-    write_comparison_report(given.plan, tmp_path)
-    assert "<a " not in (tmp_path / "comparison.html").read_text()
-    run = sorted(tmp_path.rglob("trajectory.jsonl"))[0].parent
-    report = write_report(read_trajectory(run), run / "report.html")
-    write_comparison_report(given.plan, tmp_path)
-    (link,) = re.findall('<a href="([^"]+)"', (tmp_path / "comparison.html").read_text())
-    assert (tmp_path / unquote(link)).samefile(report)
+    run_comparison(given, folder, silent=True)
+    write_comparison_report(given.plan, folder)
+    return folder
+
+
+@pytest.mark.slow
+def test_every_run_links_to_its_report(compared_folder: Path):
+    links = re.findall('<a href="([^"#]+)"', (compared_folder / "comparison.html").read_text())
+    reports = [compared_folder / unquote(link) for link in links]
+    assert {report.parent for report in reports} == {path.parent for path in compared_folder.rglob("trajectory.jsonl")}
+    assert len(reports) == 4
+    texts = [report.read_text(encoding="utf-8") for report in reports]
+    assert [sum(f"{graph} · blocksworld 3-" in text for text in texts) for graph in ("react", "sdp")] == [2, 2]
+
+
+@pytest.mark.slow
+def test_only_reports_of_runs_that_went_on_are_written_again(compared_folder: Path, tmp_path: Path):
+    folder = Path(shutil.copytree(compared_folder, tmp_path / "copy"))
+    kept, outdated, *_ = sorted(folder.rglob("report.html"))
+    for report in (kept, outdated):
+        report.write_text("as it was")
+    os.utime(outdated, (0, 0))
+    write_comparison_report(read_plan(folder), folder)
+    assert kept.read_text() == "as it was"
+    assert "certified" in outdated.read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_a_variant_is_named_once_where_its_name_says_what_is_swapped(tmp_path: Path):
+    named = variant(1).model_copy(update={"name": "validate=capped:depth=1"})
+    facts = {}
+    for method in (named, variant(2)):
+        [facts[method.name]] = re.findall("<b>swapped</b> ([^<]*)<", page([*parse_methods(["sdp"]), method], tmp_path))
+    assert facts == {
+        "validate=capped:depth=1": "validate=capped:depth=1",
+        "depth 2": "depth 2: validate=capped:depth=2",
+    }
+
+
+# Tables on a terminal: columns are left out where they do not fit.
+
+
+def wide_comparison() -> Comparison:
+    names = ("sdp", "validate=always_pass", "validate=capped:depth=1")
+    rows = [row(name, task, score=50.0 * n) for task in TASKS for n, name in enumerate(names)]
+    return comparison_of(ComparisonOutline("blocksworld", "scripted:expert", names, TASKS), rows)
+
+
+def tables_at(width: int, comparison: Comparison) -> str:
+    console = Console(width=width, file=StringIO())
+    for table in terminal_tables(comparison):
+        console.print(table)
+    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_tables_fit_a_terminal_with_whole_cells(width: int):
+    shown = tables_at(width, wide_comparison())
+    assert max(map(len, shown.splitlines())) <= width
+    assert "…" not in shown
+    for name in ("validate=always_pass", "validate=capped:depth=1"):
+        assert len([line for line in shown.splitlines() if name in line]) == 2 + len(AMOUNT_LABELS)
+    heads = shown.splitlines()[0].split()
+    assert {"method", "score", "precision"} <= {*heads}
+    assert ("output" in heads) == (width == 200)
+    assert ("not shown" in shown) == (width < 200)
+
+
+def test_columns_that_do_not_fit_are_named():
+    table = FittedTable(("name", "words", "change", "p"), [("a", "more " * 5, "+1", "0.2")], (0, 2, 3, 1))
+    console = Console(width=40, file=StringIO())
+    console.print(table)
+    heads, _, note = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert heads.split() == ["name", "change", "p"]
+    assert note.endswith(": words")
 
 
 # Faults of worlds and data are counted separately, never as failures of a method; errors of models are failures.

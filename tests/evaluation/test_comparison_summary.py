@@ -423,9 +423,31 @@ def test_one_command_ablates_and_the_same_command_goes_on(capsys: pytest.Capture
     assert [(m["n"], m["runs"]) for m in table["methods"]] == [(3, 6)] * 4
     assert [e["rule"] for e in table["replayed"]] == ["action fidelity", "certified prefix", "cascade cap"]
     assert all(m["pass_all"] is not None for m in table["methods"])
-    again = call_command(capsys, *command)
-    assert (again[0], again[1]) == (status, shown)
-    assert "24 done" in again[2]
+    for resumed in (command, ("ablate", "--out", str(tmp_path / "a"))):
+        again = call_command(capsys, *resumed)
+        assert (again[0], again[1]) == (status, shown)
+        assert "24 done" in again[2]
+
+
+@pytest.mark.slow
+def test_an_interrupted_ablation_names_a_command_that_resumes_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    with monkeypatch.context() as patch:
+        patch.setattr("certigraph.evaluation.compare.run_cells", interrupt)
+        command = ("ablate", "sdp", "blocksworld", "--task", "3-0", "--out", str(tmp_path / "a"))
+        status, _, errors = call_command(capsys, *command)
+    named = errors.partition("resume with: ")[2].strip()
+    assert status == 130
+    assert named.startswith("certigraph ablate ")
+    status, _, errors = call_command(capsys, *named.split()[1:])
+    assert status == 0
+    assert "4 methods x 1 task" in errors
+    assert "none left" in errors
+
+
+async def interrupt(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import csv
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from security.test_paths import PATHS
@@ -66,7 +67,11 @@ def test_a_comparison_of_hostile_tasks_stays_in_its_folder_and_is_text(hostile: 
     run_comparison(job, out, silent=True)
     write_comparison_report(job.plan, out)
     stays(tmp_path, out)
-    assert_inert((out / "comparison.html").read_text(encoding="utf-8"))
+    reports = {quote(path.relative_to(out).as_posix()): path for path in out.rglob("report.html")}
+    assert len(reports) == 2 * len(IDS)
+    assert_inert((out / "comparison.html").read_text(encoding="utf-8"), reports)
+    for report in reports.values():
+        assert_inert(report.read_text(encoding="utf-8"))
     with (out / "rows.csv").open(newline="") as file:
         for row in csv.DictReader(file):
             assert not any(cell.startswith(("=", "@", "\t", "\r")) or cell == "-rf" for cell in row.values())

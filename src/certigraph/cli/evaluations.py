@@ -18,7 +18,6 @@ from certigraph.cli.options import (
     Data,
     Faults,
     Folders,
-    GraphName,
     KeepPrompts,
     Model,
     Names,
@@ -83,7 +82,7 @@ def eval_command(
     """Run a graph on a benchmark's tasks with Inspect, and print the official scores with confidence intervals."""
     check_evaluation_packages("benchmarks", "inspect_ai", *TABLE_PACKAGES)
     from certigraph.adapters.benchmarks import split_name
-    from certigraph.cli.output import announce_models, announce_source
+    from certigraph.cli.output import announce_missing_tasks, announce_models, announce_source
     from certigraph.evaluation.evaluate import evaluate, evaluate_retry
     from certigraph.evaluation.evaluation_results import print_evaluations
 
@@ -98,7 +97,11 @@ def eval_command(
     else:
         announce_models(model, role)
         others = [*(also or ()), *(old_also or ())]
+        names = [benchmark, *(f"{split_name(benchmark)[0]}:{other}" for other in others)]
         announce_source(benchmark, data)
+        if limit and not task:
+            for name in names:
+                announce_missing_tasks(name, data, split, limit)
         results = [
             evaluate(
                 graph,
@@ -124,7 +127,7 @@ def eval_command(
                 workers=workers,
                 quiet=as_json,
             )
-            for name in [benchmark, *(f"{split_name(benchmark)[0]}:{other}" for other in others)]
+            for name in names
         ]
     print_evaluations(results, as_json=as_json)
     raise typer.Exit(1 if any(evaluation.failed for evaluation in results) else 0)
@@ -238,8 +241,8 @@ def compare_command(
 
 
 def ablate_command(
-    graph: GraphName,
-    benchmark: BenchmarkName,
+    graph: Annotated[str | None, typer.Argument(metavar="GRAPH", help=GRAPH_HELP)] = None,
+    benchmark: Annotated[str | None, typer.Argument(metavar="BENCHMARK", help=BENCHMARK_HELP)] = None,
     swap: Annotated[
         Names,
         typer.Option(help="A variant: SLOT=OPERATOR, several joined by +; repeat for more. sdp has three by default."),
@@ -262,24 +265,27 @@ def ablate_command(
 ) -> None:
     """Run a graph, and variants of it with swapped operators, on the same tasks, and compare them.
 
-    The scores of variants of sdp are also estimated from a replay of its runs.
+    The scores of variants of sdp are also estimated from a replay of its runs. The same command, or --out alone,
+    resumes an unfinished ablation.
     """
     check_evaluation_packages("comparisons", *TABLE_PACKAGES)
     from certigraph.cli.output import announce_source
-    from certigraph.evaluation.compare import Choice, build_job, finish_comparison, load_job
+    from certigraph.evaluation.compare import ABLATE_COMMAND, Choice, build_job, finish_comparison, load_job
     from certigraph.evaluation.comparison_summary import ablation_methods
     from certigraph.evaluation.workers import WorkerOptions
     from certigraph.runtime.registry import create_context
 
-    if report_only:
-        given = load_job(out, report_only=True)
+    if report_only or graph is None:
+        given = load_job(out, report_only=report_only)
+    elif benchmark is None:
+        raise UnknownName(f"on which benchmark? For example certigraph ablate {graph} blocksworld")
     else:
         announce_source(benchmark, data)
         methods, choice = ablation_methods(graph, swap or []), Choice(task or [], split, limit, trials)
         given = build_job(
             methods, benchmark, choice, create_context(model, role, data, budget, benchmark, cache, profile)
         )
-    processes = WorkerOptions(workers)
+    given, processes = given._replace(command=ABLATE_COMMAND), WorkerOptions(workers)
     raise typer.Exit(
         finish_comparison(given, out, at_once=at_once, workers=processes, report_only=report_only, as_json=as_json)
     )

@@ -33,6 +33,7 @@ from certigraph.runtime.result import (
 )
 from certigraph.runtime.terminal import clean_line, clean_lines
 from certigraph.runtime.texts import (
+    clip_text,
     format_contradiction,
     format_count,
     format_cut_prompts,
@@ -65,7 +66,7 @@ def load_allowance(folder: Path, budget: Sequence[str] | None) -> BudgetAndLimit
 
 @contextmanager
 def watch_run(out: Path, limits: Limits | None, *, silent: bool) -> Iterator[Listener]:
-    """Provide a listener that shows the progress of a run, unless `silent` is True.
+    """Provide a listener that prints the folder of a run and shows its progress, unless `silent` is True.
 
     Args:
         out: folder of runs, for the command that resumes this one.
@@ -77,12 +78,16 @@ def watch_run(out: Path, limits: Limits | None, *, silent: bool) -> Iterator[Lis
     """
     from certigraph.runtime.live import LiveView
 
-    view = LiveView(steps=limits.steps if limits else None)
+    console = Console()
+    view = LiveView(console, steps=limits.steps if limits else None)
     runs: list[str] = []
 
     def listener(line: TrajectoryLine) -> None:
         if line.type == "header":
             runs.append(line.run_id)
+            if not silent:  # for a run that is killed
+                folder = f"run: {out / line.run_id}"
+                console.print(folder, style="dim", markup=False, emoji=False, highlight=False, soft_wrap=True)
         if not silent:
             view(line)
 
@@ -99,7 +104,15 @@ def announce_source(benchmark: str, data: str | None) -> None:
     if name not in BENCHMARKS:
         return
     if data_folder(name, data) is None and not load_benchmark(benchmark, data).simulated:
-        notice = f"{name}: generated world (no --data, and no {name}/ under CERTIGRAPH_DATA)"
+        notice = f"{name}: generated sample data; real data: --data DIR or CERTIGRAPH_DATA"
+        Console(stderr=True, highlight=False, soft_wrap=True).print(notice, style="dim", markup=False)
+
+
+def announce_missing_tasks(benchmark: str, data: str | None, split: str, limit: int) -> None:
+    """Print a notice if a split has fewer tasks than the limit."""
+    count = len(load_benchmark(benchmark, data).tasks(split))
+    if count < limit:
+        notice = f"{benchmark}: all {format_count(count, 'task')}; there are no {limit:,}"
         Console(stderr=True, highlight=False, soft_wrap=True).print(notice, style="dim", markup=False)
 
 
@@ -126,6 +139,9 @@ Names that are missing here are those of policies, which are shown as they are.
 
 MAX_LINE_LENGTH = 4_000
 """Maximum number of characters of a line. Texts of pages and models may have any length."""
+
+MIN_ANSWER_CHARACTERS = 20
+"""Number of characters that are shown at any width of the first line of a long answer."""
 
 
 def print_closing(closing: ResearchSummary) -> None:
@@ -234,7 +250,11 @@ def _print_answer(result: Result, console: Console) -> None:
             console.print(clean_lines(f"question: {header.task.goal}"), markup=False)
         print_closing(research_summary_of(result))
     elif result.scores:
-        for line in answer_lines(result.scores.answer):
+        lines = list(answer_lines(result.scores.answer))
+        if console.is_terminal and len(lines) > 1:  # all of them would push the plan off the screen
+            more = f" and {format_count(len(lines) - 1, 'more line')} in the report"
+            lines = [clip_text(lines[0], max(console.width - len(more), MIN_ANSWER_CHARACTERS)) + more]
+        for line in lines:
             console.print(line, markup=False)
 
 
