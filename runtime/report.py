@@ -303,13 +303,13 @@ def report_of(trajectory: Trajectory, prompts: KeptPrompts) -> RunReport:
 def cost_totals(trajectory: Trajectory) -> list[Total]:
     """Return the totals of what a run cost: model calls, tokens, money and time."""
     usage, redone = trajectory.usage, len(trajectory.superseded)
-    executions = format_count(len(trajectory.events), "node run") + (f", {redone:,} redone" if redone else "")
+    executions = format_count(len(trajectory.events), "node execution") + (f", {redone:,} redone" if redone else "")
     tokens, cached = format_compact(usage.input_tokens + usage.output_tokens), format_compact(usage.cached_tokens)
     return [
         Total("model calls", f"{usage.calls:,}", executions),
         Total("tokens", tokens, f"{cached} cached"),
         Total("model cost", format_usd(usage.usd, trajectory.unpriced_calls), "US dollars"),
-        Total("time", format_duration(usage.seconds), "inside nodes"),
+        Total("time", format_duration(usage.seconds), "spent in nodes"),
     ]
 
 
@@ -330,7 +330,7 @@ def _run_facts(header: Header) -> dict[str, str]:
     models = [f"{role}: {model}" for role, model in roles.items()] if isinstance(roles, dict) else []
     facts = {
         "model": ", ".join([str(header.context.get("model", "not recorded")), *models]),
-        "operators": ", ".join(swapped) or "the graph's own",
+        "operators": ", ".join(swapped) or "defaults",
         "started": header.created.replace("T", " "),
         "run": header.run_id,
     }
