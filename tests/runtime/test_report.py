@@ -213,7 +213,7 @@ def test_superseded_work_is_paid_but_not_shown(tmp_path):
     tape = Tape("a").attempt(1)
     html = page(assemble_trajectory([header(), *tape.lines, Resumed(superstep=1)]), tmp_path)
     assert rows(html) == ["target"]
-    assert "1 node run, 3 redone" in html
+    assert "1 node execution, 3 redone" in html
     assert "<dd>4<small>" in html
 
 
@@ -221,7 +221,7 @@ def test_scores_tell_verdicts_from_amounts_and_the_answer_is_a_table(tmp_path):
     parts = {"Budget": 1.0, "Cuisine": 0.0, "Room Type": None, "cost": 1786.0, "malformed": 0.0}
     answer = [{"days": 1, "dinner": "-", "lunch": "A, X;B, Y"}, {"days": 2, "dinner": "C, Z"}]
     html = page(Tape("a").attempt(0).trajectory("gave_up", Scores(value=0.0, parts=parts, answer=answer)), tmp_path)
-    assert re.findall(r'<li class="(pass|fail|unasked|amount)">', html) == ["pass", "fail", "unasked", *["amount"] * 2]
+    assert re.findall(r'<li class="(pass|fail|unasked|amount)"', html) == ["pass", "fail", "unasked", *["amount"] * 2]
     assert "<div>A, X</div><div>B, Y</div>" in html
     assert "Answer, not certified" in html
 
