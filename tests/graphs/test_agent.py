@@ -16,7 +16,7 @@ from pydantic import BaseModel, SecretStr
 from scripted_endpoint import scripted_endpoint
 from support_desk import CONDITIONS, GOAL, SCRIPT, Desk, mind
 
-from certigraph import Context, LimitReached, Limits, Tools, run
+from certigraph import Context, LimitReached, Limits, ScriptedChat, Tools, run
 from certigraph.adapters.protocols import Budget
 from certigraph.graphs.agent import METHODS, AgentGraph, agent
 from certigraph.graphs.sdp import builder
@@ -144,6 +144,17 @@ def test_unknown_names_are_refused_with_the_known_ones(desk: Desk) -> None:
         build("react", desk, interrupt_on={"nothing": True})
     with pytest.raises(ValueError, match="look_up"):
         build("react", desk, effects={"nothing": "repeatable"})
+
+
+UNANSWERED = {"name": "finish", "args": {"answer": ""}}
+
+
+def test_an_agent_without_an_answer_says_why_it_stopped(desk: Desk) -> None:
+    answers = {"tools": [], "conditions": [], "reasoning": "", "thought": "", "calls": [UNANSWERED]}
+    model = ScriptedChat(responder=lambda prompt, schema: {name: answers[name] for name in schema["properties"]})
+    state = agent("sdp", model=model, tools=desk.tools).invoke({"goal": GOAL})
+    assert state["ending"] == "gave_up"
+    assert "gave_up: the plan is empty" in state["messages"][-1].text
 
 
 @pytest.mark.parametrize("model", ["scripted:expert", "scripted:first", "simulated:act=0.2"])
