@@ -48,6 +48,7 @@ from certigraph.adapters.models.chat_models import (
     supports_temperature,
 )
 from certigraph.adapters.models.clients import ANSWER_TOKENS, find_weights, local_endpoint
+from certigraph.adapters.models.profiles import find_window
 from certigraph.adapters.protocols import ROLES, Benchmark, Context
 from certigraph.adapters.redaction import mask_logs, redact_message, redact_record
 from certigraph.evaluation.jobs import RunJob, RunStorage, execute_run
@@ -288,14 +289,25 @@ def create_chat_models(context: Context, benchmark: Benchmark) -> RoleChatModels
     names = (context.model, *context.roles.values())
     if not model_roles() and all(map(is_scripted, names)):
         return None
-    models = RoleChatModels(model=ACTIVE_MODEL, **_CHAT_OPTIONS)
+    models = RoleChatModels(model=ACTIVE_MODEL, **_options_like(get_model()))
     models._context, models._benchmark = context, benchmark
     for role in set(ROLES) & set(model_roles()):
-        models._by_role[role] = BridgedChat(model=f"{ACTIVE_MODEL}/{role}", **_CHAT_OPTIONS)
+        options = _options_like(get_model(role=role))
+        models._by_role[role] = BridgedChat(model=f"{ACTIVE_MODEL}/{role}", **options)
     return models
 
 
-_CHAT_OPTIONS: Any = {"api_key": SecretStr("none"), "max_retries": 0, "disable_streaming": True}
+def _options_like(behind: Model) -> dict[str, Any]:
+    """Return the options by which a bridged model gets the same prompts as the model behind it does in `run`."""
+    provider, _, name = str(behind).partition("/")
+    if provider != "certigraph":
+        return _CHAT_OPTIONS
+    own = chat_model(name)
+    window = {"max_input_tokens": known} if (known := find_window(own)) else {}
+    return {**_CHAT_OPTIONS, "profile": {**(own.profile or {}), **window}, "metadata": own.metadata}
+
+
+_CHAT_OPTIONS: dict[str, Any] = {"api_key": SecretStr("none"), "max_retries": 0, "disable_streaming": True}
 
 
 # The journal: which run belongs to which sample, so that a retry after a crash finds earlier runs.

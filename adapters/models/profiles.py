@@ -93,13 +93,20 @@ async def profile_for(model: BaseChatModel, chosen: str = "") -> ModelProfile:
 
 
 async def _find_window(model: BaseChatModel) -> int | None:
+    if model.profile or not get_member(model, "openai_api_base"):
+        return find_window(model)
+    return await asyncio.to_thread(find_window, model)
+
+
+def find_window(model: BaseChatModel) -> int | None:
+    """Return the context window of a model in tokens, from its profile or its endpoint's list; None if unknown."""
     known: Mapping[str, Any] = model.profile or {}
     if window := known.get("max_input_tokens"):
         return int(window)
     if not (address := get_member(model, "openai_api_base")):
         return None
     name, key = str(getattr(model, "model_name", "")), getattr(model, "openai_api_key", None)
-    return await asyncio.to_thread(_ask_endpoint, str(address), name, key.get_secret_value() if key else "")
+    return _ask_endpoint(str(address), name, key.get_secret_value() if key else "")
 
 
 @lru_cache(maxsize=64)

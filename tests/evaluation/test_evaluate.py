@@ -27,7 +27,7 @@ from real_data import ROOT
 from certigraph.adapters.alfworld.benchmark import ALFWorld
 from certigraph.adapters.benchmarks import BENCHMARKS, load_benchmark
 from certigraph.adapters.models.scripts import ScriptedChat
-from certigraph.adapters.protocols import Context
+from certigraph.adapters.protocols import Budget, Context
 from certigraph.adapters.textworld.benchmark import TextWorldBenchmark
 from certigraph.adapters.travelplanner.generator import generate_world
 from certigraph.evaluation.comparison import select_stratified_tasks
@@ -180,6 +180,17 @@ def test_a_configuration_is_part_of_the_benchmarks_name(tmp_path: Path, world: s
     assert done.benchmark == "travelplanner:paper"
     header = read_trajectory(tmp_path / done.rows[0].run / "trajectory.jsonl").header
     assert header.task.benchmark == "travelplanner:paper"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_no_data_no_key")
+def test_an_embedded_model_gets_the_prompts_that_it_gets_in_a_run(tmp_path: Path):
+    one_call: Any = {"keep_prompts": True, "out": tmp_path}
+    evaluate("sdp", "blocksworld", ids=["3-1"], model="local", budget=["calls=1"], quiet=True, **one_call)
+    run("sdp", "blocksworld", "3-1", context=Context(model="local", budget=Budget(calls=1)), **one_call)
+    first, second = (json.loads(file.read_text().splitlines()[0]) for file in tmp_path.rglob("prompts.jsonl"))
+    assert first["request"]["messages"] == second["request"]["messages"]
+    assert first["request"]["response_format"] == second["request"]["response_format"]
 
 
 @pytest.mark.slow
