@@ -47,6 +47,11 @@ class PlanTable(NamedTuple):
         """Whether a policy let the last predicate of the plan, its goal, pass uncertified."""
         return bool(self.rows) and self.rows[-1].status == "forced"
 
+    @property
+    def decided(self) -> bool:
+        """Whether somebody checked a certified predicate, and the validator did not let all of them pass unseen."""
+        return any(row.certificate.decided_by for row in self.rows if row.certificate)
+
     def totals(self) -> list[Total]:
         """Return the totals of the run: certified predicates and world steps."""
         certified = self.count("certified")

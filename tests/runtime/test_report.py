@@ -9,7 +9,8 @@ from study_world import Riddles
 
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
-from certigraph.graphs import pbai
+from certigraph.graphs import pbai, sdp
+from certigraph.nodes.sdp import always_pass
 from certigraph.runtime.history import read_history
 from certigraph.runtime.progress import valid_certificates
 from certigraph.runtime.report import write_report
@@ -141,6 +142,14 @@ def test_a_certificate_shows_who_decided_and_on_what_evidence(tmp_path):
     assert re.search(r"decided by code</b>\s*row 17", html)
     assert "decided by a model" in html
     assert "<script" not in html
+
+
+def test_a_validator_that_looks_at_nothing_is_named(tmp_path):
+    result = run(sdp.build(validate=always_pass), "blocksworld", "4-0", out=tmp_path)
+    html = page(result.trajectory, tmp_path)
+    assert (
+        html.count('<p class="basis">') == html.count("passed without a look at the world") == len(result.certificates)
+    )
 
 
 def test_failed_run_shows_where_it_failed_and_what_was_never_reached(tmp_path):
