@@ -425,7 +425,7 @@ def _totals_text(run: RunHistory, steps: int | None, seconds: float) -> Text:
     if run.spent["usd"]:
         shown["cost"] = f"${run.spent['usd']:.4f}"
     if run.cost is not None and money is not None:
-        shown["trip budget"] = f"${run.cost:,.0f} of ${money:,.0f}"
+        shown["trip costs"] = f"${run.cost:,.0f} of ${money:,.0f}"
     shown["time"] = f"{int(seconds) // 60}:{int(seconds) % 60:02}"
     parts = (Text.assemble((f"{name} ", "dim"), value) for name, value in shown.items())
     return Text("   ").join(parts)
