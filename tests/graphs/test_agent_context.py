@@ -1,11 +1,13 @@
 """An agent's context, its keywords, and answers of a person that cannot be used."""
 
+import json
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+from endpoint_stub import stub
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.runtime import get_runtime
 from langgraph.types import Command
@@ -42,10 +44,20 @@ def test_a_context_that_names_no_model_leaves_the_agents_own(context: Any, suppo
     assert react(support).invoke({"goal": GOAL}, context=context)["ending"] == "finished"
 
 
-def test_a_context_that_names_a_model_replaces_the_agents_own(support: Desk):
-    state = react(support).invoke({"goal": GOAL}, context={"model": "scripted:first"})
-    assert state["ending"] != "finished"
-    assert support.rows("refunds") != [(17, 49.9)]
+def test_a_context_that_names_a_model_replaces_the_agents_own(support: Desk, monkeypatch: pytest.MonkeyPatch):
+    reply = {"tools": [], "reasoning": "", "thought": "", "calls": [{"name": "finish", "args": {"answer": "no"}}]}
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    with stub(json.dumps(reply)) as server:
+        monkeypatch.setenv("CERTIGRAPH_BASE_URL", server.url)
+        state = react(support).invoke({"goal": GOAL}, context={"model": "openai:another"})
+    assert (state["ending"], state["messages"][-1].text) == ("finished", "no")
+    assert {request["model"] for request in server.requests} == {"another"}
+    assert support.rows("refunds") == []
+
+
+def test_a_context_that_names_a_script_of_benchmarks_is_refused(support: Desk):
+    with pytest.raises(ValueError, match="ScriptedChat"):
+        react(support).invoke({"goal": GOAL}, context={"model": "scripted:first"})
 
 
 @pytest.mark.parametrize("context", [{"budget": {"calls": 1}}, Context(budget=Budget(calls=1))])
