@@ -30,12 +30,9 @@ demo: $(VENV)/demo.done
 # Compiled files are kept, or each process that the tests start would compile the product again.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest
 
-# Slow tests wait for other processes a fifth of the time: three workers for two processors.
-SLOW_WORKERS := $(shell expr `getconf _NPROCESSORS_ONLN` \* 3 / 2)
-
 test: $(VENV)/dev.done
 	$(PYTEST) -n auto --dist worksteal
-	$(PYTEST) -n $(SLOW_WORKERS) --dist loadfile -m "slow and not alone" --durations 40
+	$(PYTEST) -n auto --dist loadfile -m "slow and not alone" --durations 40
 	$(PYTEST) -m alone
 
 check: $(VENV)/dev.done

@@ -6,7 +6,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 
 from certigraph.adapters.models.exchanges import KeptExchange
 from certigraph.runtime.texts import format_count
@@ -71,21 +71,21 @@ class KeptPrompts:
 
     def _show(self, number: int) -> ShownPrompt:
         self._rest.discard(number)
-        kept = self._read(number)
-        texts = list(_texts_of(kept))
-        size = sum(len(text) for _, text in texts)
+        shown = self._read(number)
+        size = sum(len(text) for _, text in shown.texts)
         if size > self._left:
-            return ShownPrompt(number, _label(kept), [])
+            return shown._replace(texts=[])
         self._left -= size
-        return ShownPrompt(number, _label(kept), texts)
+        return shown
 
-    def _read(self, number: int) -> KeptExchange:
+    def _read(self, number: int) -> ShownPrompt:
         with self.path.open("rb") as file:
             file.seek(self._starts[number - 1])
             line = file.read(self._starts[number] - self._starts[number - 1])
         try:
-            return KeptExchange.model_validate_json(line)
-        except ValidationError as error:
+            kept = KeptExchange.model_validate_json(line)
+            return ShownPrompt(number, _label(kept), list(_texts_of(kept)))
+        except ValueError as error:  # also of numbers with too many digits to be written
             raise Fault("data", f"{self.path}:{number}: not a line of kept prompts: {_ADVICE}") from error
 
 
@@ -95,16 +95,20 @@ _ADVICE = "restore the file, or delete it to get the report without prompts"
 def _label(kept: KeptExchange) -> str:
     call: dict[str, Any] = kept.call
     place = f"{kept.subtask}: {kept.node}" if kept.subtask else kept.node
-    tokens = f"prompt {call.get('input_tokens', 0):,}, reply {call.get('output_tokens', 0):,} tokens"
-    return " · ".join(filter(None, [place, call.get("role"), tokens, "cached" if call.get("cached") else ""]))
+    read, wrote = call.get("input_tokens", 0), call.get("output_tokens", 0)
+    counted = isinstance(read, int) and isinstance(wrote, int)
+    tokens = f"prompt {read:,}, reply {wrote:,} tokens" if counted else ""
+    parts = [place, str(call.get("role", "")), tokens, "cached" if call.get("cached") else ""]
+    return " · ".join(filter(None, parts))
 
 
 def _texts_of(kept: KeptExchange) -> Iterator[tuple[str, str]]:
     request: dict[str, Any] = {**kept.request}
-    for message in request.pop("messages", ()):
-        role, content, *others = message.values()
-        yield str(role), _to_text(content)
-        yield from (("tool calls", _to_text(other)) for other in others)
+    messages = request.pop("messages", [])
+    for message in messages if isinstance(messages, list) else []:
+        others = {**message} if isinstance(message, dict) else {"content": message}
+        yield str(others.pop("role", "")), _to_text(others.pop("content", ""))
+        yield from ((name.replace("_", " "), _to_text(value)) for name, value in others.items())
     yield "reply", _to_text(kept.response) or "(none)"
     if failure := kept.call.get("failure"):
         yield "failure", str(failure)

@@ -33,9 +33,10 @@ def printed_by(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def bounds_in(printed: str, start: str) -> tuple[float, float]:
-    """The first interval in the line that begins with `start`, in percent."""
-    line = next(line for line in printed.splitlines() if line.split()[: len(start.split())] == start.split())
-    low, high = re.search(r"(\d+(?:\.\d)?)%? to (\d+(?:\.\d)?)", line).groups()
+    """The first interval in a line that begins with `start`, in percent."""
+    lines = [line for line in printed.splitlines() if line.split()[: len(start.split())] == start.split()]
+    found = [re.search(r"(\d+(?:\.\d)?)%? to (\d+(?:\.\d)?)", line) for line in lines]
+    low, high = next(filter(None, found)).groups()
     return float(low), float(high)
 
 

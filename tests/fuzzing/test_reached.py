@@ -10,6 +10,7 @@ from types import FrameType
 from typing import NamedTuple
 
 import pytest
+from fuzzing import actions
 from fuzzing.targets import TARGETS
 
 from certigraph.adapters import benchmarks
@@ -47,6 +48,7 @@ OTHERWISE: Mapping[str, str] = {
         (
             *("evaluation/export.py:format_submission", "evaluation/tables.py:records_of"),
             *("evaluation/analyses/rewards.py:_build_predictor", "evaluation/jobs.py:_graph"),
+            "adapters/models/exchanges.py:_to_json",
             *("evaluation/worker_processes.py:_serve", "evaluation/worker_processes.py:_read_replies"),
         ),
         "what this very process, or the one that started it, has just written",
@@ -103,7 +105,8 @@ def watched() -> Iterator[set[Function]]:
 @pytest.mark.slow  # every reader once, watched
 def test_whatever_parses_is_fuzzed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
-    benchmarks._load_cached.cache_clear()  # or their samples were read by another test
+    for cached in (benchmarks._load_cached, actions._world, actions._repository):
+        cached.cache_clear()  # or their samples were read by another test
     with watched() as called:
         for target in TARGETS.values():
             for seed in target.seeds:

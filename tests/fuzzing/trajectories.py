@@ -5,7 +5,8 @@ from pathlib import Path
 from fuzzing.target import Target, of_file, of_folder, of_text
 
 from certigraph.evaluation.frames import find_runs
-from certigraph.runtime.files import has_header, read_last_footer, read_run_id
+from certigraph.runtime.files import PROMPTS_FILE, has_header, read_last_footer, read_run_id
+from certigraph.runtime.report_prompts import KeptPrompts
 from certigraph.state.endings import Fault
 from certigraph.state.trajectory import add_line_number, parse_line, read_trajectory
 
@@ -26,8 +27,18 @@ NUMBERED = b"".join(add_line_number(line.decode(), n).encode() + b"\n" for n, li
 FILE = "trajectory.jsonl"
 
 
+PROMPT = (
+    b'{"number": 1, "node": "propose", "superstep": 1, "scope": "", "subtask": "", "call": {"role": "planner"},'
+    b' "request": {"messages": [{"role": "user", "content": "plan"}], "tools": []}, "response": "a"}\n'
+)
+
+
 def _state(path: Path) -> object:
     return read_trajectory(path).state()
+
+
+def _prompts(path: Path) -> object:
+    return list(KeptPrompts(path).take_rest())
 
 
 TARGETS = (
@@ -38,4 +49,5 @@ TARGETS = (
     Target("trajectory.run_id", of_file(read_run_id, FILE), (), (RUN, HEADER[:40])),
     Target("trajectory.footer", of_file(read_last_footer, FILE), (), (RUN, RUN + FOOTER[:20])),
     Target("trajectory.state", of_file(_state, FILE), (Fault,), (RUN,)),
+    Target("trajectory.prompts", of_file(_prompts, PROMPTS_FILE), (Fault,), (PROMPT, PROMPT + PROMPT[:20])),
 )

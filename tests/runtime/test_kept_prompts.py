@@ -75,7 +75,7 @@ def test_what_the_endpoint_received_and_answered_is_kept_word_for_word(
 
 def test_a_request_that_fails_is_kept_with_its_failure(endpoint: Stub, tmp_path: Path):
     endpoint.status = 400
-    result = run("react", "blocksworld", context=FEW, out=tmp_path, keep_prompts=True, on_error="ignore")
+    result = run("react", "blocksworld", "6-2", context=FEW, out=tmp_path, keep_prompts=True, on_error="ignore")
     assert result.ending == "error:model"
     assert all(line["response"] == "" and "400" in line["call"]["failure"] for line in kept(result.folder))
     assert len(kept(result.folder)) == len(endpoint.requests) > 0

@@ -1,7 +1,9 @@
 """Drawings of graphs as PNG files, made by Graphviz."""
 
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 from langchain_core.runnables.graph import Edge, Graph
@@ -25,7 +27,9 @@ def draw_png(drawing: Graph, path: Path) -> Path:
     Raises:
         Fault: no Graphviz program is installed, or the program failed.
     """
-    program = next(filter(None, map(shutil.which, DRAWING_PROGRAMS)), None)
+    # programs of packages lie next to the interpreter, which need not be on the PATH
+    folders = os.pathsep.join([os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)])
+    program = next(filter(None, (shutil.which(name, path=folders) for name in DRAWING_PROGRAMS)), None)
     if program is None:
         raise Fault("data", "a PNG needs Graphviz: pip install 'certigraph[draw]', or install your system's graphviz")
     result = subprocess.run(
