@@ -4,6 +4,7 @@ Contents: certigraph's models as Inspect models (`Endpoint`), Inspect's models a
 the journal in which a retry finds earlier runs, and the execution of one run.
 """
 
+import asyncio
 import json
 import os
 import re
@@ -423,7 +424,8 @@ async def run_sample(job: RunJob, model: str, graph: AnyGraph, live: Benchmark, 
         RunStorage(job.out).drop_copy(job.run)  # the copy that the journal fetched to see the run's progress
         return SampleResult(row, context.model)
     context = job.context.model_copy(update={"model": _model_name(model)})
-    models = create_chat_models(context, live)
+    # weights are read from disk, and an endpoint is asked for its window
+    models = await asyncio.to_thread(create_chat_models, context, live)
     # scripted models need no bridge
     async with agent_bridge(AgentState(messages=state.messages)) if models else nullcontext():
         row = await execute_run(job, graph, live, context.model_copy(update={"chat": models}), _log_line)

@@ -93,16 +93,26 @@ async def profile_for(model: BaseChatModel, chosen: str = "") -> ModelProfile:
 
 
 async def _find_window(model: BaseChatModel) -> int | None:
-    if model.profile or not get_member(model, "openai_api_base"):
-        return find_window(model)
-    return await asyncio.to_thread(find_window, model)
+    known = _window_of_profile(model)
+    if known or not get_member(model, "openai_api_base"):
+        return known
+    return await asyncio.to_thread(_window_of_endpoint, model)
 
 
 def find_window(model: BaseChatModel) -> int | None:
-    """Return the context window of a model in tokens, from its profile or its endpoint's list; None if unknown."""
+    """Return the context window of a model in tokens, from its profile or its endpoint's list; None if unknown.
+
+    Blocks while the endpoint is asked, once for each model.
+    """
+    return _window_of_profile(model) or _window_of_endpoint(model)
+
+
+def _window_of_profile(model: BaseChatModel) -> int | None:
     known: Mapping[str, Any] = model.profile or {}
-    if window := known.get("max_input_tokens"):
-        return int(window)
+    return int(known.get("max_input_tokens") or 0) or None
+
+
+def _window_of_endpoint(model: BaseChatModel) -> int | None:
     if not (address := get_member(model, "openai_api_base")):
         return None
     name, key = str(getattr(model, "model_name", "")), getattr(model, "openai_api_key", None)

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import Thread, current_thread
 from typing import Annotated, Any
 
 import pytest
@@ -147,3 +147,14 @@ def test_a_long_answer_is_used_whole_by_the_full_profile(chosen: Any, kept: int)
     assert (len(report.reason), len(report.action), len(report.name)) == (kept, 2_000, 10)
     assert report.parts == ["a", "b"]
     assert asyncio.run(profile_of("planner", runtime)).is_small == (chosen == "small")
+
+
+def test_an_endpoint_is_never_queried_in_the_event_loop(monkeypatch: pytest.MonkeyPatch):
+    threads: list[Thread] = []
+    monkeypatch.setattr(
+        "certigraph.adapters.models.profiles._ask_endpoint", lambda *_: threads.append(current_thread())
+    )
+    address, profile = "http://127.0.0.1:9/v1", {"tool_calling": False}
+    model = ChatOpenAI(model="m", api_key=SecretStr("none"), base_url=address, profile=profile)
+    assert not asyncio.run(profile_for(model)).is_small
+    assert threads and current_thread() not in threads
