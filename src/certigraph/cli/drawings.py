@@ -3,7 +3,7 @@
 import os
 import shutil
 import subprocess
-import sys
+import sysconfig
 from pathlib import Path
 
 from langchain_core.runnables.graph import Edge, Graph
@@ -27,8 +27,8 @@ def draw_png(drawing: Graph, path: Path) -> Path:
     Raises:
         Fault: no Graphviz program is installed, or the program failed.
     """
-    # programs of packages lie next to the interpreter, which need not be on the PATH
-    folders = os.pathsep.join([os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)])
+    # programs of installed packages lie in the environment's folder, which need not be on the PATH
+    folders = os.pathsep.join([os.environ.get("PATH", os.defpath), sysconfig.get_path("scripts")])
     program = next(filter(None, (shutil.which(name, path=folders) for name in DRAWING_PROGRAMS)), None)
     if program is None:
         raise Fault("data", "a PNG needs Graphviz: pip install 'certigraph[draw]', or install your system's graphviz")
