@@ -215,8 +215,9 @@ def lay_out_answer(answer: JsonValue) -> Answer:
     if rows and isinstance(answer, list) and len(rows) == len(answer):
         columns = list(dict.fromkeys(key for row in rows for key in row))
         return Answer("", columns, [[_cell_entries(row.get(column)) for column in columns] for row in rows])
-    listed = isinstance(answer, str)
-    return Answer("\n".join(split_answer(answer)) if listed else json.dumps(answer, indent=2, ensure_ascii=False))
+    if isinstance(answer, str):
+        return Answer("\n".join(split_answer(answer)))
+    return Answer(json.dumps(answer, indent=2, ensure_ascii=False))
 
 
 def _cell_entries(value: JsonValue) -> list[str]:

@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("statsmodels", reason="pip install 'certigraph[eval]'")
 
 import numpy as np
+import pandas as pd
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -22,6 +23,7 @@ from certigraph.evaluation.statistics import (
     MeanEstimate,
     PairedDifference,
     adjust_p_values,
+    bootstrap_bounds,
     bootstrap_interval,
     compare_paired,
     detectable_difference,
@@ -30,6 +32,7 @@ from certigraph.evaluation.statistics import (
     mean_of,
     paired_p,
     pass_hat_k,
+    ratio_of,
     stratified_mean,
     wilson_interval,
 )
@@ -170,6 +173,24 @@ def test_the_bootstrap_of_hardly_any_spread_is_a_number(apart: list[float]):
         warnings.simplefilter("error")
         low, high = bootstrap_interval(apart) or (math.nan, math.nan)
     assert min(apart) <= low <= mean(apart) <= high <= max(apart)
+
+
+def test_where_the_correction_is_undefined_the_interval_is_that_of_the_percentiles():
+    apart = [5.0] * 6 + [6.0] * 3
+    medians = [np.median(np.random.default_rng(n).choice(apart, len(apart))) for n in range(2000)]
+    assert bootstrap_bounds([[5.0] * 3 + [6.0]], np.median) == [(5.0, 6.0)]
+    assert bootstrap_bounds([apart], np.median) == [tuple(np.percentile(medians, [2.5, 97.5]))]
+
+
+def test_a_ratio_has_the_interval_of_its_bootstrap():
+    draws = np.random.default_rng(0)
+    rows = pd.DataFrame({"benchmark": "b", "task": [f"{n}" for n in range(400)], "calls": draws.integers(1, 9, 400)})
+    rows["tokens"] = rows["calls"] * draws.integers(50, 150, 400)
+    ratio = ratio_of(rows, rows["tokens"], rows["calls"])
+    chosen = draws.integers(0, 400, (2000, 400))
+    ratios = rows["tokens"].to_numpy()[chosen].sum(1) / rows["calls"].to_numpy()[chosen].sum(1)
+    assert ratio.value == rows["tokens"].sum() / rows["calls"].sum()
+    assert [ratio.low, ratio.high] == pytest.approx(np.percentile(ratios, [2.5, 97.5]), rel=0.01)
 
 
 def test_without_spread_there_is_nothing_to_compute():

@@ -409,6 +409,7 @@ def test_a_world_that_ends_in_the_round_in_which_a_gate_stops_gives_the_ending()
     for solved, expected in ((True, "goal"), (False, "world_ended")):
         observation = Observation(text="over", done=True, solved=solved)
         assert search_ending({"observation": observation, "stagnation": Stagnation(stop=True)}) == expected
+    assert search_ending({"observation": Observation(text="on"), "stagnation": Stagnation(stop=True)}) == "exhausted"
 
 
 def test_what_a_gate_advises_and_a_memory_holds_reaches_sdps_realize():

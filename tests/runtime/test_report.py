@@ -1,5 +1,6 @@
 """Tests of `runtime.report`."""
 
+import json
 import re
 
 import pytest
@@ -13,7 +14,7 @@ from certigraph.graphs import pbai, sdp
 from certigraph.nodes.sdp import always_pass
 from certigraph.runtime.history import read_history
 from certigraph.runtime.progress import valid_certificates
-from certigraph.runtime.report import write_report
+from certigraph.runtime.report import lay_out_answer, write_report
 from certigraph.runtime.report_plan import plan_table
 from certigraph.runtime.run import run
 from certigraph.runtime.texts import format_compact, format_duration
@@ -233,6 +234,11 @@ def test_scores_tell_verdicts_from_amounts_and_the_answer_is_a_table(tmp_path):
     assert re.findall(r'<li class="(pass|fail|unasked|amount)"', html) == ["pass", "fail", "unasked", *["amount"] * 2]
     assert "<div>A, X</div><div>B, Y</div>" in html
     assert "Answer, not certified" in html
+
+
+def test_an_answer_whose_entries_are_not_all_rows_is_shown_as_it_is():
+    answer = [{"days": 1}, "and home"]
+    assert json.loads(lay_out_answer(answer).text) == answer
 
 
 def test_standing_of_long_runs_with_many_returns_is_fast():
