@@ -1,15 +1,14 @@
-"""Training of supervised reward models, and their transfer (`certigraph rewards train`, `tune`, `transfer`).
+"""Training of reward heads, and their transfer to other domains (`certigraph rewards train`, `transfer`).
 
-A reward head is a small network that predicts a reward from sentence vectors; it is trained on the CPU. `train_lora`
-tunes a language model instead, as in the StateFactory paper (appendix C.2). `measure_transfer` measures how well reward
-heads predict rewards in domains that they were not trained on (StateFactory, Table 1).
+A reward head is a small network that predicts a reward from sentence vectors; it is trained on the CPU.
+`measure_transfer` measures how well reward heads predict rewards in domains that they were not trained on
+(StateFactory, Table 1). `reward_tuning` tunes a language model instead.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from itertools import product
-from pathlib import Path
 from random import Random
 from statistics import fmean
 from typing import Any, NamedTuple, cast
@@ -25,13 +24,10 @@ from certigraph.adapters.rewards import (
     Head,
     Heads,
     HeadsMetadata,
-    check_tuning_packages,
     fold_of,
-    format_steps,
     prefix_features,
 )
 from certigraph.evaluation.tables import terminal_table
-from certigraph.state.defaults import DEFAULT_BASE_MODEL
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Record
 from certigraph.state.rewards import RecordedStep
@@ -185,24 +181,29 @@ def _train_network(features: Any, better: Any, worse: Any) -> Any:
         nn.Linear(features.shape[1], HIDDEN_UNITS), nn.ReLU(), nn.Dropout(DROPOUT), nn.Linear(HIDDEN_UNITS, 1)
     )
 
-    def losses() -> Iterator[Any]:
+    def losses() -> Iterator[list[Any]]:
         for _ in range(TRAINING_STEPS):
             batch = torch.randint(len(better), (BATCH_SIZE,))
             scores = network(features[torch.cat([better[batch], worse[batch]])].float())[:, 0]
-            yield ranking_loss(*scores.split(BATCH_SIZE))
+            yield [ranking_loss(*scores.split(BATCH_SIZE))]
 
-    _minimise(losses(), network.parameters(), TRAINING_STEPS, lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
+    minimise(losses(), network.parameters(), TRAINING_STEPS, lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
     return network
 
 
-def _minimise(losses: Iterator[Any], parameters: Iterable[Any], updates: int, **settings: float) -> None:
-    # AdamW with a cosine schedule; the next loss is computed after the update by the one before.
+def minimise(losses: Iterable[Iterable[Any]], parameters: Iterable[Any], updates: int, **settings: float) -> None:
+    """Minimise losses with AdamW and a cosine schedule, one update after each.
+
+    The loss of an update is the sum of its parts. A part is computed when its turn comes, so that the memory holds what
+    one part needs.
+    """
     torch = import_module("torch")
     optimiser = torch.optim.AdamW(parameters, **settings)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, updates)
-    for loss in losses:
+    for parts in losses:
         optimiser.zero_grad()
-        loss.backward()
+        for part in parts:
+            part.backward()
         optimiser.step()
         schedule.step()
 
@@ -225,106 +226,6 @@ def _stack_samples(samples: Sequence[PrefixSample], seed: int) -> tuple[Any, lis
         )
     stacked = np.concatenate([one.features for one in samples])
     return stacked, [a for a, _ in orders], [b for _, b in orders]
-
-
-# StateFactory's supervised reward model, for machines with a GPU: a language model with a scalar head, tuned by LoRA.
-#
-# StateFactory, appendix C.2 and Table 6: rank 16, alpha 32, all linear layers, AdamW, cosine schedule, 8,192 tokens,
-# BF16, gradient checkpointing. The paper does not give the learning rate; 1e-4 is usual for LoRA.
-
-
-class TuningRecipe(NamedTuple):
-    """Hyperparameters for tuning a language model by LoRA: `rate` is the learning rate, `tokens` the maximum length."""
-
-    rank: int = 16
-    alpha: int = 32
-    rate: float = 1e-4
-    epochs: int = 3
-    batch: int = 16
-    tokens: int = 8_192
-    seed: int = 0
-
-
-PAPER_RECIPE = TuningRecipe()
-
-
-def train_lora(
-    pairs: Sequence[TrajectoryPair],
-    out: Path,
-    *,
-    base: str = DEFAULT_BASE_MODEL,
-    recipe: TuningRecipe = PAPER_RECIPE,
-    progress: Callable[[str], None] = print,
-) -> Path:
-    """Tune a language model by LoRA to rank prefixes of the same task, and write it to the folder `out`.
-
-    The folder gets the LoRA adapters, the scalar output layer and the tokenizer. There are no folds: the model is
-    trained on all pairs, so that rewards which it predicts for these pairs do not measure its quality.
-
-    Raises:
-        Fault: a library is missing, no two prefixes have different rewards, or the base model is not on this machine.
-    """
-    check_tuning_packages()
-    model, tokenizer = _load_adapted_model(base, recipe)
-    orders = [order for pair in pairs for order in _ranked_texts(pair, recipe.seed)]
-    if not orders:
-        raise Fault("data", "no two steps of these pairs have different rewards: give positive trajectories")
-
-    def losses() -> Iterator[Any]:
-        for epoch in range(recipe.epochs):
-            Random(f"{recipe.seed}:{epoch}").shuffle(orders)
-            for start in range(0, len(orders), recipe.batch):
-                batch = orders[start : start + recipe.batch]
-                scores = _score_texts(model, tokenizer, [text for side in zip(*batch, strict=True) for text in side])
-                yield (loss := ranking_loss(*scores.split(len(batch))))
-            progress(f"epoch {epoch + 1} of {recipe.epochs}: loss {loss.item():.3f}")
-
-    parameters = [one for one in model.parameters() if one.requires_grad]
-    _minimise(losses(), parameters, recipe.epochs * -(-len(orders) // recipe.batch), lr=recipe.rate)
-    model.save_pretrained(out)
-    tokenizer.save_pretrained(out)
-    return out
-
-
-def _ranked_texts(pair: TrajectoryPair, seed: int) -> list[tuple[str, str]]:
-    rewards = tuple(row.reward.shaped for one in pair.recordings for row in one.trajectory)
-    texts = [
-        format_steps(one.goal_description, steps[: n + 1])
-        for one, steps in zip(pair.recordings, map(unrewarded_steps, pair.recordings), strict=True)
-        for n in range(len(steps))
-    ]
-    sample = PrefixSample(pair.id, pair.domain, None, rewards)
-    return [(texts[better], texts[worse]) for better, worse in ranked_pairs(sample, seed)]
-
-
-def _load_adapted_model(base: str, recipe: TuningRecipe) -> tuple[Any, Any]:
-    torch, transformers, peft = map(import_module, ("torch", "transformers", "peft"))
-    gpu = torch.cuda.is_available()
-    torch.manual_seed(recipe.seed)
-    try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(
-            base, truncation_side="left", padding_side="right", local_files_only=True
-        )
-        model = transformers.AutoModelForSequenceClassification.from_pretrained(
-            base, num_labels=1, local_files_only=True, dtype=torch.bfloat16 if gpu else torch.float32
-        )
-    except OSError as error:
-        raise Fault(
-            "model", f"the base model {base} is not on this machine ({error!r:.120}): hf download {base}"
-        ) from error
-    tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
-    tokenizer.model_max_length = recipe.tokens
-    model.config.pad_token_id = tokenizer.pad_token_id
-    config = peft.LoraConfig(r=recipe.rank, lora_alpha=recipe.alpha, target_modules="all-linear", task_type="SEQ_CLS")
-    model.gradient_checkpointing_enable()
-    model.enable_input_require_grads()
-    return peft.get_peft_model(model, config).to("cuda" if gpu else "cpu").train(), tokenizer
-
-
-def _score_texts(model: Any, tokenizer: Any, texts: list[str]) -> Any:
-    """Return the model's score of each text; a text that is too long is cut at its start."""
-    inputs = tokenizer(texts, truncation=True, padding=True, return_tensors="pt")
-    return model(**inputs.to(model.device)).logits[:, 0].float()
 
 
 # Transfer of supervised rewards: EPIC distance by training domain and rated domain (StateFactory, Table 1).

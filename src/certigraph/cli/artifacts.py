@@ -291,10 +291,11 @@ def tune_command(
 
     Use it on other domains, with the graph `reward_head` and --swap rate=supervised:head=DIR.
     """
-    from certigraph.evaluation.analyses.reward_heads import PAPER_RECIPE, select_pairs, train_lora
+    from certigraph.evaluation.analyses.reward_heads import select_pairs
+    from certigraph.evaluation.analyses.reward_tuning import PAPER_RECIPE, train_lora
 
     pairs = select_pairs(data, domain or (), limit or None)
-    train_lora(pairs, out, base=base, recipe=PAPER_RECIPE._replace(seed=seed), progress=typer.echo)
+    train_lora(pairs, out, base=base, recipe=PAPER_RECIPE._replace(seed=seed))
 
 
 @rewards_app.command("transfer")
