@@ -117,6 +117,7 @@ def test_a_task_graph_s_summary_counts_all_that_its_sub_tasks_did(certigraph) ->
     assert summary["subtasks"]["completed"] == sum(summary["subtasks"].values()) == len(trajectory.state()["outcomes"])
 
 
+@pytest.mark.slow
 def test_the_generated_world_is_announced_in_one_line(certigraph) -> None:
     shown = certigraph("run", "sdp", "travelplanner", "--json")
     assert shown.status == 0
@@ -259,6 +260,7 @@ def test_piped_output_has_the_model_the_task_and_the_answer(certigraph, graph, b
     assert any(line.startswith(answer) for line in lines)
 
 
+@pytest.mark.slow
 def test_json_of_a_run_has_the_question_and_whether_a_language_model_answered(certigraph) -> None:
     parsed = json.loads(certigraph("run", "react", "hotpotqa", "--model", "simulated:act=0", "--json").out)
     assert (parsed["model"], parsed["language_model"]) == ("simulated:act=0", False)

@@ -99,6 +99,7 @@ def rewritten(result, change):
     return Result(result.folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_atif_accepts_every_kind_of_run(runs, name):
     result = runs[name]

@@ -20,6 +20,7 @@ def generated_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_only_documented_errors_come_out(name: str) -> None:
     target = TARGETS[name]

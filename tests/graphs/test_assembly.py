@@ -191,6 +191,7 @@ def test_a_run_that_fails_leaves_no_world_open(way: Any, benchmark: Counting):
     assert (benchmark.opened, benchmark.open_now) == (1, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_a_run_that_is_cancelled_leaves_no_world_open_also_while_one_opens(seed: int):
     benchmark = Counting(seconds=0.05)

@@ -295,6 +295,7 @@ BY_RULES = ("extract=state_by_rules", "interpret=goal_by_rules")
 """Swaps that read states without a model."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", ["react", "plan_and_solve", "plan_and_act", "cot", "mcts", "sdp"])
 def test_a_run_that_uses_up_its_steps_says_so_and_goes_on_with_more(graph: str, tmp_path: Path):
     swaps = dict(map(parse_swap, BY_RULES if graph == "mcts" else ()))

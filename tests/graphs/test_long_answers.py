@@ -16,6 +16,8 @@ from long_answers import long_answer
 import certigraph
 from certigraph.adapters.models.scripts import ScriptedChat
 
+pytestmark = pytest.mark.slow  # every graph on every kind of world
+
 WITHOUT_A_HEAD = "reward_head"
 """A graph that ends `error:model` because it needs weights."""
 
@@ -54,9 +56,7 @@ def repeated_calls(result: certigraph.Result) -> list[str]:
 
 
 @pytest.mark.parametrize("profile", ["full", "small"])
-@pytest.mark.parametrize(
-    "run", [pytest.param(run, id=run.name, marks=[pytest.mark.slow] * run.slow) for run in (*RUNS, *MORE)]
-)
+@pytest.mark.parametrize("run", [pytest.param(run, id=run.name) for run in (*RUNS, *MORE)])
 def test_no_answer_is_refused_for_its_length(run: Run, profile: Any):
     if run.graph == WITHOUT_A_HEAD:
         pytest.skip("it asks no chat model")
@@ -65,7 +65,6 @@ def test_no_answer_is_refused_for_its_length(run: Run, profile: Any):
     assert not result.ending.startswith("error:"), result.message
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_no_graph_makes_a_call_again_on_any_world(graph: str, world: str):

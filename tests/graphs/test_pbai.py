@@ -42,6 +42,7 @@ ANSWERS: dict[str, Any] = {
 PAIRS = [(g, memory) for g in ROUNDS for memory in CONDITIONS if (g, memory) != (iter_retgen, "lobotomized")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gate", [None, exhaustion_gate()])
 @pytest.mark.parametrize(("graph", "memory"), PAIRS, ids=[f"{g.build.__module__}-{memory}" for g, memory in PAIRS])
 def test_every_harness_runs_its_rounds_in_every_condition(graph: Any, memory: str, gate: Any):

@@ -331,6 +331,7 @@ def test_an_agent_without_rounds_sees_how_many_steps_are_used(tmp_path: Path):
     assert [counted(text, STEPS) for text in texts] == [*range(STEPS)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", [agent for agent in SEARCH_AGENTS if agent != "iter_retgen"])
 def test_a_search_agent_sees_all_passages_whole(agent: str, tmp_path: Path):
     graph, form = SEARCH_AGENTS[agent]

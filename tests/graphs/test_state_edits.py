@@ -44,6 +44,7 @@ def test_state_can_be_edited_at_every_checkpoint(name: str):
         assert type(state.values["observation"]) is type(snapshot.values["observation"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sdp", "react", "pbai"])
 def test_a_fork_of_every_checkpoint_runs_to_an_end(name: str):
     graph, config = ran(*GRAPHS[name])

@@ -326,6 +326,7 @@ def test_a_small_model_is_shown_the_whole_task_in_the_goal_alone(tmp_path: Path)
     assert {one.subtask for one in about_one(cast.asked) if WHOLE in one.prompt} == {"g"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("profile", "is_whole"), [("full", True), ("small", False)])
 def test_a_long_result_reaches_all_that_build_on_it_whole(profile: str, is_whole: bool, tmp_path: Path):
     def long(prompt: str, fields: frozenset[str], answer: dict[str, Any]) -> Any:
@@ -353,6 +354,7 @@ def test_ready_subtasks_are_at_work_at_the_same_time(tmp_path: Path):
     assert all(first[one] + last[other] < len(batch) - 1 for one, other in permutations("abc", 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("config", ["interactive", "corpus"])
 @pytest.mark.parametrize("within", ["plain", "judged"])
 def test_no_prompt_of_a_question_knows_the_pages_of_an_unrelated_subtask(config: str, within: str, tmp_path: Path):
@@ -442,6 +444,7 @@ def test_independent_outcomes_are_the_same_to_the_byte_whatever_fails(spoil: str
     assert (well.ending, ill.ending) == ("goal", "gave_up")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spoil", SPOILS)
 def test_a_failure_adds_to_the_run_own_world_only_what_was_done(spoil: str, tmp_path: Path):
     ill, _ = played(tmp_path, SPOILS[spoil])

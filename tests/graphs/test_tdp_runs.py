@@ -573,6 +573,7 @@ def ran_benchmarks(graph: Any, benchmark: str, task: str, out: Path, data: Path 
     return run(graph, load_benchmark(benchmark, str(data) if data else None), task, context=Context(**more), out=out)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_encoder")
 @pytest.mark.parametrize("graph", GRAPHS_BENCHMARKS)
 @pytest.mark.parametrize(("benchmark", "task"), QUESTIONS, ids=[" ".join(pair) for pair in QUESTIONS])
@@ -642,6 +643,7 @@ def test_a_sub_task_is_answered_by_other_graphs_too(solve: str, tmp_path: Path):
     assert [result.partition(" (")[0] for result in told] == [f"answer: {hop.answer}" for hop in hops]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_encoder")
 @pytest.mark.parametrize("graph", ["tdp", "plan_and_act", "cot"])
 @pytest.mark.parametrize("task", ["4-0", "tower-12"])

@@ -219,6 +219,7 @@ def prompt_sizes(graph: Any, field: str, **changes: Any) -> list[int]:
     return list(map(len, mind.prompts(field)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", ["structured", "freeform", "lobotomized"])
 def test_prompts_stay_flat_over_thirty_rounds_with_a_belief(memory: str):
     sizes = prompt_sizes(react.build(memory=memory), "tool")

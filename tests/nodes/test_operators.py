@@ -50,6 +50,7 @@ class Passing:
         return {"verdict": PASSED}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "operator",
     [

@@ -160,6 +160,7 @@ def test_plain_lines_say_how_nodes_begin_are_replanned_and_end():
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(24, 80), (16, 60), (50, 200)])
 def test_frame_of_two_hundred_nodes_fits_and_stands_still(size):
     tape, (height, width) = wide(200), size

@@ -135,6 +135,7 @@ def test_nothing_is_kept_by_default(tmp_path: Path):
     assert "Prompt and reply" not in page(result) and "Other prompts" not in page(result)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "keeps"),
     [

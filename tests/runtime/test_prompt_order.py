@@ -54,6 +54,7 @@ def unstable(kinds: list[PromptKind], graph: str, world: str, task: str) -> Iter
             yield f"{kind.node} ({kind.role}) {kind.form}: {kind.stable_share:.0%} of {len(kind.prompts)} requests"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("graph", "world", "task", "model"), (*CASES, *SCIENCE))
 def test_most_of_a_request_is_what_an_earlier_one_began_with(graph: str, world: str, task: str, model: str):
     kinds = kinds_of(graph, world, task, model)

@@ -175,6 +175,7 @@ class TestRefusals:
             run(pbai.build(decide=pursue(rerank="absent")), "locomo", context=SCRIPT, out=tmp_path / "runs")
         assert not (tmp_path / "runs").exists()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "swap", ["decide=pursue:rerank=absent", "decide=retrieving:decide=pursue,rerank=absent,candidates=20"]
     )

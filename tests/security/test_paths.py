@@ -70,6 +70,7 @@ def tables(path: Path) -> set[str]:
         return {name for (name,) in opened.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("called", PATHS + SQL)
 def test_a_run_stays_in_its_folder_and_leaves_tables_alone(called: str, tmp_path: Path):
     out = tmp_path / "inner" / "runs"

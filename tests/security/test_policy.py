@@ -41,6 +41,7 @@ def test_each_of_the_fourteen_threats_has_a_rule_and_a_test():
         assert re.search(r"`tests/[\w/]+\.py", tests)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("named", NAMED)
 def test_every_test_that_is_named_is_there(named: str):
     file, _, name = named.partition("::")

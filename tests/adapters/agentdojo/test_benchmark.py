@@ -75,6 +75,7 @@ def test_there_are_97_tasks_and_949_pairs():
     assert benchmark("direct").task(PAIR).goal == benchmark().task("banking/user_task_0").goal
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["banking/user_task_99", "shop/user_task_1", PAIR, "nothing"])
 def test_an_unknown_task_is_refused_with_an_example(task: str):
     with pytest.raises(UnknownName, match="banking/user_task_0"):

@@ -225,6 +225,7 @@ def walked(name: str, twins: Twins, out: Path) -> list[tuple[frozenset[str], str
     return prompts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BUILDS)
 def test_every_prompt_opens_with_what_the_operator_does_and_the_rules_of_the_world(name: str, prompts_of: Any):
     briefing = ScienceWorldBenchmark(config=BUILDS[name][1]).briefing

@@ -78,6 +78,7 @@ def catalog_of(store: SandboxStore, line: dict[str, Any], cities: Sequence[str] 
     return TripCatalog(query.people_number, query.local_constraint, trip_of(query, cities), store)
 
 
+@pytest.mark.slow
 def test_the_stored_costs_are_those_of_the_files(world: World) -> None:
     folder, store, queries = world
     costs = json.loads((folder / "cheapest.json").read_text())

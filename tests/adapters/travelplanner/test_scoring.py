@@ -72,6 +72,7 @@ def test_commonsense_verdicts_equal_the_recorded_ones_except_for_name_case(score
     assert differing == NAME_CASE
 
 
+@pytest.mark.slow
 @needs_data
 def test_hard_verdicts_and_costs_equal_the_recorded_ones(scored):
     unevaluable = {(model, idx) for model, idx, name in NAME_CASE if name == "Within Sandbox"}
