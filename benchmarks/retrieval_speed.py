@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 
 from certigraph.adapters.retrieval.bm25 import STOPWORDS, PassagePool, Retriever, terms
-from certigraph.adapters.retrieval.index import build_index, open_corpus
+from certigraph.adapters.retrieval.index import WRITER_BYTES, WRITER_THREADS, build_index, open_corpus
 from certigraph.state.endings import Fault
 from certigraph.state.search import Passage
 
@@ -160,6 +160,31 @@ def _open_bm25s(folder: Path, passages: Iterable[Passage]) -> SearchFunction:
     return search
 
 
+def _build_plain(passages: Iterable[Passage], folder: Path) -> None:
+    library: Any = importlib.import_module("tantivy")
+    builder = library.SchemaBuilder()
+    builder.add_text_field("id", stored=True, tokenizer_name="raw", index_option="basic")
+    builder.add_text_field("title", stored=True)
+    builder.add_text_field("text", stored=True)
+    folder.mkdir()
+    writer = library.Index(builder.build(), str(folder)).writer(WRITER_BYTES, WRITER_THREADS)
+    for passage in passages:
+        writer.add_document(library.Document(id=[passage.id], title=[passage.title], text=[passage.text]))
+    writer.commit()
+    writer.wait_merging_threads()
+
+
+def _open_plain(folder: Path, passages: Iterable[Passage]) -> SearchFunction:
+    index = importlib.import_module("tantivy").Index.open(str(folder))
+    searcher = index.searcher()
+
+    def search(query: str, k: int) -> list[str]:
+        found = searcher.search(index.parse_query(query.lower(), ["title", "text"]), k).hits
+        return [searcher.doc(address)["id"][0] for _, address in found]
+
+    return search
+
+
 ENGINES = {
     "tantivy": Engine(
         "tantivy", lambda folder, _: _search_function_of(open_corpus(folder, boost_titles=False)), build_index
@@ -167,6 +192,7 @@ ENGINES = {
     "tantivy, two-stage": Engine(
         "tantivy", lambda folder, _: _search_function_of(open_corpus(folder)), shares="tantivy"
     ),
+    "tantivy alone": Engine("tantivy", _open_plain, _build_plain, peer=True),
     "bm25s": Engine("bm25s", _open_bm25s, _build_bm25s, peer=True),
     "rank-bm25": Engine(
         "rank_bm25",
@@ -175,7 +201,10 @@ ENGINES = {
         peer=True,
     ),
 }
-"""The engines by name. All index the same tokens of the same passages; `rank-bm25` is certigraph's `PassagePool`."""
+"""The engines by name. All index the same tokens of the same passages; `rank-bm25` is certigraph's `PassagePool`.
+
+`tantivy alone` is the library with its own tokenizer and nothing around it: no stopwords, no title keys, no resuming.
+"""
 
 
 # The work of one process: build an index, or open one and answer queries.
