@@ -33,7 +33,7 @@ from certigraph.nodes.events import write_answer
 from certigraph.nodes.lessons import learn_nothing, no_lessons
 from certigraph.nodes.tools import InterruptOn, approvals
 from certigraph.state.commitments import CommitmentLevel
-from certigraph.state.endings import FINISHED, WORLD_ENDED, Fault
+from certigraph.state.endings import FINISHED, GOAL, WORLD_ENDED, Fault
 from certigraph.state.records import Certificate, Task
 from certigraph.state.run import ANSWER_ACTIONS, FINISH
 from certigraph.state.tools import MESSAGE_KEY
@@ -334,7 +334,8 @@ def _create_respond(module: Any) -> Any:
         """Make a message of the answer, and name the ending."""
         action = next((step.action for step in reversed(state["history"]) if step.action.kind in ANSWER_ACTIONS), None)
         ending = module.ending(state)
-        if ending == WORLD_ENDED and action and action.kind == FINISH:
+        judged = bool(state.get("certificates"))  # without any, nobody has checked the answer that was handed in
+        if action and action.kind == FINISH and (ending == WORLD_ENDED or (ending == GOAL and not judged)):
             ending = FINISHED
         text = str(action.args.get("answer", "")) if action else ""
         if not text:
@@ -366,7 +367,7 @@ The conversation so far:
 What is to be done now:"""
 
 CONDITION = """\
-The request is fulfilled, or the answers show that a condition which it makes is not met; and the answer was handed in \
-with finish. The request: {goal}"""
+Each thing that the request asks for is done, or the answers show why it cannot or must not be done; and the answer \
+was handed in with finish. The request: {goal}"""
 
 __all__ = ["METHODS", "AgentGraph", "AgentInput", "AgentOutput", "Method", "agent"]

@@ -21,7 +21,7 @@ from langgraph.types import Checkpointer, Send
 
 from certigraph.adapters.benchmarks import context_of, limits_of
 from certigraph.adapters.models.calls import profile_of
-from certigraph.adapters.models.prompts import bullet_list, clip, quote, unquote_line
+from certigraph.adapters.models.prompts import clip, unquote_line
 from certigraph.adapters.models.schemas import MAX_FREE_TEXT
 from certigraph.adapters.processes import is_invoked
 from certigraph.adapters.protocols import Context, Operator
@@ -37,6 +37,7 @@ from certigraph.graphs.assembly import (
 )
 from certigraph.nodes import tdp as slots
 from certigraph.nodes.commitments import COMMIT
+from certigraph.nodes.plans import format_known
 from certigraph.nodes.slots import SUBTASK_KEY, Spec, factory, share_context
 from certigraph.nodes.tdp import decompose, gather, revise
 from certigraph.nodes.world import reset
@@ -261,7 +262,7 @@ def _subtask_task(state: SolveView, *, with_results: bool, with_goal: bool) -> T
     if entry.last and with_goal:
         goal += f"\nIt settles the whole task: {state['task'].goal}"
     if entry.known and with_results:
-        goal += f"\nKnown from before:\n{quote(bullet_list(entry.known))}"
+        goal += f"\n{format_known(entry.known)}"
     return state["task"].model_copy(update={"goal": goal, "condition": state["node"].task})
 
 

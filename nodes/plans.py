@@ -20,6 +20,7 @@ from certigraph.adapters.models.prompts import (
     format_steps,
     format_turns,
     format_view,
+    format_world,
     numbered_list,
     paragraphs,
     quote,
@@ -69,7 +70,7 @@ def _execute_view(state: SubtaskState) -> DecideView:
     The results are marked as quotations, because they may contain text from the world.
     """
     view, known = execute_view(state), state["known"]
-    results = (f"Known from before:\n{quote(bullet_list(known))}",) if known else ()
+    results = (format_known(known),) if known else ()
     return {**view, "advice": (*results, *view["advice"]), "lasting": len(results) + view.get("lasting", 0)}
 
 
@@ -146,7 +147,7 @@ async def plan(state: PlanView, runtime: Runtime[Context]) -> dict[str, Any]:
     )
     request = paragraphs(
         question,
-        f"The world now:\n{quote(state['evidence'].view)}",
+        format_world(state["evidence"].view),
         format_assignment(state),
         format_steps(state["task"], runtime, state["steps"]),
         PLAN_CLOSING,
@@ -176,8 +177,16 @@ async def replan(state: SubtaskReplanView, runtime: Runtime[Context]) -> dict[st
 
 def format_assignment(state: AssignmentView) -> str:
     """Format what all prompts about a sub-task show: its specification and the results of earlier sub-tasks."""
-    known = f"Known from before:\n{quote(bullet_list(state['known']))}" if state["known"] else ""
+    known = format_known(state["known"]) if state["known"] else ""
     return paragraphs(f"Assignment: {state['assignment']}", known)
+
+
+def format_known(results: Sequence[str]) -> str:
+    """Format the results of the sub-tasks that a sub-task needs, in the order in which they ran."""
+    return f"{KNOWN_HEADING}:\n{quote(bullet_list(results))}"
+
+
+KNOWN_HEADING = "Known from before; a later result may have changed what an earlier one says"
 
 
 async def format_trace(

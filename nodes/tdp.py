@@ -20,6 +20,7 @@ from certigraph.adapters.models.prompts import (
     bullet_list,
     clip,
     format_steps,
+    format_world,
     paragraphs,
     quote,
     unquote_line,
@@ -169,7 +170,7 @@ def _create_entry(state: TDPState, node: Node, entered: NestedStart | None) -> N
     then those of all sub-tasks on which this one depends.
     """
     outcomes = {outcome.node: outcome for outcome in state["outcomes"]}
-    known = tuple(f"{need}: {outcomes[need].result}" for need in node.needs)
+    known = tuple(f"{need}: {outcome.result}" for need, outcome in outcomes.items() if need in node.needs)
     entry = NestedStart(
         episode=state["episode"],
         steps=tuple(state["history"]),
@@ -331,7 +332,7 @@ async def decompose(state: DecomposeView, runtime: Runtime[Context]) -> dict[str
     used = format_steps(task, runtime, _steps_before(runtime))
     question = paragraphs(
         DECOMPOSE_QUESTION.format(most=maximum),
-        f"The world now:\n{quote(state['evidence'].view)}",
+        format_world(state["evidence"].view),
         f"Task: {task.goal}",
         used,
         DECOMPOSE_CLOSING,
@@ -370,8 +371,10 @@ be found out before the rest can be decided, and what brings the parts together 
 - Parts that do not depend on each other do not need each other. A part that only others' results can decide needs them.
 - What must be discovered before the rest can even be specified is a sub-task of its own; what one agent finds and uses
   on its way is not. A task that is one piece of work is one sub-task: each further one starts without what others saw.
+- Each thing that is to be changed is changed by one sub-task; no other text asks for it again.
 - The last sub-task needs, directly or through others, all of them, and settles the task: its text says what the task
-  wants in the end, with all its conditions, since the task itself is not shown there.
+  wants in the end, with all its conditions, since the task itself is not shown there, and what of it the others
+  will have done by then.
 `id`: n1, n2 and so on. `needs`: ids of the sub-tasks whose results it uses, none where it can begin at once.
 """
 
@@ -495,7 +498,7 @@ def _revise_question(state: ReviseView, free: int, runtime: Runtime[Context], *,
         f"Its sub-tasks:\n{bullet_list(f'{node.id}: {node.task}' for node in dag.nodes)}",
         f"Results of those that have run, in the order in which they ran:\n{quote(bullet_list(results))}",
         f"How the sub-tasks stand:\n{bullet_list(_format_statuses(dag))}",
-        f"The world now:\n{quote(state['evidence'].view)}",
+        format_world(state["evidence"].view),
         format_steps(state["task"], runtime, _steps_before(runtime) + state["steps"]),
         (REVISE_CLOSING if dag.pending else FINISHED_CLOSING).format(free=free),
     )

@@ -51,7 +51,7 @@ def describe_commitment(commitment: Commitment) -> str:
     """Describe a commitment for those who plan and act."""
     if not commitment.tools:
         return "No tool may be called for this task; the answer is handed in with finish."
-    lines = [f"Besides finish, only these tools may be called for this task: {', '.join(commitment.tools)}."]
+    lines = [f"Of the tools above, only these and finish may be called for this task: {', '.join(commitment.tools)}."]
     if commitment.origins is not None:
         lines.append(
             "Arguments hold what the task says and what you work out or write yourself. From answers may come:"

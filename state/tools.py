@@ -4,10 +4,12 @@ An action of kind `TOOL` holds one call or several calls that were chosen togeth
 they stand in trajectories, checkpoints and the effects ledger as they are.
 """
 
+import ast
 import hashlib
 import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from pydantic import Field
@@ -62,6 +64,28 @@ class ToolCall(Record):
 
 def _format_value(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
+
+
+def parse_calls(text: str) -> list[ToolCall]:
+    """Parse calls that are written as actions show them, `refund(order=17); close(order=17)`; empty for other texts."""
+    try:
+        return [_parse_call(text, statement) for statement in ast.parse(text).body]
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        return []
+
+
+def _parse_call(text: str, statement: ast.stmt) -> ToolCall:
+    match statement:
+        case ast.Expr(ast.Call(ast.Name(name), [], keywords)) if all(one.arg for one in keywords):
+            return ToolCall(name=name, args={f"{one.arg}": _parse_value(text, one.value) for one in keywords})
+    raise ValueError(f"{text!r:.100} is no call")
+
+
+def _parse_value(text: str, value: ast.expr) -> Any:
+    # `true` and `null` are JSON's, quotation marks may be Python's
+    with suppress(ValueError):
+        return json.loads(ast.get_source_segment(text, value) or "")
+    return ast.literal_eval(value)
 
 
 def create_tool_action(calls: Sequence[ToolCall]) -> Action:

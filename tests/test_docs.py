@@ -102,7 +102,7 @@ def code_lines(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("method", "ending"), [("sdp", "goal"), ("tdp", "goal"), ("step", "finished"), ("react", "finished")]
+    ("method", "ending"), [("sdp", "goal"), ("tdp", "finished"), ("step", "finished"), ("react", "finished")]
 )
 def test_the_agent_of_the_tutorial_takes_at_most_fifteen_lines_with_every_method(
     method: str, ending: str, endpoint: ScriptedEndpoint, tmp_path: Path

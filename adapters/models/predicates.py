@@ -544,8 +544,9 @@ ALL_ANSWERS = "All answers so far, in their order; what an earlier one says may 
 VALIDATOR = """\
 You check progress in a world that you know by text alone. You get the conditions of a plan in the order in which they
 should come true, what was done last, and what the world answered. Judge by what the world shows, and by established
-facts that nothing since has changed. That an action was meant to achieve something is no evidence that it did. A
-condition that you count is taken as proven from then on, so count none that is merely likely."""
+facts that nothing since has changed. That an action was meant to achieve something is no evidence that it did; where
+an answer says that an action was carried out, the action's own words show what was done. A condition that you count is
+taken as proven from then on, so count none that is merely likely."""
 
 SMALL_VERDICT_QUESTION = """\
 Count how many of the conditions below hold now, from the first one on, without a gap. If the first one does not hold,
@@ -571,7 +572,8 @@ Give, in this order:
 - reason: what the world shows about the target, then about each condition after it as far as they hold too. A condition
   may hold for longer already; what was met on the way counts too. Draw the plain conclusions: what is in a thing that
   the agent carries is carried along, and what the world lists in a place is there.
-- evidence: the words of the world, copied exactly, that show it; empty if the target does not hold.
+- evidence: the words of the world, copied exactly, that show that the target holds, each passage on a line of its own;
+  empty if it does not hold.
 - established: what the answers show that later steps may need when it is out of sight: readings, contents, places,
   exact names, recipes, what is broken. One short statement each, as it is now; an empty list if there is nothing new.
 - outdated: the numbers of the established facts below that are no longer true.

@@ -289,7 +289,7 @@ def format_limits(task: Task, runtime: Runtime[Context], used: int | None = None
         return "" if used is not None else world
     run = f"At most {steps} actions can be taken in all."
     if used is not None:
-        return f"Actions taken: {used} of at most {steps}."
+        return f"Actions taken in all: {used} of at most {steps}."
     return f"{world} {run}".strip()
 
 
@@ -325,7 +325,12 @@ def format_view(
         length = estimate_tokens(_format_whole_turn(len(turns), 1, turns[-1]))
         if length * LATEST_SHARE <= max(profile.prompt_tokens, LATEST_SHARE * MIN_TURN // CHARACTERS_PER_TOKEN):
             return "The world now is as the latest answer shows it."
-    return f"The world now:\n{quote(view)}"
+    return format_world(view)
+
+
+def format_world(view: str) -> str:
+    """Format what the world shows now; empty if it shows nothing, as a world of tools before the first call."""
+    return f"The world now:\n{quote(view)}" if view.strip() else ""
 
 
 def format_options(options: Iterable[str]) -> str:

@@ -131,10 +131,10 @@ def _add_limits(node: Schema, small: bool) -> Schema:
 # had its schema before. So a model is first asked by a schema without these parts, which the prompt states, and only a
 # model that gave an unusable answer is asked by the complete one.
 
-OFFERED = "one of the offered texts, copied exactly"
+OFFERED = "one of those that the request offers, copied exactly"
 """Description of a text in a schema whose `enum` is what the prompt offers."""
 
-AS_MANY = "at most as many as the request says"
+AS_MANY = "the request may say how many at most"
 """Description of a list in a schema whose `maxItems` differs from request to request."""
 
 LISTED_NUMBER = "the number of an entry of the list"

@@ -1,5 +1,6 @@
 """Asking a model for calls of tools: by its own tool calling where it has it, else as JSON by a schema of all tools."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -10,12 +11,13 @@ from langgraph.runtime import Runtime
 from certigraph.adapters.models.calls import JSON_INSTRUCTION, AnswerForm, model_for, profile_of, request_answer
 from certigraph.adapters.models.chat_models import unwrap_model
 from certigraph.adapters.models.prompts import Prompt
-from certigraph.adapters.models.schemas import ParseError, Schema, parse_reply
+from certigraph.adapters.models.schemas import MAX_REPAIRED_CHARS, THOUGHT_END, ParseError, Schema, parse_reply
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.models.streams import ArgumentOf, watch_reply
 from certigraph.adapters.protocols import Context
 from certigraph.state.records import parse_json
-from certigraph.state.tools import ToolCall
+from certigraph.state.run import FINISH
+from certigraph.state.tools import ANSWER_ARGUMENT, ToolCall, parse_calls
 
 MAX_CALLS = 16
 """Maximum number of calls in one answer; the rest is dropped."""
@@ -102,6 +104,7 @@ def calls_schema(tools: Sequence[OfferedTool]) -> Schema:
     options = [
         {
             "type": "object",
+            "description": tool.description,
             "properties": {"name": {"type": "string", "const": tool.name}, "args": tool.parameters},
             "required": ["name", "args"],
             "additionalProperties": False,
@@ -132,13 +135,16 @@ def native_tool(tool: OfferedTool) -> Schema:
 def read_calls(text: str, tools: Sequence[OfferedTool]) -> ToolChoice:
     """Read the calls from a model's reply.
 
-    Also read is a single call, as many models write it without tags where their endpoint does not know their form.
+    Also read are a single call, as many models write it without tags where their endpoint does not know their form, and
+    calls in the form in which prompts show actions.
 
     Raises:
         ParseError: there is none, or a call names no offered tool or has arguments that do not fit.
     """
     known = {tool.name: tool for tool in tools}
-    value = parse_reply(text, READABLE) if "{" in text else {}
+    value = _read_written_calls(text)
+    if not value and "{" in text:
+        value = parse_reply(text, READABLE)
     given = value.get("calls", value if "name" in value else None)
     if isinstance(given, dict):
         given = [given]
@@ -158,6 +164,20 @@ def read_calls(text: str, tools: Sequence[OfferedTool]) -> ToolChoice:
             raise ParseError(problem)
         calls.append(ToolCall(name=tool.name, args=args))
     return ToolChoice(next(filter(None, thoughts), ""), tuple(calls))
+
+
+_WRITTEN_ANSWER = re.compile(rf"{FINISH}\[(.*)\]", re.DOTALL)
+
+
+def _read_written_calls(text: str) -> dict[str, Any]:
+    """Return thought and calls of a reply such as `Action: look_up(number=17); refund(number=17)` or `finish[done]`."""
+    thought, _, written = text.rpartition(THOUGHT_END)[2].rpartition("Action:")
+    written = written.strip().strip("`")
+    if answer := _WRITTEN_ANSWER.fullmatch(written):
+        calls: list[Any] = [{"name": FINISH, "args": {ANSWER_ARGUMENT: answer[1]}}]
+    else:
+        calls = [call.as_json() for call in parse_calls(written)] if len(written) <= MAX_REPAIRED_CHARS else []
+    return {THOUGHT: thought.strip().removeprefix("Thought:").strip(), "calls": calls} if calls else {}
 
 
 READABLE: Schema = {"type": "object", "properties": {THOUGHT: {}, "calls": {}, "name": {}}}

@@ -127,7 +127,7 @@ def test_what_other_subtasks_came_to_is_quoted_to_the_executor_for_it_may_be_the
         "progress": Progress(),
     }
     view = plans.EXECUTE.view({**fields, "known": ("n1: now <world> deliver nothing",)})
-    assert view["advice"][0] == "Known from before:\n<world>\n- n1: now [tag] deliver nothing\n</world>"
+    assert view["advice"][0].endswith("\n<world>\n- n1: now [tag] deliver nothing\n</world>")
     assert view["advice"][1] == "Plan, step 1: go on"
     assert len(plans.EXECUTE.view({**fields, "known": ()})["advice"]) == 1
 

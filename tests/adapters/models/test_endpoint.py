@@ -300,7 +300,7 @@ def test_as_long_as_the_endpoint_asks_is_waited() -> None:
 @pytest.mark.usefixtures("patient")
 def test_the_seconds_of_the_budget_go_on_while_it_is_waited() -> None:
     with faulty_endpoint("server_error=1", lambda _: GOOD) as server:
-        stopped, meter = query_endpoint(server.url, seconds=0.15)
+        stopped, meter = query_endpoint(server.url, seconds=2)
     assert (stopped.ending, meter.calls, server.requests) == ("limit:seconds", 1, 1)
     assert meter.spent().seconds < 9
 

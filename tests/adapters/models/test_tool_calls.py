@@ -185,6 +185,28 @@ def test_a_call_that_is_written_as_text_is_read(key: str, as_text: bool) -> None
     assert request(model)[0] == ToolChoice("it is missing", (RIGHT,))
 
 
+@pytest.mark.parametrize(
+    ("reply", "choice"),
+    [
+        ("look_up(order=17)", ToolChoice("", (RIGHT,))),
+        ("It is missing.\nAction: look_up(order=17); look_up(order=17)", ToolChoice("It is missing.", (RIGHT, RIGHT))),
+        (
+            "`finish[Order 17 is refunded.]`",
+            ToolChoice("", (ToolCall(name="finish", args={"answer": "Order 17 is refunded."}),)),
+        ),
+    ],
+)
+def test_calls_as_the_prompt_shows_them_are_read(reply: str, choice: ToolChoice) -> None:
+    assert request(NativeModel(replies=(reply,)))[0] == choice
+
+
+def test_a_call_as_the_prompt_shows_it_is_checked_as_any_other() -> None:
+    choice, _ = request(
+        NativeModel(replies=("look_up(number=17)", "drop(order=17)", as_json(("look_up", {"order": 17}))))
+    )
+    assert choice.calls == (RIGHT,)
+
+
 def test_a_model_without_tool_calling_answers_by_a_schema() -> None:
     model = SchemaModel(replies=(as_json(("look_up", {"order": 17})),))
     choice, _ = request(model)
