@@ -299,12 +299,16 @@ def finish_comparison(
 
 
 def print_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate] = (), *, as_json: bool) -> None:
-    """Print a comparison as tables or as one JSON object."""
+    """Print a comparison as tables or as one JSON object.
+
+    The finding is first in a file or pipe, and last on a terminal, where long tables would push it off the screen.
+    """
     if as_json:
         typer.echo(json.dumps(comparison_to_json(comparison, estimates), ensure_ascii=False))
         return
-    console = table_console()
-    console.print(format_verdict(comparison), comparison_line(comparison), sep="\n\n", markup=False)
+    console, finding = table_console(), format_verdict(comparison)
+    opening = [comparison_line(comparison)] if console.is_terminal else [finding, comparison_line(comparison)]
+    console.print(*opening, sep="\n\n", markup=False)
     for table in terminal_tables(comparison, estimates):
         console.print("", table)
     if view := published_view(comparison):
@@ -312,6 +316,8 @@ def print_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate] = (
         console.print(*view.terminal_tables(), sep="\n")
     for warning in comparison.warnings:
         console.print(f"\nwarning: {warning}", markup=False, soft_wrap=True)
+    if console.is_terminal:
+        console.print(f"\n{finding}", markup=False)
 
 
 # Comparison of Inspect logs that `certigraph eval` wrote.
