@@ -226,6 +226,7 @@ class LiveView:
         self._began = time.monotonic()
         if self._live:
             self._live.start()
+            self._console.show_cursor()  # a process that is killed could not show it again
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -194,6 +194,13 @@ def test_world_text_cannot_steer_the_terminal():
     assert clean_line("a\x1b\n\tb") == "a b"
 
 
+def test_the_cursor_stays_visible_so_that_a_kill_cannot_hide_it():
+    shown = io.StringIO()
+    with LiveView(Console(file=shown, force_terminal=True)) as view:
+        view(HEADER)
+        assert re.findall(r"\x1b\[\?25[hl]", shown.getvalue())[-1] == "\x1b[?25h"
+
+
 def test_frame_of_an_episode_has_its_subtask_its_turns_and_the_scores_before():
     tape = two_episodes()
     frame = last_frame(tape.header, *tape.lines, width=80)
