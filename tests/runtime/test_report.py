@@ -242,9 +242,8 @@ def test_the_legend_of_a_score_names_the_marks_that_it_has(tmp_path):
 
 
 def _legend(html):
-    return re.findall(
-        "<span>(.*?)</span>", html[html.index('class="chips"') :].partition('class="key"')[2].partition("</p>")[0]
-    )
+    below = html[html.index('class="chips"') :].partition('class="key"')[2]
+    return re.findall("<span>(.*?)</span>", below.partition("</p>")[0])
 
 
 def test_standing_of_long_runs_with_many_returns_is_fast():
