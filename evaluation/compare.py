@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import typer
 
@@ -139,6 +139,10 @@ class ComparisonJob(NamedTuple):
     command: str = COMPARE_COMMAND
     """The command that continues the comparison, for messages."""
 
+    def with_prompts(self, keep: bool) -> Self:
+        """Return a copy whose runs keep their prompts if `keep` is set, or if they do already."""
+        return self._replace(plan=self.plan.model_copy(update={"keep_prompts": keep or self.plan.keep_prompts}))
+
 
 class Choice(NamedTuple):
     """Selection of tasks, and number of trials of each.
@@ -221,7 +225,8 @@ def run_comparison(
     """Execute the run of every cell that is not finished. The next call tries runs again that ended in an error.
 
     Args:
-        job: methods, tasks, and what their runs need. If the folder holds a plan already, both must be the same.
+        job: methods, tasks, and what their runs need. If the folder holds a plan already, both must be the same; if
+            the runs of that plan keep their prompts, those of this call do too.
         folder: the folder for plan and runs.
         at_once: maximum number of runs at the same time; more than one saves time if they wait for an endpoint. With
             workers, 1 means as many as they allow.
@@ -244,6 +249,7 @@ def run_comparison(
         check_worker_models(*models)
         check_evaluable(live, (), episodes=1, shared=True)
     save_or_check_plan(plan, folder, resume)
+    plan = job.with_prompts(read_plan(folder).keep_prompts).plan
     with lock_folder(folder):
         save_settings(folder, context)
         cells = unfinished_cells(cells_of(plan, folder))
@@ -293,12 +299,16 @@ def finish_comparison(
 
 
 def print_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate] = (), *, as_json: bool) -> None:
-    """Print a comparison as tables or as one JSON object."""
+    """Print a comparison as tables or as one JSON object.
+
+    The finding is first in a file or pipe, and last on a terminal, where long tables would push it off the screen.
+    """
     if as_json:
         typer.echo(json.dumps(comparison_to_json(comparison, estimates), ensure_ascii=False))
         return
-    console = table_console()
-    console.print(format_verdict(comparison), comparison_line(comparison), sep="\n\n", markup=False)
+    console, finding = table_console(), format_verdict(comparison)
+    opening = [comparison_line(comparison)] if console.is_terminal else [finding, comparison_line(comparison)]
+    console.print(*opening, sep="\n\n", markup=False)
     for table in terminal_tables(comparison, estimates):
         console.print("", table)
     if view := published_view(comparison):
@@ -306,6 +316,8 @@ def print_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate] = (
         console.print(*view.terminal_tables(), sep="\n")
     for warning in comparison.warnings:
         console.print(f"\nwarning: {warning}", markup=False, soft_wrap=True)
+    if console.is_terminal:
+        console.print(f"\n{finding}", markup=False)
 
 
 # Comparison of Inspect logs that `certigraph eval` wrote.
@@ -392,6 +404,7 @@ def ablate(
     out: Path | str = "ablation",
     at_once: int = 1,
     workers: int | None = None,
+    keep_prompts: bool = False,
 ) -> ComparisonResults:
     """Run a graph and one variant for each swap on the same tasks, trials and budget, and write the report.
 
@@ -406,6 +419,7 @@ def ablate(
         out: the folder of the ablation; an unfinished ablation in it is continued.
         at_once: maximum number of runs at the same time.
         workers: number of processes that execute the runs; default: this process.
+        keep_prompts: whether each run keeps its prompts and replies in its folder, as in `certigraph.run`.
 
     Raises:
         UnknownName: a name is unknown; the message lists the known ones.
@@ -415,6 +429,6 @@ def ablate(
     benchmark = benchmark_name(benchmark, context.data)
     limits = context.limits or load_benchmark(benchmark, context.data).limits
     job = build_job(ablation_methods(graph, swaps), benchmark, choice, context.model_copy(update={"limits": limits}))
-    job = job._replace(command=ABLATE_COMMAND)
+    job = job._replace(command=ABLATE_COMMAND).with_prompts(keep_prompts)
     run_comparison(job, Path(out), at_once=at_once, workers=WorkerOptions(workers), silent=True)
     return write_comparison_report(job.plan, Path(out))

@@ -88,6 +88,8 @@ class ComparisonPlan(Record):
     budget: Budget
     limits: Limits
     faults: str = ""
+    keep_prompts: bool = False
+    """Whether runs keep their prompts and replies, as in `certigraph.run`."""
     versions: dict[str, str]
     machine: str
     created: str
@@ -217,7 +219,7 @@ PLAN_FILE = "comparison.json"
 MAX_SHOWN_DIFFERENCES = 5
 """Maximum number of differences between two plans in a message."""
 
-IGNORED_FIELDS = {"versions", "machine", "created"}
+IGNORED_FIELDS = {"keep_prompts", "versions", "machine", "created"}
 """Fields of a plan that may change between two calls."""
 
 
@@ -407,5 +409,6 @@ async def run_cell(plan: ComparisonPlan, cell: ComparisonCell, context: Context,
         context=context.model_copy(update={"trial": cell.trial}),
         out=str(cell.folder),
         run=folder.name if folder else create_run_name(cell.method.graph, benchmark.task(cell.task)),
+        keep_prompts=plan.keep_prompts,
     )
     return await (pool.done(job) if pool else execute_run(job, cell.method.build(), benchmark))

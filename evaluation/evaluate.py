@@ -18,14 +18,17 @@ from certigraph.adapters.models.chat_models import check_model_available, is_scr
 from certigraph.adapters.protocols import Benchmark
 from certigraph.evaluation.evaluation_results import Evaluation, read_evaluation, read_log
 from certigraph.evaluation.jobs import is_url
+from certigraph.evaluation.progress_display import show_progress
 from certigraph.evaluation.tool_worlds import benchmark_name, check_evaluable, check_unattended
 from certigraph.evaluation.workers import WorkerOptions, check_worker_models, run_slots
 from certigraph.graphs.assembly import operators_of
 from certigraph.runtime.files import check_output_folder
 from certigraph.runtime.graph_sources import AnyGraph, slots_of
 from certigraph.runtime.registry import build_graph, check_encoders, check_retrieval, parse_roles, parse_swap
+from certigraph.runtime.result import BenchmarkRow
 from certigraph.runtime.run import run_blocking
 from certigraph.runtime.storage import check_checkpoint_server
+from certigraph.runtime.texts import shorten_text
 from certigraph.state.endings import Interrupted, UnknownName
 
 if TYPE_CHECKING:
@@ -66,11 +69,32 @@ def reduced_garbage_collection() -> Iterator[None]:
 # Display of a running evaluation, and the result of a finished one.
 
 
-def display_options(quiet: bool) -> dict[str, Any]:
-    """Return Inspect's display options: progress is shown only on a terminal, and not if `quiet`."""
-    shown = sys.stdout.isatty() and not quiet
-    # metrics of an unfinished evaluation take time to compute, so only where a user can see them
-    return {"ctl_server": False, "display": "rich" if shown else "none", "score_display": shown}
+NO_DISPLAY: dict[str, Any] = {"ctl_server": False, "display": "none", "score_display": False}
+"""Options of Inspect without its own display, whose words users of certigraph do not know."""
+
+
+MAX_MESSAGE_CHARACTERS = 200
+"""Maximum number of characters of the line about a failed run."""
+
+
+@contextmanager
+def show_runs(name: str, total: int, *, quiet: bool) -> Iterator[None]:
+    """Inside a block, show how many of `total` runs have ended, on a terminal only, and not if `quiet` is set."""
+    from certigraph.evaluation.inspect_runs import row_listener
+
+    with show_progress(name, total, silent=quiet or not sys.stdout.isatty()) as display:
+
+        def listener(row: BenchmarkRow) -> None:
+            display.advance(display.done + 1)
+            display.advance(display.done, f"{name}, {display.time_left}")
+            if row.ending.startswith("error:"):
+                display.print(shorten_text(f"{row.id}: {row.ending}: {row.footer.message}", MAX_MESSAGE_CHARACTERS))
+
+        token = row_listener.set(listener)
+        try:
+            yield
+        finally:
+            row_listener.reset(token)
 
 
 def read_finished_evaluation(logs: "Sequence[EvalLog]", out: str, workers: WorkerOptions) -> Evaluation:
@@ -81,7 +105,7 @@ def read_finished_evaluation(logs: "Sequence[EvalLog]", out: str, workers: Worke
     """
     if not logs or logs[0].status == "cancelled":
         command = f"certigraph eval --retry {_newest_log(logs, out)}{workers.flags}"
-        raise Interrupted(f"interrupted; in place of Inspect's command, resume with: {command}")
+        raise Interrupted(f"interrupted; resume with: {command}")
     # read the file again without the large fields: access to this log object would load the complete log
     return read_evaluation(logs[0].location)
 
@@ -134,8 +158,11 @@ def evaluate_retry(
     options = WorkerOptions(workers, ray)
     if options.is_shared:
         check_worker_models(model, *(role.partition("=")[2] for role in arguments.get("role", [])))
-    with reduced_garbage_collection(), run_slots(options, model, max_samples) as concurrent:
-        logs = eval_retry(previous, log_dir=folder, max_samples=concurrent, **display_options(quiet))
+    planned = len(previous.eval.dataset.sample_ids or ()) * (previous.eval.config.epochs or 1)
+    left = planned - sum(sample.error is None for sample in previous.samples or ())
+    slots = run_slots(options, model, max_samples)
+    with reduced_garbage_collection(), slots as concurrent, show_runs(previous.eval.task, left, quiet=quiet):
+        logs = eval_retry(previous, log_dir=folder, max_samples=concurrent, **NO_DISPLAY)
     return read_finished_evaluation(logs, folder, options)
 
 
@@ -234,7 +261,9 @@ def evaluate(
         **{slot: str(spec) for slot, spec in specs.items()},
     )
     usual = MAX_SCRIPTED_SAMPLES if is_scripted(model) else None
-    with reduced_garbage_collection(), run_slots(options, model, max_samples, usual=usual) as concurrent:
+    planned = len(task.dataset[: None if stratify else limit]) * trials
+    slots = run_slots(options, model, max_samples, usual=usual)
+    with reduced_garbage_collection(), slots as concurrent, show_runs(benchmark, planned, quiet=quiet):
         logs = inspect_eval(
             task,
             model=None,
@@ -243,7 +272,7 @@ def evaluate(
             log_dir=str(out),
             # scripted runs end before a user could watch them in Inspect's viewer
             log_realtime=not is_scripted(model),
-            **display_options(quiet),
+            **NO_DISPLAY,
         )
     return read_finished_evaluation(logs, str(out), options)
 

@@ -9,8 +9,9 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from contextvars import ContextVar
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -411,6 +412,13 @@ class SampleResult(NamedTuple):
     row: BenchmarkRow
     model: str
     limit: LimitExceededError | None = None
+
+
+RowListener = Callable[[BenchmarkRow], None]
+"""Function that is called with the summary of every run of an evaluation when it ends."""
+
+row_listener: ContextVar[RowListener] = ContextVar("certigraph_row_listener", default=lambda row: None)
+"""Listener of the evaluation that is running."""
 
 
 async def run_sample(job: RunJob, model: str, graph: AnyGraph, live: Benchmark, state: TaskState) -> SampleResult:

@@ -28,6 +28,7 @@ from certigraph.evaluation.inspect_runs import (
     SampleRun,
     certigraph,
     inspect_model,
+    row_listener,
     run_sample,
 )
 from certigraph.evaluation.jobs import RunJob
@@ -226,6 +227,7 @@ def certified_run(benchmark: str, options: dict[str, Any]) -> Solver:
         )
         result = await run_sample(job, given.model, compiled, live, state)
         _store_row(state, result.row)
+        row_listener.get()(result.row)
         state.output = ModelOutput.from_content(result.model, result.row.ending)
         if result.row.ending.startswith("error:") and not result.limit:
             failed.append(result.row)

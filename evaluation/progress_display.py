@@ -58,6 +58,7 @@ def show_progress(name: str, total: int | None, *, silent: bool = False) -> Iter
     console = Console(stderr=True, highlight=False, soft_wrap=True, quiet=silent)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, transient=True, disable=silent or not console.is_terminal) as bar:
+        console.show_cursor()  # a process that is killed could not show it again
         yield ProgressDisplay(console, bar, bar.add_task(name, total=total), total)
 
 

@@ -153,7 +153,12 @@ class PreparedSweep(NamedTuple):
 
 
 def prepare_sweep(
-    file: Path, out: Path | None = None, workers: WorkerOptions = HERE, *, import_own: bool = True
+    file: Path,
+    out: Path | None = None,
+    workers: WorkerOptions = HERE,
+    *,
+    import_own: bool = True,
+    keep_prompts: bool = False,
 ) -> PreparedSweep:
     """Read a sweep's file and resolve all names in it; nothing is executed or written.
 
@@ -162,6 +167,7 @@ def prepare_sweep(
         out: the sweep's folder; None: the file's name without its suffix.
         workers: processes that execute the runs.
         import_own: whether a user's own operators, graphs and benchmarks are imported, which executes their code.
+        keep_prompts: whether the runs keep their prompts and replies, as in `certigraph.run`.
 
     Raises:
         Fault: the file, or something that it names, is missing or unusable; or `most` limits dollars and the price of a
@@ -178,7 +184,7 @@ def prepare_sweep(
     check_output_folder(out)
     folder = file.resolve().parent
     orders = [(case, order_of(sweep, case, methods, folder, import_own=import_own)) for case in sweep.benchmarks]
-    arms = [SweepArm(case.title, order, out / folder_name(case)) for case, order in orders]
+    arms = [SweepArm(case.title, order.with_prompts(keep_prompts), out / folder_name(case)) for case, order in orders]
     return PreparedSweep(file, sweep, tuple(arms), tuple(left_out), out, workers)
 
 

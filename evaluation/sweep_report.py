@@ -294,6 +294,7 @@ def sweep(
     *,
     ray: str | None = None,
     workers: int | None = None,
+    keep_prompts: bool = False,
     silent: bool = True,
 ) -> SweepFindings:
     """Run all combinations of graphs, operators and benchmarks that a YAML file names, and write the report.
@@ -305,6 +306,7 @@ def sweep(
         out: the sweep's folder; None: the file's name without its suffix.
         ray: address of a Ray cluster whose workers execute the runs, as in `evaluate`.
         workers: number of processes that execute the runs, as in `evaluate`.
+        keep_prompts: whether each run keeps its prompts and replies in its folder, as in `certigraph.run`.
         silent: do not show the progress on stderr.
 
     Returns:
@@ -315,7 +317,8 @@ def sweep(
         Fault: the file is unusable, the folder was started with another file, or another process is using it.
         Interrupted: by Ctrl-C; the message has the command that resumes the sweep.
     """
-    given = prepare_sweep(Path(file), Path(out) if out is not None else None, WorkerOptions(workers, ray))
+    folder = Path(out) if out is not None else None
+    given = prepare_sweep(Path(file), folder, WorkerOptions(workers, ray), keep_prompts=keep_prompts)
     return write_report(given, run_sweep(given, silent=silent))
 
 
@@ -336,14 +339,22 @@ def write_report(given: PreparedSweep, stopped: Sequence[str] = ()) -> SweepFind
 
 
 def run_command(
-    file: Path, out: Path | None, workers: WorkerOptions = HERE, *, report_only: bool, as_json: bool
+    file: Path,
+    out: Path | None,
+    workers: WorkerOptions = HERE,
+    *,
+    keep_prompts: bool = False,
+    report_only: bool,
+    as_json: bool,
 ) -> int:
     """Execute the unfinished runs of a sweep (not with `report_only`), and write and print the report.
+
+    With `keep_prompts` the runs keep their prompts and replies.
 
     Returns:
         The exit status: 1 while runs are left, else 0.
     """
-    given = prepare_sweep(file, out, workers)
+    given = prepare_sweep(file, out, workers, keep_prompts=keep_prompts)
     if report_only and not comparison_folders(given.out):
         raise Fault("data", f"{given.out} holds no sweep: start it with {given.resume_command}")
     if report_only:

@@ -275,7 +275,7 @@ class TaskGraph:
 
 # The history of a run.
 
-USAGE_FIELDS = ("calls", "input_tokens", "output_tokens", "cached_tokens", "usd")
+USAGE_FIELDS = ("calls", "input_tokens", "output_tokens", "cached_tokens", "usd", "seconds")
 """Fields of a usage that are added up."""
 
 

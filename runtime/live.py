@@ -1,5 +1,6 @@
 """Live view of a run: on a terminal a frame that is redrawn, in a file or pipe plain lines."""
 
+import math
 import threading
 import time
 from collections.abc import Iterator
@@ -217,15 +218,15 @@ class LiveView:
         self.run = RunHistory()
         self._console = console or Console()
         self._steps = steps
-        self._began = time.monotonic()
-        self._ended: float | None = None
+        self._latest = time.monotonic()
         self._lock = threading.Lock()
         self._live = self._picture() if self._console.is_terminal else None
 
     def __enter__(self) -> Self:
-        self._began = time.monotonic()
+        self._latest = time.monotonic()
         if self._live:
             self._live.start()
+            self._console.show_cursor()  # a process that is killed could not show it again
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -236,7 +237,7 @@ class LiveView:
         """Update the view with one trajectory line. A frame on a terminal is redrawn at a fixed rate."""
         with self._lock:
             self.run.take(line)
-            self._ended = time.monotonic() if isinstance(line, Footer | Question) else None
+            self._latest = math.inf if isinstance(line, Footer | Question) else time.monotonic()
         if self._live is None:
             longest = MAX_TASK_CHARACTERS if isinstance(line, Header) else MAX_LINE_CHARACTERS
             for text in plain_lines(self.run, line):
@@ -254,6 +255,6 @@ class LiveView:
         )
 
     def _frame(self) -> RenderableType:
-        seconds = (self._ended or time.monotonic()) - self._began
         with self._lock:
+            seconds = self.run.spent["seconds"] + max(0.0, time.monotonic() - self._latest)
             return draw_frame(self.run, height=self._console.height, steps=self._steps, seconds=seconds)

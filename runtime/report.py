@@ -310,7 +310,7 @@ def cost_totals(trajectory: Trajectory) -> list[Total]:
         Total("model calls", f"{usage.calls:,}", executions),
         Total("tokens", tokens, f"{cached} cached"),
         Total("model cost", format_usd(usage.usd, trajectory.unpriced_calls), "US dollars"),
-        Total("time", format_duration(usage.seconds), "spent in nodes"),
+        Total("time", format_duration(usage.seconds), "spent in nodes, resumes included"),
     ]
 
 

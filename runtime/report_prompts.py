@@ -65,6 +65,11 @@ class KeptPrompts:
             yield shown
 
     @property
+    def kept(self) -> bool:
+        """Whether there is a prompt."""
+        return len(self._starts) > 1
+
+    @property
     def missing(self) -> str:
         """Number of the prompts that were not taken yet; empty if there are none."""
         return format_count(len(self._rest), "more prompt") if self._rest else ""

@@ -21,6 +21,7 @@ from certigraph.runtime.texts import (
     clip_text,
     format_compact,
     format_count,
+    format_duration,
     format_finding,
     passed_label,
 )
@@ -356,7 +357,7 @@ def draw_frame(run: RunHistory, *, height: int, steps: int | None, seconds: floa
         run: the history of the run so far.
         height: number of lines of the terminal.
         steps: the limit of world steps; None: the limit in the run's header.
-        seconds: seconds since the start of the run.
+        seconds: seconds spent in nodes so far, in earlier processes too.
     """
     goal = Text(
         clean_line(run.header.task.goal) if run.header else "waiting for the run", overflow="ellipsis", no_wrap=True
@@ -426,7 +427,7 @@ def _totals_text(run: RunHistory, steps: int | None, seconds: float) -> Text:
         shown["cost"] = f"${run.spent['usd']:.4f}"
     if run.cost is not None and money is not None:
         shown["trip costs"] = f"${run.cost:,.0f} of ${money:,.0f}"
-    shown["time"] = f"{int(seconds) // 60}:{int(seconds) % 60:02}"
+    shown["time"] = format_duration(seconds) if run.footer else f"{int(seconds) // 60}:{int(seconds) % 60:02}"
     parts = (Text.assemble((f"{name} ", "dim"), value) for name, value in shown.items())
     return Text("   ").join(parts)
 

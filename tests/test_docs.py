@@ -91,6 +91,17 @@ def test_the_tutorial_on_mcp_runs_as_it_stands(endpoint: ScriptedEndpoint):
     run_document("tutorial-mcp.md")
 
 
+@pytest.mark.slow
+def test_the_script_on_ones_own_tools_runs_without_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("OPENAI_API_KEY", "CERTIGRAPH_BASE_URL", "CERTIGRAPH_DATA"):
+        monkeypatch.delenv(name, raising=False)
+    Path("refund.py").write_text(files("own-tools.md")["refund.py"], encoding="utf-8")
+    [command, printed] = [text for kind, text in blocks("own-tools.md") if kind in ("bash", "text")]
+    done = run_command(command.strip())
+    assert (done.returncode, done.stdout) == (0, printed), done.stderr
+
+
 CALL_AGENT = """
 thread = {"configurable": {"thread_id": "1"}}
 state = graph.invoke({"messages": [("user", "Refund order 17 if it is eligible and write to the customer.")]}, thread)

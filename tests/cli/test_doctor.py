@@ -1,6 +1,7 @@
 """The command doctor, the version, and the grouped help."""
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import certigraph
+from certigraph.adapters.models.clients import NAMED_WEIGHTS
 from certigraph.cli import app
 
 
@@ -36,6 +38,21 @@ def test_an_extra_with_a_missing_package_is_missing(monkeypatch: pytest.MonkeyPa
     found = findings()
     assert (found["retrieval"]["found"], found["web"]["found"]) == (False, True)
     assert found["retrieval"]["detail"] == "pip install 'certigraph[retrieval]'"
+
+
+def test_one_command_brings_all_missing_extras(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("certigraph.cli.doctor._is_installed", lambda name, specifier: name not in ("tantivy", "ray"))
+    shown = CliRunner().invoke(app, ["doctor"]).output
+    extras = shown[shown.index("extras:") : shown.index("programs:")]
+    assert "pip install 'certigraph[retrieval,ray]'" in extras and extras.count("certigraph[") == 1
+    assert len(extras.splitlines()) <= 6 and max(map(len, extras.splitlines())) <= 80
+
+
+def test_packages_with_consecutive_numbers_are_folded(tmp_path: Path) -> None:
+    weights = findings(XDG_CACHE_HOME=str(tmp_path))["local:qwen-1.5b"]
+    assert not weights["found"] and len(weights["detail"]) < 120
+    listed = subprocess.run(["bash", "-c", f"echo {weights['detail']}"], capture_output=True, text=True, check=True)
+    assert listed.stdout.split()[-22:] == [*NAMED_WEIGHTS["qwen-1.5b"].packages]
 
 
 def test_keys_and_paths_of_addresses_are_never_shown() -> None:

@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -133,10 +134,22 @@ def test_a_limit_above_the_number_of_tasks_is_announced(capsys: pytest.CaptureFi
     assert str(count) in capsys.readouterr().err
 
 
-def test_the_folder_of_a_run_is_printed_first(certigraph) -> None:
-    first, *rest = certigraph("run", "sdp", "blocksworld", "--task", "4-0").out.splitlines()
-    assert (Path(first.removeprefix("run: ")) / "trajectory.jsonl").is_file()
-    assert not any(line.startswith("run: ") for line in rest)
+def test_the_command_that_resumes_a_run_is_printed_first_and_once(certigraph) -> None:
+    first, *rest = certigraph("run", "sdp", "blocksworld", "--task", "4-0", "--out", "my runs").out.splitlines()
+    program, command, folder = shlex.split(first.removeprefix("to resume: "))
+    assert (program, command) == ("certigraph", "resume") and (Path(folder) / "trajectory.jsonl").is_file()
+    assert not any("certigraph resume" in line for line in rest)
+
+
+def test_the_command_that_resumes_a_usual_run_fits_80_columns(certigraph) -> None:
+    first, *_ = certigraph("run", "sdp", "blocksworld", "--task", "4-0").out.splitlines()
+    assert first.startswith("to resume: ") and len(first) <= 80
+
+
+def test_the_command_in_the_first_line_resumes_the_run(certigraph) -> None:
+    first, *_ = certigraph("run", "sdp", "blocksworld", "--task", "4-0", "--budget", "steps=2").out.splitlines()
+    _, *arguments = shlex.split(first.removeprefix("to resume: "))
+    assert certigraph(*arguments, "--budget", "steps=60").status == 0
 
 
 def test_the_end_of_a_run_with_a_long_answer_fits_a_terminal(certigraph, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,7 +158,8 @@ def test_the_end_of_a_run_with_a_long_answer_fits_a_terminal(certigraph, monkeyp
     shown = certigraph("run", "sdp", "travelplanner", "--task", "1").out
     end = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
     end = end[end.rindex("╭") :]
-    assert all(text in end for text in ("Selmoness", "certified 11/11", "$2,528 of $2,528", "time 0:"))
+    assert all(text in end for text in ("Selmoness", "certified 11/11", "$2,528 of $2,528"))
+    assert re.search(r"time [\d.]+\s+(?:│\s+│\s+)?m?s\b", end)
     assert sum(-(-len(line) // 80) for line in end.splitlines()) < 24
     assert "answer: " in end.rpartition("╯")[2]
 
@@ -253,7 +267,7 @@ def test_the_command_is_installed() -> None:
 def test_piped_output_has_the_model_the_task_and_the_answer(certigraph, graph, benchmark, question, answer) -> None:
     shown = certigraph("run", graph, benchmark)
     run, *lines = shown.out.splitlines()
-    assert run.startswith("run: runs/")
+    assert run.startswith("to resume: certigraph resume runs/")
     assert lines[0].startswith(f"{graph} on {benchmark} ")
     assert lines[0].endswith("model scripted:expert: a script that knows the answer, no language model")
     assert lines[1].startswith(f"task: {question}")

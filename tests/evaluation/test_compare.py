@@ -1,6 +1,7 @@
 """Tests of `evaluation.compare`."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from certigraph.evaluation.comparison import parse_methods
 from certigraph.evaluation.comparison_report import comparison_line, format_model_note
 from certigraph.evaluation.evaluate import evaluate
 from certigraph.evaluation.evaluation_results import read_evaluation
+from certigraph.evaluation.progress_display import show_progress
 from certigraph.evaluation.sweep import prepare_sweep
 from certigraph.state.endings import Fault
 
@@ -174,3 +176,10 @@ def test_checkpoints_of_runs_that_are_over_are_deleted(used: Server, tmp_path: P
     run_comparison(given, tmp_path, silent=True)
     [row] = rows_of(given.plan, tmp_path)
     assert used.sql("SELECT count(*) FROM checkpoints WHERE thread_id = %s", row.run) == [(0,)]
+
+
+def test_the_cursor_stays_visible_so_that_a_kill_cannot_hide_it(monkeypatch: pytest.MonkeyPatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with show_progress("work", 3) as display:
+        display.advance(1)
+        assert re.findall(r"\x1b\[\?25[hl]", capsys.readouterr().err)[-1] == "\x1b[?25h"

@@ -20,7 +20,7 @@ from certigraph.adapters import benchmarks
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.evaluation.anatomy import analyse
-from certigraph.evaluation.compare import Choice, build_job, compare_logs, run_comparison
+from certigraph.evaluation.compare import Choice, build_job, compare_logs, print_tables, run_comparison
 from certigraph.evaluation.comparison import ComparedMethod, ComparisonOutline, build_plan, parse_methods, read_plan
 from certigraph.evaluation.comparison_report import (
     comparison_line,
@@ -225,6 +225,17 @@ def test_errors_of_models_and_operators_count_as_failures_and_are_named():
     (warning,) = found.warnings
     assert "sdp: 4 of 4 runs ended error:model and count as failures" in warning
     assert found.left == 4
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_the_finding_is_last_on_a_terminal_and_first_in_a_file(terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys):
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("FORCE_COLOR", "1" if terminal else "")
+    found = compared(*(row(method, task, score=100) for method in ("react", "sdp") for task in TASKS))
+    print_tables(found, as_json=False)
+    printed, finding = capsys.readouterr().out.strip(), format_verdict(found)
+    assert printed.count(finding) == 1
+    assert printed.endswith(finding) if terminal else printed.startswith(finding)
 
 
 def test_equal_small_shares_of_faults_are_reported_without_a_doubt():

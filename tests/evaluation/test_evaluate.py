@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from threading import Barrier, Thread
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import inspect_ai
@@ -123,6 +124,43 @@ def test_verdicts_and_certificates_are_in_inspects_transcript(tmp_path: Path):
     certificates = [c for source, data in events if source == "certigraph.certify" for c in data["certificates"]]
     assert sum(len(c["targets"]) for c in certificates) == done.rows[0].certified
     assert {"certigraph.validate", "certigraph.certify"} <= {source for source, _ in events}
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> pytest.CaptureFixture[str]:
+    """A terminal for both streams, whose output is captured."""
+    stdout = SimpleNamespace(isatty=lambda: True)
+    monkeypatch.setattr("certigraph.evaluation.evaluate.sys", SimpleNamespace(stdout=stdout))
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "200")
+    return capsys
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_no_data_no_key")
+def test_a_terminal_shows_runs_and_nothing_of_inspects(tmp_path: Path, terminal: pytest.CaptureFixture[str]):
+    evaluate("sdp", "blocksworld", limit=2, trials=2, out=tmp_path)
+    shown = terminal.readouterr()
+    assert "4/4" in shown.err and "blocksworld" in shown.err
+    assert not [word for word in ("samples", "none/none", "max_", "Log:") if word in shown.out + shown.err]
+    evaluate("sdp", "blocksworld", limit=1, out=tmp_path, quiet=True)
+    shown = terminal.readouterr()
+    assert shown.out + shown.err == ""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_no_data_no_key")
+def test_a_terminal_names_failed_runs_and_a_retry_counts_only_those(
+    tmp_path: Path, touchy: Path, terminal: pytest.CaptureFixture[str]
+):
+    swaps = ["validate=touchy_operators:touchy"]
+    failed = evaluate("sdp", "blocksworld", limit=3, swaps=swaps, out=tmp_path)
+    shown = terminal.readouterr().err
+    assert "3-1: error:operator: " in shown and "3-0: " not in shown and "3/3" in shown
+    touchy.touch()
+    evaluate_retry(failed.log)
+    shown = terminal.readouterr().err
+    assert "1/1" in shown and "3-1: " not in shown
 
 
 @pytest.mark.slow

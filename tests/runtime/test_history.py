@@ -128,7 +128,7 @@ def test_frame_has_every_node_with_its_state_and_what_it_does_now():
     assert "revised  needs a, c" in line_with("· g", frame)
     assert line_with("revision 1: added c; changed g; removed b", frame)
     narrow = watched(tape.header, *tape.lines, width=80)
-    assert line_with("sub-tasks 1/3   steps 5/40   calls 28   tokens 3.36k   time 0:00", narrow)
+    assert line_with("sub-tasks 1/3   steps 5/40   calls 28   tokens 3.36k   time 0:14", narrow)
 
 
 def test_inner_plans_and_certificates_are_no_plan_of_the_run():

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,11 @@ def test_nothing_is_kept_by_default(tmp_path: Path):
     assert not (result.folder / "prompts.jsonl").exists()
     assert "prompt" not in {key for event in result.trajectory.events for call in event.calls for key in call}
     assert "Prompt and reply" not in page(result) and "Other prompts" not in page(result)
+    assert "--keep-prompts" in page(result)
+
+
+def test_a_report_with_prompts_does_not_name_the_option(tmp_path: Path):
+    assert "--keep-prompts" not in page(run("sdp", "blocksworld", "4-0", out=tmp_path, keep_prompts=True))
 
 
 @pytest.mark.slow
@@ -153,6 +159,48 @@ def test_run_keeps_prompts_and_eval_does_not(
         cli.main([*arguments, "--out", str(tmp_path), "--json"])
     [folder] = [path.parent for path in tmp_path.glob("*/trajectory.jsonl")]
     assert (folder / "prompts.jsonl").is_file() is keeps
+
+
+SWEEP = "{benchmarks: [{name: blocksworld, limit: 1}], graphs: [react], model: simulated}"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("compare", "react", "sdp", "--limit", "1"),
+        ("ablate", "sdp", "blocksworld", "--limit", "1"),
+        ("sweep", "sweep.yaml"),
+        ("study", "cgdp", "--harness", "react", "--memory", "native", "--limit", "1"),
+    ],
+)
+@pytest.mark.parametrize("keeps", [True, False])
+def test_runs_of_many_keep_prompts_on_request(
+    arguments: tuple[str, ...], keeps: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
+    Path("sweep.yaml").write_text(SWEEP)
+    with pytest.raises(SystemExit):
+        cli.main([*arguments, "--out", "out", "--json", *(["--keep-prompts"] if keeps else [])])
+    folders = [path.parent for path in Path("out").rglob("trajectory.jsonl")]
+    assert folders and {(folder / "prompts.jsonl").is_file() for folder in folders} == {keeps}
+
+
+@pytest.mark.parametrize("again", [("compare", "react"), ("compare",), ("compare", "react", "--keep-prompts")])
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_comparison_that_goes_on_keeps_prompts_if_it_did_or_shall(
+    again: tuple[str, ...], keeps: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
+    choice = ["--limit", "2", "--out", str(tmp_path), "--json"]
+    with pytest.raises(SystemExit):
+        cli.main(["compare", "react", *choice, *(["--keep-prompts"] if keeps else [])])
+    shutil.rmtree(next(tmp_path.rglob("trajectory.jsonl")).parent)
+    with pytest.raises(SystemExit):
+        cli.main([*again, *(choice if "react" in again else choice[2:])])
+    assert len([*tmp_path.rglob("trajectory.jsonl")]) == 2
+    expected = (2 if keeps else 0) or ("--keep-prompts" in again)
+    assert len([*tmp_path.rglob("prompts.jsonl")]) == expected
 
 
 # Resuming.

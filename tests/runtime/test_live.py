@@ -2,6 +2,7 @@
 
 import io
 import re
+from pathlib import Path
 
 import pytest
 from episode_tape import EpisodeTape, two_episodes
@@ -14,8 +15,10 @@ from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.graphs import pbai
 from certigraph.runtime.live import LiveView
-from certigraph.runtime.run import run
+from certigraph.runtime.report import write_report
+from certigraph.runtime.run import resume, run
 from certigraph.runtime.terminal import clean_line
+from certigraph.runtime.texts import format_duration
 from certigraph.state.records import (
     Action,
     Attempt,
@@ -30,7 +33,7 @@ from certigraph.state.records import (
     Verdict,
 )
 from certigraph.state.step import Lesson
-from certigraph.state.trajectory import Event, Footer, Header, Resumed
+from certigraph.state.trajectory import Event, Footer, Header, Question, Resumed
 
 TASK = Task(benchmark="toy", id="7", goal="reach the end", constants={"budget": 100})
 CONTEXT = {"model": "scripted:x", "limits": {"steps": 9}}
@@ -182,6 +185,36 @@ def test_resume_drops_superseded_work_but_not_its_cost():
     assert "2.05k" in " ".join(frame)
 
 
+def test_a_resumed_run_shows_the_time_of_the_report_which_includes_that_before(tmp_path: Path):
+    stopped = run("sdp", "blocksworld", "4-0", context=Context(limits=Limits(steps=2)), out=tmp_path)
+    console = Console(record=True, force_terminal=True, width=110, height=30, file=io.StringIO())
+    with LiveView(console) as view:
+        result = resume(stopped.folder, limits=Limits(steps=60), listener=view)
+    time = format_duration(result.usage.seconds)
+    assert result.usage.seconds > stopped.usage.seconds
+    assert f"time {time}" in console.export_text()
+    report = write_report(result.trajectory, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert f"<dt>time</dt><dd>{time}<" in report
+
+
+def test_the_time_of_a_run_stands_still_while_it_waits_and_goes_on_in_a_node(monkeypatch: pytest.MonkeyPatch):
+    clock = [100.0]
+    monkeypatch.setattr("certigraph.runtime.live.time.monotonic", lambda: clock[0])
+    worked = event(1, "act").model_copy(update={"usage": Usage(node="act", seconds=60)})
+    console = Console(record=True, force_terminal=True, width=110, height=30, file=io.StringIO())
+    with LiveView(console) as view:
+        view(HEADER)
+        view(worked)
+        clock[0] += 5
+    assert "time 1:05" in console.export_text()
+    with LiveView(console) as view:
+        view(HEADER)
+        view(worked)
+        view(Question(id="q", value={"question": "go on?"}))
+        clock[0] += 5
+    assert "time 1:00" in console.export_text()
+
+
 def test_world_text_cannot_steer_the_terminal():
     evil = "\x1b[2J\x1b]0;owned\x07 [bold]markup[/bold]"
     shown = Console(file=io.StringIO(), force_terminal=True, width=110, height=24)
@@ -192,6 +225,13 @@ def test_world_text_cannot_steer_the_terminal():
     assert "]0;owned\x07" not in shown.file.getvalue()
     assert "[bold]markup[/bold]" in shown.file.getvalue()
     assert clean_line("a\x1b\n\tb") == "a b"
+
+
+def test_the_cursor_stays_visible_so_that_a_kill_cannot_hide_it():
+    shown = io.StringIO()
+    with LiveView(Console(file=shown, force_terminal=True)) as view:
+        view(HEADER)
+        assert re.findall(r"\x1b\[\?25[hl]", shown.getvalue())[-1] == "\x1b[?25h"
 
 
 def test_frame_of_an_episode_has_its_subtask_its_turns_and_the_scores_before():

@@ -232,6 +232,7 @@ def test_scores_tell_verdicts_from_amounts_and_the_answer_is_a_table(tmp_path):
     answer = [{"days": 1, "dinner": "-", "lunch": "A, X;B, Y"}, {"days": 2, "dinner": "C, Z"}]
     html = page(Tape("a").attempt(0).trajectory("gave_up", Scores(value=0.0, parts=parts, answer=answer)), tmp_path)
     assert re.findall(r'<li class="(pass|fail|unasked|amount)"', html) == ["pass", "fail", "unasked", *["amount"] * 2]
+    assert _legend(html) == ["✓ passed", "✕ failed", "· does not apply", "a number: an amount or a share"]
     assert "<div>A, X</div><div>B, Y</div>" in html
     assert "Answer, not certified" in html
 
@@ -239,6 +240,16 @@ def test_scores_tell_verdicts_from_amounts_and_the_answer_is_a_table(tmp_path):
 def test_an_answer_whose_entries_are_not_all_rows_is_shown_as_it_is():
     answer = [{"days": 1}, "and home"]
     assert json.loads(lay_out_answer(answer).text) == answer
+
+
+def test_the_legend_of_a_score_names_the_marks_that_it_has(tmp_path):
+    trajectory = Tape("a").attempt(0).trajectory("gave_up", Scores(value=1.0, parts={"solved": 1.0, "moves": 4.0}))
+    assert _legend(page(trajectory, tmp_path)) == ["✓ passed", "a number: an amount or a share"]
+
+
+def _legend(html):
+    below = html[html.index('class="chips"') :].partition('class="key"')[2]
+    return re.findall("<span>(.*?)</span>", below.partition("</p>")[0])
 
 
 def test_standing_of_long_runs_with_many_returns_is_fast():

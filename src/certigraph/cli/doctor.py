@@ -3,9 +3,12 @@
 import json
 import os
 import platform
+import re
 import shutil
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterator, Sequence
 from importlib import metadata
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +22,10 @@ PROGRAMS = {
     "chromium": ("pages that need JavaScript", "pip install 'certigraph[browser]' && playwright install chromium"),
 }
 """Programs on the PATH: what needs each, and the command that installs it."""
+
+
+TEXT_WIDTH = 80
+"""Maximum number of columns of the list of extras."""
 
 
 class InstalledPart(NamedTuple):
@@ -36,13 +43,27 @@ def doctor_command(as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps([part._asdict() for part in parts]))
         return
-    kind = ""
-    for part in parts:
-        if part.kind != kind:
-            kind = part.kind
-            typer.echo(f"{kind}:")
-        mark = typer.style("yes", fg="green") if part.found else typer.style("no ", fg="yellow")
-        typer.echo(f"  {mark}  {part.name:<22} {part.detail}")
+    for kind, group in groupby(parts, key=lambda part: part.kind):
+        typer.echo(f"{kind}:")
+        if kind == "extras":
+            _print_extras(list(group))
+            continue
+        for part in group:
+            typer.echo(f"  {_MARKS[part.found]}  {part.name:<22} {part.detail}")
+
+
+_MARKS = {True: typer.style("yes", fg="green"), False: typer.style("no ", fg="yellow")}
+
+
+def _print_extras(extras: Sequence[InstalledPart]) -> None:
+    """Print the extras that are there, those that are missing, and one command that installs the missing ones."""
+    for found, mark in _MARKS.items():
+        if names := [extra.name for extra in extras if extra.found is found]:
+            indent = " " * len("  yes  ")
+            lines = textwrap.wrap(", ".join(names), TEXT_WIDTH, initial_indent=indent, subsequent_indent=indent)
+            typer.echo("\n".join([f"  {mark}  {lines[0].strip()}", *lines[1:]]))
+            if not found:
+                typer.echo(f"{indent}pip install 'certigraph[{','.join(names)}]'")
 
 
 def inspect_installation() -> Iterator[InstalledPart]:
@@ -107,12 +128,27 @@ def _models() -> Iterator[InstalledPart]:
         try:
             path = load_named_weights(name)
         except Fault as fault:
-            yield InstalledPart("models", f"local:{name}", False, str(fault).rpartition("; run ")[2])
+            yield InstalledPart("models", f"local:{name}", False, _fold_parts(str(fault).rpartition("; run ")[2]))
         else:
             yield InstalledPart("models", f"local:{name}", True, f"{path.stat().st_size / 1e6:.0f} MB of weights")
     for name, use in ((DEFAULT_ENCODER, "rewards and retrieval"), (MATCHING_ENCODER, "matching of actions")):
         found = find_encoder(name) is not None
         yield InstalledPart("models", name, found, f"sentence encoder: {use}" if found else install_advice(name))
+
+
+_PARTS = re.compile(r"(\S+?)(\d+)(==\S+)((?: \1\d+\3){2,})")
+
+
+def _fold_parts(command: str) -> str:
+    """Fold packages with consecutive numbers as bash and zsh expand them: `part{1..22}==0.2.0`."""
+
+    def fold(found: re.Match[str]) -> str:
+        numbers = [int(number) for number in re.findall(r"(\d+)==", found[0])]
+        first, last = numbers[0], numbers[-1]
+        folded = f"{found[1]}{{{first}..{last}}}{found[3]}"
+        return folded if numbers == [*range(first, last + 1)] else found[0]
+
+    return _PARTS.sub(fold, command)
 
 
 def _data() -> Iterator[InstalledPart]:

@@ -18,6 +18,7 @@ from certigraph.cli.options import (
     Data,
     Faults,
     Folders,
+    KeepAllPrompts,
     KeepPrompts,
     Model,
     Names,
@@ -200,6 +201,7 @@ def compare_command(
     ),
     at_once: AtOnce = 1,
     workers: Workers = None,
+    keep_prompts: KeepAllPrompts = False,
     report_only: ReportOnly = False,
     as_json: AsJson = False,
 ) -> None:
@@ -234,7 +236,7 @@ def compare_command(
         given = build_job(methods, on, choice, create_context(model, role, data, budget, on, cache, profile))
     else:
         given = load_job(out, report_only=report_only)
-    processes = WorkerOptions(workers)
+    given, processes = given.with_prompts(keep_prompts), WorkerOptions(workers)
     raise typer.Exit(
         finish_comparison(given, out, at_once=at_once, workers=processes, report_only=report_only, as_json=as_json)
     )
@@ -260,6 +262,7 @@ def ablate_command(
     out: Annotated[Path, typer.Option(help="Folder of the ablation; an unfinished one is resumed.")] = Path("ablation"),
     at_once: AtOnce = 1,
     workers: Workers = None,
+    keep_prompts: KeepAllPrompts = False,
     report_only: ReportOnly = False,
     as_json: AsJson = False,
 ) -> None:
@@ -285,7 +288,8 @@ def ablate_command(
         given = build_job(
             methods, benchmark, choice, create_context(model, role, data, budget, benchmark, cache, profile)
         )
-    given, processes = given._replace(command=ABLATE_COMMAND), WorkerOptions(workers)
+    given = given._replace(command=ABLATE_COMMAND).with_prompts(keep_prompts)
+    processes = WorkerOptions(workers)
     raise typer.Exit(
         finish_comparison(given, out, at_once=at_once, workers=processes, report_only=report_only, as_json=as_json)
     )
@@ -305,6 +309,7 @@ def sweep_command(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the planned runs, without running or importing anything.")
     ] = False,
+    keep_prompts: KeepAllPrompts = False,
     report_only: ReportOnly = False,
     ray: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Run on a Ray cluster: local, auto, HOST:PORT.")
@@ -319,7 +324,10 @@ def sweep_command(
 
     if dry_run:
         raise typer.Exit(print_forecast(file, out, as_json=as_json))
-    raise typer.Exit(run_command(file, out, WorkerOptions(workers, ray), report_only=report_only, as_json=as_json))
+    done = run_command(
+        file, out, WorkerOptions(workers, ray), keep_prompts=keep_prompts, report_only=report_only, as_json=as_json
+    )
+    raise typer.Exit(done)
 
 
 # Studies: CGDP's search agents, memory conditions and gate; the length of TDP's prompts; recall of retrievers.
@@ -364,6 +372,7 @@ def cgdp_command(
     out: Annotated[Path, typer.Option(help="Folder of the study; an unfinished one is resumed.")] = Path("study"),
     at_once: AtOnce = 1,
     workers: Workers = None,
+    keep_prompts: KeepAllPrompts = False,
     report_only: ReportOnly = False,
     as_json: AsJson = False,
 ) -> None:
@@ -391,7 +400,7 @@ def cgdp_command(
     if judge and not rubric:
         raise UnknownName(f"--judge {judge} judges by a rubric: add --rubric cgdp")
     choice = RubricChoice(rubric=rubric, judge=judge) if rubric else None
-    processes = WorkerOptions(workers)
+    given, processes = given.with_prompts(keep_prompts), WorkerOptions(workers)
     done = run_command(
         given, out, at_once=at_once, workers=processes, report_only=report_only, as_json=as_json, rubric=choice
     )
@@ -404,6 +413,7 @@ def tdp_command(
         int | None, typer.Option(help="Number of world steps of the longest episode; by default 40.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder of the study; an unfinished one is resumed.")] = Path("tdp-prompts"),
+    keep_prompts: KeepAllPrompts = False,
     report_only: ReportOnly = False,
     as_json: AsJson = False,
 ) -> None:
@@ -414,7 +424,8 @@ def tdp_command(
     check_evaluation_packages("studies", *TABLE_PACKAGES)
     from certigraph.evaluation.analyses.tdp import build_order, run_command
 
-    raise typer.Exit(run_command(build_order(longest, out), out, report_only=report_only, as_json=as_json))
+    order = build_order(longest, out).with_prompts(keep_prompts)
+    raise typer.Exit(run_command(order, out, report_only=report_only, as_json=as_json))
 
 
 @study_app.command("retrieval")

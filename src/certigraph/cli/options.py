@@ -34,6 +34,10 @@ Budgets = Annotated[
 KeepPrompts = Annotated[
     bool, typer.Option(help="Keep each request to a model and its reply in the run's folder; its report shows them.")
 ]
+KeepAllPrompts = Annotated[
+    bool,
+    typer.Option("--keep-prompts", help="Keep requests to models and their replies; the reports of runs show them."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Cache = Annotated[str | None, typer.Option(help="Folder that stores replies of models, so that none is paid twice.")]
 Profile = Annotated[

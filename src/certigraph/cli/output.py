@@ -1,6 +1,7 @@
 """Output of commands: progress of a run, its result, and tables of scores."""
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -66,7 +67,7 @@ def load_allowance(folder: Path, budget: Sequence[str] | None) -> BudgetAndLimit
 
 @contextmanager
 def watch_run(out: Path, limits: Limits | None, *, silent: bool) -> Iterator[Listener]:
-    """Provide a listener that prints the folder of a run and shows its progress, unless `silent` is True.
+    """Provide a listener that prints how to resume a run and shows its progress, unless `silent` is True.
 
     Args:
         out: folder of runs, for the command that resumes this one.
@@ -80,14 +81,15 @@ def watch_run(out: Path, limits: Limits | None, *, silent: bool) -> Iterator[Lis
 
     console = Console()
     view = LiveView(console, steps=limits.steps if limits else None)
-    runs: list[str] = []
+    command = f"certigraph resume {shlex.quote(str(out))}"
 
     def listener(line: TrajectoryLine) -> None:
         if line.type == "header":
-            runs.append(line.run_id)
+            nonlocal command
+            command = f"certigraph resume {shlex.quote(str(out / line.run_id))}"
             if not silent:  # for a run that is killed
-                folder = f"run: {out / line.run_id}"
-                console.print(folder, style="dim", markup=False, emoji=False, highlight=False, soft_wrap=True)
+                advice = f"to resume: {command}"
+                console.print(advice, style="dim", markup=False, emoji=False, highlight=False, soft_wrap=True)
         if not silent:
             view(line)
 
@@ -95,7 +97,7 @@ def watch_run(out: Path, limits: Limits | None, *, silent: bool) -> Iterator[Lis
         with nullcontext() if silent else view:
             yield listener
     except KeyboardInterrupt:
-        raise Interrupted(f"interrupted; resume with: certigraph resume {out / ''.join(runs)}") from None
+        raise Interrupted(f"interrupted; resume with: {command}") from None
 
 
 def announce_source(benchmark: str, data: str | None) -> None:
