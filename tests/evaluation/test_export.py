@@ -52,7 +52,7 @@ def cut(out):
 RUNS = {
     "sdp": lambda out: run("sdp", out=out),
     "always_pass": lambda out: run(build_graph("sdp", dict([parse_swap("validate=always_pass")])), out=out),
-    "react": lambda out: run("react", out=out),
+    "react": lambda out: run("react", "blocksworld", "6-2", out=out),
     "plan_and_solve": lambda out: run("plan_and_solve", out=out),
     "step": lambda out: run("step", out=out),
     "reflexion": lambda out: run("reflexion", out=out, context=Context(model="scripted:first", limits=SHORT)),
