@@ -91,7 +91,7 @@ def _require_delivery(state: SubtaskState, update: Update, runtime: Runtime[Cont
     if must_hand_in and progress.status == "completed":
         found = FOUND_GUIDANCE.format(result=quote(progress.result)) if progress.result else ""
         guidance = f"{DELIVER_GUIDANCE}{found}"
-        done = max(progress.done, len(state.get("outline", ())) - 1)  # all but what hands the result in
+        done = max(0, len(state.get("outline", ())) - 1)  # all but what hands the result in
         progress = Progress(status="needs_more_steps", done=done, reason=progress.reason, guidance=guidance)
     return {"progress": progress}
 

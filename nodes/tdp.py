@@ -373,8 +373,8 @@ be found out before the rest can be decided, and what brings the parts together 
   on its way is not. A task that is one piece of work is one sub-task: each further one starts without what others saw.
 - Each thing that is to be changed is changed by one sub-task; no other text asks for it again.
 - The last sub-task needs, directly or through others, all of them, and settles the task: its text says what the task
-  wants in the end, with all its conditions, since the task itself is not shown there, and what of it the others
-  will have done by then.
+  wants in the end, with all its conditions, since the task itself is not shown there, and which parts of it the
+  others do.
 `id`: n1, n2 and so on. `needs`: ids of the sub-tasks whose results it uses, none where it can begin at once.
 """
 

@@ -191,7 +191,7 @@ growth or a temperature, comes right before what needs it. Name things as the wo
 PLAN_QUESTION = """\
 Think first: what has to be true at the end, what has to be true before that, and in which order do the parts depend on
 each other? Then list the conditions that lead from here to the goal, at most {most}. {limits}
-The last condition is the goal itself:
+The last condition is the goal itself, word for word:
 {goal}
 """
 
@@ -223,7 +223,7 @@ done, or there may be no such thing. Avoid that cause.
 
 REST_QUESTION = """\
 Think first about what is asked at the end. Then write a new rest of the plan from here to the goal, at most {most}
-conditions. Do not repeat what is certified and still holds. The last condition is the goal itself:
+conditions. Do not repeat what is certified and still holds. The last condition is the goal itself, word for word:
 {goal}
 If there is no way to the goal, give an empty list.
 """
@@ -417,6 +417,13 @@ CHECK_ACTION = Action(text="(nothing: the target holds already)", kind=CHECK)
 UNREACHABLE_ACTION = Action(text="(nothing: the target cannot be reached)", kind=CHECK)
 """Action of a model that finds its target out of reach."""
 
+
+def to_unreachable_action(reason: str) -> Action:
+    """Return the action of a model that finds its target out of reach and says why."""
+    text = f"(nothing: the target cannot be reached: {one_line(reason)})"
+    return Action(text=text, kind=CHECK) if reason else UNREACHABLE_ACTION
+
+
 # A verdict.
 
 MAX_SHOWN_CONDITIONS = 10
@@ -531,6 +538,8 @@ async def _verdict_prompt(
     if view and view_repeats_answers(runtime):  # it only grows
         before = paragraphs(before, f"{ALL_ANSWERS}:\n{quote(view)}")
     closing = VERDICT_CLOSING.format(target=judged[0].text) if judged else ""
+    if state["action"].kind == CHECK:
+        notes = paragraphs(notes, CLAIM.format(action=quote(state["action"].text)))
     rest = paragraphs(VALIDATOR, before, facts, conditions, world, notes, closing)
     history = format_history(state["turns"], rest, profile)
     shown = f"The latest actions, which are to be judged, and the world's answers:\n{quote_history(history)}"
@@ -564,6 +573,8 @@ The world answered:
 {notes}
 How many of the conditions hold now?
 """
+
+CLAIM = "In place of an action the agent says, which the answers have to bear out:\n{action}"
 
 VERDICT_CLOSING = "Target: {target}\nDoes it hold, and which of the conditions after it hold too?"
 

@@ -149,7 +149,7 @@ def read_calls(text: str, tools: Sequence[OfferedTool]) -> ToolChoice:
     if isinstance(given, dict):
         given = [given]
     if not isinstance(given, list) or not given:
-        raise ParseError(f"it calls none of the tools {', '.join(known)}")
+        raise ParseError(f"it calls none of the tools {', '.join(known)}; a call is written as {CALL_FORM}")
     thoughts, calls = [str(value.get(THOUGHT) or "")], []
     for one in given[:MAX_CALLS]:
         name, args = _read_call(one) if isinstance(one, dict) else (one, {})
@@ -166,18 +166,31 @@ def read_calls(text: str, tools: Sequence[OfferedTool]) -> ToolChoice:
     return ToolChoice(next(filter(None, thoughts), ""), tuple(calls))
 
 
-_WRITTEN_ANSWER = re.compile(rf"{FINISH}\[(.*)\]", re.DOTALL)
+CALL_FORM = 'name(argument="value")'
+"""The form in which prompts show calls."""
+
+_WRITTEN_ANSWER = re.compile(rf"^\W*(?:Action: *)?{FINISH}\[(.*)\]\W*\Z", re.DOTALL | re.MULTILINE)
 
 
 def _read_written_calls(text: str) -> dict[str, Any]:
-    """Return thought and calls of a reply such as `Action: look_up(number=17); refund(number=17)` or `finish[done]`."""
-    thought, _, written = text.rpartition(THOUGHT_END)[2].rpartition("Action:")
-    written = written.strip().strip("`")
-    if answer := _WRITTEN_ANSWER.fullmatch(written):
+    """Return thought and calls of a reply whose calls stand in lines of their own, as prompts show them.
+
+    Such lines are `look_up(number=17)`, `Action: look_up(number=17); refund(number=17)` and `finish[It is refunded.]`.
+    """
+    text = text.rpartition(THOUGHT_END)[2].strip()
+    if answer := _WRITTEN_ANSWER.search(text):
         calls: list[Any] = [{"name": FINISH, "args": {ANSWER_ARGUMENT: answer[1]}}]
-    else:
-        calls = [call.as_json() for call in parse_calls(written)] if len(written) <= MAX_REPAIRED_CHARS else []
-    return {THOUGHT: thought.strip().removeprefix("Thought:").strip(), "calls": calls} if calls else {}
+        return {THOUGHT: _without_label(text[: answer.start()]), "calls": calls}
+    thoughts, calls = [], []
+    for line in text[:MAX_REPAIRED_CHARS].splitlines():
+        made = parse_calls(line.strip().strip("`").removeprefix("Action:").strip())
+        calls += [call.as_json() for call in made]
+        thoughts += [] if made else [line]
+    return {THOUGHT: _without_label("\n".join(thoughts)), "calls": calls} if calls else {}
+
+
+def _without_label(thought: str) -> str:
+    return thought.strip().removeprefix("Thought:").strip()
 
 
 READABLE: Schema = {"type": "object", "properties": {THOUGHT: {}, "calls": {}, "name": {}}}

@@ -14,10 +14,10 @@ from certigraph.adapters.benchmarks import benchmark_of, context_of
 from certigraph.adapters.models.decisions import situation_prompt
 from certigraph.adapters.models.predicates import (
     CHECK_ACTION,
-    UNREACHABLE_ACTION,
     action_prompt,
     ask_plan,
     ask_rest_of_plan,
+    to_unreachable_action,
 )
 from certigraph.adapters.models.prompts import build_prompt, bullet_list, numbered_list, quote
 from certigraph.adapters.models.streams import ArgumentOf
@@ -116,17 +116,17 @@ def _planning_notes(task: Task, runtime: Runtime[Context]) -> str:
 async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for the calls that should make the target true.
 
-    Where the target is the goal, an answer may be handed in, and the target cannot hold without one. The answer is not
+    An answer may be handed in, and where the target is the goal, the target cannot hold without one. The answer is not
     final: Validate decides whether it settles the task.
     """
     tools, at_goal = tools_of(state["task"], runtime), state["target"].kind == "goal"
-    offered = [*tools.offered(), tools.finish_tool() if at_goal else HOLDS_TOOL, UNREACHABLE_TOOL]
+    offered = [*tools.offered(), tools.finish_tool(), *([] if at_goal else [HOLDS_TOOL]), UNREACHABLE_TOOL]
     request = REALIZE_REQUEST + (AT_GOAL if at_goal else "")
     prompt = await action_prompt(state, request, "", runtime)
     choice = await ask_tool_calls(prompt, offered, role="executor", runtime=runtime)
     names = [call.name for call in choice.calls]
     if not any(name in tools.tools for name in names):
-        return {"action": UNREACHABLE_ACTION if UNREACHABLE in names else CHECK_ACTION}
+        return {"action": to_unreachable_action(choice.thought) if UNREACHABLE in names else CHECK_ACTION}
     return {"action": to_action(choice, tools, final=False)}
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 import pytest
+import support_desk
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_openai import ChatOpenAI
@@ -17,6 +18,7 @@ from scripted_endpoint import scripted_endpoint
 from support_desk import CONDITIONS, GOAL, SCRIPT, Desk, mind
 
 from certigraph import Context, LimitReached, Limits, ScriptedChat, Tools, run
+from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.protocols import Budget
 from certigraph.graphs.agent import METHODS, AgentGraph, agent
 from certigraph.graphs.sdp import builder
@@ -55,6 +57,32 @@ def test_sdp_returns_what_it_certified(desk: Desk) -> None:
     certified = [target.text for certificate in result["certificates"] for target in certificate.targets]
     assert certified[: len(CONDITIONS)] == CONDITIONS
     assert result["ending"] == "goal"
+
+
+def test_an_answer_is_handed_in_for_a_condition_that_words_the_goal_otherwise(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(support_desk, "CONDITIONS", [*CONDITIONS, "All is done, and the answer was handed in."])
+    monkeypatch.setattr(support_desk, "SHOWN_BY", [*support_desk.SHOWN_BY, "handed in"])
+    result = build("sdp", desk).invoke({"goal": GOAL}, thread())
+    assert (result["ending"], desk.rows("refunds")) == ("goal", [(17, 49.9)])
+
+
+def test_who_judges_a_target_is_shown_why_it_is_given_up(desk: Desk) -> None:
+    judged = []
+
+    def answers(prompt: str, schema: Any) -> Any:
+        if "holds" in schema["properties"]:
+            judged.append(prompt)
+            return {**minimal_instance(schema), "reachable": False}
+        given_up = {"thought": "order 17 is not there", "calls": [{"name": "target_unreachable", "args": {}}]}
+        answer = {"tools": ["look_up"], "conditions": CONDITIONS, "reasoning": "", **given_up}
+        return {name: answer[name] for name in schema["properties"]}
+
+    model = ScriptedChat(responder=answers)
+    with pytest.raises(LimitReached):
+        build("sdp", desk, model=model, budget={"calls": 8}).invoke({"goal": GOAL}, thread())
+    assert "order 17 is not there" in judged[0]
 
 
 def test_async_invocation_without_a_checkpointer(desk: Desk) -> None:
@@ -296,11 +324,11 @@ def keeping_model() -> Iterator[BaseChatModel]:
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["tdp", "sdp"])
 def test_a_model_object_serves_one_invocation_after_the_other(method: Any, desk: Desk, keeping_model: BaseChatModel):
-    graph = build(method, desk, model=keeping_model)
+    graph, ending = build(method, desk, model=keeping_model), "goal" if method == "sdp" else "finished"
     for number in range(3):
-        assert graph.invoke({"goal": GOAL}, thread(str(number)))["ending"] == "goal"
-    assert asyncio.run(graph.ainvoke({"goal": GOAL}, thread("async")))["ending"] == "goal"
-    assert graph.invoke({"goal": GOAL}, thread("last"))["ending"] == "goal"
+        assert graph.invoke({"goal": GOAL}, thread(str(number)))["ending"] == ending
+    assert asyncio.run(graph.ainvoke({"goal": GOAL}, thread("async")))["ending"] == ending
+    assert graph.invoke({"goal": GOAL}, thread("last"))["ending"] == ending
 
 
 @pytest.mark.slow

@@ -190,6 +190,7 @@ def test_a_call_that_is_written_as_text_is_read(key: str, as_text: bool) -> None
     [
         ("look_up(order=17)", ToolChoice("", (RIGHT,))),
         ("It is missing.\nAction: look_up(order=17); look_up(order=17)", ToolChoice("It is missing.", (RIGHT, RIGHT))),
+        ("It is missing.\n\nlook_up(order=17)\nlook_up(order=17)", ToolChoice("It is missing.", (RIGHT, RIGHT))),
         (
             "`finish[Order 17 is refunded.]`",
             ToolChoice("", (ToolCall(name="finish", args={"answer": "Order 17 is refunded."}),)),
