@@ -11,7 +11,7 @@ import os
 import re
 import warnings
 from base64 import b64encode, urlsafe_b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, lru_cache
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
@@ -252,15 +252,18 @@ class _SecretPatterns(NamedTuple):
 
 
 _VARIABLES = KEY_VARIABLES + ADDRESS_VARIABLES
+_ENCODED_VARIABLES = tuple(map(os.fsencode, _VARIABLES))
+_ENVIRONMENT: Mapping[bytes, bytes] = vars(os.environ)["_data"]
 
 
 def _current_patterns() -> _SecretPatterns:
-    return _compile_patterns(tuple(map(os.environ.get, _VARIABLES)), tuple(_REMEMBERED_ADDRESSES))
+    # `os.environ.get` would take longer for all variables than the search for secrets does
+    return _compile_patterns(tuple(map(_ENVIRONMENT.get, _ENCODED_VARIABLES)), tuple(_REMEMBERED_ADDRESSES))
 
 
 @lru_cache(maxsize=4)
-def _compile_patterns(values: tuple[str | None, ...], other_addresses: tuple[str, ...]) -> _SecretPatterns:
-    variables = list(zip(KEY_VARIABLES + ADDRESS_VARIABLES, values, strict=True))
+def _compile_patterns(values: tuple[bytes | None, ...], other_addresses: tuple[str, ...]) -> _SecretPatterns:
+    variables = [(name, os.fsdecode(value or b"")) for name, value in zip(_VARIABLES, values, strict=True)]
     secrets = [_Secret(name, value, warned=True) for name, value in variables[: len(KEY_VARIABLES)] if value]
     addresses = [(name, value) for name, value in variables[len(KEY_VARIABLES) :] if value] + [
         ("an address", address) for address in other_addresses
