@@ -171,7 +171,7 @@ def redact_to_json(record: R) -> tuple[R, str]:
     text = record.model_dump_json()
     patterns, lowered = _current_patterns(), text.lower()
     signs = (*patterns.signs, *patterns.message_signs, *(sign for sign, _, _ in _SECRET_PATTERNS))
-    masked = _mask_record(record) if any(sign in lowered for sign in signs) else record
+    masked = _mask_record(record) if any(map(lowered.__contains__, signs)) else record
     return masked, text if masked is record else masked.model_dump_json()
 
 

@@ -5,7 +5,9 @@ import threading
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, Self
 from uuid import UUID
 
@@ -21,6 +23,7 @@ from langgraph.checkpoint.base import id as checkpoint_ids
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME
 from langgraph.checkpoint.sqlite import SqliteSaver
 
+from certigraph.adapters.files import replace_file
 from certigraph.adapters.tools.effects import EFFECTS_NAMESPACE
 from certigraph.runtime.files import is_disk_full, translate_database_errors
 from certigraph.state.endings import Fault
@@ -125,6 +128,16 @@ def error_types_of(writes: Sequence[tuple[str, Any]]) -> list[tuple[str, str]]:
     return [(ERROR, type(value).__name__) for channel, value in writes if channel == ERROR]
 
 
+@cache
+def _empty_file() -> bytes:
+    """Return the file of a saver that has saved nothing. Copying it is faster than creating its tables."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "empty.sqlite"
+        with closing(sqlite3.connect(path)) as connection:
+            SqliteSaver(connection).setup()
+        return path.read_bytes()
+
+
 class _NodeWrites(NamedTuple):
     """What a node wrote: the arguments of `put_writes`."""
 
@@ -168,12 +181,16 @@ class SqliteCheckpointSaver(SqliteSaver):
         Raises:
             Fault: ("data") the file is not a database.
         """
+        with translate_database_errors(path):
+            if new := not path.exists():
+                with replace_file(path) as draft:
+                    draft.write_bytes(_empty_file())
         with closing(sqlite3.connect(path)) as connection:
             saver = cls(connection, serde=serializer())
             with translate_database_errors(path):
-                connection.execute("PRAGMA synchronous = OFF")  # an empty file need not survive a power cut
-                saver.setup()
                 connection.execute("PRAGMA synchronous = NORMAL")
+                saver.is_setup = new
+                saver.setup()
             yield saver
             try:
                 saver.save_waiting()
