@@ -7,7 +7,6 @@ from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, Self
 from uuid import UUID
 
@@ -131,11 +130,9 @@ def error_types_of(writes: Sequence[tuple[str, Any]]) -> list[tuple[str, str]]:
 @cache
 def _empty_file() -> bytes:
     """Return the file of a saver that has saved nothing. Copying it is faster than creating its tables."""
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "empty.sqlite"
-        with closing(sqlite3.connect(path)) as connection:
-            SqliteSaver(connection).setup()
-        return path.read_bytes()
+    with closing(sqlite3.connect(":memory:")) as connection:
+        SqliteSaver(connection).setup()
+        return connection.serialize()
 
 
 class _NodeWrites(NamedTuple):
@@ -188,6 +185,8 @@ class SqliteCheckpointSaver(SqliteSaver):
         with closing(sqlite3.connect(path)) as connection:
             saver = cls(connection, serde=serializer())
             with translate_database_errors(path):
+                connection.execute("PRAGMA synchronous = OFF")  # an empty file need not survive a power cut
+                connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = NORMAL")
                 saver.is_setup = new
                 saver.setup()
