@@ -6,8 +6,8 @@ returns the episode of a thread, and `rehearse` tries actions out in a copy of t
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from contextvars import ContextVar
 from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
@@ -16,7 +16,7 @@ from langgraph.runtime import Runtime
 from certigraph.adapters.benchmarks import benchmark_of, call_world, context_of, is_instant, live_benchmark
 from certigraph.adapters.encoders import find_encoder
 from certigraph.adapters.matching import select_actions
-from certigraph.adapters.processes import run_in_thread
+from certigraph.adapters.processes import Setting, run_in_thread
 from certigraph.adapters.protocols import (
     Benchmark,
     Context,
@@ -246,14 +246,9 @@ class EpisodeScope:
             scope = scope.parent
         return scope or self
 
-    @contextmanager
-    def active(self) -> Iterator[None]:
+    def active(self) -> "Setting[EpisodeScope]":
         """Let this scope close the episodes that are opened inside the block."""
-        token = _SCOPE.set(self)
-        try:
-            yield
-        finally:
-            _SCOPE.reset(token)
+        return Setting(_SCOPE, self)
 
     def end(self) -> None:
         """Close the episodes of this scope; one that is still being opened is closed when it is ready. Blocks.

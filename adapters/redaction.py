@@ -11,7 +11,7 @@ import os
 import re
 import warnings
 from base64 import b64encode, urlsafe_b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, lru_cache
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
@@ -171,7 +171,7 @@ def redact_to_json(record: R) -> tuple[R, str]:
     text = record.model_dump_json()
     patterns, lowered = _current_patterns(), text.lower()
     signs = (*patterns.signs, *patterns.message_signs, *(sign for sign, _, _ in _SECRET_PATTERNS))
-    masked = _mask_record(record) if any(sign in lowered for sign in signs) else record
+    masked = _mask_record(record) if any(map(lowered.__contains__, signs)) else record
     return masked, text if masked is record else masked.model_dump_json()
 
 
@@ -252,15 +252,19 @@ class _SecretPatterns(NamedTuple):
 
 
 _VARIABLES = KEY_VARIABLES + ADDRESS_VARIABLES
+_ENVIRONMENT: Mapping[Any, Any] = vars(os.environ)["_data"]
+_ENCODED_VARIABLES = tuple(map(os.environ.encodekey, _VARIABLES))  # bytes, or upper-case texts on Windows
 
 
 def _current_patterns() -> _SecretPatterns:
-    return _compile_patterns(tuple(map(os.environ.get, _VARIABLES)), tuple(_REMEMBERED_ADDRESSES))
+    # `os.environ.get` would take longer for all variables than the search for secrets does
+    return _compile_patterns(tuple(map(_ENVIRONMENT.get, _ENCODED_VARIABLES)), tuple(_REMEMBERED_ADDRESSES))
 
 
 @lru_cache(maxsize=4)
-def _compile_patterns(values: tuple[str | None, ...], other_addresses: tuple[str, ...]) -> _SecretPatterns:
-    variables = list(zip(KEY_VARIABLES + ADDRESS_VARIABLES, values, strict=True))
+def _compile_patterns(values: tuple[Any, ...], other_addresses: tuple[str, ...]) -> _SecretPatterns:
+    texts = ("" if value is None else os.environ.decodevalue(value) for value in values)
+    variables = list(zip(_VARIABLES, texts, strict=True))
     secrets = [_Secret(name, value, warned=True) for name, value in variables[: len(KEY_VARIABLES)] if value]
     addresses = [(name, value) for name, value in variables[len(KEY_VARIABLES) :] if value] + [
         ("an address", address) for address in other_addresses

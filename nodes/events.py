@@ -13,7 +13,6 @@ In TDP's sub-tasks they have the key `subtask` too, the id of the sub-task.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -22,6 +21,7 @@ from langgraph.runtime import Runtime
 
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.models.prompts import clip, one_line
+from certigraph.adapters.processes import Setting
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.tools.world import Tools
 from certigraph.state.records import Observation, Verdict
@@ -36,14 +36,9 @@ MAX_SHOWN_ANSWER = 300
 _OUTER_WRITER: ContextVar[Callable[[Any], None] | None] = ContextVar("certigraph_event_writer", default=None)
 
 
-@contextmanager
-def collect_nested_events(runtime: Runtime[Context]) -> Iterator[None]:
+def collect_nested_events(runtime: Runtime[Context]) -> Setting[Callable[[Any], None]]:
     """Write the events of a graph that runs inside a node to the stream of the node's own graph."""
-    token = _OUTER_WRITER.set(_OUTER_WRITER.get() or runtime.stream_writer)
-    try:
-        yield
-    finally:
-        _OUTER_WRITER.reset(token)
+    return Setting(_OUTER_WRITER, _OUTER_WRITER.get() or runtime.stream_writer)
 
 
 def write_events(

@@ -8,7 +8,7 @@ returned update and adds the slot's bookkeeping.
 import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial, wraps
@@ -36,7 +36,7 @@ from certigraph.adapters.models.usage import (
     send_usage_to,
     settle_failed_usage,
 )
-from certigraph.adapters.processes import wait_for_node
+from certigraph.adapters.processes import Setting, wait_for_node
 from certigraph.adapters.protocols import AsyncOperator, Budget, Context, Operator, StateCheck
 from certigraph.nodes.events import collect_nested_events, write_events, write_question
 from certigraph.nodes.operators import Call, View, call_operator, check_update, declared_keys, operator_label, to_call
@@ -154,11 +154,14 @@ def bind_runtime(state: Any, runtime: Runtime[Context]) -> Runtime[Context]:
     live = live_benchmark(context)
     benchmark = live if live is not None and "task" not in state else benchmark_of(_task_of(state), runtime)
     commitment = state.get("commitment") or (context.entry.commitment if context.entry else None)
-    bound = replace(runtime, context=context.model_copy(update={"benchmark": benchmark, "commitment": commitment}))
     has_episode = bool(state.get("episode"))
-    bound.context.admissible = partial(_list_admissible, state, bound) if has_episode else None
-    bound.context.rehearse = partial(_rehearse_path, state, bound) if has_episode else None
-    return bound
+    update = {
+        "benchmark": benchmark,
+        "commitment": commitment,
+        "admissible": partial(_list_admissible, state, runtime) if has_episode else None,
+        "rehearse": partial(_rehearse_path, state, runtime) if has_episode else None,
+    }
+    return replace(runtime, context=context.model_copy(update=update))
 
 
 def _list_admissible(state: Any, runtime: Runtime[Context]) -> list[str] | None:
@@ -341,7 +344,7 @@ def node_position(config: RunnableConfig) -> tuple[int, NodeScope]:
     return metadata.get("langgraph_step", 0), NodeScope(scope, metadata.get(SUBTASK_KEY, "") if scope else "")
 
 
-def _reporting_scope(slot: Slot, failed_reports: list[UsageReport]) -> AbstractContextManager[None]:
+def _reporting_scope(slot: Slot, failed_reports: list[UsageReport]) -> Setting[Any]:
     return collect_failed_usage(failed_reports) if slot.nests else send_usage_to(None)
 
 

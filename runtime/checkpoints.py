@@ -5,8 +5,9 @@ import threading
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 from uuid import UUID
 
 from langchain_core.runnables import RunnableConfig
@@ -21,6 +22,7 @@ from langgraph.checkpoint.base import id as checkpoint_ids
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME
 from langgraph.checkpoint.sqlite import SqliteSaver
 
+from certigraph.adapters.files import replace_file
 from certigraph.adapters.tools.effects import EFFECTS_NAMESPACE
 from certigraph.runtime.files import is_disk_full, translate_database_errors
 from certigraph.state.endings import Fault
@@ -125,19 +127,48 @@ def error_types_of(writes: Sequence[tuple[str, Any]]) -> list[tuple[str, str]]:
     return [(ERROR, type(value).__name__) for channel, value in writes if channel == ERROR]
 
 
+@cache
+def _empty_file() -> bytes:
+    """Return the file of a saver that has saved nothing. Copying it is faster than creating its tables."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        SqliteSaver(connection).setup()
+        return connection.serialize()
+
+
+class _NodeWrites(NamedTuple):
+    """What a node wrote: the arguments of `put_writes`."""
+
+    config: RunnableConfig
+    writes: Sequence[tuple[str, Any]]
+    task_id: str
+    task_path: str
+
+    def without_values_of(self, config: RunnableConfig, checkpoint: Checkpoint) -> "_NodeWrites":
+        """Return the writes without those that the checkpoint has, if it is the next one of their graph."""
+        place, after = self.config["configurable"], config["configurable"]
+        if any(place.get(key) != after.get(key) for key in ("thread_id", "checkpoint_ns", "checkpoint_id")):
+            return self
+        known = checkpoint["channel_values"]
+        return self._replace(writes=[write for write in self.writes if write[0] not in known])
+
+
 class SqliteCheckpointSaver(SqliteSaver):
     """Checkpoint saver for SQLite that writes on the event loop, since a write is faster than a switch of threads.
 
-    What is written survives the death of the process. A power cut may lose the latest checkpoints but leaves the file
-    readable. The run is then resumed from an earlier checkpoint, and the work after it is done again.
+    A checkpoint survives the death of the process. A power cut may lose the latest ones but leaves the file readable.
+    The run is then resumed from an earlier checkpoint, and the work after it is done again.
+
+    What nodes write is saved together with the next checkpoint, and only what that checkpoint does not have itself.
+    Where none follows, because a node interrupts the run, all of it is saved.
     """
 
-    _deferred = False
-    """Whether the current write is only committed together with the next checkpoint."""
+    _is_part = False
+    """Whether the current write is a part of a transaction, so that it is not committed alone."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._order = CheckpointOrder()
+        self._waiting: list[_NodeWrites] = []
 
     @classmethod
     @contextmanager
@@ -147,24 +178,46 @@ class SqliteCheckpointSaver(SqliteSaver):
         Raises:
             Fault: ("data") the file is not a database.
         """
+        with translate_database_errors(path):
+            if new := not path.exists():
+                with replace_file(path) as draft:
+                    draft.write_bytes(_empty_file())
         with closing(sqlite3.connect(path)) as connection:
             saver = cls(connection, serde=serializer())
             with translate_database_errors(path):
                 connection.execute("PRAGMA synchronous = OFF")  # an empty file need not survive a power cut
-                saver.setup()
+                connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = NORMAL")
+                saver.is_setup = new
+                saver.setup()
             yield saver
             try:
-                connection.commit()
+                saver.save_waiting()
             except sqlite3.OperationalError as error:
                 if not is_disk_full(error):  # nodes repeat what they wrote after the latest checkpoint
                     raise
 
     @contextmanager
     def cursor(self, transaction: bool = True) -> Iterator[sqlite3.Cursor]:
-        """Open a cursor as `SqliteSaver` does, but leave what nodes wrote uncommitted until the next checkpoint."""
-        with super().cursor(transaction and not self._deferred) as cursor:
+        """Open a cursor as `SqliteSaver` does. What nodes wrote is saved first, in the same transaction."""
+        if self._waiting:
+            self._write_waiting()
+        with super().cursor(transaction and not self._is_part) as cursor:
             yield cursor
+
+    def save_waiting(self) -> None:
+        """Save what nodes wrote since the latest checkpoint."""
+        with self.cursor():
+            pass
+
+    def _write_waiting(self) -> None:
+        waiting, self._waiting, self._is_part = self._waiting, [], True
+        try:
+            for one in waiting:
+                if one.writes:
+                    self.put_writes(*one)
+        finally:
+            self._is_part = False
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Asynchronous version of `get_tuple`."""
@@ -197,12 +250,13 @@ class SqliteCheckpointSaver(SqliteSaver):
     ) -> RunnableConfig:
         """Save a checkpoint as `put` does. Raises Fault if it would not be the latest one of its graph."""
         self._order.check(config, checkpoint)
+        self._waiting = [one.without_values_of(config, checkpoint) for one in self._waiting]
         return self.put(config, checkpoint, metadata, new_versions)
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """Save what a node wrote. Of a node that failed, save only the type of its error.
+        """Save what a node wrote with the next checkpoint. Of a node that failed, save only the type of its error, now.
 
         The text of an error may hold an API key. The effects ledger's entry of a call is on disk before the call
         starts, with everything that was saved before, and survives a power cut.
@@ -211,18 +265,18 @@ class SqliteCheckpointSaver(SqliteSaver):
             self._save_durably(config, writes, task_id)
             return
         failures = error_types_of(writes)
+        self._waiting.append(_NodeWrites(config, failures or writes, task_id, task_path))
+        if not failures:
+            return
         # An interrupted run closes the file while LangGraph still hands in writes; the resumed run repeats them.
         try:
-            self._deferred = not failures
-            self.put_writes(config, failures or writes, task_id, task_path)
+            self.save_waiting()
         except sqlite3.ProgrammingError as error:
             if "closed" not in str(error):
                 raise
-        finally:
-            self._deferred = False
 
     def _save_durably(self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str) -> None:
-        self.conn.commit()  # what was deferred; a transaction keeps the setting that it began with
+        self.save_waiting()  # a transaction keeps the setting that it began with
         self.conn.execute("PRAGMA synchronous = FULL")
         try:
             self.put_writes(config, writes, task_id)

@@ -103,14 +103,14 @@ def disk_full_fault(folder: Path) -> Fault:
 
 @contextmanager
 def translate_database_errors(path: Path) -> Iterator[None]:
-    """Context manager that raises Fault in place of SQLite errors about the file at `path`.
+    """Context manager that raises Fault in place of errors about the SQLite file at `path`.
 
     Raises:
         Fault: ("data") the file is not a database or is corrupted, or the disk is full.
     """
     try:
         yield
-    except sqlite3.OperationalError as error:  # a full disk or a lock: the file is not corrupted
+    except (OSError, sqlite3.OperationalError) as error:  # a full disk or a lock: the file is not corrupted
         if is_disk_full(error):
             raise disk_full_fault(path.parent) from error
         raise

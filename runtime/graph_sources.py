@@ -7,8 +7,7 @@ function `build` or a graph `graph`, or by an entry point of the group `certigra
 import inspect
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib.util import find_spec
 from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple, get_args, get_type_hints
@@ -41,6 +40,7 @@ from certigraph.adapters.models.usage import (
     report_usage,
     usage_of,
 )
+from certigraph.adapters.processes import Setting
 from certigraph.adapters.protocols import Benchmark, Context
 from certigraph.graphs.assembly import SWAPPED_KEY
 from certigraph.nodes.slots import node_position, spec_of
@@ -347,17 +347,12 @@ def _metered(name: str, bound: Any, spent: Callable[[], Spent]) -> RunnableCalla
     return RunnableCallable(None, node, name=name, trace=False)
 
 
-@contextmanager
-def _child_config(config: RunnableConfig) -> Iterator[None]:
+def _child_config(config: RunnableConfig) -> Setting[RunnableConfig]:
     """Context manager that passes a config to every runnable that is called inside it without one.
 
     LangGraph does the same for the function of a node.
     """
-    token = var_child_runnable_config.set(config)
-    try:
-        yield
-    finally:
-        var_child_runnable_config.reset(token)
+    return Setting(var_child_runnable_config, config)
 
 
 def _update_of(output: Any) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
+import ormsgpack
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 
@@ -521,11 +522,29 @@ def _check_schema(header: dict[str, Any]) -> None:
 
 
 class TupleSerializer(JsonPlusSerializer):
-    """LangGraph's serializer, extended so that tuples in channels are restored; msgpack alone returns lists."""
+    """LangGraph's serializer, extended so that tuples in channels are restored; msgpack alone returns lists.
+
+    A record that stays in its channel from one checkpoint to the next is encoded once.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._encoded: dict[str, tuple[Record, ormsgpack.Fragment]] = {}
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
         """Serialize a checkpoint or the value of one channel."""
-        return super().dumps_typed(_mark_tuples(obj))
+        if isinstance(obj, dict) and "channel_values" in obj:
+            channels = obj["channel_values"]
+            obj = {**obj, "channel_values": {name: self._encode(name, value) for name, value in channels.items()}}
+        return super().dumps_typed(_mark_tuple(obj))
+
+    def _encode(self, channel: str, value: Any) -> Any:
+        if not isinstance(value, Record):
+            return _mark_tuple(value)
+        known = self._encoded.get(channel)
+        if known is None or known[0] is not value:
+            known = self._encoded[channel] = value, ormsgpack.Fragment(super().dumps_typed(value)[1])
+        return known[1]
 
 
 def serializer(*types: type[Any]) -> JsonPlusSerializer:
@@ -558,13 +577,8 @@ class _TupleMarker:
 _TupleMarker.__name__ = tuple_of.__name__
 
 
-def _mark_tuples(value: Any) -> Any:
-    if type(value) is tuple:
-        return _TupleMarker(list(value))
-    if isinstance(value, dict) and "channel_values" in value:
-        channels = value["channel_values"]
-        return {**value, "channel_values": {name: _mark_tuples(item) for name, item in channels.items()}}
-    return value
+def _mark_tuple(value: Any) -> Any:
+    return _TupleMarker(list(value)) if type(value) is tuple else value
 
 
 def _subclasses_of(parent: type[Record]) -> Iterator[type[Record]]:

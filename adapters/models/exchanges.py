@@ -4,8 +4,7 @@ Where no log is set, which is the usual case, nothing is converted or stored.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +13,7 @@ from langchain_core.messages import BaseMessage
 from pydantic import JsonValue
 from pydantic_core import to_jsonable_python
 
+from certigraph.adapters.processes import Setting
 from certigraph.state.records import Record, replace_surrogates
 
 
@@ -51,14 +51,9 @@ ExchangeLog = Callable[[KeptExchange], int]
 _LOG: ContextVar[ExchangeLog | None] = ContextVar("certigraph_exchange_log", default=None)
 
 
-@contextmanager
-def use_exchange_log(log: ExchangeLog | None) -> Iterator[None]:
+def use_exchange_log(log: ExchangeLog | None) -> Setting[ExchangeLog | None]:
     """Store every exchange that ends inside the block in `log`, also those of inner graphs and worker threads."""
-    token = _LOG.set(log)
-    try:
-        yield
-    finally:
-        _LOG.reset(token)
+    return Setting(_LOG, log)
 
 
 def keep_exchange(exchange: Exchange | None, call: Record, **place: Any) -> int:

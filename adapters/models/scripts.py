@@ -5,8 +5,7 @@ that answers at random, `simulated_responder` one that errs at given rates.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from random import Random
@@ -21,7 +20,7 @@ from pydantic import Field, PrivateAttr, ValidationError
 
 from certigraph.adapters.models.schemas import Schema, minimal_instance
 from certigraph.adapters.models.usage import current_meter
-from certigraph.adapters.processes import run_in_waiting_thread
+from certigraph.adapters.processes import Setting, run_in_waiting_thread
 from certigraph.adapters.protocols import Responder, StateCheck
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Predicate, Record
@@ -52,25 +51,14 @@ class Situation(NamedTuple):
 _SITUATION: ContextVar[Situation | None] = ContextVar("certigraph_situation", default=None)
 
 
-@contextmanager
-def use_situation(situation: Situation) -> Iterator[None]:
+def use_situation(situation: Situation) -> Setting[Situation]:
     """Set the situation for scripted models that are called inside the block.
 
     Its `place` is that of the outer situation, followed by this node and superstep.
     """
     outer = current_situation()
     place = (*(outer.place if outer else ()), f"{situation.node}:{situation.superstep}")
-    with _set_situation(situation._replace(place=place)):
-        yield
-
-
-@contextmanager
-def _set_situation(situation: Situation) -> Iterator[None]:
-    token = _SITUATION.set(situation)
-    try:
-        yield
-    finally:
-        _SITUATION.reset(token)
+    return Setting(_SITUATION, situation._replace(place=place))
 
 
 def current_situation() -> Situation | None:
@@ -112,27 +100,19 @@ class ExpertPosition:
         return plan[head] if head < len(plan) else None
 
 
-@contextmanager
-def use_view(view: Mapping[str, Any]) -> Iterator[None]:
+def use_view(view: Mapping[str, Any]) -> Setting[Situation | None]:
     """Set `view` of the current situation inside the block; no effect outside a node."""
     situation = current_situation()
-    if situation is None:
-        yield
-        return
-    with _set_situation(situation._replace(view=view)):
-        yield
+    return Setting(_SITUATION, situation and situation._replace(view=view))
 
 
-@contextmanager
-def use_about(about: Mapping[str, Any]) -> Iterator[None]:
+def use_about(about: Mapping[str, Any]) -> Setting[Situation | None]:
     """Add entries to `view` of the current situation inside the block, for one request; no effect outside a node."""
     situation = current_situation()
-    if situation is None or not about:
-        yield
-        return
-    place = (*situation.place, repr(about))
-    with _set_situation(situation._replace(view={**situation.view, **about}, place=place)):
-        yield
+    if situation is not None and about:
+        place = (*situation.place, repr(about))
+        situation = situation._replace(view={**situation.view, **about}, place=place)
+    return Setting(_SITUATION, situation)
 
 
 # What a scripted model's verdict rests on, where the world's own state decided it.
@@ -140,15 +120,9 @@ def use_about(about: Mapping[str, Any]) -> Iterator[None]:
 _CITATIONS: ContextVar[list[str] | None] = ContextVar("certigraph_citations", default=None)
 
 
-@contextmanager
-def collect_citations() -> Iterator[list[str]]:
+def collect_citations() -> Setting[list[str]]:
     """Collect what scripted models cite of the world's own state inside the block; language models cite nothing."""
-    cited: list[str] = []
-    token = _CITATIONS.set(cited)
-    try:
-        yield cited
-    finally:
-        _CITATIONS.reset(token)
+    return Setting(_CITATIONS, list[str]())
 
 
 def cite_state(shown: str) -> None:

@@ -26,6 +26,7 @@ from certigraph.adapters.models.prices import (
     cached_tokens,
     format_missing_price,
 )
+from certigraph.adapters.processes import Setting
 from certigraph.adapters.protocols import Budget
 from certigraph.adapters.redaction import redact_message
 from certigraph.state.endings import Fault, LimitKind, LimitReached, Stopped
@@ -89,14 +90,9 @@ allows no more calls."""
 _LOG: ContextVar[CallLog | None] = ContextVar("certigraph_call_log", default=None)
 
 
-@contextmanager
-def use_call_log(log: CallLog) -> Iterator[None]:
+def use_call_log(log: CallLog) -> Setting[CallLog]:
     """Record every model call that starts inside the block in `log`, also calls of inner graphs and worker threads."""
-    token = _LOG.set(log)
-    try:
-        yield
-    finally:
-        _LOG.reset(token)
+    return Setting(_LOG, log)
 
 
 def log_call_start(call: CallStarted) -> int:
@@ -326,14 +322,9 @@ def is_call_open() -> bool:
 _METER: ContextVar[Meter | None] = ContextVar("certigraph_meter", default=None)
 
 
-@contextmanager
-def metering(meter: Meter) -> Iterator[Meter]:
+def metering(meter: Meter) -> Setting[Meter]:
     """Let `meter` count every model call inside the block."""
-    token = _METER.set(meter)
-    try:
-        yield meter
-    finally:
-        _METER.reset(token)
+    return Setting(_METER, meter)
 
 
 def current_meter() -> Meter:
@@ -373,21 +364,15 @@ UsageReceiver = Callable[[UsageReport], None]
 _RECEIVER: ContextVar[UsageReceiver | None] = ContextVar("certigraph_payer", default=None)
 
 
-@contextmanager
-def send_usage_to(receiver: UsageReceiver | None) -> Iterator[None]:
+def send_usage_to(receiver: UsageReceiver | None) -> Setting[UsageReceiver | None]:
     """Send the usage report of every node that runs inside the block to `receiver`, also of nodes that fail.
 
     If `receiver` is None, the reports are discarded.
     """
-    token = _RECEIVER.set(receiver)
-    try:
-        yield
-    finally:
-        _RECEIVER.reset(token)
+    return Setting(_RECEIVER, receiver)
 
 
-@contextmanager
-def collect_failed_usage(failed: list[UsageReport]) -> Iterator[None]:
+def collect_failed_usage(failed: list[UsageReport]) -> Setting[UsageReceiver]:
     """Append the usage reports of nodes that raise inside the block to `failed`, instead of sending them.
 
     Reports of other nodes go to the receiver that was set before.
@@ -400,8 +385,7 @@ def collect_failed_usage(failed: list[UsageReport]) -> Iterator[None]:
         elif receiver:
             receiver(report)
 
-    with send_usage_to(collect):
-        yield
+    return Setting(_RECEIVER, collect)
 
 
 def report_usage(report: UsageReport) -> None:

@@ -1,5 +1,6 @@
 """Tests of `runtime.checkpoints`."""
 
+import asyncio
 import json
 import signal
 import sqlite3
@@ -12,12 +13,17 @@ import ormsgpack
 import pytest
 from children import child_environment
 from langgraph.checkpoint.base import id as checkpoint_ids
+from langgraph.graph import START, StateGraph
+from langgraph.types import Command, interrupt
 from prepared import Prepared
 from study_world import Riddles
 from task_graphs import Jobs, Pondering
+from typing_extensions import TypedDict
 
 from certigraph.adapters import benchmarks
+from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.protocols import Budget, Context
+from certigraph.graphs import sdp
 from certigraph.runtime import checkpoints as savers
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import resume, run
@@ -187,6 +193,62 @@ def test_workers_whose_clocks_differ_by_a_minute_share_a_run_on_postgres(work: t
     assert result.trajectory.resumes >= 2
     ahead = [event for event in result.trajectory.superseded if event.update is not None and not event.scope]
     assert len(ahead) <= 2 * result.trajectory.resumes  # no more than what was at work when a process died
+
+
+# What is saved of a superstep: each value once, and enough to restore the state of every checkpoint.
+
+
+def test_every_checkpoint_restores_its_state_though_each_value_is_saved_once(tmp_path: Path) -> None:
+    path, live = tmp_path / "checkpoints.sqlite", load_benchmark("blocksworld")
+    config: Any = {"configurable": {"thread_id": "1"}}
+
+    async def run_graph() -> list[Any]:
+        given, context = {"task": live.task("4-0")}, Context(benchmark=live, model="scripted:expert")
+        with savers.SqliteCheckpointSaver.open(path) as saver:
+            stream = sdp.build(saver).astream(given, config, context=context, stream_mode="values")
+            return [state async for state in stream]
+
+    async def read_checkpoints() -> tuple[list[Any], dict[str, Any]]:
+        with savers.SqliteCheckpointSaver.open(path) as saver:
+            restored = [one.values async for one in sdp.build(saver).aget_state_history(config)]
+            saved = [one async for one in saver.alist(config)]
+        values = {one.parent_config["configurable"]["checkpoint_id"]: one.checkpoint for one in saved[:-1]}
+        return restored[::-1], {parent: checkpoint["channel_values"] for parent, checkpoint in values.items()}
+
+    states = asyncio.run(run_graph())
+    restored, values_after = asyncio.run(read_checkpoints())
+    assert restored[-len(states) :] == states and len(states) > 10
+    with closing(sqlite3.connect(path)) as file:
+        rows = file.execute("SELECT checkpoint_id, channel FROM writes").fetchall()
+    assert {channel for _, channel in rows} >= {"history", "certificates", "usage"}
+    assert not [channel for parent, channel in rows if channel in values_after[parent]]
+
+
+class Sides(TypedDict, total=False):
+    left: str
+    right: str
+
+
+def test_where_a_node_asks_all_that_another_one_wrote_is_saved(tmp_path: Path) -> None:
+    calls, config = list[str](), {"configurable": {"thread_id": "1"}}
+
+    async def left(state: Sides) -> Sides:
+        calls.append("left")
+        return {"left": "done"}
+
+    async def right(state: Sides) -> Sides:
+        return {"right": interrupt("go on?")}
+
+    async def run_graph(given: Any) -> Any:
+        with savers.SqliteCheckpointSaver.open(tmp_path / "checkpoints.sqlite") as saver:
+            graph = StateGraph(Sides).add_node("left", left).add_node("right", right)
+            graph.add_edge(START, "left").add_edge(START, "right")
+            await saver.prepare_resume("1", waited=True)
+            return await graph.compile(checkpointer=saver).ainvoke(given, config)
+
+    asyncio.run(run_graph({}))
+    assert asyncio.run(run_graph(Command(resume="yes"))) == {"left": "done", "right": "yes"}
+    assert calls == ["left"]
 
 
 # Corrupted or manipulated checkpoints: one line reports them, and the run is left unchanged.
