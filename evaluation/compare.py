@@ -86,7 +86,7 @@ def show_outcomes(plan: ComparisonPlan, waiting: Sequence[ComparisonCell], *, si
             left, failed = len(waiting) - display.done, not has_final_ending(row.footer)
             # long runs, failed runs and the last one; of short ones, which may be thousands, one now and then
             if row.seconds >= LONG_RUN_SECONDS or display.is_silent or failed or not left:
-                ahead = f"{left} to go, {display.time_left}" if left else "none left"
+                ahead = f"{left} to go, {display.time_left}" if left else "no run to go"
                 display.print(f"{_format_outcome(cell, row)} · {ahead}")
 
         yield listener

@@ -109,7 +109,7 @@ class FittedTable:
             column.overflow = "fold"
         yield table
         if left_out := [self.heads[n] for n in self.order[count:]]:
-            yield Text(f" not shown at this width: {', '.join(left_out)}", style="dim")
+            yield Text(f" not shown at this width, but on the page: {', '.join(left_out)}", style="dim")
 
 
 def print_report_path(path: Path) -> None:

@@ -25,7 +25,7 @@ from certigraph.runtime.texts import (
 )
 from certigraph.state.records import Certificate, Finding
 from certigraph.state.step import Lesson
-from certigraph.state.trajectory import Event, Footer, Header, Question, TrajectoryLine, find_cut_prompts
+from certigraph.state.trajectory import Event, Footer, Header, Question, Resumed, TrajectoryLine, find_cut_prompts
 
 # Plain lines of a task graph.
 
@@ -76,6 +76,8 @@ def plain_lines(run: RunHistory, line: TrajectoryLine) -> Iterator[str]:
         yield _ending_line(run, line)
     elif isinstance(line, Question):
         yield f"waits for an answer: {format_question(line)}"
+    elif isinstance(line, Resumed):
+        yield f"resumed with what is above: {_format_progress(run)}"
     elif isinstance(line, Event) and run.rating.rated:
         yield from reward_lines(run) if "rewards" in (line.update or {}) else ()
     elif isinstance(line, Event) and run.tasks.drawn:

@@ -96,8 +96,14 @@ class LimitReached(Stopped):
         self.kind, self.limit, self.spent = kind, limit, spent
         self.ending = f"limit:{kind}"
         self.of_method = kind == "steps" or kind in METHOD_LIMITS
-        more = f"--budget {option or kind}={2 * max(limit, spent) or 1:g}"
-        super().__init__(f"{happened or f'{spent:g} of {limit:g} {kind} are spent'}; resume with more: {more}")
+        spent_shown, limit_shown, more = map(_format_amount, (spent, limit, 2 * max(limit, spent) or 1))
+        advice = f"resume with more: --budget {option or kind}={more}"
+        super().__init__(f"{happened or f'{spent_shown} of {limit_shown} {kind} are spent'}; {advice}")
+
+
+def _format_amount(amount: float) -> str:
+    """Format an amount so that it can be given as a budget: whole numbers without an exponent."""
+    return f"{amount:.0f}" if amount == int(amount) else f"{amount:.6g}"
 
 
 class Fault(Stopped):

@@ -324,12 +324,14 @@ def _combine(span: Sequence[_Judged], refuted: _Judged | None, by_model: Verdict
     by_code = [one for one in span[:depth] if not one.is_open]
     undecided = [one for one in span[: depth + 1] if one.is_open and one.outcome]
     at_end = [refuted] if refuted and depth == len(span) else []
-    quotes = [one.outcome.shown for one in by_code if one.outcome]
+    evidence = [one.outcome.shown for one in by_code if one.outcome]
+    if by_model.depth:
+        evidence.append(by_model.evidence or ("the model quotes nothing for the rest" if evidence else ""))
     return by_model.model_copy(
         update={
             "depth": depth,
             "reason": "; ".join(filter(None, [*map(str, [*by_code, *undecided]), by_model.reason, *map(str, at_end)])),
-            "evidence": "; ".join(filter(None, [*quotes, by_model.evidence if by_model.depth else ""])),
+            "evidence": "; ".join(filter(None, evidence)),
             "decided_by": "code" if by_code and not by_model.depth else by_model.decided_by,
         }
     )

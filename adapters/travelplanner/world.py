@@ -85,7 +85,7 @@ class TravelWorld(Environment):
             return Observation(text=f"Refused: not in the data: {'; '.join(unknown) or action.text}", accepted=False)
         before = self._draft
         self._draft = Draft({**before.booked, **requested.booked})
-        booked = "; ".join(dict.fromkeys(t for t in requested.booked.values() if t != NOTHING)) or "nothing"
+        booked = "; ".join(dict.fromkeys(t.rstrip(";") for t in requested.booked.values() if t != NOTHING)) or "nothing"
         data: Arguments = {"booked": dict(requested.booked), **self._totals()}
         return Observation(text=f"Booked: {booked}. {self._summary()}", data=data)
 

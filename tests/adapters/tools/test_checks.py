@@ -292,6 +292,13 @@ def test_the_reason_names_what_code_refused_and_what_it_could_not_decide() -> No
     assert "by the model" in reason
 
 
+def test_evidence_of_code_is_not_taken_for_what_a_model_judged_with_it() -> None:
+    both = judge(["yes 1", "a"], CHECKS, Model(["a"]))
+    assert (both.depth, both.decided_by) == (2, "model")
+    assert "the model quotes nothing" in both.evidence
+    assert "the model quotes nothing" not in judge(["yes 1"], CHECKS, Model()).evidence
+
+
 def test_a_condition_that_cannot_come_true_any_more_is_one_that_the_model_judged() -> None:
     assert judge(["yes 1", "a"], CHECKS, Model(reachable=False)).unreachable
     assert not judge(["a", "no 1"], CHECKS, Model(["a"], reachable=False)).unreachable
