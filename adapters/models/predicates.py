@@ -535,14 +535,16 @@ async def _verdict_prompt(
     facts = f"{FACTS_HEADING}\n{format_facts(state['facts'])}" if state["facts"] else ""
     conditions = f"Conditions, in order; the first one is the target:\n{numbered_list(p.text for p in judged)}"
     world = format_view(view, runtime, turns=state["turns"], profile=profile) if view else ""
+    latest = "The latest actions, which are to be judged, and the world's answers"
     if view and view_repeats_answers(runtime):  # it only grows
         before = paragraphs(before, f"{ALL_ANSWERS}:\n{quote(view)}")
+        latest += ", which are the last of those above"
     closing = VERDICT_CLOSING.format(target=judged[0].text) if judged else ""
     if state["action"].kind == CHECK:
         notes = paragraphs(notes, CLAIM.format(action=quote(state["action"].text)))
     rest = paragraphs(VALIDATOR, before, facts, conditions, world, notes, closing)
     history = format_history(state["turns"], rest, profile)
-    shown = f"The latest actions, which are to be judged, and the world's answers:\n{quote_history(history)}"
+    shown = f"{latest}:\n{quote_history(history)}"
     request = paragraphs(before, facts, conditions, shown, world, notes, closing)
     return build_prompt(runtime, request, role=VALIDATOR, cut=history.cut)
 
@@ -583,8 +585,8 @@ Give, in this order:
 - reason: what the world shows about the target, then about each condition after it as far as they hold too. A condition
   may hold for longer already; what was met on the way counts too. Draw the plain conclusions: what is in a thing that
   the agent carries is carried along, and what the world lists in a place is there.
-- evidence: the words of the world, copied exactly, that show that the target holds, each passage on a line of its own;
-  empty if it does not hold.
+- evidence: the words of the world, copied exactly, that show each condition that you count, each passage on a line of
+  its own; empty if the target does not hold.
 - established: what the answers show that later steps may need when it is out of sight: readings, contents, places,
   exact names, recipes, what is broken. One short statement each, as it is now; an empty list if there is nothing new.
 - outdated: the numbers of the established facts below that are no longer true.
