@@ -186,7 +186,7 @@ def format_known(results: Sequence[str]) -> str:
     return f"{KNOWN_HEADING}:\n{quote(bullet_list(results))}"
 
 
-KNOWN_HEADING = "Known from before; a later result may have changed what an earlier one says"
+KNOWN_HEADING = "Known from before, the latest last"
 
 
 async def format_trace(

@@ -289,7 +289,7 @@ def format_limits(task: Task, runtime: Runtime[Context], used: int | None = None
         return "" if used is not None else world
     run = f"At most {steps} actions can be taken in all."
     if used is not None:
-        return f"Actions taken in all: {used} of at most {steps}."
+        return f"Actions taken: {used} of at most {steps}."
     return f"{world} {run}".strip()
 
 

@@ -126,7 +126,7 @@ def test_the_command_runs_goes_on_and_reports(
     status, shown, errors = call_command(capsys, file(tmp_path))
     assert status == 0
     assert "report: sweep/sweep.html" in shown
-    assert "none left" in errors
+    assert "no run to go" in errors
     status, shown, errors = call_command(capsys, given, "--report-only", "--json")
     found = json.loads(shown)
     assert (status, errors, found["left"], found["methods"]) == (0, "", 0, ["sdp", "sdp validate=always_pass", "react"])

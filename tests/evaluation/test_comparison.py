@@ -325,7 +325,7 @@ def test_the_command_runs_goes_on_and_reports(capsys: pytest.CaptureFixture[str]
     status, shown, errors = call_command(capsys, "react", "sdp", *chosen, "--out", out)
     assert status == 0
     assert "4 runs (2 methods x 2 tasks): 0 done" in errors
-    assert "none left" in errors
+    assert "no run to go" in errors
     assert "too few tasks to tell: n=2" in shown
     status, shown, errors = call_command(capsys, "--report-only", "--out", out, "--json")
     assert (status, errors) == (0, "")

@@ -443,7 +443,7 @@ def test_an_interrupted_ablation_names_a_command_that_resumes_it(
     status, _, errors = call_command(capsys, *named.split()[1:])
     assert status == 0
     assert "4 methods x 1 task" in errors
-    assert "none left" in errors
+    assert "no run to go" in errors
 
 
 async def interrupt(*_: object, **__: object) -> None:

@@ -45,6 +45,7 @@ OBJECTS = b'{"objects": [{"object": "egg 1", "attributes": [{"name": "location",
 DAY = b'[{"days": 1, "current_city": "from A to B", "lunch": "-", "accommodation": "Inn, B"}]'
 
 CALLS = b'{"thought": "so", "calls": [{"name": "pay", "args": {"amount": 3}}]}'
+WRITTEN_CALLS = b"So I pay.\nAction: pay(amount=3); pay(amount=3)"
 
 OFFERED = [OfferedTool("pay", "", {"type": "object", "properties": {"amount": {"type": "number"}}})]
 
@@ -128,7 +129,7 @@ TARGETS = (
         (),
         (ANSWER, STEPS, NODES, FACTS, OBJECTS, MOVE, b"<think>x</think>```json\n{}```"),
     ),
-    Target("model.tool_calls", of_text(_tool_calls), (ParseError,), (CALLS,)),
+    Target("model.tool_calls", of_text(_tool_calls), (ParseError,), (CALLS, WRITTEN_CALLS)),
     Target("model.task_graph", of_text(_task_graph), (ParseError, ValidationError), (NODES,)),
     Target("model.factors", of_text(_factored), (ParseError, ValidationError), (OBJECTS,)),
     Target("model.plan", of_text(_deliver), (MalformedPlanError,), (b"Thought: so\nAction: deliver\n" + DAY, DAY)),

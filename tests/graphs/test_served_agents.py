@@ -106,7 +106,7 @@ def test_a_chat_message_runs_an_agent_and_its_answer_is_a_message(graph: str, se
     state = run_to_end(server, thread, assistant_id=graph, input=CHAT)
     assert [message["type"] for message in state["messages"]] == ["human", "ai"]
     assert state["messages"][-1]["content"] == "Order 17 was refunded."
-    assert state["ending"] == ("goal" if graph in ("sdp", "tdp") else "finished")
+    assert state["ending"] == ("goal" if graph == "sdp" else "finished")
     assert len(state["certificates"]) == (4 if graph == "sdp" else 0)
     assert support.rows("refunds") == [(17, 49.9)]
     assert len(support.rows("mails")) == 1

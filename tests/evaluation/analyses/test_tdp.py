@@ -92,6 +92,12 @@ def test_only_the_largest_prompt_counts_and_the_task_graph_apart():
     assert found == {(SUBTASK, ANY_OPERATOR): 100, (SUBTASK, "execute"): 100, (SUBTASK, "plan"): 60, **graph}
 
 
+def test_a_token_more_or_less_is_rounding():
+    [constant] = slopes_of(size(8, 1084), size(16, 1084), size(24, 1088))[1:]
+    [unclear] = slopes_of(size(8, 1084), size(16, 1084), size(24, 1092))[1:]
+    assert (constant.words, unclear.words) == ("bounded", "cannot be told")
+
+
 # --- the study
 
 
