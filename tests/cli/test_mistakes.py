@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from certigraph import cli
+from certigraph.adapters.models import clients
 
 
 class Mistake(NamedTuple):
@@ -93,7 +94,7 @@ def answer(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pyte
 
 
 EXTRA_PACKAGES = (
-    *("inspect_ai", "scipy", "statsmodels", "pandas", "matplotlib", "pyarrow", "nltk", "rouge_score", "yaml", "numpy"),
+    *("inspect_ai", "scipy", "statsmodels", "pandas", "matplotlib", "pyarrow", "nltk", "rouge_score", "numpy"),
     *("scienceworld", "py4j", "textworld", "alfworld", "rapidfuzz", "agentdojo", "langchain", "xllamacpp", "ray"),
     *("tantivy", "sentence_transformers", "torch", "transformers", "peft", "trafilatura", "protego", "playwright"),
 )
@@ -103,6 +104,7 @@ EXTRA_PACKAGES = (
 @pytest.fixture
 def minimal_install(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide the packages of the extras, as if nothing but certigraph itself had been installed."""
+    monkeypatch.setattr(clients, "_SERVERS", {})  # an earlier test may have started one
     for name in {*EXTRA_PACKAGES, *(name for name in sys.modules if name.partition(".")[0] in EXTRA_PACKAGES)}:
         monkeypatch.setitem(sys.modules, name, None)
 
