@@ -169,24 +169,31 @@ def read_calls(text: str, tools: Sequence[OfferedTool]) -> ToolChoice:
 CALL_FORM = 'name(argument="value")'
 """The form in which prompts show calls."""
 
-_WRITTEN_ANSWER = re.compile(rf"^\W*(?:Action: *)?{FINISH}\[(.*)\]\W*\Z", re.DOTALL | re.MULTILINE)
+_ANSWER_OPENING = re.compile(rf"\W*(?:Action: *)?{FINISH}\[")
+_WORD = re.compile(r"\w")
 
 
 def _read_written_calls(text: str) -> dict[str, Any]:
     """Return thought and calls of a reply whose calls stand in lines of their own, as prompts show them.
 
-    Such lines are `look_up(number=17)`, `Action: look_up(number=17); refund(number=17)` and `finish[It is refunded.]`.
+    Such lines are `look_up(number=17)`, `Action: look_up(number=17); refund(number=17)` and `finish[It is refunded.]`,
+    which may go on to the end of the reply.
     """
     text = text.rpartition(THOUGHT_END)[2].strip()
-    if answer := _WRITTEN_ANSWER.search(text):
-        calls: list[Any] = [{"name": FINISH, "args": {ANSWER_ARGUMENT: answer[1]}}]
-        return {THOUGHT: _without_label(text[: answer.start()]), "calls": calls}
-    thoughts, calls = [], []
-    for line in text[:MAX_REPAIRED_CHARS].splitlines():
-        made = parse_calls(line.strip().strip("`").removeprefix("Action:").strip())
+    end = text.rfind("]")
+    has_answer = end >= 0 and not _WORD.search(text, end)
+    thoughts, calls, position = [], list[Any](), 0
+    for line in text.splitlines(keepends=True):
+        opening = _ANSWER_OPENING.match(line) if has_answer else None
+        if opening:
+            calls.append({"name": FINISH, "args": {ANSWER_ARGUMENT: text[position + opening.end() : end]}})
+            break
+        position += len(line)
+        readable = "(" in line and position <= MAX_REPAIRED_CHARS
+        made = parse_calls(line.strip().strip("`").removeprefix("Action:").strip()) if readable else []
         calls += [call.as_json() for call in made]
         thoughts += [] if made else [line]
-    return {THOUGHT: _without_label("\n".join(thoughts)), "calls": calls} if calls else {}
+    return {THOUGHT: _without_label("".join(thoughts)), "calls": calls} if calls else {}
 
 
 def _without_label(thought: str) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from certigraph.adapters.models.tool_calls import (
     MAX_CALLS,
     OfferedTool,
     ToolChoice,
+    _read_written_calls,
     ask_tool_calls,
     has_tool_calling,
     native_tool,
@@ -199,6 +201,21 @@ def test_a_call_that_is_written_as_text_is_read(key: str, as_text: bool) -> None
 )
 def test_calls_as_the_prompt_shows_them_are_read(reply: str, choice: ToolChoice) -> None:
     assert request(NativeModel(replies=(reply,)))[0] == choice
+
+
+def test_a_written_call_before_a_written_answer_is_not_lost() -> None:
+    reply = "look_up(order=17)\nfinish[Order 17\nis refunded.]"
+    answer = ToolCall(name="finish", args={"answer": "Order 17\nis refunded."})
+    assert request(NativeModel(replies=(reply,)))[0].calls == (RIGHT, answer)
+
+
+@pytest.mark.parametrize(
+    "reply", ["\n" * 90_000, "finish[\n" * 11_000, "* " * 45_000, "finish[" + "]" * 90_000, "a(\n" * 30_000]
+)
+def test_a_reply_that_repeats_itself_is_refused_at_once(reply: str) -> None:
+    begun = time.process_time()
+    assert _read_written_calls(f"a{reply}b") == {}
+    assert time.process_time() - begun < 3
 
 
 def test_a_call_as_the_prompt_shows_it_is_checked_as_any_other() -> None:
