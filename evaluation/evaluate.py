@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from certigraph.adapters.benchmarks import check_ready, load_benchmark, split_name
 from certigraph.adapters.models.chat_models import check_model_available, is_scripted
+from certigraph.adapters.processes import Setting
 from certigraph.adapters.protocols import Benchmark
 from certigraph.evaluation.evaluation_results import Evaluation, read_evaluation, read_log
 from certigraph.evaluation.jobs import is_url
@@ -90,11 +91,8 @@ def show_runs(name: str, total: int, *, quiet: bool) -> Iterator[None]:
             if row.ending.startswith("error:"):
                 display.print(shorten_text(f"{row.id}: {row.ending}: {row.footer.message}", MAX_MESSAGE_CHARACTERS))
 
-        token = row_listener.set(listener)
-        try:
+        with Setting(row_listener, listener):
             yield
-        finally:
-            row_listener.reset(token)
 
 
 def read_finished_evaluation(logs: "Sequence[EvalLog]", out: str, workers: WorkerOptions) -> Evaluation:

@@ -271,7 +271,8 @@ REPLAN_CLOSING = "What is left of the plan?"
 async def outline(state: OutlineView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model, once, for the steps of the complete task (plan-and-solve)."""
     used = format_steps(state["task"], runtime, state["steps"])
-    request = OUTLINE_QUESTION.format(task=state["task"].goal, view=quote(state["evidence"].view), used=used)
+    world = format_world(state["evidence"].view)
+    request = OUTLINE_QUESTION.format(task=state["task"].goal, world=world, used=used)
     maximum = limits_of(state["task"], runtime).plan
     answer = await ask(build_prompt(runtime, request), steps_form(maximum), role="planner", runtime=runtime)
     steps = to_outline(answer.steps, maximum)
@@ -283,8 +284,7 @@ Understand the task, then write the plan that solves it: short steps, each one a
 
 Task: {task}
 
-The world now:
-{view}
+{world}
 {used}
 Which steps solve the task?
 """

@@ -103,7 +103,7 @@ class LimitReached(Stopped):
 
 def _format_amount(amount: float) -> str:
     """Format an amount so that it can be given as a budget: whole numbers without an exponent."""
-    return f"{amount:.0f}" if amount == int(amount) else f"{amount:.6g}"
+    return f"{amount:.0f}" if float(amount).is_integer() else f"{amount:.6g}"
 
 
 class Fault(Stopped):

@@ -107,8 +107,6 @@ def words(text: str) -> list[str]:
 
 def fold_text(text: str) -> str:
     """Convert to lower case without accents: "Škoda" and "SKODA" become "skoda"."""
-    if text.isascii():
-        return text.lower()
     return _ACCENTS.sub("", unicodedata.normalize("NFKD", text).lower()).translate(_LETTERS)
 
 

@@ -8,7 +8,6 @@ checkpointing. The paper does not give the learning rate; 1e-4 is usual for LoRA
 import json
 from collections.abc import Iterator, Sequence
 from importlib import import_module
-from itertools import count
 from pathlib import Path
 from random import Random
 from statistics import fmean
@@ -80,7 +79,6 @@ def train_lora(
         raise Fault("data", "no two steps of these pairs have different rewards: give positive trajectories")
     updates = recipe.epochs * -(-len(ranked) // recipe.batch)
     report: dict[str, Any] = {"base": base, **recipe._asdict(), "ranked": len(ranked), "losses": []}
-    numbers = count(1)
 
     def losses() -> Iterator[Iterator[Any]]:
         for epoch in range(recipe.epochs):
@@ -88,7 +86,7 @@ def train_lora(
             found: list[float] = []
             for start in range(0, len(ranked), recipe.batch):
                 yield _partial_losses(model, tokenizer, ranked[start : start + recipe.batch], found)
-                shown.report("updates", next(numbers), f"epoch {epoch + 1}, loss {fmean(found):.3f}")
+                shown.report("updates", shown.done + 1, f"epoch {epoch + 1}, loss {fmean(found):.3f}")
             report["losses"].append(round(fmean(found), 4))
             model.save_pretrained(out)
             tokenizer.save_pretrained(out)
