@@ -12,8 +12,10 @@ from langgraph.types import Overwrite
 
 from certigraph.adapters.benchmarks import context_of, limits_of, live_benchmark
 from certigraph.adapters.episodes import candidate_actions
+from certigraph.adapters.models.actions import ask_actions, choose_action
 from certigraph.adapters.models.decisions import next_upcoming
-from certigraph.adapters.models.predicates import ask_actions, ask_plan, ask_rest_of_plan, ask_verdict, choose_action
+from certigraph.adapters.models.plans import ask_plan, ask_rest_of_plan
+from certigraph.adapters.models.verdicts import ask_verdict
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.slots import (

@@ -16,7 +16,7 @@ from certigraph.adapters.benchmarks import context_of, limits_of, live_benchmark
 from certigraph.adapters.models.profiles import CHARACTERS_PER_TOKEN, ModelProfile, estimate_tokens
 from certigraph.adapters.protocols import Context
 from certigraph.state.commitments import describe_commitment
-from certigraph.state.records import Attempt, Task
+from certigraph.state.records import Attempt, Fact, Task
 from certigraph.state.run import Turn
 
 
@@ -273,6 +273,15 @@ def format_attempts(attempts: Sequence[Attempt]) -> str:
 
 
 # Limits.
+
+
+FACTS_HEADING = "Established by earlier answers; later actions may have changed it:"
+
+
+def format_facts(facts: Sequence[Fact]) -> str:
+    """Format what earlier actions established, each fact with the number of the action after which it was noted."""
+    texts = numbered_list(f"{fact.text} (noted after action {fact.step})" for fact in facts)
+    return f"{FACTS_HEADING}\n{quote(texts)}"
 
 
 def format_limits(task: Task, runtime: Runtime[Context], used: int | None = None) -> str:

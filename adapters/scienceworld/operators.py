@@ -19,18 +19,12 @@ from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.encoders import find_encoder
 from certigraph.adapters.episodes import admissible_actions
 from certigraph.adapters.matching import NONE_OF_THESE, select_actions
+from certigraph.adapters.models.actions import CHECK_ACTION, UNREACHABLE_ACTION, ask_actions, choose_action
 from certigraph.adapters.models.calls import choose, is_played_by_script, profile_of
 from certigraph.adapters.models.decisions import next_upcoming, resolve_action
-from certigraph.adapters.models.predicates import (
-    CHECK_ACTION,
-    UNREACHABLE_ACTION,
-    ask_actions,
-    ask_plan,
-    ask_rest_of_plan,
-    ask_verdict,
-    choose_action,
-)
+from certigraph.adapters.models.plans import ask_plan, ask_rest_of_plan
 from certigraph.adapters.models.prompts import build_prompt, bullet_list, quote
+from certigraph.adapters.models.verdicts import ask_verdict
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.scienceworld import prompts

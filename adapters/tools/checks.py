@@ -18,9 +18,9 @@ from langgraph.runtime import Runtime
 from pydantic import TypeAdapter
 from pydantic.errors import PydanticUserError
 
-from certigraph.adapters.models.predicates import ask_verdict
 from certigraph.adapters.models.prompts import bullet_list, one_line
 from certigraph.adapters.models.scripts import use_about
+from certigraph.adapters.models.verdicts import ask_verdict
 from certigraph.adapters.processes import is_async_callable, run_in_lone_thread
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.redaction import redact_message

@@ -11,14 +11,9 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel
 
 from certigraph.adapters.benchmarks import benchmark_of, context_of
+from certigraph.adapters.models.actions import CHECK_ACTION, action_prompt, to_unreachable_action
 from certigraph.adapters.models.decisions import situation_prompt
-from certigraph.adapters.models.predicates import (
-    CHECK_ACTION,
-    action_prompt,
-    ask_plan,
-    ask_rest_of_plan,
-    to_unreachable_action,
-)
+from certigraph.adapters.models.plans import ask_plan, ask_rest_of_plan
 from certigraph.adapters.models.prompts import build_prompt, bullet_list, numbered_list, quote
 from certigraph.adapters.models.streams import ArgumentOf
 from certigraph.adapters.models.tool_calls import OfferedTool, ToolChoice, ask_tool_calls

@@ -9,10 +9,10 @@ from pydantic import BaseModel, ValidationError
 from certigraph.adapters.hotpotqa.benchmark import answer_scores
 from certigraph.adapters.locomo.benchmark import is_abstention, stemmed_f1
 from certigraph.adapters.matching import rank_actions
-from certigraph.adapters.models.predicates import Holds
 from certigraph.adapters.models.prompts import quote, unquote_line
 from certigraph.adapters.models.schemas import ParseError, parse_reply, schema_of
 from certigraph.adapters.models.tool_calls import OfferedTool, read_calls
+from certigraph.adapters.models.verdicts import Holds
 from certigraph.adapters.redaction import redact, redact_record
 from certigraph.adapters.research.operators import join_answers
 from certigraph.adapters.research.plans import Decomposition, Found, ResearchTools

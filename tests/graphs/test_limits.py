@@ -16,9 +16,9 @@ from certigraph import Limits, resume, run
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.blocksworld.expert import answer_request
-from certigraph.adapters.models.predicates import Holds
 from certigraph.adapters.models.schemas import MAX_READ_ITEMS
 from certigraph.adapters.models.scripts import ScriptedChat, current_situation
+from certigraph.adapters.models.verdicts import Holds
 from certigraph.adapters.protocols import PAPER_LIMITS, Budget, Context
 from certigraph.evaluation.frames import RecordedRun, frames_of
 from certigraph.graphs import sdp, step

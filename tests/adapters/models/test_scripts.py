@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
+from certigraph.adapters.models.actions import NextAction
 from certigraph.adapters.models.chat_models import MODEL_FORMS, chat_model, check_model_name, is_scripted, model_label
-from certigraph.adapters.models.predicates import Conditions, Holds, NextAction
+from certigraph.adapters.models.plans import Conditions
 from certigraph.adapters.models.schemas import Schema, minimal_instance, schema_of
 from certigraph.adapters.models.scripts import (
     INVALID_ACTION,
@@ -38,6 +39,7 @@ from certigraph.adapters.models.scripts import (
     use_view,
 )
 from certigraph.adapters.models.usage import Call, Meter, metering
+from certigraph.adapters.models.verdicts import Holds
 from certigraph.adapters.protocols import Budget, Context, Responder
 from certigraph.adapters.research.plans import Adequacy, Decomposition, Found, ResearchTools
 from certigraph.nodes.goal_checks import GoalCheck

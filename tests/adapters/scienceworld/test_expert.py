@@ -13,7 +13,8 @@ from twins import Twins, gold_recordings
 
 from certigraph.adapters.episodes import EPISODES, close_episode
 from certigraph.adapters.matching import NONE_OF_THESE
-from certigraph.adapters.models.predicates import CHECK_ACTION, Conditions, Holds, NextAction
+from certigraph.adapters.models.actions import CHECK_ACTION, NextAction
+from certigraph.adapters.models.plans import Conditions
 from certigraph.adapters.models.schemas import schema_of
 from certigraph.adapters.models.scripts import (
     IMPOSSIBLE_PREFIX,
@@ -24,6 +25,7 @@ from certigraph.adapters.models.scripts import (
     collect_citations,
     use_situation,
 )
+from certigraph.adapters.models.verdicts import Holds
 from certigraph.adapters.protocols import Context, StateCheck
 from certigraph.adapters.scienceworld import benchmark, recordings
 from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark

@@ -1,0 +1,220 @@
+"""Questions that SDP's operators ask a model about a plan: its conditions, and a new rest of them.
+
+The generic operators (`nodes/sdp.py`) and those of benchmarks ask the same questions; a benchmark adds what only it
+knows, such as the names of its places, as `notes`.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import groupby
+from typing import Annotated
+
+from langgraph.runtime import Runtime
+from pydantic import BaseModel, create_model
+
+from certigraph.adapters.benchmarks import limits_of
+from certigraph.adapters.models.calls import ask, profile_of
+from certigraph.adapters.models.prompts import (
+    TURNS_HEADING,
+    build_prompt,
+    format_attempts,
+    format_facts,
+    format_history,
+    format_limits,
+    format_view,
+    numbered_list,
+    paragraphs,
+    quote,
+    quote_history,
+    unquote_line,
+)
+from certigraph.adapters.models.schemas import FullOnly, bounded_list
+from certigraph.adapters.protocols import Context
+from certigraph.state.certified_states import CertifiedState
+from certigraph.state.records import Predicate, Task
+from certigraph.state.sdp import ProposeView, SDPReplanView, build_plan, needs_rest_of_plan
+
+
+class Conditions(BaseModel):
+    """Answer schema for a plan: conditions in the order in which they should come true, the goal last."""
+
+    reasoning: Annotated[str, FullOnly()] = ""
+    conditions: list[str]
+
+
+async def ask_plan(
+    state: ProposeView, runtime: Runtime[Context], *, goal: Predicate | None = None, notes: str = ""
+) -> list[Predicate]:
+    """Ask a model for a plan: the conditions that it gives, then the goal. Without conditions the plan is empty.
+
+    The goal is taken from the task (SDP, Definition 1), so that a model that weakens it cannot decide what success
+    means.
+
+    Args:
+        state: the view of Propose.
+        runtime: the run's runtime.
+        goal: the last predicate; None for the task's.
+        notes: what the planner should know about this world.
+    """
+    task, end = state["task"], goal or goal_of(state["task"])
+    question = PLAN_QUESTION.format(
+        goal=end.text, most=limits_of(task, runtime).plan, limits=format_limits(task, runtime)
+    )
+    certified = _format_certified(state["certified"])
+    request = paragraphs(question, notes, _format_task(task), certified, PLAN_CLOSING)
+    return await _ask_conditions(request, task, end, runtime)
+
+
+async def ask_rest_of_plan(
+    state: SDPReplanView,
+    runtime: Runtime[Context],
+    *,
+    goal: Predicate | None = None,
+    notes: str = "",
+    findings: str = "",
+) -> list[Predicate]:
+    """Ask a model for a new rest of the plan, or for the missing rest of a plan that was cut; empty to give up.
+
+    Arguments are those of `ask_plan`, with the view of Replan, and `findings`: what the planner should know of this
+    episode, which changes from request to request.
+    """
+    task, end, profile = state["task"], goal or goal_of(state["task"]), await profile_of("planner", runtime)
+    before = paragraphs(
+        REST_QUESTION.format(goal=end.text, most=limits_of(task, runtime).plan), notes, _format_task(task)
+    )
+    after = paragraphs(
+        _format_certified(state["certified"]),
+        format_facts(state["facts"]),
+        _format_checks(state),
+        format_view(state["evidence"].view, runtime, turns=state["turns"], profile=profile),
+        findings,
+        _rest_lead(state, small=profile.is_small),
+        format_limits(task, runtime, used=len(state["turns"])),
+        PLAN_CLOSING,
+    )
+    history = format_history(state["turns"], PLANNER + before + after, profile)
+    request = paragraphs(before, f"{TURNS_HEADING}\n{quote_history(history)}", after)
+    return await _ask_conditions(request, task, end, runtime, cut=history.cut)
+
+
+def _rest_lead(state: SDPReplanView, *, small: bool) -> str:
+    """Say what led to the question for a rest of the plan, and what to think about first."""
+    tail = numbered_list(p.text for p in state["plan"][state["head"] :])
+    if needs_rest_of_plan(state):
+        return EXTEND_LEAD
+    if state["undone"] or state["denied"]:
+        return UNDONE_LEAD.format(tail=tail)
+    return STUCK_LEAD.format(tail=tail, tried=quote(_format_tries(state, small=small)))
+
+
+def _format_tries(state: SDPReplanView, *, small: bool) -> str:
+    """Format the attempts at this place of the plan: at the target, and before them at targets that it replaced."""
+    head, target = state["head"], state["plan"][state["head"]]
+    here = [attempt for attempt in state["attempts"] if attempt.position == head]
+    if not here and state["attempts"] and state["attempts"][-1].verdict.unreachable:
+        return format_attempts(state["attempts"][-1:])  # it certified the target before, and ruled this one out
+    latest = format_attempts([one for one in here if one.target == target][-MAX_SMALL_ATTEMPTS if small else 0 :])
+    replaced = dict.fromkeys(one.target.text for one in here if one.target != target)
+    if small or not replaced:
+        return latest
+    earlier = ((text, format_attempts([one for one in here if one.target.text == text])) for text in replaced)
+    return "\n".join([*(f"For an earlier target, {text!r}:\n{tries}" for text, tries in earlier), latest])
+
+
+def goal_of(task: Task) -> Predicate:
+    """Return the last predicate of a task's plans."""
+    return Predicate(text=task.condition or task.goal, kind="goal")
+
+
+@lru_cache(maxsize=16)
+def conditions_form(most: int) -> type[Conditions]:
+    """Create the answer schema for up to `most` conditions. Longer plans are parsed too, so that they are noticed."""
+    return create_model("Conditions", __base__=Conditions, conditions=(bounded_list(most, str), ...))
+
+
+async def _ask_conditions(
+    question: str, task: Task, goal: Predicate, runtime: Runtime[Context], *, cut: Sequence[str] = ()
+) -> list[Predicate]:
+    most, small = limits_of(task, runtime).plan, (await profile_of("planner", runtime)).is_small
+    prompt = build_prompt(runtime, question, role=PLANNER, cut=cut)
+    form = conditions_form(min(most, MAX_SMALL_CONDITIONS) if small else most)
+    answer = await ask(prompt, form, role="planner", runtime=runtime)
+    texts = [stripped for text in answer.conditions if (stripped := text.strip())]
+    if small:
+        return build_plan([*dict.fromkeys(texts)], goal, most)  # small models repeat themselves
+    return build_plan([text for text, _ in groupby(texts)], goal, most)
+
+
+def _format_task(task: Task) -> str:
+    return f"Task: {task.goal}"
+
+
+def _format_certified(certified: CertifiedState) -> str:
+    texts = numbered_list(p.text for p in certified.predicates)
+    return f"Certified so far, each when it held; later actions may have changed it:\n{texts}"
+
+
+def _format_checks(state: SDPReplanView) -> str:
+    """Describe what an audit or a revalidation found, in graphs that have one."""
+    held = {predicate.text for predicate in state["certified"].predicates}
+    undone = [i for i in state["invalidations"] if i.predicate.text not in held]
+    lost = list(dict.fromkeys(f"{i.predicate.text} ({unquote_line(i.reason)})" for i in undone))
+    parts = [f"Met earlier, but undone since:\n{numbered_list(lost)}"] if lost else []
+    if state["audits"] and not state["audits"][-1].confirmed:
+        parts.append(f"An audit found that the goal is not reached:\n{unquote_line(state['audits'][-1].reason)}")
+    return paragraphs(*parts)
+
+
+MAX_SMALL_CONDITIONS = 40
+"""Maximum number of conditions that a small model may write: it repeats itself until something ends its answer."""
+
+MAX_SMALL_ATTEMPTS = 10
+"""Maximum number of attempts in the prompt of a small model."""
+
+PLANNER = """\
+You plan for an agent that acts in a world known by text alone. A plan is a list of conditions on the world, in the
+order in which they should come true. The agent works at one condition at a time, with one action after another, and a
+condition counts only once the world's answer to an action shows that it holds. So write each condition as a fact that
+can be read in an answer (what is where, in which state, what was learned), not as an action or an intention; small
+enough that a few actions reach it, and large enough that it is worth checking. A state that passes, such as a stage of
+growth or a temperature, comes right before what needs it. Name things as the world names them."""
+
+PLAN_QUESTION = """\
+Think first: what has to be true at the end, what has to be true before that, and in which order do the parts depend on
+each other? Then list the conditions that lead from here to the goal, at most {most}. {limits}
+The last condition is the goal itself, word for word:
+{goal}
+"""
+
+PLAN_CLOSING = "Which conditions lead from here to the goal?"
+
+EXTEND_LEAD = """\
+The plan ends here, because it had as many conditions as a plan may have, and all of them hold. Think first: what is
+still missing?
+"""
+
+UNDONE_LEAD = """\
+The rest of the plan, to which the agent had come:
+{tail}
+
+Something that was thought to be reached is not, as stated above. Think first: what makes it true again, and does the
+rest of the plan still fit after that?
+"""
+
+STUCK_LEAD = """\
+The rest of the plan, whose first condition was not reached:
+{tail}
+
+Actions taken for it, with what was found after each:
+{tried}
+
+Think first: why was it not reached? It may be worded so that no answer can show it, it may need something that was not
+done, or there may be no such thing. Avoid that cause.
+"""
+
+REST_QUESTION = """\
+Think first about what is asked at the end. Then write a new rest of the plan from here to the goal, at most {most}
+conditions. Do not repeat what is certified and still holds. The last condition is the goal itself, word for word:
+{goal}
+If there is no way to the goal, give an empty list.
+"""

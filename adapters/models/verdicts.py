@@ -1,0 +1,202 @@
+"""The question that SDP's operators ask a model about progress: how many conditions of the plan hold by now."""
+
+import re
+from collections.abc import Sequence
+from typing import Annotated
+
+from langgraph.runtime import Runtime
+from pydantic import BaseModel, Field
+
+from certigraph.adapters.models.calls import ask, profile_of
+from certigraph.adapters.models.prompts import (
+    Prompt,
+    build_prompt,
+    format_facts,
+    format_history,
+    format_view,
+    numbered_list,
+    one_line,
+    paragraphs,
+    quote,
+    quote_history,
+    unquote_line,
+    view_repeats_answers,
+)
+from certigraph.adapters.models.schemas import FullOnly, Truncated
+from certigraph.adapters.models.scripts import collect_citations
+from certigraph.adapters.protocols import Context
+from certigraph.state.records import CHECK, Predicate, Verdict
+from certigraph.state.sdp import ValidateView
+
+MAX_SHOWN_CONDITIONS = 10
+"""Maximum number of conditions in the prompt of a small model; if more hold at once, they take two steps."""
+
+
+MAX_JUDGED_CONDITIONS = 100
+"""Maximum number of conditions in the prompt of any other model."""
+
+
+class Holds(BaseModel):
+    """Answer schema for a verdict of a small model: a reason, and how many conditions hold."""
+
+    reason: Annotated[str, Truncated(300)]
+    holds: int = Field(ge=0, le=MAX_SHOWN_CONDITIONS, strict=True)
+
+
+class FullHolds(BaseModel):
+    """Answer schema for a verdict: a reason, what it rests on, what else was learned, how many conditions hold."""
+
+    reason: str
+    evidence: Annotated[str, FullOnly()] = ""
+    established: Annotated[list[str], FullOnly()] = []
+    outdated: Annotated[list[int], FullOnly()] = []
+    reachable: Annotated[bool, FullOnly()] = True
+    holds: int = Field(ge=0, le=MAX_JUDGED_CONDITIONS, strict=True)
+
+
+async def ask_verdict(
+    state: ValidateView,
+    runtime: Runtime[Context],
+    *,
+    tail: Sequence[Predicate] | None = None,
+    notes: str = "",
+    plain: bool = False,
+) -> Verdict:
+    """Ask a model how many of the plan's next conditions hold now, counted from the target on without a gap.
+
+    While actions follow that were chosen together with the last one, no model is asked.
+
+    Args:
+        state: the view of Validate.
+        runtime: the run's runtime.
+        tail: the conditions to be judged; None for the rest of the plan.
+        notes: what the world reports besides its answer, such as the score.
+        plain: whether any model is asked as a small one is, and as in the SDP paper: for a reason and a count, by the
+            last action and its answer alone.
+    """
+    if state["upcoming"] and not state["observation"].done:
+        return Verdict(depth=0, pending=True)
+    judged = (state["tail"] if tail is None else tail)[:MAX_JUDGED_CONDITIONS]
+    plain = plain or (await profile_of("validator", runtime)).is_small
+    with collect_citations() as cited:
+        if plain:
+            verdict = await _ask_small_verdict(state, judged[:MAX_SHOWN_CONDITIONS], notes, runtime)
+        else:
+            prompt = await _verdict_prompt(state, judged, notes, runtime)
+            answer = await ask(prompt, FullHolds, role="validator", runtime=runtime)
+            verdict = _to_verdict(answer, len(judged), state)
+    return verdict.model_copy(update={"decided_by": "oracle", "evidence": cited[-1]}) if cited else verdict
+
+
+def _to_verdict(answer: FullHolds, most: int, state: ValidateView) -> Verdict:
+    # Evidence that the world did not show is no evidence.
+    depth = min(answer.holds, most)
+    shown = (state["evidence"].view, *(text for turn in state["turns"] for text in (turn.observation, turn.seen)))
+    facts = dict(enumerate(state["facts"], 1))
+    return Verdict(
+        depth=depth,
+        reason=answer.reason,
+        evidence=_select_quotations(answer.evidence, shown),
+        decided_by="model",
+        facts=tuple(filter(None, map(unquote_line, answer.established))),
+        outdated=tuple(facts[number].text for number in answer.outdated if number in facts),
+        unreachable=not answer.reachable and depth < most,
+    )
+
+
+def _select_quotations(evidence: str, shown: Sequence[str]) -> str:
+    """Return the words that the world showed; of several passages, those that it showed."""
+    texts = [one_line(text).lower() for text in shown]
+    for passages in ([evidence], evidence.splitlines(), re.split(r"[;\n]|\.\.\.", evidence)):
+        quoted = [one_line(passage).strip("\"' ") if len(passages) > 1 else one_line(passage) for passage in passages]
+        if found := [one for one in quoted if one and any(one.lower() in text for text in texts)]:
+            return " ... ".join(found)
+    return ""
+
+
+async def _ask_small_verdict(
+    state: ValidateView, judged: Sequence[Predicate], notes: str, runtime: Runtime[Context]
+) -> Verdict:
+    question = SMALL_VERDICT_QUESTION.format(
+        task=state["task"].goal,
+        conditions=numbered_list(p.text for p in judged),
+        action=quote(state["action"].text),
+        observation=quote(state["observation"].text),
+        notes=notes.strip() and f"{notes.strip()}\n",
+    )
+    prompt = build_prompt(runtime, question, role=VALIDATOR)
+    answer = await ask(prompt, Holds, role="validator", runtime=runtime)
+    return Verdict(depth=min(answer.holds, len(judged)), reason=answer.reason, decided_by="model")
+
+
+async def _verdict_prompt(
+    state: ValidateView, judged: Sequence[Predicate], notes: str, runtime: Runtime[Context]
+) -> Prompt:
+    profile, view = await profile_of("validator", runtime), state["evidence"].view
+    before = paragraphs(VERDICT_QUESTION, f"Task, for orientation: {state['task'].goal}")
+    facts = format_facts(state["facts"]) if state["facts"] else ""
+    conditions = f"Conditions, in order; the first one is the target:\n{numbered_list(p.text for p in judged)}"
+    world = format_view(view, runtime, turns=state["turns"], profile=profile) if view else ""
+    latest = "The latest actions, which are to be judged, and the world's answers"
+    if view and view_repeats_answers(runtime):  # it only grows
+        before = paragraphs(before, f"{ALL_ANSWERS}:\n{quote(view)}")
+        latest += ", which are the last of those above"
+    closing = VERDICT_CLOSING.format(target=judged[0].text) if judged else ""
+    if state["action"].kind == CHECK:
+        notes = paragraphs(notes, CLAIM.format(action=quote(state["action"].text)))
+    rest = paragraphs(VALIDATOR, before, facts, conditions, world, notes, closing)
+    history = format_history(state["turns"], rest, profile)
+    shown = f"{latest}:\n{quote_history(history)}"
+    request = paragraphs(before, facts, conditions, shown, world, notes, closing)
+    return build_prompt(runtime, request, role=VALIDATOR, cut=history.cut)
+
+
+ALL_ANSWERS = "All answers so far, in their order; what an earlier one says may have changed since"
+"""Heading of a view that consists of the answers."""
+
+VALIDATOR = """\
+You check progress in a world that you know by text alone. You get the conditions of a plan in the order in which they
+should come true, what was done last, and what the world answered. Judge by what the world shows, and by established
+facts that nothing since has changed. That an action was meant to achieve something is no evidence that it did; where
+an answer says that an action was carried out, the action's own words show what was done. A condition that you count is
+taken as proven from then on, so count none that is merely likely."""
+
+SMALL_VERDICT_QUESTION = """\
+Count how many of the conditions below hold now, from the first one on, without a gap. If the first one does not hold,
+the count is 0.
+
+Task, for orientation: {task}
+
+Conditions, in order; the first one is the target:
+{conditions}
+
+The last action:
+{action}
+The world answered:
+{observation}
+{notes}
+How many of the conditions hold now?
+"""
+
+CLAIM = "In place of an action the agent says, which the answers have to bear out:\n{action}"
+
+VERDICT_CLOSING = "Target: {target}\nDoes it hold, and which of the conditions after it hold too?"
+
+VERDICT_QUESTION = """\
+Give, in this order:
+- reason: what the world shows about the target, then about each condition after it as far as they hold too. A condition
+  may hold for longer already; what was met on the way counts too. Draw the plain conclusions: what is in a thing that
+  the agent carries is carried along, and what the world lists in a place is there.
+- evidence: the words of the world, copied exactly, that show each condition that you count, each passage on a line of
+  its own; empty if the target does not hold.
+- established: what the answers show that later steps may need when it is out of sight: readings, contents, places,
+  exact names, recipes, what is broken. One short statement each, as it is now; an empty list if there is nothing new.
+- outdated: the numbers of the established facts below that are no longer true.
+- reachable: false only if the world showed that the first condition that does not hold cannot come true any more as it
+  is worded: what it names does not exist or is broken, a way to it is closed for good, or what is left of moves or
+  actions cannot suffice. Then the rest is planned again. Otherwise true.
+- holds: how many conditions have come true by now, counted from the target on without a gap; 0 if the target has not.
+  One about something that happens and passes (was read, was in focus, was young) counts once an answer or an
+  established fact shows that it happened; one about how things are has to hold now, or to have given way to a later one
+  of the conditions that has come true.
+"""
