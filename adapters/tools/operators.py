@@ -199,7 +199,8 @@ OPERATORS: Mapping[str, Operator] = {
 
 CHECKS_NOTE = """\
 Conditions of the following forms are decided by code, which makes them certain. Wherever one of them says what is
-meant, write the condition in exactly these words, with a value in the place of each name in braces:
+meant, write the condition in exactly these words, with a value in the place of each name in braces. Where such a value
+can only be known later, word the condition in your own way.
 {forms}"""
 
 REALIZE_REQUEST = """\
