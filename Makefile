@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check docs fuzz clean
+.PHONY: demo test test-all check docs fuzz clean
 
 # pip would compile every file, which takes a third of the time. Python compiles what is imported, and keeps it.
 PIP_INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
@@ -31,7 +31,13 @@ $(VENV)/dev.done: $(VENV)/demo.done
 demo: $(VENV)/demo.done
 	$(BIN)/certigraph run sdp travelplanner --model local --task 1
 
+# The fast tests, and one case of each slow test.
 test: $(VENV)/dev.done
+	$(BIN)/pytest -n auto --dist worksteal
+	$(BIN)/pytest -n auto --dist loadfile -m "slow and not alone" --cases 1
+
+# Every case, and the tests that measure time and memory, as CI does.
+test-all: $(VENV)/dev.done
 	$(BIN)/pytest -n auto --dist worksteal
 	$(BIN)/pytest -n auto --dist loadfile -m "slow and not alone" --durations 40
 	$(BIN)/pytest -m alone

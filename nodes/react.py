@@ -284,6 +284,8 @@ def pursue(*, alpha: float = PBAI_DEFAULTS.alpha, rerank: str | None = None) -> 
         is_part = not dict(state).get("whole", True)  # a subtask of STEP: another one follows in the same episode
         instruction = paragraphs(order, PART_CLAUSE if is_part else "", f"Question: {state['assignment']}")
         settled_next = f"Open, to be settled next: {questions[0]}" if questions else ""
+        if state["belief"].facts and not questions:
+            settled_next = NOTHING_OPEN
         shown = paragraphs(settled_next, format_rounds_left(state, runtime))
         prompt = await search_prompt(state, instruction, "executor", runtime, shown=shown, closing=PURSUE_CLOSING)
         move = await ask(prompt, with_tools(Move, state, runtime), role="executor", runtime=runtime)
@@ -305,7 +307,7 @@ def with_tools(form: type[M], state: DecideView, runtime: Runtime[Context]) -> t
 
 @lru_cache(maxsize=16)
 def _tool_form(form: type[M], tools: tuple[str, ...], most: int) -> type[M]:
-    text = Annotated[str, Field(min_length=1), Truncated(most)]
+    text = Annotated[str, Field(min_length=1, description=INPUT_ALONE), Truncated(most)]
     return create_model(form.__name__, __base__=form, tool=(Literal[tools], ...), text=(text, ...))  # type: ignore[arg-type]
 
 
@@ -338,6 +340,10 @@ PART_CLAUSE = """\
 The question is one part of a larger task, and finish ends all work on that: use it only where the question says to hand
 the answer in. Otherwise look up what the question still needs; somebody else sees when it is settled.
 """
+
+NOTHING_OPEN = "Still open: nothing, as far as the facts go."
+
+INPUT_ALONE = "The input alone, without the tool's name and without brackets."
 
 PURSUE_CLOSING = "Which tool comes next, and with which input?"
 

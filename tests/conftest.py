@@ -16,6 +16,25 @@ from certigraph.adapters.models.chat_models import forget_refused
 if TYPE_CHECKING:
     from certigraph.evaluation.evaluation_results import Evaluation
 
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--cases", type=int, help="of each slow test, run at most so many of its cases, spread evenly")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect the cases of slow tests beyond `--cases`, the same ones in every process."""
+    if (most := config.getoption("cases")) is None:
+        return
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("slow"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    spread = {test: {len(found) * n // most for n in range(most)} for test, found in cases.items()}
+    surplus = {item for test, found in cases.items() for n, item in enumerate(found) if n not in spread[test]}
+    config.hook.pytest_deselected(items=[*surplus])
+    items[:] = [item for item in items if item not in surplus]
+
+
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 

@@ -177,7 +177,9 @@ order in which they should come true. The agent works at one condition at a time
 condition counts only once the world's answer to an action shows that it holds. So write each condition as a fact that
 can be read in an answer (what is where, in which state, what was learned), not as an action or an intention; small
 enough that a few actions reach it, and large enough that it is worth checking. A state that passes, such as a stage of
-growth or a temperature, comes right before what needs it. Name things as the world names them."""
+growth or a temperature, comes right before what needs it. Name things as the world names them. Where it does not matter
+by which thing or way something comes about, say only what is brought about: what you think of may be missing or
+broken."""
 
 PLAN_QUESTION = """\
 Think first: what has to be true at the end, what has to be true before that, and in which order do the parts depend on

@@ -26,7 +26,7 @@ focus on OBJ - tell the world that this is the thing the task asks about
 How the world works:
 - The score grows when something that the task asks for is done, in the order in which it asks.
 - Focus only on what the task or your assignment says, when it says so: focusing on a wrong thing ends everything at
-  once. A focus that was written ahead is sent only if its thing is then shown by that very name.
+  once. A focus may be written ahead: it is sent only if its thing is then shown by that very name.
 - To do something with a thing, first be in its room. Things that fit in a hand can be picked up and carried along.
 - A change of the state of matter shows in the name of a substance.
 - What the world shows as it is now comes after the moment that the last action took; the answer to a look comes before.
@@ -66,7 +66,8 @@ SYNONYMS = {
 
 WORDINGS = """\
 Wordings that can be checked without doubt: The agent is in ROOM. The location of THING is known. THING is in focus. The
-inventory contains THING. THING is in THING. THING is on THING. THING is turned on (if the world shows whether it is).
+inventory contains THING. THING is in THING (a substance in its container, too). THING is on THING. THING is turned on
+(if the world shows whether it is).
 Use others where the task needs them: for what is heated, cooled, melted, boiled, grown, mixed, connected, measured or
 read.
 """

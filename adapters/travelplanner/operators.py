@@ -242,7 +242,8 @@ async def _choose_bookings(
         shown = offered.options[:max_options]
         option = shown[0]
         if len(shown) > 1:
-            ahead = [*(later.label for later in choices[number:]), *(p.text for p in state["ahead"])]
+            decisions = [predicate.text for predicate in state["ahead"] if choices_of(chooser.catalog, predicate)]
+            ahead = [*(later.label for later in choices[number:]), *decisions]
             situation = await run_in_thread(_describe_situation, chooser, draft, ahead)
             option = await _choose_option(shown, choice.label, situation, state, runtime)
         draft = book_option(draft, choice, option)
@@ -303,7 +304,7 @@ def _format_choice(
 ) -> str:
     booked, ahead, spent, budget, missing = situation
     refused = [_describe_refusal(attempt) for attempt in state["attempts"]]
-    tried = f"Tried before for the same condition ({state['target'].text}), and why it failed"
+    tried = f"Tried before for the same condition ({state['target'].text}), and why it failed; choose something else"
     parts = {
         "Booked so far": "" if small else bullet_list(booked),
         "To be decided after this": "" if small else bullet_list(ahead),
@@ -315,7 +316,7 @@ def _format_choice(
         "" if small else CHOICE,
         *(f"{title}:\n{text}" for title, text in parts.items() if text),
         left or f"Spent so far: ${spent:g} of ${budget}; ${budget - spent:g} are left.",
-        f"Requested cuisines that no chosen restaurant serves yet: {', '.join(missing)}." if missing else "",
+        OWED_CUISINES.format(cuisines=", ".join(missing)) if missing else "",
         f"Now choose {what}.",
     )
 
@@ -339,9 +340,10 @@ You plan a trip and decide one booking after another. Every option that you are 
 single booking can break: it is affordable with the money that is left now, nothing is booked twice, it goes with the
 transport chosen before, and a place to stay has the room, the rules and the number of nights that the request asks for.
 What you have to see to is the trip as a whole: its total cost must stay within the budget, and every cuisine that the
-request names must be served by at least one of its meals. Decide as if no booking could be taken back. Prices in
-brackets are for all travellers, those of places to stay for all nights; attractions are free. A restaurant's cuisines
-and the type, the minimum stay and the house rules of a place to stay follow its price.
+request names must be served by at least one of its meals. Decide as if no booking could be taken back. The hours of
+travel do not count: meals and sights of a day are booked however long its journey takes. Prices in brackets are for all
+travellers, those of places to stay for all nights; attractions are free. A restaurant's cuisines and the type, the
+minimum stay and the house rules of a place to stay follow its price.
 
 Request:
 {query}
@@ -357,7 +359,10 @@ Request:
 """
 
 CHOICE = """\
-Think first: what does the request want here, what must the money that is left still pay for, and if a requested cuisine
-is missing, which option serves it at a price that the rest of the trip can bear? Of what was tried before, choose
-something else. Then give one option, copied exactly.
+Think first: what does the request want here, and what must the money that is left still pay for? Then give one option,
+copied exactly.
 """
+
+OWED_CUISINES = """\
+Requested cuisines that no chosen restaurant serves yet: {cuisines}. Which option serves one at a price that the rest of
+the trip can bear?"""
