@@ -239,7 +239,7 @@ def test_pairs_with_a_fault_in_either_arm_are_left_out_and_counted():
     heads, (react, sdp) = method_table(found.methods)
     assert (react[heads.index("faults")], sdp[heads.index("faults")]) == ("0/4", "2/4")
     assert "2 tasks with a fault left out" in comparison_line(found)
-    assert format_verdict(found).startswith("react 100.0 of 100 over 2 tasks; sdp 50.0: too few tasks to tell")
+    assert format_verdict(found).startswith("react 100.0 of 100 over 2 tasks; sdp 50.0: too few tasks for a conclusion")
     (warning,) = found.warnings
     assert "react 0/4, sdp 2/4" in warning and "shares differ" in warning
 
