@@ -333,7 +333,7 @@ RATE_TITLES = {
 """Title of the panel that shows each table of rates."""
 
 CREDIT_TITLES = {
-    "depth": "k of the transitions they led",
+    "depth": "certified at once (k)",
     "steps": "world actions a predicate",
     "tokens": "tokens a predicate",
 }

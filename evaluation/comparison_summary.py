@@ -204,9 +204,9 @@ class Difference(Record):
         if self.equal:
             return f"equal on every task at n={self.n}"
         if self.n < MIN_PAIRS:
-            return f"too few tasks to tell: n={self.n}, it takes {MIN_PAIRS}"
+            return f"too few tasks for a conclusion: n={self.n}, at least {MIN_PAIRS} needed"
         if not self.significant:
-            return f"cannot be told from noise at n={self.n}"
+            return f"no significant difference at n={self.n}"
         return f"{'above' if self.mean > 0 else 'below'} {self.against} at n={self.n}"
 
 
@@ -501,7 +501,7 @@ class ReplayEstimate(Record):
         if self.optimism.equal:
             return self.optimism.words
         if not self.optimism.significant:
-            return f"no difference can be told at n={self.optimism.n}"
+            return f"no significant difference at n={self.optimism.n}"
         kind = "optimistic" if self.optimism.mean > 0 else "pessimistic"
         return f"replay is {kind} by {abs(self.optimism.mean):.1f} points at n={self.optimism.n}"
 

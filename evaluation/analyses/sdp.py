@@ -3,7 +3,7 @@
 The analyses are computed in `evaluation/anatomy.py`; this module writes page, figures and tables, and prints a summary.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ import pandas as pd
 from markupsafe import Markup
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from certigraph.adapters.files import replace_file
 from certigraph.evaluation.anatomy import ANATOMY_FIGURES, AnalysisTables, analyse, lay_out_anatomy, methods_of
@@ -92,22 +92,57 @@ def _format_verdict(frames: Frames, tables: AnalysisTables) -> str:
 
 # Output of the command `anatomy`.
 
-PRINTED_FIGURES: dict[str, tuple[str, dict[str, str]]] = {
-    "solved": ("solved", {}),
-    "faults": ("faults", {}),
-    "cascades": ("cascade_rate", {}),
-    "retried": ("retried", {}),
-    "certified by failed runs": ("certified_part", {}),
-    "goal certified = solved": ("calibration", {"measure": "agreement"}),
-    "goal precision": ("calibration", {"measure": "solved if certified"}),
-    "solved if not": ("calibration", {"measure": "solved if not certified"}),
-    "tokens per predicate": ("certified_costs", {"measure": "tokens"}),
+
+class PrintedFigure(NamedTuple):
+    """Figure that is printed for each method: where its value is, what its n counts, and what it means."""
+
+    table: str
+    meaning: str
+    counted: str = "run"
+    where: Mapping[str, str] = {}
+    """Values that select the row of the table."""
+
+
+PRINTED_FIGURES = {
+    "solved": PrintedFigure("solved", "runs that solved their task according to the benchmark's scorer"),
+    "faults": PrintedFigure("faults", "runs in which the world or its data failed; no other share counts them"),
+    "cascades": PrintedFigure(
+        "cascade_rate", "certified actions that made several conditions of the plan true at once", "action"
+    ),
+    "retried": PrintedFigure(
+        "retried",
+        "certified actions before which another attempt at the same condition was rejected",
+        "action",
+    ),
+    "plan done by failed runs": PrintedFigure(
+        "certified_part", "mean part of the plan that failed runs had certified, without those that certified the goal"
+    ),
+    "agreement with scorer": PrintedFigure(
+        "calibration",
+        "runs with the goal certified and the task solved, or neither; without errors and interrupted runs",
+        where={"measure": "agreement"},
+    ),
+    "goal precision": PrintedFigure(
+        "calibration",
+        "runs with the goal certified that solved their task",
+        where={"measure": "solved if certified"},
+    ),
+    "solved, not certified": PrintedFigure(
+        "calibration",
+        "runs without a certified goal that solved their task nevertheless",
+        where={"measure": "solved if not certified"},
+    ),
+    "tokens per condition": PrintedFigure(
+        "certified_costs",
+        "tokens of all runs, failed ones too, for each condition that was certified at the end",
+        where={"measure": "tokens"},
+    ),
 }
-"""Values that are printed for each method: label -> (name of the table, values that select the row of the table)."""
+"""The figures that are printed, by label."""
 
 
 def print_anatomy(anatomy: AnatomyReport, out: Path, unbegun: Sequence[Path] = (), own: int = 0) -> None:
-    """Print the main results with intervals and n, runs without an ending, runs left out, and the path of the page.
+    """Print the main results with intervals and n, their meanings, runs left out, and the path of the page.
 
     Args:
         anatomy: the result of the analyses.
@@ -116,12 +151,18 @@ def print_anatomy(anatomy: AnatomyReport, out: Path, unbegun: Sequence[Path] = (
         own: number of runs that answer the user's own questions, which have no scores.
     """
     console = Console(highlight=False, soft_wrap=True)
-    table = Table("method", "", "value", "95 % interval", "n", box=None)
-    for method in methods_of(anatomy.frames):
-        for index, (name, cells) in enumerate(_figure_rows(anatomy.tables, method)):
+    table = Table(Column("method", overflow="fold"), Column("", no_wrap=True), "value", "95 % interval", "n", box=None)
+    meanings = Table.grid(Column(no_wrap=True), Column(), padding=(0, 1))
+    rows = {method: dict(_figure_rows(anatomy.tables, method)) for method in methods_of(anatomy.frames)}
+    for method, figures in rows.items():
+        for index, (name, cells) in enumerate(figures.items()):
             table.add_row("" if index else escape(method), name, *cells)
+    for name, figure in PRINTED_FIGURES.items():
+        if any(name in figures for figures in rows.values()):
+            meanings.add_row(f" {name}:", figure.meaning)
     console.print(format_models(anatomy.frames), markup=False)
     console.print(table)
+    console.print(meanings, style="dim")
     for run in anatomy.interrupted:
         console.print(f"no ending on record, counted as interrupted: {run}", style="dim", markup=False)
     for path in unbegun:
@@ -132,11 +173,11 @@ def print_anatomy(anatomy: AnatomyReport, out: Path, unbegun: Sequence[Path] = (
 
 
 def _figure_rows(tables: AnalysisTables, method: str) -> Iterator[tuple[str, tuple[str, str, str]]]:
-    for name, (table, where) in PRINTED_FIGURES.items():
-        line = find_line(tables[table], method, **where)
+    for name, figure in PRINTED_FIGURES.items():
+        line = find_line(tables[figure.table], method, **figure.where)
         if line is not None:
             shown = [_format_figure(line[part], "tokens" in name) for part in ("value", "low", "high")]
-            yield name, (shown[0], f"{shown[1]} to {shown[2]}", f"{line['n']:,}")
+            yield name, (shown[0], f"{shown[1]} to {shown[2]}", format_count(line["n"], figure.counted))
 
 
 def _format_figure(value: float, amount: bool) -> str:

@@ -285,10 +285,10 @@ def slope_table(sizes: pd.DataFrame) -> pd.DataFrame:
 def describe_slope(low: float | None, high: float | None) -> str:
     """Describe a slope in words, given the bounds of its interval: growing, bounded, or undecided."""
     if low is None or high is None:
-        return f"too few lengths to tell: it takes {MIN_POINTS}"
+        return f"too few lengths for a conclusion: at least {MIN_POINTS} needed"
     if low > ROUNDING_SLOPE:
         return "growing"
-    return "bounded" if high < MAX_BOUNDED_SLOPE else "cannot be told"
+    return "bounded" if high < MAX_BOUNDED_SLOPE else "undecided"
 
 
 def _slope_figures(points: pd.DataFrame) -> tuple[Any, ...]:

@@ -3,6 +3,7 @@
 import math
 import re
 from itertools import pairwise
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -18,7 +19,7 @@ from statsmodels.stats.proportion import proportion_confint
 from certigraph import cli
 from certigraph.adapters.protocols import Context
 from certigraph.evaluation import plots
-from certigraph.evaluation.analyses.sdp import print_anatomy, write_anatomy
+from certigraph.evaluation.analyses.sdp import PRINTED_FIGURES, print_anatomy, write_anatomy
 from certigraph.evaluation.anatomy import ANALYSES, CAUSES, analyse, anatomy_view
 from certigraph.evaluation.atif import to_atif
 from certigraph.evaluation.export import rows_of
@@ -402,6 +403,27 @@ def test_everything_is_written_whole(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "counted as interrupted: b" in printed
     assert "stopped before it started" in printed
+
+
+@pytest.mark.slow
+def test_every_printed_figure_is_explained_below_and_in_the_documentation(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    runs = [
+        Tape(run_id="a").tries(0, 2, 1, 1).ended("goal", 1),
+        Tape(run_id="b").tries(1).ended("gave_up"),
+        Tape("react", run_id="c").act().ended("world_ended", 1, "react"),
+    ]
+    shown = {}
+    for methods in (("sdp", "react"), ("react",)):
+        chosen = [recorded for recorded in runs if recorded.method in methods]
+        print_anatomy(write_anatomy(frames_of(chosen), tmp_path), tmp_path)
+        table, legend = capsys.readouterr().out.split(" solved:", 1)
+        shown[methods] = {name for name in PRINTED_FIGURES if f" {name} " in table}
+        assert shown[methods] == {name for name in PRINTED_FIGURES if f" {name}:" in f" solved:{legend}"}
+    assert shown["react",] == {"solved", "faults"}
+    assert shown["sdp", "react"] == {*PRINTED_FIGURES}
+    documented = Path(__file__).parents[2].joinpath("docs/evaluation.md").read_text(encoding="utf-8").splitlines()
+    assert [name for name in PRINTED_FIGURES if not any(line.startswith(f"| {name} |") for line in documented)] == []
 
 
 @pytest.mark.slow

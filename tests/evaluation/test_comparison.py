@@ -210,7 +210,7 @@ def test_tasks_that_a_method_lacks_are_left_out_for_all():
         "sdp",
         "react",
         20,
-        "too few tasks to tell: n=1, it takes 6",
+        "too few tasks for a conclusion: n=1, at least 6 needed",
     )
 
 
@@ -326,7 +326,7 @@ def test_the_command_runs_goes_on_and_reports(capsys: pytest.CaptureFixture[str]
     assert status == 0
     assert "4 runs (2 methods x 2 tasks): 0 done" in errors
     assert "no run to go" in errors
-    assert "too few tasks to tell: n=2" in shown
+    assert "too few tasks for a conclusion: n=2" in shown
     status, shown, errors = call_command(capsys, "--report-only", "--out", out, "--json")
     assert (status, errors) == (0, "")
     assert [m["method"] for m in json.loads(shown)["methods"]] == ["react", "sdp"]

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
+from browser_pages import layout_at, needs_browser
 from inspect_ai.log import read_eval_log
 from rich.console import Console
 
@@ -34,7 +35,7 @@ from certigraph.evaluation.comparison_report import (
 from certigraph.evaluation.comparison_summary import AMOUNT_LABELS, Comparison, comparison_of
 from certigraph.evaluation.evaluate import evaluate
 from certigraph.evaluation.evaluation_results import print_evaluations
-from certigraph.evaluation.measures import ComparisonRow, fault_warnings
+from certigraph.evaluation.measures import ComparisonRow, GoalPrecision, PromptTokens, fault_warnings
 from certigraph.evaluation.plots import AXIS_LABELS, draw_curves
 from certigraph.evaluation.tables import FittedTable
 from certigraph.state.endings import Fault
@@ -128,6 +129,31 @@ def test_a_variant_is_named_once_where_its_name_says_what_is_swapped(tmp_path: P
     }
 
 
+def widened(comparison: Comparison) -> Comparison:
+    """The same comparison with figures that are as long as they get, and with a prompt cache."""
+    long = {"score": 100.0, "low": 56.6, "high": 100.0, "pass_all": 100.0, "successes": 100, "runs": 100, "begun": 100}
+    costs = dict.fromkeys(("calls", "prompt_tokens", "cached_tokens", "output_tokens", "steps"), 99_999)
+    goals = GoalPrecision(n=100, confirmed=100, value=1.0, low=0.57, high=1.0)
+    roles = dict.fromkeys(("executor", "planner", "validator"), PromptTokens(prompt_tokens=9, cached_tokens=8))
+    changes = {**long, **costs, "goals": goals, "roles": roles, "method": "validate=capped:depth=1+replan=give_up"}
+    methods = tuple(summary.model_copy(update=changes) for summary in comparison.methods)
+    return comparison.model_copy(update={"methods": methods})
+
+
+@pytest.mark.slow
+@needs_browser
+@pytest.mark.parametrize("width", [400, 1000, 1200, 1600])
+def test_the_page_fits_its_window(width: int, compared_folder: Path, tmp_path: Path):
+    plan = read_plan(compared_folder)
+    found = compute_results(plan, compared_folder)
+    found = found._replace(comparison=widened(found.comparison))
+    page = tmp_path / "page.html"
+    write_comparison_page(plan, found, draw_curves(found.curves, tmp_path), page)
+    layout = layout_at(width, page.read_text(encoding="utf-8"), tmp_path)
+    assert layout.width <= width
+    assert not layout.scrolled or width < 1200
+
+
 # Tables on a terminal: columns are left out where they do not fit.
 
 
@@ -213,7 +239,7 @@ def test_pairs_with_a_fault_in_either_arm_are_left_out_and_counted():
     heads, (react, sdp) = method_table(found.methods)
     assert (react[heads.index("faults")], sdp[heads.index("faults")]) == ("0/4", "2/4")
     assert "2 tasks with a fault left out" in comparison_line(found)
-    assert format_verdict(found).startswith("react 100.0 of 100 over 2 tasks; sdp 50.0: too few tasks to tell")
+    assert format_verdict(found).startswith("react 100.0 of 100 over 2 tasks; sdp 50.0: too few tasks for a conclusion")
     (warning,) = found.warnings
     assert "react 0/4, sdp 2/4" in warning and "shares differ" in warning
 

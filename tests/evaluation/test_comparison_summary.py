@@ -392,7 +392,7 @@ def test_words_on_several_estimates_go_by_holms_p():
     found = estimates_of(plan_, rows, {(task, 0): Replay(1, 1, None, 0, 1, (1,)) for task in tasks})
     assert [e.optimism.p_adjusted for e in found] == pytest.approx([3 * e.optimism.p for e in found])
     assert all(e.optimism.p < 0.05 for e in found)
-    assert {e.words for e in found} == {"no difference can be told at n=8"}
+    assert {e.words for e in found} == {"no significant difference at n=8"}
 
 
 def test_nothing_is_claimed_of_no_task():

@@ -2,16 +2,14 @@
 
 import csv
 import io
-import os
 import re
-import shutil
-import subprocess
 from collections.abc import Callable, Collection
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
+from browser_pages import needs_browser, title_in_browser
 from doubles import Script
 from jinja2 import UndefinedError
 from markupsafe import Markup
@@ -233,12 +231,8 @@ def test_numbers_and_plain_texts_stay(value: Any):
 # --- a browser
 
 
-def browser() -> str | None:
-    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-
-
 @pytest.mark.slow
-@pytest.mark.skipif(browser() is None, reason="no Chromium here")
+@needs_browser
 @pytest.mark.parametrize("graph", ["sdp", "step"])
 def test_a_browser_runs_nothing_of_it(graph: str, tmp_path: Path):
     reported(graph, tmp_path / "runs")
@@ -247,11 +241,3 @@ def test_a_browser_runs_nothing_of_it(graph: str, tmp_path: Path):
     control = tmp_path / "control.html"
     control.write_text(f"<title>plain</title><body>{HOSTILE}")
     assert title_in_browser(control, tmp_path) == "owned", "the browser would have run it"
-
-
-def title_in_browser(page: Path, home: Path) -> str:
-    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={home}/browser", "--dump-dom"]
-    env = {**os.environ, "HOME": str(home)}
-    command = [str(browser()), *options, page.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=env, check=True)
-    return re.findall("<title>(.*?)</title>", done.stdout, re.DOTALL)[0]

@@ -47,7 +47,9 @@ def graph_command(
 def figures_command(
     folders: Folders,
     out: Annotated[Path, typer.Option(help="Folder for PNG, SVG and CSV.")] = Path("figures"),
-    with_accidental: Annotated[bool, typer.Option("--with-accidental", help="Keep accidental wins.")] = False,
+    with_accidental: Annotated[
+        bool, typer.Option("--with-accidental", help="Keep ScienceWorld episodes that were won by a lucky guess.")
+    ] = False,
     data: Data = None,
 ) -> None:
     """Draw plots of runs: reward by step, the best traces side by side, and what STEP scores without its Planner."""

@@ -6,30 +6,39 @@ from typing import Annotated
 import typer
 
 GRAPH_HELP = "Name of a graph, or module:attribute for your own; `certigraph list` shows all."
-BENCHMARK_HELP = "BENCHMARK or BENCHMARK:CONFIGURATION, or module:attribute for your own."
+BENCHMARK_HELP = "Name of a benchmark, or NAME:CONFIGURATION, or module:attribute for your own."
 GraphName = Annotated[str, typer.Argument(metavar="GRAPH", help=GRAPH_HELP)]
 BenchmarkName = Annotated[str, typer.Argument(metavar="BENCHMARK", help=BENCHMARK_HELP)]
 Model = Annotated[
     str,
     typer.Option(
-        help="openai:NAME, local, local:qwen-0.5b, local:FILE.gguf, scripted:expert, scripted:first, scripted:random, "
-        "simulated:act=0.2."
+        help="Model, or a script instead: openai:NAME, local, local:qwen-0.5b, local:FILE.gguf, scripted:expert, "
+        "scripted:first, scripted:random, simulated:act=0.2."
     ),
 ]
 Roles = Annotated[
     list[str] | None,
-    typer.Option("--role", help="ROLE=MODEL: planner, executor, validator, extractor, memory, judge or world."),
+    typer.Option(
+        "--role",
+        help="Another model for a role, ROLE=MODEL: planner, executor, validator, extractor, memory, judge or world.",
+    ),
 ]
 Data = Annotated[
-    str | None, typer.Option(help="Data folder; by default CERTIGRAPH_DATA, or a generated world without that.")
+    str | None,
+    typer.Option(help="Folder of benchmark data; by default that of CERTIGRAPH_DATA, else generated sample data."),
 ]
 Folders = Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Folders with runs, at any depth.")]
 OnBenchmark = typer.Option("--on", metavar="BENCHMARK", help="BENCHMARK or BENCHMARK:CONFIGURATION.")
 Out = Annotated[Path, typer.Option(help="Folder in which each run gets a subfolder.")]
-Swaps = Annotated[list[str] | None, typer.Option("--swap", help="SLOT=OPERATOR: validate=always_pass.")]
+Swaps = Annotated[
+    list[str] | None,
+    typer.Option("--swap", help="Replace the operator of a slot: SLOT=OPERATOR, such as validate=always_pass."),
+]
 Budgets = Annotated[
     list[str] | None,
-    typer.Option("--budget", help="KEY=N: calls, tokens, usd, seconds, steps, attempts, replans, trials, ..."),
+    typer.Option(
+        "--budget", help="Limit of a run, KEY=N: calls, tokens, usd, seconds, steps, attempts, replans, trials, ..."
+    ),
 ]
 KeepPrompts = Annotated[
     bool, typer.Option(help="Keep each request to a model and its reply in the run's folder; its report shows them.")
@@ -42,7 +51,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and 
 Cache = Annotated[str | None, typer.Option(help="Folder that stores replies of models, so that none is paid twice.")]
 Profile = Annotated[
     str,
-    typer.Option("--profile", help="Size of prompts and answers: full or small; by default by the model's window."),
+    typer.Option(
+        "--profile",
+        help="Length of prompts and answers: full or small; by default chosen by the model's context window.",
+    ),
 ]
 Split = Annotated[str, typer.Option(help="Split of the tasks; by default the benchmark's.")]
 Tasks = Annotated[list[str] | None, typer.Option("--task", help="Task id, instead of a split; repeat for more.")]

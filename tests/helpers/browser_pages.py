@@ -1,0 +1,57 @@
+"""Pages in a real browser: their title after loading, and what is wider than the window."""
+
+import html
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+MEASURE = """
+const page = document.querySelector("iframe").contentDocument;
+const boxes = [...page.querySelectorAll(".wide")].filter(box => box.scrollWidth > box.clientWidth + 1);
+document.title = JSON.stringify({
+  width: page.documentElement.scrollWidth,
+  scrolled: boxes.map(box => box.closest("section").querySelector("h2").textContent),
+});
+"""
+
+
+def browser() -> str | None:
+    """The path of a browser; None if there is none."""
+    return next(filter(None, map(shutil.which, BROWSERS)), None)
+
+
+needs_browser = pytest.mark.skipif(browser() is None, reason="no Chromium here")
+
+
+class Layout(NamedTuple):
+    """Width of a page in pixels, and the headings of the sections that have a box which scrolls sideways."""
+
+    width: int
+    scrolled: list[str]
+
+
+def layout_at(width: int, page: str, home: Path) -> Layout:
+    """Lay out an HTML page in a frame of this width, since a window of a browser has a minimum width."""
+    frame = f'<iframe srcdoc="{html.escape(page)}" style="border:0;width:{width}px;height:900px"></iframe>'
+    outer = home / "outer.html"
+    outer.write_text(
+        f"<title>plain</title><body>{frame}<script>onload = () => {{{MEASURE}}}</script>", encoding="utf-8"
+    )
+    return Layout(**json.loads(html.unescape(title_in_browser(outer, home))))
+
+
+def title_in_browser(page: Path, home: Path) -> str:
+    """The title of a page once it is loaded and its scripts have run."""
+    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={home}/browser", "--dump-dom"]
+    env = {**os.environ, "HOME": str(home)}
+    command = [str(browser()), *options, page.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=env, check=True)
+    return re.findall("<title>(.*?)</title>", done.stdout, re.DOTALL)[0]
