@@ -31,10 +31,10 @@ $(VENV)/dev.done: $(VENV)/demo.done
 demo: $(VENV)/demo.done
 	$(BIN)/certigraph run sdp travelplanner --model local --task 1
 
-# The fast tests, and one case of each slow test.
+# The fast tests, and one case of each slow test that is not long.
 test: $(VENV)/dev.done
 	$(BIN)/pytest -n auto --dist worksteal
-	$(BIN)/pytest -n auto --dist loadfile -m "slow and not alone" --cases 1
+	$(BIN)/pytest -n auto --dist loadfile -m "slow and not long and not alone" --cases 1
 
 # Every case, and the tests that measure time and memory, as CI does.
 test-all: $(VENV)/dev.done

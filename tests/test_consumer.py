@@ -51,6 +51,7 @@ def check(found: Iterable[tuple[Line, str]]) -> None:
     assert expected_errors() - lines == set(), "a mistake was not found"
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_mypy_accepts_the_application_and_finds_the_mistakes(tmp_path: Path):

@@ -78,6 +78,7 @@ def run_document(document: str) -> None:
             assert check_block(text, names) == text.count("# -> ")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_tutorial_on_ones_own_tools_runs_as_it_stands(endpoint: ScriptedEndpoint):
     run_document("tutorial-own-tools.md")

@@ -37,6 +37,7 @@ def test_queries_are_ten_words_of_a_passage_and_laden_with_nothing_but_stopwords
         assert len(query.laden.split()) == 18
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_every_engine_is_measured_and_finds_what_was_requested():
     done = measure_engines(SIZE, queries=20)

@@ -103,6 +103,7 @@ def test_langgraphs_own_validation_accepts_the_configuration(application: Path):
     assert checked["graphs"]["support"]["description"]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_code_is_clean_by_the_projects_own_rules(application: Path):
     root = Path(__file__).parent.parent.parent

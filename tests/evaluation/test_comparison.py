@@ -361,6 +361,7 @@ ABLATION += "--trials 2 --model simulated:act=0.2,seed=3 --budget calls=30 --out
 Row = tuple[str, float, int, int]
 
 
+@pytest.mark.long
 def test_an_ablation_that_is_killed_three_times_gives_the_rows_of_an_undisturbed_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -411,6 +411,7 @@ def call_command(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[i
     return int(stop.value.code or 0), out, err
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_one_command_ablates_and_the_same_command_goes_on(capsys: pytest.CaptureFixture[str], tmp_path: Path):
     command = ("ablate", "sdp", "blocksworld", "--limit", "3", "--trials", "2", "--out", str(tmp_path / "a"))

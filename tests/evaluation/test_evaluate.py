@@ -220,6 +220,7 @@ def test_a_configuration_is_part_of_the_benchmarks_name(tmp_path: Path, world: s
     assert header.task.benchmark == "travelplanner:paper"
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.usefixtures("_no_data_no_key")
 def test_an_embedded_model_gets_the_prompts_that_it_gets_in_a_run(tmp_path: Path):
@@ -336,6 +337,7 @@ def test_scienceworld_runs_by_split_configuration_and_graph_and_gives_its_own_fi
     assert one.figures["score"] == one.rows[0].value
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.usefixtures("_no_data_no_key")
 def test_an_interrupt_names_the_command_that_finishes_the_evaluation(tmp_path: Path, installed: dict[str, str]):
@@ -355,6 +357,7 @@ def test_an_interrupt_names_the_command_that_finishes_the_evaluation(tmp_path: P
     assert len(list(tmp_path.glob("*/trajectory.jsonl"))) == INTERRUPTIBLE
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.usefixtures("_no_data_no_key")
 def test_inspects_own_command_runs_a_task_and_retries_only_what_failed(
@@ -370,6 +373,7 @@ def test_inspects_own_command_runs_a_task_and_retries_only_what_failed(
     assert len(list(tmp_path.glob("runs/*"))) == 4
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.usefixtures("_no_data_no_key")
 def test_inspects_own_command_takes_operators_trials_and_a_budget(tmp_path: Path, installed: dict[str, str]):
@@ -383,6 +387,7 @@ def test_inspects_own_command_takes_operators_trials_and_a_budget(tmp_path: Path
     assert (header.context["budget"]["calls"], header.context["limits"]["steps"]) == (20, 30)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.usefixtures("_no_data_no_key")
 @pytest.mark.parametrize("benchmark", ["travelplanner", "scienceworld"])
@@ -478,6 +483,7 @@ def rows(out: Path, at_once: int) -> list[dict[str, Any]]:
     return sorted(kept, key=lambda row: str(row["id"]))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_sixteen_runs_at_once_come_to_what_they_come_to_one_by_one(tmp_path: Path):
     alone, together = rows(tmp_path / "alone", 1), rows(tmp_path / "together", 16)
@@ -597,6 +603,7 @@ def played_together(worlds: list[Any], actions: list[list[str]]) -> list[list[st
     return observations
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["alfworld", "textworld"])
 def test_games_in_threads_answer_as_games_played_one_by_one(name: str):

@@ -172,6 +172,7 @@ def table(evaluation: Evaluation) -> dict[tuple[str, int], Any]:
     }
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.usefixtures("_slow_operator")
 @pytest.mark.parametrize("finished", [1, 13])
@@ -201,6 +202,7 @@ def test_a_killed_evaluation_is_finished_without_running_anything_twice(finished
         assert row.footer.usage.calls == expected + sum(redone)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.usefixtures("_slow_operator")
 def test_an_evaluation_killed_twice_and_retried_after_its_end_still_runs_nothing_twice(tmp_path: Path):

@@ -318,6 +318,7 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
     return output.out
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_every_command_takes_the_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -109,6 +109,7 @@ def test_the_table_is_that_of_one_process(model: str, budget: list[str], workers
     assert all((row.footer.usage.usd > 0) == bool(budget) for row in spread.rows)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.usefixtures("_cluster_of_two")
 @BOTH
@@ -137,6 +138,7 @@ for pid in pids(Path({str(site)!r})):
     return done
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_run_that_takes_every_worker_down_is_an_error_and_alone(site: Path, tmp_path: Path):
     given: dict[str, Any] = {"ids": TASKS[:6], "swaps": ["validate=scaling_operators:deadly"], "out": tmp_path / "out"}
@@ -150,6 +152,7 @@ def test_a_run_that_takes_every_worker_down_is_an_error_and_alone(site: Path, tm
     assert {row.run for row in again.rows} == {row.run for row in done.rows}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.usefixtures("_cluster_of_two")
 def test_runs_may_lie_in_a_store_named_by_a_url(site: Path, tmp_path: Path):
@@ -178,6 +181,7 @@ pytest.importorskip("psycopg", reason="pip install 'certigraph[postgres]'")
 pytest.importorskip("ray", reason="pip install 'certigraph[ray]'")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_worker_and_the_postgres_server_are_killed_and_nothing_certified_is_lost(
     server: Server, undisturbed: Evaluation, site: Path, tmp_path: Path
@@ -201,6 +205,7 @@ def test_a_worker_and_the_postgres_server_are_killed_and_nothing_certified_is_lo
     assert server.sql("SELECT count(*) FROM checkpoints WHERE thread_id = ANY(%s)", names) == [(0,)]  # all are over
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @BOTH
 def test_a_killed_driver_takes_its_workers_along_and_a_retry_finishes(
@@ -216,6 +221,7 @@ def test_a_killed_driver_takes_its_workers_along_and_a_retry_finishes(
     assert_all_there(evaluate_retry(log, quiet=True), undisturbed, out)  # by workers or, as here, without any
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_an_interrupted_driver_leaves_nothing_running_and_says_how_to_go_on(site: Path, tmp_path: Path):
     out = tmp_path / "out"
@@ -401,6 +407,7 @@ def test_a_process_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch):
     assert asyncio.run(worker.done(job("4-0"))) is None
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_process_executes_jobs_until_it_is_stopped(tmp_path: Path):
     async def work(worker: ProcessWorker) -> list[BenchmarkRow | None]:

@@ -21,6 +21,7 @@ def fuzzed(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_no_reader_breaks_under_a_moment_of_fuzzing() -> None:
     done = fuzzed("--inputs", "40", "--seconds", "10", "--seed", "1")

@@ -42,6 +42,7 @@ def check_kills(place: Place, moments: int) -> int:
     return questions
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_killed_sdp_agents_have_one_refund_and_one_mail(tmp_path: Path) -> None:
     assert check_kills(Place("sdp", tmp_path), 40)

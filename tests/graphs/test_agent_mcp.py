@@ -57,6 +57,7 @@ def thread(name: str = "1") -> Any:
     return {"configurable": {"thread_id": name}}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("connection", TRANSPORTS, indirect=True)
 def test_invoke_and_ainvoke_call_the_tools_of_a_server(connection: Any, base: Path) -> None:
     graph = agent("react", model=mind(SCRIPT), tools=load(connection), checkpointer=InMemorySaver())

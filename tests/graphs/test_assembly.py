@@ -288,6 +288,7 @@ def known_task() -> None:
     sdp.graph.invoke(TASK)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.skipif(shutil.which("java") is None, reason="needs Java")
@@ -300,6 +301,7 @@ def test_twenty_finished_runs_leave_no_jvm():
     assert becomes(lambda: not jvms(), SOON)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.skipif(shutil.which("java") is None, reason="needs Java")
@@ -317,6 +319,7 @@ def test_sixteen_at_once_never_have_more_jvms_than_the_limit(monkeypatch: pytest
     assert becomes(lambda: not jvms(), SOON)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.skipif(shutil.which("java") is None, reason="needs Java")

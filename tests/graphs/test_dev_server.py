@@ -220,6 +220,7 @@ def test_a_world_of_ones_own_is_named_by_the_task(graph: str, world: str, server
     assert "BlockingError" not in log.read_text(encoding="utf-8")[before:]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("java") is None, reason="needs Java")
 def test_a_finished_run_leaves_no_jvm_in_the_server(server: httpx.Client):
     task = {"benchmark": "scienceworld", "id": "find-non-living-thing:0"}

@@ -232,6 +232,7 @@ def test_checkpoints_that_come_too_late_are_refused(server: httpx.Client, suppor
     assert support.rows("refunds") == []
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("node") is None or shutil.which("npm") is None, reason="needs node and npm")
 def test_the_npm_sdk_sees_the_interrupt_and_resumes(server: httpx.Client, support: Desk, tmp_path: Path):
     install = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(tmp_path), SDK]

@@ -300,6 +300,7 @@ def conditions(facts: Facts) -> set[tuple[str, str, str]]:
     return {(name, key, value) for name, has in facts.items() for key, value in has.items()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("update", ["whole", "changes"])
 def test_states_and_goals_are_those_of_the_simulator(
     episodes: list[Episode], update: str, monkeypatch: pytest.MonkeyPatch

@@ -547,12 +547,14 @@ def run_campaign(*arguments: str) -> dict[str, int]:
     return counts
 
 
+@pytest.mark.long
 def test_killed_runs_end_like_uninterrupted_ones_though_clocks_step_back(tmp_path: Path) -> None:
     counts = run_campaign("kills", "--trials=5", "--clock-step=-3600", f"--out={tmp_path}")
     assert counts["identical"] == counts["trials"] == 5
     assert counts["kills"] > 0
 
 
+@pytest.mark.long
 def test_no_server_gets_more_requests_than_the_budget_has_calls(tmp_path: Path) -> None:
     counts = run_campaign("budgets", "--trials=5", f"--out={tmp_path}")
     assert counts["trials"] == 5

@@ -124,6 +124,7 @@ def test_the_expert_solves_a_task_by_every_method(method: str, suite: str):
     assert_solved_by_the_truth(method, benchmark().tasks(suite)[0])
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_the_expert_solves_all_97_tasks_by_two_methods_each(method: str):

@@ -271,6 +271,7 @@ def test_the_expert_asks_in_other_words_for_what_a_query_did_not_bring_up(tmp_pa
     assert queries[-1] is None
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_the_expert_answers_all_real_questions(tmp_path: Path, graph: str):
@@ -317,6 +318,7 @@ def test_the_expert_is_never_forced_and_names_every_supporting_sentence(config: 
     }
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("split", ["dev", "train"])
 def test_the_expert_reaches_full_support_on_every_shared_question(split: str, tmp_path: Path):

@@ -134,6 +134,7 @@ def test_the_expert_finds_the_evidence_and_answers(tmp_path: Path, graph: str):
     assert (result.scores.parts["em"], result.scores.parts["evidence_found"]) == (1.0, 1.0)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_the_expert_answers_all_real_questions(tmp_path: Path, graph: str):

@@ -307,6 +307,7 @@ class TestTinyRandomModel:
             load_reranker(folder).score("boats", ["bread"])
         assert fault.value.ending == "error:model"
 
+    @pytest.mark.long
     def test_it_needs_no_network_and_prints_nothing(self, folder):
         code = (
             "import socket\n"

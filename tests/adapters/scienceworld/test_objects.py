@@ -223,6 +223,7 @@ def test_the_simulator_holds_each_recorded_state_when_the_recording_says_so(task
     world.close()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_no_rule_certifies_what_the_simulator_does_not_have():
     command = [sys.executable, str(ROOT / "benchmarks/certificate_audit.py"), "scienceworld", "--perturbed", "4"]

@@ -137,6 +137,7 @@ def test_sdp_and_step_follow_gold_paths_of_the_real_simulator(name: str, family:
     assert reached(golden(name, f"gold/{family}:0", tmp_path))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "events"), [("sdp", 4), ("sdp", 9), ("step", 6), ("step", 12)])
 def test_a_run_that_is_killed_in_mid_episode_goes_on_as_if_nothing_had_happened(

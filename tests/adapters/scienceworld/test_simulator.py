@@ -134,6 +134,7 @@ def test_a_killed_jvm_is_a_fault_and_a_fresh_one_goes_on(monkeypatch: pytest.Mon
     close_episode("killed")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_recordings_replay_to_the_byte_in_other_processes_and_the_twin_agrees(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], pool: SimulatorPool
@@ -204,6 +205,7 @@ print(lent.process.pid, idle.process.pid, flush=True)
 """
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", ["", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"])
 def test_no_jvm_outlives_its_python_and_the_terminal_stays_clean(ending: str):

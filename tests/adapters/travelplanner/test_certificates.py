@@ -37,6 +37,7 @@ def test_the_audit_finds_certificates_that_are_false(monkeypatch: pytest.MonkeyP
     assert sum(audit.counts["false"] for audit in perturbed) > 6 * 11
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_no_certificate_is_false_by_the_official_scorer() -> None:
     data_folder("travelplanner")

@@ -101,6 +101,7 @@ def test_who_reads_the_cuisines_in_the_labels_serves_them() -> None:
     assert endings(benchmark, tasks, LabelReader) == ["goal"]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_who_reads_labels_solves_more_of_the_real_cuisine_queries_and_misses_no_cuisine() -> None:
     real = TravelPlanner(data_folder("travelplanner"), "paper")

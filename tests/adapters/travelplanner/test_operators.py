@@ -236,6 +236,7 @@ def good_ways(request: TravelQuery, tables: TableSandbox) -> list[Way]:
     return [Way(booked, score.cost or 0) for booked, score in scores if score.passed]
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=40)
 @given(tiny_worlds(), st.data())
 @pytest.mark.slow

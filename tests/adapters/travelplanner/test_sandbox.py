@@ -187,6 +187,7 @@ def everything(store: SandboxStore) -> list[object]:
     return by_city + [(store.flights(a, b), store.distance(a, b)) for a in cities for b in cities]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_world_of_the_official_size_opens_and_answers_at_once(tmp_path: Path) -> None:
     path = tmp_path / "large.sqlite"

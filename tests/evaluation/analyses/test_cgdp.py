@@ -298,6 +298,7 @@ def test_the_command_goes_on_with_its_folder(
     assert str(whole[1] / "study.html") in captured.out.replace("\n", "")
 
 
+@pytest.mark.long
 def test_a_killed_study_goes_on_where_it_was(named: None, tmp_path: Path, whole: tuple[StudyReport, Path]):
     code = (
         "import sys; sys.path[:0] = ['tests/helpers']\n"

@@ -179,6 +179,7 @@ def test_an_encoder_that_is_not_here_is_reported_before_anything_is_rated(pairs:
     assert "\n" not in str(fault.value) and not (tmp_path / "out").exists()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("generated")
 @pytest.mark.slow
 def test_a_matrix_of_transfer_is_on_the_page_of_its_folder(pairs: Path, tmp_path: Path):
@@ -322,6 +323,7 @@ def test_speed_counts_trajectories(pairs: Path):
     assert found is not None and found.trajectories == 16 and min(found.cold, found.warm) > 0
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("generated")
 @pytest.mark.slow
 def test_files_say_who_read_the_states_and_what_it_cost(pairs: Path, tmp_path: Path):
