@@ -166,6 +166,7 @@ def _without_data(observation: Observation) -> Observation:
     return observation.model_copy(update={"data": data})
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 def test_a_step_costs_little_more_than_the_simulators_own_and_memory_stays_bounded(pool: SimulatorPool):
     world = world_of(pool, "boil")
