@@ -197,6 +197,9 @@ def _concatenate(parts: Sequence[Path], target: Path) -> str:
 CONTEXT_TOKENS = 4096
 ANSWER_TOKENS = 1024
 THREADS = 4
+ONE_THREAD_BYTES = 300_000_000
+"""Size of weights below which one thread writes the answer: threads would wait for each other longer than they help."""
+
 TIMEOUT = 600.0
 """Maximum seconds of one request. The server works on one request at a time, so that others have to wait."""
 
@@ -276,7 +279,9 @@ def _set_parameters(params: Any, path: Path) -> Any:
     # cached one: roles that alternate find their own prefix again. llama.cpp's default of 0.1 would keep only the part
     # that they share.
     params.slot_prompt_similarity, params.cache_ram_mib = 1.0, PROMPT_CACHE_MIB
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = min(os.cpu_count() or 1, THREADS)
+    params.cpuparams_batch.n_threads = min(os.cpu_count() or 1, THREADS)
+    is_tiny = path.stat().st_size < ONE_THREAD_BYTES
+    params.cpuparams.n_threads = 1 if is_tiny else params.cpuparams_batch.n_threads
     params.hostnames, params.port, params.ui = ["127.0.0.1"], 0, False
     params.use_jinja = True
     params.verbosity = 0
