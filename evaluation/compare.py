@@ -9,7 +9,12 @@ from typing import NamedTuple, Self
 import typer
 
 from certigraph.adapters.benchmarks import is_own, load_benchmark, split_name
-from certigraph.adapters.models.chat_models import check_model_available, describe_models, is_scripted
+from certigraph.adapters.models.chat_models import (
+    check_model_available,
+    describe_error_rates,
+    describe_models,
+    is_scripted,
+)
 from certigraph.adapters.protocols import Benchmark, Context
 from certigraph.evaluation.comparison import (
     MODEL_SEPARATOR,
@@ -79,7 +84,8 @@ def show_outcomes(plan: ComparisonPlan, waiting: Sequence[ComparisonCell], *, si
     """Print the amount of work and yield a listener that prints the progress; `waiting` are the unfinished cells."""
     labels = [*map(_label_of, waiting), ""]
     with show_progress(labels[0], len(waiting), silent=silent) as display:
-        display.print(_format_opening(plan, len(waiting)))
+        for line in filter(None, (_format_opening(plan, len(waiting)), describe_error_rates(plan.model, plan.roles))):
+            display.print(line)
 
         def listener(cell: ComparisonCell, row: BenchmarkRow) -> None:
             display.advance(display.done + 1, labels[display.done + 1])

@@ -13,7 +13,7 @@ from certigraph.adapters.models.chat_models import describe_models
 from certigraph.runtime.approvals import format_question
 from certigraph.runtime.episodes import EpisodeSummary, NumberedTurn, RefusedAction, format_plan
 from certigraph.runtime.history import NodeProgress, RunHistory
-from certigraph.runtime.result import is_goal_denied, is_solved, verdict_scores_of
+from certigraph.runtime.result import error_rates_of, is_goal_denied, is_solved, verdict_scores_of
 from certigraph.runtime.terminal import clean_line, draw_frame, reward_lines
 from certigraph.runtime.texts import (
     add_passed_count,
@@ -97,6 +97,8 @@ def _header_lines(header: Header) -> Iterator[str]:
     roles = header.context.get("roles")
     models = describe_models(str(header.context.get("model")), roles if isinstance(roles, dict) else {})
     yield f"{header.graph} on {header.task.benchmark} {header.task.id}, {models}"
+    if rates := error_rates_of(header):
+        yield rates
     yield f"task: {header.task.goal}"
 
 

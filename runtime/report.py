@@ -35,7 +35,7 @@ from certigraph.runtime.report_tasks import (
     task_totals,
     timeline,
 )
-from certigraph.runtime.result import is_goal_denied, is_solved, is_user_question, verdict_scores_of
+from certigraph.runtime.result import error_rates_of, is_goal_denied, is_solved, is_user_question, verdict_scores_of
 from certigraph.runtime.texts import (
     PASSED_LABEL,
     format_compact,
@@ -335,6 +335,9 @@ def _run_facts(header: Header) -> dict[str, str]:
         "started": header.created.replace("T", " "),
         "run": header.run_id,
     }
+    if rates := error_rates_of(header):
+        name, _, value = rates.partition(": ")
+        facts[name] = value
     if reranker := header.versions.get("reranker"):
         facts["reranker"] = str(reranker)
     return facts

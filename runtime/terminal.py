@@ -15,7 +15,7 @@ from certigraph.adapters.models.prompts import format_action
 from certigraph.runtime.episodes import NumberedTurn, RefusedAction, format_plan
 from certigraph.runtime.history import NodeProgress, NodeStatus, RunHistory
 from certigraph.runtime.progress import PredicateRow
-from certigraph.runtime.result import is_goal_denied, is_solved, verdict_scores_of
+from certigraph.runtime.result import error_rates_of, is_goal_denied, is_solved, verdict_scores_of
 from certigraph.runtime.texts import (
     add_passed_count,
     clip_text,
@@ -362,9 +362,10 @@ def draw_frame(run: RunHistory, *, height: int, steps: int | None, seconds: floa
     goal = Text(
         clean_line(run.header.task.goal) if run.header else "waiting for the run", overflow="ellipsis", no_wrap=True
     )
-    inside = Group(
-        goal, Text(), _select_part(run)(run, max(height - OTHER_LINES, 3)), _totals_text(run, steps, seconds)
-    )
+    rates = error_rates_of(run.header) if run.header else ""
+    top = [goal, *([Text(clean_line(rates), style="dim", overflow="ellipsis", no_wrap=True)] if rates else [])]
+    part = _select_part(run)(run, max(height - OTHER_LINES - len(top) + 1, 3))
+    inside = Group(*top, Text(), part, _totals_text(run, steps, seconds))
     return Panel(
         inside,
         title=_frame_title(run),

@@ -126,6 +126,21 @@ def test_plain_mode_of_a_real_run_has_one_line_per_certificate(tmp_path):
     assert (view.run.steps, view.run.spent["calls"]) == (len(result.state["history"]), result.usage.calls)
 
 
+def test_error_rates_of_simulated_agents_follow_the_model():
+    simulated = HEADER.model_copy(
+        update={"context": {**CONTEXT, "model": "simulated", "roles": {"judge": "simulated"}}}
+    )
+    rates = "error rates: wrong conditions 10 %, wrong actions 20 %"
+    assert [line.startswith(rates) for line in plain(simulated, proposed(4))] == [False, True, False]
+    for height in (24, 30):
+        frame, without = (
+            last_frame(simulated, proposed(40), height=height),
+            last_frame(HEADER, proposed(40), height=height),
+        )
+        assert rates in frame[3]
+        assert len(frame) == len(without) < height
+
+
 def test_frame_marks_what_is_certified_and_the_target():
     frame = last_frame(HEADER, proposed(3), acted(2, 40), certified(3, 0), acted(4, 40), rejected(5, 1, "too dear"))
     assert "✓" in line_with("condition 1", frame)

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from certigraph.adapters.benchmarks import BENCHMARKS, data_folder, load_benchmark, split_name
-from certigraph.adapters.models.chat_models import describe_models, is_scripted
+from certigraph.adapters.models.chat_models import describe_error_rates, describe_models, is_scripted
 from certigraph.adapters.models.profiles import CHARACTERS_PER_TOKEN
 from certigraph.adapters.protocols import Limits
 from certigraph.evaluation.measures import EVALUATION_METHODS
@@ -119,11 +119,12 @@ def announce_missing_tasks(benchmark: str, data: str | None, split: str, limit: 
 
 
 def announce_models(model: str, roles: Sequence[str] | None) -> None:
-    """Print a line that names the models of a command, if at least one of them is a scripted model."""
+    """Print the models of a command and the error rates of simulated agents, if at least one model is a script."""
     models_by_role = {role: name for role, _, name in (text.partition("=") for text in roles or ())}
     if any(map(is_scripted, (model, *models_by_role.values()))):
         console = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
-        console.print(describe_models(model, models_by_role), style="dim", markup=False)
+        for line in filter(None, (describe_models(model, models_by_role), describe_error_rates(model, models_by_role))):
+            console.print(line, style="dim", markup=False)
 
 
 # The result of a user's question, as lines or as the fields of a JSON object.
