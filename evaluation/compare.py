@@ -112,9 +112,8 @@ def _format_opening(plan: ComparisonPlan, waiting: int) -> str:
 def _format_outcome(cell: ComparisonCell, row: BenchmarkRow) -> str:
     usage = row.footer.usage
     tokens = f"{usage.input_tokens:,} + {usage.output_tokens:,} tokens"
-    figures = (
-        f"score {100 * row.value:.4g}, {format_count(usage.calls, 'call')}, {tokens}, {format_duration(row.seconds)}"
-    )
+    score, calls = f"score {100 * row.value:.4g} of 100", format_count(usage.calls, "call")
+    figures = f"{score}, {calls}, {tokens}, {format_duration(row.seconds)}"
     line = f"{_label_of(cell)}: {row.ending}, {figures}"
     if has_final_ending(row.footer):
         return line

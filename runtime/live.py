@@ -21,6 +21,8 @@ from certigraph.runtime.texts import (
     format_count,
     format_finding,
     format_left_out,
+    format_points,
+    format_score,
     passed_label,
 )
 from certigraph.state.records import Certificate, Finding
@@ -124,7 +126,7 @@ def _certificate_lines(run: RunHistory, certificate: Certificate) -> Iterator[st
         yield f"{at}: returned to certified state {certificate.restores}: {text}"
         return
     cascade = f" (cascade {certificate.depth})" if certificate.depth > 1 else ""
-    score = f", score {run.episodes.now.reported:.3g}" if run.episodes.graded else ""
+    score = f", score {format_points(run.episodes.now.reported)}" if run.episodes.graded else ""
     certified = f"certified {run.plan.in_force}/{run.plan.total}"
     progress = passed_label(certificate.forced) if certificate.forced else certified
     yield f"{at}: {progress}{cascade}{score}: {text}"
@@ -158,14 +160,15 @@ def _episode_lines(episode: EpisodeSummary, event: Event) -> Iterator[str]:
     if update.get("turns") and isinstance(latest, NumberedTurn):
         yield from (f"{at}: {latest.turn.action}: {text}" for text in episode.prospects.lines(latest.number))
     if update.get("turns") and isinstance(latest, NumberedTurn) and latest.scored:
-        yield f"{at}: score {episode.reported:.3g} ({latest.points:+.3g}): {latest.turn.action}"
+        yield f"{at}: score {format_points(episode.reported)} ({latest.points:+.3g}): {latest.turn.action}"
     if not update.get("approval", {}).get("approved", True) and isinstance(latest, RefusedAction):
         yield f"{at}: refused {latest.action}: {latest.reason}"
     if update.get("subtasks") and (subtask := episode.subtask):
         reason = f" ({subtask.reason})" if subtask.status == "failed" else ""
         yield f"{at}: subtask {subtask.status}{reason}: {subtask.text}"
     if update.get("trials") and (trial := episode.trial):
-        yield f"episode {trial.number}: {trial.ending}, score {episode.score:.3g}, {format_count(trial.steps, 'step')}"
+        score, steps = format_points(episode.score), format_count(trial.steps, "step")
+        yield f"episode {trial.number}: {trial.ending}, score {score}, {steps}"
     if "stagnation" in update and (verdict := episode.gathering.verdict(len(episode.scores))):
         yield f"{at}: {verdict}"
     for branch in update.get("branches", ()):
@@ -181,7 +184,7 @@ def _format_lesson(lesson: Lesson) -> str:
 
 def _ending_line(run: RunHistory, footer: Footer) -> str:
     scores = verdict_scores_of(run.header, footer)
-    score = f", score {scores.value:.3g}" if scores else ""
+    score = f", score {format_score(scores.value)}" if scores else ""
     cost = f"{format_count(run.steps, 'step')}, {run.spent['calls']:.0f} calls, {run.tokens:,} tokens"
     denied = " (denied by the scorer)" if is_goal_denied(footer.ending, is_solved(scores)) else ""
     return f"ended {footer.ending}{denied}{score}, {_format_progress(run)}, {cost}"

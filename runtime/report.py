@@ -42,6 +42,7 @@ from certigraph.runtime.texts import (
     format_count,
     format_cut_prompts,
     format_duration,
+    format_score,
     format_usd,
     shorten_text,
     split_answer,
@@ -315,7 +316,7 @@ def cost_totals(trajectory: Trajectory) -> list[Total]:
 
 
 def _format_score(scores: Scores | None) -> str:
-    return f"{scores.value:.3g}" if scores else "not scored"
+    return format_score(scores.value) if scores else "not scored"
 
 
 def _node_costs(events: Sequence[Event]) -> list[tuple[int, Usage]]:

@@ -23,6 +23,8 @@ from certigraph.runtime.texts import (
     format_count,
     format_duration,
     format_finding,
+    format_points,
+    format_score,
     passed_label,
 )
 from certigraph.state.endings import GOAL
@@ -412,7 +414,7 @@ def _ending_text(run: RunHistory) -> Text | None:
     denied = is_goal_denied(run.footer.ending, is_solved(scores))
     style = "bold yellow" if denied else "bold green" if run.footer.ending == GOAL else "bold red"
     ending = Text(f"{run.footer.ending}{', denied by the scorer' if denied else ''}", style=style)
-    return ending.append(f" · score {scores.value:.3g}" if scores else "", style="default")
+    return ending.append(f" · score {format_score(scores.value)}" if scores else "", style="default")
 
 
 def _totals_text(run: RunHistory, steps: int | None, seconds: float) -> Text:
@@ -444,7 +446,7 @@ def _progress_texts(run: RunHistory, steps: int | None) -> dict[str, str]:
 def _task_progress(run: RunHistory, steps: int | None) -> dict[str, str]:
     tasks = run.tasks
     failed = {"failed": f"{tasks.count('failed')}"} if tasks.count("failed") else {}
-    graded = {"score": f"{run.episodes.now.reported:.3g}"} if run.episodes.graded else {}
+    graded = {"score": format_points(run.episodes.now.reported)} if run.episodes.graded else {}
     return {
         "sub-tasks": f"{tasks.count('completed')}/{tasks.live}",
         **failed,
@@ -454,7 +456,7 @@ def _task_progress(run: RunHistory, steps: int | None) -> dict[str, str]:
 
 
 def _plan_progress(run: RunHistory, steps: int | None) -> dict[str, str]:
-    graded = {"score": f"{run.episodes.now.reported:g}"} if run.episodes.graded else {}
+    graded = {"score": format_points(run.episodes.now.reported)} if run.episodes.graded else {}
     passed = {"uncertified": f"{run.plan.passed}"} if run.plan.passed else {}
     return {
         "certified": f"{run.plan.in_force}/{run.plan.total}",
@@ -469,7 +471,7 @@ def _episode_progress(run: RunHistory, steps: int | None) -> dict[str, str]:
     episodes = run.episodes  # the limit of steps holds for each episode
     steps_taken = len(episodes.all[-1].scores) if episodes.all else 0
     score = episodes.all[-1].reported if episodes.all else 0.0
-    return {"score": f"{score:.3g}", "steps": _format_fraction(steps_taken, step_limit(run, steps))}
+    return {"score": format_points(score), "steps": _format_fraction(steps_taken, step_limit(run, steps))}
 
 
 def _format_fraction(count: int, limit: int | None) -> str:

@@ -130,6 +130,7 @@ def test_counts_are_those_of_a_real_run(tmp_path):
     html = page(result.trajectory, tmp_path)
     assert rows(html) == ["certified"] * len(result.state["plan"])
     assert "goal certified" in html
+    assert "score <b>1 of 1</b>" in html
     assert f"<dd>{result.usage.calls}<small>" in html
 
 
@@ -287,8 +288,8 @@ def subtasks(html):
 def test_episodes_hold_their_subtasks_turns_refusals_and_lessons(tmp_path):
     html = page(two_episodes().trajectory("limit:calls"), tmp_path)
     assert re.findall(r"<b>(Episode \d)</b>", html) == ["Episode 1", "Episode 2"]
-    assert "world_ended · 3 steps · score 0<" in html
-    assert "2 steps · score 40<" in html
+    assert "world_ended · 3 steps · score 0 of 100<" in html
+    assert "2 steps · score 40 of 100<" in html
     assert subtasks(html) == [
         ("certified", "find the kitchen"),
         ("failed", "fill a pot"),
