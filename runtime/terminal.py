@@ -351,6 +351,9 @@ def _activity_row(worked: NodeProgress) -> TaskRow:
 OTHER_LINES = 10
 """Number of lines of a frame in addition to the plan, turns or sub-tasks."""
 
+RATES_WIDTH = 66
+"""Minimum number of characters of a line with error rates of simulated agents, in a frame of 80 columns."""
+
 
 def draw_frame(run: RunHistory, *, height: int, steps: int | None, seconds: float) -> RenderableType:
     """Draw the frame of a run.
@@ -365,8 +368,8 @@ def draw_frame(run: RunHistory, *, height: int, steps: int | None, seconds: floa
         clean_line(run.header.task.goal) if run.header else "waiting for the run", overflow="ellipsis", no_wrap=True
     )
     rates = error_rates_of(run.header) if run.header else ""
-    top = [goal, *([Text(clean_line(rates), style="dim", overflow="ellipsis", no_wrap=True)] if rates else [])]
-    part = _select_part(run)(run, max(height - OTHER_LINES - len(top) + 1, 3))
+    part = _select_part(run)(run, max(height - OTHER_LINES - -(-len(rates) // RATES_WIDTH), 3))
+    top = [goal, Text(clean_line(rates), style="dim")] if rates else [goal]
     inside = Group(*top, Text(), part, _totals_text(run, steps, seconds))
     return Panel(
         inside,

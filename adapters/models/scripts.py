@@ -467,8 +467,8 @@ ERROR_LABELS = {
 
 
 def format_error_rates(errors: ErrorRates) -> str:
-    """Format the error rates that are not 0: wrong conditions 10 %, wrong actions 20 %."""
-    shares = (f"{label} {100 * rate:g} %" for key, label in ERROR_LABELS.items() if (rate := getattr(errors, key)))
+    """Format the error rates that are not 0: wrong conditions 10%, wrong actions 20%."""
+    shares = (f"{label} {100 * rate:g}%" for key, label in ERROR_LABELS.items() if (rate := getattr(errors, key)))
     return ", ".join(shares) or "no errors"
 
 

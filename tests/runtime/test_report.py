@@ -149,8 +149,8 @@ def test_a_certificate_shows_who_decided_and_on_what_evidence(tmp_path):
 def test_the_error_rates_of_a_simulated_agent_are_shown(tmp_path):
     context = Context(model="simulated", roles={"validator": "simulated:accept=0.25"})
     html = page(run("sdp", "blocksworld", "3-0", context=context, out=tmp_path).trajectory, tmp_path)
-    assert "<b>error rates</b> wrong conditions 10 %, wrong actions 20 %" in html
-    assert "false accepts 25 %" in html
+    assert "<b>error rates</b> wrong conditions 10%, wrong actions 20%" in html
+    assert "false accepts 25%" in html
     assert "error rates" not in page(Tape("a").trajectory("gave_up"), tmp_path)
 
 

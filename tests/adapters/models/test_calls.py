@@ -537,10 +537,10 @@ def test_a_model_that_was_named_is_not(context: object) -> None:
 
 def test_the_error_rates_of_simulated_agents_are_one_short_line_in_words() -> None:
     line = describe_error_rates("simulated")
-    assert line == ("error rates: wrong conditions 10 %, wrong actions 20 %, false accepts 10 %, false rejects 10 %")
+    assert line == ("error rates: wrong conditions 10%, wrong actions 20%, false accepts 10%, false rejects 10%")
     roles = {"validator": "simulated:propose=0,act=0,accept=0,reject=0", "judge": "scripted:first"}
     assert describe_error_rates("simulated:act=0.35,split=0.002,accept=0,reject=0,propose=0,seed=4", roles) == (
-        "error rates: repeated conditions 0.2 %, wrong actions 35 %; validator no errors"
+        "error rates: repeated conditions 0.2%, wrong actions 35%; validator no errors"
     )
     assert describe_error_rates("openai:gpt-4o", {"validator": "scripted:expert"}) == ""
 
