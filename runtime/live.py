@@ -38,7 +38,7 @@ def task_lines(run: RunHistory, event: Event) -> Iterator[str]:
     if event.scope:
         worked = run.tasks.nodes.get(event.subtask)
         if worked is not None and "|" not in event.scope:
-            yield from _inner_lines(worked, event, update)
+            yield from _inner_lines(run, worked, event, update)
         return
     if event.node == "decompose" and run.tasks.nodes:
         yield f"task graph: {format_count(len(run.tasks.nodes), 'sub-task')}: {', '.join(run.tasks.nodes)}"
@@ -51,14 +51,14 @@ def task_lines(run: RunHistory, event: Event) -> Iterator[str]:
             yield f"revision {revision.number}: {revision.line}"
 
 
-def _inner_lines(worked: NodeProgress, event: Event, update: dict[str, Any]) -> Iterator[str]:
+def _inner_lines(run: RunHistory, worked: NodeProgress, event: Event, update: dict[str, Any]) -> Iterator[str]:
     if event.node == "reset" and worked.status == "working":
         yield f"{worked.name}: begun: {worked.node.task}"
     if event.node == "replan" and update.get("outline"):
         yield f"{worked.name}: step {worked.steps}: replanned: {format_plan(tuple(update['outline']))}"
     if update.get("certificates"):
         plan, last = worked.plan, worked.plan.certificates[-1].certificate
-        progress = passed_label(last.forced) if last.forced else f"certified {plan.in_force}/{plan.total}"
+        progress = passed_label(last.forced) if last.forced else f"{run.certified} {plan.in_force}/{plan.total}"
         yield f"{worked.name}: step {worked.steps}: {progress}: {last.targets[-1].text}"
 
 
@@ -127,7 +127,7 @@ def _certificate_lines(run: RunHistory, certificate: Certificate) -> Iterator[st
         return
     cascade = f" (cascade {certificate.depth})" if certificate.depth > 1 else ""
     score = f", score {format_points(run.episodes.now.reported)}" if run.episodes.graded else ""
-    certified = f"certified {run.plan.in_force}/{run.plan.total}"
+    certified = f"{run.certified} {run.plan.in_force}/{run.plan.total}"
     progress = passed_label(certificate.forced) if certificate.forced else certified
     yield f"{at}: {progress}{cascade}{score}: {text}"
     if certificate.finding:
@@ -197,7 +197,7 @@ def _format_progress(run: RunHistory) -> str:
     if tasks.drawn:
         return f"{tasks.count('completed')}/{tasks.live} sub-tasks completed, {tasks.count('failed')} failed"
     if not episodes.acting:
-        return add_passed_count(f"{run.plan.in_force}/{run.plan.total} certified", run.plan.passed)
+        return add_passed_count(f"{run.plan.in_force}/{run.plan.total} {run.certified}", run.plan.passed)
     completed, failed, open_ = map(episodes.count, ("completed", "failed", "open"))
     subtasks = f", {format_count(completed, 'subtask')} completed, {failed} failed" if completed or failed else ""
     unfinished = f", {open_} open" if open_ else ""

@@ -462,7 +462,7 @@ def _plan_progress(run: RunHistory, steps: int | None) -> dict[str, str]:
     graded = {"score": format_points(run.episodes.now.reported)} if run.episodes.graded else {}
     passed = {"uncertified": f"{run.plan.passed}"} if run.plan.passed else {}
     return {
-        "certified": f"{run.plan.in_force}/{run.plan.total}",
+        run.certified: f"{run.plan.in_force}/{run.plan.total}",
         **passed,
         **graded,
         "steps": _format_fraction(run.steps, step_limit(run, steps)),

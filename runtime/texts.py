@@ -92,6 +92,10 @@ PASSED_LABEL = "passed, uncertified"
 """Label of a predicate that a policy let pass although it was not certified."""
 
 
+CERTIFIED_LABEL, UNCHECKED_LABEL = "certified", "accepted unchecked"
+"""Label of a predicate with a certificate: as usual, and in a run whose validator accepts whatever the world shows."""
+
+
 def passed_label(policy: str) -> str:
     """Return the label of a predicate that a policy let pass uncertified, with the name of the policy."""
     return f"{PASSED_LABEL} ({policy})"

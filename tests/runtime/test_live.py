@@ -114,6 +114,16 @@ def test_plain_mode_says_certificates_replans_and_the_ending():
     )
 
 
+def test_a_validator_that_looks_at_nothing_certifies_nothing():
+    passing = HEADER.model_copy(update={"operators": {"validate": {"name": "always_pass", "args": {}}}})
+    text = plain(passing, proposed(2), certified(2, 0), certified(3, 1), footer("goal"))
+    assert text[2:4] == [f"step {step}: accepted unchecked {step - 1}/2: condition {step - 1}" for step in (2, 3)]
+    assert text[4].startswith("ended goal, 2/2 accepted unchecked, ")
+    frame = last_frame(passing, proposed(2), certified(2, 0))
+    assert line_with("accepted unchecked 1/2", frame)
+    assert not any("certified" in line for line in [*text, *frame])
+
+
 def test_plain_mode_of_a_real_run_has_one_line_per_certificate(tmp_path):
     console = Console(file=io.StringIO(), width=80)
     with LiveView(console) as view:

@@ -10,8 +10,10 @@ from study_world import Riddles
 
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
-from certigraph.graphs import pbai, sdp
-from certigraph.nodes.sdp import always_pass
+from certigraph.graphs import pbai, sdp, tdp
+from certigraph.graphs.tdp import solve
+from certigraph.nodes.goal_checks import world_check
+from certigraph.nodes.sdp import always_pass, capped
 from certigraph.runtime.history import read_history
 from certigraph.runtime.progress import valid_certificates
 from certigraph.runtime.report import lay_out_answer, write_report
@@ -160,6 +162,24 @@ def test_a_validator_that_looks_at_nothing_is_named(tmp_path):
     assert (
         html.count('<p class="basis">') == html.count("passed without a look at the world") == len(result.certificates)
     )
+    shown = re.sub(r"<title>.*?</title>|<style>.*?</style>", "", html, flags=re.DOTALL)
+    assert "goal accepted unchecked" in shown and "4 accepted unchecked" in shown
+    assert "always_pass" in re.findall(r'<p class="message">(.*?)</p>', shown)[0]
+    assert "goal certified" not in shown and ">certified<" not in shown
+
+
+@pytest.mark.parametrize(
+    ("graph", "badge"),
+    [
+        (sdp.build(validate=capped(always_pass, depth=1)), "goal accepted unchecked"),
+        (tdp.build(solve=solve(graph="sdp", validate=always_pass)), "task graph completed"),
+        (sdp.build(validate=always_pass, audit=world_check()), "goal certified"),  # the audit checks the goal
+    ],
+)
+def test_a_validator_inside_another_operator_that_looks_at_nothing_is_named(graph, badge, tmp_path):
+    html = page(run(graph, "blocksworld", "4-0", out=tmp_path).trajectory, tmp_path)
+    assert badge in html
+    assert "always_pass" in re.findall(r'<p class="message">(.*?)</p>', html)[0]
 
 
 def test_failed_run_shows_where_it_failed_and_what_was_never_reached(tmp_path):
