@@ -9,7 +9,12 @@ from typing import NamedTuple, Self
 import typer
 
 from certigraph.adapters.benchmarks import is_own, load_benchmark, split_name
-from certigraph.adapters.models.chat_models import check_model_available, describe_models, is_scripted
+from certigraph.adapters.models.chat_models import (
+    check_model_available,
+    describe_error_rates,
+    describe_models,
+    is_scripted,
+)
 from certigraph.adapters.protocols import Benchmark, Context
 from certigraph.evaluation.comparison import (
     MODEL_SEPARATOR,
@@ -79,7 +84,8 @@ def show_outcomes(plan: ComparisonPlan, waiting: Sequence[ComparisonCell], *, si
     """Print the amount of work and yield a listener that prints the progress; `waiting` are the unfinished cells."""
     labels = [*map(_label_of, waiting), ""]
     with show_progress(labels[0], len(waiting), silent=silent) as display:
-        display.print(_format_opening(plan, len(waiting)))
+        for line in filter(None, (_format_opening(plan, len(waiting)), describe_error_rates(plan.model, plan.roles))):
+            display.print(line)
 
         def listener(cell: ComparisonCell, row: BenchmarkRow) -> None:
             display.advance(display.done + 1, labels[display.done + 1])
@@ -106,9 +112,8 @@ def _format_opening(plan: ComparisonPlan, waiting: int) -> str:
 def _format_outcome(cell: ComparisonCell, row: BenchmarkRow) -> str:
     usage = row.footer.usage
     tokens = f"{usage.input_tokens:,} + {usage.output_tokens:,} tokens"
-    figures = (
-        f"score {100 * row.value:.4g}, {format_count(usage.calls, 'call')}, {tokens}, {format_duration(row.seconds)}"
-    )
+    score, calls = f"score {100 * row.value:.4g} of 100", format_count(usage.calls, "call")
+    figures = f"{score}, {calls}, {tokens}, {format_duration(row.seconds)}"
     line = f"{_label_of(cell)}: {row.ending}, {figures}"
     if has_final_ending(row.footer):
         return line

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.models.chat_models import describe_model, is_scripted
+from certigraph.adapters.models.chat_models import describe_error_rates, describe_model, is_scripted
 from certigraph.evaluation.jobs import is_url
 from certigraph.evaluation.measures import (
     EVALUATION_METHODS,
@@ -285,7 +285,8 @@ def print_evaluations(done: Sequence[Evaluation], *, as_json: bool) -> None:
     plain = Console(highlight=False, soft_wrap=True, emoji=False)
     for evaluation in done:
         about = f"{evaluation.graph} on {evaluation.benchmark}, model {describe_model(evaluation.model)}"
-        plain.print(about, markup=False)
+        for line in filter(None, (about, describe_error_rates(evaluation.model, evaluation.roles))):
+            plain.print(line, markup=False)
     table = Table("figure", box=None)
     for evaluation in done:
         table.add_column(evaluation.benchmark, justify="right")

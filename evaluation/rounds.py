@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from certigraph.adapters.redaction import redact
 from certigraph.evaluation.frames import method_of_header
 from certigraph.runtime.registry import model_name
+from certigraph.runtime.texts import format_score
 from certigraph.state.endings import Fault
 from certigraph.state.records import Action, Arguments, Attempt, Certificate, Observation, Task, Usage
 from certigraph.state.step import Lesson, Trial
@@ -226,7 +227,7 @@ def _round_lines(part: RunRound) -> list[str]:
     update = part.update
     if "trials" in update:
         return [
-            f"Episode {one.number} ended after {one.steps} steps: {one.ending}, score {one.scores.value:g}."
+            f"Episode {one.number} ended after {one.steps} steps: {one.ending}, score {format_score(one.scores.value)}."
             for one in map(Trial.model_validate, update["trials"])
         ]
     if update.get("lessons"):

@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from graphlib import TopologicalSorter
 from typing import Any, Literal, NamedTuple
 
+from pydantic import JsonValue
+
 from certigraph.runtime.episodes import EpisodeHistory, RatingHistory
 from certigraph.runtime.progress import PlanHistory, count_steps
-from certigraph.runtime.texts import clip_text
+from certigraph.runtime.texts import CERTIFIED_LABEL, UNCHECKED_LABEL, clip_text
 from certigraph.state.records import Usage
 from certigraph.state.tdp import Node, Outcome
 from certigraph.state.trajectory import (
@@ -279,6 +281,22 @@ USAGE_FIELDS = ("calls", "input_tokens", "output_tokens", "cached_tokens", "usd"
 """Fields of a usage that are added up."""
 
 
+UNCHECKING_OPERATOR = "always_pass"
+"""Name of the operator that accepts each condition without a look at the world."""
+
+
+def is_unchecked(header: Header) -> bool:
+    """Whether a run's validator accepts whatever the world shows, so that its certificates certify nothing."""
+    return _names_operator(header.operators, UNCHECKING_OPERATOR)
+
+
+def _names_operator(described: JsonValue, name: str) -> bool:
+    """Whether an operator is among those that a header describes, or in the arguments of one of them."""
+    if not isinstance(described, dict):
+        return False
+    return described.get("name") == name or any(_names_operator(part, name) for part in described.values())
+
+
 class RunHistory:
     """History of a run so far, computed from trajectory lines as they arrive.
 
@@ -295,6 +313,11 @@ class RunHistory:
         """Model calls whose prompts were cut to the model's context window."""
         self._lines: list[TrajectoryLine] = []
         self._begin()
+
+    @property
+    def certified(self) -> str:
+        """The label of predicates with a certificate."""
+        return UNCHECKED_LABEL if self.header and is_unchecked(self.header) else CERTIFIED_LABEL
 
     def take(self, line: TrajectoryLine) -> None:
         """Update with one trajectory line.

@@ -13,7 +13,7 @@ from certigraph.adapters.models.chat_models import describe_models
 from certigraph.runtime.approvals import format_question
 from certigraph.runtime.episodes import EpisodeSummary, NumberedTurn, RefusedAction, format_plan
 from certigraph.runtime.history import NodeProgress, RunHistory
-from certigraph.runtime.result import is_goal_denied, is_solved, verdict_scores_of
+from certigraph.runtime.result import error_rates_of, is_goal_denied, is_solved, verdict_scores_of
 from certigraph.runtime.terminal import clean_line, draw_frame, reward_lines
 from certigraph.runtime.texts import (
     add_passed_count,
@@ -21,6 +21,8 @@ from certigraph.runtime.texts import (
     format_count,
     format_finding,
     format_left_out,
+    format_points,
+    format_score,
     passed_label,
 )
 from certigraph.state.records import Certificate, Finding
@@ -36,7 +38,7 @@ def task_lines(run: RunHistory, event: Event) -> Iterator[str]:
     if event.scope:
         worked = run.tasks.nodes.get(event.subtask)
         if worked is not None and "|" not in event.scope:
-            yield from _inner_lines(worked, event, update)
+            yield from _inner_lines(run, worked, event, update)
         return
     if event.node == "decompose" and run.tasks.nodes:
         yield f"task graph: {format_count(len(run.tasks.nodes), 'sub-task')}: {', '.join(run.tasks.nodes)}"
@@ -49,14 +51,14 @@ def task_lines(run: RunHistory, event: Event) -> Iterator[str]:
             yield f"revision {revision.number}: {revision.line}"
 
 
-def _inner_lines(worked: NodeProgress, event: Event, update: dict[str, Any]) -> Iterator[str]:
+def _inner_lines(run: RunHistory, worked: NodeProgress, event: Event, update: dict[str, Any]) -> Iterator[str]:
     if event.node == "reset" and worked.status == "working":
         yield f"{worked.name}: begun: {worked.node.task}"
     if event.node == "replan" and update.get("outline"):
         yield f"{worked.name}: step {worked.steps}: replanned: {format_plan(tuple(update['outline']))}"
     if update.get("certificates"):
         plan, last = worked.plan, worked.plan.certificates[-1].certificate
-        progress = passed_label(last.forced) if last.forced else f"certified {plan.in_force}/{plan.total}"
+        progress = passed_label(last.forced) if last.forced else f"{run.certified} {plan.in_force}/{plan.total}"
         yield f"{worked.name}: step {worked.steps}: {progress}: {last.targets[-1].text}"
 
 
@@ -97,6 +99,8 @@ def _header_lines(header: Header) -> Iterator[str]:
     roles = header.context.get("roles")
     models = describe_models(str(header.context.get("model")), roles if isinstance(roles, dict) else {})
     yield f"{header.graph} on {header.task.benchmark} {header.task.id}, {models}"
+    if rates := error_rates_of(header):
+        yield rates
     yield f"task: {header.task.goal}"
 
 
@@ -122,8 +126,8 @@ def _certificate_lines(run: RunHistory, certificate: Certificate) -> Iterator[st
         yield f"{at}: returned to certified state {certificate.restores}: {text}"
         return
     cascade = f" (cascade {certificate.depth})" if certificate.depth > 1 else ""
-    score = f", score {run.episodes.now.reported:.3g}" if run.episodes.graded else ""
-    certified = f"certified {run.plan.in_force}/{run.plan.total}"
+    score = f", score {format_points(run.episodes.now.reported)}" if run.episodes.graded else ""
+    certified = f"{run.certified} {run.plan.in_force}/{run.plan.total}"
     progress = passed_label(certificate.forced) if certificate.forced else certified
     yield f"{at}: {progress}{cascade}{score}: {text}"
     if certificate.finding:
@@ -156,14 +160,15 @@ def _episode_lines(episode: EpisodeSummary, event: Event) -> Iterator[str]:
     if update.get("turns") and isinstance(latest, NumberedTurn):
         yield from (f"{at}: {latest.turn.action}: {text}" for text in episode.prospects.lines(latest.number))
     if update.get("turns") and isinstance(latest, NumberedTurn) and latest.scored:
-        yield f"{at}: score {episode.reported:.3g} ({latest.points:+.3g}): {latest.turn.action}"
+        yield f"{at}: score {format_points(episode.reported)} ({latest.points:+.3g}): {latest.turn.action}"
     if not update.get("approval", {}).get("approved", True) and isinstance(latest, RefusedAction):
         yield f"{at}: refused {latest.action}: {latest.reason}"
     if update.get("subtasks") and (subtask := episode.subtask):
         reason = f" ({subtask.reason})" if subtask.status == "failed" else ""
         yield f"{at}: subtask {subtask.status}{reason}: {subtask.text}"
     if update.get("trials") and (trial := episode.trial):
-        yield f"episode {trial.number}: {trial.ending}, score {episode.score:.3g}, {format_count(trial.steps, 'step')}"
+        score, steps = format_points(episode.score), format_count(trial.steps, "step")
+        yield f"episode {trial.number}: {trial.ending}, score {score}, {steps}"
     if "stagnation" in update and (verdict := episode.gathering.verdict(len(episode.scores))):
         yield f"{at}: {verdict}"
     for branch in update.get("branches", ()):
@@ -179,7 +184,7 @@ def _format_lesson(lesson: Lesson) -> str:
 
 def _ending_line(run: RunHistory, footer: Footer) -> str:
     scores = verdict_scores_of(run.header, footer)
-    score = f", score {scores.value:.3g}" if scores else ""
+    score = f", score {format_score(scores.value)}" if scores else ""
     cost = f"{format_count(run.steps, 'step')}, {run.spent['calls']:.0f} calls, {run.tokens:,} tokens"
     denied = " (denied by the scorer)" if is_goal_denied(footer.ending, is_solved(scores)) else ""
     return f"ended {footer.ending}{denied}{score}, {_format_progress(run)}, {cost}"
@@ -192,7 +197,7 @@ def _format_progress(run: RunHistory) -> str:
     if tasks.drawn:
         return f"{tasks.count('completed')}/{tasks.live} sub-tasks completed, {tasks.count('failed')} failed"
     if not episodes.acting:
-        return add_passed_count(f"{run.plan.in_force}/{run.plan.total} certified", run.plan.passed)
+        return add_passed_count(f"{run.plan.in_force}/{run.plan.total} {run.certified}", run.plan.passed)
     completed, failed, open_ = map(episodes.count, ("completed", "failed", "open"))
     subtasks = f", {format_count(completed, 'subtask')} completed, {failed} failed" if completed or failed else ""
     unfinished = f", {open_} open" if open_ else ""

@@ -9,7 +9,14 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from certigraph.adapters.models.prompts import format_action
-from certigraph.runtime.texts import clip_text, format_compact, format_count, format_duration, shorten_text
+from certigraph.runtime.texts import (
+    clip_text,
+    format_compact,
+    format_count,
+    format_duration,
+    format_points,
+    shorten_text,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -63,6 +70,7 @@ def _environment(package: str) -> "Environment":
         "count": format_count,
         "duration": format_duration,
         "number": format,
+        "points": format_points,
         "shorten": shorten_text,
     }
     environment.tests["web_address"] = is_web_address

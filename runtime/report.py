@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from certigraph.runtime.approvals import format_question
 from certigraph.runtime.episodes import EpisodeHistory, EpisodeSummary, RatingHistory
 from certigraph.runtime.files import PROMPTS_FILE, check_no_links, translate_trajectory_errors
-from certigraph.runtime.history import NodeProgress, TaskGraph, read_history
+from certigraph.runtime.history import NodeProgress, TaskGraph, is_unchecked, read_history
 from certigraph.runtime.pages import Total, render_page
 from certigraph.runtime.registry import swaps_of
 from certigraph.runtime.report_charts import LineChart, progress_chart, reward_chart, score_chart
@@ -35,13 +35,15 @@ from certigraph.runtime.report_tasks import (
     task_totals,
     timeline,
 )
-from certigraph.runtime.result import is_goal_denied, is_solved, is_user_question, verdict_scores_of
+from certigraph.runtime.result import error_rates_of, is_goal_denied, is_solved, is_user_question, verdict_scores_of
 from certigraph.runtime.texts import (
+    CERTIFIED_LABEL,
     PASSED_LABEL,
     format_compact,
     format_count,
     format_cut_prompts,
     format_duration,
+    format_score,
     format_usd,
     shorten_text,
     split_answer,
@@ -151,7 +153,8 @@ def report_parts_of(trajectory: Trajectory) -> ReportParts:
         return ReportParts(contents, ("good", "goal reached"), episode_totals(episodes), charts)
     table = plan_table(run)
     charts = [progress_chart(table), *([score_chart(episodes)] if episodes.graded else [])]
-    goal = ("good", "goal certified")
+    audited = run.header is not None and "audit" in run.header.operators
+    goal = ("good", f"goal {CERTIFIED_LABEL if audited else run.certified}")
     return ReportParts(RunContents("plan", table), goal, table.totals(), charts, certifies=True, forced=table.forced)
 
 
@@ -230,6 +233,9 @@ def _cell_entries(value: JsonValue) -> list[str]:
 
 # The page.
 
+UNCHECKED_NOTE = "Nothing was certified: the validator always_pass accepted each condition without a check."
+"""Message of a run whose validator looks at nothing."""
+
 MAX_GOAL_CHARACTERS = 4_000
 """Maximum number of characters of the task's goal."""
 
@@ -286,7 +292,10 @@ def report_of(trajectory: Trajectory, prompts: KeptPrompts) -> RunReport:
         goal=shorten_text(header.task.goal, MAX_GOAL_CHARACTERS) or f"{header.task.benchmark} {header.task.id}",
         badge=ending_badge(trajectory, parts),
         score="" if footer is None or own else _format_score(scores),
-        messages=[message] if message else [format_question(question) for question in trajectory.questions],
+        messages=[
+            *([UNCHECKED_NOTE] if is_unchecked(header) else []),
+            *([message] if message else map(format_question, trajectory.questions)),
+        ],
         facts=_run_facts(header),
         totals=[*parts.totals, *cost_totals(trajectory)],
         answer=None if answer is None else lay_out_answer(answer),
@@ -315,7 +324,7 @@ def cost_totals(trajectory: Trajectory) -> list[Total]:
 
 
 def _format_score(scores: Scores | None) -> str:
-    return f"{scores.value:.3g}" if scores else "not scored"
+    return format_score(scores.value) if scores else "not scored"
 
 
 def _node_costs(events: Sequence[Event]) -> list[tuple[int, Usage]]:
@@ -335,6 +344,9 @@ def _run_facts(header: Header) -> dict[str, str]:
         "started": header.created.replace("T", " "),
         "run": header.run_id,
     }
+    if rates := error_rates_of(header):
+        name, _, value = rates.partition(": ")
+        facts[name] = value
     if reranker := header.versions.get("reranker"):
         facts["reranker"] = str(reranker)
     return facts

@@ -107,7 +107,7 @@ def progress_chart(table: PlanTable) -> LineChart:
     names = {"miss": "attempt without a certificate", "turn": "replan", "pass": PASSED_LABEL}
     return LineChart(
         title,
-        label=f"{certified} predicates certified in {plan.logged} world steps",
+        label=f"{certified} predicates {table.label} in {plan.logged} world steps",
         left=scale.left,
         levels=scale.levels(),
         lines=[ChartLine(area, "area"), ChartLine(line, "progress")],

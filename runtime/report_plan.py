@@ -15,7 +15,7 @@ from certigraph.runtime.progress import (
     PredicateRow,
     PredicateStatus,
 )
-from certigraph.runtime.texts import add_passed_count, format_count, passed_label
+from certigraph.runtime.texts import CERTIFIED_LABEL, add_passed_count, format_count, passed_label
 
 MAX_OPEN_ATTEMPTS = 2
 """Maximum number of rejected attempts at a predicate that are shown expanded."""
@@ -37,6 +37,8 @@ class PlanTable(NamedTuple):
 
     plan: PlanHistory
     rows: list[PredicateRow]
+    label: str = CERTIFIED_LABEL
+    """Label of predicates with a certificate."""
 
     def count(self, *statuses: PredicateStatus) -> int:
         """Count the predicates of the plan that have one of the statuses."""
@@ -59,7 +61,7 @@ class PlanTable(NamedTuple):
         note = add_passed_count("predicates", self.count("forced"))
         replans = format_count(self.plan.replans, "replan")
         return [
-            Total("certified", f"{certified}/{total}", note),
+            Total(self.label, f"{certified}/{total}", note),
             Total("world steps", f"{self.plan.logged:,}", replans),
         ]
 
@@ -86,7 +88,7 @@ def plan_table(run: RunHistory) -> PlanTable:
 
     For a graph without a plan, the rows come from its certificates and attempts.
     """
-    return PlanTable(run.plan, run.plan.rows(run.ending))
+    return PlanTable(run.plan, run.plan.rows(run.ending), run.certified)
 
 
 def _attempts_summary(moments: Sequence[PlanMoment], row: PredicateRow) -> str:

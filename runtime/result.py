@@ -11,6 +11,7 @@ from typing import Any, Literal, Self, get_args
 
 from pydantic import JsonValue
 
+from certigraph.adapters.models.chat_models import describe_error_rates
 from certigraph.runtime.progress import valid_certificates
 from certigraph.runtime.texts import add_passed_count
 from certigraph.state.certified_states import (
@@ -42,6 +43,12 @@ def verdict_scores_of(header: Header | None, footer: Footer | None) -> Scores | 
     None without a footer or scores, and for a question of a user, whose answer is not known.
     """
     return footer.scores if footer and not (header and is_user_question(header)) else None
+
+
+def error_rates_of(header: Header) -> str:
+    """Return the line with the error rates of a run's simulated agents; empty if no model of the run is one."""
+    roles = header.context.get("roles")
+    return describe_error_rates(str(header.context.get("model")), roles if isinstance(roles, dict) else {})
 
 
 def is_solved(scores: Scores | None) -> bool | None:

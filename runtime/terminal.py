@@ -15,7 +15,7 @@ from certigraph.adapters.models.prompts import format_action
 from certigraph.runtime.episodes import NumberedTurn, RefusedAction, format_plan
 from certigraph.runtime.history import NodeProgress, NodeStatus, RunHistory
 from certigraph.runtime.progress import PredicateRow
-from certigraph.runtime.result import is_goal_denied, is_solved, verdict_scores_of
+from certigraph.runtime.result import error_rates_of, is_goal_denied, is_solved, verdict_scores_of
 from certigraph.runtime.texts import (
     add_passed_count,
     clip_text,
@@ -23,6 +23,8 @@ from certigraph.runtime.texts import (
     format_count,
     format_duration,
     format_finding,
+    format_points,
+    format_score,
     passed_label,
 )
 from certigraph.state.endings import GOAL
@@ -349,6 +351,9 @@ def _activity_row(worked: NodeProgress) -> TaskRow:
 OTHER_LINES = 10
 """Number of lines of a frame in addition to the plan, turns or sub-tasks."""
 
+RATES_WIDTH = 66
+"""Minimum number of characters of a line with error rates of simulated agents, in a frame of 80 columns."""
+
 
 def draw_frame(run: RunHistory, *, height: int, steps: int | None, seconds: float) -> RenderableType:
     """Draw the frame of a run.
@@ -362,9 +367,10 @@ def draw_frame(run: RunHistory, *, height: int, steps: int | None, seconds: floa
     goal = Text(
         clean_line(run.header.task.goal) if run.header else "waiting for the run", overflow="ellipsis", no_wrap=True
     )
-    inside = Group(
-        goal, Text(), _select_part(run)(run, max(height - OTHER_LINES, 3)), _totals_text(run, steps, seconds)
-    )
+    rates = error_rates_of(run.header) if run.header else ""
+    part = _select_part(run)(run, max(height - OTHER_LINES - -(-len(rates) // RATES_WIDTH), 3))
+    top = [goal, Text(clean_line(rates), style="dim")] if rates else [goal]
+    inside = Group(*top, Text(), part, _totals_text(run, steps, seconds))
     return Panel(
         inside,
         title=_frame_title(run),
@@ -411,7 +417,7 @@ def _ending_text(run: RunHistory) -> Text | None:
     denied = is_goal_denied(run.footer.ending, is_solved(scores))
     style = "bold yellow" if denied else "bold green" if run.footer.ending == GOAL else "bold red"
     ending = Text(f"{run.footer.ending}{', denied by the scorer' if denied else ''}", style=style)
-    return ending.append(f" · score {scores.value:.3g}" if scores else "", style="default")
+    return ending.append(f" · score {format_score(scores.value)}" if scores else "", style="default")
 
 
 def _totals_text(run: RunHistory, steps: int | None, seconds: float) -> Text:
@@ -443,7 +449,7 @@ def _progress_texts(run: RunHistory, steps: int | None) -> dict[str, str]:
 def _task_progress(run: RunHistory, steps: int | None) -> dict[str, str]:
     tasks = run.tasks
     failed = {"failed": f"{tasks.count('failed')}"} if tasks.count("failed") else {}
-    graded = {"score": f"{run.episodes.now.reported:.3g}"} if run.episodes.graded else {}
+    graded = {"score": format_points(run.episodes.now.reported)} if run.episodes.graded else {}
     return {
         "sub-tasks": f"{tasks.count('completed')}/{tasks.live}",
         **failed,
@@ -453,10 +459,10 @@ def _task_progress(run: RunHistory, steps: int | None) -> dict[str, str]:
 
 
 def _plan_progress(run: RunHistory, steps: int | None) -> dict[str, str]:
-    graded = {"score": f"{run.episodes.now.reported:g}"} if run.episodes.graded else {}
+    graded = {"score": format_points(run.episodes.now.reported)} if run.episodes.graded else {}
     passed = {"uncertified": f"{run.plan.passed}"} if run.plan.passed else {}
     return {
-        "certified": f"{run.plan.in_force}/{run.plan.total}",
+        run.certified: f"{run.plan.in_force}/{run.plan.total}",
         **passed,
         **graded,
         "steps": _format_fraction(run.steps, step_limit(run, steps)),
@@ -468,7 +474,7 @@ def _episode_progress(run: RunHistory, steps: int | None) -> dict[str, str]:
     episodes = run.episodes  # the limit of steps holds for each episode
     steps_taken = len(episodes.all[-1].scores) if episodes.all else 0
     score = episodes.all[-1].reported if episodes.all else 0.0
-    return {"score": f"{score:.3g}", "steps": _format_fraction(steps_taken, step_limit(run, steps))}
+    return {"score": format_points(score), "steps": _format_fraction(steps_taken, step_limit(run, steps))}
 
 
 def _format_fraction(count: int, limit: int | None) -> str:

@@ -33,6 +33,16 @@ def format_compact(count: float) -> str:
     return f"{count:g}"
 
 
+def format_score(value: float) -> str:
+    """Format a score of a benchmark with its maximum, which the protocol sets: 0.5 of 1."""
+    return f"{value:.3g} of 1"
+
+
+def format_points(points: float) -> str:
+    """Format a score within an episode with its maximum: 50 of 100, as ScienceWorld counts."""
+    return f"{points:.3g} of 100"
+
+
 def format_usd(usd: float, unpriced: int) -> str:
     """Format a cost in US dollars. The cost of `unpriced` calls, whose price is unknown, is not in it."""
     known = f"${usd:,.4f}" if 0 < usd < 1 else f"${usd:,.2f}"
@@ -80,6 +90,10 @@ def format_left_out(cut: CutPrompt) -> str:
 
 PASSED_LABEL = "passed, uncertified"
 """Label of a predicate that a policy let pass although it was not certified."""
+
+
+CERTIFIED_LABEL, UNCHECKED_LABEL = "certified", "accepted unchecked"
+"""Label of a predicate with a certificate: as usual, and in a run whose validator accepts whatever the world shows."""
 
 
 def passed_label(policy: str) -> str:

@@ -365,9 +365,15 @@ _TEMPLATES = ", ".join(text.format("X", "Y") for text in MOVES.values())
 ARCHIVE = "instances.tar.gz"
 DEFAULT_SET = "generated_basic"
 
+MAX_BLOCKS = 30
+"""Maximum number of blocks of a random instance, twice that of PlanBench's largest."""
+
+MAX_TOWER_BLOCKS = 300
+"""Maximum number of blocks of a tower, a test of long plans."""
+
 
 class BlocksWorld(Benchmark):
-    """Benchmark of generated tasks, such as `4-0` (4 blocks, seed 0) and `tower-30` (30 blocks).
+    """Benchmark of generated tasks, such as `4-0` (4 blocks, seed 0) and `tower-30` (30 blocks), of bounded size.
 
     With PlanBench's data there are also tasks such as `generated_basic/instance-1`.
 
@@ -411,12 +417,15 @@ class BlocksWorld(Benchmark):
             UnknownName: there is no such task; the message lists some ids.
             Fault: see `tasks`.
         """
-        if match := re.fullmatch(r"([2-9]|[1-9]\d+)-(0|[1-9]\d*)", task_id):
+        if (match := re.fullmatch(r"([1-9]\d?)-(0|[1-9]\d{0,8})", task_id)) and 2 <= int(match[1]) <= MAX_BLOCKS:
             return self._task(task_id, random_instance(*map(int, match.groups())))
-        if match := re.fullmatch(r"tower-([2-9]|[1-9]\d+)", task_id):
+        if (match := re.fullmatch(r"tower-([1-9]\d{0,2})", task_id)) and 2 <= int(match[1]) <= MAX_TOWER_BLOCKS:
             return self._task(task_id, tower_instance(int(match[1])))
         if task_id not in self._instances:
-            pattern = "BLOCKS-SEED or tower-BLOCKS, and with PlanBench's data SET/INSTANCE"
+            pattern = (
+                f"BLOCKS-SEED (2 to {MAX_BLOCKS} blocks) or tower-BLOCKS (2 to {MAX_TOWER_BLOCKS}), "
+                "and with PlanBench's data SET/INSTANCE"
+            )
             raise unknown_task_error(
                 self.name, task_id, pattern, ["4-0", "tower-30", *self._instances], self._data_hint
             )

@@ -21,6 +21,7 @@ from certigraph.adapters.models.scripts import (
     RANDOM_MODEL,
     SIMULATED_MODEL,
     ScriptedChat,
+    format_error_rates,
     parse_error_rates,
     random_responder,
     simulated_name,
@@ -302,6 +303,17 @@ def describe_models(model: str, roles: Mapping[str, object] | None = None) -> st
     """Describe the model of a run and those of its roles in one line."""
     roles_text = (f"{role} {describe_model(str(other))}" for role, other in (roles or {}).items())
     return "; ".join([f"model {describe_model(model)}", *roles_text])
+
+
+def describe_error_rates(model: str, roles: Mapping[str, object] | None = None) -> str:
+    """Describe in one line the error rates of the simulated agents among the models of a run; empty if none is one."""
+    names = {"": model, **{role: str(other) for role, other in (roles or {}).items()}}
+    rates = [
+        f"{role} {format_error_rates(parse_error_rates(name))}".lstrip()
+        for role, name in names.items()
+        if name.partition(":")[0] == SIMULATED_MODEL
+    ]
+    return f"error rates: {'; '.join(rates)}" if rates else ""
 
 
 def check_model_name(name: str) -> str:

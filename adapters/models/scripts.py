@@ -456,6 +456,22 @@ def simulated_name(errors: ErrorRates) -> str:
     return f"{SIMULATED_MODEL}:" + ",".join(f"{key}={value}".removesuffix(".0") for key, value in errors)
 
 
+ERROR_LABELS = {
+    "propose": "wrong conditions",
+    "split": "repeated conditions",
+    "act": "wrong actions",
+    "accept": "false accepts",
+    "reject": "false rejects",
+}
+"""What a simulated agent does at each rate of `ErrorRates`, in words."""
+
+
+def format_error_rates(errors: ErrorRates) -> str:
+    """Format the error rates that are not 0: wrong conditions 10%, wrong actions 20%."""
+    shares = (f"{label} {100 * rate:g}%" for key, label in ERROR_LABELS.items() if (rate := getattr(errors, key)))
+    return ", ".join(shares) or "no errors"
+
+
 def simulated_responder(errors: ErrorRates, expert: Responder | None, trial: int = 0) -> Responder:
     """Create the responder of the simulated agent: the expert's answer, changed at the rates of `errors`.
 

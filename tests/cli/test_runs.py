@@ -152,12 +152,49 @@ def test_the_command_in_the_first_line_resumes_the_run(certigraph) -> None:
     assert certigraph(*arguments, "--budget", "steps=60").status == 0
 
 
-def test_the_end_of_a_run_with_a_long_answer_fits_a_terminal(certigraph, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"TERM": "xterm", "FORCE_COLOR": "1", "COLUMNS": "80", "LINES": "24"}.items():
+def end_on_terminal(certigraph, monkeypatch: pytest.MonkeyPatch, *, height: int) -> str:
+    """Plan a trip on a terminal of 80 columns, and return the last frame with what is below it."""
+    for name, value in {"TERM": "xterm", "FORCE_COLOR": "1", "COLUMNS": "80", "LINES": str(height)}.items():
         monkeypatch.setenv(name, value)
     shown = certigraph("run", "sdp", "travelplanner", "--task", "1").out
     end = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
-    end = end[end.rindex("╭") :]
+    return end[end.rindex("╭") :]
+
+
+def answer_rows(end: str) -> list[str]:
+    """Return the lines of the answer between the last frame and the line that names the report."""
+    return end.rpartition("╯")[2].strip().splitlines()[:-1]
+
+
+@pytest.mark.parametrize("height", [24, 30, 36])
+def test_a_long_answer_on_a_low_terminal_is_cut(certigraph, monkeypatch: pytest.MonkeyPatch, height: int) -> None:
+    whole = answer_rows(end_on_terminal(certigraph, monkeypatch, height=50))
+    end = end_on_terminal(certigraph, monkeypatch, height=height)
+    *rows, last = answer_rows(end)
+    left_out = re.search(r"… \((\d+) more lines in the report\)$", last)
+    assert left_out and int(left_out[1]) + len(rows) + 1 == len(whole)
+    assert rows == whole[: len(rows)] and len(last) <= 80
+    assert len(end.splitlines()) < height
+
+
+def test_the_plan_of_a_short_trip_is_shown_whole_on_80_columns_and_50_lines(
+    certigraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end = end_on_terminal(certigraph, monkeypatch, height=50)
+    monkeypatch.delenv("FORCE_COLOR")
+    plain = [
+        line
+        for line in certigraph("run", "sdp", "travelplanner", "--task", "1").out.splitlines()
+        if line.startswith("answer: ")
+    ]
+    rows = answer_rows(end)
+    assert " ".join(map(str.strip, rows)) == " ".join(plain) and len(plain) == 3
+    assert all(len(row) <= 80 for row in rows)
+    assert len(end.splitlines()) < 49  # the line that says how to resume is above
+
+
+def test_the_end_of_a_run_with_a_long_answer_fits_a_terminal(certigraph, monkeypatch: pytest.MonkeyPatch) -> None:
+    end = end_on_terminal(certigraph, monkeypatch, height=24)
     assert all(text in end for text in ("Selmoness", "certified 11/11", "$2,528 of $2,528"))
     assert re.search(r"time [\d.]+\s+(?:│\s+│\s+)?m?s\b", end)
     assert sum(-(-len(line) // 80) for line in end.splitlines()) < 24

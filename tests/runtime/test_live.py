@@ -114,6 +114,16 @@ def test_plain_mode_says_certificates_replans_and_the_ending():
     )
 
 
+def test_a_validator_that_looks_at_nothing_certifies_nothing():
+    passing = HEADER.model_copy(update={"operators": {"validate": {"name": "always_pass", "args": {}}}})
+    text = plain(passing, proposed(2), certified(2, 0), certified(3, 1), footer("goal"))
+    assert text[2:4] == [f"step {step}: accepted unchecked {step - 1}/2: condition {step - 1}" for step in (2, 3)]
+    assert text[4].startswith("ended goal, 2/2 accepted unchecked, ")
+    frame = last_frame(passing, proposed(2), certified(2, 0))
+    assert line_with("accepted unchecked 1/2", frame)
+    assert not any("certified" in line for line in [*text, *frame])
+
+
 def test_plain_mode_of_a_real_run_has_one_line_per_certificate(tmp_path):
     console = Console(file=io.StringIO(), width=80)
     with LiveView(console) as view:
@@ -122,8 +132,20 @@ def test_plain_mode_of_a_real_run_has_one_line_per_certificate(tmp_path):
     assert printed[0].endswith("model scripted:expert: a script that knows the answer, no language model")
     assert printed[1] == f"task: {result.trajectory.header.task.goal}"
     assert [line.split(":")[0] for line in printed[2:-1]] == [f"step {c.step}" for c in result.certificates]
-    assert printed[-1].startswith("ended goal, score 1, 4/4 certified")
+    assert printed[-1].startswith("ended goal, score 1 of 1, 4/4 certified")
     assert (view.run.steps, view.run.spent["calls"]) == (len(result.state["history"]), result.usage.calls)
+
+
+def test_error_rates_of_simulated_agents_follow_the_model():
+    simulated = HEADER.model_copy(
+        update={"context": {**CONTEXT, "model": "simulated", "roles": {"judge": "simulated"}}}
+    )
+    rates = "error rates: wrong conditions 10%, wrong actions 20%"
+    assert [line.startswith(rates) for line in plain(simulated, proposed(4))] == [False, True, False]
+    for height in (20, 24, 30):
+        frame = last_frame(simulated, proposed(40), height=height, width=80)
+        assert rates in frame[3] and "judge wrong" in frame[4] and "false rejects 10%" in frame[5]
+        assert len(frame) <= height
 
 
 def test_frame_marks_what_is_certified_and_the_target():
@@ -145,7 +167,7 @@ def test_frame_of_a_real_run_stays_with_its_ending(tmp_path):
     frame = console.export_text()
     frame = frame[frame.rindex("╭") :]
     assert frame.count("✓") == 4
-    assert "goal · score 1" in frame
+    assert "goal · score 1 of 1" in frame
     assert "4/40" in frame
 
 
@@ -249,7 +271,7 @@ def test_frame_of_an_episode_has_its_subtask_its_turns_and_the_scores_before():
     assert not any("More." in line for line in frame)
     assert "refused" in line_with("✗ focus on picture", frame)
     assert line_with("the picture does not help", frame)
-    assert "score 40   steps 2/40" in line_with("score 40", frame)
+    assert "score 40 of 100   steps 2/40" in line_with("score 40", frame)
 
 
 @pytest.mark.parametrize("size", [(24, 80), (16, 60), (50, 200)])
@@ -270,16 +292,16 @@ def test_plain_mode_of_episodes_says_scores_refusals_subtasks_and_lessons():
     tape = two_episodes()
     text = plain(tape.header, *tape.lines, footer("limit:calls"))
     assert text[2:] == [
-        "step 1: score 8 (+8): go to kitchen",
+        "step 1: score 8 of 100 (+8): go to kitchen",
         "step 1: subtask completed: find the kitchen",
-        "step 3: score -100 (-108): focus on picture",
+        "step 3: score -100 of 100 (-108): focus on picture",
         "step 3: subtask failed (8 actions): fill a pot",
-        "episode 1: world_ended, score 0, 3 steps",
+        "episode 1: world_ended, score 0 of 100, 3 steps",
         "episode 1 taught: 2 insights, 1 rule, 2 subtasks",
         "step 0: refused focus on picture: the picture does not help",
-        "step 1: score 25 (+25): open sink",
+        "step 1: score 25 of 100 (+25): open sink",
         "step 1: subtask completed: fill the pot",
-        "step 2: score 40 (+15): turn on stove",
+        "step 2: score 40 of 100 (+15): turn on stove",
         "ended limit:calls, 2 episodes, 2 subtasks completed, 1 failed, 1 open, 5 steps, 19 calls, 228 tokens",
     ]
 
@@ -299,7 +321,7 @@ def test_resumed_episode_drops_superseded_turns():
     frame = last_frame(tape.header, *tape.lines, Resumed(superstep=2))
     assert line_with("open door", frame)
     assert not any("eat door" in line for line in frame)
-    assert line_with("score 10   steps 1/40", frame)
+    assert line_with("score 10 of 100   steps 1/40", frame)
 
 
 @pytest.mark.parametrize("graph", ["react", "plan_and_solve", "reflexion", "clin", "step"])
@@ -309,8 +331,8 @@ def test_real_runs_without_predicates_are_watched_to_their_end(graph, tmp_path):
         result = run(graph, "blocksworld", "4-0", context=Context(limits=Limits()), out=tmp_path, listener=view)
     frame = console.export_text()
     frame = frame[frame.rindex("╭") :].splitlines()
-    assert line_with("goal · score 1", frame)
-    assert line_with("score 100", frame)
+    assert line_with("goal · score 1 of 1", frame)
+    assert line_with("score 100 of 100", frame)
     assert "+100" in line_with(f"→ {result.state['turns'][-1].action}", frame)
     assert ("of 5" in line_with("episode 1", frame)) == (graph in ("reflexion", "clin", "step"))
 
@@ -322,8 +344,10 @@ def test_score_of_a_planned_run_is_shown_where_the_world_reports_one():
         history=[Step(action=Action(text="go"), digest="d").as_json()],
         observation=Observation(text="o", data={"score": 17}).as_json(),
     )
-    assert line_with("score 17", last_frame(HEADER, proposed(2), scored))
-    assert plain(HEADER, proposed(2), scored, certified(3, 0))[2:] == ["step 3: certified 1/2, score 17: condition 1"]
+    assert line_with("score 17 of 100", last_frame(HEADER, proposed(2), scored))
+    assert plain(HEADER, proposed(2), scored, certified(3, 0))[2:] == [
+        "step 3: certified 1/2, score 17 of 100: condition 1"
+    ]
 
 
 def test_a_search_is_watched_with_its_belief_and_its_gate(tmp_path):

@@ -10,8 +10,10 @@ from study_world import Riddles
 
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
-from certigraph.graphs import pbai, sdp
-from certigraph.nodes.sdp import always_pass
+from certigraph.graphs import pbai, sdp, tdp
+from certigraph.graphs.tdp import solve
+from certigraph.nodes.goal_checks import world_check
+from certigraph.nodes.sdp import always_pass, capped
 from certigraph.runtime.history import read_history
 from certigraph.runtime.progress import valid_certificates
 from certigraph.runtime.report import lay_out_answer, write_report
@@ -130,6 +132,7 @@ def test_counts_are_those_of_a_real_run(tmp_path):
     html = page(result.trajectory, tmp_path)
     assert rows(html) == ["certified"] * len(result.state["plan"])
     assert "goal certified" in html
+    assert "score <b>1 of 1</b>" in html
     assert f"<dd>{result.usage.calls}<small>" in html
 
 
@@ -145,12 +148,38 @@ def test_a_certificate_shows_who_decided_and_on_what_evidence(tmp_path):
     assert "<script" not in html
 
 
+def test_the_error_rates_of_a_simulated_agent_are_shown(tmp_path):
+    context = Context(model="simulated", roles={"validator": "simulated:accept=0.25"})
+    html = page(run("sdp", "blocksworld", "3-0", context=context, out=tmp_path).trajectory, tmp_path)
+    assert "<b>error rates</b> wrong conditions 10%, wrong actions 20%" in html
+    assert "false accepts 25%" in html
+    assert "error rates" not in page(Tape("a").trajectory("gave_up"), tmp_path)
+
+
 def test_a_validator_that_looks_at_nothing_is_named(tmp_path):
     result = run(sdp.build(validate=always_pass), "blocksworld", "4-0", out=tmp_path)
     html = page(result.trajectory, tmp_path)
     assert (
         html.count('<p class="basis">') == html.count("passed without a look at the world") == len(result.certificates)
     )
+    shown = re.sub(r"<title>.*?</title>|<style>.*?</style>", "", html, flags=re.DOTALL)
+    assert "goal accepted unchecked" in shown and "4 accepted unchecked" in shown
+    assert "always_pass" in re.findall(r'<p class="message">(.*?)</p>', shown)[0]
+    assert "goal certified" not in shown and ">certified<" not in shown
+
+
+@pytest.mark.parametrize(
+    ("graph", "badge"),
+    [
+        (sdp.build(validate=capped(always_pass, depth=1)), "goal accepted unchecked"),
+        (tdp.build(solve=solve(graph="sdp", validate=always_pass)), "task graph completed"),
+        (sdp.build(validate=always_pass, audit=world_check()), "goal certified"),  # the audit checks the goal
+    ],
+)
+def test_a_validator_inside_another_operator_that_looks_at_nothing_is_named(graph, badge, tmp_path):
+    html = page(run(graph, "blocksworld", "4-0", out=tmp_path).trajectory, tmp_path)
+    assert badge in html
+    assert "always_pass" in re.findall(r'<p class="message">(.*?)</p>', html)[0]
 
 
 def test_failed_run_shows_where_it_failed_and_what_was_never_reached(tmp_path):
@@ -279,8 +308,8 @@ def subtasks(html):
 def test_episodes_hold_their_subtasks_turns_refusals_and_lessons(tmp_path):
     html = page(two_episodes().trajectory("limit:calls"), tmp_path)
     assert re.findall(r"<b>(Episode \d)</b>", html) == ["Episode 1", "Episode 2"]
-    assert "world_ended · 3 steps · score 0<" in html
-    assert "2 steps · score 40<" in html
+    assert "world_ended · 3 steps · score 0 of 100<" in html
+    assert "2 steps · score 40 of 100<" in html
     assert subtasks(html) == [
         ("certified", "find the kitchen"),
         ("failed", "fill a pot"),

@@ -11,6 +11,7 @@ from certigraph.state.endings import Fault
 APPLICATION = {
     "tools.py": "tools.py.txt",
     "agent.py": "agent.py.txt",
+    "scripted_model.py": "scripted_model.py.txt",
     "langgraph.json": "langgraph.json.txt",
     ".env.example": "env.example.txt",
     "README.md": "README.md.txt",
@@ -24,7 +25,8 @@ def init_command(
     """Write a LangGraph application with an agent and tools of its own, ready for `langgraph dev`."""
     for file in write_application(folder):
         typer.echo(file)
-    typer.echo(f"\nnext: cd {folder}, copy .env.example to .env, name a model in it, and run: langgraph dev")
+    typer.echo(f"\nnext: cd {folder}, copy .env.example to .env, and run: langgraph dev")
+    typer.echo("A script takes the model's place until you name a model in .env: no key is needed to try it.")
 
 
 def write_application(folder: Path) -> list[Path]:

@@ -13,7 +13,7 @@ Model = Annotated[
     str,
     typer.Option(
         help="Model, or a script instead: openai:NAME, local, local:qwen-0.5b, local:FILE.gguf, scripted:expert, "
-        "scripted:first, scripted:random, simulated:act=0.2."
+        "scripted:first, scripted:random, simulated:act=0.2 (a script that errs, at rates that runs show)."
     ),
 ]
 Roles = Annotated[

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import typer
@@ -13,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from certigraph.adapters.benchmarks import BENCHMARKS, data_folder, load_benchmark, split_name
-from certigraph.adapters.models.chat_models import describe_models, is_scripted
+from certigraph.adapters.models.chat_models import describe_error_rates, describe_models, is_scripted
 from certigraph.adapters.models.profiles import CHARACTERS_PER_TOKEN
 from certigraph.adapters.protocols import Limits
 from certigraph.evaluation.measures import EVALUATION_METHODS
@@ -32,9 +33,8 @@ from certigraph.runtime.result import (
     is_user_question,
     verdict_scores_of,
 )
-from certigraph.runtime.terminal import clean_line, clean_lines
+from certigraph.runtime.terminal import clean_line, clean_lines, draw_frame
 from certigraph.runtime.texts import (
-    clip_text,
     format_contradiction,
     format_count,
     format_cut_prompts,
@@ -119,11 +119,12 @@ def announce_missing_tasks(benchmark: str, data: str | None, split: str, limit: 
 
 
 def announce_models(model: str, roles: Sequence[str] | None) -> None:
-    """Print a line that names the models of a command, if at least one of them is a scripted model."""
+    """Print the models of a command and the error rates of simulated agents, if at least one model is a script."""
     models_by_role = {role: name for role, _, name in (text.partition("=") for text in roles or ())}
     if any(map(is_scripted, (model, *models_by_role.values()))):
         console = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
-        console.print(describe_models(model, models_by_role), style="dim", markup=False)
+        for line in filter(None, (describe_models(model, models_by_role), describe_error_rates(model, models_by_role))):
+            console.print(line, style="dim", markup=False)
 
 
 # The result of a user's question, as lines or as the fields of a JSON object.
@@ -142,8 +143,8 @@ Names that are missing here are those of policies, which are shown as they are.
 MAX_LINE_LENGTH = 4_000
 """Maximum number of characters of a line. Texts of pages and models may have any length."""
 
-MIN_ANSWER_CHARACTERS = 20
-"""Number of characters that are shown at any width of the first line of a long answer."""
+OTHER_SCREEN_LINES = 4
+"""Number of lines of a terminal that neither the frame nor the answer uses: how to resume, the report, the prompt."""
 
 
 def print_closing(closing: ResearchSummary) -> None:
@@ -253,11 +254,19 @@ def _print_answer(result: Result, console: Console) -> None:
         print_closing(research_summary_of(result))
     elif result.scores:
         lines = list(answer_lines(result.scores.answer))
-        if console.is_terminal and len(lines) > 1:  # all of them would push the plan off the screen
-            more = f" and {format_count(len(lines) - 1, 'more line')} in the report"
-            lines = [clip_text(lines[0], max(console.width - len(more), MIN_ANSWER_CHARACTERS)) + more]
-        for line in lines:
+        for line in _fit_screen(lines, result, console) if console.is_terminal else lines:
             console.print(line, markup=False)
+
+
+def _fit_screen(lines: Sequence[str], result: Result, console: Console) -> list[str]:
+    """Wrap the lines of an answer, and cut them where they would push the run's last frame off the screen."""
+    rows = [row for line in lines for row in wrap(line, console.width, subsequent_indent="  ")]
+    frame = draw_frame(read_history(result.trajectory), height=console.height, steps=None, seconds=0)
+    most = max(console.height - len(console.render_lines(frame)) - OTHER_SCREEN_LINES, 1)
+    if len(rows) <= most:
+        return rows
+    more = f"… ({format_count(len(rows) - most, 'more line')} in the report)"
+    return [*rows[: most - 1], rows[most - 1][: max(console.width - len(more), 0)] + more]
 
 
 def _has_answer(result: Result) -> bool:

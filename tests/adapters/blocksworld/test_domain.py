@@ -51,7 +51,7 @@ from certigraph.adapters.models.scripts import (
     Situation,
     use_situation,
 )
-from certigraph.state.endings import Fault
+from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Action, Predicate, Task
 from certigraph.state.run import Evidence
 from certigraph.state.step import StepSubtask
@@ -411,6 +411,17 @@ def test_generated_tasks_never_change():
 def test_unknown_tasks_are_refused_with_known_ones(task_id):
     with pytest.raises(KeyError, match=r"4-0, tower-30.*instances\.tar\.gz"):
         BlocksWorld().task(task_id)
+
+
+@pytest.mark.parametrize("task_id", ["31-0", "99-9", "100-0", "tower-301", "tower-1000", "4-" + "9" * 5_000])
+def test_a_world_of_too_many_blocks_is_refused_with_the_pattern_and_an_example(task_id):
+    with pytest.raises(UnknownName, match=r"BLOCKS-SEED \(2 to 30 blocks\) or tower-BLOCKS \(2 to 300\).*4-0"):
+        BlocksWorld().task(task_id)
+
+
+@pytest.mark.parametrize(("task_id", "blocks"), [("2-0", 2), ("30-999999999", 30), ("tower-2", 2), ("tower-300", 300)])
+def test_the_smallest_and_the_largest_worlds_exist(task_id, blocks):
+    assert len(BlocksWorld().task(task_id).constants["blocks"]) == blocks
 
 
 def test_wrong_constants_and_missing_data_are_faults(tmp_path):

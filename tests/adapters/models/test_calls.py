@@ -21,7 +21,7 @@ from pydantic import Field
 from certigraph import Context as Context_certigraph
 from certigraph import ScriptedModelWarning
 from certigraph.adapters.models.calls import ask, ask_text, choose, warn_scripted_default
-from certigraph.adapters.models.chat_models import chat_model, describe_model, describe_models
+from certigraph.adapters.models.chat_models import chat_model, describe_error_rates, describe_model, describe_models
 from certigraph.adapters.models.prices import FREE_PRICE, cost_in_usd, price_of
 from certigraph.adapters.models.prompts import Prompt
 from certigraph.adapters.models.schemas import (
@@ -533,6 +533,16 @@ def test_a_model_that_was_named_is_not(context: object) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", ScriptedModelWarning)
         assert sdp.graph.invoke(TASK, context=context)["certificates"]  # type: ignore[arg-type]
+
+
+def test_the_error_rates_of_simulated_agents_are_one_short_line_in_words() -> None:
+    line = describe_error_rates("simulated")
+    assert line == ("error rates: wrong conditions 10%, wrong actions 20%, false accepts 10%, false rejects 10%")
+    roles = {"validator": "simulated:propose=0,act=0,accept=0,reject=0", "judge": "scripted:first"}
+    assert describe_error_rates("simulated:act=0.35,split=0.002,accept=0,reject=0,propose=0,seed=4", roles) == (
+        "error rates: repeated conditions 0.2%, wrong actions 35%; validator no errors"
+    )
+    assert describe_error_rates("openai:gpt-4o", {"validator": "scripted:expert"}) == ""
 
 
 def test_every_script_says_that_it_is_none_and_other_models_only_their_name() -> None:
