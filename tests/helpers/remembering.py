@@ -60,6 +60,8 @@ def run_or_resume(folder: Path, death: str = "") -> dict[str, Any]:
             store.put = lambda *args, **kwargs: (write(*args, **kwargs), die())  # type: ignore[method-assign]
         context = Context(benchmark=world, chat=ScriptedChat(responder=choose))
         begun = saver.get_tuple(THREAD) is not None
-        state = graph.invoke(None if begun else {"task": world.task("only")}, THREAD, context=context)
+        begin = None if begun else {"task": world.task("only")}
+        # else a kill may lose the checkpoint in which the episode got its key, and its entries stay under that key
+        state = graph.invoke(begin, THREAD, context=context, durability="sync")
         kept = [item.value["text"] for item in store.search(("memory", "one"), limit=100)]
         return {**state, "kept": kept}
