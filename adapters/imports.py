@@ -83,10 +83,17 @@ def format_unknown(name: str, kind: str, known: Iterable[str], example: str) -> 
         known: the known names.
         example: a name of the form `module:attribute`.
     """
-    names = sorted(set(known))
-    near = get_close_matches(name, names)
-    shown = f"did you mean {' or '.join(near)}? `certigraph list` shows all" if near else f"known: {', '.join(names)}"
+    shown = suggest_names(name, sorted(known), "`certigraph list` shows all")
     return f"unknown {kind} {name!r}; {shown}; or name your own as module:attribute, for example {example}"
+
+
+def suggest_names(name: str, known: Iterable[str], rest: str = "") -> str:
+    """Format the known names that are similar to an unknown one, and where the rest is listed; else all names."""
+    names = list(dict.fromkeys(known))
+    # a word with another first letter is rather another word than a slip
+    if near := [match for match in get_close_matches(name, names) if match[:1] == name[:1]]:
+        return f"did you mean {' or '.join(near)}?{rest and f' {rest}'}"
+    return f"known: {', '.join(names)}"
 
 
 def _format_reason(error: BaseException) -> str:

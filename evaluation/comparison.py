@@ -27,7 +27,7 @@ from certigraph.evaluation.jobs import RunJob, execute_run
 from certigraph.evaluation.published.matching import RunSetting
 from certigraph.evaluation.workers import active_pool
 from certigraph.graphs.assembly import operators_of
-from certigraph.runtime.files import TRAJECTORY_FILE, check_output_folder, has_header, read_last_footer, slug_of
+from certigraph.runtime.files import check_output_folder, has_header, read_last_footer, slug_of
 from certigraph.runtime.graph_sources import AnyGraph
 from certigraph.runtime.registry import (
     GRAPHS,
@@ -41,9 +41,10 @@ from certigraph.runtime.registry import (
 )
 from certigraph.runtime.result import BenchmarkRow
 from certigraph.runtime.run import create_run_name
+from certigraph.runtime.texts import format_count
 from certigraph.state.endings import INTERRUPTED, Fault, UnknownName
 from certigraph.state.records import Record, Task
-from certigraph.state.trajectory import Footer, Trajectory, read_trajectory
+from certigraph.state.trajectory import TRAJECTORY_FILE, Footer, Trajectory, read_trajectory
 
 # The plan of a comparison.
 
@@ -256,7 +257,7 @@ def save_or_check_plan(plan: ComparisonPlan, folder: Path, resume: str) -> None:
         replace_text(folder / PLAN_FILE, plan.model_dump_json(indent=1))
     elif differing := format_differences(read_plan(folder), plan):
         fix = f"continue that one with `{resume}`, or start this one in another --out"
-        raise Fault("data", f"{folder} holds another comparison ({differing}): {fix}")
+        raise Fault("data", f"{folder} holds one with other settings ({differing}): {fix}")
 
 
 def format_differences(saved: ComparisonPlan, new: ComparisonPlan) -> str:
@@ -264,6 +265,9 @@ def format_differences(saved: ComparisonPlan, new: ComparisonPlan) -> str:
     one, other = (dict(_flatten(plan.model_dump(mode="json", exclude=IGNORED_FIELDS))) for plan in (saved, new))
     keys = [key for key in {**one, **other} if one.get(key) != other.get(key)]
     lines = [f"{key}: {_format_value(one.get(key))} there, {_format_value(other.get(key))} here" for key in keys]
+    if len(saved.tasks) != len(new.tasks):
+        counts = f"{format_count(len(saved.tasks), 'task')} there, {len(new.tasks)} here (--limit, --split or --task)"
+        lines = [counts, *(line for key, line in zip(keys, lines, strict=True) if not key.startswith("tasks."))]
     more = f"; and {len(lines) - MAX_SHOWN_DIFFERENCES} more" if len(lines) > MAX_SHOWN_DIFFERENCES else ""
     return "; ".join(lines[:MAX_SHOWN_DIFFERENCES]) + more
 

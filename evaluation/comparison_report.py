@@ -51,12 +51,12 @@ from certigraph.evaluation.published.matching import (
     view_matches,
 )
 from certigraph.evaluation.tables import FittedTable, format_interval, write_csv, write_page
-from certigraph.runtime.files import REPORT_FILE, TRAJECTORY_FILE
+from certigraph.runtime.files import REPORT_FILE
 from certigraph.runtime.registry import swaps_of
 from certigraph.runtime.report import write_report
 from certigraph.runtime.result import is_goal_denied
 from certigraph.runtime.texts import format_compact, format_count, format_duration
-from certigraph.state.trajectory import read_trajectory
+from certigraph.state.trajectory import TRAJECTORY_FILE, read_trajectory
 
 # The table of needs (tokens, calls and steps that runs take), for the terminal and the page.
 

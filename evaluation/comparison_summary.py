@@ -47,6 +47,8 @@ from certigraph.evaluation.statistics import (
     relative_change,
 )
 from certigraph.nodes.slots import Spec
+from certigraph.runtime.graph_sources import slots_of
+from certigraph.runtime.registry import build_graph
 from certigraph.runtime.texts import format_count
 from certigraph.state.endings import METHOD_LIMITS, UnknownName
 from certigraph.state.records import Record
@@ -374,7 +376,9 @@ def ablation_methods(graph: str, swaps: Sequence[str]) -> tuple[ComparedMethod, 
     full = parse_methods([graph])
     swaps = swaps or DEFAULT_SWAPS.get(graph, ())
     if not swaps:
-        raise UnknownName(f"nothing to ablate in {graph}: give an operator to exchange, --swap SLOT=OPERATOR")
+        slots = ", ".join(slots_of(build_graph(graph, {})))
+        fix = f"give --swap SLOT=OPERATOR; the slots are {slots}, and `certigraph list` shows their operators"
+        raise UnknownName(f"nothing to ablate in {graph}: {fix}")
     if twice := sorted({swap for swap in swaps if swaps.count(swap) > 1}):
         raise UnknownName(f"--swap {twice[0]} is given twice; give each swap once")
     return (*full, *(build_method(swap, graph, swap.split("+")) for swap in swaps))

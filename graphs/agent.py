@@ -4,7 +4,9 @@ The graph takes messages or a goal, and returns messages. Two nodes are added to
 task of the input, and `respond` makes a message of the answer. With `interrupt_on` there is a third one, `approve`.
 """
 
+import inspect
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Annotated, Any, Literal, get_args
 
@@ -21,6 +23,7 @@ from pydantic import BaseModel, TypeAdapter
 from typing_extensions import TypedDict, Unpack
 
 from certigraph.adapters.extras import import_extra
+from certigraph.adapters.imports import suggest_names
 from certigraph.adapters.models.chat_models import is_known_model, is_scripted
 from certigraph.adapters.protocols import Budget, Context, Limits, Operator
 from certigraph.adapters.tools.checks import Checks
@@ -240,8 +243,9 @@ def agent(
         TypeError: a keyword names no slot of the method, or a tool is none.
         Fault: ("model") the weights of a local model are missing.
     """
+    _check_keywords(operators)
     if method not in METHODS:
-        raise ValueError(f"no method {method!r} for an agent: give one of {', '.join(METHODS)}")
+        raise ValueError(f"no method {method!r} for an agent; {suggest_names(method, METHODS)}")
     if checks and method != "sdp" and not (method == "tdp" and "solve" in operators):
         fix = "use method='sdp', or method='tdp' with solve='sdp'"
         raise ValueError(f"checks decide conditions of a plan, and {method} certifies none: {fix}")
@@ -259,6 +263,9 @@ def agent(
         raise ValueError(f"interrupt_on names {unknown[0]!r}, which is no tool; the tools are {known}")
     if interrupt_on:
         operators = {"approve": approvals(interrupt_on), **operators}
+    if commitments not in (None, *get_args(CommitmentLevel)):
+        levels = ", ".join(map(repr, get_args(CommitmentLevel)))
+        raise ValueError(f"commitments={commitments!r}: give {levels} or None")
     if commitments:
         operators = {"commit": commit(level=commitments), **operators}
     if method == "step" and store is None:
@@ -269,6 +276,14 @@ def agent(
     chosen |= {"budget": budget} if budget else {}
     context = Context(benchmark=world, limits=limits, **_model_fields(model), **chosen)
     return AgentGraph(agent_context=context, own_schema=context_schema, **vars(compiled))
+
+
+def _check_keywords(operators: Mapping[str, Any]) -> None:
+    """Raise TypeError for a keyword that is no slot of any method and is written almost as one of `agent`'s own."""
+    own = [name for name in inspect.signature(agent).parameters if name != "operators"]
+    for name in set(operators) - set(AgentOperators.__annotations__):
+        if near := get_close_matches(name, own, 1, cutoff=0.75):
+            raise TypeError(f"agent has no keyword {name!r}; did you mean {near[0]}?")
 
 
 def _assemble_agent(method: Method, further: type[Any] | None, operators: Mapping[str, Any]) -> Assembly:

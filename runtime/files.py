@@ -11,11 +11,10 @@ from pathlib import Path
 
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import parse_json
-from certigraph.state.trajectory import MAX_TRAJECTORY_LINE, Footer, parse_line, read_header_line
+from certigraph.state.trajectory import MAX_TRAJECTORY_LINE, TRAJECTORY_FILE, Footer, parse_line, read_header_line
 
 # Names of files.
 
-TRAJECTORY_FILE = "trajectory.jsonl"
 PROMPTS_FILE = "prompts.jsonl"
 SETTINGS_FILE = "local.json"
 CHECKPOINTS_FILE = "checkpoints.sqlite"

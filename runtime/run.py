@@ -32,7 +32,6 @@ from certigraph.runtime.approvals import check_answered
 from certigraph.runtime.driver import drive_run
 from certigraph.runtime.files import (
     SETTINGS_FILE,
-    TRAJECTORY_FILE,
     check_no_links,
     check_output_folder,
     has_header,
@@ -61,7 +60,7 @@ from certigraph.runtime.result import OnError, Result, check_on_error, report_fa
 from certigraph.runtime.storage import check_checkpoint_server, default_checkpoints, delete_thread, drop_checkpoints
 from certigraph.state.endings import Fault, UnknownName, is_resumable
 from certigraph.state.records import Task, read_bounded_lines
-from certigraph.state.trajectory import SCHEMA_VERSION, Header, read_trajectory
+from certigraph.state.trajectory import SCHEMA_VERSION, TRAJECTORY_FILE, Header, read_trajectory
 
 T = TypeVar("T")
 

@@ -426,6 +426,9 @@ _RESTORE_ADVICE = "restore the file, or delete the run (`certigraph delete`) and
 _LINE_ADAPTER: TypeAdapter[TrajectoryLine] = TypeAdapter(Annotated[TrajectoryLine, Field(discriminator="type")])
 
 
+TRAJECTORY_FILE = "trajectory.jsonl"
+
+
 def read_trajectory(path: Path | str) -> Trajectory:
     """Read a trajectory from its file, or from the folder of its run.
 
@@ -433,15 +436,23 @@ def read_trajectory(path: Path | str) -> Trajectory:
         Fault: ("data") the file or one of its lines is missing, a line other than the last is no trajectory line, or a
             line has more than 64 MB.
     """
-    path = Path(path)
-    path = path / "trajectory.jsonl" if path.is_dir() else path
+    given = Path(path)
+    path = given / TRAJECTORY_FILE if given.is_dir() else given
     if not path.is_file():
-        raise Fault("data", f"no trajectory at {path}: give the folder of a run, as `certigraph run` printed it")
+        raise Fault("data", _describe_missing(given))
     try:
         return assemble_trajectory(read_lines(path))
     except Fault as fault:
         message = str(fault)
         raise Fault(fault.boundary, message if str(path) in message else f"{path}: {message}") from fault
+
+
+def _describe_missing(given: Path) -> str:
+    given = given.parent if given.name == TRAJECTORY_FILE else given
+    where = str(given) if given.exists() else f"{given}, which does not exist"
+    inside = max(given.glob(f"*/{TRAJECTORY_FILE}"), key=lambda file: file.stat().st_mtime, default=None)
+    hint = f"; the latest of the runs in it is {inside.parent}" if inside else ""
+    return f"no trajectory at {where}: give the folder of a run, as `certigraph run` printed it{hint}"
 
 
 def read_header_line(path: Path) -> bytes:

@@ -7,6 +7,7 @@
 import os
 import re
 from collections.abc import Collection, Hashable, Mapping
+from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
@@ -316,6 +317,10 @@ def describe_error_rates(model: str, roles: Mapping[str, object] | None = None) 
     return f"error rates: {'; '.join(rates)}" if rates else ""
 
 
+NAMED_MODELS = ("local", "scripted:first", "scripted:expert", RANDOM_MODEL)
+"""Models whose whole name is fixed."""
+
+
 def check_model_name(name: str) -> str:
     """Return the name of a model if it is valid.
 
@@ -330,11 +335,13 @@ def check_model_name(name: str) -> str:
         raise UnknownName(f"{name!r} has an empty model or effort; write openai:NAME{EFFORT_SEPARATOR}medium")
     if kind == "openai" and "?" in rest and EFFORT_SEPARATOR not in rest:
         raise UnknownName(f"{name!r}: only the effort can follow a question mark; write openai:NAME?effort=medium")
-    if name in ("local", "scripted:first", "scripted:expert", RANDOM_MODEL):
+    if name in NAMED_MODELS:
         return name
     if rest and kind in ("openai", "local", *PROVIDERS):
         return name
-    raise UnknownName(f"unknown model {name!r}; the forms are {MODEL_FORMS}")
+    near = get_close_matches(name, NAMED_MODELS, 1) or ([] if rest or not kind else [f"openai:{kind}"])
+    advice = f"did you mean {near[0]}? The" if near else "the"
+    raise UnknownName(f"unknown model {name!r}; {advice} forms are {MODEL_FORMS}")
 
 
 def check_model_available(name: str) -> None:

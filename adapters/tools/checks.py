@@ -8,6 +8,7 @@ import asyncio
 import inspect
 import math
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from string import Formatter
@@ -38,7 +39,7 @@ CheckFunction: TypeAlias = Callable[..., Any]
 """A function that gets the values of a condition by name, and the tools' answers where it has a parameter `evidence`.
 
 Plain or async. It returns whether the condition holds, or that and a text that shows it. If it raises, it decides
-nothing.
+nothing: a warning says so, and a model judges.
 """
 
 Checks: TypeAlias = Mapping[ConditionForm, CheckFunction]
@@ -122,9 +123,9 @@ class Check:
         except (GraphBubbleUp, Stopped):
             raise
         except TimeoutError as error:
-            return CheckOutcome(None, f"no result: {error or f'{deadline:g} seconds passed'}")
+            return self._give_up(values, f"no result: {error or f'{deadline:g} seconds passed'}")
         except Exception as error:  # noqa: BLE001 - the code of a check may raise anything; the model then judges
-            return CheckOutcome(None, _shown(f"{type(error).__name__}: {error}"))
+            return self._give_up(values, _shown(f"{type(error).__name__}: {error}"))
         holds, text = found if isinstance(found, tuple) and len(found) == 2 else (found, "")
         if not isinstance(holds, bool) or not isinstance(text, str):
             message = f"the check for {self.form!r} returned {found!r:.100}"
@@ -132,6 +133,10 @@ class Check:
                 "operator", f"{message}: return True, False, or one of them with a text, as in (True, 'row 17')"
             )
         return CheckOutcome(holds, _shown(text) or _format_call(self.form, values))
+
+    def _give_up(self, values: Mapping[str, Any], reason: str) -> CheckOutcome:
+        warnings.warn(f"{_format_call(self.form, values)} decided nothing ({reason}): a model judges", stacklevel=1)
+        return CheckOutcome(None, reason)
 
 
 def load_checks(checks: Checks) -> tuple[Check, ...]:

@@ -82,10 +82,11 @@ from certigraph.evaluation.workers import HERE, WorkerOptions
 from certigraph.graphs.assembly import operators_of
 from certigraph.nodes.gates import MAX_CHANGE
 from certigraph.nodes.slots import Spec
-from certigraph.runtime.files import TRAJECTORY_FILE, read_last_footer
+from certigraph.runtime.files import read_last_footer
 from certigraph.runtime.registry import build_graph, check_takes_answers, parse_swap
 from certigraph.runtime.texts import format_count
 from certigraph.state.endings import UnknownName
+from certigraph.state.trajectory import TRAJECTORY_FILE
 
 # The arms of a study, as methods of a comparison.
 

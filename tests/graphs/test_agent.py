@@ -168,6 +168,12 @@ def test_input_without_a_request_is_refused(desk: Desk) -> None:
 def test_unknown_names_are_refused_with_the_known_ones(desk: Desk) -> None:
     with pytest.raises(ValueError, match="react"):
         build("nothing", desk)
+    with pytest.raises(ValueError, match="did you mean sdp"):
+        build("spd", desk)
+    with pytest.raises(TypeError, match="did you mean interrupt_on"):
+        build("react", desk, interrupts_on={})
+    with pytest.raises(ValueError, match="'tools', 'arguments' or None"):
+        build("react", desk, commitments="tool")
     with pytest.raises(ValueError, match="look_up"):
         build("react", desk, interrupt_on={"nothing": True})
     with pytest.raises(ValueError, match="look_up"):

@@ -479,6 +479,11 @@ def test_a_world_that_changed_is_not_resumed_in_silence(known: Callable[[Script]
 def test_a_folder_without_a_run_is_refused(tmp_path: Path):
     with pytest.raises(Fault, match=r"no trajectory at .*: give the folder of a run"):
         resume(tmp_path)
+    with pytest.raises(Fault, match="absent, which does not exist"):
+        resume(tmp_path / "absent")
+    inside = run("sdp", Script(), out=tmp_path).folder  # type: ignore[arg-type]
+    with pytest.raises(Fault, match=f"the latest of the runs in it is {inside}"):
+        resume(tmp_path)
 
 
 # --- the lines as they are written
