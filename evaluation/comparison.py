@@ -248,7 +248,7 @@ def save_or_check_plan(plan: ComparisonPlan, folder: Path, resume: str) -> None:
     """Save the plan in its folder, or check that the folder holds the same plan; `resume` continues that comparison.
 
     Raises:
-        Fault: the folder holds another comparison, and the message names the differences; or `check_output_folder`
+        Fault: the folder holds runs with other settings, and the message names the differences; or `check_output_folder`
             refuses it.
     """
     check_output_folder(folder)
@@ -257,7 +257,7 @@ def save_or_check_plan(plan: ComparisonPlan, folder: Path, resume: str) -> None:
         replace_text(folder / PLAN_FILE, plan.model_dump_json(indent=1))
     elif differing := format_differences(read_plan(folder), plan):
         fix = f"continue that one with `{resume}`, or start this one in another --out"
-        raise Fault("data", f"{folder} holds one with other settings ({differing}): {fix}")
+        raise Fault("data", f"{folder} holds runs with other settings ({differing}): {fix}")
 
 
 def format_differences(saved: ComparisonPlan, new: ComparisonPlan) -> str:
