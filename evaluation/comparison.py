@@ -248,8 +248,8 @@ def save_or_check_plan(plan: ComparisonPlan, folder: Path, resume: str) -> None:
     """Save the plan in its folder, or check that the folder holds the same plan; `resume` continues that comparison.
 
     Raises:
-        Fault: the folder holds runs with other settings, and the message names the differences; or `check_output_folder`
-            refuses it.
+        Fault: the folder holds runs with other settings, and the message names the differences; or
+            `check_output_folder` refuses it.
     """
     check_output_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
