@@ -266,7 +266,7 @@ def format_differences(saved: ComparisonPlan, new: ComparisonPlan) -> str:
     keys = [key for key in {**one, **other} if one.get(key) != other.get(key)]
     lines = [f"{key}: {_format_value(one.get(key))} there, {_format_value(other.get(key))} here" for key in keys]
     if len(saved.tasks) != len(new.tasks):
-        counts = f"{format_count(len(saved.tasks), 'task')} there, {len(new.tasks)} here (--limit, --split or --task)"
+        counts = f"{format_count(len(saved.tasks), 'task')} there, {len(new.tasks)} here (by limit, split or task ids)"
         lines = [counts, *(line for key, line in zip(keys, lines, strict=True) if not key.startswith("tasks."))]
     more = f"; and {len(lines) - MAX_SHOWN_DIFFERENCES} more" if len(lines) > MAX_SHOWN_DIFFERENCES else ""
     return "; ".join(lines[:MAX_SHOWN_DIFFERENCES]) + more

@@ -107,7 +107,7 @@ def test_a_changed_plan_is_refused_with_what_differs(tmp_path: Path):
         save_or_check_plan(changed, tmp_path, "the command")
     assert "continue that one with `the command`" in str(refusal.value)
     fewer = job_of(tasks=("3-0",)).plan
-    assert format_differences(job_of().plan, fewer) == "2 tasks there, 1 here (--limit, --split or --task)"
+    assert format_differences(job_of().plan, fewer) == "2 tasks there, 1 here (by limit, split or task ids)"
     swapped = job_of("react", "sdp", swaps=["sdp:validate=always_pass"]).plan
     assert re.fullmatch(r"methods\.2\.operators\.validate\.name: [^;]*", format_differences(job_of().plan, swapped))
 
