@@ -171,7 +171,7 @@ def test_a_cache_answers_under_inspect_too_and_knows_the_model_behind_the_bridge
         ({"swaps": ["validate=capped:deep=1"]}, "validate=capped:deep=1 cannot be built"),
         ({"model": "nobodys/model"}, "PROVIDER/NAME"),
         ({"roles": ["planner=nobodys/model"]}, "PROVIDER/NAME"),
-        ({"budget": ["call=3"]}, "known: attempts"),
+        ({"budget": ["call=3"]}, "did you mean calls"),
         ({"budget": ["calls=-3"]}, "calls=-3"),
         ({"budget": ["calls"]}, "KEY=VALUE"),
         ({"roles": ["boss=local"]}, "known: planner"),
