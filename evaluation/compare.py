@@ -428,7 +428,7 @@ def ablate(
 
     Raises:
         UnknownName: a name is unknown; the message lists the known ones.
-        Fault: the folder holds another comparison.
+        Fault: the folder holds runs with other settings.
     """
     context = context or Context(model="simulated")
     benchmark = benchmark_name(benchmark, context.data)

@@ -264,10 +264,11 @@ def format_differences(saved: ComparisonPlan, new: ComparisonPlan) -> str:
     """Format the first differences between two plans on one line; empty if only IGNORED_FIELDS differ."""
     one, other = (dict(_flatten(plan.model_dump(mode="json", exclude=IGNORED_FIELDS))) for plan in (saved, new))
     keys = [key for key in {**one, **other} if one.get(key) != other.get(key)]
-    lines = [f"{key}: {_format_value(one.get(key))} there, {_format_value(other.get(key))} here" for key in keys]
+    lines = []
     if len(saved.tasks) != len(new.tasks):
-        counts = f"{format_count(len(saved.tasks), 'task')} there, {len(new.tasks)} here (by limit, split or task ids)"
-        lines = [counts, *(line for key, line in zip(keys, lines, strict=True) if not key.startswith("tasks."))]
+        keys = [key for key in keys if not key.startswith("tasks.")]
+        lines = [f"{format_count(len(saved.tasks), 'task')} there, {len(new.tasks)} here (by limit, split or task ids)"]
+    lines += [f"{key}: {_format_value(one.get(key))} there, {_format_value(other.get(key))} here" for key in keys]
     more = f"; and {len(lines) - MAX_SHOWN_DIFFERENCES} more" if len(lines) > MAX_SHOWN_DIFFERENCES else ""
     return "; ".join(lines[:MAX_SHOWN_DIFFERENCES]) + more
 

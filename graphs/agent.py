@@ -243,12 +243,7 @@ def agent(
         TypeError: a keyword names no slot of the method, or a tool is none.
         Fault: ("model") the weights of a local model are missing.
     """
-    _check_keywords(operators)
-    if method not in METHODS:
-        raise ValueError(f"no method {method!r} for an agent; {suggest_names(method, METHODS)}")
-    if checks and method != "sdp" and not (method == "tdp" and "solve" in operators):
-        fix = "use method='sdp', or method='tdp' with solve='sdp'"
-        raise ValueError(f"checks decide conditions of a plan, and {method} certifies none: {fix}")
+    _check_choices(method, checks, commitments, operators)
     world = Tools(
         tools,
         effects=effects,
@@ -263,9 +258,6 @@ def agent(
         raise ValueError(f"interrupt_on names {unknown[0]!r}, which is no tool; the tools are {known}")
     if interrupt_on:
         operators = {"approve": approvals(interrupt_on), **operators}
-    if commitments not in (None, *get_args(CommitmentLevel)):
-        levels = ", ".join(map(repr, get_args(CommitmentLevel)))
-        raise ValueError(f"commitments={commitments!r}: give {levels} or None")
     if commitments:
         operators = {"commit": commit(level=commitments), **operators}
     if method == "step" and store is None:
@@ -278,12 +270,22 @@ def agent(
     return AgentGraph(agent_context=context, own_schema=context_schema, **vars(compiled))
 
 
-def _check_keywords(operators: Mapping[str, Any]) -> None:
-    """Raise TypeError for a keyword that is no slot of any method and is written almost as one of `agent`'s own."""
+def _check_choices(
+    method: str, checks: Checks | None, commitments: CommitmentLevel | None, operators: Mapping[str, Any]
+) -> None:
+    """Check what `agent` was given before anything is built; a keyword almost as one of its own is no slot's name."""
     own = [name for name in inspect.signature(agent).parameters if name != "operators"]
     for name in set(operators) - set(AgentOperators.__annotations__):
         if near := get_close_matches(name, own, 1, cutoff=0.75):
             raise TypeError(f"agent has no keyword {name!r}; did you mean {near[0]}?")
+    if method not in METHODS:
+        raise ValueError(f"no method {method!r} for an agent; {suggest_names(method, METHODS)}")
+    if checks and method != "sdp" and not (method == "tdp" and "solve" in operators):
+        fix = "use method='sdp', or method='tdp' with solve='sdp'"
+        raise ValueError(f"checks decide conditions of a plan, and {method} certifies none: {fix}")
+    if commitments not in (None, *get_args(CommitmentLevel)):
+        levels = ", ".join(map(repr, get_args(CommitmentLevel)))
+        raise ValueError(f"commitments={commitments!r}: give {levels} or None")
 
 
 def _assemble_agent(method: Method, further: type[Any] | None, operators: Mapping[str, Any]) -> Assembly:

@@ -149,7 +149,7 @@ def find_trajectories(folder: Path) -> Sequence[Path]:
         raise Fault("data", f"{folder} is a file: give a folder with runs; {hint}")
     if not folder.is_dir():
         raise Fault("data", f"{folder}: no such folder: give folders that `certigraph run` wrote")
-    return sorted(folder.rglob("trajectory.jsonl"))
+    return sorted(folder.rglob(TRAJECTORY_FILE))
 
 
 def has_header(path: Path) -> bool:

@@ -84,7 +84,7 @@ class Result:
 
     def __init__(self, folder: Path | str, trajectory: Trajectory | None = None) -> None:
         self.folder = Path(folder)
-        self.trajectory = trajectory or read_trajectory(self.folder / "trajectory.jsonl")
+        self.trajectory = trajectory or read_trajectory(self.folder)
 
     def __repr__(self) -> str:
         """Return a text with the ending, the number of certified predicates and the folder."""

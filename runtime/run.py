@@ -253,7 +253,7 @@ async def aresume(
     """Resume a run as `resume` does, without blocking."""
     check_on_error(on_error)
     folder = Path(folder)
-    trajectory = read_trajectory(folder / "trajectory.jsonl")
+    trajectory = read_trajectory(folder)
     header, footer = trajectory.header, trajectory.footer
     if footer and not is_resumable(footer.ending):
         raise Fault("data", f"run {header.run_id} has ended: {footer.ending}; start a new one with `certigraph run`")
@@ -271,7 +271,7 @@ async def aresume(
     changes = {"budget": budget or context.budget, "limits": limits or context.limits, "benchmark": live}
     context = context.model_copy(update=changes)
     compiled = graph or _load_named(header, "graph", lambda: rebuild_graph(header.graph, header.operators))
-    with Recorder(folder / "trajectory.jsonl", listener) as recorder:
+    with Recorder(folder / TRAJECTORY_FILE, listener) as recorder:
         if listener:
             listener(header)
             for event in trajectory.events:
@@ -304,13 +304,13 @@ RESTART_ENDINGS = ("error:environment", "error:operator")
 
 def has_run(folder: Path) -> bool:
     """Whether a folder holds a run, that is, a trajectory whose header was written completely."""
-    path = folder / "trajectory.jsonl"
+    path = folder / TRAJECTORY_FILE
     return path.is_file() and has_header(path)
 
 
 def needs_restart(folder: Path) -> bool:
     """Whether a run ended in such a way that a retry has to start it again instead of resuming it."""
-    footer = read_last_footer(folder / "trajectory.jsonl")
+    footer = read_last_footer(folder / TRAJECTORY_FILE)
     return footer is not None and footer.ending in RESTART_ENDINGS
 
 
@@ -402,7 +402,7 @@ async def _clear_run(folder: Path) -> None:
 
 
 def _needs_resume(folder: Path) -> bool:
-    footer = read_last_footer(folder / "trajectory.jsonl")
+    footer = read_last_footer(folder / TRAJECTORY_FILE)
     return footer is None or footer.ending.startswith("error:")
 
 

@@ -427,6 +427,7 @@ _LINE_ADAPTER: TypeAdapter[TrajectoryLine] = TypeAdapter(Annotated[TrajectoryLin
 
 
 TRAJECTORY_FILE = "trajectory.jsonl"
+"""Name of the trajectory's file in the folder of a run."""
 
 
 def read_trajectory(path: Path | str) -> Trajectory:
@@ -448,7 +449,6 @@ def read_trajectory(path: Path | str) -> Trajectory:
 
 
 def _describe_missing(given: Path) -> str:
-    given = given.parent if given.name == TRAJECTORY_FILE else given
     where = str(given) if given.exists() else f"{given}, which does not exist"
     inside = max(given.glob(f"*/{TRAJECTORY_FILE}"), key=lambda file: file.stat().st_mtime, default=None)
     hint = f"; the latest of the runs in it is {inside.parent}" if inside else ""

@@ -57,7 +57,7 @@ def load_allowance(folder: Path, budget: Sequence[str] | None) -> BudgetAndLimit
         folder: folder of the run.
         budget: changes, each as `KEY=N`.
     """
-    read_trajectory(folder / "trajectory.jsonl")
+    read_trajectory(folder)
     context = load_settings(folder)
     return parse_budget(budget or [], context.limits or Limits(), context.budget)
 

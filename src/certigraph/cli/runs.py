@@ -103,7 +103,7 @@ def report_command(folder: Annotated[Path, typer.Argument(metavar="RUN", help="F
     from certigraph.runtime.report import write_report
     from certigraph.state.trajectory import read_trajectory
 
-    typer.echo(write_report(read_trajectory(folder / "trajectory.jsonl"), folder / REPORT_FILE))
+    typer.echo(write_report(read_trajectory(folder), folder / REPORT_FILE))
 
 
 # Prompts of a method.
