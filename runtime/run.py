@@ -159,9 +159,9 @@ async def arun(
 
 
 def create_run_name(graph: str, task: Task) -> str:
-    """Create a name for the folder of a run. It begins with the present time."""
+    """Create a name for the folder of a run. It begins with the present time, and no two are equal."""
     description = slug_of(f"{graph}-{task.benchmark}-{task.id}", 60)
-    return f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{description}-{uuid.uuid4().hex[:4]}"
+    return f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{description}-{uuid.uuid4().hex[:8]}"
 
 
 def _choose_task(task: str | Task | None, benchmark: Benchmark) -> Task:

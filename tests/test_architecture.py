@@ -89,6 +89,7 @@ def benchmark_folders() -> list[str]:
     return sorted(set(inner) - SHARED_ADAPTERS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", ARROWS)
 def test_arrows_point_one_way(folder: str):
     allowed = ARROWS[folder] | {folder}
@@ -175,6 +176,7 @@ def test_importing_and_a_dry_run_load_nothing_heavy(code: str):
     assert (done.stdout.strip(), done.stderr.strip()) == ("[]", "")
 
 
+@pytest.mark.slow
 def test_the_command_line_starts_with_few_modules():
     check = "import sys; import certigraph.cli; print(len(sys.modules), 'pydantic' in sys.modules)"
     environment = {"PYTHONPATH": child_path()}
@@ -233,6 +235,7 @@ def test_no_module_imports_another_in_a_cycle():
     assert cycles(module_imports()) == []
 
 
+@pytest.mark.slow
 def test_no_package_imports_another_in_a_cycle():
     packages = {name for name, file in modules().items() if file.name == "__init__.py"}
     edges: dict[str, set[str]] = {}

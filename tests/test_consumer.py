@@ -65,6 +65,7 @@ def test_mypy_accepts_the_application_and_finds_the_mistakes(tmp_path: Path):
     check(((match[1], int(match[2])), match[3]) for match in pattern.finditer(done.stdout))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_pyright_accepts_the_application_and_finds_the_mistakes(tmp_path: Path):
     settings = {
@@ -85,6 +86,7 @@ def test_pyright_accepts_the_application_and_finds_the_mistakes(tmp_path: Path):
     )
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_application_runs(tmp_path: Path):
     question = load_benchmark("web").tasks()[0].goal

@@ -113,6 +113,7 @@ def code_lines(text: str) -> list[str]:
     return [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "ending"), [("sdp", "goal"), ("tdp", "finished"), ("step", "finished"), ("react", "finished")]
 )

@@ -51,6 +51,7 @@ def test_behaviour_is_as_recorded(golden: Golden) -> None:
     assert golden.difference() == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("golden", cases(of_runs=True))
 def test_a_run_is_as_recorded_by_models_that_read_no_prompt(
     golden: Golden, unreadable_prompts: list[Schema | None]

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("state", "adapters", "nodes", "graphs", "runtime", "evaluation", "src/certigraph/cli")
 
@@ -83,10 +85,12 @@ def unused_words(file: Path) -> Iterator[str]:
             yield f"{path}:{line}: a sentence contains {', '.join(sorted(found))}"
 
 
+@pytest.mark.slow
 def test_no_name_and_no_sentence_contains_a_private_word():
     assert [finding for file in product_files() for finding in unused_words(file)] == []
 
 
+@pytest.mark.slow
 def test_every_public_class_has_a_name_of_its_own():
     places = defaultdict(list)
     for file in product_files():

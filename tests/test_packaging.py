@@ -11,6 +11,7 @@ ROOT = Path(__file__).parent.parent
 FOLDERS = ("state", "adapters", "nodes", "graphs", "runtime", "evaluation")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_wheel_runs_outside_the_checkout(tmp_path: Path) -> None:
     checkout = tmp_path / "checkout"

@@ -169,6 +169,7 @@ class TestMiniLM:
 
 @pytest.mark.slow
 class TestQuantised:
+    @pytest.mark.long
     def test_its_vectors_are_those_of_the_whole_model_whatever_they_are_encoded_with(self):
         texts = ["pot", "the boiling point of water in a metal pot", "word " * 400, "", "éà 漢字", *map(str, range(70))]
         few, whole = load_encoder(MATCHING_ENCODER), load_encoder(DEFAULT_ENCODER)

@@ -121,6 +121,7 @@ def test_what_else_a_world_has_is_the_worlds_own() -> None:
     assert faulty.environment.closed
 
 
+@pytest.mark.slow
 def test_a_run_whose_world_goes_down_ends_so_and_goes_on_when_resumed(tmp_path: Path) -> None:
     script = Script(plan=8)
     begun = run("sdp", script, context=Context(faults="crash=0.15"), out=tmp_path)

@@ -112,16 +112,19 @@ STATES = st.dictionaries(WORDS, st.dictionaries(WORDS, WORDS, max_size=3), max_s
 
 
 class TestProperties:
+    @pytest.mark.slow
     @given(STATES, STATES)
     @settings(max_examples=60, deadline=None)
     def test_rewards_are_in_the_unit_interval(self, goal, state):
         assert 0.0 <= route_reward(goal, state, random_vectors).reward <= 1.0
 
+    @pytest.mark.slow
     @given(STATES.filter(lambda state: state.entities))
     @settings(max_examples=60, deadline=None)
     def test_a_state_fulfils_itself(self, state):
         assert route_reward(state, state, random_vectors).reward == approx(1.0, abs=1e-5)
 
+    @pytest.mark.slow
     @given(STATES, STATES, STATES)
     @settings(max_examples=60, deadline=None)
     def test_more_objects_never_lower_it(self, goal, state, more):

@@ -49,6 +49,7 @@ def ask(certigraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     )
 
 
+@pytest.mark.slow
 def test_the_answer_its_findings_and_the_cost_are_printed_after_the_run(ask):
     shown = ask()
     assert shown.status == 0
@@ -67,6 +68,7 @@ def test_json_is_one_object_and_nothing_else(ask):
     assert {"calls", "tokens", "usd", "searches", "pages", "seconds"} <= parsed["cost"].keys()
 
 
+@pytest.mark.slow
 def test_a_spent_budget_is_resumed_by_the_command_that_is_printed_and_closes_as_it_began(ask, certigraph):
     shown = ask("--budget", "steps=3")
     assert shown.status == 1

@@ -48,6 +48,7 @@ def test_one_command_brings_all_missing_extras(monkeypatch: pytest.MonkeyPatch) 
     assert len(extras.splitlines()) <= 6 and max(map(len, extras.splitlines())) <= 80
 
 
+@pytest.mark.slow
 def test_packages_with_consecutive_numbers_are_folded(tmp_path: Path) -> None:
     weights = findings(XDG_CACHE_HOME=str(tmp_path))["local:qwen-1.5b"]
     assert not weights["found"] and len(weights["detail"]) < 120

@@ -126,6 +126,7 @@ def test_a_mistake_is_answered_by_one_line_with_the_fix(answer: Any, mistake: Mi
     check(answer(mistake.command), mistake)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.usefixtures("minimal_install")
 @pytest.mark.parametrize("mistake", WITHOUT_EXTRAS, ids=lambda mistake: mistake.command)

@@ -67,6 +67,7 @@ def test_run_and_report(capsys: pytest.CaptureFixture[str]):
     assert f"choose = {STOP}" in Path(capsys.readouterr().out.strip()).read_text()
 
 
+@pytest.mark.slow
 def test_names_that_are_wrong_are_one_line(capsys: pytest.CaptureFixture[str]):
     assert "did you mean counting" in refused(capsys, "run", "react", "conting")
     assert "did you mean react" in refused(capsys, "run", "raect", WORLD)
@@ -105,6 +106,7 @@ def test_list_is_as_it_was_where_nothing_is_installed(
     assert not [kind for kind in printed(capsys, "list") if kind.startswith("installed")]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_compare_and_its_continuation(capsys: pytest.CaptureFixture[str]):
     swaps = ["--swap", f"stopping:choose={STOP}", "--swap", f"{BUILD}:choose=ownagents.graphs:add"]
@@ -134,6 +136,7 @@ def test_ablate_in_python(tmp_path: Path):
     assert scores == {BUILD: 100.0, f"choose={STOP}": 0.0}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_sweep_over_own_names(capsys: pytest.CaptureFixture[str], tmp_path: Path):
     file = tmp_path / "s.yaml"
@@ -173,6 +176,7 @@ def in_another_process(code: str, *arguments: str, **variables: str) -> subproce
 CLI = "from certigraph.cli import main; main()"
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_killed_run_is_resumed_in_another_process_by_the_names_in_its_header(tmp_path: Path):
     flag = str(tmp_path / "flag")

@@ -24,6 +24,7 @@ def test_texts_show_both_parts_the_answer_and_the_tokens_of_each_kind(capsys: py
     assert "the orange block is on top of the yellow block" in out
 
 
+@pytest.mark.slow
 def test_the_table_has_a_row_for_each_kind_and_the_totals(capsys: pytest.CaptureFixture[str]):
     _, out, _ = call(capsys, "sdp", "blocksworld", "--task", "6-2", "--stable")
     rows = out.splitlines()
@@ -34,6 +35,7 @@ def test_the_table_has_a_row_for_each_kind_and_the_totals(capsys: pytest.Capture
     assert "8 world steps" in out
 
 
+@pytest.mark.slow
 def test_one_role_only(capsys: pytest.CaptureFixture[str]):
     _, out, _ = call(capsys, "sdp", "blocksworld", "--task", "6-2", "--role", "validator", "--json")
     assert [request["role"] for request in json.loads(out)["requests"]] == ["validator"]
@@ -57,11 +59,13 @@ def test_json_holds_the_prompt_and_its_figures(capsys: pytest.CaptureFixture[str
     assert "system" not in json.loads(table)["requests"][0]
 
 
+@pytest.mark.slow
 def test_free_text_has_no_schema(capsys: pytest.CaptureFixture[str]):
     _, out, _ = call(capsys, "react", "travelplanner", "--steps", "1")
     assert "answer: free text" in out
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_says_why_after_the_prompts_that_it_sent(capsys: pytest.CaptureFixture[str]):
     status, out, err = call(capsys, "reward_head", "rewardprediction", "--stable")
     assert status == 1

@@ -99,6 +99,7 @@ def test_goal_is_0_and_json_is_one_object(certigraph) -> None:
     assert (Path(summary["run"]) / "report.html").is_file()
 
 
+@pytest.mark.slow
 def test_another_ending_is_1_and_resume_with_more_budget_reaches_the_goal(certigraph) -> None:
     stopped = certigraph("run", "sdp", "blocksworld", "--task", "4-0", "--budget", "steps=2", "--json")
     summary = json.loads(stopped.out)
@@ -110,6 +111,7 @@ def test_another_ending_is_1_and_resume_with_more_budget_reaches_the_goal(certig
     assert certigraph("resume", summary["run"]).status == 2
 
 
+@pytest.mark.slow
 def test_a_task_graph_s_summary_counts_all_that_its_sub_tasks_did(certigraph) -> None:
     shown = certigraph("run", "tdp", "hotpotqa:interactive", "--json")
     summary = json.loads(shown.out)
@@ -126,6 +128,7 @@ def test_the_generated_world_is_announced_in_one_line(certigraph) -> None:
     assert shown.err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_limit_above_the_number_of_tasks_is_announced(capsys: pytest.CaptureFixture[str]) -> None:
     count = len(load_benchmark("blocksworld", None).tasks(""))
     announce_missing_tasks("blocksworld", None, "", count)
@@ -146,6 +149,7 @@ def test_the_command_that_resumes_a_usual_run_fits_80_columns(certigraph) -> Non
     assert first.startswith("to resume: ") and len(first) <= 80
 
 
+@pytest.mark.slow
 def test_the_command_in_the_first_line_resumes_the_run(certigraph) -> None:
     first, *_ = certigraph("run", "sdp", "blocksworld", "--task", "4-0", "--budget", "steps=2").out.splitlines()
     _, *arguments = shlex.split(first.removeprefix("to resume: "))
@@ -166,6 +170,7 @@ def answer_rows(end: str) -> list[str]:
     return end.rpartition("╯")[2].strip().splitlines()[:-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("height", [24, 30, 36])
 def test_a_long_answer_on_a_low_terminal_is_cut(certigraph, monkeypatch: pytest.MonkeyPatch, height: int) -> None:
     whole = answer_rows(end_on_terminal(certigraph, monkeypatch, height=50))
@@ -177,6 +182,7 @@ def test_a_long_answer_on_a_low_terminal_is_cut(certigraph, monkeypatch: pytest.
     assert len(end.splitlines()) < height
 
 
+@pytest.mark.slow
 def test_the_plan_of_a_short_trip_is_shown_whole_on_80_columns_and_50_lines(
     certigraph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,6 +199,7 @@ def test_the_plan_of_a_short_trip_is_shown_whole_on_80_columns_and_50_lines(
     assert len(end.splitlines()) < 49  # the line that says how to resume is above
 
 
+@pytest.mark.slow
 def test_the_end_of_a_run_with_a_long_answer_fits_a_terminal(certigraph, monkeypatch: pytest.MonkeyPatch) -> None:
     end = end_on_terminal(certigraph, monkeypatch, height=24)
     assert all(text in end for text in ("Selmoness", "certified 11/11", "$2,528 of $2,528"))
@@ -215,6 +222,7 @@ def test_graph_prints_mermaid(certigraph) -> None:
     assert "stuck" in certigraph("graph", "sdp").out
 
 
+@pytest.mark.slow
 def test_answers_of_a_question_benchmark_are_scored_too(certigraph, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
     answers = tmp_path / "answers.json"
@@ -287,6 +295,7 @@ def test_an_evaluation_says_why_runs_failed_and_where_its_log_is(certigraph) -> 
     assert Path(json.loads(shown.out)["log"]).is_file()
 
 
+@pytest.mark.slow
 def test_the_command_is_installed() -> None:
     code = "from certigraph.cli import main; main(['--help'])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

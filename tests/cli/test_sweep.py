@@ -65,6 +65,7 @@ def test_a_forecast_imports_no_operators_of_ones_own(
     assert not (tmp_path / "imported").exists()
 
 
+@pytest.mark.slow
 def test_a_forecast_refuses_what_the_sweep_would_refuse(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     out = ("--out", str(tmp_path / "sweep"))
     status, _, errors = call_command(capsys, file(tmp_path, TEXT + "faults: timeut=0.1\n"), *out, "--dry-run")
@@ -80,6 +81,7 @@ def test_what_goes_on_with_a_sweep_names_its_workers(tmp_path: Path):
     assert plan.resume_command.endswith(f"--ray local --out {tmp_path / 'sweep'}")
 
 
+@pytest.mark.slow
 def test_a_forecast_of_a_model_that_costs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
@@ -111,6 +113,7 @@ def test_unusable_arguments(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_command_runs_goes_on_and_reports(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -363,6 +363,7 @@ def test_frames_and_shares_add_up(recorded):
 HOSTILE = "<script>alert(1)</script> $\\frac{ \"&' _x"
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_hostile_names_are_inert_and_many_long_ones_are_drawn(tmp_path):
     plan = [{"text": HOSTILE, "kind": HOSTILE}, *PLAN]
@@ -527,6 +528,7 @@ def test_exported_transitions_reward_no_forced_pass(result):
     assert rows[0]["against"] == list(FOUND.against)
 
 
+@pytest.mark.slow
 def test_an_atif_step_has_a_pass_in_the_place_of_a_certificate(result):
     extras = [step["extra"] for step in to_atif(result.trajectory)["steps"] if "verdict" in step.get("extra", {})]
     assert [("certificate" in extra, "passed" in extra) for extra in extras] == [
@@ -539,6 +541,7 @@ def test_an_atif_step_has_a_pass_in_the_place_of_a_certificate(result):
     assert extras[0]["certificate"]["finding"]["sources"] == list(FOUND.sources)
 
 
+@pytest.mark.slow
 def test_replay_counts_certified_steps_alone(result):
     replay = replay_of(result.trajectory)
     assert (replay.certified_steps, replay.first_tries, replay.depths) == (3, 3, (1, 1, 1))

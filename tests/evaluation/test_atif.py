@@ -53,6 +53,7 @@ def acts(result):
     return [event for event in result.trajectory.events if event.scope and event.node == "act"]
 
 
+@pytest.mark.slow
 def test_atif_has_a_document_for_every_sub_task_and_refers_to_each(result):
     made = atif.Trajectory.model_validate(to_atif(result.trajectory))
     documents = made.subagent_trajectories
@@ -98,6 +99,7 @@ def test_an_inspect_log_tells_sub_tasks_one_after_the_other(result):
     assert {*subtasks} == {outcome.node for outcome in result.state["outcomes"]}
 
 
+@pytest.mark.slow
 def test_steps_are_those_that_the_nodes_took(result):
     taken = sum(outcome.taken for outcome in result.state["outcomes"])
     recorded = RecordedRun("tdp", "1", 0, result.trajectory)
@@ -105,6 +107,7 @@ def test_steps_are_those_that_the_nodes_took(result):
     assert len(frames_of([recorded]).steps) == taken
 
 
+@pytest.mark.slow
 def test_the_anatomy_of_certified_sub_tasks_is_that_of_each(tmp_path):
     result = certified(tmp_path)
     frames = frames_of([RecordedRun("tdp", "1", 0, result.trajectory)])
@@ -115,6 +118,7 @@ def test_the_anatomy_of_certified_sub_tasks_is_that_of_each(tmp_path):
     assert row["cascades"] == 1
 
 
+@pytest.mark.slow
 def test_the_anatomy_of_an_uncertified_sub_task_stops_at_one_target(tmp_path):
     graph = tdp.build(decompose=two_parts, revise=unrevised, solve="sdp")
     result = run(graph, Script(verdicts=[1, *[0] * 20], replans=False), out=tmp_path)

@@ -40,6 +40,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return log(tmp_path_factory.mktemp("full"))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_two_logs_are_paired_by_task(full: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     bare = log(tmp_path, swaps=("validate=always_pass",))

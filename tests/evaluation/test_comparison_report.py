@@ -308,6 +308,7 @@ def test_logs_are_compared_without_the_pairs_that_a_fault_took(broken, tmp_path:
     assert (found.n, found.faults, found.differences[0].faults) == (3, 1, 1)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_comparison_anatomy_and_pages_name_the_faults_and_the_next_call_mends_them(broken, tmp_path: Path, capsys):
     context = Context(budget=Budget(calls=50))

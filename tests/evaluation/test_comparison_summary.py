@@ -258,6 +258,7 @@ def test_fidelity_counts_steps_certified_at_their_first_attempt():
     assert Replay(0, 0, None, 0, 3, ()).action_fidelity == 1
 
 
+@pytest.mark.slow
 def test_the_prefix_is_the_cursor_at_the_first_exhaustion():
     stuck = (ACT, tried(1), ("replan", {"plan": [{"text": "y"}] * 9}), ACT, tried(1), ("replan", {}))
     found = replay_of(trajectory(("propose", plan(4)), ACT, tried(0), certified(1, 1), *stuck))
@@ -273,6 +274,7 @@ def test_a_cap_costs_the_steps_that_cascades_saved():
     assert found.capped_share(2, most_steps=2) == 2 / 3  # only the four need another step
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=20), st.integers(1, 40), st.integers(1, 5))
 def test_a_share_is_a_share_and_a_wider_cap_never_costs_more(depths: list[int], most: int, cap: int):
     found = Replay(0, len(depths), None, 0, len(depths), tuple(depths))
@@ -293,6 +295,7 @@ def test_which_rule_goes_with_which_swap(swap: str, rule: str | None):
     assert (found.name if found else None) == rule
 
 
+@pytest.mark.slow
 def test_replay_reads_a_real_run_as_it_is_recorded(tmp_path: Path):
     context = Context(model="simulated:act=0.3,reject=0.2,seed=3", limits=Limits(attempts=20))
     result = run("sdp", "blocksworld", "5-1", context=context, out=tmp_path)
@@ -430,6 +433,7 @@ def test_one_command_ablates_and_the_same_command_goes_on(capsys: pytest.Capture
         assert "24 done" in again[2]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_an_interrupted_ablation_names_a_command_that_resumes_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path

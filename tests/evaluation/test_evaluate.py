@@ -115,6 +115,7 @@ def test_a_benchmark_runs_and_every_run_leaves_its_row_and_its_folder(tmp_path: 
     assert read_evaluation(done.log) == done
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.usefixtures("_no_data_no_key")
 def test_verdicts_and_certificates_are_in_inspects_transcript(tmp_path: Path):
@@ -136,6 +137,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     return capsys
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.usefixtures("_no_data_no_key")
 def test_a_terminal_shows_runs_and_nothing_of_inspects(tmp_path: Path, terminal: pytest.CaptureFixture[str]):
@@ -163,6 +165,7 @@ def test_a_terminal_names_failed_runs_and_a_retry_counts_only_those(
     assert "1/1" in shown and "3-1: " not in shown
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.usefixtures("_no_data_no_key")
 def test_a_swap_changes_the_operator_in_the_log_and_in_the_runs(tmp_path: Path):
@@ -323,6 +326,7 @@ def test_unknown_names_are_refused_before_anything_runs(arguments: dict[str, Any
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.usefixtures("_no_data_no_key")
 def test_scienceworld_runs_by_split_configuration_and_graph_and_gives_its_own_figures(tmp_path: Path):
@@ -553,6 +557,7 @@ def test_every_benchmark_is_evaluated_or_says_why_not():
     assert {case.benchmark.partition(":")[0] for case in CASES} | LEFT_OUT.keys() == BENCHMARKS.keys()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_eight_runs_at_once_meet_no_fault_and_reach_the_full_score(

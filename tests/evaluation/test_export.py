@@ -118,6 +118,7 @@ def test_atif_accepts_every_kind_of_run(runs, name):
     assert json.loads(json.dumps(made.to_json_dict())) == to_atif(result.trajectory)
 
 
+@pytest.mark.slow
 def test_an_atif_step_holds_target_verdict_and_certificate(runs):
     proposed, refused, cascaded, last = document(runs["cascade"]).steps[2:]
     assert (proposed.message, proposed.llm_call_count) == ("p1\np2\np3\np4", 0)
@@ -197,6 +198,7 @@ def test_inspect_tells_limits_errors_and_unfinished_runs(runs):
     assert (unfinished.samples[0].metadata["ending"], unfinished.samples[0].scores) == ("interrupted", {})
 
 
+@pytest.mark.slow
 def test_inspect_groups_runs_and_counts_repetitions_as_epochs(runs, tmp_path):
     again = [run("sdp", out=tmp_path, context=Context(trial=trial)).trajectory for trial in (1, 0)]
     log = to_inspect(again)
@@ -207,6 +209,7 @@ def test_inspect_groups_runs_and_counts_repetitions_as_epochs(runs, tmp_path):
         to_inspect([])
 
 
+@pytest.mark.slow
 def test_inspects_own_tools_read_an_exported_folder(runs, tmp_path):
     folders = [runs[name].folder for name in ("sdp", "react", "reflexion", "always_pass", "cut")]
     files = export(folders, "inspect", tmp_path / "logs")

@@ -124,6 +124,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "MIN_PARALLEL_RUNS", 4)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_several_processes_read_the_same_frames_in_the_same_order(few: None, tmp_path: Path):
     runs = [run(act("a", 0.5), act("b"), name=f"r{number}") for number in range(5)]

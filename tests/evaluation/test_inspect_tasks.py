@@ -70,6 +70,7 @@ def experts_replies(task_id: str, out: Path) -> list[str]:
     return given
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("_no_data_no_key")
 def test_trials_are_drawn_again_and_keep_their_tasks_ids(tmp_path: Path):
     done = evaluate("sdp", "blocksworld", model="simulated:act=0.2,seed=3", ids=["4-0", "4-1"], trials=3, out=tmp_path)
@@ -136,6 +137,7 @@ def test_names_with_commas_survive_inspects_command_line(tmp_path: Path):
     assert context["roles"] == {"executor": "simulated:act=0.2,seed=4", "validator": "scripted:expert"}
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("_no_data_no_key")
 @pytest.mark.slow
 def test_a_cache_answers_under_inspect_too_and_knows_the_model_behind_the_bridge(tmp_path: Path, monkeypatch: Any):
@@ -345,6 +347,7 @@ def retried(done: Evaluation, most: int = 8) -> Evaluation:
     return done
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("_no_data")
 @pytest.mark.parametrize(
     ("faults", "ending"),

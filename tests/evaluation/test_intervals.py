@@ -40,6 +40,7 @@ def bounds_in(printed: str, start: str) -> tuple[float, float]:
     return float(low), float(high)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_three_commands_print_one_interval(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

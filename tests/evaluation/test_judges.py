@@ -185,6 +185,7 @@ def test_means_are_by_method_and_trials_of_a_task_are_a_cluster(tmp_path: Path):
     assert [(name, mean.mean, mean.clusters) for name, mean in found.items()] == [("react", 50, 2), ("sdp", 50, 2)]
 
 
+@pytest.mark.slow
 def test_recorded_runs_are_judged_next_to_their_references(tmp_path: Path):
     for task in ("made-0/0", "made-0/4"):
         run("react", LoCoMo(), task, out=tmp_path)
@@ -193,6 +194,7 @@ def test_recorded_runs_are_judged_next_to_their_references(tmp_path: Path):
     assert found.unfinished == 0
 
 
+@pytest.mark.slow
 def test_a_run_without_references_does_not_keep_others_from_being_judged(tmp_path: Path):
     run("sdp", "blocksworld", "3-0", out=tmp_path)
     run("react", LoCoMo(), "made-0/0", out=tmp_path)

@@ -62,6 +62,7 @@ def shop(tmp_path: Path) -> Shop:
     return Shop(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_case_is_run_by_its_id(tmp_path: Path, shop: Shop):
     result = run("sdp", shop.tools(), "polite", context=SCRIPT, out=tmp_path)
     assert (result.ending, result.scores and result.scores.value) == ("goal", 1)
@@ -77,6 +78,7 @@ def test_evaluate_takes_the_object_and_runs_one_case_at_a_time(tmp_path: Path, s
     assert (evaluation.benchmark, sorted(shop.began)) == ("shop", ["plain", "plain", "polite", "polite"])
 
 
+@pytest.mark.slow
 def test_runs_that_share_a_database_take_turns(tmp_path: Path):
     inside, most = [0], [0]
 
@@ -133,6 +135,7 @@ async def fails_at_first(state: Any, runtime: Any) -> Any:
     return await validate(state, runtime)
 
 
+@pytest.mark.slow
 def test_a_run_that_was_cut_off_starts_again_where_the_case_can_be_reset(tmp_path: Path, shop: Shop):
     tools, graph = shop.tools(), sdp.build(validate=fails_at_first)
     FAILED.clear()
@@ -168,6 +171,7 @@ def test_several_runs_of_a_case_need_a_reset(tmp_path: Path, shop: Shop):
     check_evaluable(reading, ["scripted:expert"], episodes=2)
 
 
+@pytest.mark.slow
 def test_approvals_are_refused_because_nobody_answers(
     tmp_path: Path, shop: Shop, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
@@ -188,6 +192,7 @@ def test_approvals_are_refused_because_nobody_answers(
     assert len([line for line in capsys.readouterr().err.splitlines() if line.startswith("certigraph: ")]) == 1
 
 
+@pytest.mark.slow
 def test_a_run_that_asks_is_left_waiting_and_counted_once_it_is_answered(tmp_path: Path, shop: Shop):
     async def questioning(state: Any, runtime: Any) -> Any:
         if state["task"].id == "plain":
@@ -204,6 +209,7 @@ def test_a_run_that_asks_is_left_waiting_and_counted_once_it_is_answered(tmp_pat
     assert asyncio.run(complete_run(tmp_path / "run", graph, tools, "plain", SCRIPT)).ending == "goal"
 
 
+@pytest.mark.slow
 def test_tools_without_a_script_need_a_model(tmp_path: Path, shop: Shop):
     tools = shop.tools(expert=None, name="mute")
     for attempt in (

@@ -43,11 +43,13 @@ def test_names_stand_above_the_panels_and_apart(figure: Figure):
     assert min(panel.height for panel in panels) > figure.bbox.height / 2
 
 
+@pytest.mark.slow
 def test_ticks_stand_apart(figure: Figure):
     ticks = [tick.label1.get_window_extent() for panel in figure.axes for tick in panel.xaxis.get_major_ticks()]
     assert [(a, b) for a, b in combinations(ticks, 2) if a.overlaps(b)] == []
 
 
+@pytest.mark.slow
 def test_no_two_lines_look_the_same(figure: Figure):
     looks = [(line.get_color(), line.get_linestyle()) for line in figure.axes[0].get_lines()]
     assert len(set(looks)) == len(NAMES)

@@ -131,6 +131,7 @@ def test_wilson():
 # --- pairs
 
 
+@pytest.mark.slow
 def test_known_values():
     assert standard_error([1, 2, 3, 4, 5]) == pytest.approx(0.70711, abs=1e-5)
     assert paired_p([0] * 5, [1, 2, 3, 4, 5]) == pytest.approx(0.013236, abs=1e-6)  # t = 4.2426 with 4 degrees
@@ -267,6 +268,7 @@ def test_figures_that_are_means_have_the_interval_of_a_mean():
     assert found["large"] == mean_of([RUNS[n][0] / RUNS[n][1] for n in large], [tasks[n] for n in large], top=1.0)[4:]
 
 
+@pytest.mark.slow
 def test_figures_that_are_no_means_are_resampled_over_tasks():
     def interval_of(runs: Sequence[Sized], tasks: Sequence[int]) -> tuple[float, float] | None:
         return figure_intervals({"micro": rates_of(runs)["micro"]}, runs, tasks, rates_of)["micro"]
@@ -378,6 +380,7 @@ def test_intervals_of_differences_cover(monkeypatch: pytest.MonkeyPatch):
     assert rates(600, holds) == pytest.approx(0.935, abs=within(0.935, 600))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_equal_methods_are_seldom_distinguished(monkeypatch: pytest.MonkeyPatch):
     """At 6 pairs the interval alone would find a difference in one case of eight."""

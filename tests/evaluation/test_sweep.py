@@ -60,6 +60,7 @@ def _generated_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("_generated_worlds")
 def test_a_killed_sweep_comes_to_what_an_undisturbed_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "sweep_operators.py").write_text(SLOW)
@@ -165,6 +166,7 @@ pytest.importorskip("yaml", reason="pip install 'certigraph[eval]'")
 pytest.importorskip("statsmodels", reason="pip install 'certigraph[eval]'")
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("_generated_worlds")
 def test_a_spent_budget_stops_the_sweep_and_a_larger_one_goes_on(tmp_path: Path):
     given, out = file(tmp_path, TEXT + "most: {calls: 12}\n"), tmp_path / "out"
@@ -218,6 +220,7 @@ def test_a_benchmark_may_be_added_and_nothing_else_changed(tmp_path: Path):
     assert len(ended(out)) == 2 * len(before)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("_generated_worlds")
 def test_every_number_leads_to_its_runs(tmp_path: Path):
     label = "<b>blocks</b>"

@@ -90,6 +90,7 @@ PROCESSES, CLUSTER = WorkerOptions(2), WorkerOptions(2, "local")
 BOTH = pytest.mark.parametrize("workers", [PROCESSES, CLUSTER], ids=["processes", "ray"])
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.usefixtures("_cluster_of_two")
 @BOTH

@@ -70,6 +70,7 @@ except Fault as fault:
 """
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
 def test_an_endless_line_costs_less_than_a_hundred_megabytes(name, tmp_path):

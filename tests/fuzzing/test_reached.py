@@ -102,6 +102,7 @@ def watched() -> Iterator[set[Function]]:
         threading.setprofile(before)
 
 
+@pytest.mark.long
 @pytest.mark.slow  # every reader once, watched
 def test_whatever_parses_is_fuzzed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)

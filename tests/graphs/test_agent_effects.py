@@ -129,6 +129,7 @@ def test_forks_have_no_second_effect(kind: str, desk: Desk, tmp_path: Path) -> N
         assert counts(desk) == (1, 1)
 
 
+@pytest.mark.slow
 def test_thread_invoked_again_from_its_first_checkpoint_has_no_second_effect(desk: Desk) -> None:
     graph = build(desk, InMemorySaver())
     graph.invoke(USER, CONFIG)
@@ -495,6 +496,7 @@ def _raise_killed(*args: Any) -> None:
     raise Killed
 
 
+@pytest.mark.slow
 @in_event_loop
 async def test_cancelled_call_is_of_unknown_outcome(desk: Desk, tmp_path: Path) -> None:
     begun = asyncio.Event()
@@ -519,6 +521,7 @@ async def test_cancelled_call_is_of_unknown_outcome(desk: Desk, tmp_path: Path) 
         assert counts(desk) == (0, 1)
 
 
+@pytest.mark.slow
 def test_error_of_a_tool_is_an_observation_and_is_not_repeated(desk: Desk) -> None:
     tried = list[int]()
 
@@ -556,6 +559,7 @@ def asking_tools(desk: Desk, asked: list[str]) -> list[Callable[..., str]]:
     return [desk.look_up, refund, send_mail]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SAVERS)
 def test_tool_that_interrupts_goes_on_with_the_answers(kind: str, desk: Desk, tmp_path: Path) -> None:
     with open_saver(kind, tmp_path) as saver:
@@ -596,6 +600,7 @@ def test_answer_to_a_tool_is_no_decision_about_an_unknown_outcome(tmp_path: Path
     assert counts(desk) == (1, 1)
 
 
+@pytest.mark.slow
 def test_tool_asks_again_after_a_person_decided_to_repeat_it(tmp_path: Path) -> None:
     desk = killing(tmp_path / "desk.sqlite", ["refund"])
     graph = build(desk, InMemorySaver(), tools=asking_tools(desk, []))
@@ -630,6 +635,7 @@ def test_interrupting_tool_that_may_be_repeated_is_asked_once(desk: Desk) -> Non
     assert counts(desk) == (0, 1)
 
 
+@pytest.mark.slow
 def test_nested_agent_asks_through_the_tool_of_another_agent(tmp_path: Path) -> None:
     desk = killing(tmp_path / "desk.sqlite", ["refunded"])
     inner = build(desk, None)
@@ -667,6 +673,7 @@ def test_checkpointer_that_loses_pending_writes_is_refused(desk: Desk) -> None:
     assert counts(desk) == (0, 0)
 
 
+@pytest.mark.slow
 def test_of_two_runs_that_race_for_a_call_only_one_makes_it(tmp_path: Path) -> None:
     together, arrived = threading.Barrier(2), list[str]()
     outcomes = list[Any]()
@@ -772,6 +779,7 @@ def test_decision_that_names_its_question(tmp_path: Path) -> None:
 # Injected faults, and runs.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["crash", "hang"])
 def test_injected_faults_come_before_calls_and_leave_nothing_unknown(fault: str, desk: Desk, tmp_path: Path) -> None:
     world = Tools(desk.tools, [GOAL], effects={"look_up": "repeatable"})
@@ -789,6 +797,7 @@ def test_injected_faults_come_before_calls_and_leave_nothing_unknown(fault: str,
     assert result.scores.value == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["sdp", "react", "tdp"])
 def test_run_that_is_killed_in_a_tool_is_resumed_with_a_decision(method: str, tmp_path: Path) -> None:
     desk = killing(tmp_path / "desk.sqlite", ["refunded"])

@@ -67,6 +67,7 @@ def test_every_method_streams_its_calls_once_and_its_answer(desk: Desk, method: 
     assert json.loads(json.dumps(events)) == events
 
 
+@pytest.mark.slow
 def test_events_of_tdp_name_the_sub_task_whether_or_not_subgraphs_are_streamed(desk: Desk, tmp_path: Path) -> None:
     plain = stream(build("tdp", desk))
     nested = stream(build("tdp", Desk(tmp_path / "other.sqlite")), subgraphs=True)
@@ -76,12 +77,14 @@ def test_events_of_tdp_name_the_sub_task_whether_or_not_subgraphs_are_streamed(d
     assert any(namespace for namespace, event in nested if event["type"] == "acted")
 
 
+@pytest.mark.slow
 def test_tdp_streams_the_certificates_of_sub_tasks_asynchronously(desk: Desk) -> None:
     events = asyncio.run(astream(build("tdp", desk, solve="sdp")))
     assert of("certified", events)
     assert all(event["subtask"] for event in of("certified", events))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["sdp", "tdp"])
 def test_an_approval_is_requested_and_decided_once(desk: Desk, method: Any) -> None:
     graph = build(method, desk, interrupt_on={"refund": True}, checkpointer=InMemorySaver())

@@ -358,6 +358,7 @@ def test_a_jvm_whose_start_is_cancelled_is_ended_at_once():
     assert becomes(lambda: not jvms(), 1.0)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.skipif(shutil.which("java") is None, reason="needs Java")

@@ -106,6 +106,7 @@ def test_a_plan_that_is_cut_is_extended_once_it_is_certified(most: int, tmp_path
     assert cut.state["replans"] == 0  # no try was used up
 
 
+@pytest.mark.slow
 def test_views_count_an_extension_neither_as_a_replan_nor_as_tries_used_up(tmp_path: Path):
     watched = RunHistory()
     context = Context(chat=ScriptedChat(responder=answer_request), limits=Limits(plan=2))
@@ -254,6 +255,7 @@ def test_an_episode_that_subtasks_ended_is_not_repeated_if_nothing_was_learnt(tm
     assert (went_on.ending, [t.ending for t in went_on.state["trials"]]) == ("goal", ["limit:subtasks", "goal"])
 
 
+@pytest.mark.slow
 def test_an_episode_that_taught_something_is_followed_by_others_up_to_their_number(tmp_path: Path):
     episodes = iter(range(100))
 
@@ -306,6 +308,7 @@ def test_a_run_that_uses_up_its_steps_says_so_and_goes_on_with_more(graph: str, 
     assert (went_on.ending, went_on.scores.value if went_on.scores else 0) == ("goal", 1.0)
 
 
+@pytest.mark.slow
 def test_the_last_sub_task_of_tdp_ends_the_run_by_its_steps(tmp_path: Path):
     graph = build_graph("tdp", dict([parse_swap("decompose=undivided")]))
     stopped = limited(graph, tmp_path, steps=21)
@@ -336,6 +339,7 @@ def test_a_world_of_many_blocks_is_shown_whole(graph: str, task: str, steps: int
 SOLVERS = ("sdp", "tdp", "step", "react", "plan_and_solve", "cot", "plan_and_act")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("graph", SOLVERS)
 def test_every_hard_instance_of_planbench_is_solved_by_the_expert_of_two_methods(graph: str, tmp_path: Path):

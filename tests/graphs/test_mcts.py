@@ -45,6 +45,7 @@ def test_its_visits_add_up_along_a_run(tmp_path: Path):
     assert len({tuple(path) for path in grown}) == len(grown)
 
 
+@pytest.mark.slow
 def test_what_it_searched_before_is_not_searched_again(tmp_path: Path):
     result = played(searching(), tmp_path, answer_request)
     nodes = [event.node for event in result.trajectory.events]
@@ -62,6 +63,7 @@ def test_a_tree_that_was_wrong_is_given_up(tmp_path: Path):
     assert result.state["tree"] == result.state["simulations"] == []
 
 
+@pytest.mark.slow
 def test_a_model_as_its_world_model_spends_the_budget_and_goes_on_with_a_larger_one(tmp_path: Path):
     context = Context(budget=Budget(calls=3), limits=Limits(steps=1))
     graph = searching(imagine=predicted, backpropagate=backpropagate(simulations=4))

@@ -191,6 +191,7 @@ def test_a_majority_is_more_than_half_of_those_that_answered(answers: list[str],
     assert majority_answer([Branch(number=n, hypothesis="", answer=a) for n, a in enumerate(answers, 1)]) == winner
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harness", ["ircot", "iter_retgen", "memgpt", "pbai", "react"])
 def test_any_harness_searches_along_a_hypothesis_and_its_calls_are_counted(harness: str):
     mind = Mind(**ANSWERS, hypotheses={"hypotheses": ["up the river", "down the river"]})

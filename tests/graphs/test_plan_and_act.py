@@ -74,6 +74,7 @@ def test_a_plan_made_again_is_requested_with_everything_that_was_done(world: str
     assert min(grown) > 40, "every action adds its thought, itself and its answer"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_prompts_of_a_search_grow_with_its_steps(graph: str, tmp_path: Path):
     world, cast = library()

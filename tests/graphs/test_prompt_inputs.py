@@ -315,11 +315,13 @@ def test_a_search_agent_sees_how_many_rounds_are_left(agent: str, tmp_path: Path
     assert [counted(text, ROUNDS) for text in texts[1 - unasked :]] == [*range(ROUNDS - 1, 0, -1)]
 
 
+@pytest.mark.slow
 def test_the_number_of_rounds_is_the_method_s_unless_it_is_set(tmp_path: Path):
     texts = seek(ircot.build(), tmp_path).texts("Sentence")
     assert [counted(text, IRCOT_DEFAULTS.rounds) for text in texts] == [*range(IRCOT_DEFAULTS.rounds - 1, 0, -1)]
 
 
+@pytest.mark.slow
 def test_fewer_steps_than_rounds_leave_fewer_rounds(tmp_path: Path):
     texts = seek(ircot.build(), tmp_path, rounds=ROUNDS, steps=5).texts("Sentence")
     assert [counted(text, ROUNDS) for text in texts] == [4, 3, 2, 1]
@@ -339,6 +341,7 @@ def test_a_search_agent_sees_all_passages_whole(agent: str, tmp_path: Path):
     assert [number for number in range(1, 15) if passage(number) not in last] == []
 
 
+@pytest.mark.slow
 def test_iter_retgen_sees_its_latest_passage_whole_and_no_other(tmp_path: Path):
     last = seek(iter_retgen.build(), tmp_path).texts("Generation")[-1]
     assert [number for number in range(1, 4) if passage(number) in last] == [3]

@@ -23,6 +23,7 @@ def gains(result: Result) -> dict[str, float]:
     return {one.action: one.gain for one in result.state["appraisals"]}
 
 
+@pytest.mark.slow
 def test_the_expert_goes_the_way_that_it_goes_in_react(tmp_path: Path):
     rewarded = played(react_reward.build(**RATING), tmp_path / "a", answer_request)
     plain = played(react.build(), tmp_path / "b", answer_request)
@@ -69,6 +70,7 @@ def chosen(appraisals: list[Appraisal]) -> str:
     return str(asyncio.run(greedy({"appraisals": appraisals}, None))["action"].text)  # type: ignore[arg-type, typeddict-item]
 
 
+@pytest.mark.slow
 def test_who_is_greedy_does_not_go_in_circles(tmp_path: Path):
     result = played(react_reward.build(**RATING, propose=listed, choose=greedy), tmp_path, task="6-1", steps=8)
     views = [turn.observation for turn in result.state["turns"]]
@@ -126,6 +128,7 @@ def test_who_may_do_no_more_than_k_is_not_called_to_propose(k: int, calls: int, 
     assert result.usage.calls == calls
 
 
+@pytest.mark.slow
 def test_a_model_that_foresees_right_serves_as_well_as_the_simulator(tmp_path: Path):
     told = played(react_reward.build(**RATING, imagine=predicted), tmp_path / "a", answer_request, task="3-1", steps=2)
     known = played(react_reward.build(**RATING), tmp_path / "b", answer_request, task="3-1", steps=2)
@@ -147,6 +150,7 @@ def test_it_is_stopped_where_it_goes_round_in_circles_and_its_trajectory_adds_up
     assert result.ending == "gave_up"
 
 
+@pytest.mark.slow
 def test_the_budget_counts_proposals_and_choices(tmp_path: Path):
     result = played(react_reward.build(**RATING, propose=propose_actions(k=2)), tmp_path, answer_request)
     turns, calls = len(result.state["turns"]), {e.node: 0 for e in result.trajectory.events}

@@ -71,6 +71,7 @@ def test_the_expert_reaches_the_goal_through_every_graph(name: str, tmp_path: Pa
     assert result.scores.value == 1.0  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 def test_a_trajectory_adds_up_to_the_state_of_its_graph(name: str, tmp_path: Path):
     result = played(ALL[name].build(), tmp_path, steps=7, trials=2, repeats=0)
@@ -79,6 +80,7 @@ def test_a_trajectory_adds_up_to_the_state_of_its_graph(name: str, tmp_path: Pat
     assert [turn.action for turn in state["turns"]] == [step.action.text for step in state["history"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNING)
 def test_episodes_are_repeated_up_to_their_number_and_each_is_scored(name: str, tmp_path: Path):
     result = played(LEARNING[name].build(), tmp_path, steps=4, trials=3)
@@ -89,6 +91,7 @@ def test_episodes_are_repeated_up_to_their_number_and_each_is_scored(name: str, 
     assert result.ending == "gave_up"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNING)
 def test_an_episode_that_reaches_the_goal_is_the_last(name: str, tmp_path: Path):
     turns = 0
@@ -208,6 +211,7 @@ def _thinking(mind: Mind) -> Callable[[str, dict[str, Any]], Any]:
     return answering
 
 
+@pytest.mark.slow
 def test_the_shared_opening_of_all_prompts_names_no_task(tmp_path: Path):
     mind = step_mind(["X MAY CONTRIBUTE to Y"], [1])
     result = played(PAPER_STEP, tmp_path, mind, steps=4, trials=2)
@@ -216,6 +220,7 @@ def test_the_shared_opening_of_all_prompts_names_no_task(tmp_path: Path):
     assert result.state["task"].goal not in "".join(openings)
 
 
+@pytest.mark.slow
 def test_steps_second_episode_uses_what_the_first_one_taught(tmp_path: Path):
     insights = ["INSIGHT-A MAY BE NECESSARY to Y", "INSIGHT-B MAY CONTRIBUTE to Y"]
     mind = step_mind(insights, [2, 7], completed={"reason": "", "completed": False})
@@ -247,6 +252,7 @@ def test_only_an_insight_that_says_not_is_a_rule(insight: str, is_rule: bool):
     assert bool(Lesson(trial=1, report="", insights=(insight,)).rules) is is_rule
 
 
+@pytest.mark.slow
 def test_a_subtask_that_takes_too_long_is_refined_and_too_many_failures_end_the_episode(tmp_path: Path):
     mind = step_mind([], [], completed={"reason": "", "completed": False})
     result = played(step.build(), tmp_path, mind, steps=60, trials=1, substeps=2, failures=3, repeats=0)
@@ -262,6 +268,7 @@ def test_too_many_completed_subtasks_end_the_episode(tmp_path: Path):
     assert [s.status for s in result.state["subtasks"]] == ["completed"] * 6
 
 
+@pytest.mark.slow
 def test_without_a_planner_the_executor_gets_the_task_and_all_insights_and_nothing_is_refined(tmp_path: Path):
     insights = ["INSIGHT-A MAY CONTRIBUTE to Y", "INSIGHT-B MAY CONTRIBUTE to Y"]
     mind = step_mind(insights, [])
@@ -360,6 +367,7 @@ def rewound(folder: Path, superstep: int) -> None:
     (folder / "trajectory.jsonl").write_text("".join(line for line in lines if '"type":"footer"' not in line))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNING)
 def test_a_resumed_run_does_not_know_the_lessons_that_lie_ahead_of_its_checkpoint(name: str, tmp_path: Path):
     whole = played_learning_runs(LEARNING[name].build(), tmp_path, minimal_mind, steps=2, trials=3)
@@ -389,6 +397,7 @@ def test_runs_that_share_a_memory_see_the_latest_lessons_whoever_learnt_them(tmp
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_lessons_keep_their_order_by_a_clock_that_runs_backwards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     moments = itertools.count(2_000_000_000, -3600)
     monkeypatch.setattr(time, "time", lambda: float(next(moments)))
@@ -398,6 +407,7 @@ def test_lessons_keep_their_order_by_a_clock_that_runs_backwards(tmp_path: Path,
     assert mind.shown() == [[], *([f"LESSON-{number}"] for number in range(1, 8))]
 
 
+@pytest.mark.slow
 def test_a_lesson_comes_after_all_that_a_large_memory_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(time, "time", lambda: 1.0)
     store, place = InMemoryStore(), ("lessons", "ours", "blocksworld", "4-0")

@@ -166,6 +166,7 @@ def called(way: str, graph: Any, task: Any, **more: Any) -> dict[str, Any]:
     return asyncio.run(graph.ainvoke(task, **more) if way == "ainvoke" else gathered(graph, task, **more))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["invoke", "stream", "ainvoke", "astream"])
 def test_all_four_ways_certify_the_same(way: str):
     script, world = Script(verdicts=BUMPY), load_benchmark("blocksworld")
@@ -205,6 +206,7 @@ async def restored_async(path: Path, script: Script) -> dict[str, Any]:
         return (await sdp.build(saver).aget_state(thread())).values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["sync", "async"])
 def test_a_state_comes_back_from_sqlite_as_it_was(way: str, tmp_path: Path):
     path, script = tmp_path / "c.sqlite", Script(verdicts=BUMPY)

@@ -89,6 +89,7 @@ def test_an_edit_before_the_run_has_that_state_says_what_is_missing(node: str, k
         graph.update_state(config, {**BLOCKS, "plan": []}, as_node=node)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("attempts", "after"), [(1, "replan"), (5, "realize")])
 def test_where_an_edited_run_continues_follows_the_limits_of_its_thread(attempts: int, after: str):
     context = CONTEXT.model_copy(update={"limits": Limits(attempts=attempts)})

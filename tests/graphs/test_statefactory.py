@@ -119,6 +119,7 @@ class TestJudge:
         assert max(map(len, calls)) < MAX_SMALL_TRAJECTORY + 2 * MAX_SMALL_OBSERVATION + 2_000
         assert "act 39" in calls[-1] and "act 0\n" not in calls[-1]
 
+    @pytest.mark.slow
     def test_other_models_read_every_observation_whole(self):
         last = self.prompts(self.LONG)[-1]
         assert all(f"act {n}\n" in last for n in range(40))

@@ -307,6 +307,7 @@ def test_no_prompt_knows_of_a_subtask_that_its_own_does_not_build_on(within: str
     assert not [one for one in about_one(cast.asked) if WHOLE in one.prompt], "the goal's specification is all of it"
 
 
+@pytest.mark.slow
 def test_every_operator_is_shown_what_is_in_its_scope(tmp_path: Path):
     cast = Cast(looking([*NEEDS]))
     decoupled(cast, Records(facts_of([*NEEDS])), tmp_path)
@@ -320,6 +321,7 @@ def test_every_operator_is_shown_what_is_in_its_scope(tmp_path: Path):
     )
 
 
+@pytest.mark.slow
 def test_a_small_model_is_shown_the_whole_task_in_the_goal_alone(tmp_path: Path):
     cast = Cast(looking([*NEEDS]))
     decoupled(cast, Records(facts_of([*NEEDS])), tmp_path, profile="small")
@@ -339,6 +341,7 @@ def test_a_long_result_reaches_all_that_build_on_it_whole(profile: str, is_whole
     assert ["THE-END" in prompt for prompt in prompts] == [is_whole] * len(prompts)
 
 
+@pytest.mark.slow
 def test_what_memory_holds_reaches_planner_and_supervisor_of_its_own_subtask(tmp_path: Path):
     cast = Cast({id_: [*actions, actions[0]] for id_, actions in looking([*NEEDS]).items()})
     decoupled(cast, Records(facts_of([*NEEDS])), tmp_path, memory="structured")
@@ -346,6 +349,7 @@ def test_what_memory_holds_reaches_planner_and_supervisor_of_its_own_subtask(tmp
         assert "FACT-d" in canaries_in_prompts(cast, operator, "d")
 
 
+@pytest.mark.slow
 def test_ready_subtasks_are_at_work_at_the_same_time(tmp_path: Path):
     cast = Cast(looking([*NEEDS]))
     decoupled(cast, Records(facts_of([*NEEDS])), tmp_path)
@@ -481,6 +485,7 @@ def test_a_limit_that_an_operator_meets_ends_the_run_when_no_other_subtask_can_g
     assert {id_: outcomes(ill)[id_] for id_ in INDEPENDENT} == {id_: outcomes(well)[id_] for id_ in INDEPENDENT}
 
 
+@pytest.mark.slow
 def test_what_waits_for_a_failed_subtask_goes_on_once_it_is_revised(tmp_path: Path):
     async def without_b(state: Any, runtime: Any) -> dict[str, Any]:
         nodes = [n.model_copy(update={"needs": ("a",)}) if n.id == "d" else n for n in state["dag"].nodes]
@@ -523,6 +528,7 @@ def twice(prompt: str, schema: dict[str, Any]) -> Any:
     return {"nodes": [{"id": id_, "task": f"do {id_}", "needs": needs} for id_, needs in nodes]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Jobs, SerialJobs])
 def test_an_inner_node_finds_the_world_as_the_outer_ones_left_it(kind: type[Jobs]):
     entries = list[tuple[NestedStart, int]]()
@@ -552,6 +558,7 @@ def solved_copies(benchmark: Jobs, **operators: Any) -> dict[str, Any]:
     return asyncio.run(tdp.build(**operators).ainvoke(given, context=Context(benchmark=benchmark, chat=Pondering())))
 
 
+@pytest.mark.slow
 def test_a_copy_that_was_closed_is_made_again_as_it_was():
     async def close_copies_and_execute(state: Any, runtime: Any) -> dict[str, Any]:
         for key in [key for key in episodes.EPISODES if "/" in key]:
@@ -566,6 +573,7 @@ def test_a_copy_that_was_closed_is_made_again_as_it_was():
     assert len(disturbed.worlds) > len(undisturbed.worlds), "some were closed while their sub-tasks were at work"
 
 
+@pytest.mark.slow
 def test_an_episode_that_nobody_opened_yet_is_gone_on_with_by_one_node_at_a_time():
     async def unopened(state: Any, runtime: Any) -> dict[str, Any]:
         seen = {"observation": Observation(text="nothing is done"), "evidence": Evidence()}

@@ -136,6 +136,7 @@ def test_a_thread_whose_node_raised_goes_on_inside_its_sub_tasks(kind: type[Jobs
     assert max(Counter(name for _, name in repeated).values(), default=0) <= 1, "the call that was cut off"
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("no_worlds_left")
 @pytest.mark.slow
 def test_the_same_under_strict_msgpack():
@@ -277,6 +278,7 @@ def test_a_question_is_answered_whatever_graph_solves_its_subtasks(solver: str, 
     assert {outcome.status for outcome in result.state["outcomes"]} == {"completed"}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_generated")
 def test_subtasks_that_sdp_solves_are_certified_and_their_certificates_are_theirs(tmp_path: Path):
     result = run(tdp.build(solve=sdp), *QUESTION, out=tmp_path)
@@ -444,6 +446,7 @@ def test_notes_of_all_graphs_are_kept_with_where_they_come_from(tmp_path: Path):
     assert len(notes) > 2
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_generated")
 def test_steps_that_are_used_up_end_the_run_and_more_of_them_go_on_with_it(tmp_path: Path):
     cut = ran(tmp_path, Limits(steps=2))
@@ -593,6 +596,7 @@ def levels(result: Result) -> list[list[str]]:
     return [sorted(id_ for id_, own in depth.items() if own == level) for level in range(max(depth.values()) + 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_encoder")
 def test_hops_wait_for_the_bridge_that_leads_to_them_and_for_nothing_else(tmp_path: Path):
     bridge = ran_benchmarks(tdp.build(), "hotpotqa", "dev-bridge-0", tmp_path)
@@ -601,6 +605,7 @@ def test_hops_wait_for_the_bridge_that_leads_to_them_and_for_nothing_else(tmp_pa
     assert levels(comparison) == [["hop-1", "hop-2"], ["answer"]]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_encoder")
 def test_a_sub_task_searches_for_its_own_hop_alone_and_hands_in_its_answer(tmp_path: Path):
     result = ran_benchmarks(tdp.build(), "hotpotqa:interactive", "dev-comparison-0", tmp_path)
@@ -613,6 +618,7 @@ def test_a_sub_task_searches_for_its_own_hop_alone_and_hands_in_its_answer(tmp_p
     assert [step.action.kind for step in outcomes["answer"].steps] == ["finish"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_encoder")
 @pytest.mark.parametrize("most", [1, 2, 3])
 def test_with_few_nodes_hops_share_one(most: int, tmp_path: Path):
@@ -633,6 +639,7 @@ def test_what_failed_for_want_of_steps_is_waited_for_no_longer(task: str, tmp_pa
     assert (result.ending, result.scores and result.scores.parts["em"]) == ("goal", 1.0), result.message
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_encoder")
 @pytest.mark.parametrize("solve", ["sdp", "react", "ircot"])
 def test_a_sub_task_is_answered_by_other_graphs_too(solve: str, tmp_path: Path):
@@ -652,6 +659,7 @@ def test_blocks_are_stacked(graph: str, task: str, tmp_path: Path):
     assert (result.ending, result.scores and result.scores.value) == ("goal", 1.0), result.message
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_encoder")
 def test_blocks_are_stacked_condition_by_condition_each_certified(tmp_path: Path):
     result = ran_benchmarks(tdp.build(solve="sdp"), "blocksworld", "4-0", tmp_path)
@@ -676,6 +684,7 @@ def test_a_recorded_gold_path_is_followed_to_100(name: str, family: str, tmp_pat
         assert {node.status for node in chain} == {"completed"}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_encoder")
 def test_a_judge_scores_the_answers_of_finished_runs(tmp_path: Path):
     ran_benchmarks(tdp.build(), "hotpotqa", "dev-bridge-0", tmp_path / "runs")

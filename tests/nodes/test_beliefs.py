@@ -136,6 +136,7 @@ def test_the_extractor_sees_belief_observation_and_question_alone(memory: str):
     assert not [prompt for prompt in asked for word in hidden if word in prompt]
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @drawn(st.data(), st.integers(1, 8), st.integers(0, 6))
 def test_no_belief_is_larger_than_its_trigger_whatever_the_model_writes(data: Any, target: int, room: int):
@@ -226,12 +227,14 @@ def test_prompts_stay_flat_over_thirty_rounds_with_a_belief(memory: str):
     assert max(sizes[10:]) <= 1.05 * max(sizes[3:10])
 
 
+@pytest.mark.slow
 def test_prompts_grow_without():
     sizes = prompt_sizes(react.build(memory="native"), "tool")
     assert all(later > earlier for earlier, later in pairwise(sizes))
     assert sizes[-1] > 4 * sizes[2]
 
 
+@pytest.mark.slow
 def test_iter_retgen_never_sees_more_than_its_latest_passages():
     sizes = prompt_sizes(iter_retgen.build(), "generation")
     assert max(sizes[1:]) - min(sizes[1:]) < 20  # the first generation follows no other

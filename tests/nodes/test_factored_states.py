@@ -208,6 +208,8 @@ class TestDelivery:
         "objects": [{"object": "potato 1", "attributes": [{"name": "position", "value": "in garbagecan 1"}]}]
     }
 
+    @pytest.mark.long
+    @pytest.mark.slow
     def test_a_whole_state_holds_no_earlier_value(self):
         assert self.reward("whole", self.MOVED) == pytest.approx(1.0)
 

@@ -77,6 +77,7 @@ def stops(gate: Any, signals: list[tuple[float, float]]) -> list[bool]:
 signals = st.lists(st.sampled_from([(1.0, 0.0), (0.6, 0.3), (0.59, 0.0), (1.0, 0.31), (0.0, 1.0)]), max_size=9)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @drawn(signals, st.integers(1, 4))
 def test_it_stops_after_exactly_so_many_stagnant_rounds_in_a_row(found: list[tuple[float, float]], patience: int):
@@ -85,6 +86,7 @@ def test_it_stops_after_exactly_so_many_stagnant_rounds_in_a_row(found: list[tup
     assert stops(exhaustion_gate(patience=patience), found) == expected
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @drawn(signals)
 def test_a_smooth_gate_that_forgets_at_once_is_the_discrete_one(found: list[tuple[float, float]]):

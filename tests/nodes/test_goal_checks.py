@@ -180,6 +180,7 @@ def test_votes_are_requested_until_they_are_decided(
     assert audit.reason == f"vote {asked}"
 
 
+@pytest.mark.slow
 def test_every_vote_is_a_sample_of_its_own_in_a_cache_of_replies_too(tmp_path: Path):
     with stub('{"reason": "seen", "reached": true}') as server:
         settings: dict[str, Any] = {"temperature": 0.0, "max_retries": 0, "disable_streaming": True}
@@ -437,6 +438,7 @@ def test_an_index_that_is_not_in_the_view_is_the_operator_s_error(tmp_path: Path
     assert "revalidate" in result.message
 
 
+@pytest.mark.slow
 def test_the_trajectory_has_it_all_and_so_have_reports_and_tables(tmp_path: Path):
     console = Console(file=io.StringIO(), width=120)
     script = Script(plan=3, verdicts=[1, 1, 0])

@@ -136,6 +136,7 @@ def test_two_things_of_one_name_are_offered_and_none_is_taken(operator: Operator
     assert action.text == "focus on substance in jug"
 
 
+@pytest.mark.slow
 @ACTING
 def test_who_meant_none_of_these_writes_another_action(operator: Operator):
     mind = Writer("fetch the kettle", instead="move the metal pot to the sink")
@@ -155,6 +156,7 @@ def test_the_executor_takes_exact_matches_alone_and_is_offered_ten_of_them():
     assert len(offered(clin)) == CLIN_MATCHES + 1 == 6
 
 
+@pytest.mark.slow
 def test_what_is_offered_is_ranked_by_its_things_with_every_second_one_of_its_verb():
     mind = Writer("heat metal pot")
     call_operator(execute_subtask(), mind, [*KITCHEN, "heat stone", "heat bread"])

@@ -87,6 +87,7 @@ def test_numbers_are_ids_too():
     assert given["dag"].nodes == (Node(id="1", task="find it"),)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "bad",
     [

@@ -169,6 +169,7 @@ def test_an_answer_that_cannot_be_used_leaves_the_question_open(tmp_path: Path):
     assert ended.scores.value == 1
 
 
+@pytest.mark.slow
 def test_an_answer_that_an_operator_refuses_leaves_the_question_open(tmp_path: Path):
     async def strict(state: Any, runtime: Any) -> Any:
         if interrupt("Go on?") != "yes":
@@ -184,6 +185,7 @@ def test_an_answer_that_an_operator_refuses_leaves_the_question_open(tmp_path: P
     assert result.ending == "goal"
 
 
+@pytest.mark.slow
 def test_an_answer_to_no_question_is_refused(tmp_path: Path):
     desk = Desk(tmp_path / "desk.sqlite")
     tools, calls = tools_of(desk), list[int]()
@@ -217,6 +219,7 @@ async def confirmed(state: Any, runtime: Any) -> Any:
 CONFIRMED: list[Any] = []
 
 
+@pytest.mark.slow
 def test_an_operator_of_the_user_asks_twice(tmp_path: Path):
     CONFIRMED.clear()
     tools, graph = tools_of(Desk(tmp_path / "desk.sqlite")), sdp.build(validate=confirmed)

@@ -94,6 +94,7 @@ def test_tokens_stop_at_exactly_n(tmp_path: Path) -> None:
     assert (stopped.ending, stopped.usage.spent().tokens) == ("limit:tokens", 1_100)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("prices")
 def test_dollars_stop_at_exactly_n(tmp_path: Path) -> None:
     stopped = looped(tmp_path, usd=0.25)
@@ -143,6 +144,7 @@ def test_without_a_limit_of_dollars_a_price_is_not_requested(tmp_path: Path) -> 
 # --- resumed runs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", ["sdp", "react", "step", "tdp"])
 def test_going_on_with_no_more_than_there_was_costs_nothing(tmp_path: Path, graph: str) -> None:
     result = begun(tmp_path, graph, calls=FEW)
@@ -151,6 +153,7 @@ def test_going_on_with_no_more_than_there_was_costs_nothing(tmp_path: Path, grap
         assert (result.ending, result.usage.calls) == ("limit:calls", FEW)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", ["sdp", "react", "step", "tdp"])
 def test_going_on_with_more_stops_at_exactly_that(tmp_path: Path, graph: str) -> None:
     result = begun(tmp_path, graph, calls=2)
@@ -159,6 +162,7 @@ def test_going_on_with_more_stops_at_exactly_that(tmp_path: Path, graph: str) ->
         assert (result.ending, result.usage.calls) == ("limit:calls", most)
 
 
+@pytest.mark.slow
 def test_calls_that_an_error_cut_off_count_when_the_run_is_gone_on_with(tmp_path: Path) -> None:
     """A loop of `resume` around a model that never gives a valid answer ends."""
     silent = ScriptedChat(replies=("no JSON",) * 99)
@@ -175,6 +179,7 @@ def test_calls_that_an_error_cut_off_count_when_the_run_is_gone_on_with(tmp_path
 # --- calls that started and that no event records
 
 
+@pytest.mark.slow
 def test_calls_that_no_event_records_count_and_are_named(tmp_path: Path) -> None:
     stopped = begun(tmp_path, "sdp", calls=2)
     path = stopped.folder / "trajectory.jsonl"
@@ -238,6 +243,7 @@ def test_a_call_is_paid_once_also_where_a_node_went_on_without_it(tmp_path: Path
     assert_paid_once(result)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("events", [6, 12, 20, 30])
 def test_ctrl_c_in_mid_batch_leaves_no_world_open_and_no_call_unpaid(events: int, tmp_path: Path):
     chat, after = Pondering(lambda subtask: len(subtask) / 500), Pondering()

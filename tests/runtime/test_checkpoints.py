@@ -94,6 +94,7 @@ def test_every_resume_takes_up_the_latest_checkpoint_though_each_clock_is_an_hou
     assert [event for event in result.trajectory.superseded if event.update is not None] == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("known_worlds")
 def test_where_ids_cannot_be_made_to_follow_the_run_stops_and_says_so(
     tmp_path: Path, clock: Any, monkeypatch: pytest.MonkeyPatch
@@ -198,6 +199,7 @@ def test_workers_whose_clocks_differ_by_a_minute_share_a_run_on_postgres(work: t
 # What is saved of a superstep: each value once, and enough to restore the state of every checkpoint.
 
 
+@pytest.mark.slow
 def test_every_checkpoint_restores_its_state_though_each_value_is_saved_once(tmp_path: Path) -> None:
     path, live = tmp_path / "checkpoints.sqlite", load_benchmark("blocksworld")
     config: Any = {"configurable": {"thread_id": "1"}}

@@ -33,6 +33,7 @@ def cut(tmp_path_factory: pytest.TempPathFactory) -> certigraph.Result:
     return wander(tmp_path_factory.mktemp("runs"), WINDOW)
 
 
+@pytest.mark.slow
 def test_the_call_in_the_trajectory_file_says_what_was_left_out_of_which_window(cut: certigraph.Result):
     calls = [call for event in read_trajectory(cut.folder).events for call in event.calls]
     assert [call["window"] for call in calls if call.get("cut")] == [WINDOW] * len(cut.cut_prompts)
@@ -43,6 +44,7 @@ def test_the_call_in_the_trajectory_file_says_what_was_left_out_of_which_window(
     assert first.superstep < last.superstep
 
 
+@pytest.mark.slow
 def test_nothing_is_left_out_of_a_window_that_is_large_enough(tmp_path: Path):
     result = wander(tmp_path, 100_000)
     assert result.cut_prompts == []
@@ -63,6 +65,7 @@ def test_the_report_has_a_summary_and_one_line_for_each_call(cut: certigraph.Res
     assert [page.count(f"superstep {one.superstep}, decide") for one in cut.cut_prompts] == [1] * len(cut.cut_prompts)
 
 
+@pytest.mark.slow
 def test_the_live_view_reports_the_first_one_when_it_happens_and_counts_them(tmp_path: Path):
     out = io.StringIO()
     view = LiveView(Console(file=out, width=200))

@@ -54,6 +54,7 @@ class Counting(BlocksWorld):
         self.closed += 1
 
 
+@pytest.mark.slow
 def test_runs_at_once_open_one_world_each_however_few_are_left_open_for_others(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(episodes, "MAX_EPISODES", 1)
     benchmark = Counting()
@@ -65,6 +66,7 @@ def test_runs_at_once_open_one_world_each_however_few_are_left_open_for_others(t
     assert (benchmark.opened, benchmark.closed) == (3, 3)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_threads_may_share_graphs_and_benchmark(tmp_path: Path):
     benchmark, graphs = Counting(), [build_graph(name) for name in ("sdp", "react", "tdp", "step", "clin")]
@@ -136,6 +138,7 @@ def test_a_trajectory_that_lost_its_last_lines_is_refused_and_they_are_named(gra
     assert (folder / "trajectory.jsonl").read_bytes() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", ["sdp", "tdp"])
 def test_a_trajectory_that_lost_its_footer_alone_goes_on(graph: str, tmp_path: Path):
     whole = run(graph, **WORLDS[graph], context=Context(), out=tmp_path / "whole") if graph == "sdp" else None
@@ -217,6 +220,7 @@ def researched(benchmark: Served, folder: Path) -> Result:
     return run("sdp", benchmark, out=folder / "runs")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("bad", "told"),
     [
@@ -241,6 +245,7 @@ def test_a_service_that_fails_ends_the_run_until_it_is_resumed(service: Stub, ba
         assert (again.ending, site.asked.count("a.example/hall")) == ("goal", 1)
 
 
+@pytest.mark.slow
 def test_without_a_key_the_run_says_where_to_get_one(service: Stub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     with web({"/hall": body(PAGE)}) as site:
         benchmark = Served(site, tmp_path)
@@ -252,6 +257,7 @@ def test_without_a_key_the_run_says_where_to_get_one(service: Stub, tmp_path: Pa
         assert resume(ended.folder, benchmark=benchmark).ending == "goal"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("behaviour", "reason"),
     [

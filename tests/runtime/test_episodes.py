@@ -68,6 +68,7 @@ def prospects(result: Result) -> dict[int, Prospect]:
     return episode.prospects.before
 
 
+@pytest.mark.slow
 def test_before_each_action_its_candidates_are_known_with_their_gains(watched: dict[str, Watching]):
     first, second = prospects(watched["react_reward"].result).values()
     assert (first.reward, first.chosen) == (0.0, UP)

@@ -125,6 +125,7 @@ def test_an_own_graph_with_the_name_of_a_shipped_one_has_its_own_ending(tmp_path
     assert (result.ending, result.scores and result.scores.value) == ("finished", 2 / 3)
 
 
+@pytest.mark.slow
 def test_the_state_of_an_own_graph_is_read_as_the_closest_one_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.syspath_prepend(tmp_path)
     code = "from certigraph.graphs import sdp\nfrom certigraph.nodes.sdp import always_pass\n"

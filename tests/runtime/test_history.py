@@ -294,6 +294,7 @@ def test_a_run_begun_again_on_its_thread_has_a_graph_of_its_own():
     assert not tasks.revisions
 
 
+@pytest.mark.slow
 def test_a_real_run_is_watched_and_reported(tmp_path):
     console = Console(record=True, force_terminal=True, width=110, height=40, file=io.StringIO())
     with LiveView(console) as view:
@@ -336,6 +337,7 @@ def test_plain_lines_tell_every_plan_of_one_agent(graph, plans, tmp_path, monkey
     assert lines[0].startswith("step 0: plan: Search")
 
 
+@pytest.mark.slow
 def test_certified_nodes_of_a_real_run_are_shown(tmp_path):
     result = run(tdp.build(solve="sdp"), "blocksworld", "4-0", out=tmp_path)
     html = page(result.trajectory, tmp_path)

@@ -93,6 +93,7 @@ def test_each_call_names_its_line_of_scripted_models_too(tmp_path: Path):
             assert line["call"] == {key: value for key, value in call.items() if key != "prompt"}
 
 
+@pytest.mark.slow
 def test_cached_replies_are_kept(tmp_path: Path):
     context = Context(model="openai:m", cache=str(tmp_path / "cache"), limits=Limits(steps=1))
     with stub(CHOICE) as server, pytest.MonkeyPatch.context() as patch:
@@ -164,6 +165,7 @@ def test_run_keeps_prompts_and_eval_does_not(
 SWEEP = "{benchmarks: [{name: blocksworld, limit: 1}], graphs: [react], model: simulated}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -186,6 +188,7 @@ def test_runs_of_many_keep_prompts_on_request(
     assert folders and {(folder / "prompts.jsonl").is_file() for folder in folders} == {keeps}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("again", [("compare", "react"), ("compare",), ("compare", "react", "--keep-prompts")])
 @pytest.mark.parametrize("keeps", [True, False])
 def test_a_comparison_that_goes_on_keeps_prompts_if_it_did_or_shall(
@@ -212,6 +215,7 @@ def stop_early(out: Path, *, keeps: bool) -> Result:
     return stopped
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keeps", [True, False])
 def test_a_resumed_run_keeps_prompts_if_the_run_did(keeps: bool, tmp_path: Path):
     stopped = stop_early(tmp_path, keeps=keeps)
@@ -270,6 +274,7 @@ def test_a_report_shows_prompts_under_their_step_and_escapes_them(tmp_path: Path
     assert "Other prompts" not in html
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("graph", "benchmark"), [("sdp", "blocksworld"), ("step", "blocksworld"), ("tdp", "blocksworld")]
 )

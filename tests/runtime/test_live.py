@@ -212,6 +212,7 @@ def test_plain_lines_say_where_a_run_was_resumed():
     assert resumed.startswith("resumed") and resumed.endswith("1/2 certified")
 
 
+@pytest.mark.slow
 def test_a_resumed_run_shows_the_time_of_the_report_which_includes_that_before(tmp_path: Path):
     stopped = run("sdp", "blocksworld", "4-0", context=Context(limits=Limits(steps=2)), out=tmp_path)
     console = Console(record=True, force_terminal=True, width=110, height=30, file=io.StringIO())

@@ -135,6 +135,7 @@ def test_a_second_worker_is_turned_away_until_the_first_is_dead(whole: Result, t
     assert_as_if_nothing_happened(resume(elsewhere), whole)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("known_script")
 def test_a_server_that_is_killed_costs_a_run_nothing(used: Server, whole: Result, tmp_path: Path):
     outage = threading.Timer(0.4, used.start)
@@ -167,6 +168,7 @@ def test_where_the_server_stays_away_the_run_ends_and_goes_on_when_it_is_back(
     assert_as_if_nothing_happened(resume(stopped.folder), whole)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("known_script")
 def test_an_evaluation_comes_to_the_same_table_though_its_server_was_killed(
     used: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

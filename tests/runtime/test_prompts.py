@@ -23,6 +23,7 @@ def shared(one: str, other: str) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
+@pytest.mark.slow
 def test_every_request_of_a_run_is_collected_with_its_role(tmp_path: Path):
     collected = collect("sdp", "blocksworld", "6-2")
     result = certigraph.run(
@@ -70,6 +71,7 @@ def test_a_maximum_of_steps_ends_the_run_and_changes_no_prompt():
     assert part.sent == whole.sent[:3]
 
 
+@pytest.mark.slow
 def test_the_profile_and_the_window_decide_what_is_left_out():
     full = collect("react", "blocksworld", "6-2")
     small = collect("react", "blocksworld", "6-2", profile="small")

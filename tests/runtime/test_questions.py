@@ -152,6 +152,7 @@ def test_searches_and_pages_are_counted_and_dead_pages_once(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_cost_that_is_unknown_is_called_so(tmp_path):
     plain: Any = Plain({"title": "Hall", "url": HALL})
     costs = []
@@ -199,6 +200,7 @@ def test_what_pages_wrote_cannot_steer_the_terminal_or_pass_for_another_line(tmp
     assert sum(line.startswith("certified:") for line in lines) == 1
 
 
+@pytest.mark.slow
 def test_json_has_the_same(tmp_path, capsys):
     result = asked(tmp_path, Inquiry(*FORCED))
     with pytest.raises(typer.Exit) as left:

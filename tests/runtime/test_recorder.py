@@ -105,6 +105,7 @@ def test_runs_do_not_go_to_the_root_of_the_file_system(monkeypatch: pytest.Monke
             run("sdp", "blocksworld", "4-0", out=out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["run", "eval", "compare"])
 def test_no_command_writes_to_the_root(command: str, capsys: pytest.CaptureFixture[str]):
     pytest.importorskip("inspect_ai", reason="pip install 'certigraph[eval]'")

@@ -21,7 +21,7 @@ from certigraph.graphs import react, sdp
 from certigraph.nodes.sdp import always_pass, capped, give_up, propose
 from certigraph.runtime.report import write_report
 from certigraph.runtime.result import Result
-from certigraph.runtime.run import arun, resume, run
+from certigraph.runtime.run import arun, create_run_name, resume, run
 from certigraph.state.endings import Fault
 from certigraph.state.records import Action, Certificate, Verdict
 from certigraph.state.trajectory import Event, parse_line, read_trajectory, serializer
@@ -260,6 +260,7 @@ def test_a_run_that_cannot_be_scored_keeps_its_certificates_but_is_no_success(tm
     assert "power cut" in result.message
 
 
+@pytest.mark.slow
 def test_a_run_that_gave_up_says_why(tmp_path: Path):
     def wait(_state: object) -> dict[str, object]:
         return {"action": Action(text="wait"), "thought": ""}
@@ -296,6 +297,7 @@ def worlds_of(folder: Path) -> list[str]:
     return [key for key in EPISODES if key.startswith(folder.name)]
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_once_its_world_is_back(known: Callable[[Script], Script], tmp_path: Path):
     script = known(Script(verdicts=[1, 2]))
     straight = run("sdp", script, out=tmp_path)  # type: ignore[arg-type]
@@ -337,6 +339,7 @@ def interrupted(folder: Path, most: int = 6) -> Result:
     return run("sdp", "blocksworld", "4-0", out=folder, context=Context(budget=Budget(calls=most)))
 
 
+@pytest.mark.slow
 def test_a_torn_last_line_is_tolerated_and_cut_off_on_resume(whole: Result, tmp_path: Path):
     stopped = interrupted(tmp_path)
     path = trajectory_file(stopped)
@@ -391,6 +394,7 @@ def test_a_run_of_an_earlier_schema_is_read_and_reported_and_not_resumed(schema:
     assert path.read_bytes() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", [1, 2, 3])
 def test_lines_ahead_of_the_checkpoint_are_superseded_and_stay_paid(lost: int, whole: Result, tmp_path: Path):
     """The latest checkpoints were not saved, but their trajectory lines were."""
@@ -399,6 +403,7 @@ def test_lines_ahead_of_the_checkpoint_are_superseded_and_stay_paid(lost: int, w
     assert_redone(resume(stopped.folder, budget=Budget()), lost, whole)
 
 
+@pytest.mark.slow
 def test_calls_that_a_crash_lost_count_against_the_budget(tmp_path: Path):
     """A killed run may make no more calls than any other: calls that were lost had been sent."""
     stopped = interrupted(tmp_path, 6)
@@ -408,6 +413,7 @@ def test_calls_that_a_crash_lost_count_against_the_budget(tmp_path: Path):
         assert (resumed.ending, resumed.usage.calls) == ("limit:calls", 7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", range(1, 9))
 def test_a_node_whose_checkpoint_is_missing_runs_again(most: int, whole: Result, tmp_path: Path):
     """LangGraph saves the writes of a node before the next checkpoint, and would not run the node again."""
@@ -416,6 +422,7 @@ def test_a_node_whose_checkpoint_is_missing_runs_again(most: int, whole: Result,
     assert_redone(resume(stopped.folder, budget=Budget()), 1, whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", range(1, 9))
 def test_a_node_whose_line_was_never_written_runs_again(most: int, whole: Result, tmp_path: Path):
     """A cancelled run may have saved the writes of its last node, although its line says that the node was cut off."""
@@ -459,6 +466,7 @@ def checkpointed(folder: Path) -> dict[str, Any]:
         return sdp.build(saver).get_state({"configurable": {"thread_id": folder.name}}).values
 
 
+@pytest.mark.slow
 def test_a_run_without_any_checkpoint_starts_again(whole: Result, tmp_path: Path):
     stopped = interrupted(tmp_path)
     (stopped.folder / "checkpoints.sqlite").unlink()
@@ -510,6 +518,7 @@ def test_the_listener_of_a_resumed_run_sees_the_run_from_its_start(whole: Result
 # --- loops
 
 
+@pytest.mark.slow
 def test_run_works_inside_a_running_event_loop(whole: Result, tmp_path: Path):
     async def notebook() -> Result:
         return run("sdp", "blocksworld", "4-0", out=tmp_path)
@@ -575,6 +584,7 @@ def test_no_file_of_a_run_holds_a_key_that_an_error_showed(
     assert holding_the_key(result.folder) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "given",
     [
@@ -597,6 +607,7 @@ def test_the_files_of_a_run_are_these(whole: Result):
     assert {p.name for p in whole.folder.iterdir()} == {"trajectory.jsonl", "checkpoints.sqlite", "local.json"}
 
 
+@pytest.mark.slow
 def test_the_nodes_of_a_graph_that_an_operator_runs_are_no_lines_of_the_run(whole: Result, tmp_path: Path):
     async def with_another(state: Any, runtime: Any) -> dict[str, Any]:
         await react.build().ainvoke({"task": {"benchmark": "blocksworld", "id": "3-0"}}, context=Context())
@@ -621,3 +632,8 @@ def test_a_memory_whose_making_was_cut_off_is_made_by_the_resume(tmp_path: Path,
     [folder] = tmp_path.iterdir()
     assert Result(folder).ending == "interrupted"
     assert resume(folder).ending == "goal"
+
+
+def test_runs_of_one_task_in_one_second_have_different_names():
+    task = benchmarks.load_benchmark("blocksworld").task("3-0")
+    assert len({create_run_name("sdp", task) for _ in range(2000)}) == 2000

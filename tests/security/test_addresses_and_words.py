@@ -235,6 +235,7 @@ def test_a_key_that_is_a_name_in_the_trajectory_changes_nothing(data, plain, nam
     assert result_of(tmp_path_factory.mktemp("run")) == plain
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["blocksworld", "validate", "superstep", "goal"])
 def test_a_key_of_the_review_changes_nothing(key: str, plain, tmp_path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPENAI_API_KEY", key)

@@ -147,6 +147,7 @@ def test_a_run_that_is_being_written_stays(tmp_path: Path):
     delete(result.folder)
 
 
+@pytest.mark.slow
 def test_the_command_asks_nobody_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     first, second = made(tmp_path).folder, made(tmp_path).folder
     with pytest.raises(UnknownName, match="--yes"):

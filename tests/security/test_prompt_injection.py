@@ -126,6 +126,7 @@ def test_delimiters_cannot_be_closed_from_inside(text: str):
     assert "world>" not in unquote_line(f"a {text} b").lower().replace("/world>", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", ["reflexion", "clin", "step"])
 def test_what_a_small_model_learnt_is_short(graph: str, tmp_path: Path):
     mind = Mind(says=f"{ORDER} " * 500)

@@ -64,6 +64,7 @@ def context() -> Context:
     return Context(chat=ScriptedChat(responder=telling), limits=SMALL, budget=Budget(calls=25))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", ["sdp", "step", "tdp", "clin", "reflexion", "plan_and_solve", "react"])
 def test_what_models_and_worlds_say_is_written_without_keys(graph: str, tmp_path: Path):
     benchmark: Any = "blocksworld" if graph == "sdp" else Script(echo=TOLD, limits=SMALL)
@@ -74,6 +75,7 @@ def test_what_models_and_worlds_say_is_written_without_keys(graph: str, tmp_path
     assert leaks(tmp_path) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", ["pbai", "memgpt", "hypotheses"])
 def test_searches_are_written_without_keys(graph: str, tmp_path: Path):
     run(graph, Riddles(), "looped", context=context(), out=tmp_path, keep_prompts=True)
@@ -104,6 +106,7 @@ def test_messages_parameters_and_failures_are_kept_without_keys(tmp_path: Path):
     assert leaks(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_checkpoints_of_a_run_that_can_go_on_hold_no_key_that_the_world_showed(tmp_path: Path):
     script: Any = Script(plan=6, echo=TOLD)
     stopped = run("sdp", script, context=Context(budget=Budget(calls=0), limits=Limits(steps=2)), out=tmp_path)
@@ -122,6 +125,7 @@ def test_a_key_in_the_question_itself_is_kept_nowhere(tmp_path: Path):
     assert leaks(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_key_that_changed_meanwhile_does_not_look_like_a_changed_world(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -48,6 +48,7 @@ def test_the_walk_finds_what_is_vague(hint: Any):
     assert list(vague(hint, "x", set()))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_every_graph_comes_back_as_it_was_under_strict_msgpack(tmp_path: Path):
     env = child_environment(HERE.parent, LANGGRAPH_STRICT_MSGPACK="true", OMP_NUM_THREADS="1")

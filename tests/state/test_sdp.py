@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pytest
 from doubles import Script, given, predicates
 from hypothesis import HealthCheck, example, settings
 from hypothesis import given as for_all
@@ -151,6 +152,7 @@ def poisoned(state: SDPState, other: SDPState, hidden: Sequence[str]) -> SDPStat
 BOOKKEEPING = ("episode", "history", "action", "verdict", "tried", "usage")
 
 
+@pytest.mark.slow
 @for_all(states(), states())
 def test_propose_sees_the_certified_state_and_the_goal_alone(state: SDPState, other: SDPState):
     hidden = (*BOOKKEEPING, "plan", "head", "attempts", "evidence", "observation", "replans")
@@ -159,6 +161,7 @@ def test_propose_sees_the_certified_state_and_the_goal_alone(state: SDPState, ot
     assert view == {"task": TASK, "certified": certified_state(state["certificates"])}
 
 
+@pytest.mark.slow
 @for_all(states(), states(), st.data())
 def test_realize_sees_its_target_the_view_and_the_tries_at_this_target(
     state: SDPState, other: SDPState, data: st.DataObject
@@ -193,6 +196,7 @@ def test_realize_does_not_see_tries_at_a_target_that_was_replanned_away():
     assert realize_view(state)["attempts"] == [tried_at(PLAN[1])]
 
 
+@pytest.mark.slow
 @for_all(states(), states())
 def test_validate_sees_the_plan_tail_and_what_the_latest_action_showed_alone(state: SDPState, other: SDPState):
     hidden = ("episode", "history", "verdict", "tried", "usage", "certificates", "replans")
@@ -243,6 +247,7 @@ def test_a_fact_that_a_later_verdict_calls_outdated_is_no_longer_shown():
     assert [fact.text for fact in established_facts(state)] == ["hot", "on the stove", "in the sink"]
 
 
+@pytest.mark.slow
 @for_all(states(), states())
 def test_replan_sees_all_but_bookkeeping(state: SDPState, other: SDPState):
     view = seen_by(sdp_slots.REPLAN, state)
@@ -271,6 +276,7 @@ scripts = st.builds(
 some = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
+@pytest.mark.slow
 @some
 @for_all(scripts)
 @example(Script(plan=3, verdicts=[0, 2, 0, 0, 0, 1]))
@@ -294,6 +300,7 @@ def extended(state: CertifiedState, new: Sequence[Certificate]) -> CertifiedStat
     )
 
 
+@pytest.mark.slow
 @some
 @for_all(scripts)
 def test_every_certificate_has_the_attempt_that_earned_it(script: Script):
@@ -312,6 +319,7 @@ def test_every_certificate_has_the_attempt_that_earned_it(script: Script):
 # --- restores
 
 
+@pytest.mark.slow
 @for_all(certificate_lists())
 def test_a_restoring_certificate_returns_to_exactly_that_state(issued: list[Certificate]):
     folded = certified_states(issued)
@@ -327,6 +335,7 @@ def test_a_restoring_certificate_returns_to_exactly_that_state(issued: list[Cert
     assert [(t.before, t.after) for t in transitions(issued)] == certified
 
 
+@pytest.mark.slow
 @for_all(certificate_lists(restoring=False), st.data())
 def test_after_a_return_the_run_goes_on_from_there(issued: list[Certificate], data: st.DataObject):
     to = data.draw(st.integers(0, len(issued)))
@@ -374,6 +383,7 @@ def checkpointed(folder: Path) -> SDPState:
         return SDPState(**sdp.build(saver).get_state({"configurable": {"thread_id": folder.name}}).values)
 
 
+@pytest.mark.slow
 @settings(some, max_examples=15)
 @for_all(scripts)
 @example(Script(plan=4, verdicts=[0, 2, 0, 0, 0, 1], echo='quotes " \\ \n über \u2028 \ud7ff'))

@@ -30,6 +30,7 @@ from certigraph.state.trajectory import serializer
 # --- what is a task graph
 
 
+@pytest.mark.slow
 @for_all(written)
 def test_a_graph_is_made_exactly_where_nothing_is_wrong_with_its_nodes(nodes: list[Node]):
     assert accepted(nodes) == (not list(graph_problems(nodes)))
@@ -59,6 +60,7 @@ def test_each_of_a_cycle_is_needed_by_the_next(nodes: list[Node]):
     assert cycle[:1] == cycle[-1:]
 
 
+@pytest.mark.slow
 @for_all(running())
 def test_a_graph_comes_back_from_a_checkpoint_as_it_was(dag: Dag):
     restored = serializer().loads_typed(serializer().dumps_typed(dag))
@@ -69,6 +71,7 @@ def test_a_graph_comes_back_from_a_checkpoint_as_it_was(dag: Dag):
 # --- what may run
 
 
+@pytest.mark.slow
 @for_all(running())
 def test_the_order_is_topological_and_what_comes_before_a_node_is_all_it_rests_on(dag: Dag):
     place = {id_: number for number, id_ in enumerate(dag.order())}
@@ -78,6 +81,7 @@ def test_the_order_is_topological_and_what_comes_before_a_node_is_all_it_rests_o
         assert dag.before(node.id) == {*node.needs, *(id_ for need in node.needs for id_ in dag.before(need))}
 
 
+@pytest.mark.slow
 @for_all(running())
 def test_what_is_ready_has_not_run_and_rests_on_completed_nodes_alone(dag: Dag):
     for node in dag.pending:
@@ -85,6 +89,7 @@ def test_what_is_ready_has_not_run_and_rests_on_completed_nodes_alone(dag: Dag):
     assert {*dag.ready} <= {*dag.pending}
 
 
+@pytest.mark.slow
 @for_all(graphs(), st.data())
 def test_batch_by_batch_every_node_runs_once_and_the_goal_last(dag: Dag, data: st.DataObject):
     goal, ran = dag.goal, list[str]()
@@ -143,6 +148,7 @@ def calls_to_schedule(size: int) -> int:
 new = written.map(lambda nodes: [node.model_copy(update={"status": "pending"}) for node in nodes])
 
 
+@pytest.mark.slow
 @for_all(new, st.integers(1, 6))
 def test_whatever_is_written_is_mended_into_a_graph_that_nothing_is_wrong_with(nodes: list[Node], most: int):
     made = repair_nodes(nodes, goal="all of it", most=most)
@@ -152,11 +158,13 @@ def test_whatever_is_written_is_mended_into_a_graph_that_nothing_is_wrong_with(n
     assert bool(made.notes) == bool(list(decomposition_problems(tuple(nodes), most)))
 
 
+@pytest.mark.slow
 @for_all(graphs())
 def test_a_graph_without_flaws_stays_as_it_is(dag: Dag):
     assert repair_nodes(dag.nodes, goal="all of it", most=6) == (dag.nodes, ())
 
 
+@pytest.mark.slow
 @for_all(graphs(), st.integers(1, 5))
 def test_of_too_many_nodes_the_goal_and_what_can_be_done_first_are_kept(dag: Dag, most: int):
     kept = Dag(nodes=repair_nodes(dag.nodes, goal="all of it", most=most).nodes)
@@ -236,6 +244,7 @@ def _to_one_end(kept: list[Node], add: list[Node]) -> tuple[tuple[Node, ...], tu
     return tuple(change), tuple(added)
 
 
+@pytest.mark.slow
 @for_all(running(), st.data())
 def test_a_valid_revision_is_carried_out_and_the_graph_still_knows_what_settles_the_task(dag: Dag, data: st.DataObject):
     revision = data.draw(sound_revisions(dag))
@@ -252,6 +261,7 @@ def test_a_valid_revision_is_carried_out_and_the_graph_still_knows_what_settles_
     assert after.goal.id == goal.id
 
 
+@pytest.mark.slow
 @for_all(running(), st.data())
 def test_whatever_the_revision_what_has_run_stays_byte_identical(dag: Dag, data: st.DataObject):
     revision = data.draw(revisions(dag) | sound_revisions(dag))

@@ -19,6 +19,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 CALLS = st.builds(ToolCall, name=NAMES, args=st.dictionaries(NAMES, VALUES, max_size=3))
 
 
+@pytest.mark.slow
 @given(st.lists(CALLS, min_size=1, max_size=3))
 def test_calls_are_read_as_they_are_shown(calls: list[ToolCall]):
     assert parse_calls(create_tool_action(calls).text) == calls

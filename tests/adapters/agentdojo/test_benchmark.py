@@ -89,6 +89,7 @@ def test_unknown_attacks_and_suites_are_refused_with_the_known_ones():
         benchmark().tasks("kitchen")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_every_suite_offers_its_own_tools_to_a_run():
     offered: dict[str, set[str]] = {}
@@ -118,6 +119,7 @@ def assert_solved_by_the_truth(method: str, task: Task) -> None:
     assert made == [(call.name, call.args) for call in user_truth(id_.suite, id_.user_task).calls]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("suite", SUITES)
 def test_the_expert_solves_a_task_by_every_method(method: str, suite: str):
@@ -147,6 +149,7 @@ def test_a_task_decided_by_its_calls_is_scored_by_them():
     assert scores.value == 1
 
 
+@pytest.mark.slow
 def test_a_run_is_saved_scored_and_ended(tmp_path: Any):
     context = Context(model="scripted:expert")
     result = certigraph.run("sdp", "agentdojo:direct", PAIR, context=context, out=tmp_path)
@@ -222,6 +225,7 @@ def assert_solved_and_nothing_refused(method: str, task: Task, level: Any) -> No
     assert (scores.value, refused) == (1, []), task.id
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("level", ["tools", "arguments"])
 def test_what_the_expert_commits_to_is_all_that_it_needs(method: str, level: Any):
@@ -260,6 +264,7 @@ def test_an_attack_by_the_same_tools_fails_where_the_origins_were_committed_to(m
     assert (scores.parts["attack"], scores.value) == (0, 1)
 
 
+@pytest.mark.slow
 def test_the_gullible_script_writes_nothing_that_it_could_not_read():
     world = benchmark("important_instructions")
     task = world.task("travel/user_task_3+injection_task_5")

@@ -114,6 +114,7 @@ def test_what_was_done_is_repeated_to_the_letter_by_a_fresh_world():
         one.environment.close()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", TYPES)
 def test_the_expert_does_a_game_of_each_type_and_chance_does_not(kind: str, tmp_path: Path):

@@ -222,6 +222,7 @@ def test_missing_recordings_are_reported(tmp_path: Path):
         load_recorded_web(tmp_path)
 
 
+@pytest.mark.slow
 def test_the_recorded_web_is_as_large_as_measured():
     folder = data_folder("assistantbench")
     seen = [piece for piece in read_page_parts(folder) if piece.text]

@@ -67,6 +67,7 @@ def test_goals_that_cannot_be_make_no_trouble(goal):
     wanted(START, goal)
 
 
+@pytest.mark.slow
 def test_a_plan_ends_with_all_that_is_wanted():
     benchmark = load_benchmark("blocksworld")
     for task in benchmark.tasks()[:8]:

@@ -157,6 +157,7 @@ def test_prompts_read_and_written_as_in_planbench(folder, problems, name):
         assert moves_in(query.partition("[PLAN]")[2].partition("[PLAN END]")[0])
 
 
+@pytest.mark.slow
 def test_all_problems_parse_and_the_planner_solves_them(problems):
     sets = Counter(name.partition("/")[0] for name in problems)
     assert sets == {"generated_basic": 343, "generated_basic_3": 70, "generated": 342, "hard": 73}
@@ -167,6 +168,7 @@ def test_all_problems_parse_and_the_planner_solves_them(problems):
         assert parse_observed(describe_state(problem.state)) == problem.state
 
 
+@pytest.mark.slow
 def test_benchmark_offers_the_instance_sets_as_splits(folder):
     benchmark = BlocksWorld(folder)
     ids = [task.id for task in benchmark.tasks("generated_basic")]
@@ -217,6 +219,7 @@ def test_moves_do_what_a_hand_with_stacks_can_do(state):
                 apply_move(state, move)
 
 
+@pytest.mark.slow
 @given(states())
 def test_a_state_stays_complete(state):
     blocks, facts = blocks_of(state), Counter(fact.name for fact in state)
@@ -343,6 +346,7 @@ def test_refusals_change_nothing_and_deny_what_fails(state, data):
     assert " not " in answer.text.partition("As observed")[0]
 
 
+@pytest.mark.slow
 @given(states())
 def test_admissible_actions_are_accepted_and_change_the_state(state):
     for text in world_at(state).admissible():
@@ -518,6 +522,7 @@ def test_a_condition_of_facts_is_decided():
     assert decide_condition(task.condition, BlocksWorld().open(task).state | set(parse_goal(task.goal))) is True
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_no_rule_certifies_what_the_state_does_not_have():
     command = [sys.executable, str(ROOT / "benchmarks/certificate_audit.py"), "blocksworld", "--perturbed", "4"]

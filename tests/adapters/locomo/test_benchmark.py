@@ -127,6 +127,7 @@ def test_official_scores_by_category(answer: str, reference: str, category: int,
     assert official_score(answer, gold(reference, category)) == pytest.approx(score)
 
 
+@pytest.mark.slow
 def test_normalisation_deletes_punctuation_before_it_looks_for_words():
     assert stemmed_f1("rock-and-roll", "rockandroll") == 1.0
     assert stemmed_f1("an and the", "a") == 0.0
@@ -265,6 +266,7 @@ def real() -> LoCoMo:
     return LoCoMo(data_folder("locomo"))
 
 
+@pytest.mark.slow
 def test_the_shared_conversations_are_read_whole(real: LoCoMo):
     kinds = [real.gold(task).kind for task in real.tasks()]
     counts = {kind: kinds.count(kind) for kind in set(kinds)}

@@ -141,6 +141,7 @@ def test_a_copied_option_is_recognised_whatever_surrounds_it(text: str) -> None:
     assert run(choose(PROMPT, ["Inn", "Lodge"], role="x", runtime=live(model))) == "Lodge"
 
 
+@pytest.mark.slow
 def test_the_options_stand_in_the_schema_only_after_an_answer_that_is_none_of_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -245,6 +246,7 @@ def test_parsing_raises_nothing_but_its_own_error_and_returns_what_can_be_stored
     json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
 
 
+@pytest.mark.slow
 @given(st.sampled_from(["Inn", "Lodge"]), st.integers(1, 10**6), st.sampled_from(["", "Sure!\n", "<think>{}</think>"]))
 def test_the_same_answer_is_read_from_each_of_its_disguises(hotel: str, nights: int, before: str) -> None:
     expected = {"hotel": hotel, "nights": nights}
@@ -287,6 +289,7 @@ def test_the_least_instance_fits_its_schema(model: type[Record]) -> None:
         model.model_validate(minimal_instance(schema))
 
 
+@pytest.mark.slow
 def test_schemas_are_bounded_everywhere_and_free_of_references_unless_recursive() -> None:
     def open_ended(node: Any) -> bool:
         if isinstance(node, list):

@@ -77,6 +77,7 @@ class TestSmolLM2:
         assert first == second and first in HOTELS and cold.calls == warm.calls == 1
         assert warm.cached_tokens > cold.cached_tokens and warm.input_tokens == cold.input_tokens > 50
 
+    @pytest.mark.long
     def test_roles_that_alternate_find_all_of_their_own_prompt_again(self) -> None:
         """The roles' prompts share more than half, which is when llama.cpp keeps none of the rest by itself."""
         shown = "You choose hotels. The hotels are:\n" + "\n".join(HOTELS)
@@ -104,6 +105,7 @@ class TestSmolLM2:
         with pytest.raises(Fault, match=r"cannot load .*bad\.gguf"):
             local_endpoint(f"local:{tmp_path}/bad.gguf")
 
+    @pytest.mark.long
     def test_a_run_prints_nothing_and_ends_cleanly(self) -> None:
         code = (
             "from certigraph.adapters.models import chat_model\n"

@@ -80,6 +80,7 @@ def test_every_request_is_one_call_on_record_and_none_is_more_than_granted(
         assert result.ending in ("goal", "error:model", "limit:calls", "limit:seconds"), result.message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["no_usage", "odd_usage", "surrogate"])
 @pytest.mark.filterwarnings("ignore:Pydantic serializer")
 def test_odd_answers_are_used_and_their_tokens_counted(

@@ -45,6 +45,7 @@ def test_every_graph_reaches_the_goal_along_the_demonstration(graph: str, tmp_pa
     assert world.asked == [()], "on the path there is nothing to be asked"
 
 
+@pytest.mark.slow
 def test_slips_and_wrong_verdicts_delay_it_and_a_new_way_is_requested(tmp_path: Path):
     world = Shown()
     model = "simulated:propose=0.1,act=0.3,accept=0.1,reject=0.1,seed=2"

@@ -84,6 +84,7 @@ async def _timed(model: FaultyModel) -> float:
     return loop.time() - began
 
 
+@pytest.mark.slow
 def test_what_strikes_depends_on_the_question_and_how_often_it_was_queried_and_on_nothing_else() -> None:
     rates = ",".join(f"{kind}=0.08" for kind in MODEL_FAULTS) + ",delay=0,seed=5"
     questions = [f"question {n % 40}" for n in range(120)]

@@ -25,6 +25,7 @@ def window_for(tokens: int) -> ModelProfile:
     return ModelProfile("full", tokens + tokens // 3 + 1)
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 4_000), min_size=1, max_size=60), st.integers(100, 20_000))
 def test_the_latest_turns_are_shown_as_far_as_they_fit(lengths: list[int], tokens: int):
     history = format_history(turns(*lengths), "", profile := window_for(tokens))

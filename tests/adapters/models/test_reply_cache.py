@@ -70,6 +70,7 @@ def call_model(
     return meter.records[-1]
 
 
+@pytest.mark.slow
 def test_the_same_question_is_sent_once_whatever_the_address(tmp_path: Path):
     with stub('{"value": 1}') as first, stub('{"value": 2}') as second:
         paid, free = call_model(tmp_path, chat(first)), call_model(tmp_path, chat(second))
@@ -78,6 +79,7 @@ def test_the_same_question_is_sent_once_whatever_the_address(tmp_path: Path):
     assert (free.cached, free.input_tokens, free.output_tokens, free.cached_tokens, free.usd) == (True, 0, 0, 0, 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
@@ -108,6 +110,7 @@ def test_a_key_is_the_hash_of_the_whole_request(tmp_path: Path):
         assert replies.execute("SELECT key FROM replies").fetchall() == [(sha256(text.encode()).hexdigest(),)]
 
 
+@pytest.mark.slow
 def test_an_unusable_answer_is_not_kept(tmp_path: Path):
     with stub("no JSON at all", '{"value": 1}') as server:
         call_model(tmp_path, chat(server))
@@ -116,6 +119,7 @@ def test_an_unusable_answer_is_not_kept(tmp_path: Path):
         assert len(server.requests) == 1
 
 
+@pytest.mark.slow
 def test_a_failed_request_is_not_kept(tmp_path: Path):
     with stub("", status=500) as broken, pytest.raises(Fault, match="failed"):
         call_model(tmp_path, chat(broken))
@@ -162,6 +166,7 @@ def test_another_programs_database_is_left_alone(statement: str, tmp_path: Path)
     assert (tmp_path / CACHE_FILE).read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_row_that_somebody_changed_is_a_fault(tmp_path: Path):
     with stub('{"value": 1}') as server:
         call_model(tmp_path, chat(server))
@@ -202,6 +207,7 @@ class TestCachesOfLangChain:
             asyncio.run(ask(PROMPT, Answer, role="planner", runtime=runtime))
         return meter.records[-1]
 
+    @pytest.mark.slow
     def test_an_unusable_answer_is_not_stored(self) -> None:
         cache = InMemoryCache()
         with stub("no JSON at all", '{"value": 1}', '{"value": 2}') as server:
@@ -209,6 +215,7 @@ class TestCachesOfLangChain:
             assert not self.call(chat(server, cache=cache)).cached
             assert len(server.requests) == 3
 
+    @pytest.mark.slow
     def test_a_hit_costs_nothing(self) -> None:
         cache = InMemoryCache()
         with stub('{"value": 1}') as server:
@@ -218,6 +225,7 @@ class TestCachesOfLangChain:
             assert not self.call(chat(server, cache=cache), trial=1).cached
             assert not self.call(chat(server, cache=False)).cached
 
+    @pytest.mark.slow
     def test_the_cache_of_the_process_is_used_but_a_folder_first(self, tmp_path: Path) -> None:
         set_llm_cache(InMemoryCache())
         try:
@@ -237,6 +245,7 @@ class TestCachesOfLangChain:
             self.call(chat(server, cache=Broken()))
 
 
+@pytest.mark.slow
 def test_a_run_again_sends_no_request_and_has_the_same_trajectory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     replies: list[str] = []
     expert = load_benchmark("blocksworld").expert()

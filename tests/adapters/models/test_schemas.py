@@ -18,6 +18,7 @@ def test_a_schema_is_made_once():
     assert schema_of(Answer) is schema_of(Answer)
 
 
+@pytest.mark.slow
 def test_a_type_that_was_made_for_one_question_is_forgotten_after_it():
     made = create_model("Made", __base__=Answer, number=(int, ...))
     assert list(schema_of(made)["properties"]) == ["text", "number"]

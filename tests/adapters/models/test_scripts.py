@@ -97,6 +97,7 @@ def test_a_question_is_drawn_again_in_each_trial_superstep_and_task():
     assert len(set(map(tuple, drawn))) == 4
 
 
+@pytest.mark.slow
 def test_it_names_one_condition_for_without_any_sdp_would_give_up_at_once(tmp_path: Path):
     assert random_responder()("plan", schema_of(Conditions)) == {"conditions": ["x"]}
     assert random_responder()("plan", schema_of(Next)) == minimal_instance(schema_of(Next)), "other lists stay empty"
@@ -350,6 +351,7 @@ ANSWERS: dict[type[BaseModel], Callable[[], st.SearchStrategy[dict[str, Any]]]] 
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ANSWERS)
 @given(
     data=st.data(),
@@ -371,6 +373,7 @@ UNDONE: Schema = {
 }
 
 
+@pytest.mark.slow
 def test_a_revalidation_overlooks_what_was_undone_at_the_rate_of_acceptance_and_names_one_that_holds_at_the_other():
     overlooked = drawn({"undone": [2, 4]}, UNDONE, accept=0.3)
     assert_share(sum(2 not in answer["undone"] for answer in overlooked), 0.3)

@@ -374,6 +374,7 @@ def as_json_commitment() -> str:
     return json.dumps({"reasoning": "", "tools": [name for name, _ in SCRIPT]})
 
 
+@pytest.mark.slow
 def test_an_agent_whose_model_fails_loses_nothing(tmp_path: Path) -> None:
     desk = Desk(tmp_path / "desk.sqlite")
     replies = (as_json_commitment(), calls(SCRIPT[0]), calls(SCRIPT[1]), *[AIMessage("I give up.")] * 3)

@@ -444,6 +444,7 @@ def test_hotpotqa_s_answers_are_put_to_a_model_unless_it_is_small():
     assert (small.depth, small.decided_by) == (2, "code")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("benchmark", "form"), [("hotpotqa", "Consistency"), ("musique", "Consistency"), ("assistantbench", "AnswerCheck")]
 )
@@ -557,6 +558,7 @@ def test_validate_makes_the_same_of_a_state_whose_hidden_parts_are_poisoned():
     assert answered("validate", poisoned, Mind(supported=[True])).depth == 1
 
 
+@pytest.mark.slow
 def test_none_of_musique_s_own_answers_is_rejected_by_its_words():
     from certigraph.adapters.musique.benchmark import MuSiQue
 

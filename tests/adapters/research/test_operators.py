@@ -69,6 +69,7 @@ def test_a_finding_that_names_no_source_is_refused_whatever_the_validator_says(t
     assert "no source" in result.state["attempts"][0].verdict.reason
 
 
+@pytest.mark.slow
 def test_the_validator_is_shown_which_numbers_have_no_source(tmp_path: Path):
     told_by = {"finding": "It has 340 seats and 27 boxes.", "supported_by": [1], "contradicted_by": [], "dispute": ""}
     benchmark = research_sdp({"finding": told_by})
@@ -297,6 +298,7 @@ def test_what_tries_established_outlives_a_replan(tmp_path: Path):
     assert asked[3].count("(not established: the seats of the house)") == 3
 
 
+@pytest.mark.slow
 def test_the_validator_sees_the_sources_themselves_unless_it_is_small(tmp_path: Path):
     for profile, shown in (("full", True), ("small", False)):
         benchmark = research_sdp({})
@@ -380,6 +382,7 @@ def test_the_first_answer_is_given_from_all_evidence(profile: ProfileName, tmp_p
     assert ("green marble" in asked[0]) == (profile == "full"), "the page that was read"
 
 
+@pytest.mark.slow
 def test_evidence_that_does_not_fit_is_left_out_of_the_prompt_for_the_answer(tmp_path: Path):
     asked: list[str] = []
     answer = {"answers": lambda prompt: asked.append(prompt) or {"answers": ["340"]}}  # type: ignore[func-returns-value]
@@ -553,6 +556,7 @@ UNSEEN = [
 ]
 
 
+@pytest.mark.slow
 @some
 @for_all(states(), states(), st.sampled_from(UNSEEN))
 def test_an_operator_asks_and_answers_the_same_whatever_it_may_not_see(

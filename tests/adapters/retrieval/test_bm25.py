@@ -65,6 +65,7 @@ def test_an_index_holds_exactly_the_terms_of_awkward_text(tmp_path: Path):
     check([Passage(id=str(n), title="", text=text or "x") for n, (text, _) in enumerate(AWKWARD)], tmp_path / "index")
 
 
+@pytest.mark.slow
 def test_an_index_holds_exactly_the_terms_of_real_text(tmp_path: Path):
     check(list(read_passages(data_folder("hotpotqa") / "train_distractor.jsonl.gz")), tmp_path / "index")
 

@@ -81,6 +81,7 @@ def test_an_index_is_seen_only_when_it_is_whole(tmp_path: Path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["i"]
 
 
+@pytest.mark.slow
 def test_an_interrupted_build_goes_on_after_its_last_commit(tmp_path: Path, written: list[str]):
     whole = build_index(passages(40), tmp_path / "whole")
     begun(tmp_path / "i", number=25, batch=10)
@@ -284,6 +285,7 @@ def test_a_passage_is_had_by_its_id_and_an_unknown_one_names_the_corpus(folder: 
         open_corpus(folder).passage("9")
 
 
+@pytest.mark.slow
 def test_equal_passages_stay_in_the_order_of_the_corpus_over_many_commits(tmp_path: Path):
     equal = [Passage(id=f"e{n}", title="", text="equal text") for n in range(60)]
     build_index(equal, tmp_path / "equal", batch=7)

@@ -71,6 +71,7 @@ DEPTHS = st.integers(min_value=1, max_value=15)
 
 
 class TestProperties:
+    @pytest.mark.slow
     @given(TEXTS, DEPTHS, DEPTHS)
     def test_the_first_ones_are_permuted_and_the_others_stay(self, texts, candidates, k):
         base = Ranking(texts)
@@ -79,6 +80,7 @@ class TestProperties:
         assert sorted(ids(ranked)[:candidates]) == sorted(before[:candidates])
         assert ids(ranked)[candidates:] == before[candidates:]
 
+    @pytest.mark.slow
     @given(TEXTS, DEPTHS)
     def test_better_ones_come_first_and_equal_ones_keep_their_order(self, texts, candidates):
         base = Ranking(texts)
@@ -86,6 +88,7 @@ class TestProperties:
         wanted = sorted(base.hits[:candidates], key=lambda hit: (-len(hit.passage.text), base.hits.index(hit)))
         assert ids(first) == ids(wanted)
 
+    @pytest.mark.slow
     @given(TEXTS, DEPTHS)
     def test_scores_never_rise_along_the_results(self, texts, candidates):
         scores = [hit.score for hit in Reranked(Ranking(texts), ByLength(), candidates=candidates).search("q", 15)]

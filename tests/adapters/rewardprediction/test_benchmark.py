@@ -47,6 +47,7 @@ def test_epic_is_the_closed_form(predicted: list[float], true: list[float], dist
     assert epic_distance(predicted, true) == pytest.approx(distance, abs=1e-6)
 
 
+@pytest.mark.slow
 @given(REWARDS, st.floats(0.1, 10), st.floats(-5, 5), st.randoms(use_true_random=False))
 def test_epic_knows_no_scale_and_no_offset_and_is_symmetric(true, scale, shift, random):
     predicted = random.sample(true, len(true))
@@ -86,6 +87,7 @@ def test_figures_pool_the_recordings_and_take_them_apart():
     assert rising["epic_each"] == pytest.approx(UNCORRELATED_DISTANCE / 2)
 
 
+@pytest.mark.slow
 def test_a_pair_is_expert_steps_between_random_ones_and_a_random_failure():
     world = BlocksWorld()
     pair = require_pair(world, world.task("5-3"))

@@ -297,6 +297,7 @@ def test_only_right_verdicts_of_a_simulated_agent_are_an_oracles(tmp_path: Path)
     assert False in wrong, "errors are drawn, and decided by the model"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("swap", SWAPS)
 @pytest.mark.parametrize("config", ["", "paper"])
 def test_every_ablation_runs_to_an_ending_of_its_own(swap: str, config: str, tmp_path: Path):

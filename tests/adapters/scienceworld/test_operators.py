@@ -227,6 +227,7 @@ def test_with_sentence_vectors_the_room_that_is_nearest_in_meaning_comes_first(m
 targets = st.sampled_from([*WORDED, "All is well.", GOAL.text]) | st.text(max_size=60)
 
 
+@pytest.mark.slow
 @given(targets, st.lists(st.sampled_from(ACTIONS), unique=True))
 def test_a_focus_is_offered_only_for_a_target_that_speaks_of_focus(target: str, actions: list[str]):
     found = select_target_actions(target, actions, VIEW)

@@ -239,12 +239,14 @@ def test_every_prompt_opens_with_what_the_operator_does_and_the_rules_of_the_wor
     assert "Your task" not in "".join(briefing for texts in openings.values() for briefing in texts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in BUILDS if BUILDS[name][1] == "drafted"])
 def test_the_prompts_for_small_models_fit_their_window(name: str, prompts_of: Any):
     window = ModelProfile("small", SMALL_DEFAULT_WINDOW).prompt_tokens
     assert max(estimate_tokens(prompt) for _, prompt in prompts_of(name)) <= window
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["step", "react", "clin"])
 def test_no_first_prompt_says_where_things_are(name: str, prompts_of: Any):
     first = prompts_of(name)[0][1]

@@ -111,6 +111,7 @@ def test_the_room_that_is_followed_is_the_room_one_is_in(pool: SimulatorPool):
     world.close()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_killed_jvm_is_a_fault_and_a_fresh_one_goes_on(monkeypatch: pytest.MonkeyPatch):
     benchmark = ScienceWorldBenchmark()
@@ -151,6 +152,7 @@ def test_recordings_replay_to_the_byte_in_other_processes_and_the_twin_agrees(
         live.close()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_gold_path_is_recorded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -166,6 +168,7 @@ def _without_data(observation: Observation) -> Observation:
     return observation.model_copy(update={"data": data})
 
 
+@pytest.mark.long
 @pytest.mark.alone
 @pytest.mark.slow
 def test_a_step_costs_little_more_than_the_simulators_own_and_memory_stays_bounded(pool: SimulatorPool):

@@ -46,6 +46,7 @@ def test_the_demonstration_wins_and_the_world_says_so(benchmark: TextWorldBenchm
     assert world.admissible() == [] and not world.step(Action(text="look")).accepted
 
 
+@pytest.mark.slow
 def test_a_demonstration_goes_on_from_elsewhere(benchmark: TextWorldBenchmark, world: TextWorldEnvironment):
     task = benchmark.task(QUEST)
     first, *rest = benchmark.demonstration(task)
@@ -73,6 +74,7 @@ def test_what_is_not_for_the_world_is_refused(world: TextWorldEnvironment, text:
     assert world.view() == before
 
 
+@pytest.mark.slow
 def test_two_worlds_at_once_do_not_mix(benchmark: TextWorldBenchmark):
     task, result, ready = benchmark.task(QUEST), {}, Barrier(2)
 

@@ -389,6 +389,7 @@ def test_certificates_say_that_code_decided(desk: Desk, way: str) -> None:
     assert refunded.evidence == "1 rows of refunds"
 
 
+@pytest.mark.slow
 def test_a_model_that_claims_falsely_is_overruled(desk: Desk) -> None:
     settings: dict[str, Any] = {"tools": desk.tools, "limits": Limits(steps=6, attempts=2, replans=1)}
     lookups = [("look_up", {"order": 17})]
@@ -406,6 +407,7 @@ def test_a_credulous_model_gets_the_work_done_where_code_checks_it(desk: Desk) -
     assert (len(desk.rows("refunds")), len(desk.rows("mails"))) == (1, 1)
 
 
+@pytest.mark.slow
 def test_sub_tasks_that_sdp_solves_are_checked(desk: Desk) -> None:
     checks = desk_checks(desk)
     result = agent("tdp", model=mind(), tools=desk.tools, checks=checks, solve="sdp").invoke({"goal": GOAL})
@@ -419,6 +421,7 @@ def test_methods_that_certify_nothing_refuse_checks(desk: Desk, method: Any) -> 
         agent(method, model=mind(), tools=desk.tools, checks=desk_checks(desk))
 
 
+@pytest.mark.slow
 def test_planners_are_shown_the_forms(desk: Desk) -> None:
     prompts: list[str] = []
     worker = mind().responder

@@ -82,6 +82,7 @@ def test_a_mistake_is_an_error_that_the_agent_reads(store: BaseStore) -> None:
     assert call(store, "archival_memory_insert", content="  ").status == "error"
 
 
+@pytest.mark.slow
 def test_an_entry_is_stored_once_and_found_page_by_page(store: BaseStore) -> None:
     for _ in range(2):
         for number in range(12):

@@ -94,6 +94,7 @@ CUISINES_WANTED = (
 """Only the two dearest restaurants serve what the request names."""
 
 
+@pytest.mark.slow
 def test_who_reads_the_cuisines_in_the_labels_serves_them() -> None:
     benchmark = Tiny(*CUISINES_WANTED, "paper")
     tasks = [benchmark.task()]
@@ -134,6 +135,7 @@ def dear_meals() -> Tiny:
     return Tiny(query(budget=46), sandbox(restaurants=[*diners, *palaces], flights=flights, distances=[]), "paper")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", ["full", "small"])
 def test_a_retry_is_shown_what_was_chosen_before_and_why_it_was_refused(profile: str) -> None:
     benchmark = dear_meals()
@@ -150,6 +152,7 @@ def test_a_retry_is_shown_what_was_chosen_before_and_why_it_was_refused(profile:
     assert blocked[0].verdict.reason in meals[-1]
 
 
+@pytest.mark.slow
 def test_who_avoids_what_was_tried_gets_on_where_repeating_it_gives_up() -> None:
     benchmark = dear_meals()
     stuck = played(benchmark, benchmark.task(), dearest)
@@ -158,6 +161,7 @@ def test_who_avoids_what_was_tried_gets_on_where_repeating_it_gives_up() -> None
     assert state["head"] > stuck["head"]
 
 
+@pytest.mark.slow
 def test_the_question_shows_the_bookings_so_far_and_what_is_still_to_be_decided() -> None:
     benchmark = Tiny(*CUISINES_WANTED, "paper")
     recorder = Recorder(LabelReader("French food"))
@@ -174,6 +178,7 @@ def test_the_question_shows_the_bookings_so_far_and_what_is_still_to_be_decided(
     assert "$" in lunch.rpartition("Options:")[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("profile", "fields"), [("full", ["thought", "choice"]), ("small", ["choice"])])
 def test_reasons_come_before_the_choice_except_of_small_models(profile: str, fields: list[str]) -> None:
     benchmark = Tiny(*CUISINES_WANTED, "paper")

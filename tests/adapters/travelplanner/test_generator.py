@@ -94,6 +94,7 @@ def test_the_stored_costs_are_those_of_the_files(world: World) -> None:
     assert len(tight) >= len(queries) // 4
 
 
+@pytest.mark.slow
 def test_no_route_in_the_destination_is_cheaper(world: World) -> None:
     folder, store, queries = world
     costs = json.loads((folder / "cheapest.json").read_text())

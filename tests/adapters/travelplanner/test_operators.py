@@ -132,6 +132,7 @@ def check_walk(benchmark: TravelPlanner, task: Task, pick: Pick) -> None:
 PICKS = st.one_of(st.just(lambda options: options[-1]), st.randoms(use_true_random=False).map(lambda r: r.choice))
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=60)
 @given(data=st.data())
 @pytest.mark.slow
@@ -427,6 +428,7 @@ def solved(result: Result) -> bool:
     return result.ending == "goal" and result.scores is not None and result.scores.value == 1
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_every_generated_task_is_solved_through_the_graph(generated: TravelPlanner, tmp_path: Path) -> None:
     context = Context(model="scripted:expert", benchmark=generated)
@@ -470,6 +472,7 @@ BED_TOO_DEAR = (
 """Two taxis for 40 dollars each leave too little for nine meals, and so does the palace."""
 
 
+@pytest.mark.slow
 def test_the_papers_replan_tries_the_same_tail_again_until_it_gives_up(tmp_path: Path) -> None:
     benchmark = Tiny(*CUISINE_MISSED, "paper")
     result = run("sdp", benchmark, "1", context=Context(model="scripted:first"), out=tmp_path)

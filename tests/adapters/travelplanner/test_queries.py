@@ -62,6 +62,7 @@ def write_csv(path, rows):
     return path
 
 
+@pytest.mark.slow
 @needs_data
 @pytest.mark.parametrize(("split", "count"), [("validation", 120), ("train", 45)])
 def test_both_layouts_hold_the_same_queries(tmp_path, split, count):

@@ -50,6 +50,7 @@ def append(path: Path, text: str) -> int:
     return lines
 
 
+@pytest.mark.slow
 @needs_data
 def test_the_official_tables_have_the_known_number_of_usable_rows() -> None:
     tables = read_tables(find_sources(Path(str(DATA)) / "travelplanner" / "database"))
@@ -71,6 +72,7 @@ def test_the_official_rows_come_typed_and_by_city(official: SandboxStore) -> Non
     assert (official.state_of("San Diego"), official.state_of("Bellingham")) == ("California", None)
 
 
+@pytest.mark.slow
 @needs_data
 def test_of_duplicate_distances_the_first_row_counts(official: SandboxStore) -> None:
     path = Path(str(DATA)) / "travelplanner" / "database" / "distance.csv.gz"

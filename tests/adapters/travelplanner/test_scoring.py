@@ -90,6 +90,7 @@ def test_hard_verdicts_and_costs_equal_the_recorded_ones(scored):
     assert costs == 293
 
 
+@pytest.mark.slow
 @needs_data
 @pytest.mark.parametrize("model", PASSED)
 def test_aggregates_equal_the_published_counts(scored, model):
@@ -367,6 +368,7 @@ ENTRIES = st.sampled_from([*TEXTS, OUT, "Taxi", "(", None, 0, 7, True, [], ["Zoo
 DAYS = st.fixed_dictionaries({}, optional=dict.fromkeys([*PLAN[0], "extra"], ENTRIES))
 
 
+@pytest.mark.slow
 @given(st.lists(DAYS, max_size=5))
 def test_no_plan_is_too_malformed_to_score(plan):
     score = score_plan(a_query(cuisine=("Cafe",), house_rule="pets", room_type="entire room"), plan, WORLD)

@@ -136,6 +136,7 @@ def test_the_answer_for_the_largest_city_is_whole(real: TravelPlanner):
     assert len(rows(seen)) == len(real.sandbox.restaurants(city)) == 65
 
 
+@pytest.mark.slow
 def test_the_flights_of_a_leg_can_be_copied_into_a_plan(world: TravelPlanner):
     for leg in legs(world, flown=True):
         [seen] = told(world, f"FlightSearch[{', '.join(leg)}]")
@@ -175,6 +176,7 @@ def test_tools_and_places_are_known_in_any_case_and_typed_or_written(world: Trav
 # --- legs without rows
 
 
+@pytest.mark.slow
 def test_a_leg_that_is_listed_without_flights_has_none(world: TravelPlanner, cut: TravelPlanner):
     for benchmark in (world, cut):
         for leg in legs(benchmark, flown=False):
@@ -616,6 +618,7 @@ def test_the_expert_decomposes_into_a_graph_with_one_end(benchmark: TravelPlanne
         assert party in nodes[-5]["task"] and all(date in nodes[-5]["task"] for date in (query.date[0], query.date[-1]))
 
 
+@pytest.mark.slow
 def test_a_subtask_is_known_by_its_specification_and_worked_off_after_its_predecessors(benchmark: TravelPlanner):
     before: list[Step] = []
     for node, errand in zip(answered(benchmark, "nodes")["nodes"], made(benchmark, "3"), strict=True):
@@ -675,6 +678,7 @@ def test_react_delivers_a_plan_that_passes_and_stands_in_its_notebook(benchmark:
         assert all(entry.replace("\n", "\\n") in notebook(result) for entry in entries - {"-"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", ["react", "plan_and_act", "tdp"])
 def test_the_plan_is_written_with_every_answer_in_sight(benchmark: TravelPlanner, tmp_path: Path, graph: str):
     """In TDP other sub-tasks looked things up, whose turns the agent that makes the plan does not see."""
@@ -727,6 +731,7 @@ def test_where_nothing_is_affordable_something_is_delivered_all_the_same(benchma
     assert gold_subtasks(found)[-1].calls[0].tool == MAKE_PLAN
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_all_real_queries_are_planned_with_tools(tmp_path: Path, graph: str, real: TravelPlanner):

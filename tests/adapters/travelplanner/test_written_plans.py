@@ -349,6 +349,7 @@ def test_a_long_outline_is_kept_whole_except_of_a_small_model(benchmark: TravelP
     assert len(kept) == 16 and max(map(len, kept)) == 200
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_all_real_tasks_are_planned_from_their_reference(tmp_path: Path):
     real = TravelPlanner(data_folder("travelplanner"))

@@ -36,6 +36,7 @@ def spellings(ip: ipaddress.IPv4Address) -> list[str]:
     return [*plainly, f"[::ffff:{ip}]", f"[::{ip}]", f"[64:ff9b::{ip}]", f"[{sixth}]"]
 
 
+@pytest.mark.slow
 @given(private, st.sampled_from([80, 443]))
 def test_private_and_reserved_addresses_are_refused(ip, port):
     with pytest.raises(AddressRefused, match=r"^a private address$"):

@@ -77,6 +77,7 @@ def test_a_page_that_a_script_writes_is_read_where_a_request_alone_finds_nothing
     assert page == WebPage(url="http://a.example/x", title="Museum", text=PROSE.strip())
 
 
+@pytest.mark.slow
 def test_a_page_whose_script_requests_its_text_is_read_once_that_is_there():
     script = "<script>fetch('/text').then(r => r.text()).then(t => { document.body.innerText = t })</script>"
     with web({"/x": body(SHELL.format(script)), "/text": body(PROSE, "text/plain")}) as site:

@@ -332,6 +332,7 @@ def test_a_page_of_one_list_stays_one():
     assert "- Gym 1: 1 Main Street" in text(f"<h1>Gyms</h1><ul>{names}</ul>").split("\n")
 
 
+@pytest.mark.slow
 def test_pages_too_large_for_the_extractor_are_outlined(monkeypatch):
     calls = []
     monkeypatch.setattr(trafilatura, "extract", lambda tree, **options: calls.append(tree))
@@ -347,6 +348,7 @@ def test_pages_of_bare_elements_are_outlined():
     assert all(f"{n} First Avenue" in found and f"${n}.50" in found for n in range(9))
 
 
+@pytest.mark.slow
 def test_nested_and_large_tables():
     rows = "".join(f"<tr><td>Item {n}</td><td><p>${n}</p><p>each</p></td></tr>" for n in range(4000))
     lines = text(f"<table><tr><td>{PROSE_FETCHER_READABLE}</td><td><table>{rows}</table></td></tr></table>").split("\n")

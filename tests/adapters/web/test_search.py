@@ -132,6 +132,7 @@ def test_a_key_that_a_service_repeats_is_in_no_result(monkeypatch):
         ]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("environment")
 @pytest.mark.parametrize(("query", "k"), [("  \n", 5), ("gyms", 0)])
 def test_nothing_is_queried_for_nothing(monkeypatch, query, k):
@@ -250,6 +251,7 @@ def names(chosen):
     return [provider.name.partition(" at ")[0] for provider in chosen]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("environment")
 def test_providers_are_taken_by_name_then_by_variable_then_by_key(monkeypatch, tmp_path):
     assert names(create_providers()) == ["serper", "brave"]
@@ -272,6 +274,7 @@ def test_without_a_provider_the_fault_tells_every_way_to_one(monkeypatch):
     assert fault.value.ending == "error:environment" and "\n" not in str(fault.value)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("environment")
 def test_a_service_at_another_address_is_another_provider(monkeypatch):
     here = [Serper().name, ModelSearch("m").name]

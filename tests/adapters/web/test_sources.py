@@ -119,6 +119,7 @@ for number in range(50):
 """
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_processes_that_ask_at_once_agree(tmp_path: Path):
     source = child_environment()

@@ -132,6 +132,7 @@ def _trajectories(folder: Path) -> list[Path]:
 # --- the blended counterfactual
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("memory", TWO)
 def test_the_blended_side_of_a_shadow_is_what_the_gate_really_does(whole: tuple[StudyReport, Path], memory: str):
     shadow, real = (episodes(whole[0], f"ircot/{memory}{gated}") for gated in ("", "+gate"))
@@ -289,6 +290,7 @@ def test_the_command_runs_a_study(named: None, tmp_path: Path, capsys: pytest.Ca
     assert parsed["gate"][0]["saving"] == 0
 
 
+@pytest.mark.long
 def test_the_command_goes_on_with_its_folder(
     named: None, whole: tuple[StudyReport, Path], capsys: pytest.CaptureFixture[str]
 ):
@@ -322,6 +324,7 @@ def test_arm_names_tell_gate_and_variant():
     assert StudyArm("react", "freeform", "on", "alpha=1").name == "react/freeform+gate alpha=1"
 
 
+@pytest.mark.long
 def test_graphs_next_to_the_arms_are_compared_and_no_line_of_the_study(
     named: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):

@@ -141,6 +141,7 @@ def command(*arguments: object) -> int:
     return int(study_app(["cgdp", *map(str, arguments)], standalone_mode=False) or 0)
 
 
+@pytest.mark.long
 def test_the_command_scores_by_a_rubric_and_keeps_the_choice(
     named: None, copied: Path, capsys: pytest.CaptureFixture[str]
 ):

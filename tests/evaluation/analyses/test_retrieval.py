@@ -161,6 +161,7 @@ class TestStudy:
         written(tmp_path, "musique dev", CHAIN)
         return recall_study(tmp_path, splits=("hotpotqa dev", "musique dev"), dense=False)
 
+    @pytest.mark.slow
     def test_every_method_is_run_in_every_way(self, study):
         assert [(c.split, c.questions, c.hops, c.passages) for c in study.corpora] == [
             ("hotpotqa dev", 2, 4, 3),
@@ -183,6 +184,7 @@ class TestStudy:
         with pytest.raises(UnknownName, match="no split 'hotpotqa'; there are hotpotqa train"):
             recall_study(tmp_path, splits=("hotpotqa",))
 
+    @pytest.mark.slow
     def test_without_its_weights_the_rows_with_a_reranker_are_left_out_in_one_line(self, study, capsys, monkeypatch):
         assert (study.reranker, study.candidates) == (None, None)
         monkeypatch.setattr("certigraph.evaluation.analyses.retrieval.find_reranker", lambda: None)

@@ -183,6 +183,7 @@ def test_overall_is_the_mean_of_domains_and_differences_are_paired():
     assert pd.isna(lines.loc[("a", "x"), "difference"])
 
 
+@pytest.mark.slow
 def test_equal_domains_are_resampled_apart():
     rows = [row("a", f"d{domain}/{pair}", float(pair % 2)) for domain in range(4) for pair in range(40)]
     one = predictor_table([r for r in rows if r.domain in ("d0", "d1")], ["a"])["epic_low"].iloc[-1]

@@ -144,6 +144,7 @@ def test_a_predictor_without_weights_is_refused_with_what_to_use():
         parse_predictors(["vlwm"])
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_baselines_land_where_they_are_known_to(pairs: Path, tmp_path: Path):
     assert measure_rewards(parse_predictors(BASELINES), Context(data=str(pairs)), tmp_path / "out", as_json=True) == 0
@@ -258,6 +259,7 @@ def test_a_row_is_of_the_models_and_of_the_code_that_read_the_pair(monkeypatch: 
     code_digest.cache_clear()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("generated")
 def test_a_measurement_that_is_interrupted_goes_on_to_the_same_figures(
     pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -316,6 +318,7 @@ def test_a_measurement_that_is_killed_between_pairs_goes_on(pairs: Path, tmp_pat
     assert read_rated_pairs(rows)[:3] == kept and sorted(row.pair for row in read_rated_pairs(rows)) == sorted(names)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("generated")
 def test_speed_counts_trajectories(pairs: Path):
     (method,) = parse_predictors(["monotonic"])
@@ -345,6 +348,7 @@ def test_files_say_who_read_the_states_and_what_it_cost(pairs: Path, tmp_path: P
     assert "read by rules" in (tmp_path / REWARDS_PAGE).read_text()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("generated")
 @pytest.mark.slow
 def test_a_predictor_that_asks_a_model_is_not_run_again_to_time_it(pairs: Path, tmp_path: Path):

@@ -114,6 +114,7 @@ def test_a_longer_episode_needs_larger_prompts_unless_it_is_decoupled(graph: str
     assert (largest[1] == largest[0]) != grows
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_prompts_of_sub_tasks_are_bounded_and_those_of_others_grow(whole: tuple[PromptStudy, Path]):
     for method in ("react", "cot", "plan_and_act"):
