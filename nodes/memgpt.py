@@ -303,7 +303,7 @@ MANAGE_CLOSING = "What is the next choice?"
 
 MEMORY_FUNCTIONS = """\
 Use a tool of the world (`text` is its input, `new` stays empty and `page` 1), or in its place one of these functions,
-whose answer you see before you choose again:
+whose answer you see before you choose again, and which uses up no round:
 {functions}
 """
 

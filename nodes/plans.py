@@ -143,7 +143,7 @@ class Plan(BaseModel):
 async def plan(state: PlanView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for the steps of a sub-task, given its specification and the results that it needs."""
     question = PLAN_QUESTION.format(
-        most=limits_of(state["task"], runtime).plan, handing=_delivery_instruction(state["task"], runtime)
+        most=_most_steps(state["task"], runtime), handing=_delivery_instruction(state["task"], runtime)
     )
     request = paragraphs(
         question,
@@ -160,7 +160,7 @@ async def replan(state: SubtaskReplanView, runtime: Runtime[Context]) -> dict[st
     """Ask the model to replan what is left of a sub-task, given the actions so far and the world's answers."""
     profile = await profile_of("planner", runtime)
     question = REPLAN_QUESTION.format(
-        most=limits_of(state["task"], runtime).plan, handing=_delivery_instruction(state["task"], runtime)
+        most=_most_steps(state["task"], runtime), handing=_delivery_instruction(state["task"], runtime)
     )
     before = paragraphs(question, format_assignment(state))
     after = paragraphs(
@@ -212,7 +212,7 @@ async def format_trace(
 async def _ask_outline(
     request: str, task: Task, runtime: Runtime[Context], *, cut: Sequence[str] = ()
 ) -> dict[str, Any]:
-    maximum = limits_of(task, runtime).plan
+    maximum = _most_steps(task, runtime)
     prompt = build_prompt(runtime, request, role=PLANNER_ROLE, cut=cut)
     answer = await ask(prompt, steps_form(maximum), role="planner", runtime=runtime)
     return {"outline": to_outline(answer.steps, maximum)}
@@ -223,6 +223,11 @@ def steps_form(most: int) -> type[Plan]:
     """Create the answer schema for a plan of 1 to `most` steps. Longer plans are parsed too; `to_outline` cuts them."""
     steps = bounded_list(most, Annotated[str, Field(min_length=1), Bounded(120)], least=1)
     return create_model("Plan", __base__=Plan, steps=(Annotated[steps, Field(min_length=1)], ...))
+
+
+def _most_steps(task: Task, runtime: Runtime[Context]) -> int:
+    limits = limits_of(task, runtime)
+    return min(limits.plan, limits.steps)
 
 
 def to_outline(steps: Sequence[str], most: int) -> tuple[str, ...]:
@@ -245,13 +250,14 @@ CUT_NOTE = "(the plan was cut after {most} steps; find the rest of the way witho
 
 PLANNER_ROLE = """\
 You plan the work on one assignment in a world known by text alone. Whoever carries the plan out sees the assignment,
-the plan, and what the world answers. Plan what the assignment asks for and no more."""
+the plan, and what the world answers, and may have to choose each action from a list that you do not see: a step says
+what is to be done, not how the action is worded. Plan what the assignment asks for and no more."""
 
 DONE_SO_FAR = "Done for it so far, with the world's answers:\n"
 
 PLAN_QUESTION = """\
 Think first: what does the assignment ask for, what of it is known already, and what has to be found out or done? Then
-give the steps in their order, at most {most}, each one action or a few. What is known from before needs no
+give the steps in their order, at most {most}, each one action or a few. What is known already needs no
 step.{handing}"""
 
 PLAN_CLOSING = "Which steps fulfil the assignment?"
@@ -273,7 +279,7 @@ async def outline(state: OutlineView, runtime: Runtime[Context]) -> dict[str, An
     used = format_steps(state["task"], runtime, state["steps"])
     world = format_world(state["evidence"].view)
     request = OUTLINE_QUESTION.format(task=state["task"].goal, world=world, used=used)
-    maximum = limits_of(state["task"], runtime).plan
+    maximum = _most_steps(state["task"], runtime)
     answer = await ask(build_prompt(runtime, request), steps_form(maximum), role="planner", runtime=runtime)
     steps = to_outline(answer.steps, maximum)
     return {"outline": tuple(f"Plan, step {n}: {step}" for n, step in enumerate(steps, 1))}

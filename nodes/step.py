@@ -168,10 +168,15 @@ ASSESS = Slot("assess", {"subtask": StepSubtask}, assess_view, _guard_against_lo
 
 
 class Next(BaseModel):
-    """The model's answer: why, what next, and the numbers of the insights that the Executor is to see."""
+    """The model's answer: why, and what next."""
 
     rationale: Annotated[str, Truncated(200)]
     subtask: Annotated[str, Field(min_length=1), Bounded(200)]
+
+
+class NextWithInsights(Next):
+    """The model's answer where there are insights, with the numbers of those that the Executor is to see."""
+
     insights: Annotated[list[int], Truncated(6, full=100)]
 
 
@@ -185,7 +190,8 @@ async def planner(state: PlannerView, runtime: Runtime[Context]) -> dict[str, An
         "" if profile.is_small and last else NEXT_INSTRUCTION,
         "" if profile.is_small and not last else REFINE_INSTRUCTION,
         HAND_IN_INSTRUCTION if answers else "",
-        CHOICE_INSTRUCTION.format(substeps=substeps),
+        SUBSTEPS_INSTRUCTION.format(substeps=substeps),
+        INSIGHTS_INSTRUCTION if state["insights"] else "",
         f"Task: {state['task'].goal}",
         f"{STRATEGY_HEADING}\n{numbered_list(state['strategy'])}" if state["strategy"] else "",
         f"{INSIGHTS_HEADING}\n{numbered_list(state['insights'])}" if state["insights"] else "",
@@ -200,8 +206,10 @@ async def planner(state: PlannerView, runtime: Runtime[Context]) -> dict[str, An
     history = format_history(state["turns"], PLANNER_ROLE + before + after, profile)
     request = paragraphs(before, f"{TURNS_HEADING}\n{quote_history(history)}", after)
     prompt = build_prompt(runtime, request, role=PLANNER_ROLE, cut=(*done.cut, *history.cut))
-    answer = await ask(prompt, Next, role="planner", runtime=runtime)
-    relevant = (state["insights"][n - 1] for n in dict.fromkeys(answer.insights) if 0 < n <= len(state["insights"]))
+    form = NextWithInsights if state["insights"] else Next
+    answer = await ask(prompt, form, role="planner", runtime=runtime)
+    chosen = dict.fromkeys(answer.insights) if isinstance(answer, NextWithInsights) else ()
+    relevant = (state["insights"][n - 1] for n in chosen if 0 < n <= len(state["insights"]))
     return {"subtask": StepSubtask(text=answer.subtask, insights=tuple(relevant))}
 
 
@@ -218,10 +226,11 @@ def _format_subtask(subtask: StepSubtask) -> str:
 
 PLANNER_ROLE = """\
 You direct an agent towards a task, one subtask at a time. Whoever carries a subtask out sees the subtask, the insights
-that you choose for it, and all actions and answers of this episode, and not the task. You see the task, everything that
-was done and answered in this episode, and what earlier episodes of the same task taught."""
+that you choose for it, if there are any, and all actions and answers of this episode, and not the task. You see the
+task, everything that was done and answered in this episode, and what earlier episodes of the same task taught, if there
+were any."""
 
-STRATEGY_HEADING = "Strategy that an earlier episode suggests, in its order:"
+STRATEGY_HEADING = "Strategy that an earlier episode suggests, in its order, as far as the world bears it out:"
 
 INSIGHTS_HEADING = """\
 Insights of earlier episodes. SHOULD BE NECESSARY: it helped repeatedly, or its absence did harm; MAY BE NECESSARY: it
@@ -230,20 +239,22 @@ helped once; MAY CONTRIBUTE: it seemed to help; DOES NOT CONTRIBUTE: it was trie
 SUBTASKS_HEADING = """\
 Subtasks of this episode. "Reported" means that nobody but the agent that did it has judged it:"""
 
-CHOICE_INSTRUCTION = """\
-For one subtask at most {substeps} actions can be taken. Also give the numbers of all insights that matter for the
-subtask, among them those that warn of something in it, and no others; an empty list if there are none."""
+SUBSTEPS_INSTRUCTION = "For one subtask at most {substeps} actions can be taken."
+
+INSIGHTS_INSTRUCTION = """\
+Also give the numbers of all insights that matter for the subtask, among them those that warn of something in it, and no
+others; an empty list if none does."""
 
 NEXT_INSTRUCTION = """\
 Think first: what of the task is reached, in the order in which the task asks for it? Did the last subtask bring what it
-was meant to bring, by what the world answered? What comes next by the task and by the strategy, as far as the world
-bears the strategy out? Why can it be reached from here: what does it need, and is that there? Then give the next
-subtask: one result that a few actions reach, large enough to be worth handing over, with the names of things and places
-as the world shows them, everything that must be known to reach it, and what would settle it sooner. You see every
-answer that the agent gets: ask for no reports, and leave out what will soon have changed, such as what is left of
-moves. If a change only needs time, the subtask is to wait for it, with what shows that it has come. An action that
-cannot be undone, such as declaring which thing is the one asked for, belongs where the task wants it: into no earlier
-subtask, and after what it waits for or what decides it, of which it may be the end."""
+was meant to bring, by what the world answered? What comes next by the task, and by the strategy if one is given below?
+Why can it be reached from here: what does it need, and is that there? Then give the next subtask: one result that a few
+actions reach, large enough to be worth handing over, with the names of things and places as the world shows them,
+everything that must be known to reach it, and what would settle it sooner. You see every answer that the agent gets:
+ask for no reports, and leave out what will soon have changed, such as what is left of moves. If a change only needs
+time, the subtask is to wait for it, with what shows that it has come. An action that cannot be undone, such as
+declaring which thing is the one asked for, belongs where the task wants it: into no earlier subtask, and after what it
+waits for or what decides it, of which it may be the end."""
 
 HAND_IN_INSTRUCTION = """\
 The task ends when its answer is handed in with finish. Once all else that it asks for is done, the subtask is to hand
@@ -330,9 +341,11 @@ def execute_subtask(*, ahead: int = MAX_AHEAD) -> Operator:
 
 
 async def _choose_action(state: ExecutorView, options: Sequence[str], runtime: Runtime[Context]) -> dict[str, Any]:
-    question = EXECUTOR_QUESTION.format(rule=react.CHOOSE_INSTRUCTION, field="choice", then="")
+    question = EXECUTOR_QUESTION.format(rule=f"{react.CHOOSE_INSTRUCTION} {UNTAKEN_CHOICE}", field="choice", then="")
     form = create_model("SubtaskChoice", __base__=SubtaskChoice, choice=(Annotated[str, Offered(tuple(options))], ...))
-    prompt = await situation_prompt(state, question, runtime, shown=format_options(options), closing=EXECUTOR_CLOSING)
+    substeps = limits_of(state["task"], runtime).substeps
+    shown = paragraphs(format_options(options), TAKEN_LINE.format(taken=state["taken"], substeps=substeps))
+    prompt = await situation_prompt(state, question, runtime, shown=shown, closing=EXECUTOR_CLOSING)
     answer = await ask(prompt, form, role="executor", runtime=runtime)
     action = Action(text=answer.choice, args=_standing_args(answer.standing, answer.report))
     return {"thought": answer.thought, "action": action}
@@ -341,7 +354,7 @@ async def _choose_action(state: ExecutorView, options: Sequence[str], runtime: R
 async def _write_actions(state: ExecutorView, ahead: int, runtime: Runtime[Context]) -> dict[str, Any]:
     substeps = limits_of(state["task"], runtime).substeps
     then = THEN_QUESTION.format(ahead=ahead, substeps=substeps) if ahead else ""
-    question = EXECUTOR_QUESTION.format(rule=react.WRITE_INSTRUCTION, field="action", then=then)
+    question = EXECUTOR_QUESTION.format(rule=f"{react.WRITE_INSTRUCTION} {UNTAKEN_ACTION}", field="action", then=then)
     taken = TAKEN_LINE.format(taken=state["taken"], substeps=substeps) if ahead else ""
     shown = "\n\n".join(filter(None, (describe_untaken(state["upcoming"]), taken)))
     prompt = await situation_prompt(state, question, runtime, shown=shown, closing=EXECUTOR_CLOSING)
@@ -368,8 +381,12 @@ action change? Then give:
 - standing: "continues" if the action is a step on the way; "completes" if the assignment should be fulfilled once the
   action has worked; "reached" if the assignment is fulfilled already; "blocked" if it cannot be fulfilled from here.
 - report: for "reached" and "blocked", the words in which the world shows it, and what they mean; else empty.
-- {field}: the one action to take next. {rule} For "reached" and "blocked" none is taken.
+- {field}: the one action to take next. {rule}
 {then}"""
+
+UNTAKEN_CHOICE = 'For "reached" and "blocked" it is not taken, whichever it is.'
+
+UNTAKEN_ACTION = 'For "reached" and "blocked" none is taken, and it is empty.'
 
 EXECUTOR_CLOSING = "How does the assignment stand, and what is the next action for it?"
 

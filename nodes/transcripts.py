@@ -30,7 +30,7 @@ from certigraph.state.channels import LogIndexes
 from certigraph.state.run import DecideView, Turn, shown_advice
 from certigraph.state.search import AnswerView, GateView, lines_with_sources
 
-ELIDED_END = "shown above, or no longer)"
+ELIDED_END = "shown before)"
 ELIDED_NOTE = f"({ELIDED_END}"
 ELIDED_MORE = f"(and {{count}} {ELIDED_END}"
 

@@ -548,8 +548,8 @@ def find_new_lines(before: str, after: str, observation: str, status: Sequence[s
     """
     # a view that begins with another line is that of another place, and shown whole
     same_place = before.partition("\n")[0] == after.partition("\n")[0]
-    known = {line.strip() for line in observation.splitlines()} | {*(before.splitlines() if same_place else ())}
-    lines = (line for line in after.splitlines() if line.strip() and not known & {line, line.strip()})
+    known = {*(before.splitlines() if same_place else ())}
+    lines = (line for line in after.splitlines() if line not in known and line.strip() not in observation)
     return "\n".join(line for line in lines if not line.startswith(tuple(status)))
 
 

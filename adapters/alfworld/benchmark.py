@@ -208,8 +208,8 @@ class AlfworldEnvironment(Environment):
         return self._observe(self._game.step(action.text.strip()))
 
     def view(self) -> str:
-        """Describe what the agent faces (open receptacles with contents), what it carries, and the room's places."""
-        return f"{describe_sight(self._last_reply().facts)}\n{self._room}"
+        """Describe the room's places, what the agent faces (open receptacles with contents), and what it carries."""
+        return f"{self._room}\n{describe_sight(self._last_reply().facts)}"
 
     def admissible(self) -> list[str]:
         """List the commands that are admissible now, in alphabetical order."""
@@ -456,7 +456,7 @@ You are in a room and handle things with these actions, one at a time:
 go to PLACE: what is on it is seen, in it once it is open. open PLACE, close PLACE. take THING from PLACE.
 put THING in/on PLACE, or move THING to PLACE, as the listed actions have it: one thing is carried at a time.
 heat THING with microwave, cool THING with fridge, clean THING with sinkbasin: at that place, THING in hand.
-use THING: a lamp, where it stands. examine THING or PLACE, look, inventory.
+use THING: a lamp, where it stands; a thing in hand is then looked at under it. examine THING or PLACE, look, inventory.
 Things and places are called by name and number, such as apple 1; any thing of the name will do for the task.
 "Nothing happens." means that the action was not possible.
 """

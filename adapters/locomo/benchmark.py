@@ -378,15 +378,16 @@ class LoCoMo(QuestionBenchmark[ConversationQuestion]):
     retrieval_configurations = ("",)
     material = (
         "The passages are the turns of one long conversation between two people, each with its speaker and its date; "
-        '"yesterday" in a turn means the day before that date. An answer is as short as it can be. Where the '
-        "conversation does not tell, or tells it of the other person only, the answer is "
-        f"{UNANSWERABLE_ANSWER}."
+        '"yesterday" in a turn means the day before that date. An answer is as short as it can be. What follows from a '
+        "turn counts as told. Where the conversation does not tell, or tells it of the other person only, the answer "
+        f"is {UNANSWERABLE_ANSWER}."
     )
     briefing = (
         "The corpus is one long conversation between two people, a passage a turn, with its speaker and its date; "
-        '"yesterday" in a turn means the day before that date. Actions are search[words to look for], which shows the '
-        "turns that fit, and finish[the shortest answer]. Where the conversation does not tell, or tells it of the "
-        f"other person only, the answer is {UNANSWERABLE_ANSWER}."
+        '"yesterday" in a turn means the day before that date, (D8:22) turn 22 of session 8. Actions are search[words '
+        "to look for], which shows the few turns that fit best, and finish[the shortest answer]. What follows from a "
+        "turn counts as told. Where the conversation does not tell, or tells it of the other person only, the answer "
+        f"is {UNANSWERABLE_ANSWER}."
     )
 
     def __init__(self, folder: Path | None = None, config: str = "") -> None:

@@ -243,9 +243,11 @@ class WebShop(Benchmark):
 
 
 BRIEFING = """\
-The world is a web shop. search[KEYWORDS] on the search page lists products, ten a page. click[BUTTON] presses a button
-of the page, which has [button] before its name: a product's number opens the product, the value of an option chooses
-it, Back to Search, < Prev and Next > lead on, Description, Features and Reviews tell more. click[Buy Now] buys the
-product as chosen and ends the task. What is bought is judged by its kind, what it is like, each option and its price:
-choose every option that was asked for first."""
+The world is a web shop, and every task there is done by buying one product. search[KEYWORDS] on the search page lists
+products, ten a page. click[BUTTON] presses a button of the page, which has [button] before its name, or [clicked
+button] once it is chosen: a product's number opens the product, the value of an option chooses it, Description,
+Features and Reviews tell more. Next > leads to the next page of results, < Prev to the page before: from details to
+their product, whose chosen options stay, and from a product to the results, where they are lost. Back to Search starts
+over. click[Buy Now] buys the product as chosen and ends the task. What is bought is judged by its kind, what it is
+like, each option and its price: choose every option that was asked for first."""
 """Text about the world at the start of agents' prompts. It does not reveal how types of products are compared."""
