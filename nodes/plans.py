@@ -143,7 +143,7 @@ class Plan(BaseModel):
 async def plan(state: PlanView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for the steps of a sub-task, given its specification and the results that it needs."""
     question = PLAN_QUESTION.format(
-        most=_most_steps(state["task"], runtime), handing=_delivery_instruction(state["task"], runtime)
+        most=limits_of(state["task"], runtime).plan, handing=_delivery_instruction(state["task"], runtime)
     )
     request = paragraphs(
         question,
@@ -160,7 +160,7 @@ async def replan(state: SubtaskReplanView, runtime: Runtime[Context]) -> dict[st
     """Ask the model to replan what is left of a sub-task, given the actions so far and the world's answers."""
     profile = await profile_of("planner", runtime)
     question = REPLAN_QUESTION.format(
-        most=_most_steps(state["task"], runtime), handing=_delivery_instruction(state["task"], runtime)
+        most=limits_of(state["task"], runtime).plan, handing=_delivery_instruction(state["task"], runtime)
     )
     before = paragraphs(question, format_assignment(state))
     after = paragraphs(
@@ -212,7 +212,7 @@ async def format_trace(
 async def _ask_outline(
     request: str, task: Task, runtime: Runtime[Context], *, cut: Sequence[str] = ()
 ) -> dict[str, Any]:
-    maximum = _most_steps(task, runtime)
+    maximum = limits_of(task, runtime).plan
     prompt = build_prompt(runtime, request, role=PLANNER_ROLE, cut=cut)
     answer = await ask(prompt, steps_form(maximum), role="planner", runtime=runtime)
     return {"outline": to_outline(answer.steps, maximum)}
@@ -223,11 +223,6 @@ def steps_form(most: int) -> type[Plan]:
     """Create the answer schema for a plan of 1 to `most` steps. Longer plans are parsed too; `to_outline` cuts them."""
     steps = bounded_list(most, Annotated[str, Field(min_length=1), Bounded(120)], least=1)
     return create_model("Plan", __base__=Plan, steps=(Annotated[steps, Field(min_length=1)], ...))
-
-
-def _most_steps(task: Task, runtime: Runtime[Context]) -> int:
-    limits = limits_of(task, runtime)
-    return min(limits.plan, limits.steps)
 
 
 def to_outline(steps: Sequence[str], most: int) -> tuple[str, ...]:
@@ -279,7 +274,7 @@ async def outline(state: OutlineView, runtime: Runtime[Context]) -> dict[str, An
     used = format_steps(state["task"], runtime, state["steps"])
     world = format_world(state["evidence"].view)
     request = OUTLINE_QUESTION.format(task=state["task"].goal, world=world, used=used)
-    maximum = _most_steps(state["task"], runtime)
+    maximum = limits_of(state["task"], runtime).plan
     answer = await ask(build_prompt(runtime, request), steps_form(maximum), role="planner", runtime=runtime)
     steps = to_outline(answer.steps, maximum)
     return {"outline": tuple(f"Plan, step {n}: {step}" for n, step in enumerate(steps, 1))}
