@@ -86,6 +86,15 @@ def test_what_others_found_and_the_world_says_is_quoted(operator: Operator):
     assert closing not in prompt
 
 
+@pytest.mark.parametrize("operator", [replan, supervise])
+@pytest.mark.parametrize(("message", "times"), [("", 1), ("You pressed a button.\n", 1), ("You see, at last: ", 2)])
+def test_a_page_that_the_latest_answer_ends_with_is_shown_once(operator: Operator, message: str, times: int):
+    mind, page = Mind(steps={"steps": ["look"]}, status=JUDGEMENT), "A PAGE\nwith two lines"
+    turn = Turn(action="press", observation=f"{message}{page}")
+    call_operator(operator, mind, turns=(turn,), evidence=Evidence(view=page))
+    assert mind.asked[0][1].count("A PAGE") == times
+
+
 @pytest.mark.parametrize("operator", [plan, replan])
 def test_the_planner_is_shown_how_its_world_takes_what_is_handed_in(operator: Operator):
     sentences = {"hands in the answer to the assignment": Seeking(), "Deliver nothing": TravelPlanner(None, "tools")}

@@ -435,6 +435,11 @@ def test_the_evaluator_sees_rules_history_and_world():
 # The Planner.
 
 
+def test_the_planner_is_asked_for_insights_only_where_there_are_some():
+    mind = Answers({"rationale": "", "subtask": "boil"})
+    assert call_operator(planner, mind, subtasks=(), insights=(), strategy=())["subtask"].insights == ()
+
+
 def test_the_planner_may_name_any_number_of_insights():
     insights = [f"INSIGHT {n}" for n in range(40)]
     numbers = [*range(1, 41), 99]

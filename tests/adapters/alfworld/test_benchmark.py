@@ -28,6 +28,7 @@ from certigraph.adapters.protocols import Context
 from certigraph.runtime.run import run
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Action
+from certigraph.state.run import find_new_lines
 
 # ALFWorld: what an agent sees, the live simulator, and the planner that demonstrates.
 
@@ -79,6 +80,8 @@ def test_a_game_is_played_refuses_nonsense_and_answers_the_same_again():
             seen = world.step(Action(text=action))
             texts.append(seen.text)
             assert world.view() != before or action.startswith("use")
+            new = find_new_lines(before, world.view(), seen.text, ())
+            assert all(line not in before and line not in seen.text for line in new.splitlines())
         assert seen.done and seen.solved and seen.reward == world.score().value == 1.0
         replies.append(texts)
         world.close()
