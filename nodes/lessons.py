@@ -167,7 +167,7 @@ SCORE_REPORTS = (
     (0.5, "More than half of the task was done."),
     (0.2, "Some of the task was done."),
     (0.01, "Little of the task was done."),
-    (-1.0, "Nothing that counts was done."),
+    (-1.0, "No point was given, which does not say that every step was wrong."),
 )
 """Pairs of a minimum score and the sentence that reports scores from it to the next higher one (CLIN)."""
 
@@ -204,7 +204,8 @@ async def reflect(state: ReflectView, runtime: Runtime[Context]) -> dict[str, An
     """Ask the model what went wrong and what to do differently next time, in prose (Reflexion)."""
     if not _is_lesson_used(state, runtime):
         return _keep_lessons(state)
-    prompt = await _episode_prompt(state, state["turns"], _format_earlier(state), REFLECTION_INSTRUCTION, runtime)
+    instruction = REFLECTION_INSTRUCTION + WRITING_INSTRUCTION * any(turn.written for turn in state["turns"])
+    prompt = await _episode_prompt(state, state["turns"], _format_earlier(state), instruction, runtime)
     text = await ask_text(prompt, role="memory", runtime=runtime)
     return await _store_and_return(state, runtime, reflection=await _shorten(text, MAX_REFLECTION, runtime))
 
@@ -348,8 +349,11 @@ How it went: {report}
 
 REFLECTION_INSTRUCTION = """\
 Say in two or three sentences, as plain text, what kept the episode from a full score, with the actions and things that
-mattered, and what to do differently next time. Where another action was taken than the one that was written, say how
-to write it so that the world takes what is meant.
+mattered, and what to do differently next time. Go by what the record shows, and call a guess a guess.
+"""
+
+WRITING_INSTRUCTION = """\
+Where another action was taken than the one that was written, say how to write it so that the world takes what is meant.
 """
 
 INSIGHTS_INSTRUCTION = """\

@@ -115,7 +115,7 @@ def recall_view(state: TrialState) -> RecallView:
 def trial_decide_view(state: TrialState) -> DecideView:
     """Return ReAct's view with all reflections and the latest insights added as advice."""
     lessons = state["lessons"]
-    reflections = tuple(lesson.reflection for lesson in lessons if lesson.reflection)
+    reflections = tuple(f"An earlier episode taught: {lesson.reflection}" for lesson in lessons if lesson.reflection)
     insights = lessons[-1].insights if lessons else ()
     advice = (*reflections, *insights)
     return {**decide_view(state), "advice": advice, "lasting": len(advice)}

@@ -52,6 +52,7 @@ class TextWorldBenchmark(Benchmark):
     name = "textworld"
     signals_goal = True
     briefing = BRIEFING
+    status_lines = ("You are carrying nothing.",)
     simulated = True
     """Whether the world comes with its package and needs no data folder."""
     limits = PAPER_LIMITS["textworld"]
