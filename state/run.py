@@ -544,7 +544,7 @@ def find_new_lines(before: str, after: str, observation: str, status: Sequence[s
         before: the view before the action.
         after: the view after it.
         observation: text of the observation.
-        status: beginnings of lines that are no news, such as counts of moves, and are left out (`Benchmark.status_lines`).
+        status: beginnings of lines that are no news, such as counts of moves, and left out (`Benchmark.status_lines`).
     """
     # a view that begins with another line is that of another place, and shown whole
     same_place = before.partition("\n")[0] == after.partition("\n")[0]
