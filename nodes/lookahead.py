@@ -182,6 +182,7 @@ async def _write_actions(
     state: LookaheadView, listing: Sequence[str], k: int, runtime: Runtime[Context]
 ) -> tuple[str, ...]:
     """Ask the model to write k actions, and replace each by the most similar listed one, if there is a list."""
+    react.check_writable(state["task"], runtime)
     answer = await ask(
         await situation_prompt(state, WRITE_INSTRUCTION.format(k=k), runtime, closing=SELECT_CLOSING.format(k=k)),
         _texts_form(k),

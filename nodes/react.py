@@ -28,8 +28,8 @@ from certigraph.nodes.slots import (
     prefer_benchmark_operator,
 )
 from certigraph.nodes.transcripts import format_rounds_left, search_prompt
-from certigraph.state.endings import LimitReached
-from certigraph.state.records import OFFERED, WRITTEN, Action, Arguments
+from certigraph.state.endings import Fault, LimitReached
+from certigraph.state.records import OFFERED, WRITTEN, Action, Arguments, Task
 from certigraph.state.run import (
     ANSWER_ACTIONS,
     REFUSED_PREFIX,
@@ -373,6 +373,19 @@ class Meaning(BaseModel):
 
 WRITE_INSTRUCTION = "Write the action as the world's rules say."
 
+
+def check_writable(task: Task, runtime: Runtime[Context]) -> None:
+    """Check that an agent can write an action in this world.
+
+    Raises:
+        Fault: ("data") only the benchmark's own operators know the forms of its actions.
+    """
+    benchmark = benchmark_of(task, runtime)
+    if benchmark.no_written_actions:
+        reason = "only its own operators can act in it, and this graph has none of them where actions are chosen"
+        raise Fault("data", f"{benchmark.name}: {reason}: {benchmark.no_written_actions}")
+
+
 CHOOSE_INSTRUCTION = "Choose it from the list of actions at the end, and copy it exactly."
 
 
@@ -438,6 +451,7 @@ async def _choose_action(state: DecideView, options: Sequence[str], runtime: Run
 
 
 async def _match_action(state: DecideView, runtime: Runtime[Context], *, accept: float, most: int) -> dict[str, Any]:
+    check_writable(state["task"], runtime)
     prompt = await decision_prompt(state, WRITE_INSTRUCTION, runtime)
     answer = await ask(prompt, Thought, role="executor", runtime=runtime)
     matched = await match_action(answer.action, answer.thought, state, runtime, accept=accept, most=most)

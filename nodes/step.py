@@ -354,6 +354,7 @@ async def _choose_action(state: ExecutorView, options: Sequence[str], runtime: R
 async def _write_actions(state: ExecutorView, ahead: int, runtime: Runtime[Context]) -> dict[str, Any]:
     substeps = limits_of(state["task"], runtime).substeps
     then = THEN_QUESTION.format(ahead=ahead, substeps=substeps) if ahead else ""
+    react.check_writable(state["task"], runtime)
     question = EXECUTOR_QUESTION.format(rule=f"{react.WRITE_INSTRUCTION} {UNTAKEN_ACTION}", field="action", then=then)
     taken = TAKEN_LINE.format(taken=state["taken"], substeps=substeps) if ahead else ""
     shown = "\n\n".join(filter(None, (describe_untaken(state["upcoming"]), taken)))

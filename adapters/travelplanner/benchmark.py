@@ -106,9 +106,10 @@ class TravelPlanner(Benchmark):
         self.name = f"travelplanner:{config}" if config else "travelplanner"
         self.limits = PAPER_LIMITS.get(self.name, PAPER_LIMITS["travelplanner"])
         self.delivers = self.concurrent = self.config.tools
-        self.briefing = BRIEFING if self.config.tools else ""
         if self.config.tools:
-            self.tools = TOOLS
+            self.briefing, self.tools = BRIEFING, TOOLS
+        else:
+            self.no_written_actions = "take travelplanner:tools, where agents act by tools"
         self._folder = folder
 
     @cached_property

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from long_answers import long_answer
 from real_data import data_folder
 
+import certigraph
 from certigraph.adapters.models.profiles import estimate_tokens
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
@@ -356,3 +358,14 @@ def test_all_real_tasks_are_planned_from_their_reference(tmp_path: Path):
     runs = [ran(real, "plan_and_solve", task, tmp_path, model="scripted:expert") for task in real.tasks()]
     figures = real.figures(runs)
     assert figures == figures | {"n": 120, "delivery": 1, "malformed": 0, "over_budget": 2 / 120}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("graph", ["tdp", "step", "mcts", "react_reward"])
+def test_agents_that_would_have_to_guess_how_actions_are_written_end_before_the_first(graph: str, tmp_path: Path):
+    context = Context(chat=ScriptedChat(responder=lambda prompt, schema: long_answer(schema, 40)))
+    with pytest.warns(certigraph.RunFailedWarning, match="travelplanner:tools"):
+        result = run(graph, "travelplanner", context=context, out=tmp_path)
+    assert result.ending == "error:data"
+    assert not [event for event in result.trajectory.events if event.node == "act"]
+    assert result.usage.calls <= 3
