@@ -137,13 +137,15 @@ def test_counts_are_those_of_a_real_run(tmp_path):
 
 
 def test_a_certificate_shows_who_decided_and_on_what_evidence(tmp_path):
-    tape = Tape("a", "b", "c")
+    tape = Tape("a", "b", "c", "d", "e")
     tape.steps = 1
     tape.certify(1, "go", decided_by="code", evidence="row 17")
+    tape.certify(2, "go", decided_by="code and model", evidence="row 18")
     tape.certify(1, "go", decided_by="model", evidence=EVIL).certify(1, "go", forced="always_pass", decided_by="model")
     html = page(tape.trajectory("goal"), tmp_path)
-    assert html.count('<p class="basis"><b>') == 2  # what passed uncertified has no decision
+    assert html.count('<p class="basis"><b>') == 3  # what passed uncertified has no decision
     assert re.search(r"decided by code</b>\s*row 17", html)
+    assert re.search(r"some decided by code, the others by a model</b>\s*row 18", html)
     assert "decided by a model" in html
     assert "<script" not in html
 
