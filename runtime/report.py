@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from certigraph.runtime.approvals import format_question
 from certigraph.runtime.episodes import EpisodeHistory, EpisodeSummary, RatingHistory
 from certigraph.runtime.files import PROMPTS_FILE, check_no_links, translate_trajectory_errors
-from certigraph.runtime.history import NodeProgress, TaskGraph, is_unchecked, read_history
+from certigraph.runtime.history import NodeProgress, RunHistory, TaskGraph, is_unchecked, read_history
 from certigraph.runtime.pages import Total, render_page
 from certigraph.runtime.registry import swaps_of
 from certigraph.runtime.report_charts import LineChart, progress_chart, reward_chart, score_chart
@@ -84,12 +84,13 @@ class RunContents(NamedTuple):
     data: PlanTable | EpisodeHistory | RatingHistory | TaskContents
 
 
-def task_contents(tasks: TaskGraph, trajectory: Trajectory) -> TaskContents:
+def task_contents(run: RunHistory, trajectory: Trajectory) -> TaskContents:
     """Collect what a report shows of a task graph."""
+    tasks = run.tasks
     layout = layout_graph(tasks)
     nodes = [worked for level in tasks.levels() for worked in level]
     sections = [
-        NodeSection(worked, format_progress(worked), _inner_contents(inner_run_of(worked, trajectory)))
+        NodeSection(worked, format_progress(worked, run.certified), _inner_contents(inner_run_of(worked, trajectory)))
         for worked in nodes
     ]
     return TaskContents(tasks, layout, list(edges_of(layout)), timeline(tasks), sections, task_costs(tasks, trajectory))
@@ -98,7 +99,7 @@ def task_contents(tasks: TaskGraph, trajectory: Trajectory) -> TaskContents:
 def _inner_contents(trajectory: Trajectory) -> RunContents | None:
     run = read_history(trajectory)
     if run.tasks.nodes:
-        return RunContents("tasks", task_contents(run.tasks, trajectory))
+        return RunContents("tasks", task_contents(run, trajectory))
     if run.episodes.acting:
         return RunContents("episodes", run.episodes)
     return RunContents("plan", plan_table(run)) if trajectory.events else None
@@ -142,7 +143,7 @@ def report_parts_of(trajectory: Trajectory) -> ReportParts:
     if run.rating.steps:
         return _reward_parts(run.rating, trajectory.footer)
     if run.tasks.drawn:
-        contents = RunContents("tasks", task_contents(run.tasks, trajectory))
+        contents = RunContents("tasks", task_contents(run, trajectory))
         scores = _all_nodes_as_episode(run.tasks, trajectory)
         charts = [score_chart(scores)] if scores.graded else []
         return ReportParts(contents, ("idle", "task graph completed"), task_totals(run.tasks), charts)

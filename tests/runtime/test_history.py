@@ -144,6 +144,16 @@ def test_inner_plans_and_certificates_are_no_plan_of_the_run():
     assert printed_lines(tape.header, *tape.lines)[-1] == "a: step 0: certified 1/2: p holds"
 
 
+def test_a_validator_of_sub_tasks_that_looks_at_nothing_certifies_nothing(tmp_path):
+    tape = small(solver="sdp").begin("a").at("a", "propose", plan=[{"text": "p"}, {"text": "q"}], head=0)
+    tape.certify("a", 0, "p holds").header.operators["solve"]["args"]["validate"] = {"name": "always_pass", "args": {}}
+    for height in (30, 11):  # with a second row for every sub-task, and without
+        frame = watched(tape.header, *tape.lines, height=height)
+        assert "1/2 accepted unchecked" in line_with("▸ a", frame)
+        assert not any("certified" in line for line in frame)
+    assert "working · 1/2 accepted unchecked" in page(tape.trajectory(), tmp_path)
+
+
 def test_plain_lines_say_how_nodes_begin_are_replanned_and_end():
     tape = eventful()
     footer = Footer(ending="limit:calls", usage=Usage(node="all"))
