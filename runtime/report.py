@@ -20,9 +20,10 @@ from certigraph.runtime.pages import Total, render_page
 from certigraph.runtime.registry import swaps_of
 from certigraph.runtime.report_charts import LineChart, progress_chart, reward_chart, score_chart
 from certigraph.runtime.report_episodes import episode_totals, reward_totals
-from certigraph.runtime.report_plan import PlanTable, plan_table
+from certigraph.runtime.report_plan import PlanTable, format_denial, plan_table
 from certigraph.runtime.report_prompts import KeptPrompts
 from certigraph.runtime.report_tasks import (
+    DENIED_LOOK,
     NODE_LOOKS,
     WIDTH,
     GraphLayout,
@@ -73,8 +74,18 @@ class TaskContents(NamedTuple):
     timeline: Timeline
     sections: Sequence[NodeSection]
     costs: Sequence[tuple[int, Usage]]
+    denied: str
+    """That the scorer denies the goal, which one sub-task settles; else empty."""
     looks: Mapping[str, tuple[str, str]] = NODE_LOOKS
     width: int = WIDTH
+
+    def denial_of(self, worked: NodeProgress) -> str:
+        """Return `denied` if the sub-task is the one that settles the task, else an empty text."""
+        return self.denied if self.denied and worked.node.id == self.graph.goal else ""
+
+    def look_of(self, worked: NodeProgress) -> tuple[str, str]:
+        """Return the CSS class and the mark of a sub-task."""
+        return DENIED_LOOK if self.denial_of(worked) else self.looks[worked.status]
 
 
 class RunContents(NamedTuple):
@@ -93,7 +104,8 @@ def task_contents(run: RunHistory, trajectory: Trajectory) -> TaskContents:
         NodeSection(worked, format_progress(worked, run.certified), _inner_contents(inner_run_of(worked, trajectory)))
         for worked in nodes
     ]
-    return TaskContents(tasks, layout, list(edges_of(layout)), timeline(tasks), sections, task_costs(tasks, trajectory))
+    costs, denied = task_costs(tasks, trajectory), format_denial(run)
+    return TaskContents(tasks, layout, list(edges_of(layout)), timeline(tasks), sections, costs, denied)
 
 
 def _inner_contents(trajectory: Trajectory) -> RunContents | None:

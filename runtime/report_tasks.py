@@ -18,6 +18,9 @@ NODE_LOOKS: dict[str, tuple[str, str]] = {
 }
 """CSS class and mark for a sub-task, by its status. The classes are those of the predicates of a plan."""
 
+DENIED_LOOK = ("denied", "✕")
+"""CSS class and mark for the sub-task that settles a task whose goal the scorer denies."""
+
 # Layout: one row of boxes for each level; a wide level takes several rows.
 
 WIDTH, MARGIN = 1_080, 36

@@ -224,6 +224,18 @@ def test_report_has_the_cost_and_the_time_of_every_node(tmp_path):
     assert "3 nodes worked within" in html
 
 
+@pytest.mark.parametrize("value", [0.5, 1.0])
+def test_the_sub_task_that_settles_a_task_is_marked_if_the_scorer_denies_the_goal(value, tmp_path):
+    footer = Footer(ending="goal", scores=Scores(value=value), usage=Usage(node="all"))
+    made = small().begin("a").end("a").begin("b").end("b").begin("g").end("g").trajectory()
+    html = page(made.model_copy(update={"footer": footer}), tmp_path)
+    last = "denied" if value < 1 else "certified"
+    assert sorted(boxes(html)) == [("certified", "a"), ("certified", "b"), (last, "g")]
+    assert re.findall(r'class="subtask (\w+)"', html) == ["certified", "certified", last]
+    assert re.findall(r'class="denial">([^<]*0.5 of 1)<', html) == re.findall(r'class="denial">([^<]*)<', html)
+    assert html.count('class="denial"') == (value < 1)
+
+
 def test_inner_certificates_are_shown_in_their_node(tmp_path):
     tape = small(solver="sdp").begin("a").at("a", "propose", plan=[{"text": "p"}, {"text": "q"}], head=0)
     html = page(tape.certify("a", 0, "p").trajectory(), tmp_path)
