@@ -494,6 +494,9 @@ class Context(BaseModel):
     trial: int = Field(
         default=0, ge=0, description="number of this repetition of the task; part of the seed of simulated models"
     )
+    part_of: SkipJsonSchema[str] = Field(
+        default="", description="what the run is a part of, for its report: an ablation, its variant, the trial"
+    )
     lost: SkipJsonSchema[Spent] = Field(
         default=Spent(), exclude=True, description="spent before a crash and in no checkpoint"
     )

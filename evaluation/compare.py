@@ -224,6 +224,7 @@ def run_comparison(
     workers: WorkerOptions = HERE,
     silent: bool = False,
     resume: str = "",
+    part_of: str = "",
     listener: CellListener = lambda cell, row: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> None:
@@ -238,6 +239,7 @@ def run_comparison(
         workers: processes that execute the runs.
         silent: do not print the progress on stderr.
         resume: shell command that continues the comparison; by default that of the job.
+        part_of: what reports of the runs name as the whole; by default the kind of the comparison and its folder.
         listener: called after each cell.
         should_stop: called before each run; if it returns True, no further runs are started.
 
@@ -248,6 +250,8 @@ def run_comparison(
     """
     plan, context, live, command = job
     resume = resume or f"{command} --out {folder}"
+    kind = "ablation" if command == ABLATE_COMMAND else "comparison"
+    named = context.model_copy(update={"part_of": part_of or f"{kind} {folder.resolve().name}"})
     live = live or load_benchmark(plan.benchmark, context.data)
     if workers.is_shared:
         models = (context.model, *context.roles.values())
@@ -262,7 +266,7 @@ def run_comparison(
             slots = run_slots(workers if cells else HERE, context.model, at_once if at_once > 1 else None)
             with slots as concurrent, show_outcomes(plan, cells, silent=silent) as progress:
                 listeners, most = (progress, listener, _stop_on_equal_failures(resume)), concurrent or 1
-                run_blocking(run_cells(plan, cells, context, live, listeners, at_once=most, should_stop=should_stop))
+                run_blocking(run_cells(plan, cells, named, live, listeners, at_once=most, should_stop=should_stop))
         except KeyboardInterrupt:
             raise Interrupted(f"interrupted; resume with: {resume}") from None
 

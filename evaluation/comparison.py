@@ -406,12 +406,14 @@ async def run_cell(plan: ComparisonPlan, cell: ComparisonCell, context: Context,
     Inside `workers.run_slots` a worker process executes it if there are any; it must have access to the folder.
     """
     folder, pool = cell.run_folder, active_pool()
+    trial = [f"trial {cell.trial}"] * (plan.trials > 1)
+    part_of = " · ".join(filter(None, [context.part_of, cell.method.name, *trial]))
     job = RunJob(
         graph=cell.method.graph,
         operators=cell.method.operators,
         benchmark=plan.benchmark,
         task=cell.task,
-        context=context.model_copy(update={"trial": cell.trial}),
+        context=context.model_copy(update={"trial": cell.trial, "part_of": part_of}),
         out=str(cell.folder),
         run=folder.name if folder else create_run_name(cell.method.graph, benchmark.task(cell.task)),
         keep_prompts=plan.keep_prompts,

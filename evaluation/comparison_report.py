@@ -346,16 +346,57 @@ MAX_TITLE_METHODS = 6
 
 
 class RunCell(NamedTuple):
-    """Cell of a run in the page's table: a text, and the path of the run's report, empty if there is none."""
+    """Cell of a run in the page's table: a text, and the path of the run's report, empty if there is none.
+
+    `score` is 0 to 100; None if the run is not finished, or if its world or data failed.
+    """
 
     text: str
-    report: str = ""
+    report: str
+    score: float | None
+
+
+class ScoreChanges(NamedTuple):
+    """Runs of a method whose scores differ from those of the first method on the same task and trial.
+
+    `pairs` has the task and the cells of both runs; `hidden` is the number of pairs that are left out.
+    """
+
+    method: str
+    summary: str
+    pairs: Sequence[tuple[str, RunCell, RunCell]]
+    hidden: int
+
+
+MAX_SHOWN_CHANGES = 20
+"""Maximum number of pairs of runs with different scores that are shown of a method."""
+
+
+def find_score_changes(names: Sequence[str], runs: Sequence[tuple[str, Sequence[RunCell]]]) -> Iterator[ScoreChanges]:
+    """Yield the score changes of each method that has any.
+
+    Args:
+        names: the names of the methods.
+        runs: name of a task and trial, and a cell for each method.
+    """
+    for number, name in enumerate(names[1:], 1):
+        pairs, gains = [], []
+        for task, cells in runs:
+            first, other = cells[0], cells[number]
+            if first.score is not None and other.score is not None:
+                gains.append(other.score - first.score)
+                pairs += [(task, first, other)] if gains[-1] else []
+        if pairs:
+            higher, lower = sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)
+            summary = f"{name}: scores higher than {names[0]} in {higher} of {len(gains)} runs, lower in {lower}"
+            yield ScoreChanges(name, summary, pairs[:MAX_SHOWN_CHANGES], len(pairs[MAX_SHOWN_CHANGES:]))
 
 
 def write_comparison_page(plan: ComparisonPlan, findings: ComparisonResults, drawing: Markup, path: Path) -> None:
     """Write the HTML page of a comparison."""
     comparison = findings.comparison
-    published = published_view(comparison)
+    published, names = published_view(comparison), [method.name for method in plan.methods]
+    runs = _run_rows(plan, comparison.rows, path.parent)
     write_page(
         path,
         "comparison.html",
@@ -372,8 +413,9 @@ def write_comparison_page(plan: ComparisonPlan, findings: ComparisonResults, dra
         estimates=(ESTIMATE_COLUMNS, [estimate_cells(estimate) for estimate in findings.estimates]),
         drawing=drawing,
         anatomy=anatomy_view(findings.frames),
-        names=[method.name for method in plan.methods],
-        runs=_run_rows(plan, comparison.rows, path.parent),
+        names=names,
+        runs=runs,
+        changes=list(find_score_changes(names, runs)),
     )
 
 
@@ -433,8 +475,9 @@ def _run_rows(plan: ComparisonPlan, rows: Sequence[ComparisonRow], folder: Path)
     shown: dict[str, list[RunCell]] = {}
     for cell in cells_of(plan, folder):
         name = cell.task if plan.trials == 1 else f"{cell.task} trial {cell.trial}"
-        text = _format_run(by_cell.get((cell.task, cell.trial, cell.method.name)))
-        shown.setdefault(name, []).append(RunCell(text, _report_link(cell, folder)))
+        row = by_cell.get((cell.task, cell.trial, cell.method.name))
+        score = None if row is None or row.fault else row.score
+        shown.setdefault(name, []).append(RunCell(_format_run(row), _report_link(cell, folder), score))
     return list(shown.items())
 
 
@@ -448,7 +491,8 @@ def _format_run(row: ComparisonRow | None) -> str:
     if row is None:
         return "not finished"
     ending = f"{row.ending}, denied by the scorer" if is_goal_denied(row.ending, row.verdict) else row.ending
-    halves = f"{row.score:.4g} · {ending} ·", f"{format_count(row.calls, 'call')} · {format_duration(row.seconds)}"
+    work = format_count(row.steps, "step"), format_count(row.calls, "call"), format_duration(row.seconds)
+    halves = f"{row.score:.4g} · {ending} ·", " · ".join(work)
     return " ".join(half.replace(" ", "\N{NO-BREAK SPACE}") for half in halves)  # on two lines in a narrow column
 
 

@@ -15,14 +15,15 @@ from pydantic import JsonValue
 from certigraph.runtime.approvals import format_question
 from certigraph.runtime.episodes import EpisodeHistory, EpisodeSummary, RatingHistory
 from certigraph.runtime.files import PROMPTS_FILE, check_no_links, translate_trajectory_errors
-from certigraph.runtime.history import NodeProgress, TaskGraph, is_unchecked, read_history
+from certigraph.runtime.history import NodeProgress, RunHistory, TaskGraph, is_unchecked, read_history
 from certigraph.runtime.pages import Total, render_page
 from certigraph.runtime.registry import swaps_of
 from certigraph.runtime.report_charts import LineChart, progress_chart, reward_chart, score_chart
 from certigraph.runtime.report_episodes import episode_totals, reward_totals
-from certigraph.runtime.report_plan import PlanTable, plan_table
+from certigraph.runtime.report_plan import PlanTable, format_denial, plan_table
 from certigraph.runtime.report_prompts import KeptPrompts
 from certigraph.runtime.report_tasks import (
+    DENIED_LOOK,
     NODE_LOOKS,
     WIDTH,
     GraphLayout,
@@ -73,8 +74,18 @@ class TaskContents(NamedTuple):
     timeline: Timeline
     sections: Sequence[NodeSection]
     costs: Sequence[tuple[int, Usage]]
+    denied: str
+    """That the scorer denies the goal, which one sub-task settles; else empty."""
     looks: Mapping[str, tuple[str, str]] = NODE_LOOKS
     width: int = WIDTH
+
+    def denial_of(self, worked: NodeProgress) -> str:
+        """Return `denied` if the sub-task is the one that settles the task, else an empty text."""
+        return self.denied if self.denied and worked.node.id == self.graph.goal else ""
+
+    def look_of(self, worked: NodeProgress) -> tuple[str, str]:
+        """Return the CSS class and the mark of a sub-task."""
+        return DENIED_LOOK if self.denial_of(worked) else self.looks[worked.status]
 
 
 class RunContents(NamedTuple):
@@ -84,21 +95,23 @@ class RunContents(NamedTuple):
     data: PlanTable | EpisodeHistory | RatingHistory | TaskContents
 
 
-def task_contents(tasks: TaskGraph, trajectory: Trajectory) -> TaskContents:
+def task_contents(run: RunHistory, trajectory: Trajectory) -> TaskContents:
     """Collect what a report shows of a task graph."""
+    tasks = run.tasks
     layout = layout_graph(tasks)
     nodes = [worked for level in tasks.levels() for worked in level]
     sections = [
-        NodeSection(worked, format_progress(worked), _inner_contents(inner_run_of(worked, trajectory)))
+        NodeSection(worked, format_progress(worked, run.certified), _inner_contents(inner_run_of(worked, trajectory)))
         for worked in nodes
     ]
-    return TaskContents(tasks, layout, list(edges_of(layout)), timeline(tasks), sections, task_costs(tasks, trajectory))
+    costs, denied = task_costs(tasks, trajectory), format_denial(run)
+    return TaskContents(tasks, layout, list(edges_of(layout)), timeline(tasks), sections, costs, denied)
 
 
 def _inner_contents(trajectory: Trajectory) -> RunContents | None:
     run = read_history(trajectory)
     if run.tasks.nodes:
-        return RunContents("tasks", task_contents(run.tasks, trajectory))
+        return RunContents("tasks", task_contents(run, trajectory))
     if run.episodes.acting:
         return RunContents("episodes", run.episodes)
     return RunContents("plan", plan_table(run)) if trajectory.events else None
@@ -142,7 +155,7 @@ def report_parts_of(trajectory: Trajectory) -> ReportParts:
     if run.rating.steps:
         return _reward_parts(run.rating, trajectory.footer)
     if run.tasks.drawn:
-        contents = RunContents("tasks", task_contents(run.tasks, trajectory))
+        contents = RunContents("tasks", task_contents(run, trajectory))
         scores = _all_nodes_as_episode(run.tasks, trajectory)
         charts = [score_chart(scores)] if scores.graded else []
         return ReportParts(contents, ("idle", "task graph completed"), task_totals(run.tasks), charts)
@@ -344,6 +357,8 @@ def _run_facts(header: Header) -> dict[str, str]:
         "started": header.created.replace("T", " "),
         "run": header.run_id,
     }
+    if part_of := header.context.get("part_of"):
+        facts = {"part of": str(part_of), **facts}
     if rates := error_rates_of(header):
         name, _, value = rates.partition(": ")
         facts[name] = value

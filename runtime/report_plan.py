@@ -15,7 +15,8 @@ from certigraph.runtime.progress import (
     PredicateRow,
     PredicateStatus,
 )
-from certigraph.runtime.texts import CERTIFIED_LABEL, add_passed_count, format_count, passed_label
+from certigraph.runtime.result import is_goal_denied, is_solved, verdict_scores_of
+from certigraph.runtime.texts import CERTIFIED_LABEL, add_passed_count, format_count, format_score, passed_label
 
 MAX_OPEN_ATTEMPTS = 2
 """Maximum number of rejected attempts at a predicate that are shown expanded."""
@@ -39,6 +40,8 @@ class PlanTable(NamedTuple):
     rows: list[PredicateRow]
     label: str = CERTIFIED_LABEL
     """Label of predicates with a certificate."""
+    denied: str = ""
+    """That the scorer denies the goal, which the last predicate stands for, and why it was certified; else empty."""
 
     def count(self, *statuses: PredicateStatus) -> int:
         """Count the predicates of the plan that have one of the statuses."""
@@ -88,7 +91,17 @@ def plan_table(run: RunHistory) -> PlanTable:
 
     For a graph without a plan, the rows come from its certificates and attempts.
     """
-    return PlanTable(run.plan, run.plan.rows(run.ending), run.certified)
+    return PlanTable(run.plan, run.plan.rows(run.ending), run.certified, format_denial(run))
+
+
+def format_denial(run: RunHistory) -> str:
+    """Format that the scorer denies the goal of a run, with the validator's reason if there is one; else empty."""
+    scores = verdict_scores_of(run.header, run.footer)
+    if scores is None or not is_goal_denied(run.ending, is_solved(scores)):
+        return ""
+    reason = run.plan.attempts[-1].attempt.verdict.reason if run.plan.attempts else ""
+    denial = f"denied by the scorer: {format_score(scores.value)}"
+    return f"{denial}; the validator had accepted it: {reason}" if reason else denial
 
 
 def _attempts_summary(moments: Sequence[PlanMoment], row: PredicateRow) -> str:

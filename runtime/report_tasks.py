@@ -18,6 +18,9 @@ NODE_LOOKS: dict[str, tuple[str, str]] = {
 }
 """CSS class and mark for a sub-task, by its status. The classes are those of the predicates of a plan."""
 
+DENIED_LOOK = ("denied", "✕")
+"""CSS class and mark for the sub-task that settles a task whose goal the scorer denies."""
+
 # Layout: one row of boxes for each level; a wide level takes several rows.
 
 WIDTH, MARGIN = 1_080, 36
@@ -150,12 +153,12 @@ def task_costs(tasks: TaskGraph, trajectory: Trajectory) -> list[tuple[int, Usag
     return rows
 
 
-def format_progress(worked: NodeProgress) -> str:
-    """Format on one line the status of a sub-task, what is certified, and its cost."""
+def format_progress(worked: NodeProgress, label: str) -> str:
+    """Format on one line the status of a sub-task, how many predicates have a certificate (`label`), and its cost."""
     states = [worked.changed] if worked.removed else [*filter(None, [worked.changed]), worked.status]
     if not worked.events:
         return " · ".join(states)
-    certified = [f"{worked.plan.in_force}/{worked.plan.total} certified"] if worked.plan.total else []
+    certified = [f"{worked.plan.in_force}/{worked.plan.total} {label}"] if worked.plan.total else []
     counts = [
         format_count(worked.steps, "step"),
         format_count(worked.calls, "call"),

@@ -281,7 +281,7 @@ def tasks_part(run: RunHistory, height: int) -> Group:
     table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
     table.add_column(justify="right", style="dim", no_wrap=True)
     nodes = [worked for level in run.tasks.levels() for worked in level]
-    rows, omitted = _node_rows(nodes, height - 1)
+    rows, omitted = _node_rows(nodes, height - 1, run.certified)
     row_count = max(min(2 * len(nodes), height - 1), 1)
     empty = (Text(), Text(), Text("" if nodes else "no task graph yet", style="dim"), Text())
     for row in (*rows, *[empty] * (row_count - len(rows))):  # always as many rows, so that the frame keeps its height
@@ -293,16 +293,16 @@ def tasks_part(run: RunHistory, height: int) -> Group:
     return Group(table, last)
 
 
-def _node_rows(nodes: Sequence[NodeProgress], height: int) -> tuple[list[TaskRow], str]:
+def _node_rows(nodes: Sequence[NodeProgress], height: int, label: str) -> tuple[list[TaskRow], str]:
     """Return rows for the sub-tasks in at most `height` lines, and a text that says how many are left out."""
     if 2 * len(nodes) <= height:
-        return [row for worked in nodes for row in (_node_row(worked), _activity_row(worked))], ""
+        return [row for worked in nodes for row in (_node_row(worked, label), _activity_row(worked))], ""
     busy = [worked for worked in nodes if worked.status == "working"]
     detailed = busy[: height // 3]
     first, last = visible_range(len(nodes), _focus_index(nodes), height - len(detailed))
     rows: list[TaskRow] = []
     for worked in nodes[first:last]:
-        rows.append(_node_row(worked))
+        rows.append(_node_row(worked, label))
         if worked in detailed:
             rows.append(_activity_row(worked))
     return rows, format_hidden(first, len(nodes) - last)
@@ -316,20 +316,20 @@ def _focus_index(nodes: Sequence[NodeProgress]) -> int:
     return len(nodes) - 1
 
 
-def _node_row(worked: NodeProgress) -> TaskRow:
+def _node_row(worked: NodeProgress, label: str) -> TaskRow:
     mark, style = TASK_MARKS[worked.status]
     task = Text(clean_line(worked.node.task), style={"pending": "dim", "removed": "dim strike"}.get(worked.status, ""))
     name = Text(clean_line(worked.node.id), style="bold" if worked.status == "working" else style)
-    return Text(mark, style=style), name, task, Text("  ").join(map(Text, _node_facts(worked)))
+    return Text(mark, style=style), name, task, Text("  ").join(map(Text, _node_facts(worked, label)))
 
 
-def _node_facts(worked: NodeProgress) -> Iterator[str]:
+def _node_facts(worked: NodeProgress, label: str) -> Iterator[str]:
     if worked.changed:
         yield worked.changed
     if worked.status == "pending" and worked.node.needs:
         yield clean_line(f"needs {', '.join(worked.node.needs)}", MAX_NEEDS_CHARACTERS)
     if worked.plan.total:
-        yield add_passed_count(f"{worked.plan.in_force}/{worked.plan.total} certified", worked.plan.passed)
+        yield add_passed_count(f"{worked.plan.in_force}/{worked.plan.total} {label}", worked.plan.passed)
     if worked.events:
         steps, calls = format_count(worked.steps, "step"), format_count(worked.calls, "call")
         yield f"{steps}, {calls}, {format_compact(worked.tokens)} tokens"

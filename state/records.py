@@ -156,8 +156,10 @@ class Finding(Record):
         return f"{self.text} [{'; '.join(item.text for item in self.items)}]" if self.items else self.text
 
 
-Decider = Literal["", "code", "model", "oracle"]
+Decider = Literal["", "code", "model", "oracle", "code and model", "code and oracle"]
 """Who decided a verdict: a rule on what the world returned, a model, or the world's own state, which agents never see.
+
+Of several predicates, code may decide some, and a model or the world's own state the others.
 
 Empty where nobody looked at the world, as with a policy that lets every target pass.
 """

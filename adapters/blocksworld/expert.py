@@ -224,6 +224,10 @@ def answer_request(prompt: str, form: Schema) -> Any:
     return answer_at(read_position(situation.view), form) if situation else minimal_answer(form)
 
 
+COMPARED = "checked against the positions of the blocks that the world describes"
+"""Reason of every judgement. It is neutral, because a simulated agent may give it with a wrong verdict."""
+
+
 def answer_at(at: BlocksPosition, form: Schema) -> Any:
     """Answer a request about a position. The fields of the answer schema `form` tell which kind of request it is.
 
@@ -252,7 +256,7 @@ def _answer_plan(at: BlocksPosition, fields: Schema) -> FormAnswer:
 def _answer_verdict(at: BlocksPosition, fields: Schema) -> FormAnswer:
     most = fields["holds"].get("maximum", len(at.conditions))
     fulfilled = takewhile(lambda condition: is_fulfilled(condition, at.state), at.conditions[:most])
-    return {"reason": "read off the observation", "holds": len(list(fulfilled))}
+    return {"reason": COMPARED, "holds": len(list(fulfilled))}
 
 
 def _answer_decomposition(at: BlocksPosition, fields: Schema) -> FormAnswer:
@@ -277,7 +281,7 @@ def _answer_outline(at: BlocksPosition, fields: Schema) -> FormAnswer:
 
 def _answer_progress(at: BlocksPosition, fields: Schema) -> FormAnswer:
     status = "completed" if is_fulfilled(at.target, at.state) else "needs_more_steps"
-    return {"reason": "read off the world", "status": status, "off_plan": False, "guidance": "", "result": status}
+    return {"reason": COMPARED, "status": status, "off_plan": False, "guidance": "", "result": status}
 
 
 def _answer_subtask(at: BlocksPosition, fields: Schema) -> FormAnswer:
@@ -287,17 +291,17 @@ def _answer_subtask(at: BlocksPosition, fields: Schema) -> FormAnswer:
 
 
 def _answer_completion(at: BlocksPosition, fields: Schema) -> FormAnswer:
-    return {"reason": "read off the world", "completed": is_fulfilled(at.target, at.state)}
+    return {"reason": COMPARED, "completed": is_fulfilled(at.target, at.state)}
 
 
 def _answer_goal_check(at: BlocksPosition, fields: Schema) -> FormAnswer:
-    return {"reason": "read off the world", "reached": is_fulfilled(at.goal, at.state)}
+    return {"reason": COMPARED, "reached": is_fulfilled(at.goal, at.state)}
 
 
 def _answer_undone(at: BlocksPosition, fields: Schema) -> FormAnswer:
     # Conditions that belong to the goal and no longer hold; all others were intermediate steps.
     needed = (n for n, condition in enumerate(at.conditions, 1) if condition and condition <= at.goal)
-    return {"reason": "read off the world", "undone": [n for n in needed if not at.conditions[n - 1] <= at.state]}
+    return {"reason": COMPARED, "undone": [n for n in needed if not at.conditions[n - 1] <= at.state]}
 
 
 def _answer_candidates(at: BlocksPosition, fields: Schema) -> FormAnswer:

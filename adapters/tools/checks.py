@@ -330,6 +330,7 @@ def _combine(span: Sequence[_Judged], refuted: _Judged | None, by_model: Verdict
     undecided = [one for one in span[: depth + 1] if one.is_open and one.outcome]
     at_end = [refuted] if refuted and depth == len(span) else []
     evidence = [one.outcome.shown for one in by_code if one.outcome]
+    deciders = ["code"] * bool(by_code) + [by_model.decided_by] * bool(by_model.depth or not by_code)
     if by_model.depth:
         evidence.append(by_model.evidence or ("the model quotes nothing for the rest" if evidence else ""))
     return by_model.model_copy(
@@ -337,7 +338,7 @@ def _combine(span: Sequence[_Judged], refuted: _Judged | None, by_model: Verdict
             "depth": depth,
             "reason": "; ".join(filter(None, [*map(str, [*by_code, *undecided]), by_model.reason, *map(str, at_end)])),
             "evidence": "; ".join(filter(None, evidence)),
-            "decided_by": "code" if by_code and not by_model.depth else by_model.decided_by,
+            "decided_by": " and ".join(dict.fromkeys(deciders)),
         }
     )
 

@@ -21,11 +21,14 @@ from certigraph.adapters import benchmarks
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.evaluation.anatomy import analyse
-from certigraph.evaluation.compare import Choice, build_job, compare_logs, print_tables, run_comparison
+from certigraph.evaluation.compare import Choice, ablate, build_job, compare_logs, print_tables, run_comparison
 from certigraph.evaluation.comparison import ComparedMethod, ComparisonOutline, build_plan, parse_methods, read_plan
 from certigraph.evaluation.comparison_report import (
+    MAX_SHOWN_CHANGES,
+    RunCell,
     comparison_line,
     compute_results,
+    find_score_changes,
     format_verdict,
     method_table,
     terminal_tables,
@@ -103,6 +106,44 @@ def test_every_run_links_to_its_report(compared_folder: Path):
     assert len(reports) == 4
     texts = [report.read_text(encoding="utf-8") for report in reports]
     assert [sum(f"{graph} · blocksworld 3-" in text for text in texts) for graph in ("react", "sdp")] == [2, 2]
+
+
+@pytest.mark.slow
+def test_a_report_names_the_comparison_and_the_method_of_its_run(compared_folder: Path):
+    for graph, number in (("react", "1"), ("sdp", "2")):
+        reports = [path.read_text(encoding="utf-8") for path in compared_folder.rglob(f"{number}-*/*/report.html")]
+        assert len(reports) == 2
+        assert all(f"<b>part of</b> comparison {compared_folder.name} · {graph}<" in text for text in reports)
+
+
+@pytest.mark.slow
+def test_a_variant_shows_the_runs_in_which_its_score_differs_with_their_reports(tmp_path: Path):
+    ablate("sdp", "blocksworld", ["validate=always_pass"], Choice(("4-0", "4-1"), trials=2), out=tmp_path / "abl")
+    html = (tmp_path / "abl" / "comparison.html").read_text(encoding="utf-8")
+    section = html[html.index("Runs with different scores") :].partition("</section>")[0]
+    plan, results = read_plan(tmp_path / "abl"), json.loads((tmp_path / "abl" / "table.json").read_text())
+    scores = {(row["task"], row["trial"], row["method"]): row["score"] for row in results["rows"]}
+    full, variant = (method.name for method in plan.methods)
+    pairs = [(task, trial) for task, trial, method in scores if method == full]
+    differing = [pair for pair in pairs if scores[*pair, full] != scores[*pair, variant]]
+    assert differing
+    assert re.findall(r"<tr><td>([^<]*)</td>", section) == [f"{task} trial {trial}" for task, trial in differing]
+    reports = [tmp_path / "abl" / unquote(link) for link in re.findall('<a href="([^"#]+)"', section)]
+    names = [f"ablation abl · {method} · trial {trial}<" for _, trial in differing for method in (full, variant)]
+    assert all(name in report.read_text("utf-8") for name, report in zip(names, reports, strict=True))
+
+
+def test_runs_with_different_scores_are_counted_by_method_and_the_first_are_shown():
+    def cell(score: float | None) -> RunCell:
+        return RunCell(f"{score}", "", score)
+
+    scores: list[tuple[float | None, float | None, float | None]] = [(100, 0, 100)] * (MAX_SHOWN_CHANGES + 2)
+    scores += [(0, 50, 0), (100, 100, 100), (None, 0, 0), (100, None, 100)]
+    runs = [(f"t{number}", [cell(score) for score in row]) for number, row in enumerate(scores)]
+    [changes] = find_score_changes(["full", "worse", "equal"], runs)
+    assert (changes.method, changes.hidden) == ("worse", 3)
+    assert re.findall(r"\d+", changes.summary) == ["1", "24", "22"]
+    assert [task for task, *_ in changes.pairs] == [f"t{number}" for number in range(MAX_SHOWN_CHANGES)]
 
 
 @pytest.mark.slow

@@ -144,6 +144,16 @@ def test_inner_plans_and_certificates_are_no_plan_of_the_run():
     assert printed_lines(tape.header, *tape.lines)[-1] == "a: step 0: certified 1/2: p holds"
 
 
+def test_a_validator_of_sub_tasks_that_looks_at_nothing_certifies_nothing(tmp_path):
+    tape = small(solver="sdp").begin("a").at("a", "propose", plan=[{"text": "p"}, {"text": "q"}], head=0)
+    tape.certify("a", 0, "p holds").header.operators["solve"]["args"]["validate"] = {"name": "always_pass", "args": {}}
+    for height in (30, 11):  # with a second row for every sub-task, and without
+        frame = watched(tape.header, *tape.lines, height=height)
+        assert "1/2 accepted unchecked" in line_with("▸ a", frame)
+        assert not any("certified" in line for line in frame)
+    assert "working · 1/2 accepted unchecked" in page(tape.trajectory(), tmp_path)
+
+
 def test_plain_lines_say_how_nodes_begin_are_replanned_and_end():
     tape = eventful()
     footer = Footer(ending="limit:calls", usage=Usage(node="all"))
@@ -212,6 +222,18 @@ def test_report_has_the_cost_and_the_time_of_every_node(tmp_path):
         ("c", "1", "5"),
     ]
     assert "3 nodes worked within" in html
+
+
+@pytest.mark.parametrize("value", [0.5, 1.0])
+def test_the_sub_task_that_settles_a_task_is_marked_if_the_scorer_denies_the_goal(value, tmp_path):
+    footer = Footer(ending="goal", scores=Scores(value=value), usage=Usage(node="all"))
+    made = small().begin("a").end("a").begin("b").end("b").begin("g").end("g").trajectory()
+    html = page(made.model_copy(update={"footer": footer}), tmp_path)
+    last = "denied" if value < 1 else "certified"
+    assert sorted(boxes(html)) == [("certified", "a"), ("certified", "b"), (last, "g")]
+    assert re.findall(r'class="subtask (\w+)"', html) == ["certified", "certified", last]
+    assert re.findall(r'class="denial">([^<]*0.5 of 1)<', html) == re.findall(r'class="denial">([^<]*)<', html)
+    assert html.count('class="denial"') == (value < 1)
 
 
 def test_inner_certificates_are_shown_in_their_node(tmp_path):

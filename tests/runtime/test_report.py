@@ -137,13 +137,15 @@ def test_counts_are_those_of_a_real_run(tmp_path):
 
 
 def test_a_certificate_shows_who_decided_and_on_what_evidence(tmp_path):
-    tape = Tape("a", "b", "c")
+    tape = Tape("a", "b", "c", "d", "e")
     tape.steps = 1
     tape.certify(1, "go", decided_by="code", evidence="row 17")
+    tape.certify(2, "go", decided_by="code and model", evidence="row 18")
     tape.certify(1, "go", decided_by="model", evidence=EVIL).certify(1, "go", forced="always_pass", decided_by="model")
     html = page(tape.trajectory("goal"), tmp_path)
-    assert html.count('<p class="basis"><b>') == 2  # what passed uncertified has no decision
+    assert html.count('<p class="basis"><b>') == 3  # what passed uncertified has no decision
     assert re.search(r"decided by code</b>\s*row 17", html)
+    assert re.search(r"some decided by code, the others by a model</b>\s*row 18", html)
     assert "decided by a model" in html
     assert "<script" not in html
 
@@ -229,6 +231,28 @@ def test_an_attempt_that_was_judged_to_hold_and_not_certified_is_shown(tmp_path)
     assert "judged to hold, but not certified" in html
     assert "it holds" not in html
     assert "attempt without a certificate" in html
+
+
+@pytest.mark.parametrize("value", [0.5, 1.0])
+@pytest.mark.parametrize("depths", [(1, 1), (2,)])
+def test_the_goal_is_marked_where_it_was_certified_if_the_scorer_denies_it(depths, value, tmp_path):
+    tape = Tape("a", "b")
+    for depth in depths:
+        tape.attempt(depth, reason="it looks done")
+    html = page(tape.trajectory("goal", Scores(value=value)), tmp_path)
+    shown = re.findall(r'<p class="how denial">(.*?)</p>', html)
+    assert rows(html) == ["certified", "denied" if value < 1 else "certified"]
+    assert len(shown) == (value < 1)
+    assert all("0.5 of 1" in text and "it looks done" in text for text in shown)
+
+
+def test_an_audit_that_denies_the_goal_stands_out_with_its_reason(tmp_path):
+    tape = Tape("a")
+    for confirmed, reason in ((False, "not there"), (True, "it is there")):
+        tape.event("audit", audits=[Audit(confirmed=confirmed, reason=reason, step=1).as_json()])
+    html = page(tape.attempt(1).trajectory("goal"), tmp_path)
+    [denied] = re.findall(r'<p class="replan denial">(.*?)</p>', html)
+    assert "denied: not there" in denied
 
 
 def test_interrupted_run_renders(tmp_path):

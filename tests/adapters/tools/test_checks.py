@@ -247,15 +247,15 @@ CHECKS = {
         (["a"], ["a"], ["a"], 1, "model"),
         (["a"], [], ["a"], 0, "model"),
         (["a", "no 1", "b"], ["a", "b"], ["a"], 1, "model"),
-        (["yes 1", "a", "no 2"], ["a"], ["a"], 2, "model"),
+        (["yes 1", "a", "no 2"], ["a"], ["a"], 2, "code and model"),
         (["yes 1", "a", "b"], [], ["a", "b"], 1, "code"),
-        (["a", "yes 1", "b"], ["a"], ["a", "b"], 2, "model"),
+        (["a", "yes 1", "b"], ["a"], ["a", "b"], 2, "code and model"),
         (["a", "yes 1", "b"], ["b"], ["a", "b"], 0, "model"),
-        (["a", "yes 1", "b", "yes 2", "no 3"], ["a", "b"], ["a", "b"], 4, "model"),
+        (["a", "yes 1", "b", "yes 2", "no 3"], ["a", "b"], ["a", "b"], 4, "code and model"),
         (["unclear", "no 1"], ["unclear"], ["unclear"], 1, "model"),
         (["unclear", "no 1"], [], ["unclear"], 0, "model"),
         (["yes 1", "the goal"], [], ["the goal"], 1, "code"),
-        (["yes 1", "the goal"], ["the goal"], ["the goal"], 2, "model"),
+        (["yes 1", "the goal"], ["the goal"], ["the goal"], 2, "code and model"),
     ],
 )
 def test_code_decides_first_and_the_model_only_what_lies_between(
@@ -296,7 +296,7 @@ def test_the_reason_names_what_code_refused_and_what_it_could_not_decide() -> No
 
 def test_evidence_of_code_is_not_taken_for_what_a_model_judged_with_it() -> None:
     both = judge(["yes 1", "a"], CHECKS, Model(["a"]))
-    assert (both.depth, both.decided_by) == (2, "model")
+    assert (both.depth, both.decided_by) == (2, "code and model")
     assert "the model quotes nothing" in both.evidence
     assert "the model quotes nothing" not in judge(["yes 1"], CHECKS, Model()).evidence
 
