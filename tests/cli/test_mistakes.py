@@ -63,6 +63,7 @@ MISTAKES = [
     Mistake("ask Why?", "--search generated"),
     Mistake("ask Why? --model scripted:first --search serper", "export SERPER_API_KEY="),
     Mistake("export runs/1", "--to"),
+    Mistake("export runs/1 --to csv", "Invalid value for '--to': 'csv' is not one of 'atif', 'inspect', 'parquet'"),
     Mistake("score blocksworld plans.jsonl", "--plans"),
     Mistake("study cdgp", "certigraph study --help"),
 ]

@@ -138,7 +138,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _usage_error(error: Any) -> str:
     # One line, though typer lists the choices of an option on a line each, with the command whose help has more.
-    message = " ".join(str(error.format_message()).split())
+    message = " ".join(str(error.format_message()).replace("Value error, ", "").split())
     if not message:
         return "name a command, for example: certigraph list"
     words = error.ctx.command_path.split()[1:] if getattr(error, "ctx", None) else []
