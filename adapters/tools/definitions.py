@@ -161,8 +161,8 @@ def load_tools(tools: Sequence[BaseTool | Callable[..., Any]], deadline: float =
 
     Raises:
         TypeError: an object is neither a tool nor a function.
-        ValueError: two tools have one name, a name is reserved, a tool's arguments cannot be written as JSON, or it
-            needs arguments that no model gives.
+        ValueError: there is no tool, two tools have one name, a name is reserved, a tool's arguments cannot be written
+            as JSON, or it needs arguments that no model gives.
     """
     loaded: dict[str, LoadedTool] = {}
     for given in tools:
@@ -173,6 +173,9 @@ def load_tools(tools: Sequence[BaseTool | Callable[..., Any]], deadline: float =
             reason = f"the tool name {tool.name!r} is taken: the agent uses it for calls of its own"
             raise ValueError(f"{reason}; rename the tool, as in @tool('{tool.name}_order')")
         loaded[tool.name] = tool
+    if not loaded:
+        fix = "give functions with type hints, LangChain tools, or tools of an MCP server"
+        raise ValueError(f"tools is empty, and an agent acts by calling tools: {fix}")
     return loaded
 
 
