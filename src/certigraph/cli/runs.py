@@ -43,7 +43,7 @@ def run_command(
     keep_prompts: KeepPrompts = True,
     as_json: AsJson = False,
 ) -> None:
-    """Run a graph on one task, and show which conditions of its plan are certified."""
+    """Run a graph on one task, and show which predicates of its plan are certified."""
     from certigraph.adapters.benchmarks import load_benchmark
     from certigraph.cli.output import announce_source, print_result, watch_run
     from certigraph.graphs.assembly import operators_of
