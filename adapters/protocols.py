@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias,
 
 from langchain_core.runnables import Runnable
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from certigraph.adapters.files import unknown_task_error
-from certigraph.adapters.imports import suggest_names
-from certigraph.state.endings import GOAL, UnknownName
+from certigraph.adapters.imports import check_names
+from certigraph.state.endings import GOAL
 from certigraph.state.records import Action, Observation, Record, Scores, Spent, Task
 from certigraph.state.rewards import RecordedStep
 from certigraph.state.run import FINISH, SEARCH, Commitment, NestedStart
@@ -54,9 +54,7 @@ class Settings(BaseModel):
     def _check_names(cls, values: Any, info: ValidationInfo) -> Any:
         # JSON comes from a file, whose reader names it
         fields = values if info.mode == "python" and isinstance(values, dict) else {}
-        if unknown := [str(name) for name in fields if name not in cls.model_fields]:
-            known = suggest_names(unknown[0], cls.model_fields)
-            raise UnknownName(f"{cls.__name__} has no field {unknown[0]!r}; {known}")
+        check_names(fields, cls.model_fields, f"{cls.__name__} has no field")
         return values
 
 
@@ -482,6 +480,13 @@ class Context(Settings):
         default_factory=dict,
         description="other models for some roles: planner, executor, validator, extractor, memory, judge",
     )
+
+    @field_validator("roles")
+    @classmethod
+    def _check_roles(cls, roles: dict[str, str]) -> dict[str, str]:
+        check_names(roles, ROLES, "no role")
+        return roles
+
     profile: Literal["", "full", "small"] = Field(
         default="", description="size of prompts and answers; unset: by the context window of each role's model"
     )

@@ -175,6 +175,7 @@ def test_a_small_world_gets_the_defaults():
         (Budget, {"minutes": 3}, "Budget has no field 'minutes'; known: calls, tokens, usd, seconds, priced"),
         (Limits, {"atempts": 3}, "Limits has no field 'atempts'; did you mean attempts?"),
         (Context, {"budget": {"call": 3}}, "Budget has no field 'call'; did you mean calls?"),
+        (Context, {"roles": {"planer": "local"}}, "no role 'planer'; did you mean planner?"),
         (Context, {"profil": "small"}, "Context has no field 'profil'; did you mean profile?"),
     ],
 )
