@@ -87,6 +87,14 @@ def format_unknown(name: str, kind: str, known: Iterable[str], example: str) -> 
     return f"unknown {kind} {name!r}; {shown}; or name your own as module:attribute, for example {example}"
 
 
+def check_names(names: Iterable[Any], known: Iterable[str], problem: str) -> None:
+    """Raise UnknownName for the first name that is not known: the problem, the name, and similar or all known ones."""
+    names_known = list(known)
+    for name in map(str, names):
+        if name not in names_known:
+            raise UnknownName(f"{problem} {name!r}; {suggest_names(name, names_known)}")
+
+
 def suggest_names(name: str, known: Iterable[str], rest: str = "") -> str:
     """Format the known names that are similar to an unknown one, and where the rest is listed; else all names."""
     names = list(dict.fromkeys(known))

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias,
 
 from langchain_core.runnables import Runnable
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from certigraph.adapters.files import unknown_task_error
+from certigraph.adapters.imports import check_names
 from certigraph.state.endings import GOAL
 from certigraph.state.records import Action, Observation, Record, Scores, Spent, Task
 from certigraph.state.rewards import RecordedStep
@@ -43,7 +44,21 @@ A run that starts with few steps thus has a complete plan, with which it can be 
 """
 
 
-class Limits(Record):
+class Settings(BaseModel):
+    """Base class of what users set for a run. Raises UnknownName, with the known names, for a field that is none."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_names(cls, values: Any, info: ValidationInfo) -> Any:
+        # JSON comes from a file, whose reader names it
+        fields = values if info.mode == "python" and isinstance(values, dict) else {}
+        check_names(fields, cls.model_fields, f"{cls.__name__} has no field")
+        return values
+
+
+class Limits(Settings, Record):
     """Limits of a method on one task. The defaults of each benchmark are in `PAPER_LIMITS`.
 
     A field that is None follows the number of steps, as its description says; `effective` returns the numbers.
@@ -423,7 +438,7 @@ ROLES = ("planner", "executor", "validator", "extractor", "memory", "judge", "wo
 """Roles in which operators ask models."""
 
 
-class Budget(Record):
+class Budget(Settings, Record):
     """Limits on what a run may spend before it ends with `limit:<kind>`.
 
     They are checked before every model call and world step.
@@ -456,10 +471,10 @@ else:
     LiveBenchmark = LiveEnvironment = LiveChat = LiveCallbacks = ActionListing = Any
 
 
-class Context(BaseModel):
+class Context(Settings):
     """Context of a run, the same type for every graph. Every field has a default: a graph runs without a context."""
 
-    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+    model_config = ConfigDict(arbitrary_types_allowed=True)
 
     model: str = Field(
         default="scripted:expert",
@@ -470,6 +485,13 @@ class Context(BaseModel):
         default_factory=dict,
         description="other models for some roles: planner, executor, validator, extractor, memory, judge",
     )
+
+    @field_validator("roles")
+    @classmethod
+    def _check_roles(cls, roles: dict[str, str]) -> dict[str, str]:
+        check_names(roles, ROLES, "no role")
+        return roles
+
     profile: Literal["", "full", "small"] = Field(
         default="", description="size of prompts and answers; unset: by the context window of each role's model"
     )

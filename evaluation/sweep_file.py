@@ -176,7 +176,8 @@ def read_sweep(file: Path) -> Sweep:
         Fault: the file is missing, too large or unusable; the message has line, key, value and the known names.
     """
     if not file.is_file():
-        raise Fault("data", f"there is no file {file}: name a sweep's file, as in certigraph sweep sweep.yaml")
+        lines = "graphs: [sdp] and benchmarks: [blocksworld]"
+        raise Fault("data", f"there is no file {file}: certigraph sweep needs one with at least the lines {lines}")
     if (size := file.stat().st_size) > MAX_FILE_BYTES:
         limit = f"a sweep's file has at most {MAX_FILE_BYTES:,}"
         raise Fault("data", f"{file} has {size:,} bytes; {limit}: is it another file?")

@@ -26,7 +26,7 @@ from certigraph.adapters.extras import import_extra
 from certigraph.adapters.imports import suggest_names
 from certigraph.adapters.models.chat_models import is_known_model, is_scripted
 from certigraph.adapters.protocols import Budget, Context, Limits, Operator
-from certigraph.adapters.tools.checks import Checks
+from certigraph.adapters.tools.checks import Checks, warn_of_unused
 from certigraph.adapters.tools.definitions import DEADLINE
 from certigraph.adapters.tools.positions import CHECKPOINTER_KEY
 from certigraph.adapters.tools.world import RESPONSE_ARGUMENT, TOOLS_NAME, Effect, ToolLike, Tools
@@ -359,6 +359,10 @@ def _create_respond(module: Any) -> Any:
             reason = module.message(state) if hasattr(module, "message") else ""
             text = f"I could not complete this ({ending}{f': {reason}' if reason else ''})."
         write_answer(text, ending, runtime)
+        if isinstance(world := runtime.context.benchmark, Tools):
+            attempted = [attempt.target for attempt in state.get("attempts", ())]
+            certified = [target for certificate in state.get("certificates", ()) for target in certificate.targets]
+            warn_of_unused(world.checks, [*state.get("plan", ()), *attempted, *certified])
         certificates: dict[str, Any] = {} if "certificates" in module.State.__annotations__ else {"certificates": []}
         return {
             "messages": [AIMessage(text, id=action.args.get(MESSAGE_KEY) if action else None)],

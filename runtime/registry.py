@@ -19,7 +19,7 @@ from pydantic import JsonValue, ValidationError
 from certigraph.adapters.benchmarks import check_ready, load_benchmark
 from certigraph.adapters.encoders import find_encoder, install_advice, load_encoder
 from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes
-from certigraph.adapters.imports import GRAPH_GROUP, suggest_names, warn_if_hidden
+from certigraph.adapters.imports import GRAPH_GROUP, check_names, warn_if_hidden
 from certigraph.adapters.matching import matching_method
 from certigraph.adapters.models.chat_models import chat_model, check_model_available, check_model_name, model_label
 from certigraph.adapters.models.prices import format_missing_price, price_of
@@ -495,8 +495,7 @@ def parse_roles(texts: Sequence[str]) -> dict[str, str]:
         UnknownName: a role or a form of model is unknown; the message lists the known ones.
     """
     models = _parse_pairs(texts, "executor=local")
-    if unknown := sorted(set(models) - set(ROLES)):
-        raise UnknownName(f"no role {unknown[0]!r}; {suggest_names(unknown[0], ROLES)}")
+    check_names(models, ROLES, "no role")
     for model in models.values():
         if "/" not in model:
             check_model_name(model)
@@ -516,8 +515,7 @@ def parse_budget(texts: Sequence[str], limits: Limits, budget: Budget | None = N
     """
     amounts = _parse_pairs(texts, "steps=120")
     known = {*Budget.model_fields, *Limits.model_fields} - {"priced"}
-    if unknown := sorted(set(amounts) - known):
-        raise UnknownName(f"no budget {unknown[0]!r}; {suggest_names(unknown[0], sorted(known))}")
+    check_names(amounts, sorted(known), "no budget")
     return BudgetAndLimits(_apply_amounts(budget or Budget(), amounts), _apply_amounts(limits, amounts))
 
 

@@ -246,7 +246,7 @@ def _cell_entries(value: JsonValue) -> list[str]:
 
 # The page.
 
-UNCHECKED_NOTE = "Nothing was certified: the validator always_pass accepted each condition without a check."
+UNCHECKED_NOTE = "Nothing was certified: the validator always_pass accepted each predicate without a check."
 """Message of a run whose validator looks at nothing."""
 
 MAX_GOAL_CHARACTERS = 4_000

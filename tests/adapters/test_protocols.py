@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from certigraph import run
 from certigraph.adapters.benchmarks import BENCHMARKS, load_benchmark
@@ -14,6 +15,7 @@ from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import (
     PAPER_LIMITS,
     Benchmark,
+    Budget,
     Context,
     Environment,
     Limits,
@@ -164,6 +166,25 @@ def test_a_small_world_gets_the_defaults():
         False,
         None,
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "message"),
+    [
+        (Budget, {"call": 3}, "Budget has no field 'call'; did you mean calls?"),
+        (Budget, {"minutes": 3}, "Budget has no field 'minutes'; known: calls, tokens, usd, seconds, priced"),
+        (Limits, {"atempts": 3}, "Limits has no field 'atempts'; did you mean attempts?"),
+        (Context, {"budget": {"call": 3}}, "Budget has no field 'call'; did you mean calls?"),
+        (Context, {"roles": {"planer": "local"}}, "no role 'planer'; did you mean planner?"),
+        (Context, {"profil": "small"}, "Context has no field 'profil'; did you mean profile?"),
+    ],
+)
+def test_a_field_that_there_is_not_is_answered_by_one_line_with_the_known_ones(
+    kind: type[BaseModel], fields: dict[str, Any], message: str
+):
+    with pytest.raises(UnknownName) as refused:
+        kind(**fields)
+    assert str(refused.value) == message
 
 
 def test_an_unknown_task_lists_the_known_ones():

@@ -44,6 +44,8 @@ MISTAKES = [
     Mistake("run sdp blocksworld --budget call=3", "did you mean calls"),
     Mistake("run sdp blocksworld --budget 20", "steps=120"),
     Mistake("run sdp blocksworld --role plan=local", "did you mean planner"),
+    Mistake("prompts sdp blocksworld --role planer", "did you mean planner"),
+    Mistake("sweep nowhere.yaml", "graphs: [sdp] and benchmarks: [blocksworld]"),
     Mistake("run sdp blocksworld --model scripted:expertt", "did you mean scripted:expert?"),
     Mistake("run sdp blocksworld --task 99-9", "2 to 30 blocks"),
     Mistake("ablate tdp blocksworld", "decompose"),
@@ -63,6 +65,7 @@ MISTAKES = [
     Mistake("ask Why?", "--search generated"),
     Mistake("ask Why? --model scripted:first --search serper", "export SERPER_API_KEY="),
     Mistake("export runs/1", "--to"),
+    Mistake("export runs/1 --to csv", "Invalid value for '--to': 'csv' is not one of 'atif', 'inspect', 'parquet'"),
     Mistake("score blocksworld plans.jsonl", "--plans"),
     Mistake("study cdgp", "certigraph study --help"),
 ]

@@ -295,6 +295,27 @@ def test_an_evaluation_says_why_runs_failed_and_where_its_log_is(certigraph) -> 
     assert Path(json.loads(shown.out)["log"]).is_file()
 
 
+@pytest.mark.parametrize(
+    ("options", "status", "ending", "denied"),
+    [
+        ("--task 4-0", 0, "goal", False),
+        ("--task 6-2 --model simulated --swap validate=always_pass", 0, "goal", True),
+        ("--task 4-0 --model scripted:first", 1, "gave_up", False),
+    ],
+)
+def test_the_exit_status_follows_the_ending_and_the_score_is_in_the_json(
+    certigraph, options: str, status: int, ending: str, denied: bool
+) -> None:
+    shown = certigraph("run", "sdp", "blocksworld", *options.split(), "--json")
+    fields = json.loads(shown.out)
+    assert (shown.status, fields["ending"], fields["goal_denied"]) == (status, ending, denied)
+
+
+@pytest.mark.parametrize("command", ["run", "resume", "ask"])
+def test_the_help_of_a_run_has_its_exit_status(certigraph, command: str) -> None:
+    assert cli.EXIT_STATUS in " ".join(certigraph(command, "--help").out.split())
+
+
 @pytest.mark.slow
 def test_the_command_is_installed() -> None:
     code = "from certigraph.cli import main; main(['--help'])"

@@ -41,6 +41,13 @@ def known(monkeypatch: pytest.MonkeyPatch) -> Callable[[Script], Script]:
     return register
 
 
+def test_a_context_may_be_a_dict_as_in_langgraph(tmp_path: Path) -> None:
+    result = run(
+        "sdp", "blocksworld", "4-0", context={"model": "scripted:expert", "budget": {"calls": 2}}, out=tmp_path
+    )
+    assert (result.ending, result.usage.calls) == ("limit:calls", 2)
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Result:
     """An uninterrupted run, with which interrupted ones are compared."""

@@ -1,7 +1,6 @@
 """The command line: the application, its commands, and the conversion of errors to messages.
 
-Exit status: 0 if the goal was certified or an answer given, 1 for another ending, 2 for invalid arguments, 130 if
-interrupted.
+`EXIT_STATUS` says with which status commands end.
 """
 
 import sys
@@ -79,16 +78,21 @@ COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
 }
 """Commands by name, by purpose, in the order of the help."""
 
+EXIT_STATUS = (
+    "Exit status of a run: 0 if the goal was certified or an answer given, whatever score the benchmark gives; 1 for "
+    "another ending, 2 for invalid arguments, 130 if interrupted."
+)
+
 app = typer.Typer(
-    help="Long-horizon language agents whose progress is certified.\n\nExit status of a run: 0 if the goal was "
-    "certified or an answer given, 1 for another ending, 2 for invalid arguments, 130 if interrupted.",
+    help=f"Long-horizon language agents whose progress is certified.\n\n{EXIT_STATUS}",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for purpose, commands in COMMANDS.items():
     for name, command in commands.items():
-        app.command(name, rich_help_panel=purpose)(command)
+        ends_as_run = name in ("run", "resume", "ask")
+        app.command(name, rich_help_panel=purpose, epilog=EXIT_STATUS if ends_as_run else None)(command)
 app.add_typer(study_app, name="study", rich_help_panel="Measure and compare")
 app.add_typer(rewards_app, name="rewards", rich_help_panel="Measure and compare")
 
@@ -138,7 +142,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _usage_error(error: Any) -> str:
     # One line, though typer lists the choices of an option on a line each, with the command whose help has more.
-    message = " ".join(str(error.format_message()).split())
+    message = " ".join(str(error.format_message()).replace("Value error, ", "").split())
     if not message:
         return "name a command, for example: certigraph list"
     words = error.ctx.command_path.split()[1:] if getattr(error, "ctx", None) else []

@@ -3,7 +3,6 @@
 import json
 import os
 import platform
-import re
 import shutil
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -128,27 +127,12 @@ def _models() -> Iterator[InstalledPart]:
         try:
             path = load_named_weights(name)
         except Fault as fault:
-            yield InstalledPart("models", f"local:{name}", False, _fold_parts(str(fault).rpartition("; run ")[2]))
+            yield InstalledPart("models", f"local:{name}", False, str(fault).rpartition("; run ")[2])
         else:
             yield InstalledPart("models", f"local:{name}", True, f"{path.stat().st_size / 1e6:.0f} MB of weights")
     for name, use in ((DEFAULT_ENCODER, "rewards and retrieval"), (MATCHING_ENCODER, "matching of actions")):
         found = find_encoder(name) is not None
         yield InstalledPart("models", name, found, f"sentence encoder: {use}" if found else install_advice(name))
-
-
-_PARTS = re.compile(r"(\S+?)(\d+)(==\S+)((?: \1\d+\3){2,})")
-
-
-def _fold_parts(command: str) -> str:
-    """Fold packages with consecutive numbers as bash and zsh expand them: `part{1..22}==0.2.0`."""
-
-    def fold(found: re.Match[str]) -> str:
-        numbers = [int(number) for number in re.findall(r"(\d+)==", found[0])]
-        first, last = numbers[0], numbers[-1]
-        folded = f"{found[1]}{{{first}..{last}}}{found[3]}"
-        return folded if numbers == [*range(first, last + 1)] else found[0]
-
-    return _PARTS.sub(fold, command)
 
 
 def _data() -> Iterator[InstalledPart]:

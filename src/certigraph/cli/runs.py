@@ -43,7 +43,7 @@ def run_command(
     keep_prompts: KeepPrompts = True,
     as_json: AsJson = False,
 ) -> None:
-    """Run a graph on one task, and show which conditions of its plan are certified."""
+    """Run a graph on one task, and show which predicates of its plan are certified."""
     from certigraph.adapters.benchmarks import load_benchmark
     from certigraph.cli.output import announce_source, print_result, watch_run
     from certigraph.graphs.assembly import operators_of
@@ -135,13 +135,13 @@ def prompts_command(
     answer) the last one is printed, which shows most of the inputs.
     """
     from certigraph.adapters.benchmarks import load_benchmark
+    from certigraph.adapters.imports import check_names
     from certigraph.adapters.protocols import ROLES
     from certigraph.cli.output import announce_source, print_prompts
     from certigraph.runtime.prompts import collect_prompts
     from certigraph.runtime.registry import build_graph, parse_swap
 
-    if role and role not in ROLES:
-        raise UnknownName(f"no role {role!r}; known: {', '.join(ROLES)}")
+    check_names([role] if role else [], ROLES, "no role")
     compiled, live = build_graph(graph, dict(map(parse_swap, swap or []))), load_benchmark(benchmark, data)
     announce_source(benchmark, data)
     collected = collect_prompts(compiled, live, task, model=model, profile=profile, window=window, steps=steps)

@@ -3,6 +3,7 @@
 import asyncio
 import re
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -413,6 +414,27 @@ def test_sub_tasks_that_sdp_solves_are_checked(desk: Desk) -> None:
     result = agent("tdp", model=mind(), tools=desk.tools, checks=checks, solve="sdp").invoke({"goal": GOAL})
     assert len(desk.rows("refunds")) == 1
     assert result["ending"]
+
+
+def another_plan(state: Any) -> Any:
+    return {"plan": [Predicate(text=CONDITIONS[2])]}
+
+
+ONCE = {"limits": Limits(steps=3, attempts=1, replans=1), "replan": another_plan}
+
+
+@pytest.mark.parametrize("options", [{}, ONCE], ids=["certified", "replaced after an attempt"])
+def test_a_check_whose_form_no_condition_has_is_named_at_the_end_and_breaks_nothing(desk: Desk, options: Any) -> None:
+    fitting: Any = {"It is known whether order {n} is {what}": lambda n, what: False} if options else desk_checks(desk)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        used = agent("sdp", model=mind(), tools=desk.tools, checks=fitting, **options).invoke({"goal": GOAL})
+    desk.clear()
+    other = {**fitting, "Order {order} is paid back.": lambda order: True}
+    with pytest.warns(UserWarning, match=r"'Order \{order\} is paid back.'") as warned:
+        again = agent("sdp", model=mind(), tools=desk.tools, checks=other, **options).invoke({"goal": GOAL})
+    assert len(warned) == 1
+    assert (again["ending"], len(again["certificates"])) == (used["ending"], len(used["certificates"]))
 
 
 @pytest.mark.parametrize("method", ["react", "step", "plan_and_act", "pbai", "tdp"])

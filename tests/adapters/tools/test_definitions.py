@@ -359,6 +359,13 @@ def test_the_id_of_a_call_is_given_and_defaults_are_kept() -> None:
     assert call(with_default).text == "row of 17 for Ann"
 
 
+def test_no_tools_at_all_are_refused_with_what_may_be_given() -> None:
+    with pytest.raises(ValueError, match=r"tools is empty.*functions with type hints"):
+        agent("sdp", model=mind(), tools=[])
+    with pytest.raises(TypeError, match="single tool: give a list"):
+        agent("sdp", model=mind(), tools=len)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(("given", "hidden"), [(with_state, "state"), (with_store, "store"), (with_runtime, "runtime")])
 def test_tools_that_need_what_no_model_gives_are_refused(given: Any, hidden: str) -> None:
     with pytest.raises(ValueError, match=f"needs {hidden}") as raised:
