@@ -227,10 +227,7 @@ class Benchmark(Protocol):
     unknown_answer: str = ""
     """What is handed in where the answer cannot be found; empty where a guess costs nothing."""
     no_written_actions: str = ""
-    """What to do where an agent would have to write an action, but only the benchmark's own operators know their forms.
-
-    Empty where the briefing, the task or the world describes the forms of actions.
-    """
+    """What to do where an agent would have to write an action whose form only the benchmark's own operators know."""
     delivers: bool = False
     """Whether an action delivers the result and so ends the episode, in a benchmark without `answers`."""
     signals_goal: bool = False
