@@ -72,7 +72,7 @@ from certigraph.state.memgpt import (
     memory_call_of,
     memory_call_view,
 )
-from certigraph.state.run import Belief, BelievedFact, DecideView, Turn, search_settings
+from certigraph.state.run import FINISH, Belief, BelievedFact, DecideView, Turn, search_settings
 from certigraph.state.tools import ToolCall
 
 # The slots of a graph with memory functions, in place of those of the search loop.
@@ -187,7 +187,7 @@ def manage(
         size = queue or (limits.context if profile.is_small else int(profile.prompt_tokens * CHARACTERS_PER_TOKEN))
         own = state["belief"].form == "native" and "memory_calls" in state  # else a condition replaces MemGPT's memory
         full = own and _is_queue_full(state["turns"], pressure * size, excerpt)
-        warning = PRESSURE_WARNING if full else ""
+        warning = PRESSURE_WARNING.format(kept=KEPT_TURNS) if full else ""
         if not own:
             choice = await _ask_tool(state, excerpt, runtime)
         elif profile.is_small:
@@ -201,7 +201,7 @@ def manage(
             return {"thought": choice.thought, "action": create_memory_action(call), "belief": belief}
         if own:
             belief = add_core_note(belief, choice.remember, len(_world_turns(state["turns"])))
-        if full:
+        if full and choice.tool != FINISH:  # after the answer nobody would read the summary
             belief = await _flush_queue(belief, state, excerpt, runtime)
         searching = {**settings, "k": min(page, limits.passages)}
         action = to_tool_action(choice.tool, choice.text, searching, benchmark_of(state["task"], runtime))
@@ -226,12 +226,13 @@ async def _ask_managed(view: ManageView, runtime: Runtime[Context], warning: str
         functions=bullet_list(f"{name}: {DESCRIPTIONS[name]} {FIELDS[name]}" for name in FIELDS)
     )
     sizes = MEMORY_SIZES.format(
-        notes="which are the notes above" if view["belief"].notes else "which is empty",
+        notes='under "Notes" above' if view["belief"].notes else "empty",
         size=core_size(view["belief"].notes),
         core=core,
         left=left,
         archived=view["archived"],
         flushed=view["flushed"],
+        so_far="" if view["flushed"] or warning else ", so that nothing has to be kept yet",
     )
     prompt = await _build_prompt(view, None, runtime, paragraphs(sizes, warning), functions)
     benchmark = benchmark_of(view["task"], runtime)
@@ -308,9 +309,8 @@ whose answer you see before you choose again, and which uses up no round:
 """
 
 MEMORY_SIZES = """\
-Core memory, {notes}: {size:,} of {core:,} characters. Entries in archival memory: {archived}. Earlier rounds that are
-no longer shown: {flushed}; as long as that is 0, nothing has to be kept. Memory functions that can be used before the
-next tool: {left}.
+Core memory ({notes}): {size:,} of {core:,} characters. Entries in archival memory: {archived}. Earlier rounds that are
+no longer shown: {flushed}{so_far}. Memory functions that can be used before the next tool: {left}.
 """
 
 FUNCTIONS_USED = """\
@@ -323,8 +323,8 @@ longer shown.
 """
 
 PRESSURE_WARNING = """
-Your context is nearly full: after your next action in the world only a summary of the older rounds is left. Keep what
-matters in your memory now.
+Your context is nearly full: after your next action in the world, a summary takes the place of all rounds but the latest
+{kept}. Keep what matters of the others in your memory now.
 """
 
 

@@ -362,7 +362,7 @@ TITLES = """\
 search[TITLE] opens the page of that title, or offers similar titles; lookup[WORD] gives the next sentence of the open
 page that has the word."""
 
-WORDS = "search[WORDS] brings up paragraphs that have the words, first those whose title they name."
+WORDS = "search[WORDS] brings up the paragraphs nearest to the words, first those whose title they name."
 
 
 class HotpotQA(QuestionBenchmark[HotpotQuestion]):

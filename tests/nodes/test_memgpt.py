@@ -126,6 +126,14 @@ def test_the_conversation_is_searched_beyond_what_is_still_shown() -> None:
     assert "round 1" in answers(state)[0].observation
 
 
+def test_the_answer_is_handed_in_without_a_summary_that_nobody_would_read() -> None:
+    """Before the last action the queue is full, as a further search shows, which has it summarised."""
+    found = [search(f"q{n} r{n}") for n in range(5)]
+    for last, summaries in ((), 0), ((search("q5 r5"),), 1):
+        _, mind = acted(*found, *last, world=Seeking(words=60), decide=manage(queue=4_000))
+        assert len(mind.prompts("summary")) == summaries
+
+
 def test_a_search_of_the_conversation_goes_by_what_was_found_and_not_by_the_words_of_the_action() -> None:
     calls = [search("q0 r0"), search("q1 r1"), function("conversation_search", "q1 r1", page=1)]
     state, _ = acted(*calls)
