@@ -18,7 +18,7 @@ from certigraph.state.records import Task
 def gold_recordings() -> tuple[GoldRecording, ...]:
     """Gold paths of all thirty tasks with their world states.
 
-    Made by `python -m certigraph.adapters.scienceworld.recordings --out tests/helpers/gold_paths.jsonl.gz`.
+    Made by `write_recordings(path, [load_gold_recording(task) for task in FAMILIES])`.
     """
     return read_recordings(Path(__file__).parent / "gold_paths.jsonl.gz")
 
