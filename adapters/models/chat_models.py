@@ -126,11 +126,6 @@ def remember_refused(model: BaseChatModel, parameters: Collection[str]) -> None:
     _REFUSED[key] = _REFUSED.get(key, frozenset()) | frozenset(parameters)
 
 
-def forget_refused() -> None:
-    """Clear the table of refused parameters, because another endpoint may now have a known address."""
-    _REFUSED.clear()
-
-
 def find_refused_parameter(error: Exception, sent: Collection[str]) -> str:
     """Return which of the sent parameters an endpoint's error names; the empty string if it names none."""
     parameter = getattr(error, "param", None)

@@ -14,9 +14,8 @@ from certigraph.adapters.scienceworld import world
 from certigraph.adapters.scienceworld.objects import PathState, parse_focus, select_states
 from certigraph.adapters.scienceworld.pool import DEFAULT_POOL
 from certigraph.adapters.scienceworld.simulator import VERSION, JavaSimulator
-from certigraph.adapters.scienceworld.splits import SPLITS, EpisodeSetting
 from certigraph.state.endings import Fault
-from certigraph.state.records import Record, Task
+from certigraph.state.records import Record
 
 # Recordings and their files.
 
@@ -63,22 +62,6 @@ class GoldRecording(Record):
     def actions(self) -> tuple[str, ...]:
         """Actions up to score 100 as an agent would write them (see `resolved`)."""
         return self.resolved[: self.firstdone]
-
-    @property
-    def setting(self) -> EpisodeSetting:
-        """Setting of the recorded episode, without limits."""
-        return (
-            SPLITS["gold"].setting(self.task, self.variation).model_copy(update={"simplification": self.simplification})
-        )
-
-    @property
-    def id(self) -> str:
-        """Task id in the split `gold`."""
-        return f"gold/{self.task}:{self.variation}"
-
-    def as_task(self) -> Task:
-        """Create the task that was recorded, without starting the simulator."""
-        return Task(benchmark="scienceworld", id=self.id, goal=self.desc, constants=self.setting.model_dump())
 
 
 def read_recordings(path: Path) -> tuple[GoldRecording, ...]:

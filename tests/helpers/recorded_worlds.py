@@ -6,20 +6,32 @@ from certigraph.adapters.protocols import StateCheck
 from certigraph.adapters.scienceworld import world
 from certigraph.adapters.scienceworld.pool import SimulatorPool
 from certigraph.adapters.scienceworld.recordings import GoldRecording
-from certigraph.adapters.scienceworld.splits import EpisodeSetting
+from certigraph.adapters.scienceworld.splits import SPLITS, EpisodeSetting
 from certigraph.adapters.scienceworld.world import ScienceWorld
-from certigraph.state.records import Action
+from certigraph.state.records import Action, Task
 
 _LOOKS = ("look around", "look")
 _FREE = (*_LOOKS, "inventory", "task")
 _COSTS = {"wait": 11, "wait1": 2, **dict.fromkeys(_FREE, 0)}
 
 
+def recorded_setting(recording: GoldRecording) -> EpisodeSetting:
+    """The setting of the recorded episode, without limits."""
+    setting = SPLITS["gold"].setting(recording.task, recording.variation)
+    return setting.model_copy(update={"simplification": recording.simplification})
+
+
+def recorded_task(recording: GoldRecording) -> Task:
+    """The task that was recorded, in the split `gold`, without the simulator."""
+    id_ = f"gold/{recording.task}:{recording.variation}"
+    constants = recorded_setting(recording).model_dump()
+    return Task(benchmark="scienceworld", id=id_, goal=recording.desc, constants=constants)
+
+
 def create_replay_world(recording: GoldRecording, setting: EpisodeSetting | None = None) -> ScienceWorld:
     """Create a world, for tests, that replays a recording; `setting` replaces the recording's own setting."""
-    return ScienceWorld(
-        setting or recording.setting, SimulatorPool(lambda: RecordedSimulator(recording), max_free=0, idle=None)
-    )
+    pool = SimulatorPool(lambda: RecordedSimulator(recording), max_free=0, idle=None)
+    return ScienceWorld(setting or recorded_setting(recording), pool)
 
 
 def replay_live(recordings: Sequence[GoldRecording]) -> list[tuple[list[str], list[object], list[str]]]:
@@ -28,7 +40,7 @@ def replay_live(recordings: Sequence[GoldRecording]) -> list[tuple[list[str], li
 
 
 def _replay(recording: GoldRecording) -> tuple[list[str], list[object], list[str]]:
-    live = ScienceWorld(recording.setting)
+    live = ScienceWorld(recorded_setting(recording))
     seen, views = [live.reset()], [live.view()]
     for action in recording.actions:
         seen.append(live.step(Action(text=action)))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from langgraph.runtime import Runtime
-from recorded_worlds import create_replay_world, replay_live
+from recorded_worlds import create_replay_world, recorded_setting, replay_live
 
 from certigraph.adapters.episodes import close_episode, live_episode
 from certigraph.adapters.protocols import Context
@@ -163,7 +163,7 @@ def test_a_gold_path_is_recorded_once(tmp_path: Path, monkeypatch: pytest.Monkey
     first = recordings.load_gold_recording("find-non-living-thing")
     monkeypatch.setattr(recordings, "DEFAULT_POOL", None)
     assert recordings.load_gold_recording("find-non-living-thing") == first
-    assert (first.scores[first.firstdone - 1], first.setting) == (100, SPLITS["gold"].setting(first.task, 0))
+    assert (first.scores[first.firstdone - 1], recorded_setting(first)) == (100, SPLITS["gold"].setting(first.task, 0))
 
 
 def _without_data(observation: Observation) -> Observation:
