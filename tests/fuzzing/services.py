@@ -99,12 +99,17 @@ def _addressed(text: str) -> object:
         return SERPER.address(), SERPER.secret()
 
 
+def _search_server(address: str) -> SearchServer:
+    with patch.object(httpx, "Client", lambda **settings: CLIENT):  # a new one would cost more than what is read
+        return SearchServer(address)
+
+
 def _served(text: str) -> object:
-    return SearchServer(text, CLIENT, 1.0).shown
+    return _search_server(text).shown
 
 
 def _stored(data: bytes) -> object:
-    server, reply = SearchServer("https://example.org", CLIENT, 1.0), httpx.Response(200, content=data)
+    server, reply = _search_server("https://example.org"), httpx.Response(200, content=data)
     return [_read(server, reply, form) for form in (SearchReply, PassageReply, UploadReply)], _describe_failure(reply)
 
 
