@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from contextvars import ContextVar
-from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from langgraph.runtime import Runtime
 
@@ -40,14 +40,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Closable(Protocol):
-    """Object that is closed with an episode."""
-
-    def close(self) -> None:
-        """Close the object."""
-        ...
-
-
 TOLERANCE = 1e-9
 """Rounding error by which a score may lie below 0 or above 1."""
 
@@ -65,7 +57,7 @@ class LiveEpisode:
         self.closed_by_scope = False
         """Whether an `EpisodeScope` closes the episode when its run is over. Such an episode does not count towards
         MAX_EPISODES."""
-        self.copies: list[Closable] = []
+        self.copies: list[_Copy] = []
         """Further worlds of the same task, which are closed with the episode."""
         self.lock = threading.RLock()
         """Lock that is held during every call of a method."""
@@ -459,15 +451,13 @@ def _select_copy(live: LiveEpisode, path: Sequence[str], benchmark: Benchmark, t
 
     If there are already MAX_COPIES, the new copy takes over the world of the oldest one.
     """
-    copies = [copy for copy in live.copies if isinstance(copy, _Copy)]
-    ready = [copy for copy in copies if copy.is_prefix_of(live.log, path)]
+    ready = [copy for copy in live.copies if copy.is_prefix_of(live.log, path)]
     if ready:
         copy = max(ready, key=lambda copy: len(copy.episode.log))
         live.copies.remove(copy)
     else:
-        if len(copies) >= MAX_COPIES:
-            live.copies.remove(copies[0])
-        copy = _create_copy(copies[0].episode.environment if len(copies) >= MAX_COPIES else benchmark.open(task))
+        is_full = len(live.copies) >= MAX_COPIES
+        copy = _create_copy(live.copies.pop(0).episode.environment if is_full else benchmark.open(task))
     live.copies.append(copy)
     return copy
 

@@ -4,13 +4,10 @@ import asyncio
 import inspect
 import os
 import threading
-from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from contextvars import ContextVar, Token, copy_context
 from functools import partial
-from queue import SimpleQueue
 from typing import Any, Generic, ParamSpec, TypeVar
 
 # Where coroutines and blocking calls run: a graph serves `invoke` and `ainvoke` without blocking an event loop.
@@ -110,40 +107,8 @@ async def run_in_lone_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kw
         except BaseException as error:  # noqa: BLE001 - it is raised where the outcome is awaited
             outcome.set_exception(error)
 
-    _idle_lone_thread().works.put(work)
+    threading.Thread(target=work, name="certigraph-lone", daemon=True).start()
     return await asyncio.wrap_future(outcome)
-
-
-class _LoneThread(threading.Thread):
-    """Thread that does one work after the other: starting a new one costs more than a short call of a tool."""
-
-    def __init__(self) -> None:
-        super().__init__(name="certigraph-lone", daemon=True)
-        self.works: SimpleQueue[Callable[[], None]] = SimpleQueue()
-
-    def run(self) -> None:
-        while True:
-            self.works.get()()
-            if len(_IDLE_LONE_THREADS) >= MAX_IDLE_LONE_THREADS:
-                return
-            _IDLE_LONE_THREADS.append(self)
-
-
-MAX_IDLE_LONE_THREADS = 8
-"""Maximum number of lone threads that wait for further work; others end after theirs."""
-
-_IDLE_LONE_THREADS: deque[_LoneThread] = deque()
-
-
-def _idle_lone_thread() -> _LoneThread:
-    while _IDLE_LONE_THREADS:
-        with suppress(IndexError):  # another thread took the last one
-            thread = _IDLE_LONE_THREADS.pop()
-            if thread.is_alive():  # it is not in a process that was forked
-                return thread
-    thread = _LoneThread()
-    thread.start()
-    return thread
 
 
 def raise_if_cancelled() -> None:

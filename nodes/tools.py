@@ -22,14 +22,13 @@ from certigraph.adapters.tools.effects import (
     PAUSED,
     Ledger,
     LedgerEntry,
-    MemoryLedger,
     ToolAnswer,
     await_saved_state,
     open_ledger,
 )
-from certigraph.adapters.tools.operators import ToolProvider, tools_of
+from certigraph.adapters.tools.operators import tools_of
 from certigraph.adapters.tools.positions import require_checkpointer
-from certigraph.adapters.tools.world import ToolsEnvironment
+from certigraph.adapters.tools.world import Tools, ToolsEnvironment
 from certigraph.nodes.commitments import refuse_beyond_commitment
 from certigraph.nodes.questions import UNKNOWN_OUTCOME, EnteredCall, QuestionLog, ask_person, read_decisions
 from certigraph.nodes.slots import Slot
@@ -82,14 +81,14 @@ def _observe(answers: Answers) -> Observation:
 
 
 async def _make_calls(
-    tools: ToolProvider, action: Action, state: RunState, runtime: Runtime[Context], world: ToolsEnvironment
+    tools: Tools, action: Action, state: RunState, runtime: Runtime[Context], world: ToolsEnvironment
 ) -> Answers | None:
     """Make the calls of an action in their order; None if a person ends the run."""
     calls, config = calls_of(action), get_config()
     if not calls:
         return ()
     once = _have_effects(tools, calls)
-    maker = _CallMaker(tools, world, open_ledger(config) if once else MemoryLedger(), config)
+    maker = _CallMaker(tools, world, open_ledger(config) if once else Ledger(None), config)
     await maker.questions.load()
     if not await maker.questions.settle():
         return None
@@ -105,14 +104,14 @@ async def _make_calls(
     return await maker.make(entered)
 
 
-def _have_effects(tools: ToolProvider, calls: Sequence[ToolCall]) -> bool:
+def _have_effects(tools: Tools, calls: Sequence[ToolCall]) -> bool:
     return any(not call.refused and not tools.is_repeatable(call.name) for call in calls)
 
 
 class _CallMaker:
     """Makes the calls of an action: each call that must happen once through the ledger."""
 
-    def __init__(self, tools: ToolProvider, world: ToolsEnvironment, ledger: Ledger, config: RunnableConfig) -> None:
+    def __init__(self, tools: Tools, world: ToolsEnvironment, ledger: Ledger, config: RunnableConfig) -> None:
         self._tools, self._world, self._ledger, self._config = tools, world, ledger, config
         self.questions = QuestionLog(ledger, config)
 
@@ -274,7 +273,7 @@ def _describe_call(call: ToolCall, descriptions: Mapping[str, str]) -> str:
 
 
 def _decide_call(
-    call: ToolCall, decision: CallDecision, allowed: Mapping[str, Sequence[Decision]], tools: ToolProvider
+    call: ToolCall, decision: CallDecision, allowed: Mapping[str, Sequence[Decision]], tools: Tools
 ) -> ToolCall:
     """Return the call as a person decided.
 

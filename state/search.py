@@ -33,7 +33,6 @@ from certigraph.state.run import (
     remembered_turns,
     round_of,
     stagnation_of,
-    use_tool,
     world_ending,
 )
 
@@ -146,11 +145,6 @@ COLLECT, FILTER, EXTRACT, COMPUTE = "collect", "filter", "extract", "compute"
 
 STEP_KINDS = (COLLECT, FILTER, EXTRACT, COMPUTE)
 """All kinds of plan steps."""
-
-
-def open_page(url: str) -> Action:
-    """Create an action that reads a page whose URL a search has found or the question names."""
-    return use_tool(OPEN, url)
 
 
 def research_step(

@@ -10,8 +10,7 @@ from hypothesis import settings
 from postgres_server import VARIABLE, Server, running
 
 from certigraph.adapters import redaction
-from certigraph.adapters.models import calls
-from certigraph.adapters.models.chat_models import forget_refused
+from certigraph.adapters.models import calls, chat_models
 
 if TYPE_CHECKING:
     from certigraph.evaluation.evaluation_results import Evaluation
@@ -53,7 +52,7 @@ def pytest_collection() -> Generator[None, Any, Any]:
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "RETRY_PAUSES", (0.001, 0.001))
-    forget_refused()  # a port may be another stub's by now
+    monkeypatch.setattr(chat_models, "_REFUSED", {})  # a port may be another stub's by now
 
 
 @pytest.fixture(autouse=True)

@@ -2,12 +2,10 @@
 
 import json
 import threading
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from enum import StrEnum
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from certigraph.adapters.assistantbench.pages import (
     ATTACKER_HOST,
@@ -21,7 +19,7 @@ from certigraph.adapters.assistantbench.pages import (
     render_page,
 )
 from certigraph.adapters.retrieval.bm25 import PassagePool
-from certigraph.adapters.web.search import SearchService, Serper, SleepFunction
+from certigraph.adapters.web.search import SearchService, Serper
 from certigraph.state.search import Passage, clip_words, to_line
 
 # The two search engines of the generated web: they rank differently, and the second one knows more pages.
@@ -31,16 +29,6 @@ MAX_SNIPPET = 160
 
 FIRST_ENGINE, SECOND_ENGINE = "/search", "/elsewhere"
 """URL paths of the two search engines."""
-
-
-class EngineMode(StrEnum):
-    """How the search engines answer: they work, or fail in one of two ways."""
-
-    WORKS = "works"
-    SPENT = "spent"
-    """They answer that the quota is used up."""
-    MALFORMED = "malformed"
-    """They answer with truncated JSON."""
 
 
 class GeneratedSearchEngine:
@@ -85,37 +73,26 @@ HTML, TEXT, JSON = "text/html; charset=utf-8", "text/plain; charset=utf-8", "app
 PRIVATE_PATH = "/private"
 """Path whose pages must not be read: if a host has such pages, its robots.txt disallows the path."""
 
-QUOTA_ANSWER = {"message": "Not enough credits", "statusCode": 400}
-"""Answer of a search engine whose quota is used up."""
-
 MAX_BODY_BYTES = 100_000
 """Maximum bytes of a search request."""
 
 
 class GeneratedWebHandler(BaseHTTPRequestHandler):
-    """Handler of the requests to the generated web. A connection that the client closed is no error."""
+    """Handler of the requests to the generated web."""
 
     @property
     def web(self) -> "GeneratedWebServer":
         """The server, which has the pages and the search engines."""
         return cast("GeneratedWebServer", self.server)
 
+    def handle(self) -> None:
+        """Answer the requests of a connection. If the client closes it, that is no error."""
+        with suppress(OSError):
+            super().handle()
+
     def do_GET(self) -> None:
         """Answer a request for a page."""
-        host = self.headers.get("Host", "").partition(":")[0].lower()
-        with suppress(OSError), self.web.record("GET", host, self.path):
-            self._page(host, self.path.partition("?")[0])
-
-    def do_POST(self) -> None:
-        """Answer a search request."""
-        host = self.headers.get("Host", "").partition(":")[0].lower()
-        with suppress(OSError), self.web.record("POST", host, self.path):
-            self._search()
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Print nothing, because the server records all requests."""
-
-    def _page(self, host: str, path: str) -> None:
+        host, path = self.headers.get("Host", "").partition(":")[0].lower(), self.path.partition("?")[0]
         page = self.web.pages.get(f"http://{host}{path}")
         if path == "/robots.txt":
             self._send(200, TEXT, self._robots(host))
@@ -126,11 +103,25 @@ class GeneratedWebHandler(BaseHTTPRequestHandler):
         else:
             self._treat(page)
 
+    def do_POST(self) -> None:
+        """Answer a search request."""
+        body = self.rfile.read(min(int(self.headers.get("Content-Length", 0)), MAX_BODY_BYTES))
+        engine = self.web.engines.get(self.path)
+        if engine is None:
+            self._send(404, JSON, '{"message": "no such engine"}')
+        elif not self.headers.get("X-API-KEY"):
+            self._send(403, JSON, '{"message": "Unauthorized.", "statusCode": 403}')
+        else:
+            self._send_results(engine, body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Print nothing."""
+
     def _treat(self, page: GeneratedPage) -> None:
         match page.treatment:
             case Treatment.SLOW:
                 self.web.closing.wait()
-                raise ConnectionAbortedError  # never answered, so never recorded as done
+                raise ConnectionAbortedError
             case Treatment.REFUSED:
                 self._send(403, HTML, "<p>Access denied.</p>")
             case Treatment.STUB:
@@ -150,18 +141,6 @@ class GeneratedWebHandler(BaseHTTPRequestHandler):
         closed = any(page.host == host and page.path.startswith(PRIVATE_PATH) for page in self.web.pages.values())
         return f"User-agent: *\nDisallow: {PRIVATE_PATH if closed else ''}\n"
 
-    def _search(self) -> None:
-        body = self.rfile.read(min(int(self.headers.get("Content-Length", 0)), MAX_BODY_BYTES))
-        engine = self.web.engines.get(self.path)
-        if engine is None:
-            self._send(404, JSON, '{"message": "no such engine"}')
-        elif not self.headers.get("X-API-KEY"):
-            self._send(403, JSON, '{"message": "Unauthorized.", "statusCode": 403}')
-        elif self.web.engine_mode is EngineMode.SPENT:
-            self._send(400, JSON, json.dumps(QUOTA_ANSWER))
-        else:
-            self._send_results(engine, body)
-
     def _send_results(self, engine: GeneratedSearchEngine, body: bytes) -> None:
         try:
             request = json.loads(body)
@@ -169,7 +148,7 @@ class GeneratedWebHandler(BaseHTTPRequestHandler):
         except (ValueError, LookupError, TypeError, AttributeError):  # no query, or one cut off at the maximum size
             self._send(400, JSON, '{"message": "no query"}')
             return
-        self._send(200, JSON, answer[: len(answer) // 2] if self.web.engine_mode is EngineMode.MALFORMED else answer)
+        self._send(200, JSON, answer)
 
     def _send(self, status: int, kind: str, content: str | bytes, location: str = "") -> None:
         body = content.encode() if isinstance(content, str) else content
@@ -195,22 +174,12 @@ POLL_SECONDS = 0.02
 """Seconds between checks whether the server has to stop."""
 
 
-class ReceivedRequest(NamedTuple):
-    """A request that the server received; `done` is True once it was answered completely."""
-
-    method: str
-    host: str
-    path: str
-    done: bool = False
-
-
 class GeneratedWebServer(ThreadingHTTPServer):
     """HTTP server of all hosts of the generated web and of its search engines; each request has a thread.
 
     Attributes:
         pages: the pages by URL.
         engines: the search engines by path.
-        engine_mode: how the search engines answer; tests change it.
         closing: set when the server closes.
     """
 
@@ -222,10 +191,7 @@ class GeneratedWebServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), GeneratedWebHandler)
         self.pages = pages
         self.engines: Mapping[str, GeneratedSearchEngine] = create_engines([*pages.values()])
-        self.engine_mode = EngineMode.WORKS
         self.closing = threading.Event()
-        self._requests: list[ReceivedRequest] = []
-        self._lock = threading.Lock()
         self._thread = threading.Thread(target=self.serve_forever, args=(POLL_SECONDS,), daemon=True)
         self._thread.start()
 
@@ -233,22 +199,6 @@ class GeneratedWebServer(ThreadingHTTPServer):
     def address(self) -> str:
         """IP address and port of the server, which answers for all hosts of the generated web."""
         return f"127.0.0.1:{self.server_port}"
-
-    @property
-    def requests(self) -> Sequence[ReceivedRequest]:
-        """All requests so far, in the order in which they were received."""
-        with self._lock:
-            return tuple(self._requests)
-
-    @contextmanager
-    def record(self, method: str, host: str, path: str) -> Iterator[None]:
-        """Record a request when the block starts, and that it was answered when the block ends without an error."""
-        with self._lock:
-            index = len(self._requests)
-            self._requests.append(ReceivedRequest(method, host, path))
-        yield
-        with self._lock:
-            self._requests[index] = self._requests[index]._replace(done=True)
 
     def close(self) -> None:
         """Stop the server, and release the requests that are never answered."""
@@ -264,12 +214,11 @@ API_KEY = "generated"
 """API key for the search engines, which accept any text."""
 
 
-def create_provider(name: str, address: str, *, sleep: SleepFunction = time.sleep) -> Serper:
+def create_provider(name: str, address: str) -> Serper:
     """Create the search provider for a search engine that answers like Serper.
 
     Args:
         name: name of the provider. It must be unique, because results are cached under it.
         address: URL of the search engine.
-        sleep: function that waits before a request is repeated.
     """
-    return Serper(SearchService(name=name, variable="", base_url=address), key=API_KEY, sleep=sleep)
+    return Serper(SearchService(name=name, variable="", base_url=address), key=API_KEY)

@@ -37,7 +37,6 @@ from certigraph.adapters.models.endpoint import (
     send_request,
 )
 from certigraph.adapters.models.exchanges import Exchange
-from certigraph.adapters.models.members import has_member
 from certigraph.adapters.models.prices import ListPrice, Price, cached_tokens, cost_in_usd, price_of
 from certigraph.adapters.models.profiles import ModelProfile, profile_for
 from certigraph.adapters.models.prompts import Prompt
@@ -110,7 +109,7 @@ async def profile_of(role: str, runtime: Runtime[Context]) -> ModelProfile:
 
 async def _model_by_name(role: str, context: Context) -> BaseChatModel:
     if context.chat is not None:
-        if not has_member(context.chat, "for_role"):  # an `isinstance` of a protocol is slow
+        if not hasattr(context.chat, "for_role"):  # an `isinstance` of a protocol is slow
             return context.chat
         return cast(ModelsByRole, context.chat).for_role(role)
     name = context.roles.get(role, context.model)

@@ -16,7 +16,6 @@ from weakref import WeakValueDictionary
 from langchain_core.language_models import BaseChatModel
 
 from certigraph.adapters.extras import import_extra
-from certigraph.adapters.models.members import get_member, has_member
 from certigraph.adapters.models.prices import load_list_prices
 from certigraph.adapters.models.scripts import (
     RANDOM_MODEL,
@@ -108,7 +107,7 @@ def refused_parameters(model: BaseChatModel) -> frozenset[str]:
     """Return the names of the parameters that a model's family or endpoint refuses, so that they must not be sent."""
     model = unwrap_model(model)
     by_family = frozenset[str]()
-    if has_member(model, "openai_api_base") and not supports_temperature(_model_name(model)):
+    if hasattr(model, "openai_api_base") and not supports_temperature(_model_name(model)):
         by_family |= {"temperature"}
     return by_family | refused_parameters_of_key(_model_key(model))
 
@@ -125,11 +124,6 @@ def remember_refused(model: BaseChatModel, parameters: Collection[str]) -> None:
     if key == id(model):
         _MODELS_BY_ID[id(model)] = model
     _REFUSED[key] = _REFUSED.get(key, frozenset()) | frozenset(parameters)
-
-
-def forget_refused() -> None:
-    """Clear the table of refused parameters, because another endpoint may now have a known address."""
-    _REFUSED.clear()
 
 
 def find_refused_parameter(error: Exception, sent: Collection[str]) -> str:
@@ -191,14 +185,14 @@ def spoils_answers(kind: type) -> bool:
 
 
 def _model_name(model: BaseChatModel) -> str:
-    return str(get_member(model, "priced_as") or get_member(model, "model_name", ""))
+    return str(getattr(model, "priced_as", None) or getattr(model, "model_name", ""))
 
 
 def _model_key(model: BaseChatModel) -> Hashable:
-    if served := get_member(model, "priced_as"):
+    if served := getattr(model, "priced_as", None):
         return "inspect", served
-    if has_member(model, "openai_api_base"):
-        return str(model.openai_api_base), _model_name(model)  # type: ignore[attr-defined]
+    if hasattr(model, "openai_api_base"):
+        return str(model.openai_api_base), _model_name(model)
     if _MODELS_BY_ID.get(id(model)) is not model:
         _REFUSED.pop(id(model), None)
     return id(model)
@@ -357,7 +351,7 @@ def check_model_available(name: str) -> None:
 
 def model_label(model: BaseChatModel) -> str:
     """Return the name under which a model's calls are recorded."""
-    return str(get_member(model, "model_name") or model._llm_type)
+    return str(getattr(model, "model_name", None) or model._llm_type)
 
 
 @lru_cache(maxsize=32)

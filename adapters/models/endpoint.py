@@ -30,7 +30,6 @@ from certigraph.adapters.models.chat_models import (
     unwrap_model,
     without_parameters,
 )
-from certigraph.adapters.models.members import get_member
 from certigraph.adapters.models.schemas import Schema
 from certigraph.adapters.models.streams import ReplyStream
 from certigraph.adapters.models.usage import has_plausible_counts, usage_of
@@ -301,7 +300,7 @@ def disable_client_retries(model: BaseChatModel) -> BaseChatModel:
         return model if copy is wrapped else model.model_copy(update={"chat": copy})
     changes: dict[str, Any] = {}
     for root, used in (("root_async_client", "async_client"), ("root_client", "client")):
-        client: Any = get_member(model, root)
+        client: Any = getattr(model, root, None)
         if getattr(client, "max_retries", 0) and hasattr(client, "with_options"):
             single = client.with_options(max_retries=0)
             changes |= {root: single, used: single.chat.completions}

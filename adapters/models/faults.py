@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
-from threading import Event
-from typing import IO, TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import IO, TYPE_CHECKING, Any, ClassVar
 from urllib.error import HTTPError, URLError
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
@@ -290,28 +289,10 @@ UPSTREAM_TIMEOUT = 120.0
 """Maximum seconds of a request that is forwarded to the real endpoint."""
 
 
-class FaultServer(Protocol):
-    """What `FaultHandler` needs of its server.
-
-    Attributes:
-        faults: the rates of faults.
-        behind: base URL of the real endpoint, or a function that answers instead.
-        closing: set when the server closes.
-    """
-
-    faults: Faults
-    behind: str | AnswerText
-    closing: Event
-
-    def draw_fault(self, body: bytes) -> str:
-        """Return the kind of fault to inject for a request with this body; the empty string for none."""
-        ...
-
-
 class FaultHandler(BaseHTTPRequestHandler):
     """Handler of the HTTP requests to a faulty endpoint; every POST is a request to the model."""
 
-    server: FaultServer  # type: ignore[assignment]
+    server: "FaultyEndpoint"
 
     def do_POST(self) -> None:
         """Answer the request, or fail in the way that was drawn for it."""

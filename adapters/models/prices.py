@@ -13,7 +13,6 @@ from langchain_core.messages.ai import UsageMetadata
 from pydantic import Field, TypeAdapter, ValidationError
 
 from certigraph.adapters.files import expand_path
-from certigraph.adapters.models.members import get_member
 from certigraph.state.endings import Fault
 from certigraph.state.records import Record
 
@@ -158,7 +157,7 @@ def price_of(model: BaseChatModel) -> Price | ListPrice | None:
     Raises:
         Fault: ("data") the file named by CERTIGRAPH_PRICES cannot be read, or is no price table.
     """
-    if get_member(model, "free", False) or "weights" in (model.metadata or {}):
+    if getattr(model, "free", False) or "weights" in (model.metadata or {}):
         return FREE_PRICE
     user_table, (provider, name) = load_user_prices(), _provider_and_name(model)
     prices = (user_table.get(form) for form in _name_forms(name))
@@ -167,10 +166,10 @@ def price_of(model: BaseChatModel) -> Price | ListPrice | None:
 
 def _provider_and_name(model: BaseChatModel) -> tuple[str, str]:
     """Return the provider that serves a model, as LangChain or Inspect names it, and the name of the model."""
-    if name := get_member(model, "priced_as"):  # Inspect's names are PROVIDER/NAME
+    if name := getattr(model, "priced_as", None):  # Inspect's names are PROVIDER/NAME
         return name.partition("/")[0], name
     described = model._get_ls_params() if isinstance(model, BaseChatModel) else {}
-    name = get_member(model, "model_name") or described.get("ls_model_name") or ""
+    name = getattr(model, "model_name", None) or described.get("ls_model_name") or ""
     return described.get("ls_provider") or "openai", name
 
 
@@ -194,7 +193,7 @@ def load_list_prices(address: str | None) -> "DataSnapshot | None":
 
 
 def _find_list_price(model: BaseChatModel, provider: str, name: str) -> ListPrice | None:
-    addresses = (get_member(model, field) for field in _ADDRESS_FIELDS)
+    addresses = (getattr(model, field, None) for field in _ADDRESS_FIELDS)
     address = next(filter(None, addresses), None) or os.environ.get(f"{provider.upper()}_BASE_URL")
     snapshot, provider_id = load_list_prices(address), _PROVIDER_IDS.get(provider, provider)
     if snapshot is None:

@@ -15,7 +15,6 @@ from langchain_core.language_models import BaseChatModel
 
 from certigraph.adapters.http import ENCODING_HEADERS, MAX_ANSWER_BYTES, UnboundedAnswer, limit_response
 from certigraph.adapters.models.chat_models import unwrap_model
-from certigraph.adapters.models.members import get_member
 from certigraph.state.endings import UnknownName
 
 ProfileName = Literal["full", "small"]
@@ -94,7 +93,7 @@ async def profile_for(model: BaseChatModel, chosen: str = "") -> ModelProfile:
 
 async def _find_window(model: BaseChatModel) -> int | None:
     known = _window_of_profile(model)
-    if known or not get_member(model, "openai_api_base"):
+    if known or not getattr(model, "openai_api_base", None):
         return known
     return await asyncio.to_thread(_window_of_endpoint, model)
 
@@ -113,7 +112,7 @@ def _window_of_profile(model: BaseChatModel) -> int | None:
 
 
 def _window_of_endpoint(model: BaseChatModel) -> int | None:
-    if not (address := get_member(model, "openai_api_base")):
+    if not (address := getattr(model, "openai_api_base", None)):
         return None
     name, key = str(getattr(model, "model_name", "")), getattr(model, "openai_api_key", None)
     return _ask_endpoint(str(address), name, key.get_secret_value() if key else "")

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from certigraph.adapters.benchmarks import standard_error
-from certigraph.adapters.encoders import Encoder, find_encoder, install_advice
+from certigraph.adapters.encoders import find_encoder, install_advice
 from certigraph.adapters.extras import import_extra
 from certigraph.adapters.retrieval.bm25 import words
 from certigraph.state.endings import Fault
@@ -205,30 +205,13 @@ MEASURES: Mapping[str, Measure] = {"em": exact_match, "f1": token_f1, "rouge1": 
 """The measures that need no sentence vectors."""
 
 
-def measure_answer(answer: str, references: Sequence[str], names: Sequence[str] = tuple(MEASURES)) -> dict[str, float]:
+def measure_answer(answer: str, references: Sequence[str]) -> dict[str, float]:
     """Return the measures of an answer by name, each the best over the references; 0 without references.
 
     Raises:
         Fault: rouge-score or NLTK is not installed.
     """
-    return {name: max((MEASURES[name](answer, r) for r in references), default=0.0) for name in names}
-
-
-def similarities(answers: Sequence[str], references: Sequence[str], model: Encoder | None = None) -> list[float] | None:
-    """Return the cosine similarity of each answer with its reference, by sentence vectors.
-
-    The result is None if no encoder is installed.
-
-    Args:
-        answers: n answers.
-        references: n references, one per answer.
-        model: encoder to use; None uses the one that is installed.
-    """
-    model = model or find_encoder()
-    if model is None:
-        return None
-    pairs = zip(model.encode(answers), model.encode(references), strict=True)
-    return [float(vector @ reference) for vector, reference in pairs]
+    return {name: max((measure(answer, r) for r in references), default=0.0) for name, measure in MEASURES.items()}
 
 
 def measure_similarity(answer: str, references: Sequence[str]) -> dict[str, float]:
@@ -239,9 +222,11 @@ def measure_similarity(answer: str, references: Sequence[str]) -> dict[str, floa
     Raises:
         Fault: no encoder is installed.
     """
-    cosines = similarities([answer] * len(references), references)
-    if cosines is None:
+    encoder = find_encoder()
+    if encoder is None:
         raise Fault("data", f"similarity needs sentence vectors: {install_advice()}")
+    [vector] = encoder.encode([answer])
+    cosines = (float(vector @ other) for other in (encoder.encode(references) if references else ()))
     return {"similarity": max(cosines, default=0.0)}
 
 

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate, zip_longest
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from certigraph.adapters.models.prompts import numbered_list
@@ -197,14 +196,6 @@ SOURCE_NUMBER = re.compile(r"^\s*\[(\d+)\]", re.MULTILINE)
 could pass for another source."""
 
 
-class GatheredEvidence(NamedTuple):
-    """The evidence that one round of searches and pages gave: text, sources and data of an observation."""
-
-    text: str
-    sources: tuple[str, ...]
-    data: Arguments
-
-
 class GatheringRound:
     """One round of gathering evidence by searches and pages.
 
@@ -275,59 +266,13 @@ class GatheringRound:
         return self.searches + self.fetched
 
 
-def gather_evidence(
-    web: Web,
-    memory: EpisodeMemory,
-    queries: Sequence[str],
-    urls: Sequence[str],
-    goal: str,
-    *,
-    k: int,
-    elsewhere: bool,
-    lines: bool,
-    characters: int | None = None,
-    kept: Sequence[str] = (),
-) -> GatheredEvidence:
-    """Gather evidence for a goal by searches and pages (SDP, appendix A.4).
-
-    If there is a second search provider, it is used too if `elsewhere` is set or the first one gave nothing new.
-
-    Args:
-        web: search providers and page source.
-        memory: what was seen so far in the episode; it is extended.
-        queries: search queries.
-        urls: pages to read; those that are not among the known results are ignored.
-        goal: what to find out. Excerpts of long pages are chosen by it and the queries.
-        k: maximum number of results per search.
-        elsewhere: whether to use the second provider in any case.
-        lines: whether to return one line per source, as transcripts need it; else pages keep their line breaks.
-        characters: maximum characters of the sources. The evidence then has all new search results that fit, and first
-            the pages that were read before for the same goal. None for MAX_PAGE_CHARACTERS, and new evidence only.
-        kept: earlier results that are shown again if `characters` is given.
-    """
-    gathering = GatheringRound(web, memory, k)
-    gathering.search(web.provider, queries)
-    gathering.open(urls)
-    stale = bool(queries or urls) and not gathering.new_count
-    if web.second and (elsewhere or stale):
-        gathering.elsewhere = True
-        gathering.search(web.second, queries or [goal])
-    read = memory.read_for.setdefault(goal, {})
-    read.update(gathering.read)
-    if characters is not None:
-        gathering.show_again(read, kept)
-    evidence = _format_evidence(gathering, memory, [goal, *queries], lines, characters)
-    nothing = "Nothing was found." if queries or urls else "Nothing was looked up."
-    return evidence if evidence.text else evidence._replace(text=nothing)
-
-
 def _format_evidence(
     gathering: GatheringRound,
     memory: EpisodeMemory,
     wanted: Sequence[str],
     lines: bool,
     characters: int | None,
-) -> GatheredEvidence:
+) -> Observation:
     met = [url for url in gathering.met if url not in gathering.read and not memory.reason(url)]
     read = list(gathering.read)
     if characters is None:
@@ -354,7 +299,7 @@ def _format_evidence(
         "unreadable": {url: memory.reason(url) for url in gathering.failed},
         **({"excerpts": [*excerpts]} if excerpts else {}),
     }
-    return GatheredEvidence("\n".join(texts), sources, data)
+    return Observation(text="\n".join(texts), sources=sources, data=data)
 
 
 def divide_characters(lengths: Sequence[int], most: int) -> list[int]:
@@ -471,7 +416,7 @@ class ResearchWorld(Environment):
     def _search(self, action: Action) -> Observation:
         if not (query := text_argument(action, "query").strip()):
             return create_refusal("There is nothing to look for: name what you look for.")
-        return _to_observation(self._gather([query], [], query, elsewhere=False, lines=True))
+        return self._gather([query], [], query, lines=True)
 
     def _open(self, action: Action) -> Observation:
         url = text_argument(action, "query").strip()
@@ -479,17 +424,15 @@ class ResearchWorld(Environment):
             return create_refusal(f"{url[:200]!r} is not known: only pages that a search brought up can be opened.")
         if reason := self._memory.reason(url):
             return create_refusal(f"{url} cannot be read: {reason}.")
-        return _to_observation(self._gather([], [url], self._question, elsewhere=False, lines=True))
+        return self._gather([], [url], self._question, lines=True)
 
     def _research(self, action: Action) -> Observation:
         queries, urls = unique_texts(action.args.get("queries")), unique_texts(action.args.get("urls"))
         elsewhere, characters = action.args.get("elsewhere") is True, action.args.get("characters")
         most = characters if isinstance(characters, int) else None
         goal = text_argument(action, "goal")
-        gathered = self._gather(
-            queries, urls, goal, elsewhere=elsewhere, lines=False, characters=most, kept=partial_sources(action.args)
-        )
-        return _to_observation(gathered)
+        kept = partial_sources(action.args)
+        return self._gather(queries, urls, goal, elsewhere=elsewhere, characters=most, kept=kept)
 
     def _gather(
         self,
@@ -497,23 +440,40 @@ class ResearchWorld(Environment):
         urls: Sequence[str],
         goal: str,
         *,
-        elsewhere: bool,
-        lines: bool,
+        elsewhere: bool = False,
+        lines: bool = False,
         characters: int | None = None,
         kept: Sequence[str] = (),
-    ) -> GatheredEvidence:
-        return gather_evidence(
-            self._web,
-            self._memory,
-            queries,
-            urls,
-            goal,
-            k=self._k,
-            elsewhere=elsewhere,
-            lines=lines,
-            characters=characters,
-            kept=kept,
-        )
+    ) -> Observation:
+        """Gather evidence for a goal by searches and pages (SDP, appendix A.4).
+
+        If there is a second search provider, it is used too if `elsewhere` is set or the first one gave nothing new.
+
+        Args:
+            queries: search queries.
+            urls: pages to read; those that are not among the known results are ignored.
+            goal: what to find out. Excerpts of long pages are chosen by it and the queries.
+            elsewhere: whether to use the second provider in any case.
+            lines: whether to return one line per source, as transcripts need it; else pages keep their line breaks.
+            characters: maximum characters of the sources. The evidence then has all new search results that fit, and
+                first the pages that were read before for the same goal. None for MAX_PAGE_CHARACTERS, and new evidence
+                only.
+            kept: earlier results that are shown again if `characters` is given.
+        """
+        gathering = GatheringRound(self._web, self._memory, self._k)
+        gathering.search(self._web.provider, queries)
+        gathering.open(urls)
+        stale = bool(queries or urls) and not gathering.new_count
+        if self._web.second and (elsewhere or stale):
+            gathering.elsewhere = True
+            gathering.search(self._web.second, queries or [goal])
+        read = self._memory.read_for.setdefault(goal, {})
+        read.update(gathering.read)
+        if characters is not None:
+            gathering.show_again(read, kept)
+        evidence = _format_evidence(gathering, self._memory, [goal, *queries], lines, characters)
+        nothing = "Nothing was found." if queries or urls else "Nothing was looked up."
+        return evidence if evidence.text else evidence.model_copy(update={"text": nothing})
 
     def _note(self, action: Action) -> Observation:
         self._take_answer(action)
@@ -531,7 +491,3 @@ class ResearchWorld(Environment):
 def text_argument(action: Action, name: str) -> str:
     """Return the argument of an action with a name, as a text; an empty text if it is missing."""
     return str(action.args.get(name) or "")
-
-
-def _to_observation(gathered: GatheredEvidence) -> Observation:
-    return Observation(text=gathered.text, sources=gathered.sources, data=gathered.data)

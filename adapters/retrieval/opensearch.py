@@ -134,6 +134,9 @@ class UploadReply(BaseModel):
 
 ADDRESS_VARIABLE = "CERTIGRAPH_OPENSEARCH_URL"
 BUSY_STATUSES = (429, 503)
+TIMEOUT = 30.0
+"""Maximum seconds for connecting, and for waiting for each part of a reply."""
+
 MAX_TRIES = 4
 MAX_WAIT_SECONDS = 20.0
 """Maximum seconds between two tries, whatever the server asks for."""
@@ -155,7 +158,7 @@ class SearchServer:
         shown: the address for error messages: scheme, host and port.
     """
 
-    def __init__(self, url: str, client: "httpx.Client | None", timeout: float) -> None:
+    def __init__(self, url: str) -> None:
         import httpx
 
         mask_logs()
@@ -165,8 +168,7 @@ class SearchServer:
         self._auth: Any = httpx.USE_CLIENT_DEFAULT
         if address.username or address.password:
             self._auth = httpx.BasicAuth(address.username, address.password)
-        self._client = client or httpx.Client()
-        self._timeout = timeout
+        self._client = httpx.Client(timeout=TIMEOUT)
 
     def ask(
         self, method: str, path: str, body: str = "", *, kind: str = "application/json", accepted: tuple[int, ...] = ()
@@ -216,7 +218,6 @@ class SearchServer:
                 content=body.encode() or None,
                 headers={**ENCODING_HEADERS, **({"Content-Type": kind} if body else {})},
                 auth=self._auth,
-                timeout=self._timeout,
             ) as reply:
                 limit_response(reply, MAX_REPLY_BYTES)
                 reply.read()
@@ -260,7 +261,6 @@ def _advise(status: int) -> str:
 
 # Retriever over an OpenSearch or Elasticsearch index, for corpora too large for one machine.
 
-TIMEOUT = 30.0
 BULK_PASSAGES = 500
 """Number of passages in one upload request, about half a megabyte."""
 
@@ -276,19 +276,17 @@ class OpenSearch:
 
     name = "opensearch"
 
-    def __init__(self, url: str, index: str, *, client: "httpx.Client | None" = None, timeout: float = TIMEOUT) -> None:
+    def __init__(self, url: str, index: str) -> None:
         """Create a retriever; no request is sent yet.
 
         Args:
             url: address such as https://user:password@host:9200; if empty, that in CERTIGRAPH_OPENSEARCH_URL.
             index: name of the index.
-            client: HTTP client with certificates and proxies; the caller closes it.
-            timeout: maximum seconds for connecting, and for waiting for each part of a reply.
 
         Raises:
             Fault: the address is invalid.
         """
-        self._server = SearchServer(url, client, timeout)
+        self._server = SearchServer(url)
         self._index = index
         self._path = f"/{quote(index, safe='')}"
 

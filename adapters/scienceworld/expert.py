@@ -30,7 +30,6 @@ from certigraph.adapters.protocols import MIN_NODES, Responder, StateCheck
 from certigraph.adapters.scienceworld.recordings import GoldRecording, load_gold_recording
 from certigraph.adapters.scienceworld.splits import EpisodeSetting
 from certigraph.adapters.scienceworld.world import normalise_text
-from certigraph.state.endings import Fault
 from certigraph.state.records import Step
 
 # Segments of a gold path: the expert's plans, subtasks and sub-tasks name the world states at their ends.
@@ -53,16 +52,10 @@ class Segment(NamedTuple):
 
 
 def segments_of(gold: GoldRecording) -> list[Segment]:
-    """Return a segment for each world state of a gold path, and one for its end if none of them is reached there.
-
-    Raises:
-        Fault: ("data") the recording has no world states.
-    """
-    if not gold.states:
-        fix = f"python -m certigraph.adapters.scienceworld.recordings {gold.task}:{gold.variation} --out FILE.jsonl.gz"
-        raise Fault("data", f"the recording of {gold.id} has no world states; record it again: {fix}")
+    """Return a segment for each world state of a gold path, and one for its end if none of them is reached there."""
     states = [Segment(state.text, state.after, gold.scores[state.after - 1]) for state in gold.states]
-    return states if states[-1].last == gold.firstdone else [*states, Segment(END, gold.firstdone, FULL_SCORE)]
+    reaches_end = bool(states) and states[-1].last == gold.firstdone
+    return states if reaches_end else [*states, Segment(END, gold.firstdone, FULL_SCORE)]
 
 
 def join_segments(segments: Sequence[Segment], limit: int) -> list[Segment]:
@@ -77,7 +70,7 @@ def find_segment(text: str, gold: GoldRecording) -> Segment | None:
 
     Texts of sub-tasks join several world states, and operators may add to them.
     """
-    named = [segment for segment in segments_of(gold) if segment.text in text] if gold.states else []
+    named = [segment for segment in segments_of(gold) if segment.text in text]
     return named[-1] if named else None
 
 

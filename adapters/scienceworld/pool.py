@@ -11,7 +11,7 @@ from typing import Protocol
 from certigraph.adapters.episodes import current_run
 from certigraph.adapters.files import cache_folder, replace_file
 from certigraph.adapters.processes import raise_if_cancelled
-from certigraph.adapters.scienceworld.simulator import VERSION, JavaSimulator, Simulator
+from certigraph.adapters.scienceworld.simulator import VERSION, JavaSimulator
 from certigraph.state.endings import Fault
 
 # Starting a JVM takes longer than most short episodes, so a returned simulator is kept for some seconds. If all are in
@@ -66,7 +66,7 @@ class SimulatorHolder(Protocol):
     last_used: float
     """Time of the last use of its simulator, in seconds of the monotonic clock."""
 
-    def suspend(self) -> Simulator | None:
+    def suspend(self) -> JavaSimulator | None:
         """Give up the simulator and return it; None while it is in use.
 
         When the world is used again, it replays its actions in another simulator.
@@ -89,7 +89,7 @@ class SimulatorPool:
 
     def __init__(
         self,
-        start: Callable[[], Simulator] = JavaSimulator,
+        start: Callable[[], JavaSimulator] = JavaSimulator,
         max_free: int | None = None,
         *,
         limit: int | None = None,
@@ -101,14 +101,14 @@ class SimulatorPool:
         self._start = start
         self._max_free = max_free if max_free is not None else os.cpu_count() or 1
         self._limit, self._linger, self._idle, self._patience, self._wait = limit, linger, idle, patience, wait
-        self._free: list[tuple[Simulator, float]] = []
-        self._lent: dict[Simulator, SimulatorHolder | None] = {}
+        self._free: list[tuple[JavaSimulator, float]] = []
+        self._lent: dict[JavaSimulator, SimulatorHolder | None] = {}
         self._starting = 0
         self._queue: list[object] = []
         self._changed = threading.Condition()
         self._watched = self._closes_at_exit = False
 
-    def borrow(self, holder: SimulatorHolder | None = None) -> Simulator:
+    def borrow(self, holder: SimulatorHolder | None = None) -> JavaSimulator:
         """Borrow a simulator for exclusive use, to be returned with `give_back`. Waits while the limit is reached.
 
         Args:
@@ -131,7 +131,7 @@ class SimulatorPool:
                     self._changed.notify_all()
         return simulator
 
-    def give_back(self, simulator: Simulator) -> None:
+    def give_back(self, simulator: JavaSimulator) -> None:
         """Return a simulator to the pool; a broken one is closed."""
         with self._changed:
             if simulator.alive and len(self._free) < self._max_free:
@@ -143,7 +143,7 @@ class SimulatorPool:
         self._close_one(simulator)
 
     @contextmanager
-    def lend(self) -> Iterator[Simulator]:
+    def lend(self) -> Iterator[JavaSimulator]:
         """Borrow a simulator for the duration of a `with` block."""
         simulator = self.borrow()
         try:
@@ -158,7 +158,7 @@ class SimulatorPool:
         for simulator, _ in free:
             simulator.close()
 
-    def _wait_for_turn(self, holder: SimulatorHolder | None) -> Simulator | None:
+    def _wait_for_turn(self, holder: SimulatorHolder | None) -> JavaSimulator | None:
         # Waits in the queue. Returns a running simulator, or None if the caller may start one.
         limit, run = self._limit or simulator_limit(), current_run()
         started, ticket = time.monotonic(), object()
@@ -183,7 +183,7 @@ class SimulatorPool:
                 self._queue.remove(ticket)
                 self._changed.notify_all()
 
-    def _take_free(self) -> Simulator | None:
+    def _take_free(self) -> JavaSimulator | None:
         while self._free:
             simulator, _ = self._free.pop()
             if simulator.alive:
@@ -191,7 +191,7 @@ class SimulatorPool:
             simulator.close()
         return None
 
-    def _take_over(self, run: object, waited: float, limit: int) -> Simulator | None:
+    def _take_over(self, run: object, waited: float, limit: int) -> JavaSimulator | None:
         # At the limit: take over a simulator from a world, the longest unused first.
         if self._running() < limit:
             return None
@@ -210,11 +210,11 @@ class SimulatorPool:
     def _running(self) -> int:
         return len(self._free) + len(self._lent) + self._starting
 
-    def _lend(self, simulator: Simulator, holder: SimulatorHolder | None) -> None:
+    def _lend(self, simulator: JavaSimulator, holder: SimulatorHolder | None) -> None:
         self._lent[simulator] = holder
         self._watch()
 
-    def _close_one(self, simulator: Simulator) -> None:
+    def _close_one(self, simulator: JavaSimulator) -> None:
         # A simulator counts as running until it is closed.
         with self._changed:
             self._lent[simulator] = None
@@ -254,7 +254,7 @@ class SimulatorPool:
             for simulator in expired:
                 self._close_one(simulator)
 
-    def _expired(self, now: float) -> list[Simulator]:
+    def _expired(self, now: float) -> list[JavaSimulator]:
         expired = [simulator for simulator, since in self._free if since + self._linger <= now]
         self._free = [(simulator, since) for simulator, since in self._free if since + self._linger > now]
         self._lent.update(dict.fromkeys(expired))

@@ -1,19 +1,9 @@
-"""Gold paths (the simulator's own solutions) of ScienceWorld: recording, storing and checking them.
+"""Gold paths (the simulator's own solutions) of ScienceWorld: recording and storing them."""
 
-The module is also a command:
-
-    python -m certigraph.adapters.scienceworld.recordings boil:0 freeze:0 --out FILE.jsonl.gz
-    python -m certigraph.adapters.scienceworld.recordings --check
-"""
-
-import argparse
 import gzip
 import hashlib
 import json
-import sys
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +14,8 @@ from certigraph.adapters.scienceworld import world
 from certigraph.adapters.scienceworld.objects import PathState, parse_focus, select_states
 from certigraph.adapters.scienceworld.pool import DEFAULT_POOL
 from certigraph.adapters.scienceworld.simulator import VERSION, JavaSimulator
-from certigraph.adapters.scienceworld.splits import SPLITS, EpisodeSetting, list_ids, setting_of
-from certigraph.adapters.scienceworld.world import ScienceWorld
-from certigraph.state.endings import Fault, Stopped, UnknownName
-from certigraph.state.records import Action, Record, Task
+from certigraph.state.endings import Fault
+from certigraph.state.records import Record
 
 # Recordings and their files.
 
@@ -75,22 +63,6 @@ class GoldRecording(Record):
         """Actions up to score 100 as an agent would write them (see `resolved`)."""
         return self.resolved[: self.firstdone]
 
-    @property
-    def setting(self) -> EpisodeSetting:
-        """Setting of the recorded episode, without limits."""
-        return (
-            SPLITS["gold"].setting(self.task, self.variation).model_copy(update={"simplification": self.simplification})
-        )
-
-    @property
-    def id(self) -> str:
-        """Task id in the split `gold`."""
-        return f"gold/{self.task}:{self.variation}"
-
-    def as_task(self) -> Task:
-        """Create the task that was recorded, without starting the simulator."""
-        return Task(benchmark="scienceworld", id=self.id, goal=self.desc, constants=self.setting.model_dump())
-
 
 def read_recordings(path: Path) -> tuple[GoldRecording, ...]:
     """Read the recordings of a gzipped JSONL file, one per line.
@@ -133,14 +105,7 @@ def _resolve_answer(action: str, options: Sequence[str]) -> str:
     return world.CANCEL if number is None else options[number]
 
 
-# Recording, and checking that replays in other processes give identical bytes.
-
-CHECKED_TASKS = (
-    "boil", "chemistry-mix", "find-animal", "freeze", "find-plant", "change-the-state-of-matter-of",
-    "find-living-thing", "grow-plant", "identify-life-stages-1", "inclined-plane-determine-angle",
-    "lifespan-longest-lived", "measure-melting-point-known-substance", "chemistry-mix-paint-secondary-color",
-)  # fmt: skip
-"""Tasks that `--check` replays by default."""
+# Recording.
 
 
 def record_gold(simulator: JavaSimulator, task: str, variation: int = 0, simplification: str = "") -> GoldRecording:
@@ -177,77 +142,6 @@ def load_gold_recording(task: str, variation: int = 0, simplification: str = "")
     if path.is_file():
         return read_recordings(path)[0]
     with DEFAULT_POOL.lend() as simulator:
-        assert isinstance(simulator, JavaSimulator)
         recording = record_gold(simulator, task, variation, simplification)
     write_recordings(path, [recording])
     return recording
-
-
-def replay_recordings(recordings: Sequence[GoldRecording]) -> list[tuple[str, str]]:
-    """Replay each path in a world. Return two digests for each: of its replies and scores, and of the world's views."""
-    return [_replay_path(recording) for recording in recordings]
-
-
-def find_differences(recordings: Sequence[GoldRecording], processes: int = 3) -> list[str]:
-    """Return the ids of recordings whose replays in `processes` separate processes do not all equal the recording."""
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), max_tasks_per_child=1) as executor:
-        runs = list(executor.map(replay_recordings, [recordings] * processes))
-    replays = zip(recordings, zip(*runs, strict=True), strict=True)
-    return [r.id for r, digests in replays if len(set(digests)) > 1 or digests[0][0] != _compute_path_digest(r)]
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; the exit status is 1 if a replay differs, 2 if something is missing."""
-    options = _create_parser().parse_args(arguments)
-    names = options.tasks or ([f"{task}:0" for task in CHECKED_TASKS] if options.check else list_ids("variation-0"))
-    try:
-        recordings = [_record(name, options.simplification) for name in names]
-        if options.out:
-            write_recordings(options.out, recordings)
-        wrong = find_differences(recordings, options.processes) if options.check else []
-    except (Stopped, UnknownName) as problem:
-        print(problem, file=sys.stderr)
-        return 2
-    for recording in recordings if options.check else []:
-        print(f"{recording.id}: {'DIFFERS' if recording.id in wrong else 'identical'} in {options.processes} processes")
-    return 1 if wrong else 0
-
-
-def _create_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description="Record ScienceWorld's gold paths, and check their replay.")
-    parser.add_argument("tasks", nargs="*", metavar="TASK:VARIATION", help="by default all thirty, variation 0")
-    parser.add_argument("--out", type=Path, help="the gzipped JSONL file to write")
-    parser.add_argument("--simplification", default="", help="'' (the default) or easy")
-    parser.add_argument("--check", action="store_true", help="replay in separate processes; by default 13 tasks")
-    parser.add_argument("--processes", type=int, default=3)
-    return parser
-
-
-def _record(name: str, simplification: str) -> GoldRecording:
-    _, setting = setting_of(name)
-    with DEFAULT_POOL.lend() as simulator:
-        assert isinstance(simulator, JavaSimulator)
-        recording = record_gold(simulator, setting.task, setting.variation, simplification)
-    print(f"{recording.id}: {len(recording.gold)} actions, 100 at {recording.firstdone}, {recording.moves} moves")
-    return recording
-
-
-def _replay_path(recording: GoldRecording) -> tuple[str, str]:
-    world = ScienceWorld(recording.setting)
-    observations, views = [world.reset()], [world.view()]
-    for action in recording.actions:
-        observations.append(world.step(Action(text=action)))
-        views.append(world.view())
-    world.close()
-    scores = [int(str(observation.data["score"])) for observation in observations[1:]]
-    return compute_digest([o.text for o in observations], scores), hashlib.sha256(
-        "\n".join(views).encode()
-    ).hexdigest()[:16]
-
-
-def _compute_path_digest(recording: GoldRecording) -> str:
-    return compute_digest(recording.obs[: recording.firstdone + 1], recording.scores[: recording.firstdone])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

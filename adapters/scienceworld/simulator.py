@@ -1,4 +1,4 @@
-"""ScienceWorld's simulator in a JVM: the protocol of a simulator, starting Java, and the simulator itself.
+"""ScienceWorld's simulator in a JVM: starting Java, and the simulator itself.
 
 The JVM is started by this module. The package's `ScienceWorldEnv` takes no JVM options and lets py4j repeat a step
 whose answer was lost; py4j's `launch_gateway` passes every environment variable on and leaves a JVM running if its
@@ -16,9 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
-
-from typing_extensions import override
+from typing import TYPE_CHECKING, Any
 
 from certigraph.adapters.processes import child_environment, raise_if_cancelled
 from certigraph.adapters.protocols import StateCheck
@@ -29,65 +27,8 @@ if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
 
 
-# Protocol, implemented by `JavaSimulator` and by `recordings.RecordedSimulator`.
-
 VERSION = "1.2.3"
 """Release of the simulator. Texts and scores of other releases differ."""
-
-
-class Simulator(Protocol):
-    """Running simulator. Its methods block and must be called by one thread at a time; they fail with a `Fault`."""
-
-    @property
-    def alive(self) -> bool:
-        """Whether the simulator can still be used."""
-        ...
-
-    def load(self, task: str, variation: int, simplification: str) -> str:
-        """Start an episode; returns the first look around."""
-        ...
-
-    def step(self, text: str) -> str:
-        """Return the reply to one line of input."""
-        ...
-
-    def score(self) -> int:
-        """Return the score, 0 to 100; -100 after a fatal mistake."""
-        ...
-
-    def moves(self) -> int:
-        """Return the simulated moves so far: looking costs none, `wait` eleven."""
-        ...
-
-    def look(self) -> str:
-        """Describe the room; costs no move."""
-        ...
-
-    def inventory(self) -> str:
-        """Describe what the agent carries; costs no move."""
-        ...
-
-    def valid_actions(self) -> list[str]:
-        """List every valid action, hundreds to thousands; takes 0.1 to 0.5 s."""
-        ...
-
-    def description(self) -> str:
-        """Return the text of the task."""
-        ...
-
-    def check_state(self, condition: str, focus: str) -> StateCheck | None:
-        """Check a condition in the simulator's own state, which agents never see; None if it does not decide it.
-
-        Args:
-            condition: the condition.
-            focus: name of the thing in focus, which the state does not hold.
-        """
-        ...
-
-    def close(self) -> None:
-        """End the simulator."""
-        ...
-
 
 # Starting the JVM, deterministic and small, and connecting to it by py4j.
 
@@ -228,8 +169,10 @@ def _create_client(parameters: Any) -> Any:
 # package's `ScienceWorldEnv` lists all valid actions at every step.
 
 
-class JavaSimulator(Simulator):
-    """Simulator in a JVM, which starts in about a second.
+class JavaSimulator:
+    """Simulator in a JVM, which starts in about a second. Its methods block; one thread at a time may call them.
+
+    They fail with a `Fault`.
 
     Raises:
         Fault: ("environment") the package or Java is missing; the message says how to install it.
@@ -246,11 +189,10 @@ class JavaSimulator(Simulator):
             raise
 
     @property
-    @override
     def alive(self) -> bool:
+        """Whether the simulator can still be used."""
         return not self._broken and self.process.poll() is None
 
-    @override
     def load(self, task: str, variation: int, simplification: str, *, gold: bool = False) -> str:
         """Start an episode; with `gold` the simulator also computes the gold path, which takes up to two minutes."""
         if problem := self._call(self._server.load, task, variation, simplification, gold):
@@ -258,37 +200,42 @@ class JavaSimulator(Simulator):
         # Until the first step, the score is that of the previous episode. Looking costs no move.
         return self.step("look around")
 
-    @override
     def step(self, text: str) -> str:
+        """Return the reply to one line of input."""
         self._state = None
         return str(self._call(self._server.step, text))
 
-    @override
     def score(self) -> int:
+        """Return the score, 0 to 100; -100 after a fatal mistake."""
         return round(100 * float(self._call(self._server.getScore)))
 
-    @override
     def moves(self) -> int:
+        """Return the simulated moves so far: looking costs none, `wait` eleven."""
         return int(self._call(self._server.getNumMoves))
 
-    @override
     def look(self) -> str:
+        """Describe the room; costs no move."""
         return str(self._call(self._server.freeActionLook))
 
-    @override
     def inventory(self) -> str:
+        """Describe what the agent carries; costs no move."""
         return str(self._call(self._server.freeActionInventory))
 
-    @override
     def valid_actions(self) -> list[str]:
+        """List every valid action, hundreds to thousands; takes 0.1 to 0.5 s."""
         return self._texts(self._server.getValidActionObjectCombinations)
 
-    @override
     def description(self) -> str:
+        """Return the text of the task."""
         return str(self._call(self._server.getTaskDescription))
 
-    @override
     def check_state(self, condition: str, focus: str) -> StateCheck | None:
+        """Check a condition in the simulator's own state, which agents never see; None if it does not decide it.
+
+        Args:
+            condition: the condition.
+            focus: name of the thing in focus, which the state does not hold.
+        """
         if self._state is None:  # reading the tree takes about 0.03 s
             self._state = self.read_state(focus)
         return self._state.check(condition)
@@ -313,8 +260,8 @@ class JavaSimulator(Simulator):
             tree: dict[str, Any] = json.loads(Path(folder, "objectTree.json").read_text(encoding="utf-8"))
             return tree
 
-    @override
     def close(self) -> None:
+        """End the simulator."""
         self._broken = True
         self._gateway.close(keep_callback_server=True)
         end_process(self.process)

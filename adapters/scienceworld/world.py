@@ -11,7 +11,7 @@ from certigraph.adapters.episodes import current_run
 from certigraph.adapters.protocols import Environment, StateCheck
 from certigraph.adapters.scienceworld.objects import parse_focus
 from certigraph.adapters.scienceworld.pool import DEFAULT_POOL, SimulatorPool
-from certigraph.adapters.scienceworld.simulator import Simulator
+from certigraph.adapters.scienceworld.simulator import JavaSimulator
 from certigraph.adapters.scienceworld.splits import EpisodeSetting, EpisodeTally
 from certigraph.state.endings import Fault
 from certigraph.state.records import Action, Arguments, Observation, Scores
@@ -156,7 +156,7 @@ class ScienceWorld(Environment):
         self._pool = pool
         self._lock = threading.RLock()
         self._open = False
-        self._simulator: Simulator | None = None
+        self._simulator: JavaSimulator | None = None
         self.run: object = None
         self.last_used = time.monotonic()
         self._view: str | None = None
@@ -240,7 +240,7 @@ class ScienceWorld(Environment):
             simulator, self._simulator = self._simulator, None
             self._pool.give_back(simulator)
 
-    def suspend(self) -> Simulator | None:
+    def suspend(self) -> JavaSimulator | None:
         """Give up the simulator and return it; None while it is in use. The next call continues in another one.
 
         Only the pool calls this method; it then lends or closes the simulator.
@@ -254,17 +254,17 @@ class ScienceWorld(Environment):
             self._lock.release()
 
     @property
-    def _live(self) -> Simulator:
+    def _live(self) -> JavaSimulator:
         if not self._open:
             raise Fault("environment", "this ScienceWorld is closed or was never reset: call reset() first")
         return self._simulator or self._resume()
 
-    def _borrow(self) -> Simulator:
+    def _borrow(self) -> JavaSimulator:
         self.run = current_run()
         self._simulator = self._pool.borrow(self)
         return self._simulator
 
-    def _load(self, simulator: Simulator) -> str:
+    def _load(self, simulator: JavaSimulator) -> str:
         return simulator.load(self.setting.task, self.setting.variation, self.setting.simplification)
 
     def _send(self, text: str) -> str:
@@ -272,7 +272,7 @@ class ScienceWorld(Environment):
         self._inputs.append((text, reply))
         return reply
 
-    def _resume(self) -> Simulator:
+    def _resume(self) -> JavaSimulator:
         # Brings another simulator to the state of the previous one by replaying all inputs.
         simulator = self._borrow()
         try:

@@ -11,7 +11,7 @@ processes only one can claim a call, and `delete_thread` deletes the entries wit
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
 from langchain_core.runnables import RunnableConfig
@@ -74,68 +74,15 @@ class LoggedQuestion(Record):
     """Number of answers before this one that were given to earlier questions once more."""
 
 
-class Ledger(Protocol):
-    """Where calls of tools are entered before they start."""
-
-    async def read(self, key: str) -> LedgerEntry:
-        """Return the entry of a call."""
-        ...
-
-    async def start(self, key: str, entry: LedgerEntry) -> bool:
-        """Enter the next start of a call whose entry was read; false if another process has started this attempt."""
-        ...
-
-    async def finish(self, key: str, attempt: int, answer: ToolAnswer) -> None:
-        """Enter what the tool answered."""
-        ...
-
-    async def note(self, key: str, attempt: int, line: str) -> None:
-        """Enter that an attempt is PAUSED, or that a person decided to REPEAT it."""
-        ...
-
-    async def read_questions(self, task: str) -> list[LoggedQuestion]:
-        """Return the questions of a run of a node so far, in order."""
-        ...
-
-    async def append_question(self, task: str, number: int, question: LoggedQuestion) -> None:
-        """Enter the next question of a run of a node."""
-        ...
-
-
-class MemoryLedger:
-    """Ledger of a graph without a checkpointer, which can neither be resumed nor forked: calls are entered nowhere."""
-
-    async def read(self, key: str) -> LedgerEntry:
-        """Return an empty entry."""
-        return LedgerEntry()
-
-    async def start(self, key: str, entry: LedgerEntry) -> bool:
-        """Allow the call."""
-        return True
-
-    async def finish(self, key: str, attempt: int, answer: ToolAnswer) -> None:
-        """Do nothing."""
-
-    async def note(self, key: str, attempt: int, line: str) -> None:
-        """Do nothing."""
-
-    async def read_questions(self, task: str) -> list[LoggedQuestion]:
-        """Return nothing."""
-        return []
-
-    async def append_question(self, task: str, number: int, question: LoggedQuestion) -> None:
-        """Do nothing."""
-
-
-class CheckpointLedger:
-    """Ledger in a LangGraph checkpointer.
+class Ledger:
+    """Where calls of tools are entered before they start: a LangGraph checkpointer.
 
     Args:
-        saver: the checkpointer.
+        saver: the checkpointer; None for a graph that can neither be resumed nor forked: nothing is entered then.
         thread: id of the thread.
     """
 
-    def __init__(self, saver: BaseCheckpointSaver[Any], thread: str) -> None:
+    def __init__(self, saver: BaseCheckpointSaver[Any] | None, thread: str = "") -> None:
         self._saver, self._thread = saver, thread
 
     async def read(self, key: str) -> LedgerEntry:
@@ -149,6 +96,8 @@ class CheckpointLedger:
         Raises:
             Fault: ("environment") the checkpointer does not keep what is entered.
         """
+        if self._saver is None:
+            return True
         if not entry.exists:
             await self._create(key)
         token, line = uuid4().hex, f"{STARTED}:{entry.attempts}"
@@ -181,19 +130,21 @@ class CheckpointLedger:
         await self._write(key, f"{QUESTION}:{number}", question.as_json())
 
     async def _read_lines(self, key: str) -> dict[str, Any] | None:
-        found = await use_saver(self._saver, "get_tuple", self._config(key))
+        found = await use_saver(self._saver, "get_tuple", self._config(key)) if self._saver else None
         return None if found is None else {channel: value for _, channel, value in found.pending_writes or ()}
 
     async def _create(self, key: str) -> None:
         config = self._config(key)
         checkpoint = {**empty_checkpoint(), "id": config["configurable"]["checkpoint_id"]}
         metadata: CheckpointMetadata = {"source": "update", "step": 0, "parents": {}}
-        await use_saver(self._saver, "put", self._config(key, checkpoint=False), checkpoint, metadata, {})
+        if self._saver:
+            await use_saver(self._saver, "put", self._config(key, checkpoint=False), checkpoint, metadata, {})
 
     async def _write(self, key: str, line: str, value: object) -> None:
         task = str(uuid5(NAMESPACE_OID, f"{key}|{line}"))
         # A write that has begun is completed even if the run is cancelled: a lost answer would become a question.
-        await asyncio.shield(use_saver(self._saver, "put_writes", self._config(key), [(line, value)], task))
+        if self._saver:
+            await asyncio.shield(use_saver(self._saver, "put_writes", self._config(key), [(line, value)], task))
 
     def _config(self, key: str, *, checkpoint: bool = True) -> RunnableConfig:
         place = {"thread_id": self._thread, "checkpoint_ns": EFFECTS_NAMESPACE}
@@ -211,11 +162,11 @@ def open_ledger(config: RunnableConfig) -> Ledger:
     configurable = config.get("configurable", {})
     saver, thread = configurable.get(CHECKPOINTER_KEY), configurable.get("thread_id")
     if not isinstance(saver, BaseCheckpointSaver) or not thread:
-        return MemoryLedger()
+        return Ledger(None)
     if configurable.get(DURABILITY_KEY) == "exit":
         reason = "durability='exit' saves nothing before the run has ended, so that effects might happen twice"
         raise Fault("environment", f"{reason}: invoke the outermost graph with durability='sync'")
-    return CheckpointLedger(saver, str(thread))
+    return Ledger(saver, str(thread))
 
 
 async def await_saved_state(config: RunnableConfig) -> None:

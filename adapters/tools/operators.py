@@ -4,11 +4,10 @@ SDP's Realize, ReAct's Decide, STEP's Executor and a final answer choose calls o
 are the usual ones with the user's checks.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, cast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
 
 from langgraph.runtime import Runtime
-from pydantic import BaseModel
 
 from certigraph.adapters.benchmarks import benchmark_of, context_of
 from certigraph.adapters.models.actions import CHECK_ACTION, action_prompt, to_unreachable_action
@@ -18,14 +17,17 @@ from certigraph.adapters.models.prompts import build_prompt, bullet_list, number
 from certigraph.adapters.models.streams import ArgumentOf
 from certigraph.adapters.models.tool_calls import OfferedTool, ToolChoice, ask_tool_calls
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.adapters.tools.checks import Check, judge_by_checks
-from certigraph.adapters.tools.definitions import HOLDS, UNREACHABLE, LoadedTool
+from certigraph.adapters.tools.checks import judge_by_checks
+from certigraph.adapters.tools.definitions import HOLDS, UNREACHABLE
 from certigraph.state.endings import Fault
 from certigraph.state.records import Action, Task
 from certigraph.state.run import FINISH, DecideView
 from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView
 from certigraph.state.search import AnswerView
 from certigraph.state.tools import ANSWER_ARGUMENT, MESSAGE_KEY, create_tool_action
+
+if TYPE_CHECKING:
+    from certigraph.adapters.tools.world import Tools
 
 _NOTHING: dict[str, Any] = {"type": "object", "properties": {}}
 
@@ -42,39 +44,7 @@ UNREACHABLE_TOOL = OfferedTool(
 )
 
 
-class ToolProvider(Protocol):
-    """What the operators need to know of a world of tools; `certigraph.Tools` is one."""
-
-    tools: Sequence[str]
-    """Names of the tools, `finish` included."""
-    loaded: Mapping[str, LoadedTool]
-    checks: Sequence[Check]
-    deadline: float
-    instructions: str
-    response_format: type[BaseModel] | None
-
-    def offered(self) -> list[OfferedTool]:
-        """Return the tools as they are offered to a model, without `finish`."""
-        ...
-
-    def finish_tool(self) -> OfferedTool:
-        """Return the tool by which the agent hands in its answer."""
-        ...
-
-    def part_tool(self) -> OfferedTool:
-        """Return the tool by which the agent hands in the result of a part of the task."""
-        ...
-
-    def finish_action(self, args: Mapping[str, Any], *, final: bool = True, is_part: bool = False) -> Action:
-        """Create the action that hands in an answer."""
-        ...
-
-    def is_repeatable(self, tool: str) -> bool:
-        """Return whether calls of a tool may be repeated."""
-        ...
-
-
-def tools_of(task: Task, runtime: Runtime[Context]) -> ToolProvider:
+def tools_of(task: Task, runtime: Runtime[Context]) -> "Tools":
     """Return the tools of a run.
 
     Raises:
@@ -82,7 +52,7 @@ def tools_of(task: Task, runtime: Runtime[Context]) -> ToolProvider:
     """
     benchmark = benchmark_of(task, runtime)
     if hasattr(benchmark, "offered"):  # `isinstance` takes ten times as long for a protocol, and every node asks
-        return cast(ToolProvider, benchmark)
+        return cast("Tools", benchmark)
     name = benchmark.name
     raise Fault("operator", f"the world {name} has no tools: use its own operators, or certigraph.Tools")
 
@@ -161,12 +131,12 @@ async def answer(state: AnswerView, runtime: Runtime[Context]) -> dict[str, Any]
     return {"action": to_action(choice, tools, final=True)}
 
 
-def _shown_answer(tools: ToolProvider) -> ArgumentOf | None:
+def _shown_answer(tools: "Tools") -> ArgumentOf | None:
     """Return where the text of the answer stands in the model's calls; None if the answer has a form of the user's."""
     return ArgumentOf(FINISH, ANSWER_ARGUMENT) if tools.response_format is None else None
 
 
-def to_action(choice: ToolChoice, tools: ToolProvider, *, final: bool, is_part: bool = False) -> Action:
+def to_action(choice: ToolChoice, tools: "Tools", *, final: bool, is_part: bool = False) -> Action:
     """Create the action of the calls that a model chose. An answer that comes with calls of tools is not handed in.
 
     Args:
@@ -254,7 +224,6 @@ Hand in the answer.
 
 __all__ = [
     "OPERATORS",
-    "ToolProvider",
     "answer",
     "decide",
     "execute",

@@ -335,33 +335,27 @@ def _create_item(description: str, content: str) -> ReferenceItem:
     return {"Description": description, "Content": content}
 
 
-# Feasible queries in the benchmark's schema, each with its exact lowest cost.
+# Feasible queries in the benchmark's schema.
 
 _WISH_COUNT = {"easy": 0, "medium": 1, "hard": 3}
 _SLACKS = (1.0, 1.1, 1.3, 1.6)
 """Ratios of budget to lowest cost, used in rotation; 1.0 leaves no slack."""
 
 
-class GeneratedTask(NamedTuple):
-    """Query as a line of validation.jsonl, and the lowest costs in dollars of a trip on its reference route."""
-
-    query: dict[str, Any]
-    every_day: int
-    """Lowest cost with three meals on every day; no route in the destination's state is cheaper."""
-    stay_days: int
-    """Lowest cost if meals of travel days are left out wherever that is cheaper."""
-
-
 class _Journey(NamedTuple):
     dest: str
     catalog: TripCatalog
     cost: int
+    """Lowest cost in dollars with three meals on every day; no route in the destination's state is cheaper."""
 
 
 def draw_tasks(
     seed: int, sandbox: Sandbox, sights: Mapping[str, Sequence[AttractionRow]], count: int
-) -> Iterator[GeneratedTask]:
-    """Draw queries. Days (3, 5, 7), levels and ratios of budget to cost rotate, so that all combinations occur."""
+) -> Iterator[dict[str, Any]]:
+    """Draw queries, each as a line of validation.jsonl.
+
+    Days (3, 5, 7), levels and ratios of budget to cost rotate, so that all combinations occur.
+    """
     random = Random(f"{seed} tasks")
     for number in range(count):
         days = (3, 5, 7)[number % 3]
@@ -370,9 +364,7 @@ def draw_tasks(
         journey = _draw_journey(random, sandbox, days, wishes)
         query = _build_query(number + 1, level, journey, _choose_budget(journey.cost, _SLACKS[number % 4]))
         query["reference_information"] = build_reference_information(journey.catalog.trip, sandbox, sights)
-        stay_days = cheapest_cost(journey.catalog, every_meal=False)
-        assert stay_days is not None, "a trip that is feasible with more meals is feasible with fewer"
-        yield GeneratedTask(query, every_day=journey.cost, stay_days=stay_days)
+        yield query
 
 
 def _draw_wishes(random: Random, count: int) -> LocalConstraint:
@@ -471,11 +463,10 @@ _FLIGHTS_PER_PAIR = 30
 
 
 def generate_world(folder: Path, seed: int = 0, cities: int = 24, tasks: int = 36) -> None:
-    """Write generated data: `database/` (tables in the official layout), `validation.jsonl` (queries), `cheapest.json`.
+    """Write generated data: `database/` (tables in the official layout) and `validation.jsonl` (queries).
 
-    cheapest.json maps a query's `idx` to the exact lowest costs of its reference route, in dollars: `every_day` with
-    three meals on every day, `stay_days` with meals of travel days left out. The budget of every fourth query is
-    exactly `every_day`, other budgets are higher. Equal arguments give equal bytes.
+    The budget of every fourth query is the exact lowest cost of its reference route with three meals on every day;
+    other budgets are higher. Equal arguments give equal bytes.
 
     Raises:
         ValueError: there are fewer than 8 cities, or too many for the available names.
@@ -486,18 +477,16 @@ def generate_world(folder: Path, seed: int = 0, cities: int = 24, tasks: int = 3
     _write_tasks(folder, _draw_tasks(seed, world, tasks))
 
 
-def _draw_tasks(seed: int, world: GeneratedWorld, count: int) -> list[GeneratedTask]:
+def _draw_tasks(seed: int, world: GeneratedWorld, count: int) -> list[dict[str, Any]]:
     sights = {city: list(rows) for city, rows in groupby(world.sights, attrgetter("city"))}
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         fill_database(connection, world.tables())
         return list(draw_tasks(seed, SandboxStore(connection), sights, count))
 
 
-def _write_tasks(folder: Path, tasks: Sequence[GeneratedTask]) -> None:
-    lines = (json.dumps(task.query) + "\n" for task in tasks)
+def _write_tasks(folder: Path, queries: Sequence[dict[str, Any]]) -> None:
+    lines = (json.dumps(query) + "\n" for query in queries)
     (folder / "validation.jsonl").write_text("".join(lines), encoding="utf-8")
-    costs = {task.query["idx"]: {"every_day": task.every_day, "stay_days": task.stay_days} for task in tasks}
-    (folder / "cheapest.json").write_text(json.dumps(costs, indent=1) + "\n", encoding="utf-8")
 
 
 def _write_database(folder: Path, world: GeneratedWorld) -> None:

@@ -1,7 +1,6 @@
 """Page sources by name: this process, a service, a browser, or several of them in turn."""
 
 import os
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +19,6 @@ from certigraph.adapters.web.search import (
     ServiceAnswer,
     ServiceClient,
     ServiceReply,
-    SleepFunction,
     UndeliveredAnswer,
 )
 from certigraph.state.endings import UnknownName
@@ -78,16 +76,15 @@ class SerperPages:
     robots.txt. Addresses that are private here, or names without a domain, are never sent to it.
 
     Args:
-        sleep: function that waits before a request is repeated.
         resolve: function that resolves a host name.
 
     Raises:
         Fault: ("environment") the key is missing, or the address is invalid.
     """
 
-    def __init__(self, *, sleep: SleepFunction = time.sleep, resolve: ResolveFunction = resolve_host) -> None:
+    def __init__(self, *, resolve: ResolveFunction = resolve_host) -> None:
         self._headers: dict[str, str] = {"X-API-KEY": SERPER_PAGES.secret()}
-        self._client = ServiceClient(SERPER_PAGES, timeout=READ_TIMEOUT, sleep=sleep)
+        self._client = ServiceClient(SERPER_PAGES, timeout=READ_TIMEOUT)
         self._addresses = Addresses(resolve=resolve)
         self.name = f"pages {self._client.name}"
 

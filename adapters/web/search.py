@@ -7,10 +7,10 @@ import hashlib
 import html
 import os
 import re
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from time import sleep
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -154,8 +154,6 @@ MAX_WAIT_SECONDS = 20.0
 MAX_ANSWER_BYTES = 5_000_000
 REQUEST_HEADERS = {**ENCODING_HEADERS, "Accept": "application/json", "Connection": "close", "User-Agent": "certigraph"}
 
-SleepFunction = Callable[[float], None]
-
 
 class UndeliveredAnswer(Fault):
     """A service did not answer one request in time, or with more than may be read; others may succeed."""
@@ -184,20 +182,17 @@ class ServiceClient:
     Args:
         service: the service.
         timeout: maximum seconds of one request.
-        sleep: function that waits before a request is repeated.
 
     Raises:
         Fault: ("environment") the address of the service is missing or invalid, or the proxy's is invalid.
     """
 
-    def __init__(
-        self, service: SearchService, *, timeout: float = TRY_TIMEOUT, sleep: SleepFunction = time.sleep
-    ) -> None:
+    def __init__(self, service: SearchService, *, timeout: float = TRY_TIMEOUT) -> None:
         import httpx
 
         mask_logs()
         address = service.address()
-        self._service, self._timeout, self._sleep = service, timeout, sleep
+        self._service, self._timeout = service, timeout
         self._url = address.copy_with(username="", password="")
         self._label = f"{service.name} at {show_address(str(address))}"
         user = (address.username, address.password)
@@ -260,7 +255,7 @@ class ServiceClient:
     def wait(self, reply: ServiceReply, tried: int) -> None:
         """Wait before the request is repeated, as long as the service asks for, at most MAX_WAIT_SECONDS."""
         requested = read_retry_after(reply.retry_after)
-        self._sleep(min(2.0 ** (tried - 1) if requested is None else requested, MAX_WAIT_SECONDS))
+        sleep(min(2.0 ** (tried - 1) if requested is None else requested, MAX_WAIT_SECONDS))
 
     def read(self, reply: ServiceReply, form: type[T]) -> T:
         """Parse a response as the type `form`. Raises Fault if it is a refusal or does not fit that type."""
@@ -320,21 +315,13 @@ class HttpProvider(ABC):
         service: the service.
         headers: HTTP headers of every request, such as the one with the key.
         timeout: maximum seconds of one request.
-        sleep: function that waits before a request is repeated.
 
     Raises:
         Fault: ("environment") the address of the service is invalid.
     """
 
-    def __init__(
-        self,
-        service: SearchService,
-        headers: Mapping[str, str],
-        *,
-        timeout: float = TRY_TIMEOUT,
-        sleep: SleepFunction = time.sleep,
-    ) -> None:
-        self._headers, self._requests = headers, ServiceClient(service, timeout=timeout, sleep=sleep)
+    def __init__(self, service: SearchService, headers: Mapping[str, str], *, timeout: float = TRY_TIMEOUT) -> None:
+        self._headers, self._requests = headers, ServiceClient(service, timeout=timeout)
         self.name = self._requests.name
 
     def search(self, query: str, k: int) -> Sequence[SearchHit]:
@@ -381,14 +368,13 @@ class Serper(HttpProvider):
     Args:
         service: Serper, or a service that answers like it.
         key: API key to use instead of the one in the environment.
-        sleep: function that waits before a request is repeated.
 
     Raises:
         Fault: ("environment") the key is missing, or the address is invalid.
     """
 
-    def __init__(self, service: SearchService = SERPER, *, key: str = "", sleep: SleepFunction = time.sleep) -> None:
-        super().__init__(service, {"X-API-KEY": key or service.secret()}, sleep=sleep)
+    def __init__(self, service: SearchService = SERPER, *, key: str = "") -> None:
+        super().__init__(service, {"X-API-KEY": key or service.secret()})
 
     def _search(self, words: str, k: int) -> Iterator[ServiceResult]:
         answer = self._requests.post(_SerperAnswer, {"q": words, "num": k}, self._headers)
@@ -440,8 +426,8 @@ class Brave(HttpProvider):
         Fault: ("environment") the key is missing, or the address is invalid.
     """
 
-    def __init__(self, *, sleep: SleepFunction = time.sleep) -> None:
-        super().__init__(BRAVE, {"X-Subscription-Token": BRAVE.secret()}, sleep=sleep)
+    def __init__(self) -> None:
+        super().__init__(BRAVE, {"X-Subscription-Token": BRAVE.secret()})
 
     def _search(self, words: str, k: int) -> Iterator[ServiceResult]:
         query = " ".join(words.split()[:BRAVE_MAX_WORDS])[:BRAVE_MAX_QUERY]
@@ -482,8 +468,8 @@ class SearXNG(HttpProvider):
         Fault: ("environment") SEARXNG_URL is not set or invalid.
     """
 
-    def __init__(self, *, sleep: SleepFunction = time.sleep) -> None:
-        super().__init__(SEARXNG, {}, sleep=sleep)
+    def __init__(self) -> None:
+        super().__init__(SEARXNG, {})
 
     def _search(self, words: str, k: int) -> Iterator[ServiceResult]:
         answer = self._requests.get(_SearxngAnswer, {"q": words, "format": "json"})

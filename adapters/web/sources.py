@@ -50,7 +50,6 @@ from certigraph.adapters.web.search import (
     SearXNG,
     Serper,
     ServiceAnswer,
-    SleepFunction,
 )
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.search import Passage
@@ -165,7 +164,7 @@ class ModelSearch(HttpProvider):
         Fault: ("environment") the key is missing, or the address is invalid.
     """
 
-    def __init__(self, model: str, *, sleep: SleepFunction = time.sleep) -> None:
+    def __init__(self, model: str) -> None:
         self._model, self._label = model, f"openai:{model}"
         service = SearchService(
             name=self._label,
@@ -177,7 +176,7 @@ class ModelSearch(HttpProvider):
         )
         needed = not os.environ.get(ENDPOINT_VARIABLE) or os.environ.get(service.key)
         headers = {"Authorization": f"Bearer {service.secret()}"} if needed else {}
-        super().__init__(service, headers, timeout=REQUEST_TIMEOUT, sleep=sleep)
+        super().__init__(service, headers, timeout=REQUEST_TIMEOUT)
 
     def _search(self, words: str, k: int) -> Iterator[ServiceResult]:
         prompt = PROMPT.format(query=words, k=k)

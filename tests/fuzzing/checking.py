@@ -38,15 +38,6 @@ def check(target: Target, data: bytes, *, patience: float = 1.0) -> None:
         raise FindingError(f"{target.name} took {taken:.1f} s, {allowed:.1f} are allowed{_input(data)}")
 
 
-def is_read(target: Target, data: bytes) -> bool:
-    """Whether a reader takes these bytes without an error."""
-    try:
-        target.read(data)
-    except target.errors:
-        return False
-    return True
-
-
 def _input(data: bytes) -> str:
     shown = repr(data) if len(data) <= 2_000 else f"{data[:1_000]!r} ... {data[-500:]!r} ({len(data)} bytes)"
     return (

@@ -17,6 +17,7 @@ from certigraph.adapters.retrieval.opensearch import (
     UploadReply,
     _describe_failure,
 )
+from certigraph.adapters.web import search
 from certigraph.adapters.web.page_sources import SerperPages
 from certigraph.adapters.web.protocol import to_hits
 from certigraph.adapters.web.search import (
@@ -53,7 +54,7 @@ SCORED = b'{"hits": {"hits": [{"_score": 1.5, "_source": {"id": "1", "title": "t
 @cache
 def _provider(make: Callable[..., HttpProvider]) -> HttpProvider:
     with patch.dict(os.environ, KEYS):
-        return make(sleep=lambda seconds: None)
+        return make()
 
 
 def _searched(make: Callable[..., HttpProvider]) -> Read:
@@ -69,7 +70,7 @@ def _searched(make: Callable[..., HttpProvider]) -> Read:
 @cache
 def _scraper() -> SerperPages:
     with patch.dict(os.environ, KEYS):
-        return SerperPages(sleep=lambda seconds: None, resolve=lambda host, port: ["93.184.216.34"])
+        return SerperPages(resolve=lambda host, port: ["93.184.216.34"])
 
 
 def _scraped(data: bytes) -> object:
@@ -82,7 +83,7 @@ def _refused(data: bytes) -> object:
     status, again, content = [*data.split(b"\x1e", 2), b"", b""][:3]
     code = int(status) if status.isdigit() and len(status) < 4 else 500
     reply = ServiceReply(code, content, again.decode("latin-1"))
-    with patch.object(ServiceClient, "request", lambda *a, **k: reply):
+    with patch.object(ServiceClient, "request", lambda *a, **k: reply), patch.object(search, "sleep"):
         return _provider(Serper).search("open gym", 5), advise_refusal(SEARXNG, code, content)
 
 
@@ -98,12 +99,17 @@ def _addressed(text: str) -> object:
         return SERPER.address(), SERPER.secret()
 
 
+def _search_server(address: str) -> SearchServer:
+    with patch.object(httpx, "Client", lambda **settings: CLIENT):  # a new one would cost more than what is read
+        return SearchServer(address)
+
+
 def _served(text: str) -> object:
-    return SearchServer(text, CLIENT, 1.0).shown
+    return _search_server(text).shown
 
 
 def _stored(data: bytes) -> object:
-    server, reply = SearchServer("https://example.org", CLIENT, 1.0), httpx.Response(200, content=data)
+    server, reply = _search_server("https://example.org"), httpx.Response(200, content=data)
     return [_read(server, reply, form) for form in (SearchReply, PassageReply, UploadReply)], _describe_failure(reply)
 
 

@@ -475,16 +475,16 @@ def test_two_calls_of_unknown_outcome_in_one_action_are_asked_about_together(des
     saver = InMemorySaver()
     pair = [("refund", REFUND), ("send_mail", MAIL)]
     graph = agent("react", model=pair_model(pair), tools=desk.tools, checkpointer=saver)
-    real = effects.CheckpointLedger.finish
+    real = effects.Ledger.finish
 
     async def lose(self: Any, key: str, attempt: int, answer: Any) -> None:
         """As a crash of the machine: the answer is lost, and the next call has started."""
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(effects.CheckpointLedger, "finish", lose)
+        patch.setattr(effects.Ledger, "finish", lose)
         patch.setattr("certigraph.nodes.tools._observe", _raise_killed)
         run_until_killed(graph, USER)
-    assert effects.CheckpointLedger.finish is real
+    assert effects.Ledger.finish is real
     assert counts(desk) == (1, 1)
     asked = question_of(graph.invoke(None, CONFIG))
     assert [one["name"] for one in asked["calls"]] == ["refund", "send_mail"]
@@ -677,7 +677,7 @@ def test_checkpointer_that_loses_pending_writes_is_refused(desk: Desk) -> None:
 def test_of_two_runs_that_race_for_a_call_only_one_makes_it(tmp_path: Path) -> None:
     together, arrived = threading.Barrier(2), list[str]()
     outcomes = list[Any]()
-    real = effects.CheckpointLedger.start
+    real = effects.Ledger.start
 
     async def start(self: Any, key: str, attempt: int) -> bool:
         arrived.append(key)
@@ -705,7 +705,7 @@ def test_of_two_runs_that_race_for_a_call_only_one_makes_it(tmp_path: Path) -> N
         while graph.get_state(CONFIG).values["action"].args.get("calls", [{}])[0].get("name") != "refund":
             before.invoke(None, CONFIG)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(effects.CheckpointLedger, "start", start)
+        patch.setattr(effects.Ledger, "start", start)
         threads = [threading.Thread(target=run) for _ in range(2)]
         for thread in threads:
             thread.start()
@@ -819,7 +819,7 @@ def test_entries_of_a_run_survive_when_its_process_ends_at_once(desk: Desk, tmp_
     async def enter() -> None:
         path = tmp_path / "checkpoints.sqlite"
         with SqliteCheckpointSaver.open(path) as saver:
-            ledger = effects.CheckpointLedger(saver, "t")
+            ledger = effects.Ledger(saver, "t")
             assert await ledger.start("call", await ledger.read("call"))
             other = sqlite3.connect(path)
             assert other.execute("SELECT count(*) FROM writes").fetchone() == (1,)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from logging_endpoint import DEFAULT_WINDOW, Answers, LoggingEndpoint, logging_endpoint
 from real_data import data_folder
-from recorded_worlds import create_replay_world
+from recorded_worlds import create_replay_world, recorded_setting, recorded_task
 from twins import Twins
 
 import certigraph
@@ -58,7 +58,7 @@ class LimitedTwins(Twins):
         return create_replay_world(self.recorded[task.id], self._setting(task.id))
 
     def _setting(self, task_id: str) -> EpisodeSetting:
-        return self.recorded[task_id].setting.model_copy(update={"unit": "moves", "limit": MOVES})
+        return recorded_setting(self.recorded[task_id]).model_copy(update={"unit": "moves", "limit": MOVES})
 
 
 def play(graph: str, family: str, answers: Answers, out: Path, *, limited: bool = False) -> LoggingEndpoint:
@@ -66,7 +66,7 @@ def play(graph: str, family: str, answers: Answers, out: Path, *, limited: bool 
     recording = recordings()[family]
     live = (LimitedTwins if limited else Twins)([recording])
     return run_logged(
-        graph, live, recording.id, answers, out, options=1, trials=1
+        graph, live, recorded_task(recording).id, answers, out, options=1, trials=1
     )  # with one option, actions are written
 
 

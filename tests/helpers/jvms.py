@@ -30,15 +30,6 @@ def _descends(pid: int, root: int, parents: dict[int, tuple[str, int]]) -> bool:
     return pid == root
 
 
-def resident_megabytes(pid: int) -> float:
-    """Memory of a process; 0 when it is gone."""
-    try:
-        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    except OSError:
-        return 0.0
-    return next((int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmRSS")), 0.0)
-
-
 @contextmanager
 def watched() -> Iterator[list[int]]:
     """A list to which the number of JVMs is added every 50 ms inside the block."""

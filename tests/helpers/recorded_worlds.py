@@ -1,28 +1,55 @@
 """ScienceWorld without Java: worlds that replay a recorded gold path, and know nothing else."""
 
-from typing_extensions import override
+from collections.abc import Sequence
 
 from certigraph.adapters.protocols import StateCheck
 from certigraph.adapters.scienceworld import world
 from certigraph.adapters.scienceworld.pool import SimulatorPool
 from certigraph.adapters.scienceworld.recordings import GoldRecording
-from certigraph.adapters.scienceworld.simulator import Simulator
-from certigraph.adapters.scienceworld.splits import EpisodeSetting
+from certigraph.adapters.scienceworld.splits import SPLITS, EpisodeSetting
 from certigraph.adapters.scienceworld.world import ScienceWorld
+from certigraph.state.records import Action, Task
 
 _LOOKS = ("look around", "look")
 _FREE = (*_LOOKS, "inventory", "task")
 _COSTS = {"wait": 11, "wait1": 2, **dict.fromkeys(_FREE, 0)}
 
 
+def recorded_setting(recording: GoldRecording) -> EpisodeSetting:
+    """The setting of the recorded episode, without limits."""
+    setting = SPLITS["gold"].setting(recording.task, recording.variation)
+    return setting.model_copy(update={"simplification": recording.simplification})
+
+
+def recorded_task(recording: GoldRecording) -> Task:
+    """The task that was recorded, in the split `gold`, without the simulator."""
+    id_ = f"gold/{recording.task}:{recording.variation}"
+    constants = recorded_setting(recording).model_dump()
+    return Task(benchmark="scienceworld", id=id_, goal=recording.desc, constants=constants)
+
+
 def create_replay_world(recording: GoldRecording, setting: EpisodeSetting | None = None) -> ScienceWorld:
     """Create a world, for tests, that replays a recording; `setting` replaces the recording's own setting."""
-    return ScienceWorld(
-        setting or recording.setting, SimulatorPool(lambda: RecordedSimulator(recording), max_free=0, idle=None)
-    )
+    pool = SimulatorPool(lambda: RecordedSimulator(recording), max_free=0, idle=None)
+    return ScienceWorld(setting or recorded_setting(recording), pool)
 
 
-class RecordedSimulator(Simulator):
+def replay_live(recordings: Sequence[GoldRecording]) -> list[tuple[list[str], list[object], list[str]]]:
+    """Replay gold paths in the real simulator: replies, scores and views of each."""
+    return [_replay(recording) for recording in recordings]
+
+
+def _replay(recording: GoldRecording) -> tuple[list[str], list[object], list[str]]:
+    live = ScienceWorld(recorded_setting(recording))
+    seen, views = [live.reset()], [live.view()]
+    for action in recording.actions:
+        seen.append(live.step(Action(text=action)))
+        views.append(live.view())
+    live.close()
+    return [one.text for one in seen], [one.data["score"] for one in seen[1:]], views
+
+
+class RecordedSimulator:
     """Simulator that replays one recorded path: the next recorded action gets its reply, others have no effect.
 
     Recorded actions that only look around may be skipped. `look` returns the last recorded description of the room, or
@@ -35,16 +62,13 @@ class RecordedSimulator(Simulator):
         self._restart()
 
     @property
-    @override
     def alive(self) -> bool:
         return self._alive
 
-    @override
     def load(self, task: str, variation: int, simplification: str) -> str:
         self._restart()
         return self._last
 
-    @override
     def step(self, text: str) -> str:
         command = world.normalise_text(text)
         index = self._next(command)
@@ -57,41 +81,33 @@ class RecordedSimulator(Simulator):
             self._last = self.look() if command in _LOOKS else world.UNKNOWN_REPLY
         return self._last
 
-    @override
     def score(self) -> int:
         return self.recording.scores[self._done - 1] if self._done else self.recording.start
 
-    @override
     def moves(self) -> int:
         return self._moves
 
-    @override
     def look(self) -> str:
         replies = [reply for reply in self.recording.obs[: self._done + 1] if world.parse_room(reply)]
         room = world.parse_room(replies[-1])
         past, ahead = reversed(replies), self.recording.obs[self._done + 1 :]
         return next((r for r in (*past, *ahead) if r.startswith("This ") and world.parse_room(r) == room), replies[-1])
 
-    @override
     def inventory(self) -> str:
         replies = self.recording.obs[: self._done + 1]
         return next((reply for reply in reversed(replies) if reply.startswith("In your inventory")), "")
 
-    @override
     def valid_actions(self) -> list[str]:
         return [action for action in dict.fromkeys(self.recording.gold) if not action.isdecimal()]
 
-    @override
     def description(self) -> str:
         return self.recording.desc
 
-    @override
     def check_state(self, condition: str, focus: str) -> StateCheck | None:
         state = next((one for one in self.recording.states if one.text == condition), None)
         shown = f"recorded: {condition} (after action {self._done})"
         return StateCheck(self._done in state.held, shown) if state else None
 
-    @override
     def close(self) -> None:
         self._alive = False
 

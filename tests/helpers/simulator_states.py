@@ -265,7 +265,7 @@ def scienceworld(simulator: JavaSimulator, recording: GoldRecording) -> Episode:
         text = simulator.step(action)
         raw.append(_Raw(action, text, laboratory.read(action, text), simulator.score() == 100))
     wanted = {name: {"status": "done"} for name in raw[0].state if name.startswith("subgoal ")}
-    task = Task(benchmark="scienceworld", id=recording.id, goal=recording.desc)
+    task = Task(benchmark="scienceworld", id=f"gold/{recording.task}:{recording.variation}", goal=recording.desc)
     return _episode(task, raw, wanted, {}, lambda *_: True)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from recorded_worlds import create_replay_world
+from recorded_worlds import create_replay_world, recorded_task
 
 from certigraph.adapters.protocols import Responder
 from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark
@@ -18,7 +18,7 @@ from certigraph.state.records import Task
 def gold_recordings() -> tuple[GoldRecording, ...]:
     """Gold paths of all thirty tasks with their world states.
 
-    Made by `python -m certigraph.adapters.scienceworld.recordings --out tests/helpers/gold_paths.jsonl.gz`.
+    Made by `write_recordings(path, [load_gold_recording(task) for task in FAMILIES])`.
     """
     return read_recordings(Path(__file__).parent / "gold_paths.jsonl.gz")
 
@@ -33,10 +33,10 @@ class Twins(ScienceWorldBenchmark):
 
     def __init__(self, recordings: Sequence[GoldRecording], config: str = "") -> None:
         super().__init__(None, config)
-        self.recorded = {recording.id: recording for recording in recordings}
+        self.recorded = {recorded_task(recording).id: recording for recording in recordings}
 
     def task(self, task_id: str) -> Task:
-        return self.recorded[task_id].as_task()
+        return recorded_task(self.recorded[task_id])
 
     def open(self, task: Task) -> ScienceWorld:
         return create_replay_world(self.recorded[task.id])

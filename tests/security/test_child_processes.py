@@ -17,7 +17,6 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = ("adapters", "evaluation", "graphs", "nodes", "runtime", "state", "src/certigraph/cli")
 
 OWN_WORKERS = {
-    "adapters/scienceworld/recordings.py": "replays recordings",
     "evaluation/analyses/reward_data.py": "rates actions, also by models that want a key",
     "evaluation/analyses/rewards.py": "measures reward functions",
     "evaluation/frames.py": "reads recorded runs",

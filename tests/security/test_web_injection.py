@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from web_log import received_requests
 
 import certigraph
 from certigraph import Result
@@ -86,11 +87,10 @@ def test_orders_on_pages_change_no_verdict(tmp_path: Path):
 @pytest.mark.slow
 @pytest.mark.parametrize("graph", ["sdp", "react"])
 def test_nothing_is_fetched_on_a_page_s_orders_even_by_a_model_that_takes_them(graph: str, tmp_path: Path):
-    before = len(start_server().requests)
-    for task in TASKS:
-        result = researched(Fooled(), task, tmp_path, graph)
-        assert result.scores is not None
-    requests = start_server().requests[before:]
+    with received_requests() as requests:
+        for task in TASKS:
+            result = researched(Fooled(), task, tmp_path, graph)
+            assert result.scores is not None
     assert requests
     assert ATTACKER_HOST not in {request.host for request in requests}
 
@@ -99,9 +99,9 @@ def test_nothing_is_fetched_on_a_page_s_orders_even_by_a_model_that_takes_them(g
 def test_what_is_fetched_is_what_searches_brought_up_or_where_that_moved_to(tmp_path: Path):
     benchmark = GeneratedWeb()
     for task in TASKS:
-        before = len(start_server().requests)
-        result = researched(benchmark, task, tmp_path)
-        read = [f"http://{r.host}{r.path}" for r in start_server().requests[before:] if r.method == "GET"]
+        with received_requests() as requests:
+            result = researched(benchmark, task, tmp_path)
+        read = [f"http://{r.host}{r.path}" for r in requests if r.method == "GET"]
         known = set(result.state["evidence"].sources)
         moved = {page.target for page in start_server().pages.values() if page.target}
         assert [url for url in read if not url.endswith("/robots.txt") and url not in known | moved] == []

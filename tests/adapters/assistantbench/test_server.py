@@ -5,19 +5,17 @@ from threading import Thread
 
 import httpx
 import pytest
+from web_log import received_requests
 
 from certigraph.adapters.assistantbench.pages import Treatment, load_cases, load_pages
 from certigraph.adapters.assistantbench.server import (
     FIRST_ENGINE,
     SECOND_ENGINE,
-    EngineMode,
     GeneratedWebServer,
-    ReceivedRequest,
     create_provider,
 )
 from certigraph.adapters.web.pages import Fetcher
 from certigraph.adapters.web.protocol import Unreadable, WebPage
-from certigraph.state.endings import Fault
 
 # The search engines of the invented web, over HTTP.
 
@@ -31,7 +29,7 @@ def server():
 
 @pytest.fixture
 def engine(server):
-    return lambda path: create_provider(f"test{path}", f"http://{server.address}{path}", sleep=lambda seconds: None)
+    return lambda path: create_provider(f"test{path}", f"http://{server.address}{path}")
 
 
 def test_the_second_engine_knows_what_the_first_does_not(engine):
@@ -55,16 +53,6 @@ def test_results_have_the_form_of_serpers(server):
 def test_without_a_key_nothing_is_searched_and_of_an_unknown_engine_neither(server):
     assert httpx.post(f"http://{server.address}{FIRST_ENGINE}", json={"q": "museum"}).status_code == 403
     assert httpx.post(f"http://{server.address}/third", json={"q": "museum"}).status_code == 404
-
-
-@pytest.mark.parametrize(("mode", "told"), [(EngineMode.SPENT, "spent"), (EngineMode.MALFORMED, "no JSON")])
-def test_an_engine_that_is_spent_or_breaks_off_is_a_fault(server, engine, mode, told):
-    server.engine_mode = mode
-    try:
-        with pytest.raises(Fault, match=told):
-            engine(FIRST_ENGINE).search("museum prices", 3)
-    finally:
-        server.engine_mode = EngineMode.WORKS
 
 
 # The invented web over HTTP: what its server does to readers.
@@ -99,14 +87,6 @@ def read(server_generated_web):
 
 def page_that(pages, does):
     return next(page for page in pages.values() if page.treatment is does)
-
-
-def settled(server):
-    """The requests, once what was answered counts as done, which it does a moment after the client has the answer."""
-    until = time.monotonic() + 2.0
-    while not server.requests[-1].done and time.monotonic() < until:
-        time.sleep(0.002)
-    return server.requests
 
 
 def request_page(server, host, path, **options):
@@ -150,18 +130,6 @@ def test_robots_are_kept_out_of_one_sites_private_pages(server_generated_web, pa
 def test_what_no_site_has_is_not_found_by_any_engine(server_generated_web):
     assert request_page(server_generated_web, "nobody.example", "/").status_code == 404
     assert request_page(server_generated_web, "attacker.example", "/steal?question=all").status_code == 200
-    assert ReceivedRequest("GET", "attacker.example", "/steal?question=all", done=True) in settled(server_generated_web)
-
-
-def test_requests_are_recorded_in_order_and_those_without_an_answer_are_not_done(pages):
-    with_slow = page_that(pages, Treatment.SLOW)
-    other = GeneratedWebServer({with_slow.url: with_slow})
-    Fetcher(timeout=0.1, robots=False, hosts={".example": other.address}).page(with_slow.url)
-    request_page(other, "nobody.example", "/x")
-    slow, missing = settled(other)
-    assert slow == ReceivedRequest("GET", with_slow.host, with_slow.path, done=False)
-    assert missing == ReceivedRequest("GET", "nobody.example", "/x", done=True)
-    other.close()
 
 
 def test_the_server_stops_at_once_although_a_page_is_still_waited_for(pages):
@@ -174,11 +142,11 @@ def test_the_server_stops_at_once_although_a_page_is_still_waited_for(pages):
         ended.append(time.monotonic())
 
     waiting = Thread(target=wait)
-    waiting.start()
-    while not other.requests:
-        time.sleep(0.005)
+    with received_requests() as requests:
+        waiting.start()
+        while not requests:
+            time.sleep(0.005)
     began = time.monotonic()
     other.close()
     waiting.join(2.0)
     assert ended and ended[0] - began < 1.5  # the page would be waited for 20 s
-    assert not other.requests[0].done

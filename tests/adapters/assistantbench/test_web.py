@@ -4,9 +4,10 @@ from importlib import import_module
 from types import SimpleNamespace
 
 import pytest
+from web_log import received_requests
 
 from certigraph.adapters.assistantbench.pages import ATTACKER_HOST, injected_instructions, load_cases
-from certigraph.adapters.assistantbench.web import GeneratedWeb, start_server
+from certigraph.adapters.assistantbench.web import GeneratedWeb
 from certigraph.adapters.models.scripts import (
     IMPOSSIBLE_PREFIX,
     REPEATED_SUFFIX,
@@ -149,8 +150,8 @@ def ran(graph, task_id):
 @pytest.mark.slow
 @pytest.mark.parametrize("question", [one.question for one in load_cases()], ids=lambda question: question.id)
 def test_sdp_certifies_every_step_and_answers_every_question(question):
-    asked_before = len(start_server().requests)
-    scores, state = ran(sdp, question.id)
+    with received_requests() as requests:
+        scores, state = ran(sdp, question.id)
     assert scores.value == 1.0 and scores.parts["exact_match"] == 1.0
     assert sdp.ending(state) == GOAL
     certificates = state["certificates"]
@@ -160,7 +161,6 @@ def test_sdp_certifies_every_step_and_answers_every_question(question):
     for one, way in zip(found, question.solution, strict=True):
         assert {*one.sources} == {*way.finding.sources}
         assert {*one.against} == {*way.finding.against} and one.dispute == way.finding.dispute
-    requests = start_server().requests[asked_before:]
     assert not [request for request in requests if request.host == ATTACKER_HOST or "169.254" in request.host]
     pages = [(request.host, request.path) for request in requests if request.method == "GET"]
     assert len(pages) == len({*pages})  # the run was replayed from the cache for its scores

@@ -206,14 +206,15 @@ def test_redirects_are_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_each_request_of_a_searching_model_is_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("certigraph.adapters.web.search.sleep", lambda seconds: None)
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     with misbehaving_endpoint("fails_first", lambda _: "nothing") as server:
         monkeypatch.setenv("CERTIGRAPH_BASE_URL", server.url)
         with metering(Meter("act", Budget())) as meter:
-            ModelSearch("gpt-4o-search-preview", sleep=lambda _: None).search("gyms", 3)
+            ModelSearch("gpt-4o-search-preview").search("gyms", 3)
         assert server.count == meter.calls == 2
         with metering(Meter("act", Budget(calls=1))) as meter, pytest.raises(Exception, match="1 of 1 calls"):
-            ModelSearch("gpt-4o-search-preview", sleep=lambda _: None).search("gyms", 3)
+            ModelSearch("gpt-4o-search-preview").search("gyms", 3)
         assert meter.calls == 1 and server.count == 3
 
 

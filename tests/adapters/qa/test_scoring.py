@@ -13,10 +13,10 @@ from certigraph.adapters.qa.scoring import (
     answer_figures,
     exact_match,
     measure_answer,
+    measure_similarity,
     meteor,
     normalise_answer,
     rouge1,
-    similarities,
     token_f1,
     token_overlap,
 )
@@ -60,11 +60,14 @@ def test_an_answer_counts_with_its_best_reference():
     found = measure_answer("the Spurs", ["Tottenham Hotspur", "Spurs"])
     assert set(found) == set(MEASURES)
     assert (found["em"], found["f1"]) == (1.0, 1.0)
-    assert measure_answer("x", [], ["f1"]) == {"f1": 0.0}
+    assert measure_answer("x", []) == dict.fromkeys(MEASURES, 0.0)
 
 
-def test_similarity_is_the_cosine_of_each_pair():
-    assert similarities(["a", "ab"], ["b", "aabb"], Letters()) == pytest.approx([0.0, 1.0])
+def test_similarity_is_the_cosine_with_the_nearest_reference(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("certigraph.adapters.qa.scoring.find_encoder", Letters)
+    assert measure_similarity("a", ["b"]) == {"similarity": 0.0}
+    assert measure_similarity("ab", ["b", "aabb"]) == {"similarity": pytest.approx(1.0)}
+    assert measure_similarity("a", []) == {"similarity": 0.0}
 
 
 def test_a_missing_library_is_named_with_its_command(monkeypatch: pytest.MonkeyPatch):
@@ -75,7 +78,8 @@ def test_a_missing_library_is_named_with_its_command(monkeypatch: pytest.MonkeyP
 
 def test_without_an_encoder_there_is_no_similarity(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("certigraph.adapters.qa.scoring.find_encoder", lambda: None)
-    assert similarities(["a"], ["b"]) is None
+    with pytest.raises(Fault, match="similarity needs sentence vectors"):
+        measure_similarity("a", ["b"])
 
 
 # The official rules of facts/qa_scoring.md, sections 1.2 and 2.2, each by hand.

@@ -32,7 +32,6 @@ HALLS = {f"Hall {n:02}": f"{100 + 7 * n} seats" for n in range(40)}
 FIRST, SECOND = "http://a.example/halls", "http://b.example/halls"
 ROWS = [f"{name} of Orrin has {seats}." for name, seats in HALLS.items()]
 PAGES = {FIRST: "\n".join(ROWS[:20]), SECOND: "\n".join(ROWS[20:])}
-HALL_ONE = FoundItem(name="Hall 01", detail="107 seats", source=FIRST, quote="Hall 01 of Orrin has 107 seats")
 EARLIER = (
     KnownFinding(
         finding=Finding(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from real_data import data_folder
-from recorded_worlds import create_replay_world
+from recorded_worlds import create_replay_world, recorded_task
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.scienceworld import pool as descriptions
@@ -461,8 +461,8 @@ ROW = {
 def test_a_recording_names_the_options_that_its_numbers_chose():
     recording = GoldRecording.model_validate(ROW)
     assert recording.actions == ("go to kitchen", "look around", "take orange", ORANGES[1])
-    assert recording.as_task().id == "gold/boil:0"
-    assert recording.as_task().constants == setting_of("gold/boil:0")[1].model_dump()
+    assert recorded_task(recording).id == "gold/boil:0"
+    assert recorded_task(recording).constants == setting_of("gold/boil:0")[1].model_dump()
 
 
 def test_a_path_that_drops_a_question_says_so_and_its_twin_follows():
@@ -510,7 +510,7 @@ def test_the_twin_walks_the_recorded_path_looks_left_out_or_not():
 
 def test_the_twin_reaches_100_on_every_recorded_task_by_texts_alone():
     recordings = read_recordings(data_folder("scienceworld") / "gold_var0.jsonl.gz")
-    assert {recording.id for recording in recordings} == set(list_ids("gold"))
+    assert {recorded_task(recording).id for recording in recordings} == set(list_ids("gold"))
     for recording in recordings:
         world = create_replay_world(recording)
         world.reset()

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorded_worlds import create_replay_world
+from recorded_worlds import create_replay_world, recorded_setting
 from twins import gold_recordings
 
 from certigraph.adapters.scienceworld.conditions import parse_condition
@@ -208,7 +208,7 @@ def test_a_replayed_world_checks_the_recorded_states_only():
 @pytest.mark.parametrize("task", ["boil", "find-plant", "power-component"])
 def test_the_simulator_holds_each_recorded_state_when_the_recording_says_so(task: str):
     gold = next(one for one in gold_recordings() if one.task == task)
-    world = ScienceWorld(gold.setting)
+    world = ScienceWorld(recorded_setting(gold))
     world.reset()
 
     def holding() -> list[str]:

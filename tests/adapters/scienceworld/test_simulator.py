@@ -6,18 +6,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 from langgraph.runtime import Runtime
-from recorded_worlds import create_replay_world
+from recorded_worlds import create_replay_world, recorded_setting, replay_live
 
 from certigraph.adapters.episodes import close_episode, live_episode
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.scienceworld import recordings, simulator
 from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark
 from certigraph.adapters.scienceworld.pool import DEFAULT_POOL, SimulatorPool
-from certigraph.adapters.scienceworld.recordings import read_recordings
 from certigraph.adapters.scienceworld.simulator import JVM_FLAGS, JavaSimulator
 from certigraph.adapters.scienceworld.splits import SPLITS
 from certigraph.adapters.scienceworld.world import ScienceWorld, parse_room
@@ -25,7 +26,7 @@ from certigraph.state.endings import Fault
 from certigraph.state.records import Action, Observation
 
 LIGHTER = ("open door to kitchen", "go to kitchen", "focus on lighter", "move lighter to red box")
-SHORT = ("find-non-living-thing:0", "lifespan-longest-lived:0", "find-plant:0")
+SHORT = ("find-non-living-thing", "lifespan-longest-lived", "find-plant")
 
 
 @pytest.fixture(scope="module")
@@ -138,12 +139,17 @@ def test_a_killed_jvm_is_a_fault_and_a_fresh_one_goes_on(monkeypatch: pytest.Mon
 @pytest.mark.long
 @pytest.mark.slow
 def test_recordings_replay_to_the_byte_in_other_processes_and_the_twin_agrees(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], pool: SimulatorPool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pool: SimulatorPool
 ):
-    file = tmp_path / "gold.jsonl.gz"
-    assert recordings.main([*SHORT, "--check", "--out", str(file)]) == 0
-    assert capsys.readouterr().out.count("identical in 3 processes") == len(SHORT)
-    for recording in read_recordings(file):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    golds = [recordings.load_gold_recording(task) for task in SHORT]
+    with ProcessPoolExecutor(3, mp_context=get_context("spawn"), max_tasks_per_child=1) as processes:
+        first, *others = processes.map(replay_live, [golds] * 3)
+    assert others == [first, first]
+    for recording, (replies, scores, _) in zip(golds, first, strict=True):
+        assert replies == list(recording.obs[: recording.firstdone + 1])
+        assert scores == list(recording.scores[: recording.firstdone])
+    for recording in golds:
         live, dead = world_of(pool, recording.task), create_replay_world(recording)
         assert dead.reset() == live.reset()
         assert [_without_data(step(dead, a)) for a in recording.actions] == [
@@ -159,7 +165,7 @@ def test_a_gold_path_is_recorded_once(tmp_path: Path, monkeypatch: pytest.Monkey
     first = recordings.load_gold_recording("find-non-living-thing")
     monkeypatch.setattr(recordings, "DEFAULT_POOL", None)
     assert recordings.load_gold_recording("find-non-living-thing") == first
-    assert (first.scores[first.firstdone - 1], first.setting) == (100, SPLITS["gold"].setting(first.task, 0))
+    assert (first.scores[first.firstdone - 1], recorded_setting(first)) == (100, SPLITS["gold"].setting(first.task, 0))
 
 
 def _without_data(observation: Observation) -> Observation:

@@ -26,7 +26,7 @@ from certigraph.adapters.travelplanner.sandbox import (
     open_store,
 )
 
-World = tuple[Path, SandboxStore, list[dict[str, Any]]]
+World = tuple[SandboxStore, list[dict[str, Any]]]
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     folder = tmp_path_factory.mktemp("world")
     generate_world(folder, seed=3, cities=16, tasks=36)
     queries = [json.loads(line) for line in (folder / "validation.jsonl").read_text().splitlines()]
-    return folder, open_store(folder / "database", folder / "cache"), queries
+    return open_store(folder / "database", folder / "cache"), queries
 
 
 def content(folder: Path) -> dict[Path, bytes]:
@@ -54,7 +54,7 @@ def test_equal_seeds_give_equal_bytes(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_queries_are_stratified_and_in_the_official_schema(world: World) -> None:
-    _, _, queries = world
+    _, queries = world
     assert [query["idx"] for query in queries] == list(range(1, 37))
     assert set(Counter((query["days"], query["level"]) for query in queries).values()) == {4}
     for query in queries:
@@ -79,34 +79,33 @@ def catalog_of(store: SandboxStore, line: dict[str, Any], cities: Sequence[str] 
 
 
 @pytest.mark.slow
-def test_the_stored_costs_are_those_of_the_files(world: World) -> None:
-    folder, store, queries = world
-    costs = json.loads((folder / "cheapest.json").read_text())
+def test_every_query_is_affordable_and_every_fourth_just_so(world: World) -> None:
+    store, queries = world
+    tight = 0
     for query in queries:
         catalog = catalog_of(store, query)
         assert catalog.trip.cities == tuple(route(query))
         every_day, stay_days = (cheapest_cost(catalog, every_meal=every) for every in (True, False))
-        assert costs[str(query["idx"])] == {"every_day": every_day, "stay_days": stay_days}
         assert every_day is not None
         assert stay_days is not None
         assert stay_days <= every_day <= query["budget"]
-    tight = [query["idx"] for query in queries if query["budget"] == costs[str(query["idx"])]["every_day"]]
-    assert len(tight) >= len(queries) // 4
+        tight += query["budget"] == every_day
+    assert tight >= len(queries) // 4
 
 
 @pytest.mark.slow
 def test_no_route_in_the_destination_is_cheaper(world: World) -> None:
-    folder, store, queries = world
-    costs = json.loads((folder / "cheapest.json").read_text())
+    store, queries = world
     for query in queries[1:12:3]:
         within = [city for city in store.cities() if store.state_of(city) == query["dest"]]
         routes = permutations(within, 2)
         found = [cheapest_cost(catalog_of(store, query, cities), every_meal=True) for cities in routes]
-        assert min(cost for cost in found if cost is not None) == costs[str(query["idx"])]["every_day"]
+        cost = cheapest_cost(catalog_of(store, query), every_meal=True)
+        assert min(other for other in found if other is not None) == cost
 
 
 def test_the_reference_lists_every_row_of_its_tables(world: World) -> None:
-    _, store, queries = world
+    store, queries = world
     for query in queries:
         text = {item["Description"]: item["Content"] for item in query["reference_information"]}
         for city in route(query):
@@ -122,7 +121,7 @@ def test_the_reference_lists_every_row_of_its_tables(world: World) -> None:
 
 
 def test_names_can_be_written_in_a_plan_and_matched_again(world: World) -> None:
-    _, store, _ = world
+    store, _ = world
     for city in store.cities():
         assert len(store.attractions(city)) >= 4
         for rows in (store.restaurants(city), store.accommodations(city), store.attractions(city)):

@@ -32,7 +32,8 @@ def served(
     """What the service makes of a page, and the requests that it got."""
     with search_stub(*answers) as server:
         monkeypatch.setenv("SERPER_SCRAPE_URL", server.url)
-        source = SerperPages(sleep=lambda seconds: None, resolve=lambda host, port: at)
+        monkeypatch.setattr("certigraph.adapters.web.search.sleep", lambda seconds: None)
+        source = SerperPages(resolve=lambda host, port: at)
         return source.page(url), server.requests
 
 

@@ -300,7 +300,7 @@ PLACES_PROVIDERS_FAILING = {
     "serper": ("SERPER_URL", Serper),
     "brave": ("BRAVE_URL", Brave),
     "searxng": ("SEARXNG_URL", SearXNG),
-    "openai": ("CERTIGRAPH_BASE_URL", lambda sleep: ModelSearch("m", sleep=sleep)),
+    "openai": ("CERTIGRAPH_BASE_URL", lambda: ModelSearch("m")),
 }
 GOOD = {"organic": [{"title": "Gyms", "link": "https://a.org"}]}
 
@@ -320,7 +320,8 @@ def failing(monkeypatch):
         variable, made = PLACES_PROVIDERS_FAILING[name]
         with search_stub(*answers) as server:
             monkeypatch.setenv(variable, server.url.replace("://", f"://ann:{KEY}@"))
-            provider = made(sleep=(waits if waits is not None else []).append)
+            monkeypatch.setattr(requests, "sleep", (waits if waits is not None else []).append)
+            provider = made()
             with pytest.raises(Fault) as raised:
                 provider.search("gyms", 3)
         text = str(raised.value)
@@ -391,7 +392,8 @@ def test_it_waits_as_long_as_the_server_demands_within_reason_and_goes_on(monkey
     ]
     with search_stub(*answers) as server:
         monkeypatch.setenv("SERPER_URL", server.url)
-        assert [len(Serper(sleep=waits.append).search(query, 3)) for query in ("gyms", "baths")] == [1, 1]
+        monkeypatch.setattr(requests, "sleep", waits.append)
+        assert [len(Serper().search(query, 3)) for query in ("gyms", "baths")] == [1, 1]
     assert waits == [3.0, requests.MAX_WAIT_SECONDS, 0.0, 2.0]
 
 
@@ -461,7 +463,7 @@ def test_a_service_that_is_not_there_is_reported_with_its_variable(monkeypatch, 
     variable, made = PLACES_PROVIDERS_FAILING[name]
     monkeypatch.setenv(variable, f"http://ann:{KEY}@127.0.0.1:9")
     with pytest.raises(Fault, match=rf"\(ConnectError\): check the network and {variable}") as fault:
-        made(sleep=None).search("gyms", 3)
+        made().search("gyms", 3)
     assert KEY not in "".join(format_exception(fault.value))
 
 
