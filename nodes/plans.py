@@ -236,9 +236,10 @@ def _delivery_instruction(task: Task, runtime: Runtime[Context]) -> str:
     benchmark = benchmark_of(task, runtime)
     if benchmark.answers:
         return "\nThe last step is finish[...]: it hands in the answer to the assignment, nothing larger."
-    if benchmark.delivers:
-        return "\nDeliver nothing that the assignment does not ask for: a delivery ends the work on it."
-    return ""
+    delivery = "\nDeliver nothing that the assignment does not ask for: a delivery ends the work on it."
+    return (
+        f"{delivery * benchmark.delivers}\nWhoever judges the work writes down what came of it: plan no step for that."
+    )
 
 
 CUT_NOTE = "(the plan was cut after {most} steps; find the rest of the way without it)"

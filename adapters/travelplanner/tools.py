@@ -460,7 +460,7 @@ def _full_prompt(state: DecideView, profile: ModelProfile, runtime: Runtime[Cont
     notes, known = state["evidence"].view, _format_known(state)
     after = paragraphs(
         f"To keep in mind:\n{known}" if known else "",
-        f"The notebook of the trip, with whatever was noted for it so far:\n{quote(notes, len(notes))}",
+        f"{NOTEBOOK_HEADING}\n{quote(notes, len(notes))}",
         f"Calls used: {state['steps']} of at most {limits_of(state['task'], runtime).steps}.",
         QUESTION_CLOSING,
     )
@@ -493,14 +493,18 @@ You plan a trip by calling tools, one call at a time, until what the assignment 
 what the tools answered and not on what you know about places, prices or flights: a plan that names anything that the
 tools did not list is worthless, and so is one that costs more than the budget or ignores a wish of the request."""
 
+NOTEBOOK_HEADING = """\
+The notebook, with what was noted for this assignment and before it began. What other parts of the trip note meanwhile
+is added later:"""
+
 QUESTION_CLOSING = "Which call comes next?"
 
 QUESTION = """\
 Think first: what does the assignment still need, what of it do the answers and the notebook show already, and which
-call adds the most? Then make that one call. Look up nothing twice, and write down what the plan needs from an answer
-before you end: whole lines, copied exactly, of the candidates that suit the request (its people, dates, budget,
-cuisines, room type, house rules and means of transport), with more than one candidate where the choice is still open.
-An error in a call is named in its answer: correct that call instead of repeating it.
+call adds the most? Then make that one call. Look up nothing twice, and write down what the plan needs from an answer:
+whole lines, copied exactly, of the candidates that suit the request (its people, dates, budget, cuisines, room type,
+house rules and means of transport), with more than one candidate where the choice is still open. An error in a call is
+named in its answer: correct that call instead of repeating it.
 """
 
 ASK_PLAN = """\
@@ -575,6 +579,6 @@ AttractionSearch: "CITY": attractions.
 CitySearch: "STATE": the cities of a state.
 NotebookWrite: what to keep. The notebook outlasts the work on one part of the trip: for the plan, copy whole lines with
 names, cities, days and prices.
-MakePlan: the request in your words. It has the whole plan written, hands it in, and so ends the task; call it once,
-when the transport of every leg, a place to stay in every city, restaurants for all meals, none twice, and an attraction
-for every day are noted."""
+MakePlan: the request in your words, with what was decided. The whole plan is written from that, the notebook and the
+answers of the tools, and handed in, which ends the task. Call it once, when the transport of every leg, a place to stay
+in every city, restaurants for all meals, none twice, and an attraction for every day are noted."""
