@@ -494,7 +494,7 @@ what the tools answered and not on what you know about places, prices or flights
 tools did not list is worthless, and so is one that costs more than the budget or ignores a wish of the request."""
 
 NOTEBOOK_HEADING = """\
-The notebook, with what was noted for this assignment and before it began. What other parts of the trip note meanwhile
+The notebook, with what was noted for this assignment and before it began. What other parts of the trip keep meanwhile
 is added later:"""
 
 QUESTION_CLOSING = "Which call comes next?"
