@@ -162,7 +162,7 @@ def research_step(
     rejected: int,
     elsewhere: bool,
     characters: int | None = None,
-    partial: Sequence[JsonValue] = (),
+    tries: Sequence[JsonValue] = (),
 ) -> Action:
     """Create an action that gathers evidence for one step of a research plan.
 
@@ -175,7 +175,7 @@ def research_step(
         elsewhere: whether to ask the second search provider too.
         characters: maximum characters of the sources in the observation, which then has all search results that fit,
             and again what earlier actions read for the same goal; None for the world's short form.
-        partial: what refused attempts at this step established. Validate sees it only through the action.
+        tries: refused attempts at this step and what they established. Validate sees it only through the action.
     """
     summary = "; ".join([*(f"search: {query}" for query in queries), *(f"open: {url}" for url in urls)])
     args: dict[str, JsonValue] = {
@@ -185,7 +185,7 @@ def research_step(
         "rejected": rejected,
         "elsewhere": elsewhere,
         **({} if characters is None else {"characters": characters}),
-        **({"partial": [*partial]} if partial else {}),
+        **({"tries": [*tries]} if tries else {}),
     }
     return Action(
         text=f"research[{summary or 'nothing new'}]", kind=RESEARCH, args={**args, **findings_argument(known)}

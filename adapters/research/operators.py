@@ -20,10 +20,9 @@ from certigraph.adapters.models.prompts import (
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.research import plans
 from certigraph.adapters.research.findings import (
-    format_failures,
     format_findings,
-    format_partial_findings,
-    partial_findings,
+    format_tries,
+    tries_of,
 )
 from certigraph.adapters.research.plans import (
     FORCE_ACCEPT,
@@ -87,8 +86,8 @@ async def propose_plan(state: ProposeView, runtime: Runtime[Context]) -> list[Pr
 async def replan_step(state: SDPReplanView, runtime: Runtime[Context]) -> list[Predicate]:
     """Ask the model for new queries and unread pages, and return the rest of the plan with these in its first step.
 
-    The step keeps what refused attempts at it established. The list is empty if the model gives none, or if the answer
-    was refused, where replanning cannot help; the closest answer is then submitted.
+    The step keeps the refused attempts at it and what they established. The list is empty if the model gives none, or
+    if the answer was refused, where replanning cannot help; the closest answer is then submitted.
     """
     target, *rest = state["plan"][state["head"] :]
     if not is_step(target):
@@ -96,9 +95,8 @@ async def replan_step(state: SDPReplanView, runtime: Runtime[Context]) -> list[P
     queries, urls = await _ask_alternatives(state, target, runtime)
     if not (queries or urls):
         return []
-    earlier = target.args.get("partial")
-    partial = [*(earlier if isinstance(earlier, list) else ()), *partial_findings(_attempts_at_head(state))]
-    args = {**target.args, "queries": [*queries], "urls": [*urls], **({"partial": partial} if partial else {})}
+    tries = _tries_so_far(target, _attempts_at_head(state))
+    args = {**target.args, "queries": [*queries], "urls": [*urls], "tries": tries}
     return [target.model_copy(update={"args": args}), *rest]
 
 
@@ -106,6 +104,12 @@ def _attempts_at_head(state: SDPReplanView) -> list[Attempt]:
     """Return the attempts at the present target; those of earlier plans at the same position are in its arguments."""
     target = state["plan"][state["head"]]
     return [one for one in state["attempts"] if one.position == state["head"] and one.target == target]
+
+
+def _tries_so_far(target: Predicate, attempts: Sequence[Attempt]) -> list[JsonValue]:
+    """Return the refused tries at a step: those before a replan, which its arguments have, and the attempts since."""
+    earlier = target.args.get("tries")
+    return [*(earlier if isinstance(earlier, list) else ()), *tries_of(attempts)]
 
 
 async def _ask_alternatives(
@@ -121,7 +125,7 @@ async def _ask_alternatives(
         known=known.text,
         kind=target.kind,
         goal=goal_of(target),
-        failed=format_failures(failed_attempts, small=sizes.small),
+        failed=format_tries(tries_of(failed_attempts), small=sizes.small),
         view=results.text,
         queries=MAX_QUERIES,
         pages=MAX_PAGES,
@@ -166,10 +170,10 @@ async def choose_step_action(state: RealizeView, runtime: Runtime[Context]) -> A
     """
     rejected, args = len(state["attempts"]), state["target"].args
     queries, urls = unique_texts(args.get("queries")), unique_texts(args.get("urls"))
+    tries = _tries_so_far(state["target"], state["attempts"])
     if rejected or not (queries or urls):
-        queries, urls = await _ask_searches(state, runtime)
-    characters, earlier = await evidence_characters(runtime), args.get("partial")
-    partial = [*(earlier if isinstance(earlier, list) else ()), *partial_findings(state["attempts"])]
+        queries, urls = await _ask_searches(state, tries, runtime)
+    characters = await evidence_characters(runtime)
     return research_step(
         goal_of(state["target"]),
         queries,
@@ -178,7 +182,7 @@ async def choose_step_action(state: RealizeView, runtime: Runtime[Context]) -> A
         rejected=rejected,
         elsewhere=rejected >= REJECTIONS,
         characters=characters,
-        partial=() if characters is None else partial,
+        tries=() if characters is None else tries,
     )
 
 
@@ -194,7 +198,7 @@ async def choose_closing_action(state: RealizeView, runtime: Runtime[Context]) -
     if final and certified:
         return submit_answer(certified[-1], known)
     small = (await profile_of("executor", runtime)).is_small
-    failed = Shown(format_failures(state["attempts"], small=small))
+    failed = Shown(format_tries(tries_of(state["attempts"]), small=small))
     text = await ask_answer(state, failed, runtime, closest=again)
     return submit_answer(text, known) if final else note_answer(text, known)
 
@@ -253,21 +257,19 @@ def _parse_object(text: str) -> JsonValue:
     return value if isinstance(value, dict) else None
 
 
-async def _ask_searches(state: RealizeView, runtime: Runtime[Context]) -> tuple[list[str], list[str]]:
+async def _ask_searches(
+    state: RealizeView, tries: Sequence[JsonValue], runtime: Runtime[Context]
+) -> tuple[list[str], list[str]]:
     sizes = await prompt_sizes("executor", 4, state["task"], runtime)
     results = format_results(state["evidence"], sizes.results, small=sizes.small)
     ahead = [goal_of(predicate) for predicate in state["ahead"] if is_step(predicate)]
-    earlier = format_partial_findings(state["target"].args.get("partial"))
-    keeps = (earlier or state["attempts"]) and await evidence_characters(runtime) is not None
-    failed = format_failures(state["attempts"], small=sizes.small)
-    if earlier and not sizes.small:
-        failed = f"In an earlier plan:\n{earlier}\nSince then:\n{failed}"
+    keeps = tries and await evidence_characters(runtime) is not None
     known = format_findings(state["certified"].known, sizes.findings, small=sizes.small, quotes=False)
     instruction = plans.TOOLS.format(
         task=state["task"].goal,
         known=known.text,
         view=results.text,
-        failed=failed,
+        failed=format_tries([*tries], small=sizes.small),
         notes=_format_notes(state),
         kind=state["target"].kind,
         goal=goal_of(state["target"]),

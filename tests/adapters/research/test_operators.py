@@ -298,6 +298,22 @@ def test_what_tries_established_outlives_a_replan(tmp_path: Path):
     assert asked[3].count("(not established: the seats of the house)") == 3
 
 
+def test_every_search_prompt_shows_all_tries_at_the_step(tmp_path: Path):
+    asked: list[str] = []
+    queries = (f"hall {n}" for n in itertools.count())
+
+    def choose(prompt: str) -> dict[str, Any]:
+        asked.append(prompt)
+        return {"queries": [next(queries)], "pages": []}
+
+    blank = {"finding": "", "supported_by": [], **NO_DISPUTE}
+    run_research(research_sdp({"queries": choose, "finding": blank}, BOTH), tmp_path)
+    assert len(asked) > 5, "three tries, a replan, and more tries"
+    for number, prompt in enumerate(asked):
+        shown = [f"search: hall {n}]" in prompt for n in range(number)]
+        assert all(shown), number
+
+
 @pytest.mark.slow
 def test_the_validator_sees_the_sources_themselves_unless_it_is_small(tmp_path: Path):
     for profile, shown in (("full", True), ("small", False)):
