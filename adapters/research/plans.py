@@ -291,8 +291,8 @@ QUERY_STYLE = """\
   up, and use names, former names and names in the language of the place from what was found."""
 
 KEPT = """\
-What was read in the tries below is shown again together with what you look up now, and counts like it: look up what is
-still missing.
+What was read in the tries below is shown again together with what you look up now, and counts like it, until a try
+establishes nothing from it: look up what is still missing. A search passes over what was read for this step.
 """
 
 EXTRACTOR = """\

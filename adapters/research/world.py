@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from certigraph.adapters.models.prompts import numbered_list
 from certigraph.adapters.protocols import Environment
-from certigraph.adapters.research.findings import partial_sources
+from certigraph.adapters.research.findings import failed_to_establish, partial_sources
 from certigraph.adapters.research.plans import UNREAD_MARK
 from certigraph.adapters.retrieval.bm25 import PassagePool, terms
 from certigraph.adapters.web.protocol import SearchHit, SearchProvider, Unreadable, WebPage
@@ -122,8 +122,11 @@ class EpisodeMemory:
         self.blocked: set[str] = set()
         self.searched: set[tuple[str, str]] = set()
         """Provider and query of each search so far."""
-        self.read_for: dict[str, dict[str, None]] = {}
-        """URLs of the pages that were read so far for each goal, in order."""
+        self.read_for: dict[str, dict[str, bool]] = {}
+        """By goal, the URLs of the pages that were read for it so far, in order, and whether they are shown again.
+
+        Those of which a try established nothing are not.
+        """
 
     def add_hits(self, hits: Iterable[SearchHit]) -> None:
         """Add search results as the latest ones, those that are known already too.
@@ -217,13 +220,14 @@ class GatheringRound:
         elsewhere: whether the second search provider was used.
     """
 
-    def __init__(self, web: Web, memory: EpisodeMemory, k: int) -> None:
+    def __init__(self, web: Web, memory: EpisodeMemory, k: int, known: Iterable[str] = ()) -> None:
+        """Create a round. A search passes over the pages in `known`, and opens its next result instead."""
         self.searches = self.fetched = 0
         self.met: dict[str, None] = {}
         self.read: dict[str, None] = {}
         self.failed: dict[str, None] = {}
         self.elsewhere = False
-        self._web, self._memory, self._k = web, memory, k
+        self._web, self._memory, self._k, self._known = web, memory, k, frozenset(known)
 
     def search(self, provider: SearchProvider, queries: Iterable[str]) -> None:
         """Search for each query, and open its first result that can be read (see `open`)."""
@@ -244,8 +248,9 @@ class GatheringRound:
         for rank in range(max(map(len, ranked), default=0)):
             chosen = []
             for number, urls in enumerate(ranked):
-                done = requested[number] >= MAX_FAILED_PAGES or any(url in self._memory.pages for url in urls[:rank])
-                if rank >= len(urls) or done or (rank and self._memory.reason(urls[rank])):
+                opened = any(url in self._memory.pages and url not in self._known for url in urls[:rank])
+                done = requested[number] >= MAX_FAILED_PAGES or opened or rank >= len(urls)
+                if done or urls[rank] in self._known or (rank and self._memory.reason(urls[rank])):
                     continue
                 requested[number] += self._memory.worth_reading(urls[rank])
                 chosen.append(urls[rank])
@@ -287,6 +292,7 @@ def gather_evidence(
     lines: bool,
     characters: int | None = None,
     kept: Sequence[str] = (),
+    empty: bool = False,
 ) -> GatheredEvidence:
     """Gather evidence for a goal by searches and pages (SDP, appendix A.4).
 
@@ -304,19 +310,25 @@ def gather_evidence(
         characters: maximum characters of the sources. The evidence then has all new search results that fit, and first
             the pages that were read before for the same goal. None for MAX_PAGE_CHARACTERS, and new evidence only.
         kept: earlier results that are shown again if `characters` is given.
+        empty: whether the latest try at the goal established nothing. What was read for it is then not shown again, but
+            for `kept`.
     """
-    gathering = GatheringRound(web, memory, k)
+    read = memory.read_for.setdefault(goal, {})
+    if empty:
+        read.update({url: False for url in read if url not in kept})
+    # pages that were read for the goal are shown again only where there is space for them
+    gathering = GatheringRound(web, memory, k, () if characters is None else read)
     gathering.search(web.provider, queries)
     gathering.open(urls)
     stale = bool(queries or urls) and not gathering.new_count
     if web.second and (elsewhere or stale):
         gathering.elsewhere = True
         gathering.search(web.second, queries or [goal])
-    read = memory.read_for.setdefault(goal, {})
-    read.update(gathering.read)
+    read.update(dict.fromkeys(gathering.read, True))
+    left_out = [url for url, again in read.items() if not again]
     if characters is not None:
-        gathering.show_again(read, kept)
-    evidence = _format_evidence(gathering, memory, [goal, *queries], lines, characters)
+        gathering.show_again([url for url, again in read.items() if again], kept)
+    evidence = _format_evidence(gathering, memory, [goal, *queries], lines, characters, left_out)
     nothing = "Nothing was found." if queries or urls else "Nothing was looked up."
     return evidence if evidence.text else evidence._replace(text=nothing)
 
@@ -327,8 +339,9 @@ def _format_evidence(
     wanted: Sequence[str],
     lines: bool,
     characters: int | None,
+    left_out: Sequence[str],
 ) -> GatheredEvidence:
-    met = [url for url in gathering.met if url not in gathering.read and not memory.reason(url)]
+    met = [url for url in gathering.met if not (url in gathering.read or url in left_out or memory.reason(url))]
     read = list(gathering.read)
     if characters is None:
         snippets, shares = met[:MAX_SNIPPETS], [MAX_PAGE_CHARACTERS // max(len(read), 1)] * len(read)
@@ -344,6 +357,9 @@ def _format_evidence(
         texts += [f"{url} could not be read: {memory.reason(url)}" for url in gathering.failed]
         if characters is not None and len(snippets) < len(met):
             texts.append(f"({len(met) - len(snippets)} further search results are left out)")
+        if characters is not None and left_out:
+            titles = to_line("; ".join(memory.pages[url].title or url for url in left_out))
+            texts.append(f"(left out, because an earlier try read them and established nothing: {titles})")
     excerpts = [url for url in read if len(memory.pages[url].text) > limits[url]]
     data: Arguments = {
         "elsewhere": gathering.elsewhere,
@@ -485,9 +501,15 @@ class ResearchWorld(Environment):
         queries, urls = unique_texts(action.args.get("queries")), unique_texts(action.args.get("urls"))
         elsewhere, characters = action.args.get("elsewhere") is True, action.args.get("characters")
         most = characters if isinstance(characters, int) else None
-        goal = text_argument(action, "goal")
         gathered = self._gather(
-            queries, urls, goal, elsewhere=elsewhere, lines=False, characters=most, kept=partial_sources(action.args)
+            queries,
+            urls,
+            text_argument(action, "goal"),
+            elsewhere=elsewhere,
+            lines=False,
+            characters=most,
+            kept=partial_sources(action.args),
+            empty=failed_to_establish(action.args),
         )
         return _to_observation(gathered)
 
@@ -501,6 +523,7 @@ class ResearchWorld(Environment):
         lines: bool,
         characters: int | None = None,
         kept: Sequence[str] = (),
+        empty: bool = False,
     ) -> GatheredEvidence:
         return gather_evidence(
             self._web,
@@ -513,6 +536,7 @@ class ResearchWorld(Environment):
             lines=lines,
             characters=characters,
             kept=kept,
+            empty=empty,
         )
 
     def _note(self, action: Action) -> Observation:

@@ -134,7 +134,8 @@ def test_the_second_refusal_in_a_row_is_let_pass_uncertified(tmp_path: Path):
 def test_two_refusals_bring_in_the_second_source_where_the_third_is_let_pass(tmp_path: Path):
     second = SmallWeb({HALL: TEXT, HOUSE: TEXT}, name="other")
     queries = ({"queries": [f"glass {n}"], "pages": []} for n in itertools.count())
-    benchmark = research_sdp({**REFUSED, "queries": lambda _: next(queries)}, second=second)
+    mind = {**REFUSED, "queries": lambda _: next(queries)}
+    benchmark = research_sdp(mind, {HALL: TEXT, HOUSE: "!moved"}, second=second)
     result = run_research(benchmark, tmp_path, validate=force_pass(rejections=3))
     values = [a.action.args["elsewhere"] for a in result.state["attempts"][:3]]
     assert values == [False, False, True]
@@ -413,7 +414,7 @@ def test_evidence_that_does_not_fit_is_left_out_of_the_prompt_for_the_answer(tmp
 def test_replan_tries_other_queries_and_unread_pages(tmp_path: Path):
     pages = {HALL: "Nothing is in here about that. " * 9, HOUSE: TEXT + " glass"}
     tries = itertools.chain(
-        [{"queries": ["in"], "pages": []}] * 3,
+        [{"queries": ["in"], "pages": []}, *[{"queries": [], "pages": []}] * 2],
         [{"queries": ["in", "glass"], "pages": [1, 2, 3]}],
         itertools.repeat({"queries": [], "pages": []}),
     )

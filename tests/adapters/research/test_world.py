@@ -1,6 +1,7 @@
 """The world of research: what it fetches, what it shows, and what it leaves alone."""
 
 import pytest
+from pydantic import JsonValue
 from small_web import TEXT, SmallResearch, SmallWeb
 
 from certigraph.adapters.research.plans import format_results, unread_urls
@@ -92,6 +93,37 @@ def test_with_characters_given_pages_are_whole_and_those_read_for_the_goal_come_
     assert other.data["read"] == [HOUSE]
     short = one.step(whole.model_copy(update={"args": {**whole.args, "characters": 5_000}}))
     assert short.data["excerpts"] == [HALL] and len(short.text) < 7_000
+
+
+def whole_step(goal: str, query: str, tries: tuple[dict[str, JsonValue], ...] = ()) -> Action:
+    return research_step(goal, [query], [], (), rejected=0, elsewhere=False, characters=100_000, tries=tries)
+
+
+def test_a_search_reads_the_best_result_that_was_not_read_for_the_goal_yet():
+    web = SmallWeb({HALL: TEXT, DEAD: "!status 404", HOUSE: f"{TEXT} Rooms."})
+    one = world(web)
+    one.step(whole_step("seats", "glass"))
+    again = one.step(whole_step("seats", "http"))
+    assert web.fetched == [HALL, DEAD, HOUSE]
+    assert again.data["read"] == [HALL, HOUSE]
+    assert one.step(whole_step("doors", "http")).data["read"] == [HALL], "which was read for another goal"
+
+
+def test_pages_of_which_a_try_established_nothing_are_named_and_not_shown_again():
+    nothing: dict[str, JsonValue] = {"action": "a", "finding": "", "sources": [], "reason": "nothing"}
+    half: dict[str, JsonValue] = {**nothing, "finding": "340 seats", "sources": [HOUSE]}
+    web = SmallWeb({HALL: f"{TEXT} Balconies.", HOUSE: f"{TEXT} Rooms.", DEAD: f"{TEXT} Stairs."})
+    one = world(web)
+    one.step(whole_step("seats", "hall"))
+    shown = one.step(whole_step("seats", "house", (nothing,)))
+    assert shown.data["read"] == [HOUSE] and shown.sources == (HOUSE,)
+    assert "Balconies" not in shown.text and "hall" in shown.text
+    assert one.step(whole_step("seats", "x", (nothing, half))).data["read"] == [HOUSE, DEAD]
+    kept = one.step(whole_step("seats", "none", (nothing, half, nothing)))
+    assert kept.data["read"] == [HOUSE], "its finding builds on it"
+    named = whole_step("seats", "none", (nothing, half, nothing))
+    again = one.step(named.model_copy(update={"args": {**named.args, "urls": [HALL]}}))
+    assert again.data["read"] == [HALL, HOUSE], "it was wanted again"
 
 
 def test_evidence_is_never_longer_than_the_characters_given():
