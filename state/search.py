@@ -163,6 +163,7 @@ def research_step(
     elsewhere: bool,
     characters: int | None = None,
     tries: Sequence[JsonValue] = (),
+    standing: str = "",
 ) -> Action:
     """Create an action that gathers evidence for one step of a research plan.
 
@@ -176,6 +177,7 @@ def research_step(
         characters: maximum characters of the sources in the observation, which then has all search results that fit,
             and again what earlier actions read for the same goal; None for the world's short form.
         tries: refused attempts at this step and what they established. Validate sees it only through the action.
+        standing: why nothing is looked up, for an action without queries and pages.
     """
     summary = "; ".join([*(f"search: {query}" for query in queries), *(f"open: {url}" for url in urls)])
     args: dict[str, JsonValue] = {
@@ -187,9 +189,8 @@ def research_step(
         **({} if characters is None else {"characters": characters}),
         **({"tries": [*tries]} if tries else {}),
     }
-    return Action(
-        text=f"research[{summary or 'nothing new'}]", kind=RESEARCH, args={**args, **findings_argument(known)}
-    )
+    text = f"research[{summary or standing or 'nothing new'}]"
+    return Action(text=text, kind=RESEARCH, args={**args, **findings_argument(known)})
 
 
 def note_answer(text: str, known: Sequence[KnownFinding]) -> Action:
@@ -297,7 +298,10 @@ class GateView(TypedDict):
 
 
 class AnswerView(TypedDict):
-    """View of the operator that gives the final answer: what the agent still remembers, and what is certified."""
+    """View of the operator that gives the final answer: what the agent still remembers, and what is certified.
+
+    In SDP `turns` has every action of the run.
+    """
 
     task: Task
     belief: Belief
@@ -332,7 +336,7 @@ def answer_view(state: Any) -> AnswerView:
     return {
         "task": state["task"],
         "belief": belief_of(state),
-        "turns": remembered_turns(state) if "turns" in state else (),
+        "turns": remembered_turns(state) if "turns" in state else tuple(state.get("trace", ())),
         "evidence": state["evidence"],
         "certified": certified_state(state.get("certificates", ()), state.get("invalidations", ())),
     }

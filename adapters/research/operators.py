@@ -33,6 +33,7 @@ from certigraph.adapters.research.plans import (
     Answers,
     ResearchTools,
     Shown,
+    StepTools,
     closing_predicates,
     create_decomposition_form,
     format_results,
@@ -130,7 +131,7 @@ async def _ask_alternatives(
         queries=MAX_QUERIES,
         pages=MAX_PAGES,
     )
-    prompt = build_research_prompt(runtime, instruction, plans.PLANNER, cut=(*known.cut, *results.cut))
+    prompt = build_research_prompt(runtime, instruction, plans.SEARCHER, cut=(*known.cut, *results.cut))
     answer = await ask(prompt, ResearchTools, role="planner", runtime=runtime)
     used = {query for attempt in failed_attempts for query in unique_texts(attempt.action.args.get("queries"))}
     unread_pages = unread_urls(state["evidence"])
@@ -170,9 +171,9 @@ async def choose_step_action(state: RealizeView, runtime: Runtime[Context]) -> A
     """
     rejected, args = len(state["attempts"]), state["target"].args
     queries, urls = unique_texts(args.get("queries")), unique_texts(args.get("urls"))
-    tries = _tries_so_far(state["target"], state["attempts"])
+    tries, standing = _tries_so_far(state["target"], state["attempts"]), ""
     if rejected or not (queries or urls):
-        queries, urls = await _ask_searches(state, tries, runtime)
+        queries, urls, standing = await _ask_searches(state, tries, runtime)
     characters = await evidence_characters(runtime)
     return research_step(
         goal_of(state["target"]),
@@ -183,6 +184,7 @@ async def choose_step_action(state: RealizeView, runtime: Runtime[Context]) -> A
         elsewhere=rejected >= REJECTIONS,
         characters=characters,
         tries=() if characters is None else tries,
+        standing=standing,
     )
 
 
@@ -198,7 +200,8 @@ async def choose_closing_action(state: RealizeView, runtime: Runtime[Context]) -
     if final and certified:
         return submit_answer(certified[-1], known)
     small = (await profile_of("executor", runtime)).is_small
-    failed = Shown(format_tries(tries_of(state["attempts"]), small=small))
+    refused = format_tries(tries_of(state["attempts"]), small=small)
+    failed = Shown(f"\nRefused answers, and why:\n{refused}\n" if again else "")
     text = await ask_answer(state, failed, runtime, closest=again)
     return submit_answer(text, known) if final else note_answer(text, known)
 
@@ -212,7 +215,7 @@ async def ask_answer(
 
     Args:
         state: what the operator reads.
-        failed: earlier attempts, formatted for the prompt.
+        failed: earlier attempts, or what was done, formatted for the prompt with a heading; may be empty.
         runtime: the run's LangGraph runtime.
         closest: whether to ask for the closest match or best estimate, at a higher temperature.
     """
@@ -227,7 +230,7 @@ async def ask_answer(
         results=results.text,
         failed=failed.text,
         notes=_format_notes(state),
-        closest=plans.CLOSEST if closest else "",
+        closest=(plans.CLOSEST if known else plans.NOTHING_FOUND) if closest else "",
     )
     cut = (*findings.cut, *pages.cut, *results.cut, *failed.cut)
     request = build_research_prompt(runtime, instruction, plans.CONCLUDER, cut=cut)
@@ -259,7 +262,7 @@ def _parse_object(text: str) -> JsonValue:
 
 async def _ask_searches(
     state: RealizeView, tries: Sequence[JsonValue], runtime: Runtime[Context]
-) -> tuple[list[str], list[str]]:
+) -> tuple[list[str], list[str], str]:
     sizes = await prompt_sizes("executor", 4, state["task"], runtime)
     results = format_results(state["evidence"], sizes.results, small=sizes.small)
     ahead = [goal_of(predicate) for predicate in state["ahead"] if is_step(predicate)]
@@ -275,13 +278,15 @@ async def _ask_searches(
         goal=goal_of(state["target"]),
         ahead=f"Steps after it:\n{bullet_list(ahead)}\n" if ahead and not sizes.small else "",
         kept=plans.KEPT if keeps else "",
+        standing=plans.SMALL_STANDING if sizes.small else plans.STANDING,
         style=plans.SMALL_QUERY_STYLE if sizes.small else plans.QUERY_STYLE,
         queries=MAX_QUERIES,
         pages=MAX_PAGES,
     )
     prompt = build_research_prompt(runtime, instruction, plans.SEARCHER, cut=(*known.cut, *results.cut))
-    answer = await ask(prompt, ResearchTools, role="executor", runtime=runtime)
-    return chosen_queries(answer, set()), chosen_pages(answer, state["evidence"].sources)
+    answer = await ask(prompt, StepTools, role="executor", runtime=runtime)
+    standing = "" if sizes.small or answer.standing == "look up" else f"nothing: {answer.standing}"
+    return chosen_queries(answer, set()), chosen_pages(answer, state["evidence"].sources), standing
 
 
 def _format_notes(state: RealizeView | AnswerView) -> str:
@@ -327,6 +332,11 @@ HISTORY_SHARE = 2
 
 async def _format_done(state: AnswerView, runtime: Runtime[Context]) -> Shown:
     """Format what was done before a forced answer: the actions, with their answers unless pages are shown anyway."""
+    done = await _format_actions(state, runtime) if state["turns"] else Shown("")
+    return Shown(f"\nWhat was done:\n{done.text}\n" if done.text else "", done.cut)
+
+
+async def _format_actions(state: AnswerView, runtime: Runtime[Context]) -> Shown:
     profile, turns = await profile_of("executor", runtime), state["turns"]
     if profile.is_small:
         limit = limits_of(state["task"], runtime).context // 3

@@ -315,6 +315,30 @@ def test_every_search_prompt_shows_all_tries_at_the_step(tmp_path: Path):
         assert all(shown), number
 
 
+def test_a_try_says_why_it_looked_nothing_up_and_replan_learns_it(tmp_path: Path):
+    asked: list[str] = []
+
+    def choose(prompt: str) -> dict[str, Any]:
+        asked.append(prompt)
+        return {"queries": ["hall"] if len(asked) == 1 else [], "pages": [], "standing": "no way left"}
+
+    blank = {"finding": "", "supported_by": [], **NO_DISPUTE}
+    result = run_research(research_sdp({"queries": choose, "finding": blank}, BOTH), tmp_path)
+    assert "no way left" not in result.state["attempts"][0].action.text, "a try that looked something up"
+    assert "no way left" in result.state["attempts"][1].action.text
+    assert asked[-1].count("nothing: no way left") == 2
+    assert result.ending == "gave_up"
+
+
+def test_a_forced_answer_is_given_from_the_pages_and_the_tries_of_a_run_that_established_nothing(tmp_path: Path):
+    asked: list[str] = []
+    blank = {"finding": "", "supported_by": [], **NO_DISPUTE}
+    answer = {"answers": lambda prompt: asked.append(prompt) or {"answers": []}}  # type: ignore[func-returns-value]
+    result = run_research(research_sdp({"finding": blank, **answer}, BOTH), tmp_path)
+    assert len(asked) == 1 and "a cellar" in asked[0] and "research[search: hall glass]" in asked[0]
+    assert result.scores and result.scores.answer == ""
+
+
 @pytest.mark.slow
 def test_the_validator_sees_the_sources_themselves_unless_it_is_small(tmp_path: Path):
     for profile, shown in (("full", True), ("small", False)):
