@@ -293,6 +293,7 @@ class GateView(TypedDict):
     stagnation: Stagnation
     belief: Belief
     turns: Sequence[Turn]
+    trace: Sequence[Turn]
     evidence: Evidence
     certified: CertifiedState
 
@@ -300,12 +301,13 @@ class GateView(TypedDict):
 class AnswerView(TypedDict):
     """View of the operator that gives the final answer: what the agent still remembers, and what is certified.
 
-    In SDP `turns` has every action of the run.
+    `turns` is empty in SDP, whose agent has no transcript; `trace` then has every action and the world's answer.
     """
 
     task: Task
     belief: Belief
     turns: Sequence[Turn]
+    trace: Sequence[Turn]
     evidence: Evidence
     certified: CertifiedState
 
@@ -336,7 +338,8 @@ def answer_view(state: Any) -> AnswerView:
     return {
         "task": state["task"],
         "belief": belief_of(state),
-        "turns": remembered_turns(state) if "turns" in state else tuple(state.get("trace", ())),
+        "turns": remembered_turns(state) if "turns" in state else (),
+        "trace": tuple(state.get("trace", ())),
         "evidence": state["evidence"],
         "certified": certified_state(state.get("certificates", ()), state.get("invalidations", ())),
     }

@@ -319,6 +319,7 @@ async def force_accept(state: AnswerView, runtime: Runtime[Context]) -> dict[str
     operator marks the answer as forced.
     """
     known = state["certified"].known
+    state = {**state, "turns": state["turns"] or state["trace"]}
     text = await ask_answer(state, await _format_done(state, runtime), runtime, closest=True)
     if answer_weakness(text) and known:
         last = known[-1].finding

@@ -1,6 +1,7 @@
 """Questions, plans, prompts and answer schemas for research on the web (SDP appendix A.4)."""
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Annotated, Literal, NamedTuple
 
@@ -104,21 +105,31 @@ class Shown(NamedTuple):
 
 _RESULT_LINE = re.compile(r"\d+\. ")
 
+_LONG_URL = re.compile(r"(https?://\S{100})\S{20,}")
+"""A URL that is shortened in a list of results, where a page is named by its number."""
+
 
 def format_results(evidence: Evidence, most: int, *, small: bool = False) -> Shown:
     """Format the known search results for a prompt: quoted and numbered, in at most `most` characters.
 
-    If they are longer, the oldest results are left out, and a line tells how many. For a small model each result is
-    shortened.
+    If they are longer, the oldest results are left out, and a line tells how many. The headings between them stand only
+    in the prompt of a model that is not small, whereas each result is shortened for a small one.
     """
-    lines = [clip_words(line, MAX_SMALL_RESULT) if small else line for line in _result_lines(evidence)]
-    count, length = len(lines), sum(map(len, lines)) + len(lines)
+    if small:
+        lines = [clip_words(line, MAX_SMALL_RESULT) for line in _result_lines(evidence)]
+    else:
+        lines = [_LONG_URL.sub(r"\1...", line) for line in evidence.view.splitlines()[1:]]
+    count, length = _count_results(lines), sum(map(len, lines)) + len(lines)
     while len(lines) > 1 and length > most:
         length -= len(lines.pop(0)) + 1
-    if len(lines) == count:
+    if not (left := count - _count_results(lines)):
         return Shown(quote("\n".join(lines) or "(none)", most))
-    left_out = f"the oldest {count - len(lines)} of {count} search results"
+    left_out = f"the oldest {left} of {count} search results"
     return Shown(f"({left_out} are left out)\n{quote(chr(10).join(lines), most)}", (left_out,))
+
+
+def _count_results(lines: Iterable[str]) -> int:
+    return sum(1 for line in lines if _RESULT_LINE.match(line))
 
 
 def _result_lines(evidence: Evidence) -> list[str]:

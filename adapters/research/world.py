@@ -6,7 +6,6 @@ from itertools import accumulate, zip_longest
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from certigraph.adapters.models.prompts import numbered_list
 from certigraph.adapters.protocols import Environment
 from certigraph.adapters.research.findings import failed_to_establish, partial_sources
 from certigraph.adapters.research.plans import UNREAD_MARK
@@ -120,6 +119,8 @@ class EpisodeMemory:
         self.pages: dict[str, WebPage] = {}
         self.unreadable: dict[str, Unreadable] = {}
         self.blocked: set[str] = set()
+        self.found_by: dict[str, str] = {}
+        """Query of the latest search that found a result, by URL; those named in the question have none."""
         self.searched: set[tuple[str, str]] = set()
         """Provider and query of each search so far."""
         self.read_for: dict[str, dict[str, bool]] = {}
@@ -128,8 +129,8 @@ class EpisodeMemory:
         Those of which a try established nothing are not.
         """
 
-    def add_hits(self, hits: Iterable[SearchHit]) -> None:
-        """Add search results as the latest ones, those that are known already too.
+    def add_hits(self, hits: Iterable[SearchHit], query: str) -> None:
+        """Add the results of a search as the latest ones, those that are known already too.
 
         A prompt without space for all results has the latest, which belong to the current step. The snippet of a new
         search fits its query.
@@ -137,6 +138,7 @@ class EpisodeMemory:
         for hit in hits:
             self.hits.pop(hit.url, None)
             self.hits[hit.url] = hit
+            self.found_by[hit.url] = query
 
     def add_page(self, page: WebPage | Unreadable) -> None:
         """Add a page that was read, or one that could not be read. After a lasting failure its domain is avoided."""
@@ -161,8 +163,17 @@ class EpisodeMemory:
         return f"{domain_of(url)} did not let itself be read" if domain_of(url) in self.blocked else ""
 
     def result_lines(self) -> list[str]:
-        """Return the known search results as lines: a mark such as [read], the title, the URL and the snippet."""
-        return [self._result_line(self.hits[url]) for url in self.known()]
+        """Return the known search results as numbered lines: a mark such as [read], the title, the URL and the snippet.
+
+        A heading before the results of each search names its query.
+        """
+        lines, query = list[str](), ""
+        for number, url in enumerate(self.known(), 1):
+            if (found_by := self.found_by.get(url, "")) != query:
+                lines.append(to_line(f"Found by {found_by!r}:"))
+                query = found_by
+            lines.append(f"{number}. {self._result_line(self.hits[url])}")
+        return lines
 
     def known(self) -> Sequence[str]:
         """Return the URLs of the known search results in the order of their latest search, at most MAX_RESULTS."""
@@ -236,7 +247,7 @@ class GatheringRound:
             hits = self._web.search(provider, query, self._k)
             self.searches += (provider.name, query) not in self._memory.searched
             self._memory.searched.add((provider.name, query))
-            self._memory.add_hits(hits)
+            self._memory.add_hits(hits, query)
             ranked.append([hit.url for hit in hits])
         # the best results of every query come first, so that one query does not crowd out the others
         self.met |= dict.fromkeys(url for urls in zip_longest(*ranked) for url in urls if url)
@@ -450,11 +461,11 @@ class ResearchWorld(Environment):
 
     def view(self) -> str:
         """Return the known search results as a numbered list, in the order of `sources`, under a line that says so."""
-        lines, count = self._memory.result_lines(), len(self._memory.hits)
-        if not lines:
-            return "No search results yet."
-        left_out = f", the latest {len(lines)} of {count}" if count > len(lines) else ""
-        return f"Search results so far{left_out}:\n{numbered_list(lines)}"
+        shown, count = len(self._memory.known()), len(self._memory.hits)
+        left_out = f", the latest {shown} of {count}" if count > shown else ""
+        heading = f"Search results so far{left_out}:" if shown else "No search results yet."
+        note = [f"({self._web.note})"] if self._web.note else []
+        return "\n".join([heading, *note, *self._memory.result_lines()])
 
     def sources(self) -> tuple[str, ...]:
         """Return the URLs of the known search results, in order."""
