@@ -308,8 +308,10 @@ def test_every_search_prompt_shows_all_tries_at_the_step(tmp_path: Path):
         return {"queries": [next(queries)], "pages": []}
 
     blank = {"finding": "", "supported_by": [], **NO_DISPUTE}
-    run_research(research_sdp({"queries": choose, "finding": blank}, BOTH), tmp_path)
+    result = run_research(research_sdp({"queries": choose, "finding": blank}, BOTH), tmp_path)
     assert len(asked) > 5, "three tries, a replan, and more tries"
+    tries = len(result.state["attempts"])
+    assert tries > 3 and f"attempts: {tries}, " in result.message
     for number, prompt in enumerate(asked):
         shown = [f"search: hall {n}]" in prompt for n in range(number)]
         assert all(shown), number
