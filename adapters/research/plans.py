@@ -317,8 +317,8 @@ STANDING = """\
 """
 
 KEPT = """\
-What was read in the tries below is shown again together with what you look up now, and counts like it, until a try
-establishes nothing from it: look up what is still missing. A search passes over what was read for this step.
+What was read in the tries below is shown again together with what you look up now, and counts like it, until two
+tries establish nothing from it: look up what is still missing. A search passes over what was read for this step.
 """
 
 EXTRACTOR = """\

@@ -123,10 +123,10 @@ class EpisodeMemory:
         """Query of the latest search that found a result, by URL; those named in the question have none."""
         self.searched: set[tuple[str, str]] = set()
         """Provider and query of each search so far."""
-        self.read_for: dict[str, dict[str, bool]] = {}
-        """By goal, the URLs of the pages that were read for it so far, in order, and whether they are shown again.
+        self.read_for: dict[str, dict[str, int]] = {}
+        """By goal, the URLs of the pages that were read for it so far, in order, and how many tries with it were vain.
 
-        Those of which a try established nothing are not.
+        A page of which MAX_VAIN_TRIES tries established nothing is not shown again.
         """
 
     def add_hits(self, hits: Iterable[SearchHit], query: str) -> None:
@@ -202,6 +202,12 @@ MAX_SNIPPETS = 8
 
 SNIPPET_SHARE = 4
 """One part in so many of an observation whose size the action gives may be unread search results."""
+
+MAX_VAIN_TRIES = 2
+"""Number of tries that establish nothing after which a page is not shown again for the same goal.
+
+One is not enough: a page may be needed together with another one.
+"""
 
 MAX_FAILED_PAGES = 3
 """Maximum number of a search's results that are requested in order to read one."""
@@ -303,7 +309,7 @@ def gather_evidence(
     lines: bool,
     characters: int | None = None,
     kept: Sequence[str] = (),
-    empty: bool = False,
+    vain: bool = False,
 ) -> GatheredEvidence:
     """Gather evidence for a goal by searches and pages (SDP, appendix A.4).
 
@@ -321,12 +327,11 @@ def gather_evidence(
         characters: maximum characters of the sources. The evidence then has all new search results that fit, and first
             the pages that were read before for the same goal. None for MAX_PAGE_CHARACTERS, and new evidence only.
         kept: earlier results that are shown again if `characters` is given.
-        empty: whether the latest try at the goal established nothing. What was read for it is then not shown again, but
-            for `kept`.
+        vain: whether the latest try at the goal established nothing.
     """
     read = memory.read_for.setdefault(goal, {})
-    if empty:
-        read.update({url: False for url in read if url not in kept})
+    if vain:
+        read.update({url: tries + 1 for url, tries in read.items() if url not in kept})
     # pages that were read for the goal are shown again only where there is space for them
     gathering = GatheringRound(web, memory, k, () if characters is None else read)
     gathering.search(web.provider, queries)
@@ -335,10 +340,10 @@ def gather_evidence(
     if web.second and (elsewhere or stale):
         gathering.elsewhere = True
         gathering.search(web.second, queries or [goal])
-    read.update(dict.fromkeys(gathering.read, True))
-    left_out = [url for url, again in read.items() if not again]
+    read.update(dict.fromkeys(gathering.read, 0))
+    left_out = [url for url, tries in read.items() if tries >= MAX_VAIN_TRIES]
     if characters is not None:
-        gathering.show_again([url for url, again in read.items() if again], kept)
+        gathering.show_again([url for url in read if url not in left_out], kept)
     evidence = _format_evidence(gathering, memory, [goal, *queries], lines, characters, left_out)
     nothing = "Nothing was found." if queries or urls else "Nothing was looked up."
     return evidence if evidence.text else evidence._replace(text=nothing)
@@ -370,7 +375,7 @@ def _format_evidence(
             texts.append(f"({len(met) - len(snippets)} further search results are left out)")
         if characters is not None and left_out:
             titles = to_line("; ".join(memory.pages[url].title or url for url in left_out))
-            texts.append(f"(left out, because an earlier try read them and established nothing: {titles})")
+            texts.append(f"(left out, because earlier tries read them and established nothing: {titles})")
     excerpts = [url for url in read if len(memory.pages[url].text) > limits[url]]
     data: Arguments = {
         "elsewhere": gathering.elsewhere,
@@ -520,7 +525,7 @@ class ResearchWorld(Environment):
             lines=False,
             characters=most,
             kept=partial_sources(action.args),
-            empty=failed_to_establish(action.args),
+            vain=failed_to_establish(action.args),
         )
         return _to_observation(gathered)
 
@@ -534,7 +539,7 @@ class ResearchWorld(Environment):
         lines: bool,
         characters: int | None = None,
         kept: Sequence[str] = (),
-        empty: bool = False,
+        vain: bool = False,
     ) -> GatheredEvidence:
         return gather_evidence(
             self._web,
@@ -547,7 +552,7 @@ class ResearchWorld(Environment):
             lines=lines,
             characters=characters,
             kept=kept,
-            empty=empty,
+            vain=vain,
         )
 
     def _note(self, action: Action) -> Observation:

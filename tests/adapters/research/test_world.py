@@ -115,13 +115,16 @@ def test_pages_of_which_a_try_established_nothing_are_named_and_not_shown_again(
     web = SmallWeb({HALL: f"{TEXT} Balconies.", HOUSE: f"{TEXT} Rooms.", DEAD: f"{TEXT} Stairs."})
     one = world(web)
     one.step(whole_step("seats", "hall"))
-    shown = one.step(whole_step("seats", "house", (nothing,)))
+    twice = one.step(whole_step("seats", "none", (nothing,)))
+    assert twice.data["read"] == [HALL], "it may be needed together with another page"
+    shown = one.step(whole_step("seats", "house", (nothing,) * 2))
     assert shown.data["read"] == [HOUSE] and shown.sources == (HOUSE,)
     assert "Balconies" not in shown.text and "hall" in shown.text
-    assert one.step(whole_step("seats", "x", (nothing, half))).data["read"] == [HOUSE, DEAD]
-    kept = one.step(whole_step("seats", "none", (nothing, half, nothing)))
-    assert kept.data["read"] == [HOUSE], "its finding builds on it"
-    named = whole_step("seats", "none", (nothing, half, nothing))
+    assert one.step(whole_step("seats", "x", (nothing, nothing, half))).data["read"] == [HOUSE, DEAD]
+    for tries in (3, 4):
+        named = whole_step("seats", "none", (half, *(nothing,) * tries))
+        kept = one.step(named)
+    assert kept.data["read"] == [HOUSE], "a finding builds on it"
     again = one.step(named.model_copy(update={"args": {**named.args, "urls": [HALL]}}))
     assert again.data["read"] == [HALL, HOUSE], "it was wanted again"
 
