@@ -105,7 +105,7 @@ class Shown(NamedTuple):
 
 _RESULT_LINE = re.compile(r"\d+\. ")
 
-_LONG_URL = re.compile(r"(https?://\S{100})\S{20,}")
+_LONG_URL = re.compile(r"(https?://\S{100})\S{20,}?(?=:?(?:\s|$))")
 """A URL that is shortened in a list of results, where a page is named by its number."""
 
 

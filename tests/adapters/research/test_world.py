@@ -280,6 +280,7 @@ def test_long_addresses_are_shortened_where_a_page_is_named_by_its_number():
     one.step(step("seats", "glass"))
     shown = format_results(Evidence(view=one.view(), sources=one.sources()), 9_000).text
     assert long[:80] in shown and long not in shown
+    assert f": {TEXT[:50]}" in shown
     assert long in one.view() and one.sources() == (long,)
 
 
