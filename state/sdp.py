@@ -370,7 +370,10 @@ def sdp_message(state: SDPState) -> str:
         return "the last predicate was let pass without being certified"
     verdict = state.get("verdict")
     reason = f"; the last verdict: {verdict.reason}" if verdict and verdict.reason else ""
-    spent = f"attempts: {state.get('tried', 0)}, replans: {state.get('replans', 0)}"
+    # also those before a replan, which is counted too
+    tries = takewhile(lambda a: a.position == head, reversed(state.get("attempts", ())))
+    attempts = sum(not (attempt.verdict.looked or attempt.verdict.pending) for attempt in tries)
+    spent = f"attempts: {attempts}, replans: {state.get('replans', 0)}"
     return f"predicate {head + 1} of {len(plan)} was not certified ({spent}): {plan[head].text!r}{reason}"
 
 

@@ -156,7 +156,8 @@ def research_step(
     rejected: int,
     elsewhere: bool,
     characters: int | None = None,
-    partial: Sequence[JsonValue] = (),
+    tries: Sequence[JsonValue] = (),
+    standing: str = "",
 ) -> Action:
     """Create an action that gathers evidence for one step of a research plan.
 
@@ -169,7 +170,8 @@ def research_step(
         elsewhere: whether to ask the second search provider too.
         characters: maximum characters of the sources in the observation, which then has all search results that fit,
             and again what earlier actions read for the same goal; None for the world's short form.
-        partial: what refused attempts at this step established. Validate sees it only through the action.
+        tries: refused attempts at this step and what they established. Validate sees it only through the action.
+        standing: why nothing is looked up, for an action without queries and pages.
     """
     summary = "; ".join([*(f"search: {query}" for query in queries), *(f"open: {url}" for url in urls)])
     args: dict[str, JsonValue] = {
@@ -179,11 +181,10 @@ def research_step(
         "rejected": rejected,
         "elsewhere": elsewhere,
         **({} if characters is None else {"characters": characters}),
-        **({"partial": [*partial]} if partial else {}),
+        **({"tries": [*tries]} if tries else {}),
     }
-    return Action(
-        text=f"research[{summary or 'nothing new'}]", kind=RESEARCH, args={**args, **findings_argument(known)}
-    )
+    text = f"research[{summary or standing or 'nothing new'}]"
+    return Action(text=text, kind=RESEARCH, args={**args, **findings_argument(known)})
 
 
 def note_answer(text: str, known: Sequence[KnownFinding]) -> Action:
@@ -286,16 +287,21 @@ class GateView(TypedDict):
     stagnation: Stagnation
     belief: Belief
     turns: Sequence[Turn]
+    trace: Sequence[Turn]
     evidence: Evidence
     certified: CertifiedState
 
 
 class AnswerView(TypedDict):
-    """View of the operator that gives the final answer: what the agent still remembers, and what is certified."""
+    """View of the operator that gives the final answer: what the agent still remembers, and what is certified.
+
+    `turns` is empty in SDP, whose agent has no transcript; `trace` then has every action and the world's answer.
+    """
 
     task: Task
     belief: Belief
     turns: Sequence[Turn]
+    trace: Sequence[Turn]
     evidence: Evidence
     certified: CertifiedState
 
@@ -327,6 +333,7 @@ def answer_view(state: Any) -> AnswerView:
         "task": state["task"],
         "belief": belief_of(state),
         "turns": remembered_turns(state) if "turns" in state else (),
+        "trace": tuple(state.get("trace", ())),
         "evidence": state["evidence"],
         "certified": certified_state(state.get("certificates", ()), state.get("invalidations", ())),
     }

@@ -191,6 +191,8 @@ class PagePart(NamedTuple):
     url: str
     title: str
     text: str
+    is_excerpt: bool = False
+    """Whether it is what a search engine showed of the page."""
 
 
 def read_page_parts(folder: Path) -> Iterator[PagePart]:
@@ -211,7 +213,7 @@ def _page_parts(message: TrajectoryMessage) -> Iterator[PagePart]:
     sender, content = message.name or message.role, message.content
     if sender == TERMINAL:
         yield from (
-            PagePart("", strip_fragment(match["url"]), match["title"], match["text"])
+            PagePart("", strip_fragment(match["url"]), match["title"], match["text"], is_excerpt=True)
             for match in _RESULT.finditer(content)
         )
     shown, text = _SHOWN.search(content), _TEXT.search(content)
@@ -234,6 +236,9 @@ def strip_fragment(url: str) -> str:
 # published score.
 
 
+EXCERPT_NOTE = "(Of this page only what a search engine showed of it is recorded.)"
+
+
 class RecordedWeb:
     """Search provider (BM25) and page source over the pages that recorded agents saw."""
 
@@ -241,18 +246,30 @@ class RecordedWeb:
 
     def __init__(self, seen: Iterable[PagePart]) -> None:
         """Create the web from the parts of pages that were seen; parts with the same URL form one page."""
-        self._pages = {url: _join_parts(url, parts) for url, parts in _group_by_url(seen).items()}
+        grouped = _group_by_url(seen)
+        self._pages = {url: _join_parts(url, parts) for url, parts in grouped.items()}
+        self._excerpts = {url for url, parts in grouped.items() if all(part.is_excerpt for part in parts)}
         documents = [Passage(id=url, title=page.title, text=page.text) for url, page in self._pages.items()]
         self._pool = PassagePool(documents)
+
+    def __len__(self) -> int:
+        """Return the number of pages."""
+        return len(self._pages)
 
     def search(self, query: str, k: int) -> list[SearchHit]:
         """Return at most `k` pages that share a word with the query, the best first."""
         return search_pages(self._pool, query, k)
 
     def page(self, url: str) -> WebPage | Unreadable:
-        """Return everything that was seen of the page at a URL, which may be only the text of a search result."""
+        """Return everything that was seen of the page at a URL.
+
+        If that is only the text of search results, a line before it says so.
+        """
         page = self._pages.get(strip_fragment(url))
-        return page.model_copy(update={"url": url}) if page else Unreadable(url=url, reason="never recorded")
+        if page is None:
+            return Unreadable(url=url, reason="never recorded")
+        note = f"{EXCERPT_NOTE}\n\n" if strip_fragment(url) in self._excerpts else ""
+        return page.model_copy(update={"url": url, "text": f"{note}{page.text}"})
 
 
 def load_recorded_web(folder: Path) -> RecordedWeb:
@@ -371,7 +388,8 @@ class AssistantBench(ResearchBenchmark):
     @cached_property
     def _recorded(self) -> Web:
         pages = load_recorded_web(self._files)
-        return Web([pages], pages, None)
+        note = f"This is no live web: all searches are over the same {len(pages)} recorded pages, on many subjects"
+        return Web([pages], pages, None, note=note)
 
     @cached_property
     def _generated(self) -> GeneratedWeb:

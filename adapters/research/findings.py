@@ -16,10 +16,7 @@ from certigraph.state.certified_states import KnownFinding
 from certigraph.state.records import Arguments, Attempt, Finding, FoundItem
 from certigraph.state.search import clip_words, unique_texts
 
-# Findings and failed attempts in prompts.
-
-MAX_FAILURES, MAX_SMALL_FAILURE = 3, 600
-"""Maximum number of failed attempts, and maximum characters of each, in a small model's prompt."""
+# Findings in prompts.
 
 
 def format_findings(known: Sequence[KnownFinding], most: int, *, small: bool = False, quotes: bool = True) -> Shown:
@@ -94,48 +91,56 @@ def format_judged(finding: Finding) -> str:
     return "\n".join([finding.text, *format_items(finding.items), *quotes])
 
 
-def format_failures(attempts: Sequence[Attempt], *, small: bool) -> str:
-    """Format attempts for a prompt: their findings, and why these were refused; the last ones for a small model.
+# Refused tries at a step, and what they established, which the next try builds on. They are JSON, because an action or
+# a predicate carries them.
+
+MAX_FAILURES, MAX_SMALL_FAILURE = 3, 600
+"""Maximum number of refused tries, and maximum characters of each, in a small model's prompt."""
+
+
+def tries_of(attempts: Sequence[Attempt]) -> list[JsonValue]:
+    """Return refused attempts at a step: what each did, what it established from which sources, and why it was refused.
+
+    The finding of a try that established nothing is empty.
+    """
+    refused = ((a, a.verdict.finding or Finding(about="", text="", sources=())) for a in attempts)
+    return [
+        {
+            "action": attempt.action.text,
+            "finding": finding.text,
+            "sources": [*finding.sources] if finding.text else [],
+            "reason": attempt.verdict.reason,
+            **({"items": [item.as_json() for item in finding.items]} if finding.items else {}),
+        }
+        for attempt, finding in refused
+    ]
+
+
+def format_tries(tries: JsonValue, *, small: bool) -> str:
+    """Format the result of `tries_of` for a prompt: all tries, or the last ones for a small model.
 
     The text is quoted, because it repeats pages.
     """
+    entries = _entries_of(tries)
     if small:
-        lines = (
-            f"{a.action.text}: {a.verdict.finding.whole if a.verdict.finding else 'nothing'} ({a.verdict.reason})"
-            for a in attempts[-MAX_FAILURES:]
-        )
+        lines = (f"{e.get('action')}: {_whole(e) or 'nothing'} ({e.get('reason')})" for e in entries[-MAX_FAILURES:])
         return quote(bullet_list(clip_words(text, MAX_SMALL_FAILURE) for text in lines))
     text = numbered_list(
-        f"{a.action.text}\n   established: {(a.verdict.finding and a.verdict.finding.whole) or 'nothing'}\n"
-        f"   not accepted: {a.verdict.reason}"
-        for a in attempts
+        f"{e.get('action')}\n   established: {_whole(e) or 'nothing'}\n   not accepted: {e.get('reason')}"
+        for e in entries
     )
     return quote(text, len(text))
 
 
-# What refused attempts at a step established, which the next attempt builds on. It is JSON, because an action or a
-# predicate carries it.
+def _whole(entry: Mapping[str, JsonValue]) -> str:
+    return Finding(about="", text=str(entry.get("finding")), sources=(), items=tuple(_items_in(entry))).whole
 
 
-def partial_findings(attempts: Sequence[Attempt]) -> list[JsonValue]:
-    """Return what refused attempts at a step established, each with its sources and the reason of its refusal."""
-    refused = ((a.verdict.finding, a.verdict.reason) for a in attempts if a.verdict.finding)
-    return [
-        {
-            "finding": finding.text,
-            "sources": [*finding.sources],
-            "reason": reason,
-            **({"items": [item.as_json() for item in finding.items]} if finding.items else {}),
-        }
-        for finding, reason in refused
-        if finding.text
-    ]
-
-
-def format_partial_findings(partial: JsonValue) -> str:
-    """Format the result of `partial_findings`, which an action carried."""
-    text = bullet_list(_format_partial(entry) for entry in _entries_of(partial))
-    return quote(text, len(text)) if _entries_of(partial) else ""
+def format_partial_findings(tries: JsonValue) -> str:
+    """Format what refused tries, which an action carried, established; empty if they established nothing."""
+    entries = [entry for entry in _entries_of(tries) if entry.get("finding")]
+    text = bullet_list(_format_partial(entry) for entry in entries)
+    return quote(text, len(text)) if entries else ""
 
 
 def _format_partial(entry: Mapping[str, JsonValue]) -> str:
@@ -149,12 +154,17 @@ def _items_in(entry: Mapping[str, JsonValue]) -> list[FoundItem]:
 
 
 def partial_sources(args: Arguments) -> list[str]:
-    """Return the sources of the partial findings that an action carries."""
-    return [url for entry in _entries_of(args.get("partial")) for url in unique_texts(entry.get("sources"))]
+    """Return the sources of what the refused tries that an action carries established."""
+    return [url for entry in _entries_of(args.get("tries")) for url in unique_texts(entry.get("sources"))]
 
 
-def _entries_of(partial: JsonValue) -> list[dict[str, JsonValue]]:
-    return [entry for entry in partial if isinstance(entry, dict)] if isinstance(partial, list) else []
+def failed_to_establish(args: Arguments) -> bool:
+    """Return whether the latest of the refused tries that an action carries established nothing."""
+    return any(not entry.get("finding") for entry in _entries_of(args.get("tries"))[-1:])
+
+
+def _entries_of(tries: JsonValue) -> list[dict[str, JsonValue]]:
+    return [entry for entry in tries if isinstance(entry, dict)] if isinstance(tries, list) else []
 
 
 # The items of a list, as the extractor names them.

@@ -20,10 +20,9 @@ from certigraph.adapters.models.prompts import (
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.research import plans
 from certigraph.adapters.research.findings import (
-    format_failures,
     format_findings,
-    format_partial_findings,
-    partial_findings,
+    format_tries,
+    tries_of,
 )
 from certigraph.adapters.research.plans import (
     FORCE_ACCEPT,
@@ -34,6 +33,7 @@ from certigraph.adapters.research.plans import (
     Answers,
     ResearchTools,
     Shown,
+    StepTools,
     closing_predicates,
     create_decomposition_form,
     format_results,
@@ -87,8 +87,8 @@ async def propose_plan(state: ProposeView, runtime: Runtime[Context]) -> list[Pr
 async def replan_step(state: SDPReplanView, runtime: Runtime[Context]) -> list[Predicate]:
     """Ask the model for new queries and unread pages, and return the rest of the plan with these in its first step.
 
-    The step keeps what refused attempts at it established. The list is empty if the model gives none, or if the answer
-    was refused, where replanning cannot help; the closest answer is then submitted.
+    The step keeps the refused attempts at it and what they established. The list is empty if the model gives none, or
+    if the answer was refused, where replanning cannot help; the closest answer is then submitted.
     """
     target, *rest = state["plan"][state["head"] :]
     if not is_step(target):
@@ -96,9 +96,8 @@ async def replan_step(state: SDPReplanView, runtime: Runtime[Context]) -> list[P
     queries, urls = await _ask_alternatives(state, target, runtime)
     if not (queries or urls):
         return []
-    earlier = target.args.get("partial")
-    partial = [*(earlier if isinstance(earlier, list) else ()), *partial_findings(_attempts_at_head(state))]
-    args = {**target.args, "queries": [*queries], "urls": [*urls], **({"partial": partial} if partial else {})}
+    tries = _tries_so_far(target, _attempts_at_head(state))
+    args = {**target.args, "queries": [*queries], "urls": [*urls], "tries": tries}
     return [target.model_copy(update={"args": args}), *rest]
 
 
@@ -106,6 +105,12 @@ def _attempts_at_head(state: SDPReplanView) -> list[Attempt]:
     """Return the attempts at the present target; those of earlier plans at the same position are in its arguments."""
     target = state["plan"][state["head"]]
     return [one for one in state["attempts"] if one.position == state["head"] and one.target == target]
+
+
+def _tries_so_far(target: Predicate, attempts: Sequence[Attempt]) -> list[JsonValue]:
+    """Return the refused tries at a step: those before a replan, which its arguments have, and the attempts since."""
+    earlier = target.args.get("tries")
+    return [*(earlier if isinstance(earlier, list) else ()), *tries_of(attempts)]
 
 
 async def _ask_alternatives(
@@ -121,12 +126,12 @@ async def _ask_alternatives(
         known=known.text,
         kind=target.kind,
         goal=goal_of(target),
-        failed=format_failures(failed_attempts, small=sizes.small),
+        failed=format_tries(tries_of(failed_attempts), small=sizes.small),
         view=results.text,
         queries=MAX_QUERIES,
         pages=MAX_PAGES,
     )
-    prompt = build_research_prompt(runtime, instruction, plans.PLANNER, cut=(*known.cut, *results.cut))
+    prompt = build_research_prompt(runtime, instruction, plans.SEARCHER, cut=(*known.cut, *results.cut))
     answer = await ask(prompt, ResearchTools, role="planner", runtime=runtime)
     used = {query for attempt in failed_attempts for query in unique_texts(attempt.action.args.get("queries"))}
     unread_pages = unread_urls(state["evidence"])
@@ -166,10 +171,10 @@ async def choose_step_action(state: RealizeView, runtime: Runtime[Context]) -> A
     """
     rejected, args = len(state["attempts"]), state["target"].args
     queries, urls = unique_texts(args.get("queries")), unique_texts(args.get("urls"))
+    tries, standing = _tries_so_far(state["target"], state["attempts"]), ""
     if rejected or not (queries or urls):
-        queries, urls = await _ask_searches(state, runtime)
-    characters, earlier = await evidence_characters(runtime), args.get("partial")
-    partial = [*(earlier if isinstance(earlier, list) else ()), *partial_findings(state["attempts"])]
+        queries, urls, standing = await _ask_searches(state, tries, runtime)
+    characters = await evidence_characters(runtime)
     return research_step(
         goal_of(state["target"]),
         queries,
@@ -178,7 +183,8 @@ async def choose_step_action(state: RealizeView, runtime: Runtime[Context]) -> A
         rejected=rejected,
         elsewhere=rejected >= REJECTIONS,
         characters=characters,
-        partial=() if characters is None else partial,
+        tries=() if characters is None else tries,
+        standing=standing,
     )
 
 
@@ -194,7 +200,8 @@ async def choose_closing_action(state: RealizeView, runtime: Runtime[Context]) -
     if final and certified:
         return submit_answer(certified[-1], known)
     small = (await profile_of("executor", runtime)).is_small
-    failed = Shown(format_failures(state["attempts"], small=small))
+    refused = format_tries(tries_of(state["attempts"]), small=small)
+    failed = Shown(f"\nRefused answers, and why:\n{refused}\n" if again else "")
     text = await ask_answer(state, failed, runtime, closest=again)
     return submit_answer(text, known) if final else note_answer(text, known)
 
@@ -208,7 +215,7 @@ async def ask_answer(
 
     Args:
         state: what the operator reads.
-        failed: earlier attempts, formatted for the prompt.
+        failed: earlier attempts, or what was done, formatted for the prompt with a heading; may be empty.
         runtime: the run's LangGraph runtime.
         closest: whether to ask for the closest match or best estimate, at a higher temperature.
     """
@@ -223,7 +230,7 @@ async def ask_answer(
         results=results.text,
         failed=failed.text,
         notes=_format_notes(state),
-        closest=plans.CLOSEST if closest else "",
+        closest=(plans.CLOSEST if known else plans.NOTHING_FOUND) if closest else "",
     )
     cut = (*findings.cut, *pages.cut, *results.cut, *failed.cut)
     request = build_research_prompt(runtime, instruction, plans.CONCLUDER, cut=cut)
@@ -253,33 +260,33 @@ def _parse_object(text: str) -> JsonValue:
     return value if isinstance(value, dict) else None
 
 
-async def _ask_searches(state: RealizeView, runtime: Runtime[Context]) -> tuple[list[str], list[str]]:
+async def _ask_searches(
+    state: RealizeView, tries: Sequence[JsonValue], runtime: Runtime[Context]
+) -> tuple[list[str], list[str], str]:
     sizes = await prompt_sizes("executor", 4, state["task"], runtime)
     results = format_results(state["evidence"], sizes.results, small=sizes.small)
     ahead = [goal_of(predicate) for predicate in state["ahead"] if is_step(predicate)]
-    earlier = format_partial_findings(state["target"].args.get("partial"))
-    keeps = (earlier or state["attempts"]) and await evidence_characters(runtime) is not None
-    failed = format_failures(state["attempts"], small=sizes.small)
-    if earlier and not sizes.small:
-        failed = f"In an earlier plan:\n{earlier}\nSince then:\n{failed}"
+    keeps = tries and await evidence_characters(runtime) is not None
     known = format_findings(state["certified"].known, sizes.findings, small=sizes.small, quotes=False)
     instruction = plans.TOOLS.format(
         task=state["task"].goal,
         known=known.text,
         view=results.text,
-        failed=failed,
+        failed=format_tries([*tries], small=sizes.small),
         notes=_format_notes(state),
         kind=state["target"].kind,
         goal=goal_of(state["target"]),
         ahead=f"Steps after it:\n{bullet_list(ahead)}\n" if ahead and not sizes.small else "",
         kept=plans.KEPT if keeps else "",
+        standing=plans.SMALL_STANDING if sizes.small else plans.STANDING,
         style=plans.SMALL_QUERY_STYLE if sizes.small else plans.QUERY_STYLE,
         queries=MAX_QUERIES,
         pages=MAX_PAGES,
     )
     prompt = build_research_prompt(runtime, instruction, plans.SEARCHER, cut=(*known.cut, *results.cut))
-    answer = await ask(prompt, ResearchTools, role="executor", runtime=runtime)
-    return chosen_queries(answer, set()), chosen_pages(answer, state["evidence"].sources)
+    answer = await ask(prompt, StepTools, role="executor", runtime=runtime)
+    standing = "" if sizes.small or answer.standing == "look up" else f"nothing: {answer.standing}"
+    return chosen_queries(answer, set()), chosen_pages(answer, state["evidence"].sources), standing
 
 
 def _format_notes(state: RealizeView | AnswerView) -> str:
@@ -312,6 +319,7 @@ async def force_accept(state: AnswerView, runtime: Runtime[Context]) -> dict[str
     operator marks the answer as forced.
     """
     known = state["certified"].known
+    state = {**state, "turns": state["turns"] or state["trace"]}
     text = await ask_answer(state, await _format_done(state, runtime), runtime, closest=True)
     if answer_weakness(text) and known:
         last = known[-1].finding
@@ -325,6 +333,11 @@ HISTORY_SHARE = 2
 
 async def _format_done(state: AnswerView, runtime: Runtime[Context]) -> Shown:
     """Format what was done before a forced answer: the actions, with their answers unless pages are shown anyway."""
+    done = await _format_actions(state, runtime) if state["turns"] else Shown("")
+    return Shown(f"\nWhat was done:\n{done.text}\n" if done.text else "", done.cut)
+
+
+async def _format_actions(state: AnswerView, runtime: Runtime[Context]) -> Shown:
     profile, turns = await profile_of("executor", runtime), state["turns"]
     if profile.is_small:
         limit = limits_of(state["task"], runtime).context // 3

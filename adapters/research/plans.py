@@ -1,6 +1,7 @@
 """Questions, plans, prompts and answer schemas for research on the web (SDP appendix A.4)."""
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Annotated, Literal, NamedTuple
 
@@ -104,21 +105,31 @@ class Shown(NamedTuple):
 
 _RESULT_LINE = re.compile(r"\d+\. ")
 
+_LONG_URL = re.compile(r"(https?://\S{100})\S{20,}?(?=:?(?:\s|$))")
+"""A URL that is shortened in a list of results, where a page is named by its number."""
+
 
 def format_results(evidence: Evidence, most: int, *, small: bool = False) -> Shown:
     """Format the known search results for a prompt: quoted and numbered, in at most `most` characters.
 
-    If they are longer, the oldest results are left out, and a line tells how many. For a small model each result is
-    shortened.
+    If they are longer, the oldest results are left out, and a line tells how many. The headings between them stand only
+    in the prompt of a model that is not small, whereas each result is shortened for a small one.
     """
-    lines = [clip_words(line, MAX_SMALL_RESULT) if small else line for line in _result_lines(evidence)]
-    count, length = len(lines), sum(map(len, lines)) + len(lines)
+    if small:
+        lines = [clip_words(line, MAX_SMALL_RESULT) for line in _result_lines(evidence)]
+    else:
+        lines = [_LONG_URL.sub(r"\1...", line) for line in evidence.view.splitlines()[1:]]
+    count, length = _count_results(lines), sum(map(len, lines)) + len(lines)
     while len(lines) > 1 and length > most:
         length -= len(lines.pop(0)) + 1
-    if len(lines) == count:
+    if not (left := count - _count_results(lines)):
         return Shown(quote("\n".join(lines) or "(none)", most))
-    left_out = f"the oldest {count - len(lines)} of {count} search results"
+    left_out = f"the oldest {left} of {count} search results"
     return Shown(f"({left_out} are left out)\n{quote(chr(10).join(lines), most)}", (left_out,))
+
+
+def _count_results(lines: Iterable[str]) -> int:
+    return sum(1 for line in lines if _RESULT_LINE.match(line))
 
 
 def _result_lines(evidence: Evidence) -> list[str]:
@@ -159,11 +170,17 @@ def create_decomposition_form(most: int) -> type[Decomposition]:
 
 
 class ResearchTools(BaseModel):
-    """Realize's answer, and Replan's: what to search for and which known pages to read. Roles: executor, planner."""
+    """Replan's answer, and part of Realize's: what to search for and which known pages to read. Role: planner."""
 
     reasoning: Annotated[str, FullOnly()] = ""
     queries: Annotated[list[str], Truncated(MAX_QUERIES)]
     pages: Annotated[list[int], Truncated(MAX_PAGES)]
+
+
+class StepTools(ResearchTools):
+    """Realize's answer: what to look up for a step, and if it is nothing, why. Role: executor."""
+
+    standing: Annotated[Literal["look up", "settled", "no way left"], FullOnly()] = "look up"
 
 
 class Quotation(BaseModel):
@@ -261,8 +278,7 @@ Think first: what does the step still lack, and which kind of page tells it? The
 - queries: at most {queries} searches{style}
 - pages: at most {pages} numbers of results worth reading: unread ones, and those that were read for another step and
   are needed again for this one.
-{kept}The best result of each search is read anyway, the next one where it cannot be. If what was found so far settles
-the step, as it should for compute, give empty lists.
+{standing}{kept}The best result of each search is read anyway, the next one where it cannot be.
 
 Question: {task}
 
@@ -288,11 +304,21 @@ QUERY_STYLE = """\
   Each query looks for another kind of page: the thing's own site, a list or table of all such things, a register, a
   report. For a list, look for one page that has all of it, and for its further pages. Use other words than those tried:
   drop or replace the rarest word where nothing fitted, add what sets it apart where another thing of the same name came
-  up, and use names, former names and names in the language of the place from what was found."""
+  up, and use names, former names and names in the language of the place from what was found. Where nothing was found
+  yet, names of candidates that you know may be tried too; they count only once a source shows them."""
+
+SMALL_STANDING = """\
+If what was found so far settles the step, as it should for compute, give empty lists.
+"""
+
+STANDING = """\
+- standing: `settled` if what was found so far settles the step, as it should for compute; `no way left` if you know of
+  nothing else to try; give empty lists with both. Else `look up`.
+"""
 
 KEPT = """\
-What was read in the tries below is shown again together with what you look up now, and counts like it: look up what is
-still missing.
+What was read in the tries below is shown again together with what you look up now, and counts like it, until two
+tries establish nothing from it: look up what is still missing. A search passes over what was read for this step.
 """
 
 EXTRACTOR = """\
@@ -409,10 +435,7 @@ Found, step by step:
 {pages}
 Search results that were seen on the way:
 {results}
-
-Refused answers and their reasons, or what was done:
-{failed}
-{notes}
+{failed}{notes}
 What is the answer to the question?
 """
 
@@ -443,12 +466,17 @@ What was found does not settle the question fully. Give the closest matches or t
 answer that is partly right is worth more than none.
 """
 
+NOTHING_FOUND = """
+No step established anything. Answer only as far as the pages and search results below show an answer or a part of it;
+else give an empty list.
+"""
+
 RETHINK = """\
 Think first: why did what was tried for the step not do? The words may not be those of the pages, the kind of site may
 be wrong or refuse to be read, or the fact may be told only together with others. Then change the approach: other words,
 another kind of site, a source that would list or compare what is looked for, a part of the step that is easier to find.
-Give at most {queries} new searches and at most {pages} numbers of unread results to read next. Empty lists if there is
-no other way.
+Give at most {queries} new searches and at most {pages} numbers of unread results to read next. The step stays as it is.
+Empty lists mean that there is no other way: the step is then given up.
 
 Question: {task}
 

@@ -201,7 +201,7 @@ async def _ask_finding(
     context, sizes = limits_of(task, runtime).context, await prompt_sizes("extractor", 4, task, runtime)
     small, earlier = sizes.small, format_findings(known, sizes.findings, small=sizes.small)
     evidence, shown = _cut_observation(observation, context // 2) if small else (observation.text, observation.sources)
-    partial = "" if small else format_partial_findings(observation.data.get("partial"))
+    partial = "" if small else format_partial_findings(observation.data.get("tries"))
     instruction = plans.FIND.format(
         task=task.goal,
         known=earlier.text,

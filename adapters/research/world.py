@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate, zip_longest
 from urllib.parse import urlsplit
 
-from certigraph.adapters.models.prompts import numbered_list
 from certigraph.adapters.protocols import Environment
-from certigraph.adapters.research.findings import partial_sources
+from certigraph.adapters.research.findings import failed_to_establish, partial_sources
 from certigraph.adapters.research.plans import UNREAD_MARK
 from certigraph.adapters.retrieval.bm25 import PassagePool, terms
 from certigraph.adapters.web.protocol import SearchHit, SearchProvider, Unreadable, WebPage
@@ -119,13 +118,18 @@ class EpisodeMemory:
         self.pages: dict[str, WebPage] = {}
         self.unreadable: dict[str, Unreadable] = {}
         self.blocked: set[str] = set()
+        self.found_by: dict[str, str] = {}
+        """Query of the latest search that found a result, by URL; those named in the question have none."""
         self.searched: set[tuple[str, str]] = set()
         """Provider and query of each search so far."""
-        self.read_for: dict[str, dict[str, None]] = {}
-        """URLs of the pages that were read so far for each goal, in order."""
+        self.read_for: dict[str, dict[str, int]] = {}
+        """By goal, the URLs of the pages that were read for it so far, in order, and how many tries with it were vain.
 
-    def add_hits(self, hits: Iterable[SearchHit]) -> None:
-        """Add search results as the latest ones, those that are known already too.
+        A page of which MAX_VAIN_TRIES tries established nothing is not shown again.
+        """
+
+    def add_hits(self, hits: Iterable[SearchHit], query: str) -> None:
+        """Add the results of a search as the latest ones, those that are known already too.
 
         A prompt without space for all results has the latest, which belong to the current step. The snippet of a new
         search fits its query.
@@ -133,6 +137,7 @@ class EpisodeMemory:
         for hit in hits:
             self.hits.pop(hit.url, None)
             self.hits[hit.url] = hit
+            self.found_by[hit.url] = query
 
     def add_page(self, page: WebPage | Unreadable) -> None:
         """Add a page that was read, or one that could not be read. After a lasting failure its domain is avoided."""
@@ -157,8 +162,17 @@ class EpisodeMemory:
         return f"{domain_of(url)} did not let itself be read" if domain_of(url) in self.blocked else ""
 
     def result_lines(self) -> list[str]:
-        """Return the known search results as lines: a mark such as [read], the title, the URL and the snippet."""
-        return [self._result_line(self.hits[url]) for url in self.known()]
+        """Return the known search results as numbered lines: a mark such as [read], the title, the URL and the snippet.
+
+        A heading before the results of each search names its query.
+        """
+        lines, query = list[str](), ""
+        for number, url in enumerate(self.known(), 1):
+            if (found_by := self.found_by.get(url, "")) != query:
+                lines.append(to_line(f"Found by {found_by!r}:"))
+                query = found_by
+            lines.append(f"{number}. {self._result_line(self.hits[url])}")
+        return lines
 
     def known(self) -> Sequence[str]:
         """Return the URLs of the known search results in the order of their latest search, at most MAX_RESULTS."""
@@ -188,6 +202,12 @@ MAX_SNIPPETS = 8
 SNIPPET_SHARE = 4
 """One part in so many of an observation whose size the action gives may be unread search results."""
 
+MAX_VAIN_TRIES = 2
+"""Number of tries that establish nothing after which a page is not shown again for the same goal.
+
+One is not enough: a page may be needed together with another one.
+"""
+
 MAX_FAILED_PAGES = 3
 """Maximum number of a search's results that are requested in order to read one."""
 
@@ -208,13 +228,14 @@ class GatheringRound:
         elsewhere: whether the second search provider was used.
     """
 
-    def __init__(self, web: Web, memory: EpisodeMemory, k: int) -> None:
+    def __init__(self, web: Web, memory: EpisodeMemory, k: int, known: Iterable[str] = ()) -> None:
+        """Create a round. A search passes over the pages in `known`, and opens its next result instead."""
         self.searches = self.fetched = 0
         self.met: dict[str, None] = {}
         self.read: dict[str, None] = {}
         self.failed: dict[str, None] = {}
         self.elsewhere = False
-        self._web, self._memory, self._k = web, memory, k
+        self._web, self._memory, self._k, self._known = web, memory, k, frozenset(known)
 
     def search(self, provider: SearchProvider, queries: Iterable[str]) -> None:
         """Search for each query, and open its first result that can be read (see `open`)."""
@@ -223,7 +244,7 @@ class GatheringRound:
             hits = self._web.search(provider, query, self._k)
             self.searches += (provider.name, query) not in self._memory.searched
             self._memory.searched.add((provider.name, query))
-            self._memory.add_hits(hits)
+            self._memory.add_hits(hits, query)
             ranked.append([hit.url for hit in hits])
         # the best results of every query come first, so that one query does not crowd out the others
         self.met |= dict.fromkeys(url for urls in zip_longest(*ranked) for url in urls if url)
@@ -235,8 +256,9 @@ class GatheringRound:
         for rank in range(max(map(len, ranked), default=0)):
             chosen = []
             for number, urls in enumerate(ranked):
-                done = requested[number] >= MAX_FAILED_PAGES or any(url in self._memory.pages for url in urls[:rank])
-                if rank >= len(urls) or done or (rank and self._memory.reason(urls[rank])):
+                opened = any(url in self._memory.pages and url not in self._known for url in urls[:rank])
+                done = requested[number] >= MAX_FAILED_PAGES or opened or rank >= len(urls)
+                if done or urls[rank] in self._known or (rank and self._memory.reason(urls[rank])):
                     continue
                 requested[number] += self._memory.worth_reading(urls[rank])
                 chosen.append(urls[rank])
@@ -272,8 +294,9 @@ def _format_evidence(
     wanted: Sequence[str],
     lines: bool,
     characters: int | None,
+    left_out: Sequence[str],
 ) -> Observation:
-    met = [url for url in gathering.met if url not in gathering.read and not memory.reason(url)]
+    met = [url for url in gathering.met if not (url in gathering.read or url in left_out or memory.reason(url))]
     read = list(gathering.read)
     if characters is None:
         snippets, shares = met[:MAX_SNIPPETS], [MAX_PAGE_CHARACTERS // max(len(read), 1)] * len(read)
@@ -289,6 +312,9 @@ def _format_evidence(
         texts += [f"{url} could not be read: {memory.reason(url)}" for url in gathering.failed]
         if characters is not None and len(snippets) < len(met):
             texts.append(f"({len(met) - len(snippets)} further search results are left out)")
+        if characters is not None and left_out:
+            titles = to_line("; ".join(memory.pages[url].title or url for url in left_out))
+            texts.append(f"(left out, because earlier tries read them and established nothing: {titles})")
     excerpts = [url for url in read if len(memory.pages[url].text) > limits[url]]
     data: Arguments = {
         "elsewhere": gathering.elsewhere,
@@ -379,11 +405,11 @@ class ResearchWorld(Environment):
 
     def view(self) -> str:
         """Return the known search results as a numbered list, in the order of `sources`, under a line that says so."""
-        lines, count = self._memory.result_lines(), len(self._memory.hits)
-        if not lines:
-            return "No search results yet."
-        left_out = f", the latest {len(lines)} of {count}" if count > len(lines) else ""
-        return f"Search results so far{left_out}:\n{numbered_list(lines)}"
+        shown, count = len(self._memory.known()), len(self._memory.hits)
+        left_out = f", the latest {shown} of {count}" if count > shown else ""
+        heading = f"Search results so far{left_out}:" if shown else "No search results yet."
+        note = [f"({self._web.note})"] if self._web.note else []
+        return "\n".join([heading, *note, *self._memory.result_lines()])
 
     def sources(self) -> tuple[str, ...]:
         """Return the URLs of the known search results, in order."""
@@ -431,8 +457,8 @@ class ResearchWorld(Environment):
         elsewhere, characters = action.args.get("elsewhere") is True, action.args.get("characters")
         most = characters if isinstance(characters, int) else None
         goal = text_argument(action, "goal")
-        kept = partial_sources(action.args)
-        return self._gather(queries, urls, goal, elsewhere=elsewhere, characters=most, kept=kept)
+        kept, vain = partial_sources(action.args), failed_to_establish(action.args)
+        return self._gather(queries, urls, goal, elsewhere=elsewhere, characters=most, kept=kept, vain=vain)
 
     def _gather(
         self,
@@ -444,6 +470,7 @@ class ResearchWorld(Environment):
         lines: bool = False,
         characters: int | None = None,
         kept: Sequence[str] = (),
+        vain: bool = False,
     ) -> Observation:
         """Gather evidence for a goal by searches and pages (SDP, appendix A.4).
 
@@ -459,19 +486,24 @@ class ResearchWorld(Environment):
                 first the pages that were read before for the same goal. None for MAX_PAGE_CHARACTERS, and new evidence
                 only.
             kept: earlier results that are shown again if `characters` is given.
+            vain: whether the latest try at the goal established nothing.
         """
-        gathering = GatheringRound(self._web, self._memory, self._k)
+        read = self._memory.read_for.setdefault(goal, {})
+        if vain:
+            read.update({url: tries + 1 for url, tries in read.items() if url not in kept})
+        # pages that were read for the goal are shown again only where there is space for them
+        gathering = GatheringRound(self._web, self._memory, self._k, () if characters is None else read)
         gathering.search(self._web.provider, queries)
         gathering.open(urls)
         stale = bool(queries or urls) and not gathering.new_count
         if self._web.second and (elsewhere or stale):
             gathering.elsewhere = True
             gathering.search(self._web.second, queries or [goal])
-        read = self._memory.read_for.setdefault(goal, {})
-        read.update(gathering.read)
+        read.update(dict.fromkeys(gathering.read, 0))
+        left_out = [url for url, tries in read.items() if tries >= MAX_VAIN_TRIES]
         if characters is not None:
-            gathering.show_again(read, kept)
-        evidence = _format_evidence(gathering, self._memory, [goal, *queries], lines, characters)
+            gathering.show_again([url for url in read if url not in left_out], kept)
+        evidence = _format_evidence(gathering, self._memory, [goal, *queries], lines, characters, left_out)
         nothing = "Nothing was found." if queries or urls else "Nothing was looked up."
         return evidence if evidence.text else evidence.model_copy(update={"text": nothing})
 

@@ -497,13 +497,18 @@ class Web:
         providers: the first one is searched; the second one, if given, is another source of evidence.
         pages: page source. If one provider is a folder (`LocalPages`), its pages are read from the folder instead.
         cache: cache of results and pages; None disables it. Results and pages of a folder are never cached.
+        note: what an agent has to know of it in a line; empty for the live web.
 
     Attributes:
         provider: the first provider.
         second: the second provider, or None.
+        note: as given.
     """
 
-    def __init__(self, providers: Sequence[SearchProvider], pages: PageSource, cache: WebCache | None) -> None:
+    def __init__(
+        self, providers: Sequence[SearchProvider], pages: PageSource, cache: WebCache | None, *, note: str = ""
+    ) -> None:
+        self.note = note
         self.provider, self.second = providers[0], (providers[1] if len(providers) > 1 else None)
         self._local = next((provider for provider in providers if isinstance(provider, LocalPages)), None)
         self._pages, self._cache = pages, cache

@@ -11,6 +11,7 @@ from real_data import data_folder
 from typer.testing import CliRunner
 
 from certigraph.adapters.assistantbench.benchmark import (
+    EXCERPT_NOTE,
     AssistantBench,
     load_recorded_web,
     read_page_parts,
@@ -196,6 +197,14 @@ def test_a_page_is_put_together_from_all_that_was_seen_of_it(tmp_path: Path):
     assert isinstance(page, WebPage)
     assert (page.url, page.title) == ("https://root.example/gym#hours", "The Root - Gym")
     assert page.text == "A gym in Point Pleasant.\n\nOpens at five.\nCloses at nine."
+
+
+def test_a_page_of_which_only_search_results_were_seen_says_so(tmp_path: Path):
+    web = load_recorded_web(recorded(tmp_path, HISTORY))
+    page = web.page("https://muscle.example/#top")
+    assert isinstance(page, WebPage)
+    assert page.text.startswith(EXCERPT_NOTE) and page.text.endswith("Open late.")
+    assert [hit.url for hit in web.search("recorded search engine", 5)] == [], "the note is no part of the page"
 
 
 def test_nothing_is_taken_from_agents_and_search_pages(tmp_path: Path):

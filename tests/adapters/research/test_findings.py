@@ -18,8 +18,8 @@ from certigraph.adapters.research.findings import (
     format_findings,
     format_partial_findings,
     items_problem,
-    partial_findings,
     resolve_items,
+    tries_of,
 )
 from certigraph.adapters.research.plans import ListedItem, step_predicate
 from certigraph.graphs import sdp
@@ -179,7 +179,7 @@ def test_what_refused_tries_found_is_shown_with_its_items():
     attempt = Attempt(
         position=0, target=step_predicate(1, "collect", "x"), action=Action(text="a"), digest="", verdict=verdict
     )
-    shown = format_partial_findings(partial_findings([attempt]))
+    shown = format_partial_findings(tries_of([attempt]))
     assert "Hall 01: 107 seats" in shown and "not all" in shown
     assert format_partial_findings(None) == ""
 

@@ -134,7 +134,8 @@ def test_the_second_refusal_in_a_row_is_let_pass_uncertified(tmp_path: Path):
 def test_two_refusals_bring_in_the_second_source_where_the_third_is_let_pass(tmp_path: Path):
     second = SmallWeb({HALL: TEXT, HOUSE: TEXT}, name="other")
     queries = ({"queries": [f"glass {n}"], "pages": []} for n in itertools.count())
-    benchmark = research_sdp({**REFUSED, "queries": lambda _: next(queries)}, second=second)
+    mind = {**REFUSED, "queries": lambda _: next(queries)}
+    benchmark = research_sdp(mind, {HALL: TEXT, HOUSE: "!moved"}, second=second)
     result = run_research(benchmark, tmp_path, validate=force_pass(rejections=3))
     values = [a.action.args["elsewhere"] for a in result.state["attempts"][:3]]
     assert values == [False, False, True]
@@ -298,6 +299,48 @@ def test_what_tries_established_outlives_a_replan(tmp_path: Path):
     assert asked[3].count("(not established: the seats of the house)") == 3
 
 
+def test_every_search_prompt_shows_all_tries_at_the_step(tmp_path: Path):
+    asked: list[str] = []
+    queries = (f"hall {n}" for n in itertools.count())
+
+    def choose(prompt: str) -> dict[str, Any]:
+        asked.append(prompt)
+        return {"queries": [next(queries)], "pages": []}
+
+    blank = {"finding": "", "supported_by": [], **NO_DISPUTE}
+    result = run_research(research_sdp({"queries": choose, "finding": blank}, BOTH), tmp_path)
+    assert len(asked) > 5, "three tries, a replan, and more tries"
+    tries = len(result.state["attempts"])
+    assert tries > 3 and f"attempts: {tries}, " in result.message
+    for number, prompt in enumerate(asked):
+        shown = [f"search: hall {n}]" in prompt for n in range(number)]
+        assert all(shown), number
+
+
+def test_a_try_says_why_it_looked_nothing_up_and_replan_learns_it(tmp_path: Path):
+    asked: list[str] = []
+
+    def choose(prompt: str) -> dict[str, Any]:
+        asked.append(prompt)
+        return {"queries": ["hall"] if len(asked) == 1 else [], "pages": [], "standing": "no way left"}
+
+    blank = {"finding": "", "supported_by": [], **NO_DISPUTE}
+    result = run_research(research_sdp({"queries": choose, "finding": blank}, BOTH), tmp_path)
+    assert "no way left" not in result.state["attempts"][0].action.text, "a try that looked something up"
+    assert "no way left" in result.state["attempts"][1].action.text
+    assert asked[-1].count("nothing: no way left") == 2
+    assert result.ending == "gave_up"
+
+
+def test_a_forced_answer_is_given_from_the_pages_and_the_tries_of_a_run_that_established_nothing(tmp_path: Path):
+    asked: list[str] = []
+    blank = {"finding": "", "supported_by": [], **NO_DISPUTE}
+    answer = {"answers": lambda prompt: asked.append(prompt) or {"answers": []}}  # type: ignore[func-returns-value]
+    result = run_research(research_sdp({"finding": blank, **answer}, BOTH), tmp_path)
+    assert len(asked) == 1 and "a cellar" in asked[0] and "research[search: hall glass]" in asked[0]
+    assert result.scores and result.scores.answer == ""
+
+
 @pytest.mark.slow
 def test_the_validator_sees_the_sources_themselves_unless_it_is_small(tmp_path: Path):
     for profile, shown in (("full", True), ("small", False)):
@@ -397,7 +440,7 @@ def test_evidence_that_does_not_fit_is_left_out_of_the_prompt_for_the_answer(tmp
 def test_replan_tries_other_queries_and_unread_pages(tmp_path: Path):
     pages = {HALL: "Nothing is in here about that. " * 9, HOUSE: TEXT + " glass"}
     tries = itertools.chain(
-        [{"queries": ["in"], "pages": []}] * 3,
+        [{"queries": ["in"], "pages": []}, *[{"queries": [], "pages": []}] * 2],
         [{"queries": ["in", "glass"], "pages": [1, 2, 3]}],
         itertools.repeat({"queries": [], "pages": []}),
     )

@@ -1,6 +1,7 @@
 """The world of research: what it fetches, what it shows, and what it leaves alone."""
 
 import pytest
+from pydantic import JsonValue
 from small_web import TEXT, SmallResearch, SmallWeb
 
 from certigraph.adapters.research.plans import format_results, unread_urls
@@ -92,6 +93,40 @@ def test_with_characters_given_pages_are_whole_and_those_read_for_the_goal_come_
     assert other.data["read"] == [HOUSE]
     short = one.step(whole.model_copy(update={"args": {**whole.args, "characters": 5_000}}))
     assert short.data["excerpts"] == [HALL] and len(short.text) < 7_000
+
+
+def whole_step(goal: str, query: str, tries: tuple[dict[str, JsonValue], ...] = ()) -> Action:
+    return research_step(goal, [query], [], (), rejected=0, elsewhere=False, characters=100_000, tries=tries)
+
+
+def test_a_search_reads_the_best_result_that_was_not_read_for_the_goal_yet():
+    web = SmallWeb({HALL: TEXT, DEAD: "!status 404", HOUSE: f"{TEXT} Rooms."})
+    one = world(web)
+    one.step(whole_step("seats", "glass"))
+    again = one.step(whole_step("seats", "http"))
+    assert web.fetched == [HALL, DEAD, HOUSE]
+    assert again.data["read"] == [HALL, HOUSE]
+    assert one.step(whole_step("doors", "http")).data["read"] == [HALL], "which was read for another goal"
+
+
+def test_pages_of_which_a_try_established_nothing_are_named_and_not_shown_again():
+    nothing: dict[str, JsonValue] = {"action": "a", "finding": "", "sources": [], "reason": "nothing"}
+    half: dict[str, JsonValue] = {**nothing, "finding": "340 seats", "sources": [HOUSE]}
+    web = SmallWeb({HALL: f"{TEXT} Balconies.", HOUSE: f"{TEXT} Rooms.", DEAD: f"{TEXT} Stairs."})
+    one = world(web)
+    one.step(whole_step("seats", "hall"))
+    twice = one.step(whole_step("seats", "none", (nothing,)))
+    assert twice.data["read"] == [HALL], "it may be needed together with another page"
+    shown = one.step(whole_step("seats", "house", (nothing,) * 2))
+    assert shown.data["read"] == [HOUSE] and shown.sources == (HOUSE,)
+    assert "Balconies" not in shown.text and "hall" in shown.text
+    assert one.step(whole_step("seats", "x", (nothing, nothing, half))).data["read"] == [HOUSE, DEAD]
+    for tries in (3, 4):
+        named = whole_step("seats", "none", (half, *(nothing,) * tries))
+        kept = one.step(named)
+    assert kept.data["read"] == [HOUSE], "a finding builds on it"
+    again = one.step(named.model_copy(update={"args": {**named.args, "urls": [HALL]}}))
+    assert again.data["read"] == [HALL, HOUSE], "it was wanted again"
 
 
 def test_evidence_is_never_longer_than_the_characters_given():
@@ -225,6 +260,37 @@ def test_the_latest_results_are_shown_where_not_all_fit_by_the_numbers_that_they
     assert "20. [read]" in shown
     assert "\n1. " not in shown
     assert len(shown) < 1_000
+
+
+def test_the_list_of_results_names_the_search_that_brought_each():
+    web = SmallWeb({HALL: "One.", HOUSE: "Two.", DEAD: "Three."})
+    one = world(web, question=f"What does {DEAD} say?")
+    one.step(step("seats", "hall", "house"))
+    shown = format_results(Evidence(view=one.view(), sources=one.sources()), 9_000).text.splitlines()
+    places = [next(n for n, line in enumerate(shown) if text in line) for text in (DEAD, "'hall'", HALL)]
+    assert places == sorted(places)
+    assert "'house'" in shown[places[-1] + 1] and HOUSE in shown[places[-1] + 2]
+    one.step(step("seats", "http"))
+    assert "'hall'" not in one.view(), "all were found again"
+
+
+def test_long_addresses_are_shortened_where_a_page_is_named_by_its_number():
+    long = f"http://a.example/{'x' * 400}"
+    one = world(SmallWeb({long: TEXT}))
+    one.step(step("seats", "glass"))
+    shown = format_results(Evidence(view=one.view(), sources=one.sources()), 9_000).text
+    assert long[:80] in shown and long not in shown
+    assert f": {TEXT[:50]}" in shown
+    assert long in one.view() and one.sources() == (long,)
+
+
+def test_what_is_to_know_of_a_web_is_shown_with_its_results():
+    web = SmallWeb({HALL: TEXT})
+    noted = Web([web], web, None, note="only recorded pages")
+    one = ResearchWorld(noted, "q", lambda *_: Scores(value=0), k=5)
+    for query in ("none", "hall"):
+        one.step(step("seats", query))
+        assert "only recorded pages" in format_results(Evidence(view=one.view(), sources=one.sources()), 9_000).text
 
 
 def test_results_of_other_steps_do_not_crowd_out_those_that_were_found_again():
