@@ -3,8 +3,10 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -225,7 +227,9 @@ def test_measures_of_text_ask_no_model_and_count_the_nearest_reference(tmp_path:
 
 
 def test_similarity_is_the_cosine_with_the_nearest_reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(scoring, "similarities", lambda answers, references: [0.2, 0.8])
+    cosines = iter([[1.0], [0.2, 0.8]])
+    encoder = SimpleNamespace(encode=lambda texts: np.array([[cosine, 0.0] for cosine in next(cosines)][: len(texts)]))
+    monkeypatch.setattr(scoring, "find_encoder", lambda: encoder)
     [one] = judged([case(0)], grader(), tmp_path / "j.jsonl", "similarity").judgements
     assert (one.score, one.parts) == (80.0, {"similarity": 0.8})
 
