@@ -1,6 +1,7 @@
 """Agents over the user's own tools, driven by every method."""
 
 import asyncio
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypedDict
@@ -240,12 +241,24 @@ def test_the_checkpointer_of_a_graph_around_the_agent_serves_its_approvals(desk:
 
 def test_a_spent_budget_stops_the_run_and_a_larger_one_continues_it(desk: Desk) -> None:
     graph = build("react", desk, budget=Budget(calls=2))
-    with pytest.raises(LimitReached):
+    with pytest.raises(LimitReached, match=r"2 of 2 calls .* Budget\(calls=4\)") as reached:
         graph.invoke({"goal": GOAL}, thread())
+    assert str(pickle.loads(pickle.dumps(reached.value))) == str(reached.value)
     larger: Any = {"budget": {"calls": 50}}
     result = graph.invoke(None, thread(), context=larger)
     assert result["ending"] == "finished"
     assert len(desk.rows("refunds")) == 1
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_limit_inside_a_larger_graph_advises_its_caller(asynchronous: bool, desk: Desk) -> None:
+    outer: Any = StateGraph(AgentInput)
+    outer.add_node("desk", build("tdp", desk, solve="sdp", checkpointer=None, budget=Budget(calls=2)))
+    outer.add_edge(START, "desk")
+    graph = outer.compile()
+    with pytest.raises(LimitReached, match=r"Budget\(calls=4\)") as reached:
+        asyncio.run(graph.ainvoke({"goal": GOAL})) if asynchronous else graph.invoke({"goal": GOAL})
+    assert "--budget" not in str(reached.value)
 
 
 def test_a_model_that_calls_a_tool_after_the_last_step_is_named_with_the_reason(desk: Desk) -> None:
