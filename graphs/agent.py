@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langchain_core.runnables import RunnableConfig
 from langgraph.cache.base import BaseCache
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START
@@ -28,7 +29,7 @@ from certigraph.adapters.models.chat_models import is_known_model, is_scripted
 from certigraph.adapters.protocols import Budget, Context, Limits, Operator
 from certigraph.adapters.tools.checks import Checks, warn_of_unused
 from certigraph.adapters.tools.definitions import DEADLINE
-from certigraph.adapters.tools.positions import CHECKPOINTER_KEY
+from certigraph.adapters.tools.positions import CHECKPOINTER_KEY, require_checkpointer
 from certigraph.adapters.tools.world import RESPONSE_ARGUMENT, TOOLS_NAME, Effect, ToolLike, Tools
 from certigraph.graphs.assembly import Assembly, EpisodicGraph, Schemas, extend_state, run_in_place
 from certigraph.nodes.commitments import commit
@@ -262,7 +263,8 @@ def agent(
         operators = {"commit": commit(level=commitments), **operators}
     if method == "step" and store is None:
         operators = {"recall": no_lessons, "memory": learn_nothing, **operators}
-    graph = _assemble_agent(method, state_schema, operators)
+    approved = next((tool for tool, rule in (interrupt_on or {}).items() if rule), "")
+    graph = _assemble_agent(method, state_schema, operators, approved)
     compiled = graph.compile(checkpointer=checkpointer, store=store, cache=cache, name=name or method)
     chosen: dict[str, Any] = {"memory": SHARED_LESSONS} if store else {}
     chosen |= {"budget": budget} if budget else {}
@@ -288,13 +290,13 @@ def _check_choices(
         raise ValueError(f"commitments={commitments!r}: give {levels} or None")
 
 
-def _assemble_agent(method: Method, further: type[Any] | None, operators: Mapping[str, Any]) -> Assembly:
+def _assemble_agent(method: Method, further: type[Any] | None, operators: Mapping[str, Any], approved: str) -> Assembly:
     module: Any = import_module(f"certigraph.graphs.{method}")
     keys = AgentKeys if "certificates" in module.State.__annotations__ else extend_state(AgentKeys, CertificateKeys)
     schemas = Schemas(*(extend_state(schema, further) for schema in (keys, AgentInput, AgentOutput)))
     graph: Assembly = module.builder(schemas, **operators)
     [first] = [target for source, target in graph.edges if source == START]
-    graph.insert("receive", run_in_place(receive), between=(START, first))
+    graph.insert("receive", run_in_place(_create_receive(approved)), between=(START, first))
     graph.add_node("respond", run_in_place(_create_respond(module)), input_schema=graph.state_schema)
     graph.redirect(None, END, "respond")
     graph.add_edge("respond", END)
@@ -322,28 +324,34 @@ def _model_fields(model: Any) -> dict[str, Any]:
 # The nodes around the method.
 
 
-def receive(state: Any, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Make a task of the input: of the goal, else of the last message, with the conversation before it.
+def _create_receive(approved: str) -> Any:
+    def receive(state: Any, runtime: Runtime[Context], config: RunnableConfig) -> dict[str, Any]:
+        """Make a task of the input: of the goal, else of the last message, with the conversation before it.
 
-    Raises:
-        Fault: ("data") the input has neither.
-    """
-    messages: list[AnyMessage] = list(state.get("messages") or ())
-    goal = str(state.get("goal") or "").strip()
-    update: dict[str, Any] = {"ending": "", "structured_response": None, "goal": "", "commitment": None}
-    if goal:
-        update["messages"] = [HumanMessage(goal)]
-    elif messages and messages[-1].text.strip():
-        *messages, last = messages
-        goal = last.text.strip()
-    else:
-        raise Fault("data", 'the input needs {"messages": [("user", "...")]} or {"goal": "..."}')
-    before = "\n".join(f"{message.type}: {message.text}" for message in messages if message.text)
-    text = f"{CONVERSATION.format(before=before)}\n{goal}" if before else goal
-    return {
-        **update,
-        "task": Task(benchmark=TOOLS_NAME, id="request", goal=text, condition=CONDITION.format(goal=goal)),
-    }
+        Raises:
+            Fault: ("data") the input has neither; ("operator") a call of the tool `approved` would have to wait for a
+                person, and the graph has no checkpointer.
+        """
+        if approved:
+            require_checkpointer(f"approval of {approved}", config)
+        messages: list[AnyMessage] = list(state.get("messages") or ())
+        goal = str(state.get("goal") or "").strip()
+        update: dict[str, Any] = {"ending": "", "structured_response": None, "goal": "", "commitment": None}
+        if goal:
+            update["messages"] = [HumanMessage(goal)]
+        elif messages and messages[-1].text.strip():
+            *messages, last = messages
+            goal = last.text.strip()
+        else:
+            raise Fault("data", 'the input needs {"messages": [("user", "...")]} or {"goal": "..."}')
+        before = "\n".join(f"{message.type}: {message.text}" for message in messages if message.text)
+        text = f"{CONVERSATION.format(before=before)}\n{goal}" if before else goal
+        return {
+            **update,
+            "task": Task(benchmark=TOOLS_NAME, id="request", goal=text, condition=CONDITION.format(goal=goal)),
+        }
+
+    return receive
 
 
 def _create_respond(module: Any) -> Any:

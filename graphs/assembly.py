@@ -26,7 +26,7 @@ from certigraph.adapters.episodes import graph_scope
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.tools.positions import RUNTIME_KEY, with_send
 from certigraph.nodes.slots import Slot, Spec, create_node, spec_of
-from certigraph.state.endings import UnknownName
+from certigraph.state.endings import LimitReached, UnknownName
 
 # Edits of a thread's state from outside: values may be JSON, and the routers of the last node need a runtime.
 
@@ -164,6 +164,10 @@ class EpisodicGraph(CompiledStateGraph[Any, Context, Any, Any]):
                     except StopIteration:
                         return
                 yield chunk
+        except LimitReached as reached:
+            if scope.parent is None:  # else a run folder or the graph around this one is resumed
+                reached.advise_caller()
+            raise
         finally:
             try:
                 chunks.close()
@@ -186,6 +190,10 @@ class EpisodicGraph(CompiledStateGraph[Any, Context, Any, Any]):
                     except StopAsyncIteration:
                         return
                 yield chunk
+        except LimitReached as reached:
+            if scope.parent is None:  # else a run folder or the graph around this one is resumed
+                reached.advise_caller()
+            raise
         finally:
             try:
                 await chunks.aclose()

@@ -97,8 +97,15 @@ class LimitReached(Stopped):
         self.ending = f"limit:{kind}"
         self.of_method = kind == "steps" or kind in METHOD_LIMITS
         spent_shown, limit_shown, more = map(_format_amount, (spent, limit, 2 * max(limit, spent) or 1))
-        advice = f"resume with more: --budget {option or kind}={more}"
-        super().__init__(f"{happened or f'{spent_shown} of {limit_shown} {kind} are spent'}; {advice}")
+        self._more = f"{option or kind}={more}"
+        self._happened = happened or f"{spent_shown} of {limit_shown} {kind} are spent"
+        super().__init__(f"{self._happened}; resume with more: --budget {self._more}")
+
+    def advise_caller(self) -> None:
+        """Replace the advice for the command line by that for the caller of a graph, which has no run folder."""
+        fields = "Limits" if self.of_method else "Budget"
+        goes_on = "with a checkpointer invoke(None, config, context=...) goes on"
+        self.args = (f"{self._happened}; give the context {fields}({self._more}); {goes_on}",)
 
 
 def _format_amount(amount: float) -> str:

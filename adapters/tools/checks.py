@@ -342,12 +342,14 @@ def _combine(span: Sequence[_Judged], refuted: _Judged | None, by_model: Verdict
     at_end = [refuted] if refuted and depth == len(span) else []
     evidence = [one.outcome.shown for one in by_code if one.outcome]
     deciders = ["code"] * bool(by_code) + [by_model.decided_by] * bool(by_model.depth or not by_code)
+    # a model that certifies nothing writes of the next condition, which this verdict is not about
+    words = by_model.reason if by_model.depth or by_model.unreachable or not by_code else ""
     if by_model.depth:
         evidence.append(by_model.evidence or ("the model quotes nothing for the rest" if evidence else ""))
     return by_model.model_copy(
         update={
             "depth": depth,
-            "reason": "; ".join(filter(None, [*map(str, [*by_code, *undecided]), by_model.reason, *map(str, at_end)])),
+            "reason": "; ".join(filter(None, [*map(str, [*by_code, *undecided]), words, *map(str, at_end)])),
             "evidence": "; ".join(filter(None, evidence)),
             "decided_by": " and ".join(dict.fromkeys(deciders)),
         }

@@ -119,7 +119,11 @@ async def execute(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any
 
 
 async def answer(state: AnswerView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model for the best answer that the work so far allows, where the work cannot go on."""
+    """Ask the model for the best answer that the work so far allows, where the work cannot go on.
+
+    Raises:
+        Fault: ("model") the endpoint failed, or the model called a tool instead.
+    """
     tools = tools_of(state["task"], runtime)
     certified = numbered_list(predicate.text for predicate in state["certified"].predicates)
     question = ANSWER_REQUEST.format(
@@ -127,8 +131,16 @@ async def answer(state: AnswerView, runtime: Runtime[Context]) -> dict[str, Any]
     )
     prompt = build_prompt(runtime, question)
     offered, shown = [tools.finish_tool()], _shown_answer(tools)
-    choice = await ask_tool_calls(prompt, offered, role="executor", runtime=runtime, answer=shown)
+    try:
+        choice = await ask_tool_calls(prompt, offered, role="executor", runtime=runtime, answer=shown)
+    except Fault as fault:
+        raise Fault(fault.boundary, f"{fault}; {ONLY_FINISH}") from fault
     return {"action": to_action(choice, tools, final=True)}
+
+
+ONLY_FINISH = (
+    f"only {FINISH} was offered, because the run has no steps left or no plan: Limits(steps=N, replans=N) allows more"
+)
 
 
 def _shown_answer(tools: "Tools") -> ArgumentOf | None:

@@ -16,6 +16,7 @@ from dev_server import assistant, got, new_thread, run_to_end, serving
 from scripted_endpoint import ScriptedEndpoint, scripted_endpoint
 
 from certigraph import cli
+from certigraph.cli import applications
 
 GOAL = "Refund order 17 if it is eligible and tell the customer by mail."
 SCRIPT: list[tuple[str, dict[str, Any]]] = [
@@ -23,7 +24,7 @@ SCRIPT: list[tuple[str, dict[str, Any]]] = [
     ("refund_order", {"number": 17, "amount": 49.9}),
     ("send_mail", {"address": "ann@example.org", "body": "Order 17 was refunded."}),
 ]
-FILES = {"tools.py", "agent.py", "scripted_model.py", "langgraph.json", ".env.example", "README.md"}
+FILES = {"tools.py", "agent.py", "run.py", "scripted_model.py", "langgraph.json", ".env.example", "README.md"}
 
 Init = Callable[[Path], tuple[int, str, str]]
 
@@ -73,6 +74,15 @@ def test_the_files_are_written_and_named(init: Init, tmp_path: Path):
     assert all(str(tmp_path / "deep" / "application" / name) in out for name in FILES)
 
 
+@pytest.mark.parametrize("missing", [False, True])
+def test_the_package_of_langgraph_dev_is_named_if_it_is_missing(
+    missing: bool, init: Init, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(applications, "find_spec", lambda name: None if missing else sys.__spec__)
+    _, out, _ = init(tmp_path)
+    assert ("pip install 'certigraph[studio]'" in out) is missing
+
+
 @pytest.mark.parametrize("name", sorted(FILES))
 def test_nothing_is_overwritten_and_nothing_is_half_written(name: str, init: Init, tmp_path: Path):
     (tmp_path / name).write_text("mine")
@@ -116,7 +126,7 @@ def test_the_code_is_clean_by_the_projects_own_rules(application: Path):
         check=False,
     )
     assert done.returncode == 0, done.stdout
-    command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--config-file=", "agent.py"]
+    command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--config-file=", "run.py"]
     environment = {**os.environ, "MYPYPATH": str(root / "src")}
     done = subprocess.run(command, cwd=application, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
@@ -155,6 +165,22 @@ def test_without_a_model_a_script_serves_its_request_and_says_so(application: Pa
     assert rows(application, "refunds") == [(17, 49.9)] and len(rows(application, "mails")) == 1
     (waiting, ending, _, _), _ = drive(application, GOAL)  # the rules allow one refund
     assert (waiting, ending) == ([], "gave_up")
+    assert rows(application, "refunds") == [(17, 49.9)]
+
+
+@pytest.mark.slow
+def test_it_runs_in_the_terminal_and_asks_for_approval(application: Path):
+    def run(reply: str) -> str:
+        command = [sys.executable, "run.py"]
+        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": child_path()}
+        return subprocess.run(
+            command, cwd=application, env=environment, input=reply, capture_output=True, text=True, check=True
+        ).stdout
+
+    rejected = run("not today\n")
+    assert "refund_order(number=17, amount=49.9)" in rejected and "gave_up" in rejected
+    assert rows(application, "refunds") == []
+    assert "goal: Order 17 is refunded" in run("y\n")
     assert rows(application, "refunds") == [(17, 49.9)]
 
 

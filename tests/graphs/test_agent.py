@@ -1,6 +1,7 @@
 """Agents over the user's own tools, driven by every method."""
 
 import asyncio
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypedDict
@@ -20,7 +21,7 @@ from support_desk import CONDITIONS, GOAL, SCRIPT, Desk, mind
 from certigraph import Context, LimitReached, Limits, ScriptedChat, Tools, run
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.protocols import Budget
-from certigraph.graphs.agent import METHODS, AgentGraph, agent
+from certigraph.graphs.agent import METHODS, AgentGraph, AgentInput, agent
 from certigraph.graphs.sdp import builder
 from certigraph.nodes.sdp import always_pass
 from certigraph.state.endings import Fault
@@ -204,21 +205,72 @@ def test_missing_weights_are_named_when_the_agent_is_built(desk: Desk, tmp_path:
         agent("sdp", model=f"local:{tmp_path}/missing.gguf", tools=desk.tools)
 
 
-def test_without_a_checkpointer_an_approval_names_what_is_missing(desk: Desk) -> None:
-    graph = agent("sdp", model=mind(), tools=desk.tools, interrupt_on={"refund": True})
-    with pytest.raises(Fault, match="checkpointer=InMemorySaver"):
+def test_without_a_checkpointer_an_approval_is_refused_before_anything_is_done(desk: Desk) -> None:
+    prompts = []
+
+    def answers(prompt: str, schema: Any) -> Any:
+        prompts.append(prompt)
+        return mind().responder(prompt, schema)
+
+    graph = agent("sdp", model=ScriptedChat(responder=answers), tools=desk.tools, interrupt_on={"refund": True})
+    with pytest.raises(Fault, match=r"approval of refund .*checkpointer=InMemorySaver"):
         graph.invoke({"goal": GOAL})
-    assert desk.rows("refunds") == []
+    outer: Any = StateGraph(dict)
+    outer.add_node("desk", lambda state: graph.invoke({"goal": GOAL}))
+    outer.add_edge(START, "desk")
+    with pytest.raises(Fault, match="checkpointer=InMemorySaver"):
+        outer.compile().invoke({})
+    assert prompts == []
+
+
+def test_without_a_checkpointer_a_tool_that_needs_no_approval_is_called(desk: Desk) -> None:
+    graph = agent("react", model=mind(), tools=desk.tools, interrupt_on={"refund": False})
+    assert graph.invoke({"goal": GOAL})["ending"] == "finished"
+
+
+def test_the_checkpointer_of_a_graph_around_the_agent_serves_its_approvals(desk: Desk) -> None:
+    outer: Any = StateGraph(AgentInput)
+    outer.add_node("desk", agent("react", model=mind(), tools=desk.tools, interrupt_on={"refund": True}))
+    outer.add_edge(START, "desk")
+    graph = outer.compile(checkpointer=InMemorySaver())
+    waiting = graph.invoke({"goal": GOAL}, thread())
+    assert waiting["__interrupt__"][0].value["action_requests"][0]["name"] == "refund"
+    graph.invoke(Command(resume={"decisions": [{"type": "approve"}]}), thread())
+    assert len(desk.rows("refunds")) == 1
 
 
 def test_a_spent_budget_stops_the_run_and_a_larger_one_continues_it(desk: Desk) -> None:
     graph = build("react", desk, budget=Budget(calls=2))
-    with pytest.raises(LimitReached):
+    with pytest.raises(LimitReached, match=r"2 of 2 calls .* Budget\(calls=4\)") as reached:
         graph.invoke({"goal": GOAL}, thread())
+    assert str(pickle.loads(pickle.dumps(reached.value))) == str(reached.value)
     larger: Any = {"budget": {"calls": 50}}
     result = graph.invoke(None, thread(), context=larger)
     assert result["ending"] == "finished"
     assert len(desk.rows("refunds")) == 1
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_limit_inside_a_larger_graph_advises_its_caller(asynchronous: bool, desk: Desk) -> None:
+    outer: Any = StateGraph(AgentInput)
+    outer.add_node("desk", build("tdp", desk, solve="sdp", checkpointer=None, budget=Budget(calls=2)))
+    outer.add_edge(START, "desk")
+    graph = outer.compile()
+    with pytest.raises(LimitReached, match=r"Budget\(calls=4\)") as reached:
+        asyncio.run(graph.ainvoke({"goal": GOAL})) if asynchronous else graph.invoke({"goal": GOAL})
+    assert "--budget" not in str(reached.value)
+
+
+def test_a_model_that_calls_a_tool_after_the_last_step_is_named_with_the_reason(desk: Desk) -> None:
+    def answers(prompt: str, schema: Any) -> Any:
+        again = {"thought": "", "calls": [{"name": "look_up", "args": {"order": 17}}], "tools": ["look_up"]}
+        answer = {**minimal_instance(schema), **again, "conditions": CONDITIONS, "holds": 0, "reachable": True}
+        return {name: answer[name] for name in schema["properties"]}
+
+    graph = build("sdp", desk, model=ScriptedChat(responder=answers), limits=Limits(steps=3))
+    with pytest.raises(Fault, match=r"only finish was offered.* no steps left.*Limits\(steps=N") as raised:
+        graph.invoke({"goal": GOAL}, thread())
+    assert raised.value.boundary == "model"
 
 
 def test_several_episodes_need_a_reset(desk: Desk) -> None:

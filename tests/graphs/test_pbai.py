@@ -83,7 +83,7 @@ def test_steps_spent_force_an_answer_too():
 
 
 def test_a_world_that_takes_no_answer_is_left_without_one():
-    with pytest.raises(LimitReached, match=r"2 of 2 rounds are spent.*--budget rounds=4") as reached:
+    with pytest.raises(LimitReached, match=r"2 of 2 rounds are spent.*Limits\(rounds=4\)") as reached:
         sought(pbai.build(), Mind(**ANSWERS), Seeking(answers=False, rounds=2))
     assert reached.value.ending == "limit:rounds"
 

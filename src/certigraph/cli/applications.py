@@ -1,6 +1,7 @@
 """The command that writes a LangGraph application: init."""
 
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,7 @@ from certigraph.state.endings import Fault
 APPLICATION = {
     "tools.py": "tools.py.txt",
     "agent.py": "agent.py.txt",
+    "run.py": "run.py.txt",
     "scripted_model.py": "scripted_model.py.txt",
     "langgraph.json": "langgraph.json.txt",
     ".env.example": "env.example.txt",
@@ -25,7 +27,9 @@ def init_command(
     """Write a LangGraph application with an agent and tools of its own, ready for `langgraph dev`."""
     for file in write_application(folder):
         typer.echo(file)
-    typer.echo(f"\nnext: cd {folder}, copy .env.example to .env, and run: langgraph dev")
+    missing = "" if find_spec("langgraph_cli") else ", after: pip install 'certigraph[studio]'"
+    typer.echo(f"\nnext: cd {folder}, and run: python run.py")
+    typer.echo(f"In LangGraph Studio: copy .env.example to .env, and run: langgraph dev{missing}")
     typer.echo("A script takes the model's place until you name a model in .env: no key is needed to try it.")
 
 

@@ -295,6 +295,13 @@ def test_the_reason_names_what_code_refused_and_what_it_could_not_decide() -> No
     assert "by the model" in reason
 
 
+def test_a_model_that_certifies_nothing_adds_no_words_to_what_code_certified() -> None:
+    by_code = judge(["yes 1", "a"], CHECKS, Model()).reason
+    assert "row 1" in by_code and "by the model" not in by_code
+    assert "by the model" in judge(["yes 1", "a"], CHECKS, Model(["a"])).reason
+    assert "by the model" in judge(["yes 1", "a"], CHECKS, Model(reachable=False)).reason
+
+
 def test_evidence_of_code_is_not_taken_for_what_a_model_judged_with_it() -> None:
     both = judge(["yes 1", "a"], CHECKS, Model(["a"]))
     assert (both.depth, both.decided_by) == (2, "code and model")
