@@ -198,7 +198,7 @@ ANSWER_BADGES: Mapping[str, Badge] = {
 
 
 def ending_badge(trajectory: Trajectory, parts: ReportParts) -> Badge:
-    """Return the badge of a run's ending; it is green, not amber, if the score says that the task is solved."""
+    """Return the badge of a run's ending; it is green if the score says that the task is solved, whatever ended it."""
     footer = trajectory.footer
     if footer is None:
         return "idle", "waits for an answer" if trajectory.questions else "interrupted"
@@ -211,7 +211,9 @@ def ending_badge(trajectory: Trajectory, parts: ReportParts) -> Badge:
         answered = not parts.certifies and footer.scores is not None and bool(footer.scores.answer)
         badges = ANSWER_BADGES if answered else FORCED_BADGES if parts.forced else ENDING_BADGES
         look, text = badges.get(footer.ending, ("idle", f"stopped: {footer.ending}"))
-    return ("good" if solved and look == "idle" else look), text
+        if solved and look != "idle":
+            text = "solved, not certified" if parts.certifies else "solved"
+    return ("good" if solved else look), text
 
 
 # The answer.

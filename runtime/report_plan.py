@@ -91,7 +91,7 @@ def plan_table(run: RunHistory) -> PlanTable:
 
     For a graph without a plan, the rows come from its certificates and attempts.
     """
-    return PlanTable(run.plan, run.plan.rows(run.ending), run.certified, format_denial(run))
+    return PlanTable(run.plan, run.plan.rows(run.ending, solved=run.solved), run.certified, format_denial(run))
 
 
 def format_denial(run: RunHistory) -> str:

@@ -194,6 +194,15 @@ def test_failed_run_shows_where_it_failed_and_what_was_never_reached(tmp_path):
     assert "validate = capped:depth=1" in html
 
 
+@pytest.mark.parametrize("ending", ["world_ended", "gave_up", "limit:steps"])
+def test_a_solved_run_that_did_not_certify_its_goal_shows_no_failure(ending, tmp_path):
+    run_so_far = Tape("a", "b").attempt(1).attempt(0, reason="no").trajectory(ending)
+    footer = run_so_far.footer.model_copy(update={"scores": Scores(value=1.0)})
+    html = page(run_so_far.model_copy(update={"footer": footer}), tmp_path)
+    assert re.findall(r'<span class="badge (\w+)">', html)[0] == "good"
+    assert rows(html) == ["certified", "waiting"]
+
+
 def test_return_to_an_earlier_state_takes_certificates_back(tmp_path):
     tape = Tape("a", "b", "c").attempt(1).attempt(1).attempt(0)
     back = Predicate(text="as before", kind=RESTORE, args={"to": 1})
