@@ -36,7 +36,14 @@ from certigraph.runtime.report_tasks import (
     task_totals,
     timeline,
 )
-from certigraph.runtime.result import error_rates_of, is_goal_denied, is_solved, is_user_question, verdict_scores_of
+from certigraph.runtime.result import (
+    error_rates_of,
+    has_simulated_validator,
+    is_goal_denied,
+    is_solved,
+    is_user_question,
+    verdict_scores_of,
+)
 from certigraph.runtime.texts import (
     CERTIFIED_LABEL,
     PASSED_LABEL,
@@ -275,6 +282,8 @@ class RunReport(NamedTuple):
     cut_prompts: Sequence[CutPrompt]
     cut_summary: str
     prompts: KeptPrompts
+    simulated: bool
+    """Whether a simulated agent is the validator."""
 
 
 def write_report(trajectory: Trajectory, path: Path) -> Path:
@@ -322,6 +331,7 @@ def report_of(trajectory: Trajectory, prompts: KeptPrompts) -> RunReport:
         cut_prompts=trajectory.cut_prompts,
         cut_summary=format_cut_prompts(trajectory.cut_prompts, trajectory.usage.calls),
         prompts=prompts,
+        simulated=has_simulated_validator(header),
     )
 
 
@@ -364,6 +374,8 @@ def _run_facts(header: Header) -> dict[str, str]:
     if rates := error_rates_of(header):
         name, _, value = rates.partition(": ")
         facts[name] = value
+        if has_simulated_validator(header):
+            facts[name] += "; any single verdict may be such an error, whatever its reason says"
     if reranker := header.versions.get("reranker"):
         facts["reranker"] = str(reranker)
     return facts

@@ -158,6 +158,23 @@ def test_the_error_rates_of_a_simulated_agent_are_shown(tmp_path):
     assert "error rates" not in page(Tape("a").trajectory("gave_up"), tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("model", "roles", "decider"),
+    [
+        ("simulated", {}, "decided by a simulated validator"),
+        ("openai:m", {"validator": "simulated:accept=0.2"}, "decided by a simulated validator"),
+        ("simulated", {"validator": "openai:m"}, "decided by a model"),
+        ("simulations", {}, "decided by a model"),
+    ],
+)
+def test_a_simulated_validator_is_not_called_a_model(model, roles, decider, tmp_path):
+    tape = Tape("a")
+    tape.steps = 1
+    tape.certify(1, "go", decided_by="model")
+    html = page(tape.trajectory("goal", context={"model": model, "roles": roles}), tmp_path)
+    assert re.findall(r'<p class="basis"><b>([^<]+)</b>', html) == [decider]
+
+
 def test_a_validator_that_looks_at_nothing_is_named(tmp_path):
     result = run(sdp.build(validate=always_pass), "blocksworld", "4-0", out=tmp_path)
     html = page(result.trajectory, tmp_path)
