@@ -212,8 +212,8 @@ PredicateStatus = Literal["certified", "forced", "undone", "restored", "failed",
 
 "forced": a policy let it pass uncertified. "undone": certified, but invalidated or taken back by going back to an
 earlier state. "restored": it stands for going back. "target": the next to certify, in a run that goes on or was stopped
-by a limit or an error. "failed": the next to certify, in a run that ended without the goal. "waiting": not reached, or the next
-to certify in a run that solved its task.
+by a limit or an error. "failed": the next to certify, in a run that ended without the goal. "waiting": not reached, or
+the next to certify in a run that solved its task.
 """
 
 

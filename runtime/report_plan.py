@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
+from certigraph.adapters.models.scripts import is_impossible
 from certigraph.runtime.history import RunHistory
 from certigraph.runtime.pages import Total
 from certigraph.runtime.progress import (
@@ -77,6 +78,10 @@ class PlanTable(NamedTuple):
     def certified_prompts(self, row: PredicateRow) -> list[int]:
         """Return the lines of `prompts.jsonl` of the attempts that `moment_groups` leaves out."""
         return [n for m in row.moments if isinstance(m, PlanAttempt) and m.discharged for n in m.prompts]
+
+    def is_injected(self, row: PredicateRow) -> bool:
+        """Whether a simulated agent proposed the predicate as an error: no action makes it true."""
+        return is_impossible(row.predicate.text)
 
     def passed_label(self, row: PredicateRow) -> str:
         """Return the label of a forced pass, with the reason for which the predicate was not certified."""

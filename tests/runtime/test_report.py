@@ -8,7 +8,7 @@ from episode_tape import EpisodeTape, two_episodes
 from seeking import Mind, Seeking, looping, same
 from study_world import Riddles
 
-from certigraph.adapters.models.scripts import ScriptedChat
+from certigraph.adapters.models.scripts import IMPOSSIBLE_PREFIX, ScriptedChat
 from certigraph.adapters.protocols import Context
 from certigraph.graphs import pbai, sdp, tdp
 from certigraph.graphs.tdp import solve
@@ -173,6 +173,11 @@ def test_a_simulated_validator_is_not_called_a_model(model, roles, decider, tmp_
     tape.certify(1, "go", decided_by="model")
     html = page(tape.trajectory("goal", context={"model": model, "roles": roles}), tmp_path)
     assert re.findall(r'<p class="basis"><b>([^<]+)</b>', html) == [decider]
+
+
+def test_a_condition_that_a_simulated_agent_made_up_is_marked(tmp_path):
+    html = page(Tape("a", f"{IMPOSSIBLE_PREFIX} (2).", "b").attempt(1).trajectory("gave_up"), tmp_path)
+    assert ["injected error" in row for row in html.split('<li class="row')[1:]] == [False, True, False]
 
 
 def test_a_validator_that_looks_at_nothing_is_named(tmp_path):
