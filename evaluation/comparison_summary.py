@@ -417,7 +417,8 @@ def ablation_methods(graph: str, swaps: Sequence[str]) -> tuple[ComparedMethod, 
     swaps = swaps or DEFAULT_SWAPS.get(graph, ())
     if not swaps:
         slots = ", ".join(slots_of(build_graph(graph, {})))
-        fix = f"give --swap SLOT=OPERATOR; the slots are {slots}, and `certigraph list` shows their operators"
+        where = "`certigraph list` shows all operators, the documentation's page Operators the slots of each"
+        fix = f"give --swap SLOT=OPERATOR; the slots are {slots}; {where}"
         raise UnknownName(f"nothing to ablate in {graph}: {fix}")
     if twice := sorted({swap for swap in swaps if swaps.count(swap) > 1}):
         raise UnknownName(f"--swap {twice[0]} is given twice; give each swap once")

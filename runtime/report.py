@@ -218,7 +218,9 @@ def ending_badge(trajectory: Trajectory, parts: ReportParts) -> Badge:
         answered = not parts.certifies and footer.scores is not None and bool(footer.scores.answer)
         badges = ANSWER_BADGES if answered else FORCED_BADGES if parts.forced else ENDING_BADGES
         look, text = badges.get(footer.ending, ("idle", f"stopped: {footer.ending}"))
-        if solved and look != "idle":
+        if solved and look == "forced":
+            text = f"solved; {text}"
+        elif solved and look == "bad":
             text = "solved, not certified" if parts.certifies else "solved"
     return ("good" if solved else look), text
 
