@@ -137,8 +137,8 @@ MEASURE_FUNCTIONS: Mapping[str, Callable[[pd.DataFrame], Statistic]] = {
     "agreement": lambda runs: share_interval(runs, runs["solved"] == _has_certified_goal(runs)),
     "solved if certified": lambda runs: _solved_share(runs[_has_certified_goal(runs)]),
     "solved if not certified": lambda runs: _solved_share(runs[~_has_certified_goal(runs)]),
-    "false accepts": lambda runs: share_interval(runs, _has_certified_goal(runs) & ~runs["solved"]),
-    "false rejects": lambda runs: share_interval(runs, runs["solved"] & ~_has_certified_goal(runs)),
+    "wrong goals": lambda runs: share_interval(runs, _has_certified_goal(runs) & ~runs["solved"]),
+    "missed goals": lambda runs: share_interval(runs, runs["solved"] & ~_has_certified_goal(runs)),
 }
 """Function that computes each measure of calibration: certified and solved, or neither; of runs that ended `goal`, and
 of the others, those that are solved; certified but not solved, and solved but not certified, of all runs."""
@@ -354,7 +354,7 @@ CAUSE_COLOURS = {
 }
 """Colour of each cause of failure."""
 
-ERROR_MARKERS = {"false accepts": "o", "false rejects": "s"}
+ERROR_MARKERS = {"wrong goals": "o", "missed goals": "s"}
 """Plot marker of each kind of wrong verdict."""
 
 

@@ -251,7 +251,8 @@ def run_comparison(
     plan, context, live, command = job
     resume = resume or f"{command} --out {folder}"
     kind = "ablation" if command == ABLATE_COMMAND else "comparison"
-    named = context.model_copy(update={"part_of": part_of or f"{kind} {folder.resolve().name}"})
+    whole = " ".join(dict.fromkeys([kind, folder.resolve().name]))  # a folder may have the name of its kind
+    named = context.model_copy(update={"part_of": part_of or whole})
     live = live or load_benchmark(plan.benchmark, context.data)
     if workers.is_shared:
         models = (context.model, *context.roles.values())

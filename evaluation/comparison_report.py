@@ -9,8 +9,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from certigraph.adapters.files import replace_text
-from certigraph.adapters.models.chat_models import is_scripted
-from certigraph.adapters.models.scripts import SIMULATED_MODEL
+from certigraph.adapters.models.chat_models import is_scripted, is_simulated
 from certigraph.evaluation.anatomy import anatomy_view
 from certigraph.evaluation.comparison import (
     MODEL_SEPARATOR,
@@ -28,6 +27,7 @@ from certigraph.evaluation.comparison_summary import (
     Difference,
     MethodSummary,
     ReplayEstimate,
+    adapt_to_methods,
     add_published,
     comparison_of,
     comparison_rows,
@@ -74,8 +74,8 @@ def need_table(needs: Sequence[AmountNeed]) -> tuple[tuple[str, ...], list[tuple
 def _need_cells(need: AmountNeed) -> tuple[str, ...]:
     mean = format_compact(round(need.mean, 1)) if need.n else MISSING_VALUE
     difference = MISSING_VALUE if need.difference is None else _format_signed(need.difference)
-    change = MISSING_VALUE if need.percent is None else f"{need.percent:+.0f} %"
-    percents = format_interval(need.percent_low, need.percent_high, "+.0f", missing="")
+    change = MISSING_VALUE if need.percent is None else f"{_format_percent(need.percent)} %"
+    percents = format_interval(need.percent_low, need.percent_high, _format_percent, missing="")
     return (
         AMOUNT_LABELS[need.amount],
         need.method,
@@ -87,8 +87,12 @@ def _need_cells(need: AmountNeed) -> tuple[str, ...]:
     )
 
 
+def _format_percent(percent: float) -> str:
+    return f"{round(percent):+d}"  # +0, never -0
+
+
 def _format_signed(amount: float) -> str:
-    return f"{'-' if amount < 0 else '+'}{format_compact(round(abs(amount), 1))}"
+    return f"{'-' if round(amount, 1) < 0 else '+'}{format_compact(round(abs(amount), 1))}"
 
 
 # The other tables, for the terminal and the page.
@@ -245,7 +249,7 @@ def format_model_note(models: Sequence[str]) -> str:
     if not scripted:
         return ""
     part = "" if len(scripted) == len(models) else f" ({', '.join(scripted)})"
-    if any(model.startswith(SIMULATED_MODEL) for model in scripted):
+    if any(map(is_simulated, scripted)):
         return f"; a simulated agent answers{part}: the figures are about mechanisms, not about a language model"
     return f"; a script answers for the model{part}: nothing here is about the methods' quality"
 
@@ -331,7 +335,9 @@ def compute_results(plan: ComparisonPlan, folder: Path) -> ComparisonResults:
     """Compute the results of a comparison so far. Only one trajectory is in memory at a time."""
     frames = frames_of(recorded_run_of(cell, trajectory) for cell, trajectory in ended_cells(plan, folder))
     rows = comparison_rows(frames)
-    comparison = add_published(comparison_of(plan.outline, rows), plan.outline, plan.settings)
+    certifying = {*frames.runs.loc[frames.runs["planned"].notna(), "method"]}
+    comparison = adapt_to_methods(comparison_of(plan.outline, rows), plan, certifying)
+    comparison = add_published(comparison, plan.outline, plan.settings)
     shared = frames.runs["task"].isin(shared_tasks(plan.outline, rows))
     first = plan.methods[0]
     replays = replays_of(frames, first.name) if first.graph == "sdp" else {}

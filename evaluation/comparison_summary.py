@@ -5,7 +5,7 @@ finished. `estimates_of` compares ablations estimated from recorded runs (replay
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from statistics import mean
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ import pandas as pd
 from pydantic import Field
 
 from certigraph.adapters.benchmarks import split_name
+from certigraph.adapters.models.chat_models import is_simulated
 from certigraph.evaluation.comparison import (
     ComparedMethod,
     ComparisonOutline,
@@ -34,6 +35,7 @@ from certigraph.evaluation.measures import (
 )
 from certigraph.evaluation.published.matching import SCORE_METRICS, PublishedMatch, RunSetting, find_matches
 from certigraph.evaluation.statistics import (
+    CONFIDENCE,
     MIN_PAIRS,
     AmountsByTask,
     ScoresByTask,
@@ -159,7 +161,7 @@ class MethodSummary(RunCost):
     begun: int = 0
     pass_all: float | None = None
     goals: GoalPrecision = GoalPrecision()
-    """Goal precision: share of the runs ending `goal` that solved their task."""
+    """Goal precision: share of the runs ending `goal` that solved their task; none where nothing is certified."""
     endings: dict[str, int]
 
 
@@ -186,8 +188,21 @@ class Difference(Record):
     @property
     def significant(self) -> bool:
         """Whether the difference is significant: the interval excludes 0 and the (adjusted) p-value is at most 0.05."""
-        bounds = None if self.low is None or self.high is None else (self.low, self.high)
-        return is_significant(bounds, self.n, self.p if self.p_adjusted is None else self.p_adjusted)
+        return is_significant(self._bounds, self.n, self.p if self.p_adjusted is None else self.p_adjusted)
+
+    @property
+    def _bounds(self) -> tuple[float, float] | None:
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+    @property
+    def reservation(self) -> str:
+        """Why a difference is not significant where only one of interval and p is the reason; else empty."""
+        if self._bounds is None or self.n < MIN_PAIRS:
+            return ""
+        p = self.p if self.p_adjusted is None else self.p_adjusted
+        if p is not None and p <= 1 - CONFIDENCE:
+            return " (the interval includes 0)"
+        return " (p above 0.05)" if is_significant(self._bounds, self.n) else ""
 
     @property
     def equal(self) -> bool:
@@ -208,7 +223,7 @@ class Difference(Record):
         if self.n < MIN_PAIRS:
             return f"too few tasks for a conclusion: n={self.n}, at least {MIN_PAIRS} needed"
         if not self.significant:
-            return f"no significant difference at n={self.n}"
+            return f"no significant difference at n={self.n}{self.reservation}"
         return f"{'above' if self.mean > 0 else 'below'} {self.against} at n={self.n}"
 
 
@@ -278,6 +293,31 @@ def add_published(comparison: Comparison, outline: ComparisonOutline, settings: 
     tasks = {*shared_tasks(outline, comparison.rows)}
     found = {name: find_matches(setting._replace(tasks=tasks), metrics) for name, setting in settings.items()}
     return comparison.model_copy(update={"published": {name: matches for name, matches in found.items() if matches}})
+
+
+def adapt_to_methods(comparison: Comparison, plan: ComparisonPlan, certifying: Collection[str]) -> Comparison:
+    """Return a copy of a comparison without figures that say nothing about a method, and with a warning about others.
+
+    Args:
+        comparison: the comparison.
+        plan: its plan.
+        certifying: the names of the methods that certify predicates; the others have no goal precision.
+    """
+    methods = [
+        s if s.method in certifying else s.model_copy(update={"goals": GoalPrecision()}) for s in comparison.methods
+    ]
+    warnings = list(comparison.warnings)
+    if len({method.graph for method in plan.methods}) > 1 and any(
+        map(is_simulated, [plan.model, *plan.roles.values()])
+    ):
+        warnings.append(RANKING_WARNING)
+    return comparison.model_copy(update={"methods": tuple(methods), "warnings": tuple(warnings)})
+
+
+RANKING_WARNING = (
+    "the error rates of the simulated agent hit methods in different places: conditions and verdicts exist only in "
+    "methods that plan or validate, so that these scores rank no methods"
+)
 
 
 def limit_warnings(summaries: Sequence[MethodSummary]) -> Iterator[str]:
@@ -377,7 +417,8 @@ def ablation_methods(graph: str, swaps: Sequence[str]) -> tuple[ComparedMethod, 
     swaps = swaps or DEFAULT_SWAPS.get(graph, ())
     if not swaps:
         slots = ", ".join(slots_of(build_graph(graph, {})))
-        fix = f"give --swap SLOT=OPERATOR; the slots are {slots}, and `certigraph list` shows their operators"
+        where = "`certigraph list` shows all operators, the documentation's page Operators the slots of each"
+        fix = f"give --swap SLOT=OPERATOR; the slots are {slots}; {where}"
         raise UnknownName(f"nothing to ablate in {graph}: {fix}")
     if twice := sorted({swap for swap in swaps if swaps.count(swap) > 1}):
         raise UnknownName(f"--swap {twice[0]} is given twice; give each swap once")
@@ -505,7 +546,7 @@ class ReplayEstimate(Record):
         if self.optimism.equal:
             return self.optimism.words
         if not self.optimism.significant:
-            return f"no significant difference at n={self.optimism.n}"
+            return f"no significant difference at n={self.optimism.n}{self.optimism.reservation}"
         kind = "optimistic" if self.optimism.mean > 0 else "pessimistic"
         return f"replay is {kind} by {abs(self.optimism.mean):.1f} points at n={self.optimism.n}"
 

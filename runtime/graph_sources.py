@@ -25,7 +25,7 @@ from langgraph.types import Command, Overwrite
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined]
 from pydantic_core import to_jsonable_python
 
-from certigraph.adapters.benchmarks import benchmark_of, call_world, context_of
+from certigraph.adapters.benchmarks import BENCHMARKS, benchmark_of, call_world, context_of
 from certigraph.adapters.episodes import LiveEpisode, call_environment
 from certigraph.adapters.imports import GRAPH_GROUP, format_unknown, import_installed, import_named, installed
 from certigraph.adapters.models.exchanges import Exchange
@@ -156,6 +156,9 @@ def _find_graph(name: str, shipped: Collection[str]) -> OwnGraph:
     entries = installed(GRAPH_GROUP)
     if name in entries:
         module, target = entries[name].module, import_installed(entries[name], "graph")
+    elif name in BENCHMARKS:
+        fix = f"certigraph run GRAPH {name}, or certigraph compare GRAPH... --on {name}"
+        raise UnknownName(f"{name!r} is a benchmark, not a graph: {fix}")
     elif ":" in name or _is_module(name):
         module, target = name.partition(":")[0], import_named(name, "graph")
     else:

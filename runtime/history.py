@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 from certigraph.runtime.episodes import EpisodeHistory, RatingHistory
 from certigraph.runtime.progress import PlanHistory, count_steps
+from certigraph.runtime.result import is_solved, verdict_scores_of
 from certigraph.runtime.texts import CERTIFIED_LABEL, UNCHECKED_LABEL, clip_text
 from certigraph.state.records import Usage
 from certigraph.state.tdp import Node, Outcome
@@ -363,6 +364,11 @@ class RunHistory:
     def ending(self) -> str:
         """The run's ending; empty while there is none."""
         return self.footer.ending if self.footer else ""
+
+    @property
+    def solved(self) -> bool:
+        """Whether the run has ended with the full score of a benchmark."""
+        return bool(is_solved(verdict_scores_of(self.header, self.footer)))
 
     @property
     def steps(self) -> int:

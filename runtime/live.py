@@ -200,7 +200,7 @@ def _format_progress(run: RunHistory) -> str:
         return add_passed_count(f"{run.plan.in_force}/{run.plan.total} {run.certified}", run.plan.passed)
     completed, failed, open_ = map(episodes.count, ("completed", "failed", "open"))
     subtasks = f", {format_count(completed, 'subtask')} completed, {failed} failed" if completed or failed else ""
-    unfinished = f", {open_} open" if open_ else ""
+    unfinished = f", {open_ if subtasks else format_count(open_, 'subtask')} open" if open_ else ""
     return format_count(len(episodes.all), "episode") + subtasks + unfinished
 
 

@@ -212,7 +212,8 @@ PredicateStatus = Literal["certified", "forced", "undone", "restored", "failed",
 
 "forced": a policy let it pass uncertified. "undone": certified, but invalidated or taken back by going back to an
 earlier state. "restored": it stands for going back. "target": the next to certify, in a run that goes on or was stopped
-by a limit or an error. "failed": the next to certify, in a run that ended without the goal. "waiting": not reached yet.
+by a limit or an error. "failed": the next to certify, in a run that ended without the goal. "waiting": not reached, or
+the next to certify in a run that solved its task.
 """
 
 
@@ -353,13 +354,14 @@ class PlanHistory:
         """Return the indices of the certificates that led to the latest certified state, forced ones included."""
         return frozenset(_certificate_chain(self._states[-1]))
 
-    def rows(self, ending: str) -> list[PredicateRow]:
+    def rows(self, ending: str, *, solved: bool = False) -> list[PredicateRow]:
         """Build one row for every predicate, by position in the plan.
 
         Predicates that only attempts or certificates name have rows too, because a graph may have no plan.
 
         Args:
             ending: the ending of the run; empty if it has none yet.
+            solved: whether the score says that the task is solved, so that no predicate failed.
         """
         certificate_at = {
             position: index for index, entry in enumerate(self.certificates) for position in entry.positions
@@ -371,7 +373,7 @@ class PlanHistory:
             index = certificate_at.get(position)
             certificate = None if index is None else self.certificates[index].certificate
             is_valid = position in in_force or (certificate is not None and bool(certificate.forced) and index in valid)
-            status = _status_of(certificate, is_valid, position == head, ending)
+            status = _status_of(certificate, is_valid, position == head and not solved, ending)
             moments = tuple(moments_at[position])
             rows.append(PredicateRow(position, Predicate.model_validate(target), status, certificate, moments))
         return rows

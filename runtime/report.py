@@ -36,7 +36,14 @@ from certigraph.runtime.report_tasks import (
     task_totals,
     timeline,
 )
-from certigraph.runtime.result import error_rates_of, is_goal_denied, is_solved, is_user_question, verdict_scores_of
+from certigraph.runtime.result import (
+    error_rates_of,
+    has_simulated_validator,
+    is_goal_denied,
+    is_solved,
+    is_user_question,
+    verdict_scores_of,
+)
 from certigraph.runtime.texts import (
     CERTIFIED_LABEL,
     PASSED_LABEL,
@@ -198,7 +205,7 @@ ANSWER_BADGES: Mapping[str, Badge] = {
 
 
 def ending_badge(trajectory: Trajectory, parts: ReportParts) -> Badge:
-    """Return the badge of a run's ending; it is green, not amber, if the score says that the task is solved."""
+    """Return the badge of a run's ending; it is green if the score says that the task is solved, whatever ended it."""
     footer = trajectory.footer
     if footer is None:
         return "idle", "waits for an answer" if trajectory.questions else "interrupted"
@@ -211,7 +218,11 @@ def ending_badge(trajectory: Trajectory, parts: ReportParts) -> Badge:
         answered = not parts.certifies and footer.scores is not None and bool(footer.scores.answer)
         badges = ANSWER_BADGES if answered else FORCED_BADGES if parts.forced else ENDING_BADGES
         look, text = badges.get(footer.ending, ("idle", f"stopped: {footer.ending}"))
-    return ("good" if solved and look == "idle" else look), text
+        if solved and look == "forced":
+            text = f"solved; {text}"
+        elif solved and look == "bad":
+            text = "solved, not certified" if parts.certifies else "solved"
+    return ("good" if solved else look), text
 
 
 # The answer.
@@ -273,6 +284,8 @@ class RunReport(NamedTuple):
     cut_prompts: Sequence[CutPrompt]
     cut_summary: str
     prompts: KeptPrompts
+    simulated: bool
+    """Whether a simulated agent is the validator."""
 
 
 def write_report(trajectory: Trajectory, path: Path) -> Path:
@@ -320,6 +333,7 @@ def report_of(trajectory: Trajectory, prompts: KeptPrompts) -> RunReport:
         cut_prompts=trajectory.cut_prompts,
         cut_summary=format_cut_prompts(trajectory.cut_prompts, trajectory.usage.calls),
         prompts=prompts,
+        simulated=has_simulated_validator(header),
     )
 
 
@@ -362,6 +376,8 @@ def _run_facts(header: Header) -> dict[str, str]:
     if rates := error_rates_of(header):
         name, _, value = rates.partition(": ")
         facts[name] = value
+        if has_simulated_validator(header):
+            facts[name] += "; any single verdict may be such an error, whatever its reason says"
     if reranker := header.versions.get("reranker"):
         facts["reranker"] = str(reranker)
     return facts

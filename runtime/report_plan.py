@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
+from certigraph.adapters.models.scripts import is_impossible
 from certigraph.runtime.history import RunHistory
 from certigraph.runtime.pages import Total
 from certigraph.runtime.progress import (
@@ -78,6 +79,10 @@ class PlanTable(NamedTuple):
         """Return the lines of `prompts.jsonl` of the attempts that `moment_groups` leaves out."""
         return [n for m in row.moments if isinstance(m, PlanAttempt) and m.discharged for n in m.prompts]
 
+    def is_injected(self, row: PredicateRow) -> bool:
+        """Whether a simulated agent proposed the predicate as an error: no action makes it true."""
+        return is_impossible(row.predicate.text)
+
     def passed_label(self, row: PredicateRow) -> str:
         """Return the label of a forced pass, with the reason for which the predicate was not certified."""
         policy = row.certificate.forced if row.certificate else ""
@@ -91,7 +96,7 @@ def plan_table(run: RunHistory) -> PlanTable:
 
     For a graph without a plan, the rows come from its certificates and attempts.
     """
-    return PlanTable(run.plan, run.plan.rows(run.ending), run.certified, format_denial(run))
+    return PlanTable(run.plan, run.plan.rows(run.ending, solved=run.solved), run.certified, format_denial(run))
 
 
 def format_denial(run: RunHistory) -> str:

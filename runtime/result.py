@@ -11,7 +11,7 @@ from typing import Any, Literal, Self, get_args
 
 from pydantic import JsonValue
 
-from certigraph.adapters.models.chat_models import describe_error_rates
+from certigraph.adapters.models.chat_models import describe_error_rates, is_simulated
 from certigraph.runtime.progress import valid_certificates
 from certigraph.runtime.texts import add_passed_count
 from certigraph.state.certified_states import (
@@ -47,8 +47,17 @@ def verdict_scores_of(header: Header | None, footer: Footer | None) -> Scores | 
 
 def error_rates_of(header: Header) -> str:
     """Return the line with the error rates of a run's simulated agents; empty if no model of the run is one."""
+    return describe_error_rates(str(header.context.get("model")), _roles_of(header))
+
+
+def has_simulated_validator(header: Header) -> bool:
+    """Whether a simulated agent gives the verdicts of a run, so that they may be injected errors."""
+    return is_simulated(str(_roles_of(header).get("validator", header.context.get("model"))))
+
+
+def _roles_of(header: Header) -> dict[str, JsonValue]:
     roles = header.context.get("roles")
-    return describe_error_rates(str(header.context.get("model")), roles if isinstance(roles, dict) else {})
+    return roles if isinstance(roles, dict) else {}
 
 
 def is_solved(scores: Scores | None) -> bool | None:

@@ -84,7 +84,7 @@ def plan_part(run: RunHistory, height: int) -> Table:
     Under the target stands the reason why the latest attempt was rejected.
     """
     table = Table.grid(padding=(0, 1), expand=True)
-    plan, rows = run.plan, run.plan.rows(run.ending)
+    plan, rows = run.plan, run.plan.rows(run.ending, solved=run.solved)
     table.add_column(width=1)
     table.add_column(justify="right", style="dim", min_width=len(str(len(plan.plan))))
     table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
@@ -128,7 +128,7 @@ def _plan_row(run: RunHistory, row: PredicateRow) -> tuple[Text, str, Text, str]
         if position != plan.head:
             return Text("·", style="dim"), number, Text(text, style="dim"), ""
         tried = f"{plan.tried} tried" if plan.tried else ""
-        failed = run.ending not in ("", GOAL)
+        failed = run.ending not in ("", GOAL) and not run.solved
         return Text("✗", style="red") if failed else Text("▸", style="yellow"), number, Text(text, style="bold"), tried
     if certificate.restores is not None:
         return Text("↩", style="blue"), number, Text(text, style="blue"), f"back to state {certificate.restores}"
@@ -415,7 +415,7 @@ def _ending_text(run: RunHistory) -> Text | None:
         return Text("waits for an answer", style="bold yellow") if run.questions else None
     scores = verdict_scores_of(run.header, run.footer)
     denied = is_goal_denied(run.footer.ending, is_solved(scores))
-    style = "bold yellow" if denied else "bold green" if run.footer.ending == GOAL else "bold red"
+    style = "bold yellow" if denied else "bold green" if run.solved or run.footer.ending == GOAL else "bold red"
     ending = Text(f"{run.footer.ending}{', denied by the scorer' if denied else ''}", style=style)
     return ending.append(f" · score {format_score(scores.value)}" if scores else "", style="default")
 

@@ -274,7 +274,12 @@ def is_scripted(name: str) -> bool:
 
     Scripts are the expert, the simulated agent, and those that take the first or a random option.
     """
-    return name.partition(":")[0] in ("scripted", SIMULATED_MODEL)
+    return name.partition(":")[0] == "scripted" or is_simulated(name)
+
+
+def is_simulated(name: str) -> bool:
+    """Return whether a model name selects the simulated agent, which makes errors at set rates."""
+    return name.partition(":")[0] == SIMULATED_MODEL
 
 
 SCRIPT_DESCRIPTIONS = {
@@ -306,7 +311,7 @@ def describe_error_rates(model: str, roles: Mapping[str, object] | None = None) 
     rates = [
         f"{role} {format_error_rates(parse_error_rates(name))}".lstrip()
         for role, name in names.items()
-        if name.partition(":")[0] == SIMULATED_MODEL
+        if is_simulated(name)
     ]
     return f"error rates: {'; '.join(rates)}" if rates else ""
 

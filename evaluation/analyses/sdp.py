@@ -141,6 +141,10 @@ PRINTED_FIGURES = {
 """The figures that are printed, by label."""
 
 
+HEADS = ("value", "95 % interval", "n")
+"""Column headings of a figure's cells."""
+
+
 def print_anatomy(anatomy: AnatomyReport, out: Path, unbegun: Sequence[Path] = (), own: int = 0) -> None:
     """Print the main results with intervals and n, their meanings, runs left out, and the path of the page.
 
@@ -151,12 +155,13 @@ def print_anatomy(anatomy: AnatomyReport, out: Path, unbegun: Sequence[Path] = (
         own: number of runs that answer the user's own questions, which have no scores.
     """
     console = Console(highlight=False, soft_wrap=True)
-    table = Table(Column("method", overflow="fold"), Column("", no_wrap=True), "value", "95 % interval", "n", box=None)
+    table = Table(Column("method", overflow="fold"), *(Column(head, no_wrap=True) for head in HEADS), box=None)
     meanings = Table.grid(Column(no_wrap=True), Column(), padding=(0, 1))
     rows = {method: dict(_figure_rows(anatomy.tables, method)) for method in methods_of(anatomy.frames)}
     for method, figures in rows.items():
-        for index, (name, cells) in enumerate(figures.items()):
-            table.add_row("" if index else escape(method), name, *cells)
+        table.add_row(escape(method))
+        for name, cells in figures.items():
+            table.add_row(f"  {name}", *cells)
     for name, figure in PRINTED_FIGURES.items():
         if any(name in figures for figures in rows.values()):
             meanings.add_row(f" {name}:", figure.meaning)

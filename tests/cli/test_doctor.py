@@ -48,6 +48,18 @@ def test_one_command_brings_all_missing_extras(monkeypatch: pytest.MonkeyPatch) 
     assert len(extras.splitlines()) <= 6 and max(map(len, extras.splitlines())) <= 80
 
 
+def test_gpl_extras_and_torch_have_commands_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    absent = {"tantivy", "sentence-transformers", "torch", "alfworld", "textworld"}
+    monkeypatch.setattr("certigraph.cli.doctor._is_installed", lambda name, specifier: name not in absent)
+    shown = CliRunner().invoke(app, ["doctor"]).output
+    installs = [line.strip().partition("  #")[0] for line in shown.splitlines() if "pip install" in line]
+    assert installs[1:3] == [
+        "pip install 'certigraph[embeddings,retrieval,lora]'",
+        "pip install 'certigraph[alfworld,textworld]'",
+    ]
+    assert installs[0].startswith("pip install torch")
+
+
 @pytest.mark.slow
 def test_packages_with_consecutive_numbers_are_folded(tmp_path: Path) -> None:
     weights = findings(XDG_CACHE_HOME=str(tmp_path))["local:qwen-1.5b"]

@@ -137,6 +137,13 @@ def test_a_limit_above_the_number_of_tasks_is_announced(capsys: pytest.CaptureFi
     assert str(count) in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", [("compare", "sdp", "none"), ("ablate", "none", "blocksworld")])
+def test_comparisons_announce_a_limit_above_the_number_of_tasks(certigraph, command: tuple[str, ...]) -> None:
+    many = str(len(load_benchmark("blocksworld", None).tasks("")) + 1)
+    assert f"--limit {many}" in certigraph(*command, "--limit", many).err
+    assert "--limit" not in certigraph(*command, "--limit", "3").err
+
+
 def test_the_command_that_resumes_a_run_is_printed_first_and_once(certigraph) -> None:
     first, *rest = certigraph("run", "sdp", "blocksworld", "--task", "4-0", "--out", "my runs").out.splitlines()
     program, command, folder = shlex.split(first.removeprefix("to resume: "))

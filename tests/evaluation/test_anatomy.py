@@ -208,7 +208,7 @@ def test_calibration_sets_certified_goals_against_verdicts():
     assert analysis["agreement",] == (round(7 / 9, 6), 9)
     assert analysis["solved if certified",] == (0.75, 4)
     assert analysis["solved if not certified",] == (0.2, 5)
-    assert analysis["false accepts",] == analysis["false rejects",] == (round(1 / 9, 6), 9)
+    assert analysis["wrong goals",] == analysis["missed goals",] == (round(1 / 9, 6), 9)
 
 
 @pytest.mark.slow

@@ -35,7 +35,7 @@ from certigraph.evaluation.comparison_report import (
     write_comparison_page,
     write_comparison_report,
 )
-from certigraph.evaluation.comparison_summary import AMOUNT_LABELS, Comparison, comparison_of
+from certigraph.evaluation.comparison_summary import AMOUNT_LABELS, Comparison, adapt_to_methods, comparison_of
 from certigraph.evaluation.evaluate import evaluate
 from certigraph.evaluation.evaluation_results import print_evaluations
 from certigraph.evaluation.measures import ComparisonRow, GoalPrecision, PromptTokens, fault_warnings
@@ -106,6 +106,26 @@ def test_every_run_links_to_its_report(compared_folder: Path):
     assert len(reports) == 4
     texts = [report.read_text(encoding="utf-8") for report in reports]
     assert [sum(f"{graph} · blocksworld 3-" in text for text in texts) for graph in ("react", "sdp")] == [2, 2]
+
+
+@pytest.mark.slow
+def test_only_a_method_that_certifies_has_a_goal_precision(compared_folder: Path):
+    react, sdp = json.loads((compared_folder / "table.json").read_text())["methods"]
+    assert (react["endings"], react["goals"]["n"], sdp["goals"]["n"]) == ({"goal": 2}, 0, 2)
+
+
+@pytest.mark.parametrize(
+    ("names", "model", "warned"),
+    [
+        (("react", "sdp"), "simulated:act=0.3", True),
+        (("sdp", "again=sdp"), "simulated", False),
+        (("react", "sdp"), "scripted:expert", False),
+    ],
+)
+def test_a_simulated_agent_ranks_no_methods(names: tuple[str, ...], model: str, warned: bool):
+    plan = build_job(parse_methods(names), "blocksworld", Choice(("3-0",)), Context(model=model)).plan
+    adapted = adapt_to_methods(comparison_of(plan.outline, []), plan, plan.outline.methods)
+    assert len(adapted.warnings) == warned
 
 
 @pytest.mark.slow

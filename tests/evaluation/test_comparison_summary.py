@@ -29,6 +29,7 @@ from certigraph.evaluation.comparison_report import (
 from certigraph.evaluation.comparison_summary import (
     AMOUNT_LABELS,
     AmountNeed,
+    Difference,
     Replay,
     ablation_methods,
     comparison_of,
@@ -395,7 +396,17 @@ def test_words_on_several_estimates_go_by_holms_p():
     found = estimates_of(plan_, rows, {(task, 0): Replay(1, 1, None, 0, 1, (1,)) for task in tasks})
     assert [e.optimism.p_adjusted for e in found] == pytest.approx([3 * e.optimism.p for e in found])
     assert all(e.optimism.p < 0.05 for e in found)
-    assert {e.words for e in found} == {"no significant difference at n=8"}
+    assert {e.words for e in found} == {"no significant difference at n=8 (p above 0.05)"}
+
+
+@pytest.mark.parametrize(
+    ("low", "p", "reservation"), [(5, 0.083, "(p above 0.05)"), (-1, 0.04, "(the interval includes 0)"), (-1, 0.4, "")]
+)
+def test_the_words_name_the_one_condition_that_a_difference_fails(low, p, reservation):
+    difference = Difference(
+        method="b", against="a", n=8, mean=15, low=low, high=35, p=0.01, p_adjusted=p, detectable=20
+    )
+    assert difference.words == f"no significant difference at n=8 {reservation}".strip()
 
 
 def test_nothing_is_claimed_of_no_task():

@@ -8,7 +8,7 @@ from episode_tape import EpisodeTape, two_episodes
 from seeking import Mind, Seeking, looping, same
 from study_world import Riddles
 
-from certigraph.adapters.models.scripts import ScriptedChat
+from certigraph.adapters.models.scripts import IMPOSSIBLE_PREFIX, ScriptedChat
 from certigraph.adapters.protocols import Context
 from certigraph.graphs import pbai, sdp, tdp
 from certigraph.graphs.tdp import solve
@@ -158,6 +158,28 @@ def test_the_error_rates_of_a_simulated_agent_are_shown(tmp_path):
     assert "error rates" not in page(Tape("a").trajectory("gave_up"), tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("model", "roles", "decider"),
+    [
+        ("simulated", {}, "decided by a simulated validator"),
+        ("openai:m", {"validator": "simulated:accept=0.2"}, "decided by a simulated validator"),
+        ("simulated", {"validator": "openai:m"}, "decided by a model"),
+        ("simulations", {}, "decided by a model"),
+    ],
+)
+def test_a_simulated_validator_is_not_called_a_model(model, roles, decider, tmp_path):
+    tape = Tape("a")
+    tape.steps = 1
+    tape.certify(1, "go", decided_by="model")
+    html = page(tape.trajectory("goal", context={"model": model, "roles": roles}), tmp_path)
+    assert re.findall(r'<p class="basis"><b>([^<]+)</b>', html) == [decider]
+
+
+def test_a_condition_that_a_simulated_agent_made_up_is_marked(tmp_path):
+    html = page(Tape("a", f"{IMPOSSIBLE_PREFIX} (2).", "b").attempt(1).trajectory("gave_up"), tmp_path)
+    assert ["injected error" in row for row in html.split('<li class="row')[1:]] == [False, True, False]
+
+
 def test_a_validator_that_looks_at_nothing_is_named(tmp_path):
     result = run(sdp.build(validate=always_pass), "blocksworld", "4-0", out=tmp_path)
     html = page(result.trajectory, tmp_path)
@@ -192,6 +214,15 @@ def test_failed_run_shows_where_it_failed_and_what_was_never_reached(tmp_path):
         words for words in re.findall(r"[^<>⟲]+", html.replace("⟲ ", ""))
     }
     assert "validate = capped:depth=1" in html
+
+
+@pytest.mark.parametrize("ending", ["world_ended", "gave_up", "limit:steps"])
+def test_a_solved_run_that_did_not_certify_its_goal_shows_no_failure(ending, tmp_path):
+    run_so_far = Tape("a", "b").attempt(1).attempt(0, reason="no").trajectory(ending)
+    footer = run_so_far.footer.model_copy(update={"scores": Scores(value=1.0)})
+    html = page(run_so_far.model_copy(update={"footer": footer}), tmp_path)
+    assert re.findall(r'<span class="badge (\w+)">', html)[0] == "good"
+    assert rows(html) == ["certified", "waiting"]
 
 
 def test_return_to_an_earlier_state_takes_certificates_back(tmp_path):

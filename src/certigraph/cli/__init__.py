@@ -146,6 +146,8 @@ def _usage_error(error: Any) -> str:
     if not message:
         return "name a command, for example: certigraph list"
     words = error.ctx.command_path.split()[1:] if getattr(error, "ctx", None) else []
+    if words == ["run"] and getattr(error, "option_name", "") == "--limit":
+        message += "; a run has one task: choose it with --task, or run several with certigraph eval ... --limit N"
     return f"{message.rstrip('.')}; see {' '.join(['certigraph', *words, '--help'])}"
 
 

@@ -17,11 +17,17 @@ from certigraph.cli.options import AsJson
 
 PROGRAMS = {
     "java": ("ScienceWorld's simulator", "apt install openjdk-17-jre-headless"),
-    "dot": ("drawings as PNG (or the extra draw)", "apt install graphviz"),
+    "dot": ("drawings as PNG where the extra draw is missing", "apt install graphviz"),
     "chromium": ("pages that need JavaScript", "pip install 'certigraph[browser]' && playwright install chromium"),
 }
 """Programs on the PATH: what needs each, and the command that installs it."""
 
+
+TORCH_COMMAND = "pip install torch==2.13.0"
+"""Command that installs torch for CPUs, which the extra `embeddings` needs."""
+
+GPL_EXTRAS = ("alfworld", "textworld")
+"""Extras that need GPL packages, which no other command installs."""
 
 TEXT_WIDTH = 80
 """Maximum number of columns of the list of extras."""
@@ -55,14 +61,25 @@ _MARKS = {True: typer.style("yes", fg="green"), False: typer.style("no ", fg="ye
 
 
 def _print_extras(extras: Sequence[InstalledPart]) -> None:
-    """Print the extras that are there, those that are missing, and one command that installs the missing ones."""
+    """Print the extras that are there, those that are missing, and the commands that install the missing ones."""
     for found, mark in _MARKS.items():
         if names := [extra.name for extra in extras if extra.found is found]:
             indent = " " * len("  yes  ")
             lines = textwrap.wrap(", ".join(names), TEXT_WIDTH, initial_indent=indent, subsequent_indent=indent)
             typer.echo("\n".join([f"  {mark}  {lines[0].strip()}", *lines[1:]]))
-            if not found:
-                typer.echo(f"{indent}pip install 'certigraph[{','.join(names)}]'")
+            for command in () if found else _install_commands(names):
+                typer.echo(f"{indent}{command}")
+
+
+def _install_commands(extras: Sequence[str]) -> Iterator[str]:
+    if "embeddings" in extras and not _is_installed("torch", ""):
+        yield f"{TORCH_COMMAND}  # first: else pip fetches torch for GPUs, gigabytes"
+    for names, comment in (
+        ([extra for extra in extras if extra not in GPL_EXTRAS], ""),
+        ([extra for extra in extras if extra in GPL_EXTRAS], "  # needs GPL packages"),
+    ):
+        if names:
+            yield f"pip install 'certigraph[{','.join(names)}]'{comment}"
 
 
 def inspect_installation() -> Iterator[InstalledPart]:

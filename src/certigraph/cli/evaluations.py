@@ -100,9 +100,8 @@ def eval_command(
         others = [*(also or ()), *(old_also or ())]
         names = [benchmark, *(f"{split_name(benchmark)[0]}:{other}" for other in others)]
         announce_source(benchmark, data)
-        if limit and not task:
-            for name in names:
-                announce_missing_tasks(name, data, split, limit)
+        for name in names:
+            announce_missing_tasks(name, data, split, 0 if task else limit or 0)
         results = [
             evaluate(
                 graph,
@@ -210,7 +209,7 @@ def compare_command(
     Given two or more logs of `certigraph eval` (LOG.eval) instead of graphs, it compares them and writes no files.
     """
     check_evaluation_packages("comparisons", *TABLE_PACKAGES)
-    from certigraph.cli.output import announce_source
+    from certigraph.cli.output import announce_missing_tasks, announce_source
     from certigraph.evaluation.compare import (
         Choice,
         build_job,
@@ -231,6 +230,7 @@ def compare_command(
         return
     if graphs and not report_only:
         announce_source(on, data)
+        announce_missing_tasks(on, data, split, 0 if task else limit)
         methods = parse_methods(graphs, swap or [])
         choice = Choice(task or [], split, limit, trials)
         given = build_job(methods, on, choice, create_context(model, role, data, budget, on, cache, profile))
@@ -272,7 +272,7 @@ def ablate_command(
     resumes an unfinished ablation.
     """
     check_evaluation_packages("comparisons", *TABLE_PACKAGES)
-    from certigraph.cli.output import announce_source
+    from certigraph.cli.output import announce_missing_tasks, announce_source
     from certigraph.evaluation.compare import ABLATE_COMMAND, Choice, build_job, finish_comparison, load_job
     from certigraph.evaluation.comparison_summary import ablation_methods
     from certigraph.evaluation.workers import WorkerOptions
@@ -284,6 +284,7 @@ def ablate_command(
         raise UnknownName(f"on which benchmark? For example certigraph ablate {graph} blocksworld")
     else:
         announce_source(benchmark, data)
+        announce_missing_tasks(benchmark, data, split, 0 if task else limit)
         methods, choice = ablation_methods(graph, swap or []), Choice(task or [], split, limit, trials)
         given = build_job(
             methods, benchmark, choice, create_context(model, role, data, budget, benchmark, cache, profile)

@@ -114,7 +114,7 @@ def announce_missing_tasks(benchmark: str, data: str | None, split: str, limit: 
     """Print a notice if a split has fewer tasks than the limit."""
     count = len(load_benchmark(benchmark, data).tasks(split))
     if count < limit:
-        notice = f"{benchmark}: all {format_count(count, 'task')}; there are no {limit:,}"
+        notice = f"--limit {limit:,}: {benchmark} has only {format_count(count, 'task')}"
         Console(stderr=True, highlight=False, soft_wrap=True).print(notice, style="dim", markup=False)
 
 

@@ -239,5 +239,5 @@ def delete_command(
 def _confirm_deletion(folders: list[Path]) -> None:
     if not sys.stdin.isatty():
         what = "one run" if len(folders) == 1 else f"{len(folders)} runs"
-        raise UnknownName(f"no user can confirm here that {what} may be deleted: add --yes")
+        raise UnknownName(f"deleting {what} needs a confirmation, and there is no terminal to ask in: add --yes")
     typer.confirm(f"Delete {', '.join(map(str, folders))} permanently?", abort=True)
