@@ -513,7 +513,7 @@ class Context(Settings):
     trial: int = Field(
         default=0, ge=0, description="number of this repetition of the task; part of the seed of simulated models"
     )
-    part_of: SkipJsonSchema[str] = Field(
+    group: SkipJsonSchema[str] = Field(
         default="", description="what the run is a part of, for its report: an ablation, its variant, the trial"
     )
     lost: SkipJsonSchema[Spent] = Field(

@@ -224,7 +224,7 @@ def run_comparison(
     workers: WorkerOptions = HERE,
     silent: bool = False,
     resume: str = "",
-    part_of: str = "",
+    group: str = "",
     listener: CellListener = lambda cell, row: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> None:
@@ -239,7 +239,7 @@ def run_comparison(
         workers: processes that execute the runs.
         silent: do not print the progress on stderr.
         resume: shell command that continues the comparison; by default that of the job.
-        part_of: what reports of the runs name as the whole; by default the kind of the comparison and its folder.
+        group: what reports of the runs name as the whole; by default the kind of the comparison and its folder.
         listener: called after each cell.
         should_stop: called before each run; if it returns True, no further runs are started.
 
@@ -252,7 +252,7 @@ def run_comparison(
     resume = resume or f"{command} --out {folder}"
     kind = "ablation" if command == ABLATE_COMMAND else "comparison"
     whole = " ".join(dict.fromkeys([kind, folder.resolve().name]))  # a folder may have the name of its kind
-    named = context.model_copy(update={"part_of": part_of or whole})
+    named = context.model_copy(update={"group": group or whole})
     live = live or load_benchmark(plan.benchmark, context.data)
     if workers.is_shared:
         models = (context.model, *context.roles.values())

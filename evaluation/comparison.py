@@ -407,13 +407,13 @@ async def run_cell(plan: ComparisonPlan, cell: ComparisonCell, context: Context,
     """
     folder, pool = cell.run_folder, active_pool()
     trial = [f"trial {cell.trial}"] * (plan.trials > 1)
-    part_of = " · ".join(filter(None, [context.part_of, cell.method.name, *trial]))
+    group = " · ".join(filter(None, [context.group, cell.method.name, *trial]))
     job = RunJob(
         graph=cell.method.graph,
         operators=cell.method.operators,
         benchmark=plan.benchmark,
         task=cell.task,
-        context=context.model_copy(update={"trial": cell.trial, "part_of": part_of}),
+        context=context.model_copy(update={"trial": cell.trial, "group": group}),
         out=str(cell.folder),
         run=folder.name if folder else create_run_name(cell.method.graph, benchmark.task(cell.task)),
         keep_prompts=plan.keep_prompts,

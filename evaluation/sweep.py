@@ -256,7 +256,7 @@ def _run_arm(given: PreparedSweep, arm: SweepArm, budget: TotalBudget, at_once: 
             at_once=at_once,
             silent=silent,
             resume=given.resume_command,
-            part_of=f"sweep {given.out.resolve().name}",
+            group=f"sweep {given.out.resolve().name}",
             listener=lambda cell, row: budget.record(cell, row.footer.usage),
             should_stop=lambda: bool(budget.exhausted()),
         )

@@ -413,7 +413,7 @@ def _split_arguments(text: str) -> tuple[str, str, str]:
 
 def shareable_context(context: Context) -> dict[str, JsonValue]:
     """Return the part of a context that a header may hold: no paths, and no secrets in addresses."""
-    unset = () if context.part_of else ("part_of",)
+    unset = () if context.group else ("group",)
     plain: dict[str, JsonValue] = context.model_dump(mode="json", exclude={"data", "cache", *unset})
     roles: dict[str, JsonValue] = {role: model_name(model) for role, model in context.roles.items()}
     source = context.data or ""

@@ -371,8 +371,8 @@ def _run_facts(header: Header) -> dict[str, str]:
         "started": header.created.replace("T", " "),
         "run": header.run_id,
     }
-    if part_of := header.context.get("part_of"):
-        facts = {"part of": str(part_of), **facts}
+    if group := header.context.get("group"):
+        facts = {"part of": str(group), **facts}
     if rates := error_rates_of(header):
         name, _, value = rates.partition(": ")
         facts[name] = value

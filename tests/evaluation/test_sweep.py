@@ -151,7 +151,7 @@ def test_workers_carry_out_the_same_runs(tmp_path: Path, monkeypatch: pytest.Mon
     assert table(given, out) == table(given, tmp_path / "here")
     assert len(ended(out)) == RUNS
     contexts = [read_trajectory(path).header.context for path in out.rglob("trajectory.jsonl")]
-    assert all(str(context["part_of"]).startswith("sweep out · ") for context in contexts)
+    assert all(str(context["group"]).startswith("sweep out · ") for context in contexts)
 
 
 @pytest.mark.usefixtures("_generated_worlds")
@@ -238,7 +238,7 @@ def test_every_number_leads_to_its_runs(tmp_path: Path):
         trajectory = read_trajectory(out / row["folder"])
         assert (trajectory.header.run_id, trajectory.header.task.id) == (row["run"], row["task"])
         assert trajectory.usage.calls == int(row["calls"])
-        assert str(trajectory.header.context["part_of"]).startswith(f"sweep o · {row['method']}")
+        assert str(trajectory.header.context["group"]).startswith(f"sweep o · {row['method']}")
     blocks = next(one for one in found.benchmarks if one.title == label)
     scores = [float(row["score"]) for row in rows if row["benchmark"] == label and row["method"] == "react"]
     [summary] = [summary for summary in blocks.comparison.methods if summary.method == "react"]
