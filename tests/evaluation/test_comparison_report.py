@@ -147,6 +147,7 @@ def test_a_report_names_the_comparison_and_the_method_of_its_run(compared_folder
 def test_a_folder_with_the_name_of_its_kind_is_named_once(tmp_path: Path):
     given = build_job(parse_methods(("react",)), "blocksworld", Choice(("3-0",)), Context())
     run_comparison(given, tmp_path / "comparison", silent=True)
+    write_comparison_report(given.plan, tmp_path / "comparison")
     [report] = tmp_path.rglob("report.html")
     assert "<b>part of</b> comparison · react<" in report.read_text(encoding="utf-8")
 
