@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import JsonValue
 
+from certigraph.adapters.models.scripts import ERROR_LABELS, IMPOSSIBLE_PREFIX
 from certigraph.runtime.approvals import format_question
 from certigraph.runtime.episodes import EpisodeHistory, EpisodeSummary, RatingHistory
 from certigraph.runtime.files import PROMPTS_FILE, check_no_links, translate_trajectory_errors
@@ -378,6 +379,8 @@ def _run_facts(header: Header) -> dict[str, str]:
         facts[name] = value
         if has_simulated_validator(header):
             facts[name] += "; any single verdict may be such an error, whatever its reason says"
+        if ERROR_LABELS["propose"] in value:
+            facts[name] += f"; a wrong condition, which cannot be reached, reads “{IMPOSSIBLE_PREFIX}”"
     if reranker := header.versions.get("reranker"):
         facts["reranker"] = str(reranker)
     return facts

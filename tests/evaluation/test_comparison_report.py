@@ -31,11 +31,18 @@ from certigraph.evaluation.comparison_report import (
     find_score_changes,
     format_verdict,
     method_table,
+    need_table,
     terminal_tables,
     write_comparison_page,
     write_comparison_report,
 )
-from certigraph.evaluation.comparison_summary import AMOUNT_LABELS, Comparison, adapt_to_methods, comparison_of
+from certigraph.evaluation.comparison_summary import (
+    AMOUNT_LABELS,
+    AmountNeed,
+    Comparison,
+    adapt_to_methods,
+    comparison_of,
+)
 from certigraph.evaluation.evaluate import evaluate
 from certigraph.evaluation.evaluation_results import print_evaluations
 from certigraph.evaluation.measures import ComparisonRow, GoalPrecision, PromptTokens, fault_warnings
@@ -134,6 +141,30 @@ def test_a_report_names_the_comparison_and_the_method_of_its_run(compared_folder
         reports = [path.read_text(encoding="utf-8") for path in compared_folder.rglob(f"{number}-*/*/report.html")]
         assert len(reports) == 2
         assert all(f"<b>part of</b> comparison {compared_folder.name} · {graph}<" in text for text in reports)
+
+
+@pytest.mark.slow
+def test_a_folder_with_the_name_of_its_kind_is_named_once(tmp_path: Path):
+    given = build_job(parse_methods(("react",)), "blocksworld", Choice(("3-0",)), Context())
+    run_comparison(given, tmp_path / "comparison", silent=True)
+    write_comparison_report(given.plan, tmp_path / "comparison")
+    [report] = tmp_path.rglob("report.html")
+    assert "<b>part of</b> comparison · react<" in report.read_text(encoding="utf-8")
+
+
+def test_a_change_that_rounds_to_zero_has_no_minus():
+    need = AmountNeed(
+        method="b",
+        against="a",
+        amount="calls",
+        n=6,
+        mean=3,
+        difference=-0.01,
+        percent=-0.3,
+        percent_low=-0.4,
+        percent_high=2,
+    )
+    assert need_table([need])[1][0][3:] == ("+0", "-", "+0 %", "+0 to +2 %")
 
 
 @pytest.mark.slow
