@@ -325,33 +325,38 @@ def _model_fields(model: Any) -> dict[str, Any]:
 
 
 def _create_receive(approved: str) -> Any:
-    def receive(state: Any, runtime: Runtime[Context], config: RunnableConfig) -> dict[str, Any]:
-        """Make a task of the input: of the goal, else of the last message, with the conversation before it.
+    """Create the first node; `approved` is a tool whose calls wait for a person, for whom the run must be saved."""
 
-        Raises:
-            Fault: ("data") the input has neither; ("operator") a call of the tool `approved` would have to wait for a
-                person, and the graph has no checkpointer.
-        """
+    def receive(state: Any, runtime: Runtime[Context], config: RunnableConfig) -> dict[str, Any]:
         if approved:
             require_checkpointer(f"approval of {approved}", config)
-        messages: list[AnyMessage] = list(state.get("messages") or ())
-        goal = str(state.get("goal") or "").strip()
-        update: dict[str, Any] = {"ending": "", "structured_response": None, "goal": "", "commitment": None}
-        if goal:
-            update["messages"] = [HumanMessage(goal)]
-        elif messages and messages[-1].text.strip():
-            *messages, last = messages
-            goal = last.text.strip()
-        else:
-            raise Fault("data", 'the input needs {"messages": [("user", "...")]} or {"goal": "..."}')
-        before = "\n".join(f"{message.type}: {message.text}" for message in messages if message.text)
-        text = f"{CONVERSATION.format(before=before)}\n{goal}" if before else goal
-        return {
-            **update,
-            "task": Task(benchmark=TOOLS_NAME, id="request", goal=text, condition=CONDITION.format(goal=goal)),
-        }
+        return read_request(state)
 
     return receive
+
+
+def read_request(state: Any) -> dict[str, Any]:
+    """Make a task of the input: of the goal, else of the last message, with the conversation before it.
+
+    Raises:
+        Fault: ("data") the input has neither.
+    """
+    messages: list[AnyMessage] = list(state.get("messages") or ())
+    goal = str(state.get("goal") or "").strip()
+    update: dict[str, Any] = {"ending": "", "structured_response": None, "goal": "", "commitment": None}
+    if goal:
+        update["messages"] = [HumanMessage(goal)]
+    elif messages and messages[-1].text.strip():
+        *messages, last = messages
+        goal = last.text.strip()
+    else:
+        raise Fault("data", 'the input needs {"messages": [("user", "...")]} or {"goal": "..."}')
+    before = "\n".join(f"{message.type}: {message.text}" for message in messages if message.text)
+    text = f"{CONVERSATION.format(before=before)}\n{goal}" if before else goal
+    return {
+        **update,
+        "task": Task(benchmark=TOOLS_NAME, id="request", goal=text, condition=CONDITION.format(goal=goal)),
+    }
 
 
 def _create_respond(module: Any) -> Any:

@@ -120,3 +120,7 @@ class Fault(Stopped):
         self.boundary = boundary
         self.ending = f"error:{boundary}"
         super().__init__(message)
+
+
+class UnusableAnswer(Fault):
+    """No answer of a model to a request had the form that was requested."""

@@ -56,7 +56,7 @@ from certigraph.adapters.models.streams import ReplyStream
 from certigraph.adapters.models.usage import Call, current_meter
 from certigraph.adapters.protocols import Context, Responder
 from certigraph.adapters.redaction import redact, redact_message
-from certigraph.state.endings import Fault
+from certigraph.state.endings import UnusableAnswer
 
 # Choice of the model of a role.
 
@@ -190,7 +190,8 @@ async def request_answer(request: list[BaseMessage], form: AnswerForm[A], role: 
 
     Raises:
         LimitReached: the run's budget does not allow another call.
-        Fault: the endpoint failed, or none of three answers was valid.
+        Fault: the endpoint failed.
+        UnusableAnswer: none of three answers was valid.
     """
     model = await model_for(role, context)
     failed = None
@@ -204,7 +205,8 @@ async def request_answer(request: list[BaseMessage], form: AnswerForm[A], role: 
             return await _request_with_retries(model, messages, sent, role, entry)
         except _UnusableError as error:
             failed = error
-    raise Fault("model", redact_message(f"{model_label(model)} gave no {form.name} in {MAX_TRIES} tries: {failed}"))
+    reason = redact_message(f"{model_label(model)} gave no {form.name} in {MAX_TRIES} tries: {failed}")
+    raise UnusableAnswer("model", reason)
 
 
 def is_constrained(model: BaseChatModel) -> bool:

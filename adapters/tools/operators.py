@@ -19,7 +19,7 @@ from certigraph.adapters.models.tool_calls import OfferedTool, ToolChoice, ask_t
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.tools.checks import judge_by_checks
 from certigraph.adapters.tools.definitions import HOLDS, UNREACHABLE
-from certigraph.state.endings import Fault
+from certigraph.state.endings import Fault, UnusableAnswer
 from certigraph.state.records import Action, Task
 from certigraph.state.run import FINISH, DecideView
 from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView
@@ -122,7 +122,8 @@ async def answer(state: AnswerView, runtime: Runtime[Context]) -> dict[str, Any]
     """Ask the model for the best answer that the work so far allows, where the work cannot go on.
 
     Raises:
-        Fault: ("model") the endpoint failed, or the model called a tool instead.
+        Fault: ("model") the endpoint failed.
+        UnusableAnswer: the model called a tool instead.
     """
     tools = tools_of(state["task"], runtime)
     certified = numbered_list(predicate.text for predicate in state["certified"].predicates)
@@ -133,8 +134,8 @@ async def answer(state: AnswerView, runtime: Runtime[Context]) -> dict[str, Any]
     offered, shown = [tools.finish_tool()], _shown_answer(tools)
     try:
         choice = await ask_tool_calls(prompt, offered, role="executor", runtime=runtime, answer=shown)
-    except Fault as fault:
-        raise Fault(fault.boundary, f"{fault}; {ONLY_FINISH}") from fault
+    except UnusableAnswer as unusable:
+        raise UnusableAnswer(unusable.boundary, f"{unusable}; {ONLY_FINISH}") from unusable
     return {"action": to_action(choice, tools, final=True)}
 
 
