@@ -159,7 +159,7 @@ async def arun(
 
 
 def create_run_name(graph: str, task: Task) -> str:
-    """Create a name for the folder of a run. It begins with the present time, and no two are equal."""
+    """Create a name for the folder of a run. It begins with the present time and ends at random."""
     description = slug_of(f"{graph}-{task.benchmark}-{task.id}", 60)
     return f"{datetime.datetime.now():%Y%m%d-%H%M%S}-{description}-{uuid.uuid4().hex[:8]}"
 
