@@ -6,7 +6,6 @@ that was interrupted or that has failed runs.
 
 import gc
 import math
-import sys
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -80,13 +79,13 @@ MAX_MESSAGE_CHARACTERS = 200
 
 @contextmanager
 def show_runs(name: str, total: int, *, quiet: bool) -> Iterator[None]:
-    """Inside a block, show how many of `total` runs have ended, on a terminal only, and not if `quiet` is set."""
+    """Inside a block, show how many of `total` runs have ended, unless `quiet` is set."""
     from certigraph.evaluation.inspect_runs import row_listener
 
-    with show_progress(name, total, silent=quiet or not sys.stdout.isatty()) as display:
+    with show_progress(name, total, silent=quiet) as display:
 
         def listener(row: BenchmarkRow) -> None:
-            display.advance(display.done + 1)
+            display.report(name, display.done + 1)
             display.advance(display.done, f"{name}, {display.time_left}")
             if row.ending.startswith("error:"):
                 display.print(shorten_text(f"{row.id}: {row.ending}: {row.footer.message}", MAX_MESSAGE_CHARACTERS))

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from threading import Barrier, Thread
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import inspect_ai
@@ -31,6 +30,7 @@ from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Budget, Context
 from certigraph.adapters.textworld.benchmark import TextWorldBenchmark
 from certigraph.adapters.travelplanner.generator import generate_world
+from certigraph.evaluation import progress_display
 from certigraph.evaluation.comparison import select_stratified_tasks
 from certigraph.evaluation.evaluate import GC_THRESHOLDS, evaluate, evaluate_retry, reduced_garbage_collection
 from certigraph.evaluation.evaluation_results import Evaluation, read_evaluation
@@ -129,9 +129,7 @@ def test_verdicts_and_certificates_are_in_inspects_transcript(tmp_path: Path):
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> pytest.CaptureFixture[str]:
-    """A terminal for both streams, whose output is captured."""
-    stdout = SimpleNamespace(isatty=lambda: True)
-    monkeypatch.setattr("certigraph.evaluation.evaluate.sys", SimpleNamespace(stdout=stdout))
+    """A terminal whose output is captured."""
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "200")
     return capsys
@@ -148,6 +146,17 @@ def test_a_terminal_shows_runs_and_nothing_of_inspects(tmp_path: Path, terminal:
     evaluate("sdp", "blocksworld", limit=1, out=tmp_path, quiet=True)
     shown = terminal.readouterr()
     assert shown.out + shown.err == ""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_no_data_no_key")
+def test_lines_say_how_many_runs_have_ended_where_there_is_no_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(progress_display, "MAX_SILENT_SECONDS", 0.0)
+    evaluate("sdp", "blocksworld", limit=2, out=tmp_path)
+    first, second = (line for line in capsys.readouterr().err.splitlines() if "blocksworld" in line)
+    assert "1 of 2" in first and "2 of 2" in second
 
 
 @pytest.mark.slow
