@@ -549,7 +549,12 @@ def find_new_lines(before: str, after: str, observation: str, status: Sequence[s
     # a view that begins with another line is that of another place, and shown whole
     same_place = before.partition("\n")[0] == after.partition("\n")[0]
     known = {*(before.splitlines() if same_place else ())}
-    lines = (line for line in after.splitlines() if line not in known and line.strip() not in observation)
+    answered = [f". {line.strip()}" for line in observation.splitlines()]  # each as the end of a sentence
+    lines = (
+        line
+        for line in after.splitlines()
+        if line.strip() and line not in known and not any(text.endswith(f". {line.strip()}") for text in answered)
+    )
     return "\n".join(line for line in lines if not line.startswith(tuple(status)))
 
 

@@ -71,6 +71,7 @@ def test_what_the_view_shows_anew_is_kept_with_the_action_unless_the_model_is_sm
     new = find_new_lines(before, after, "Done.\n a cup", ["Moves: "])
     assert new == "a stove"
     assert find_new_lines(before, after, "Done. a stove\n a cup", ["Moves: "]) == ""
+    assert find_new_lines(before, after, "You see a stovepipe and a cupboard.", ["Moves: "]) == "a stove\na cup"
     assert find_new_lines(f"A hallway.\n{before}", after, "", ["Moves: "]) == "A kitchen.\na door\na stove\na cup"
     seen = [create_turn("", Action(text="go"), Observation(text="You enter."), seen=new)]
     assert new in format_history(seen, "", ModelProfile("full", 128_000)).text
