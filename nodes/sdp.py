@@ -31,7 +31,7 @@ from certigraph.nodes.slots import (
     prefer_benchmark_operator,
     set_upcoming,
 )
-from certigraph.state.certified_states import certified_states, predicates_in_force
+from certigraph.state.certified_states import certified_states, predicates_in_force, went_back
 from certigraph.state.endings import Fault, LimitReached, UnknownName
 from certigraph.state.records import (
     CHECK,
@@ -311,7 +311,7 @@ def _create_certificate(state: SDPState, start: int, end: int, forced: str) -> C
 
 def _extends_progress(certificates: Sequence[Certificate]) -> bool:
     """Return whether the latest certificate leads to a longer certified state than every earlier one."""
-    if all(c.restores is None for c in certificates):
+    if not went_back(certificates[:-1]) and certificates[-1].restores is None:
         return not certificates[-1].forced
     *before, after = (len(s.predicates) for s in certified_states(certificates))
     return after > max(before)

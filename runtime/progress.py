@@ -301,7 +301,8 @@ class PlanHistory:
         update: PlainRecord = event.update or {}
         steps = count_steps(event)
         self.steps += steps
-        self.logged = len(update.get("history", ())) + (0 if "history" in event.replaced else self.logged)
+        before = event.repeated if "history" in event.replaced else self.logged
+        self.logged = before + len(update.get("history", ()))
         self._answer = update.get("observation", {}).get("text", self._answer)
         (self.prompts if event.node in PLANNING_NODES else self._prompts).extend(event.prompts)
         if event.node == "replan":

@@ -154,6 +154,9 @@ class Recorder:
         """
         update = report.update
         values = {k: v for k, v in (update or {}).items() if k not in ACCOUNTING_KEYS}
+        replaced, repeated = sorted(k for k, v in values.items() if isinstance(v, Overwrite)), 0
+        if report.place.scope and "history" in replaced:  # the log of a sub-task begins with the steps before it
+            values["history"], repeated = [], len(values["history"].value)
         plain = None if update is None else {k: _to_json(v) for k, v in values.items()}
         self.write(
             Event(
@@ -163,7 +166,8 @@ class Recorder:
                 usage=report.usage,
                 calls=[call.as_json() for call in report.calls],
                 update=plain,
-                replaced=sorted(k for k, v in values.items() if isinstance(v, Overwrite)),
+                replaced=replaced,
+                repeated=repeated,
                 **report.place._asdict(),
             )
         )

@@ -3,9 +3,10 @@
 It is not stored in the state of a run.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from certigraph.state.channels import LogIndexes
 from certigraph.state.records import Action, Certificate, Finding, Invalidation, Predicate, Record
 
 
@@ -54,21 +55,47 @@ def certified_state(certificates: Sequence[Certificate], invalidations: Sequence
     The actions and findings of an invalidated predicate's certificate stay. Earlier states are built only if a
     certificate went back to one of them.
     """
-    if any(c.restores is not None for c in certificates):
-        latest = certified_states(certificates)[-1]
-    else:
-        # Called at every superstep with records that are validated already, so validation is skipped.
-        certified = [c for c in certificates if not c.forced]
-        latest = CertifiedState.model_construct(
-            predicates=tuple(p for c in certified for p in c.targets),
-            actions=tuple(c.action for c in certified),
-            evidence=tuple(c.evidence for c in certified),
-            known=_known_findings(certificates),
-        )
+    index = _index_of(certificates)
+    latest = certified_states(certificates)[-1] if index.restored else index.state()
     if not invalidations:
         return latest
     valid = tuple(entry.predicate for entry in predicates_in_force(certificates, invalidations))
     return latest.model_copy(update={"predicates": valid})
+
+
+class _CertificateIndex:
+    """Index of a log of certificates: all that they certify, and whether one of them went back to an earlier state."""
+
+    def __init__(self) -> None:
+        self.restored = False
+        self._certified: list[Certificate] = []
+        self._predicates: list[Predicate] = []
+        self._known: list[KnownFinding] = []
+
+    def add(self, certificates: Iterable[Certificate]) -> None:
+        for certificate in certificates:
+            self.restored |= certificate.restores is not None
+            self._known += _known_findings([certificate])
+            if not certificate.forced:
+                self._certified.append(certificate)
+                self._predicates += certificate.targets
+
+    def state(self) -> CertifiedState:
+        # The records are validated already, so validation is skipped.
+        return CertifiedState.model_construct(
+            predicates=tuple(self._predicates),
+            actions=tuple([certificate.action for certificate in self._certified]),
+            evidence=tuple([certificate.evidence for certificate in self._certified]),
+            known=tuple(self._known),
+        )
+
+
+_index_of: LogIndexes[Certificate, _CertificateIndex] = LogIndexes(_CertificateIndex)
+
+
+def went_back(certificates: Sequence[Certificate]) -> bool:
+    """Return whether one of the certificates went back to an earlier certified state."""
+    return _index_of(certificates).restored
 
 
 class CertifiedPredicate(NamedTuple):
@@ -87,7 +114,7 @@ def predicates_in_force(
     Predicates that were invalidated since that state was reached are left out. Going back to an earlier state restores
     the predicates that held there, even if they were invalidated in between.
     """
-    if all(c.restores is None for c in certificates):
+    if not went_back(certificates):
         entries = [
             entry for index, certificate in enumerate(certificates) for entry in _predicates_of(index, certificate)
         ]

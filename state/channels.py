@@ -69,15 +69,15 @@ class LogIndexes(Generic[E, Index]):
 
     def __call__(self, log: Sequence[E]) -> Index:
         """Return the index of a log."""
-        kept: OrderedDict[int, tuple[Sequence[E], Index]] = self._kept.__dict__.setdefault("logs", OrderedDict())
-        # The kept log keeps its first entry alive, so that no other object gets its id.
+        kept: OrderedDict[int, tuple[tuple[E, ...], Index]] = self._kept.__dict__.setdefault("logs", OrderedDict())
+        # The kept entries stay alive, so that no other object gets the id of the first one.
         before, index = kept.pop(id(log[0]), ((), None)) if log else ((), None)
         known = len(before)
         if index is None or len(log) < known or not all(map(is_, before, log)):
             known, index = 0, self._create()
         index.add(log[known:])
         if log:
-            kept[id(log[0])] = log, index
+            kept[id(log[0])] = (*log,), index  # a copy, because the caller may change a list
             if len(kept) > MAX_INDEXED_LOGS:
                 kept.popitem(last=False)
         return index

@@ -327,8 +327,8 @@ def refusal_reasons(dag: Dag, revision: GraphRevision, most: int) -> Iterator[st
 
 def changed_after_run(before: Dag, after: Dag) -> list[str]:
     """Return the ids of nodes that have run in one of two task graphs and differ between the graphs."""
-    ran = [{node.id: node for node in dag.nodes if node.status != "pending"} for dag in (before, after)]
-    return [id_ for id_ in {**ran[0], **ran[1]} if ran[0].get(id_) != ran[1].get(id_)]
+    old, new = ({node.id: node for node in dag.nodes if node.status != "pending"} for dag in (before, after))
+    return [id_ for id_ in {**old, **new} if (one := old.get(id_)) is not (other := new.get(id_)) and one != other]
 
 
 def apply_revision(dag: Dag, revision: GraphRevision) -> Nodes:

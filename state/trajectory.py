@@ -10,9 +10,7 @@ import ormsgpack
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 
-from certigraph.state.channels import (
-    list_channels_of,
-)
+from certigraph.state.channels import list_channels_of
 from certigraph.state.endings import INTERRUPTED, Fault
 from certigraph.state.memgpt import MemGPTState
 from certigraph.state.records import Record, Scores, Task, Usage, parse_json, read_bounded_lines, read_first_line
@@ -21,12 +19,8 @@ from certigraph.state.run import OutlineState, ReActState, RunState
 from certigraph.state.sdp import SDPState
 from certigraph.state.search import HypothesesState
 from certigraph.state.step import StepState, TrialState
-from certigraph.state.subtask import (
-    SubtaskState,
-)
-from certigraph.state.tdp import (
-    TDPState,
-)
+from certigraph.state.subtask import SubtaskState
+from certigraph.state.tdp import TDPState
 
 GRAPH_STATES: dict[str, Any] = {
     "sdp": SDPState,
@@ -201,6 +195,8 @@ class Event(Record):
     """The update of the state; None if the node raised. A node that raised changed nothing, but its cost counts."""
     replaced: list[str] = Field(default_factory=list)
     """Names of logs that the update replaces instead of extending, because a new episode began."""
+    repeated: int = 0
+    """Number of steps that `history` begins with and the update leaves out, because earlier lines have them."""
     scope: str = ""
     """Namespace of the graph inside a node to which the executed node belongs; empty for the run's outermost graph."""
     subtask: str = ""

@@ -1,10 +1,11 @@
 """Prices of models: the user's price table, and the public prices of providers."""
 
 import os
+import time
 import tomllib
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -140,7 +141,7 @@ class ListPrice:
         )
         return float(self.rates.calc_price(counts)["total_price"])
 
-    @property
+    @cached_property
     def minimum(self) -> float:
         """Minimum cost of a call in US dollars: the price of one input or output token, whichever is cheaper."""
         one_read = UsageMetadata(input_tokens=1, output_tokens=0, total_tokens=1)
@@ -195,17 +196,23 @@ def load_list_prices(address: str | None) -> "DataSnapshot | None":
 def _find_list_price(model: BaseChatModel, provider: str, name: str) -> ListPrice | None:
     addresses = (getattr(model, field, None) for field in _ADDRESS_FIELDS)
     address = next(filter(None, addresses), None) or os.environ.get(f"{provider.upper()}_BASE_URL")
-    snapshot, provider_id = load_list_prices(address), _PROVIDER_IDS.get(provider, provider)
+    served, provider_id = name.removeprefix(f"{provider}/"), _PROVIDER_IDS.get(provider, provider)
+    return _list_price_at(int(time.time() // 60), address, provider_id, served)
+
+
+@lru_cache(maxsize=64)
+def _list_price_at(minute: int, address: str | None, provider_id: str, served: str) -> ListPrice | None:
+    # Some prices depend on the time of day. Every call asks several times, which takes up to half a millisecond.
+    snapshot = load_list_prices(address)
     if snapshot is None:
         return None
     if not address and provider_id not in {known.id for known in snapshot.providers}:
         return None  # genai-prices guesses a provider from a part of its name
     try:
-        served = name.removeprefix(f"{provider}/")
         _, info = snapshot.find_provider_model(served, None, None if address else provider_id, address)
     except LookupError:
         return None
-    rates = info.get_prices(datetime.now(UTC))
+    rates = info.get_prices(datetime.fromtimestamp(60 * minute, UTC))
     return None if rates.input_mtok is None and rates.output_mtok is None else ListPrice(rates)
 
 

@@ -37,6 +37,7 @@ from certigraph.graphs import cot, plan_and_act, react, sdp, subtask, tdp
 from certigraph.graphs.assembly import operators_of
 from certigraph.nodes.sdp import always_pass, capped, validate
 from certigraph.nodes.tdp import decompose, undivided, unrevised
+from certigraph.runtime.progress import count_steps, fold_graphs
 from certigraph.runtime.registry import build_graph, parse_swap, rebuild_graph
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import run
@@ -286,6 +287,21 @@ def test_subtasks_that_sdp_solves_are_certified_and_their_certificates_are_their
     assert all(certified.values())
     assert "certificates" not in result.state
     assert not {event.subtask for event in result.trajectory.events if event.node == "certify"} - set(certified)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_generated")
+def test_lines_of_a_subtask_count_the_steps_before_it_and_do_not_repeat_them(tmp_path: Path):
+    result = run(tdp.build(solve=sdp), *QUESTION, out=tmp_path)
+    before, starts = 0, list[int]()
+    for event in result.trajectory.events:
+        if event.node == "reset" and event.scope:
+            assert event.update and event.update["history"] == []
+            assert event.repeated == before
+            starts.append(before)
+        before += count_steps(event)
+    assert 0 in starts and max(starts) > 0
+    assert fold_graphs(result.trajectory.events)[-1].logged == before == len(result.state["history"])
 
 
 @pytest.mark.usefixtures("_generated")

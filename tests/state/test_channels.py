@@ -29,3 +29,13 @@ def test_an_index_takes_in_only_what_was_added_and_a_fork_is_taken_in_anew():
     assert fork.entries == ["a", "d"]
     assert index_of([first, other, third, second]).entries == ["a", "d", "c", "b"]
     assert index_of([]).entries == []
+
+
+def test_a_list_that_its_owner_extends_or_changes_is_indexed_as_it_is_now():
+    index_of, first, second, third = LogIndexes(Counted), *map(Entry, "abc")
+    log = [first]
+    assert index_of(log).entries == ["a"]
+    log.append(second)
+    assert index_of(log).entries == ["a", "b"]
+    log[1] = third
+    assert index_of(log).entries == ["a", "c"]
