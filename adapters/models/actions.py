@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
+from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.models.calls import ask, choose, deliberate, profile_of
 from certigraph.adapters.models.decisions import describe_untaken
 from certigraph.adapters.models.prompts import (
@@ -122,7 +123,7 @@ async def action_prompt(
         format_facts(state["facts"]) if state["facts"] else "",
         position,
         f"To keep in mind:\n{quote(bullet_list(notes))}" if notes else "",
-        _format_attempts_at(state),
+        _format_attempts_at(state, limits_of(state["task"], runtime).attempts),
         format_view(state["evidence"].view, runtime, turns=state["turns"], profile=profile),
         options,
         format_limits(state["task"], runtime, used=len(state["turns"])),
@@ -146,13 +147,16 @@ def _format_plan(state: RealizeView, *, small: bool) -> tuple[str, str]:
     return f"{PLAN_HEADING}\n{plan}", POSITION.format(held=held, number=count + 1, target=target)
 
 
-def _format_attempts_at(state: RealizeView) -> str:
+def _format_attempts_at(state: RealizeView, most: int) -> str:
     parts = [describe_untaken(state["upcoming"])]
     if state["attempts"]:
         attempts = quote(format_attempts(state["attempts"]))
-        parts.insert(0, f"Judged actions for the target, with what was found after each:\n{attempts}\n")
+        parts.insert(0, f"{ATTEMPTS_HEADING.format(most=most)}\n{attempts}\n")
     return "\n".join(filter(None, parts))
 
+
+ATTEMPTS_HEADING = """\
+Judged actions for the target, with what was found after each; after {most} in vain, the rest is planned again:"""
 
 REALIZER = """\
 You act in a world that you know by text alone. A plan splits the task into conditions; you work

@@ -176,10 +176,10 @@ You plan for an agent that acts in a world known by text alone. A plan is a list
 order in which they should come true. The agent works at one condition at a time, with one action after another, and a
 condition counts only once the world's answer to an action shows that it holds. So write each condition as a fact that
 can be read in an answer (what is where, in which state, what was learned), not as an action or an intention; small
-enough that a few actions reach it, and large enough that it is worth checking. A state that passes, such as a stage of
-growth or a temperature, comes right before what needs it. Name things as the world names them. Where it does not matter
-by which thing or way something comes about, say only what is brought about: what you think of may be missing or
-broken."""
+enough that a few actions reach it, and large enough that it is worth checking. A state that passes, such as a
+temperature or a time, comes right before what needs it. Name things as the task and the world name them. Where it does
+not matter by which thing or way something comes about, say only what is brought about: what you think of may be missing
+or broken. What has to be found out before the rest can be planned is a condition of its own."""
 
 PLAN_QUESTION = """\
 Think first: what has to be true at the end, what has to be true before that, and in which order do the parts depend on
@@ -211,7 +211,8 @@ Actions taken for it, with what was found after each:
 {tried}
 
 Think first: why was it not reached? It may be worded so that no answer can show it, it may need something that was not
-done, or there may be no such thing. Avoid that cause.
+done, there may be no such thing, or so many actions were needed that the tries for one condition were used up. Avoid
+that cause; split what is large.
 """
 
 REST_QUESTION = """\

@@ -26,6 +26,7 @@ from certigraph.adapters.models.schemas import FullOnly, Truncated
 from certigraph.adapters.models.scripts import collect_citations
 from certigraph.adapters.protocols import Context
 from certigraph.state.records import CHECK, Predicate, Verdict
+from certigraph.state.run import Turn
 from certigraph.state.sdp import ValidateView
 
 MAX_SHOWN_CONDITIONS = 10
@@ -134,22 +135,31 @@ async def _verdict_prompt(
 ) -> Prompt:
     profile, view = await profile_of("validator", runtime), state["evidence"].view
     before = paragraphs(VERDICT_QUESTION, f"Task, for orientation: {state['task'].goal}")
-    facts = format_facts(state["facts"]) if state["facts"] else ""
+    facts, turns = format_facts(state["facts"]), state["turns"]
     conditions = f"Conditions, in order; the first one is the target:\n{numbered_list(p.text for p in judged)}"
-    world = format_view(view, runtime, turns=state["turns"], profile=profile) if view else ""
-    latest = "The latest actions, which are to be judged, and the world's answers"
+    if later := len(state["tail"]) - len(judged):
+        conditions += f"\n(The plan has {later} more after these, not judged here.)"
+    world = format_view(view, runtime, turns=turns, profile=profile) if view else ""
     if view and view_repeats_answers(runtime):  # it only grows
         before = paragraphs(before, f"{ALL_ANSWERS}:\n{quote(view)}")
-        latest += ", which are the last of those above"
+        turns = [_without_shown_answer(turn, view) for turn in turns]
     closing = VERDICT_CLOSING.format(target=judged[0].text) if judged else ""
     if state["action"].kind == CHECK:
         notes = paragraphs(notes, CLAIM.format(action=quote(state["action"].text)))
     rest = paragraphs(VALIDATOR, before, facts, conditions, world, notes, closing)
-    history = format_history(state["turns"], rest, profile)
-    shown = f"{latest}:\n{quote_history(history)}"
+    history = format_history(turns, rest, profile)
+    shown = f"The latest actions, which are to be judged, and the world's answers:\n{quote_history(history)}"
     request = paragraphs(before, facts, conditions, shown, world, notes, closing)
     return build_prompt(runtime, request, role=VALIDATOR, cut=history.cut)
 
+
+def _without_shown_answer(turn: Turn, view: str) -> Turn:
+    is_shown = bool(turn.observation.strip()) and turn.observation.strip() in view
+    return turn.model_copy(update={"observation": SHOWN_ABOVE}) if is_shown else turn
+
+
+SHOWN_ABOVE = "(stands above)"
+"""Text in place of an answer that a prompt shows above."""
 
 ALL_ANSWERS = "All answers so far, in their order; what an earlier one says may have changed since"
 """Heading of a view that consists of the answers."""
@@ -185,18 +195,19 @@ VERDICT_CLOSING = "Target: {target}\nDoes it hold, and which of the conditions a
 VERDICT_QUESTION = """\
 Give, in this order:
 - reason: what the world shows about the target, then about each condition after it as far as they hold too. A condition
-  may hold for longer already; what was met on the way counts too. Draw the plain conclusions: what is in a thing that
-  the agent carries is carried along, and what the world lists in a place is there.
-- evidence: the words of the world, copied exactly, that show each condition that you count, each passage on a line of
-  its own; empty if the target does not hold.
-- established: what the answers show that later steps may need when it is out of sight: readings, contents, places,
-  exact names, recipes, what is broken. One short statement each, as it is now; an empty list if there is nothing new.
+  may hold for longer already; what was met on the way counts too. Draw the plain conclusions: what is inside a thing
+  goes where the thing goes, and what the world lists in a place is there.
+- evidence: the words of the world, copied exactly (its line breaks and spaces do not matter), that show each condition
+  that you count, each passage on a line of its own; empty if the target does not hold.
+- established: what the answers show that later steps may need when it is out of sight: exact names, figures, contents,
+  places, what is done, what is missing or broken. One short statement each, as it is now; an empty list if there is
+  nothing new.
 - outdated: the numbers of the established facts below that are no longer true.
 - reachable: false only if the world showed that the first condition that does not hold cannot come true any more as it
-  is worded: what it names does not exist or is broken, a way to it is closed for good, or what is left of moves or
-  actions cannot suffice. Then the rest is planned again. Otherwise true.
+  is worded: what it names does not exist or is broken, a way to it is closed for good, or the actions that are left
+  cannot suffice. Then the rest is planned again. Otherwise true.
 - holds: how many conditions have come true by now, counted from the target on without a gap; 0 if the target has not.
-  One about something that happens and passes (was read, was in focus, was young) counts once an answer or an
-  established fact shows that it happened; one about how things are has to hold now, or to have given way to a later one
-  of the conditions that has come true.
+  One about something that happens and passes (was read, was sent, was in focus) counts once an answer or an established
+  fact shows that it happened; one about how things are has to hold now, or to have given way to a later one of the
+  conditions that has come true.
 """

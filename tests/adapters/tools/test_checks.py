@@ -23,7 +23,7 @@ from certigraph.graphs.agent import agent
 from certigraph.graphs.sdp import build
 from certigraph.state.endings import Fault, LimitReached
 from certigraph.state.records import Action, Observation, Predicate, Task, Verdict
-from certigraph.state.run import Evidence
+from certigraph.state.run import Evidence, Turn
 
 
 def look_up(order: int) -> str:
@@ -221,6 +221,19 @@ def judge(conditions: Sequence[str], checks: Any, model: Model, **view: Any) -> 
 
     verdict: Verdict = asyncio.run(call())["verdict"]
     return verdict
+
+
+def test_the_model_that_judges_sees_every_answer_once() -> None:
+    class Reader(Model):
+        def __call__(self, prompt: str, schema: Schema) -> Any:
+            self.prompt = prompt
+            return super().__call__(prompt, schema)
+
+    model, row, page = Reader(["a"]), "row 17: paid\nrow 18: open", "a page that is no part of the view"
+    turns = (Turn(action="look_up(order=17)", observation=f"{row}\n"), Turn(action="open page", observation=page))
+    view = Evidence(view=f"[action 1: look_up(order=17)]\n{row}")
+    assert judge(["a"], {}, model, turns=turns, evidence=view).depth == 1
+    assert [model.prompt.count(text) for text in (row, page, "open page")] == [1, 1, 1]
 
 
 ANSWERED = Action(text="finish[done]", kind="answer", args={"answer": "done"})
