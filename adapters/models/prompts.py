@@ -6,6 +6,7 @@ are used. Nothing that counts or marks the latest stands before or in what grows
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from typing import NamedTuple
@@ -325,21 +326,32 @@ def format_view(
     Args:
         view: what the world shows.
         runtime: the operator's runtime.
-        turns: the turns that the prompt shows. If the latest answer ends with the view, it is not repeated.
+        turns: the turns that the prompt shows. What the latest of them shows of the view is not repeated.
         profile: profile of the model; a small one is shown shortened answers, and so always the view.
     """
     if view_repeats_answers(runtime):
         return ""
-    if turns and profile and not profile.is_small and _ends_with_view(turns[-1], view):
+    if turns and profile and not profile.is_small and (rest := _lines_besides(turns[-1], view)) is not None:
         length = estimate_tokens(_format_whole_turn(len(turns), 1, turns[-1]))
         if length * LATEST_SHARE <= max(profile.prompt_tokens, LATEST_SHARE * MIN_TURN // CHARACTERS_PER_TOKEN):
-            return "The world now is as the latest answer shows it."
+            shown = "The world now is as the latest answer shows it"
+            return f"{shown}, with:\n{quote(rest)}" if rest else f"{shown}."
     return format_world(view)
 
 
-def _ends_with_view(turn: Turn, view: str) -> bool:
+def _lines_besides(turn: Turn, view: str) -> str | None:
+    """Return the lines of a view that its latest turn does not show; None if it shows less than half of the view."""
     shown = view.strip()
-    return turn.observation.strip() == shown or (bool(shown) and turn.observation.rstrip().endswith(f"\n{shown}"))
+    if turn.observation.strip() == shown or (shown and turn.observation.rstrip().endswith(f"\n{shown}")):
+        return ""
+    lines, seen = view.splitlines(), Counter(turn.seen.splitlines())
+    rest = []
+    for line in filter(str.strip, lines):
+        if seen[line]:
+            seen[line] -= 1
+        else:
+            rest.append(line)
+    return "\n".join(rest) if 2 * len(rest) < len(lines) else None
 
 
 def format_world(view: str) -> str:

@@ -5,9 +5,11 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from langgraph.runtime import Runtime
 
 from certigraph.adapters.models.profiles import ModelProfile, estimate_tokens
-from certigraph.adapters.models.prompts import MAX_QUOTE, format_history, quote_history
+from certigraph.adapters.models.prompts import MAX_QUOTE, format_history, format_view, quote_history
+from certigraph.adapters.protocols import Context
 from certigraph.state.records import Action, Observation
 from certigraph.state.run import Turn, create_turn, find_new_lines
 
@@ -108,3 +110,25 @@ def test_a_history_beyond_the_longest_quote_is_quoted_whole():
 
 def test_no_turn_and_no_space_is_no_history():
     assert format_history([], "x" * 100_000, window_for(100)) == format_history([], "", window_for(100))
+
+
+ROOM = "This is the kitchen.\nIn it you see:\na stove\na red apple\na red apple\nan open door"
+
+
+@pytest.mark.parametrize(
+    ("seen", "rest"),
+    [
+        (ROOM, ["Moves: 3"]),
+        (ROOM.replace("a red apple\na red apple", "a red apple"), ["a red apple", "Moves: 3"]),
+        ("a red apple", [*ROOM.splitlines(), "Moves: 3"]),
+        ("", [*ROOM.splitlines(), "Moves: 3"]),
+    ],
+    ids=["a new place", "one thing twice", "one new thing", "nothing new"],
+)
+def test_lines_of_the_view_that_the_latest_turn_shows_are_not_shown_again(seen: str, rest: list[str]):
+    runtime, turn = Runtime(context=Context()), Turn(action="go", observation="You go.", seen=seen)
+    shown = format_view(f"{ROOM}\nMoves: 3", runtime, turns=[turn], profile=ModelProfile("full", 128_000)).splitlines()
+    known = [*f"{ROOM}\nMoves: 3".splitlines()]
+    assert [line for line in shown if line in known] == rest
+    whole = format_view(f"{ROOM}\nMoves: 3", runtime, turns=[turn], profile=ModelProfile("small", 4_096))
+    assert f"{ROOM}\nMoves: 3" in whole
