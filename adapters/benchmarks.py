@@ -235,6 +235,12 @@ def limits_of(task: Task, runtime: Runtime[Context]) -> EffectiveLimits:
     return (context_of(runtime).limits or benchmark_of(task, runtime).limits).effective()
 
 
+def steps_before(runtime: Runtime[Context]) -> int:
+    """Return the number of world steps that were taken before this run, if it is inside another run."""
+    entered = context_of(runtime).entry
+    return len(entered.steps) if entered else 0
+
+
 def context_of(runtime: Runtime[Context] | None) -> Context:
     """Return the run's context, or the default one if the caller gave none, as the development server does."""
     return (runtime.context if runtime else None) or _DEFAULTS

@@ -334,11 +334,11 @@ answered, not on what an action was meant to do."""
 SUPERVISE_QUESTION = """\
 Say how the assignment stands after the latest answer.
 reason: what that answer shows for the assignment.
-status: completed once what was observed fulfils all that the assignment asks for, failed if it cannot be fulfilled,
-else needs_more_steps.
-off_plan: true if the answers depart so far from what the plan expected that its next steps no longer serve the
-assignment: a step cannot be done, it brought something else than what later steps build on, or they have become
-needless. False for a detour, a delay, or a detail that the plan leaves room for.
+status: completed once what was observed fulfils all that the assignment asks for, also where the plan has steps left
+that are not needed any more; failed if it cannot be fulfilled; else needs_more_steps.
+off_plan: true if the answers depart so far from what the plan expected that its next steps no longer lead to what the
+assignment asks for: a step cannot be done, or it brought something else than what later steps build on. False if
+completed, and for a detour, a delay, or a detail that the plan leaves room for.
 done: how many steps of its plan, from the first on, are done or no longer needed.
 guidance: what to do next, in general terms; empty if completed.
 result: if completed, everything that others who build on it must know, with names, places and figures copied as they

@@ -101,8 +101,8 @@ def shortlist_queries(state: DecideView) -> list[str]:
 
 MEANING_QUESTION = """\
 You wrote an action that the world does not list. Think first: is one of the listed ones at the end what you meant, on
-the very thing that you meant? If so, choose it. If not, choose "none of these", since a wrong thing may do harm, and
-write another action instead; leave it empty to try what you wrote as it is.
+the very thing that you meant? If so, choose it, and leave `action` empty. If not, choose "none of these", since a wrong
+thing may do harm: `action` is then another action to take instead, or empty to have what you wrote tried as it is.
 """
 
 SMALL_MEANING_QUESTION = """\

@@ -12,7 +12,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from certigraph.adapters.benchmarks import call_world, context_of, limits_of
+from certigraph.adapters.benchmarks import call_world, context_of, limits_of, steps_before
 from certigraph.adapters.episodes import can_step_in_parallel, live_episode
 from certigraph.adapters.models.calls import ask, profile_of
 from certigraph.adapters.models.prompts import (
@@ -133,13 +133,7 @@ def _next_batch(state: TDPState) -> tuple[Node, ...]:
 
 def _steps_left(state: TDPState, runtime: Runtime[Context]) -> int:
     """Return the number of world steps left. For a run inside another run, the limit includes the steps before it."""
-    return limits_of(state["task"], runtime).steps - _steps_before(runtime) - steps_taken(state)
-
-
-def _steps_before(runtime: Runtime[Context]) -> int:
-    """Return the number of world steps before this run, if it is inside another run."""
-    entered = context_of(runtime).entry
-    return len(entered.steps) if entered else 0
+    return limits_of(state["task"], runtime).steps - steps_before(runtime) - steps_taken(state)
 
 
 def _node_steps(steps_left: int, state: TDPState, batch: int) -> int:
@@ -329,7 +323,7 @@ async def decompose(state: DecomposeView, runtime: Runtime[Context]) -> dict[str
     An invalid task graph is refused; after `DECOMPOSE_RETRIES` retries the last one is repaired by rule.
     """
     task, maximum = state["task"], limits_of(state["task"], runtime).nodes
-    used = format_steps(task, runtime, _steps_before(runtime))
+    used = format_steps(task, runtime, steps_before(runtime))
     question = paragraphs(
         DECOMPOSE_QUESTION.format(most=maximum),
         format_world(state["evidence"].view),
@@ -370,7 +364,8 @@ be found out before the rest can be decided, and what brings the parts together 
   says what its result has to contain for those that need it.
 - Parts that do not depend on each other do not need each other. A part that only others' results can decide needs them.
 - What must be discovered before the rest can even be specified is a sub-task of its own; what one agent finds and uses
-  on its way is not. A task that is one piece of work is one sub-task: each further one starts without what others saw.
+  on its way is not. A chain that one agent can follow step by step is one sub-task, and so is a task that is one piece
+  of work: each further one starts without what others saw.
 - Each thing that is to be changed is changed by one sub-task; no other text asks for it again.
 - The last sub-task needs, directly or through others, all of them, and settles the task: its text says what the task
   wants in the end, with all its conditions, since the task itself is not shown there, and which parts of it the
@@ -499,7 +494,7 @@ def _revise_question(state: ReviseView, free: int, runtime: Runtime[Context], *,
         f"Results of those that have run, in the order in which they ran:\n{quote(bullet_list(results))}",
         f"How the sub-tasks stand:\n{bullet_list(_format_statuses(dag))}",
         format_world(state["evidence"].view),
-        format_steps(state["task"], runtime, _steps_before(runtime) + state["steps"]),
+        format_steps(state["task"], runtime, steps_before(runtime) + state["steps"]),
         (REVISE_CLOSING if dag.pending else FINISHED_CLOSING).format(free=free),
     )
 
@@ -531,7 +526,7 @@ they settle that a pending text still leaves open, such as a name, a place, a fi
 the pending ones together still settle the task, also where a sub-task failed? Then give, where the results ask for it:
 - reason: your thoughts.
 - change: pending sub-tasks that become more exact by the results, or that need other ones. Write the whole new text,
-  with the new facts in it and without what they made superfluous.
+  with what the results decide and without what they made superfluous; the results that it needs are shown with it.
 - add: new ones, for what is missing or in place of one that failed. Whatever waits for a failed one must
   be changed to need its replacement, since it would otherwise never run. Their ids are new ones.
 - remove: pending ones that nothing needs any more.

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
-from certigraph.adapters.benchmarks import limits_of
+from certigraph.adapters.benchmarks import limits_of, steps_before
 from certigraph.adapters.models.calls import ask, choose, deliberate, profile_of
 from certigraph.adapters.models.decisions import describe_untaken
 from certigraph.adapters.models.prompts import (
@@ -126,7 +126,7 @@ async def action_prompt(
         _format_attempts_at(state, limits_of(state["task"], runtime).attempts),
         format_view(state["evidence"].view, runtime, turns=state["turns"], profile=profile),
         options,
-        format_limits(state["task"], runtime, used=len(state["turns"])),
+        format_limits(state["task"], runtime, used=steps_before(runtime) + len(state["turns"])),
         (ACTIONS_CLOSING if several else ACTION_CLOSING).format(target=state["target"].text),
     )
     rest = build_prompt(runtime, before + after, role=REALIZER)

@@ -12,7 +12,7 @@ from typing import Annotated
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, create_model
 
-from certigraph.adapters.benchmarks import limits_of
+from certigraph.adapters.benchmarks import limits_of, steps_before
 from certigraph.adapters.models.calls import ask, profile_of
 from certigraph.adapters.models.prompts import (
     TURNS_HEADING,
@@ -89,7 +89,7 @@ async def ask_rest_of_plan(
         format_view(state["evidence"].view, runtime, turns=state["turns"], profile=profile),
         findings,
         _rest_lead(state, small=profile.is_small),
-        format_limits(task, runtime, used=len(state["turns"])),
+        format_limits(task, runtime, used=steps_before(runtime) + len(state["turns"])),
         PLAN_CLOSING,
     )
     history = format_history(state["turns"], PLANNER + before + after, profile)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from langgraph.runtime import Runtime
 
-from certigraph.adapters.benchmarks import context_of, limits_of, live_benchmark
+from certigraph.adapters.benchmarks import context_of, limits_of, live_benchmark, steps_before
 from certigraph.adapters.models.profiles import CHARACTERS_PER_TOKEN, ModelProfile, estimate_tokens
 from certigraph.adapters.protocols import Context
 from certigraph.state.commitments import describe_commitment
@@ -291,7 +291,8 @@ def format_limits(task: Task, runtime: Runtime[Context], used: int | None = None
     Args:
         task: the task.
         runtime: the operator's runtime.
-        used: number of actions taken so far; then only what the world's view does not say by itself is returned.
+        used: number of actions taken so far, those before a run inside another run included; then only what the
+            world's view does not say by itself is returned.
     """
     steps, benchmark = limits_of(task, runtime).steps, live_benchmark(context_of(runtime))
     world = benchmark.describe_limits(task) if benchmark else ""
@@ -299,7 +300,8 @@ def format_limits(task: Task, runtime: Runtime[Context], used: int | None = None
         return "" if used is not None else world
     run = f"At most {steps} actions can be taken in all."
     if used is not None:
-        return f"Actions taken: {used} of at most {steps}."
+        before = steps_before(runtime)
+        return f"Actions taken: {used - before} of at most {steps - before}."
     return f"{world} {run}".strip()
 
 

@@ -26,15 +26,16 @@ focus on OBJ - tell the world that this is the thing the task asks about
 How the world works:
 - The score grows when something that the task asks for is done, in the order in which it asks, and for steps on the way
   to it, such as reaching a room that helps. It may begin above 0, and points alone prove nothing.
-- Focus only on what the task says, when it says so: focusing on a wrong thing ends everything at once. A focus may be
-  written ahead: it is sent only if its thing is then shown by that very name.
+- Focus only on what the task, or your assignment as a part of it, says, when it says so: focusing on a wrong thing ends
+  everything at once. A focus may be written ahead: it is sent only if its thing is then shown by that very name.
 - To do something with a thing, first be in its room. Things that fit in a hand can be picked up and carried along.
 - A change of the state of matter shows in the name of a substance.
-- What the world shows as it is now comes after the moment that the last action took; the answer to a look comes before.
+- Every action takes a moment: what the world shows now is one moment newer than the answer to the last action.
 - A sink gives water when it is activated; a stove, an oven or a furnace heats what is in or on it once it is
   activated; a fridge or freezer cools what is in it. Heating, cooling and growing take time: look again, or wait.
 - Living things are plants and animals, at every stage of their life: egg, seed, seedling, young, adult. An egg counts
-  as an animal. Seeds need soil and water.
+  as an animal, a picked fruit neither as a plant nor as alive. Seeds need soil and water. Names may begin with the
+  stage: adult pea plant, for a pea plant in the adult stage.
 - The boxes that answers go into are named by their colour.
 - Of things with one name, say which: ceramic cup containing tea, orange in bowl, drawer in counter. Of those that
   are equal in this too, any one is taken.

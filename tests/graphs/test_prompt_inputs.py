@@ -450,6 +450,14 @@ def test_steps_used_and_allowed_stand_in_the_prompts_of_planners_and_executors(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("form", ["Plan", "choice"])
+def test_the_steps_before_a_sub_task_are_not_counted_as_its_own(form: str, two_subtasks: LoggingEndpoint):
+    second = next(text for text in two_subtasks.texts(form) if LAST in text)
+    whole = certigraph.load_benchmark("blocksworld").limits.effective().steps
+    assert counted(second, whole - 2) == 0, "the first sub-task took two"
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", ["react", "step", "tdp"])
 def test_moves_are_counted_in_the_prompts_of_step_s_protocol_on_the_simulator(graph: str):
     collected = collect_prompts(graph, certigraph.load_benchmark("scienceworld"), "step-18/boil:1", steps=4)
