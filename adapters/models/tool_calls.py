@@ -1,5 +1,6 @@
 """Asking a model for calls of tools: by its own tool calling where it has it, else as JSON by a schema of all tools."""
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ from langgraph.runtime import Runtime
 from certigraph.adapters.models.calls import JSON_INSTRUCTION, AnswerForm, model_for, profile_of, request_answer
 from certigraph.adapters.models.chat_models import unwrap_model
 from certigraph.adapters.models.prompts import Prompt
-from certigraph.adapters.models.schemas import MAX_REPAIRED_CHARS, THOUGHT_END, ParseError, Schema, parse_reply
+from certigraph.adapters.models.schemas import FENCE, MAX_REPAIRED_CHARS, THOUGHT_END, ParseError, Schema, parse_reply
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.models.streams import ArgumentOf, watch_reply
 from certigraph.adapters.protocols import Context
@@ -144,7 +145,8 @@ def read_calls(text: str, tools: Sequence[OfferedTool]) -> ToolChoice:
     known = {tool.name: tool for tool in tools}
     value = _read_written_calls(text)
     if not value and "{" in text:
-        value = parse_reply(text, READABLE)
+        several = _read_listed_calls(text)
+        value = {"calls": several} if several else parse_reply(text, READABLE)
     given = value.get("calls", value if "name" in value else None)
     if isinstance(given, dict):
         given = [given]
@@ -198,6 +200,35 @@ def _read_written_calls(text: str) -> dict[str, Any]:
 
 def _without_label(thought: str) -> str:
     return thought.strip().removeprefix("Thought:").strip()
+
+
+_JSON_OPENING = re.compile(r"[\[{]")
+_BETWEEN_CALLS = re.compile(rf"(?:[\s,]|</?tool_call>|{FENCE}(?:json)?)*")
+
+
+def _read_listed_calls(text: str) -> list[Any]:
+    """Return the calls of a reply that holds several as JSON, in a list or one after another; empty for another reply.
+
+    Raises:
+        ParseError: words stand between them, so that it is open which of them are meant.
+    """
+    text = text.rpartition(THOUGHT_END)[2]
+    decoder, calls, position, end = json.JSONDecoder(strict=False), list[Any](), 0, 0
+    while len(text) <= MAX_REPAIRED_CHARS and (opening := _JSON_OPENING.search(text, position)):
+        try:
+            value, position = decoder.raw_decode(text, opening.start())
+        except (ValueError, RecursionError):
+            position = opening.end()
+            continue
+        given = value if isinstance(value, list) else [value]
+        if any(isinstance(one, dict) and "calls" in one for one in given):
+            return []
+        if not given or not all(isinstance(one, dict) and "name" in one for one in given):
+            continue
+        if calls and not _BETWEEN_CALLS.fullmatch(text, end, opening.start()):
+            raise ParseError("it holds several calls with words between them: give those that are meant as one list")
+        calls, end = [*calls, *given], position
+    return calls if len(calls) > 1 else []
 
 
 READABLE: Schema = {"type": "object", "properties": {THOUGHT: {}, "calls": {}, "name": {}}}

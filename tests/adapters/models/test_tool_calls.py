@@ -21,6 +21,7 @@ from certigraph.adapters.models.tool_calls import (
     MAX_CALLS,
     OfferedTool,
     ToolChoice,
+    _read_listed_calls,
     _read_written_calls,
     ask_tool_calls,
     has_tool_calling,
@@ -207,6 +208,44 @@ def test_a_written_call_before_a_written_answer_is_not_lost() -> None:
     reply = "look_up(order=17)\nfinish[Order 17\nis refunded.]"
     answer = ToolCall(name="finish", args={"answer": "Order 17\nis refunded."})
     assert request(NativeModel(replies=(reply,)))[0].calls == (RIGHT, answer)
+
+
+CALL, OTHER = '{"name": "look_up", "arguments": {"order": 17}}', '{"name": "look_up", "arguments": {"order": 18}}'
+BOTH = (RIGHT, ToolCall(name="look_up", args={"order": 18}))
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        f"[{CALL}, {OTHER}]",
+        f"[\n  {CALL},\n  {OTHER},\n]",
+        f"Both [17] and {{18}} are missing.\n```json\n[{CALL}, {OTHER}]\n```\nThis is all.",
+        f"{CALL}\n{OTHER}",
+        f"<tool_call>\n{CALL}\n</tool_call>\n<tool_call>\n{OTHER}\n</tool_call>",
+        f"<think>{CALL} is not enough</think>[{CALL}, {OTHER}]",
+    ],
+)
+def test_all_calls_that_are_written_as_json_are_made(reply: str) -> None:
+    assert request(NativeModel(replies=(reply,)))[0].calls == BOTH
+
+
+def test_which_of_several_calls_is_meant_is_not_guessed() -> None:
+    model = NativeModel(replies=(f"{CALL} would do, but better {OTHER}", f"[{OTHER}]"))
+    choice, meter = request(model)
+    assert choice.calls == BOTH[1:]
+    assert len(meter.records) == 2
+
+
+def test_lists_in_an_argument_are_no_calls() -> None:
+    written = '{"name": "look_up", "arguments": {"order": 17, "people": [{"name": "look_up"}, {"name": "b"}]}}'
+    assert [call.name for call in request(NativeModel(replies=(written,)))[0].calls] == ["look_up"]
+
+
+@pytest.mark.parametrize("reply", ["[" * 20_000, '["x",' * 4_000, '[{"x":' * 3_000, "[{}" * 6_000, "{[" * 45_000])
+def test_a_reply_that_opens_much_and_closes_nothing_is_refused_at_once(reply: str) -> None:
+    begun = time.process_time()
+    assert _read_listed_calls(reply) == []
+    assert time.process_time() - begun < 3
 
 
 @pytest.mark.parametrize(
