@@ -27,7 +27,7 @@ from certigraph.adapters.protocols import Context
 from certigraph.adapters.redaction import redact_message
 from certigraph.adapters.tools.definitions import bound_text
 from certigraph.state.endings import Fault, Stopped
-from certigraph.state.records import Predicate, Verdict
+from certigraph.state.records import CHECK, Predicate, Verdict
 from certigraph.state.run import ANSWER_ACTIONS
 from certigraph.state.sdp import ValidateView
 
@@ -277,7 +277,7 @@ class _Judged(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Whether only a model can judge the condition."""
+        """Whether code does not decide the condition."""
         return self.outcome is None or self.outcome.holds is None
 
     def __str__(self) -> str:
@@ -294,7 +294,8 @@ async def judge_by_checks(
     """Judge how many of the plan's next conditions hold: by checks where they match, else by the model.
 
     The model judges only conditions before the first one that code finds false, and is not called where code decides
-    all of these. The goal is never certified without an answer.
+    all of these. The goal is never certified without an answer: where it is the target, an action before the answer is
+    no failed attempt, unless it was refused or only repeats an earlier one with the same result.
 
     Args:
         state: the view of Validate.
@@ -307,7 +308,9 @@ async def judge_by_checks(
     span, refuted = await _check_tail(state, checks, deadline)
     left = [one for one in span if one.is_open]
     if not left:
-        return _combine(span, refuted, Verdict(depth=0, decided_by="code"), left)
+        waits = not span and refuted is not None and refuted.outcome is None
+        verdict = Verdict(depth=0, decided_by="code", looked=waits and _brings_news(state))
+        return _combine(span, refuted, verdict, left)
     known = [str(one) for one in span if one.outcome]
     notes = CHECKED_NOTE.format(known=bullet_list(known)) if known else ""
     open_conditions = [one.condition for one in left]
@@ -321,12 +324,12 @@ async def _check_tail(
 ) -> tuple[list[_Judged], _Judged | None]:
     """Return the conditions before the first one that code finds false, and that one; None if there is none.
 
-    The goal includes the answer, so that it is false after every other action than `finish`.
+    The goal includes the answer, so that it is judged after no other action than `finish`; it then has no outcome.
     """
     span: list[_Judged] = []
     for condition in state["tail"]:
         if condition.kind == "goal" and state["action"].kind not in ANSWER_ACTIONS:
-            return span, _Judged(condition, CheckOutcome(False, NO_ANSWER))
+            return span, _Judged(condition, None)
         judged = _Judged(condition, await check_condition(checks, condition, state["evidence"].view, deadline))
         if judged.outcome and judged.outcome.holds is False:
             return span, judged
@@ -334,12 +337,20 @@ async def _check_tail(
     return span, None
 
 
+def _brings_news(state: ValidateView) -> bool:
+    """Return whether the last action was taken and is none that was taken before with the same result."""
+    if state["action"].kind == CHECK or not state["observation"].accepted:
+        return False
+    taken = [(turn.action, turn.observation) for turn in state["turns"]]
+    return not taken or taken[-1] not in taken[:-1]
+
+
 def _combine(span: Sequence[_Judged], refuted: _Judged | None, by_model: Verdict, left: Sequence[_Judged]) -> Verdict:
     """Return the verdict on the conditions of `span`, of which the model judged those in `left`."""
     depth = span.index(left[by_model.depth]) if by_model.depth < len(left) else len(span)
     by_code = [one for one in span[:depth] if not one.is_open]
     undecided = [one for one in span[: depth + 1] if one.is_open and one.outcome]
-    at_end = [refuted] if refuted and depth == len(span) else []
+    at_end = [str(refuted) if refuted.outcome else NO_ANSWER] if refuted and depth == len(span) else []
     evidence = [one.outcome.shown for one in by_code if one.outcome]
     deciders = ["code"] * bool(by_code) + [by_model.decided_by] * bool(by_model.depth or not by_code)
     # a model that certifies nothing writes of the next condition, which this verdict is not about
@@ -349,14 +360,14 @@ def _combine(span: Sequence[_Judged], refuted: _Judged | None, by_model: Verdict
     return by_model.model_copy(
         update={
             "depth": depth,
-            "reason": "; ".join(filter(None, [*map(str, [*by_code, *undecided]), words, *map(str, at_end)])),
+            "reason": "; ".join(filter(None, [*map(str, [*by_code, *undecided]), words, *at_end])),
             "evidence": "; ".join(filter(None, evidence)),
             "decided_by": " and ".join(dict.fromkeys(deciders)),
         }
     )
 
 
-NO_ANSWER = "no answer was handed in with finish"
+NO_ANSWER = "the goal is judged once finish has handed in an answer"
 
 CHECKED_NOTE = """\
 Checked by code just now; what it decided stands:

@@ -14,6 +14,7 @@ from langgraph.runtime import Runtime
 from support_desk import CONDITIONS, GOAL, SCRIPT, Desk, mind
 
 from certigraph import Tools
+from certigraph.adapters.models.actions import CHECK_ACTION
 from certigraph.adapters.models.schemas import Schema, minimal_instance
 from certigraph.adapters.models.scripts import ScriptedChat, Situation, current_situation, use_situation
 from certigraph.adapters.protocols import Context, Limits
@@ -292,6 +293,26 @@ def test_without_an_answer_no_model_certifies_the_goal(conditions: list[str], de
     assert all("the goal" not in judged for judged in model.judged)
 
 
+def taken(*actions: tuple[str, str]) -> dict[str, Any]:
+    return {"turns": [Turn(action=action, observation=observation) for action, observation in actions]}
+
+
+def test_before_an_answer_an_action_for_the_goal_is_no_failed_attempt_unless_it_brings_nothing() -> None:
+    first, second = ("look_up(order=17)", "refunded"), ("look_up(order=17)", "sent")
+    refused = {"observation": Observation(text="not allowed", accepted=False)}
+
+    def looked(conditions: list[str], **view: Any) -> bool:
+        return judge(conditions, CHECKS, Model(), **view).looked
+
+    assert looked(["the goal"], **taken(first))
+    assert looked(["the goal"], **taken(first, second))
+    assert not looked(["the goal"], **taken(first, second, first))
+    assert not looked(["the goal"], **taken(first), **refused)
+    assert not looked(["the goal"], **taken(first), action=CHECK_ACTION)
+    assert not looked(["no 1", "the goal"], **taken(first))
+    assert not looked(["the goal"], **taken(first, ("finish[done]", "handed in")), action=ANSWERED)
+
+
 def test_the_evidence_is_what_the_checks_showed_of_certified_conditions() -> None:
     assert judge(["yes 1", "yes 2", "no 3"], CHECKS, Model()).evidence == "row 1; row 2"
     assert judge(["no 3"], CHECKS, Model()).evidence == ""
@@ -420,6 +441,40 @@ def test_a_model_that_claims_falsely_is_overruled(desk: Desk) -> None:
     checked = agent("sdp", model=credulous(lookups), checks=desk_checks(desk), **settings).invoke({"goal": GOAL})
     assert checked["ending"] != "goal"
     assert decisions(checked) == {CONDITIONS[0]: "code"}
+
+
+def only_goal(state: Any) -> Any:
+    return {"plan": [Predicate(text=GOAL, kind="goal")]}
+
+
+def test_work_on_the_goal_uses_up_no_attempts_before_the_answer(desk: Desk) -> None:
+    settings: dict[str, Any] = {"propose": only_goal, "limits": Limits(steps=9, attempts=1, replans=0)}
+    result = agent("sdp", model=credulous(), tools=desk.tools, **settings).invoke({"goal": GOAL})
+    assert result["ending"] == "goal"
+    assert (len(desk.rows("refunds")), len(desk.rows("mails"))) == (1, 1)
+    assert [(one.step, len(one.targets)) for one in result["certificates"]] == [(4, 1)]
+
+
+def test_equal_calls_for_the_goal_use_up_its_attempts(desk: Desk) -> None:
+    settings: dict[str, Any] = {"propose": only_goal, "limits": Limits(steps=9, attempts=2, replans=0)}
+    model = repeating(("look_up", {"order": 17}))
+    result = agent("sdp", model=model, tools=desk.tools, **settings).invoke({"goal": GOAL})
+    assert desk.looked_up == 3
+    assert result["certificates"] == []
+
+
+def repeating(call: tuple[str, dict[str, Any]]) -> ScriptedChat:
+    """Return a scripted model that makes one call again and again, as long as it is offered."""
+    worker = mind().responder
+    assert worker is not None
+
+    def respond(prompt: str, schema: Schema) -> Any:
+        offered = schema.get("properties", {}).get("calls", {}).get("items", {}).get("anyOf", [])
+        if any(option["properties"]["name"]["const"] == call[0] for option in offered):
+            return {"thought": "", "calls": [{"name": call[0], "args": call[1]}]}
+        return worker(prompt, schema)
+
+    return ScriptedChat(responder=respond)
 
 
 def test_a_credulous_model_gets_the_work_done_where_code_checks_it(desk: Desk) -> None:
