@@ -318,6 +318,14 @@ def test_the_exit_status_follows_the_ending_and_the_score_is_in_the_json(
     assert (shown.status, fields["ending"], fields["goal_denied"]) == (status, ending, denied)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("options", "status"), [("", 0), ("--budget steps=1", 1)])
+def test_a_method_that_certifies_nothing_succeeds_by_its_answer(certigraph, options: str, status: int) -> None:
+    shown = certigraph("run", "react", "agentdojo", "--task", "slack/user_task_6", *options.split(), "--json")
+    fields = json.loads(shown.out)
+    assert (shown.status, bool(fields["scores"]["answer"])) == (status, not status)
+
+
 @pytest.mark.parametrize("command", ["run", "resume", "ask"])
 def test_the_help_of_a_run_has_its_exit_status(certigraph, command: str) -> None:
     assert cli.EXIT_STATUS in " ".join(certigraph(command, "--help").out.split())

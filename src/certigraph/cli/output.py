@@ -271,7 +271,8 @@ def _fit_screen(lines: Sequence[str], result: Result, console: Console) -> list[
 
 def _has_answer(result: Result) -> bool:
     """Whether the method gave an answer or rewards, which counts as success for methods without a goal."""
-    answered = bool(result.scores and result.scores.parts.get("answered"))
+    scores, certifies = result.scores, "certificates" in result.state
+    answered = scores is not None and bool(scores.parts.get("answered") or (scores.answer and not certifies))
     return result.ending == WORLD_ENDED and (answered or bool(result.state.get("rewards")))
 
 
