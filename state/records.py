@@ -173,11 +173,12 @@ class Verdict(Record):
     `evidence` quotes what the verdict rests on, or is the id of its source; `decided_by` says who decided. `facts` are
     what the observation showed beyond that, `outdated` the texts of earlier facts that it contradicts. `unreachable`:
     the first predicate that does not hold cannot come true as it is worded, so a new rest of the plan is needed.
-    `exhausted`: no further attempt can help, so the run ends. `looked`: the action only gathered evidence, or
-    came before the answer with which the goal is judged, so it does not count against the budget of attempts.
-    `pending`: nobody judged, because actions follow that were chosen together with this one. `forced`: name of the policy that lets the target pass although it was refused; the run then
-    continues, and nothing is certified. `skipped`: how many predicates just before the last of the `depth` ones nobody
-    judged, because the last one is the goal and the world reports it reached; they are passed over and not certified.
+    `exhausted`: no further attempt can help, so the run ends. `looked`: the action only gathered evidence, or came
+    before the answer with which the goal is judged, so it does not count against the budget of attempts. `pending`:
+    nobody judged, because actions follow that were chosen together with this one. `forced`: name of the policy that
+    lets the target pass although it was refused; the run then continues, and nothing is certified. `skipped`: how many
+    predicates just before the last of the `depth` ones nobody judged, because the last one is the goal and the world
+    reports it reached; they are passed over and not certified.
     """
 
     depth: int = Field(ge=0)

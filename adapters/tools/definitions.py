@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -51,13 +51,8 @@ class LoadedTool:
     """Seconds after which a call without an answer is given up."""
 
     def __str__(self) -> str:
-        """Format the tool as prompts list it: its signature and its description."""
-        properties, required = self.parameters.get("properties", {}), self.parameters.get("required", ())
-        shown = [
-            f"{name}: {_type_of(part)}" + ("" if name in required else " (optional)")
-            for name, part in properties.items()
-        ]
-        return f"{self.name}({', '.join(shown)})" + (f": {self.description}" if self.description else "")
+        """Format the tool as prompts list it."""
+        return format_tool(self.name, self.parameters, self.description)
 
     def check_arguments(self, args: Arguments) -> str:
         """Return what is wrong with the arguments of a call, by the tool's own schema; empty if they fit."""
@@ -238,14 +233,37 @@ def _wrap_function(given: Any) -> BaseTool:
         raise ValueError(f"the function {name!r} cannot be a tool ({_shorten(error)}): {fix}") from None
 
 
+def format_tool(name: str, parameters: Schema, description: str) -> str:
+    """Format a tool as prompts list it: signature and description, then a line for each argument with a description."""
+    properties, required = parameters.get("properties", {}), parameters.get("required", ())
+    shown = [
+        f"{one}: {_type_of(part)}" + ("" if one in required else " (optional)") for one, part in properties.items()
+    ]
+    described = [(one, " ".join(_descriptions(part))) for one, part in properties.items()]
+    arguments = [f"  {one}: {text}".replace("\n", "\n    ") for one, text in described if text]
+    signature = f"{name}({', '.join(shown)})" + (f": {description}" if description else "")
+    return "\n".join([signature, *arguments]).replace("\n", "\n  ")
+
+
 def _type_of(part: Schema) -> str:
     if "enum" in part:
         return " | ".join(map(json.dumps, part["enum"]))
-    options = [option for option in part.get("anyOf", ()) if option.get("type") != "null"]
-    kind = _type_of(options[0]) if options else str(part.get("type", "any"))
-    if kind == "array":
-        kind = f"list of {_type_of(part.get('items', {}))}"
-    return f"{kind}, {part['description']}" if part.get("description") else kind
+    if options := _options(part):
+        return _type_of(options[0])
+    kind = str(part.get("type", "any"))
+    return f"list of {_type_of(part.get('items', {}))}" if kind == "array" else kind
+
+
+def _options(part: Schema) -> list[Schema]:
+    return [option for option in part.get("anyOf", ()) if option.get("type") != "null"]
+
+
+def _descriptions(part: Schema) -> Iterator[str]:
+    if part.get("description"):
+        yield part["description"].strip()
+    for inner in (*_options(part)[:1], part.get("items")):
+        if isinstance(inner, dict):
+            yield from _descriptions(inner)
 
 
 def format_content(content: Any) -> str:

@@ -188,8 +188,9 @@ can only be known later, word the condition in your own way.
 
 REALIZE_REQUEST = """\
 Think first: what is missing for the target, and which calls bring it about without harm to what the plan needs later?
-Then make the call. Make several at once only where none of them needs what another one answers. Take every argument
-from the task or from what a tool answered; what is not known has to be looked up first.
+Then make the call. Make several at once only where none of them needs what another one answers. Names, ids, addresses,
+dates and figures come from the task or from what a tool answered; what is not known has to be looked up first. A text
+that the task wants written is yours to word.
 """
 
 AT_GOAL = """\
@@ -199,8 +200,9 @@ done and found, whatever the task asks to be told, and what could not be done.
 
 DECIDE_REQUEST = """\
 Think first: what do the answers so far establish for the assignment, what is still missing, and what would each likely
-call change? Then make the next call. Make several at once only where none of them needs what another one answers. Take
-every argument from the assignment or from what a tool answered; what is not known has to be looked up first.
+call change? Then make the next call. Make several at once only where none of them needs what another one answers.
+Names, ids, addresses, dates and figures come from the assignment or from what a tool answered; what is not known has to
+be looked up first. A text that the assignment wants written is yours to word.
 """
 
 DECIDE_CLOSING = "What is the next call for the assignment?"
@@ -211,8 +213,9 @@ what could not be done.
 """
 
 PART_REQUEST = """\
-The assignment is a part of a larger task. Once it is done, hand in its result with finish. Others build on that: give
-them every name, number and id that they need, as it stands in the answers, and what could not be done.
+The assignment is a part of a larger task. Once it is done, hand in its result as a text with finish(answer: string).
+Others build on that: give them every name, number and id that they need, as it stands in the answers, and what could
+not be done.
 """
 
 SUBTASK_REQUEST = """\

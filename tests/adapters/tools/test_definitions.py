@@ -6,19 +6,21 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pytest
 from langchain_core.tools import BaseTool, InjectedToolArg, InjectedToolCallId, StructuredTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.prebuilt import InjectedState, InjectedStore, ToolRuntime
 from langgraph.types import Command, interrupt
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from support_desk import mind
 
+from certigraph import Tools
 from certigraph.adapters.tools.definitions import MAX_ANSWER, LoadedTool, load_tools
 from certigraph.adapters.tools.effects import ToolAnswer
 from certigraph.graphs.agent import agent
+from certigraph.state.run import FINISH
 
 GOAL: Any = {"goal": "Look up order 17."}
 WAYS = ["invoke", "ainvoke"]
@@ -55,6 +57,35 @@ def run(given: Any, way: str = "invoke", **options: Any) -> Any:
     config: Any = {"configurable": {"thread_id": "1"}}
     result = graph.invoke(GOAL, config) if way == "invoke" else asyncio.run(graph.ainvoke(GOAL, config))
     return result, graph.get_state(config).values
+
+
+class Note(BaseModel):
+    title: str
+    lines: list[Annotated[str, Field(description="One line.\nNo breaks.")]]
+    due: int | None = Field(default=None, description="A day.")
+    owner: Literal["ann", "bob"] = "ann"
+
+
+def look_up(order: int) -> str:
+    """Look up an order."""
+    return f"order {order} is open"
+
+
+def test_a_tool_is_listed_by_its_signature_and_a_line_for_each_described_argument() -> None:
+    text = "Write it down.\nKeep it short."
+    note = StructuredTool.from_function(lambda **_: "", name="note", description=text, args_schema=Note)
+    signature, *arguments = str(load(note)).split("\n    ")
+    types = 'title: string, lines: list of string, due: integer (optional), owner: "ann" | "bob" (optional)'
+    assert signature == f"note({types}): Write it down.\n  Keep it short."
+    assert arguments == ["lines: One line.", "  No breaks.", "due: A day."]
+    assert str(load(look_up)) == "look_up(order: integer): Look up an order."
+
+
+def test_finish_is_listed_in_the_notation_of_the_tools() -> None:
+    assert f"\n- {FINISH}(answer: string)" in Tools([look_up]).briefing
+    assert f"\n- {FINISH}(order: integer (optional), state: string (optional))" in (
+        Tools([look_up], response_format=Row, instructions="Be brief.").briefing
+    )
 
 
 def first_entry(values: Any) -> str:
@@ -148,6 +179,7 @@ HANGING = """
 import asyncio, sys, time
 from support_desk import mind
 from certigraph.graphs.agent import agent
+from certigraph.state.run import FINISH
 
 def hang(order: int) -> str:
     "Wait."
