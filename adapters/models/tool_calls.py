@@ -217,7 +217,9 @@ def _read_listed_calls(text: str) -> list[Any]:
     while len(text) <= MAX_REPAIRED_CHARS and (opening := _JSON_OPENING.search(text, position)):
         try:
             value, position = decoder.raw_decode(text, opening.start())
-        except (ValueError, RecursionError):
+        except RecursionError:
+            return []
+        except ValueError:
             position = opening.end()
             continue
         given = value if isinstance(value, list) else [value]
