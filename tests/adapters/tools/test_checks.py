@@ -455,6 +455,12 @@ def test_work_on_the_goal_uses_up_no_attempts_before_the_answer(desk: Desk) -> N
     assert [(one.step, len(one.targets)) for one in result["certificates"]] == [(4, 1)]
 
 
+def test_the_goal_of_a_case_is_judged_as_a_condition_that_quotes_it() -> None:
+    [task] = Tools([look_up], [GOAL]).tasks()
+    assert task.goal == GOAL
+    assert task.condition.endswith(GOAL) and task.condition != GOAL
+
+
 def test_equal_calls_for_the_goal_use_up_its_attempts(desk: Desk) -> None:
     settings: dict[str, Any] = {"propose": only_goal, "limits": Limits(steps=9, attempts=2, replans=0)}
     model = repeating(("look_up", {"order": 17}))
