@@ -62,6 +62,7 @@ from certigraph.runtime.registry import (
     check_encoders,
     check_priced,
     check_retrieval,
+    check_takes_answers,
     load_settings,
     save_settings,
 )
@@ -178,6 +179,7 @@ def build_job(
     live = load_benchmark(benchmark, context.data)
     for method in methods:
         check_encoders(method.operators)
+        check_takes_answers(method.graph, live)
         check_retrieval(method.operators, live)
     check_methods(methods, live)
     shipped = any(method.graph in GRAPHS for method in methods)

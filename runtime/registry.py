@@ -204,19 +204,15 @@ OPERATORS: Mapping[str, Callable[..., Any]] = _ShippedOperators()
 """Certigraph's operators by name. A command line may use these names."""
 
 
-def check_takes_answers(what: str, benchmark: Benchmark) -> None:
-    """Check that a benchmark asks questions, because a method that searches for answers is to run on it.
-
-    Args:
-        what: the method, for the error message.
-        benchmark: the benchmark.
+def check_takes_answers(graph: str, benchmark: Benchmark) -> None:
+    """Check that a benchmark asks questions if a graph searches for answers.
 
     Raises:
         UnknownName: the benchmark takes no answers.
     """
-    if not benchmark.answers:
-        known = "assistantbench, hotpotqa, locomo, musique, swe_qa and web do"
-        raise UnknownName(f"{what} searches for an answer, and {benchmark.name} takes none; {known}")
+    if graph in SEARCH_GRAPHS and not benchmark.answers:
+        known = "assistantbench, hotpotqa, locomo, musique, swe_qa, web and tools of your own do"
+        raise UnknownName(f"{graph} searches for an answer, and {benchmark.name} takes none; {known}")
 
 
 # Graph, operators and context of a run. The trajectory's header holds what may be shared; `local.json` in the run's

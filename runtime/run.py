@@ -49,6 +49,7 @@ from certigraph.runtime.registry import (
     check_priced,
     check_retrieval,
     check_same_rerankers,
+    check_takes_answers,
     current_versions,
     load_settings,
     rebuild_graph,
@@ -138,6 +139,7 @@ async def arun(
     check_priced(named_models, context.budget)
     Faults.read(context.faults)
     operators = operators_of(compiled)
+    check_takes_answers(compiled.name, live)
     check_retrieval(operators, live)
     check_output_folder(out)
     folder = Path(out) / (name or create_run_name(compiled.name, chosen))

@@ -563,7 +563,7 @@ def run_command(
     """
     name, data = order.plan.benchmark, order.context.data
     benchmark = order.benchmark or load_benchmark(name, data, import_own=not report_only)
-    check_takes_answers("study cgdp", benchmark)
+    check_takes_answers("pbai", benchmark)
     chosen = choose_rubric(folder, rubric)
     if (note := small_corpus_note(benchmark, order.plan.tasks)) and not as_json:
         typer.echo(note, err=True)

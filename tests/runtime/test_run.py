@@ -17,12 +17,14 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from certigraph.adapters import benchmarks
 from certigraph.adapters.episodes import EPISODES
 from certigraph.adapters.protocols import Budget, Context, Limits
+from certigraph.adapters.tools.world import Tools
 from certigraph.graphs import react, sdp
 from certigraph.nodes.sdp import always_pass, capped, give_up, propose
+from certigraph.runtime.registry import SEARCH_GRAPHS, build_graph
 from certigraph.runtime.report import write_report
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import arun, create_run_name, resume, run
-from certigraph.state.endings import Fault
+from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Action, Certificate, Verdict
 from certigraph.state.trajectory import Event, parse_line, read_trajectory, serializer
 
@@ -39,6 +41,28 @@ def known(monkeypatch: pytest.MonkeyPatch) -> Callable[[Script], Script]:
         return script
 
     return register
+
+
+@pytest.mark.parametrize("graph", SEARCH_GRAPHS)
+@pytest.mark.parametrize("built", [False, True])
+def test_a_search_agent_is_refused_where_nothing_is_asked(graph: str, built: bool, tmp_path: Path):
+    with pytest.raises(UnknownName, match=f"^{graph} searches for an answer, and blocksworld takes none; .*musique"):
+        run(build_graph(graph) if built else graph, "blocksworld", context=Context(model="simulated"), out=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def refund(order: int) -> str:
+    """Refund an order."""
+    return f"refunded order {order}"
+
+
+def test_hypotheses_refuse_tools_that_a_search_might_call_again_after_a_crash(tmp_path: Path):
+    context = Context(model="scripted:first")
+    result = run("hypotheses", Tools([refund], cases=["Refund 17."]), context=context, out=tmp_path, on_error="ignore")
+    assert result.ending == "error:environment"
+    assert 'Tools(..., effects={"refund": "repeatable"})' in result.message
+    repeatable = Tools([refund], cases=["Refund 17."], effects={"refund": "repeatable"})
+    assert not run("hypotheses", repeatable, context=context, out=tmp_path).ending.startswith("error")
 
 
 def test_a_context_may_be_a_dict_as_in_langgraph(tmp_path: Path) -> None:
