@@ -24,7 +24,7 @@ from certigraph.adapters.matching import matching_method
 from certigraph.adapters.models.chat_models import chat_model, check_model_available, check_model_name, model_label
 from certigraph.adapters.models.prices import format_missing_price, price_of
 from certigraph.adapters.models.profiles import check_profile_name
-from certigraph.adapters.protocols import ROLES, Benchmark, Budget, Context, Limits
+from certigraph.adapters.protocols import ROLES, Benchmark, Budget, Context, Limits, explain_mistake
 from certigraph.adapters.redaction import MASK, show_address
 from certigraph.adapters.retrieval.reranker import load_reranker
 from certigraph.graphs.assembly import check_slots, operators_of, slot_names, swapped_specs
@@ -581,10 +581,6 @@ def _apply_amounts(record: R, amounts: Mapping[str, str]) -> R:
     if "usd" in changes:
         changes["priced"] = True
     try:
-        return kind.model_validate({**record.model_dump(), **changes})
+        return kind.model_validate_json(json.dumps({**record.model_dump(), **changes}))
     except ValidationError as error:
-        first = error.errors()[0]
-        key = str(first["loc"][0])
-        reason = "give a number, as in " if first["type"].endswith("_parsing") else f"{first['msg']}; by default "
-        usual = record.model_dump()[key]
-        raise UnknownName(f"--budget {key}={first['input']}: {reason}{key}={usual}") from error
+        raise UnknownName(f"--budget {explain_mistake(error, record)}") from error
