@@ -286,7 +286,7 @@ class PlanHistory:
         self.tried = 0
         """Number of attempts since the latest certificate or replan."""
         self.rejection = ""
-        """Reason why the latest attempt was rejected; empty after a certificate."""
+        """Reason why the latest attempt was rejected, or the goal denied by an audit; empty after a certificate."""
         self.prompts: list[int] = []
         """Lines of `prompts.jsonl` with the model calls that planned before the first attempt."""
         self._prompts: list[int] = []
@@ -319,7 +319,7 @@ class PlanHistory:
         for certificate in update.get("certificates", ()):
             self._certify(certificate)
         for audit in update.get("audits", ()):
-            self.moments.append(PlanAudit(self.head, Audit.model_validate(audit), self._take_prompts()))
+            self._audit(Audit.model_validate(audit))
         self.head = update.get("head", self.head)
 
     @property
@@ -419,6 +419,11 @@ class PlanHistory:
         self.moments.append(attempt)
         self.tried += 1
         self.rejection = "" if verdict["depth"] else verdict.get("reason", "")
+
+    def _audit(self, audit: Audit) -> None:
+        self.moments.append(PlanAudit(self.head, audit, self._take_prompts()))
+        if not audit.confirmed:
+            self.rejection = f"audit of the goal: denied: {audit.reason}".removesuffix(": ")
 
     def _take_prompts(self) -> Sequence[int]:
         taken, self._prompts = tuple(self._prompts), []
