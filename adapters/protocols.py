@@ -476,8 +476,13 @@ class Budget(Settings, Record):
 
     calls: int = Field(default=1_000, ge=0, description="model calls")
     tokens: int = Field(default=2_000_000, ge=0, description="input and output tokens together")
-    usd: float = Field(default=5.0, ge=0, description="US dollars; if set, a model without a known price is refused")
-    seconds: float = Field(default=3_600.0, ge=0, description="wall-clock seconds inside nodes")
+    usd: float = Field(
+        default=5.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="US dollars; if set, a model without a known price is refused",
+    )
+    seconds: float = Field(default=3_600.0, ge=0, allow_inf_nan=False, description="wall-clock seconds inside nodes")
     priced: bool = Field(default=False, description="whether a model needs a known price; true if usd is set")
 
     @model_validator(mode="before")

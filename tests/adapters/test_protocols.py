@@ -61,6 +61,7 @@ def test_every_benchmark_takes_its_limits_from_the_table(name: str, monkeypatch:
     [
         (Budget, {"calls": -1}, "calls=-1", "greater than or equal to 0; by default calls=1000"),
         (Budget, {"usd": -0.5}, "usd=-0.5", "greater than or equal to 0"),
+        (Budget, {"seconds": float("inf")}, "seconds=inf", "finite number"),
         (Budget, {"calls": "many"}, "calls=many", "a number, as in calls=1000"),
         (Limits, {"steps": 0, "plan": 0}, "steps=0", "greater than or equal to 1; by default steps=60"),
         (Context, {"profile": "large"}, "profile=large", "'full' or 'small'"),

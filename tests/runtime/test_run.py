@@ -115,6 +115,15 @@ def test_a_run_that_reached_an_ending_of_its_own_is_not_resumed(whole: Result):
         resume(whole.folder)
 
 
+def test_a_run_that_has_ended_names_its_report_when_it_is_resumed(tmp_path: Path):
+    ended = run("sdp", "blocksworld", "4-0", out=tmp_path)
+    with pytest.raises(Fault, match=f"certigraph report {ended.folder} writes"):
+        resume(ended.folder)
+    report = write_report(ended.trajectory, ended.folder / "report.html")
+    with pytest.raises(Fault, match=f"its report: {report}"):
+        resume(ended.folder)
+
+
 def test_the_header_says_what_it_takes_to_build_the_run_again(tmp_path: Path):
     graph = sdp.build(validate=capped(always_pass, depth=1), replan=give_up)
     data = tmp_path / "private" / "blocks"
