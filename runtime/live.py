@@ -3,7 +3,7 @@
 import math
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
 from rich.console import Console, RenderableType
@@ -95,7 +95,7 @@ def plain_lines(run: RunHistory, line: TrajectoryLine) -> Iterator[str]:
             yield from _certificate_lines(run, run.plan.certificates[-1].certificate)
         yield from _check_lines(run, line)
         if line.node == "replan" and not run.episodes.acting:
-            yield _replan_line(run, "plan" in update)
+            yield _replan_line(run, update)
         if run.episodes.acting and run.episodes.all:
             yield from _episode_lines(run.episodes.now, line)
 
@@ -149,9 +149,10 @@ def _format_short_finding(finding: Finding) -> str:
     return format_finding(finding.model_copy(update=cut))
 
 
-def _replan_line(run: RunHistory, has_plan: bool) -> str:
-    if not has_plan:
-        return f"step {run.steps}: replanning gave up: {run.plan.target}"
+def _replan_line(run: RunHistory, update: Mapping[str, Any]) -> str:
+    if "plan" not in update:
+        reason = f": {update['gave_up']}" if update.get("gave_up") else ""
+        return f"step {run.steps}: replanning gave up: {run.plan.target}{reason}"
     done = "extended the plan" if run.plan.extended else "replanned"
     rest = len(run.plan.plan) - run.plan.head
     return f"step {run.steps}: {done}, {rest} predicates from here: {run.plan.target}"

@@ -186,7 +186,7 @@ class PlanReplan(NamedTuple):
     """A replan at a position of the plan.
 
     `tail` is the number of predicates that the new plan has from there, 0 if the replan gave up. `extends`: the replan
-    continued a plan that was cut because it had too many conditions.
+    continued a plan that was cut because it had too many conditions. `reason` says why it gave up, if the operator did.
     """
 
     position: int
@@ -194,6 +194,7 @@ class PlanReplan(NamedTuple):
     tail: int
     extends: bool = False
     prompts: Sequence[int] = ()
+    reason: str = ""
 
 
 class PlanAudit(NamedTuple):
@@ -409,7 +410,8 @@ class PlanHistory:
         if tried and self._before not in CHECK_NODES | {EXTENDING_NODE}:
             self.exhaustion = self.exhaustion or Exhaustion(self.head, len(self.plan))
         tail = max(len(plan) - self.head, 0)
-        self.moments.append(PlanReplan(self.head, self.steps, tail, self.extended, self._take_prompts()))
+        replan = PlanReplan(self.head, self.steps, tail, self.extended, self._take_prompts(), update.get("gave_up", ""))
+        self.moments.append(replan)
 
     def _attempt(self, record: PlainRecord) -> None:
         position, target, verdict = record["position"], record["target"], record["verdict"]

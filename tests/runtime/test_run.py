@@ -322,6 +322,15 @@ def test_a_run_that_gave_up_says_why(tmp_path: Path):
     assert "Propose" in empty.message
 
 
+@pytest.mark.parametrize("graph", ["react", "plan_and_act", "cot", "react_reward", "mcts", "step", "reflexion", "clin"])
+def test_a_run_that_repeated_itself_until_it_was_ended_says_so(graph: str, tmp_path: Path):
+    benchmark = Tools([refund], cases=["Refund 17."])
+    context = Context(model="scripted:first", limits=Limits(repeats=3, trials=1))
+    result = run(graph, benchmark, context=context, out=tmp_path)
+    assert (result.ending, len(result.state["history"])) == ("gave_up", 3)
+    assert "3 times in a row, with equal answers; --budget repeats=N" in result.message
+
+
 def assert_usable(result: Result, ending: str, message: str) -> None:
     """A batch can continue: the failed run has a name, a message, usage and a saved trajectory."""
     assert result.ending == ending
