@@ -10,25 +10,17 @@ from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self, TypeAlias, TypeVar, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 from langchain_core.runnables import Runnable
 from langgraph.runtime import Runtime
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ModelWrapValidatorHandler,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import ConfigDict, Field, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from certigraph.adapters.files import unknown_task_error
 from certigraph.adapters.imports import check_names
-from certigraph.state.endings import GOAL, UnknownName
+from certigraph.adapters.settings import Settings
+from certigraph.state.endings import GOAL
 from certigraph.state.records import Action, Observation, Record, Scores, Spent, Task
 from certigraph.state.rewards import RecordedStep
 from certigraph.state.run import FINISH, SEARCH, Commitment, NestedStart
@@ -51,41 +43,6 @@ MIN_PLAN, MIN_SUBTASKS, MIN_FAILURES, MIN_NODES = 40, 16, 8, 8
 
 A run that starts with few steps thus has a complete plan, with which it can be resumed when it is allowed more steps.
 """
-
-
-class Settings(BaseModel):
-    """Base class of what users set for a run.
-
-    Raises UnknownName, in one line, for a field that does not exist and for a value that is not allowed.
-    """
-
-    model_config = ConfigDict(extra="forbid")
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _explain_mistakes(cls, values: Any, validate: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
-        if info.mode == "json":  # it comes from a file, whose reader names it
-            return validate(values)
-        check_names(values if isinstance(values, dict) else (), cls.model_fields, f"{cls.__name__} has no field")
-        try:
-            return validate(values)
-        except ValidationError as error:
-            if not error.errors()[0]["loc"]:
-                raise UnknownName(f"{cls.__name__}: {values!r:.100} is neither a dict nor a {cls.__name__}") from None
-            raise UnknownName(explain_mistake(error, cls.model_construct())) from None
-
-
-def explain_mistake(error: ValidationError, usual: "Settings") -> str:
-    """Say in one line which value of settings is not allowed, what is, and what `usual` has in its place."""
-    first = error.errors()[0]
-    key, *rest = map(str, first["loc"])
-    default = getattr(usual, key, None)
-    shown = f"{key}={default}" if isinstance(default, str | int | float) and default != "" else ""
-    if first["type"].endswith("_parsing") and shown:
-        reason = f"give a number, as in {shown}"
-    else:
-        reason = first["msg"].replace("Input should", "it should", 1) + (f"; by default {shown}" if shown else "")
-    return f"{'.'.join((key, *rest))}={first['input']!s:.100}: {reason}"
 
 
 class Limits(Settings, Record):
