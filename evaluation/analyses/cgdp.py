@@ -298,7 +298,7 @@ SECTIONS = (
     ),
     StudySection(
         "Gaps",
-        f"Wrong: a score below {MIN_CORRECT_SCORE:g} of 1. "
+        f"Wrong: a score below {100 * MIN_CORRECT_SCORE:g} of 100. "
         + " ".join(f"{gap.name}, {gap.definition}." for gap in GAPS),
         ("gaps",),
     ),

@@ -177,7 +177,7 @@ def test_plain_mode_of_a_real_run_has_one_line_per_certificate(tmp_path):
     assert printed[0].endswith("model scripted:expert: a script that knows the answer, no language model")
     assert printed[1] == f"task: {result.trajectory.header.task.goal}"
     assert [line.split(":")[0] for line in printed[2:-1]] == [f"step {c.step}" for c in result.certificates]
-    assert printed[-1].startswith("ended goal, score 1 of 1, 4/4 certified")
+    assert printed[-1].startswith("ended goal, score 100 of 100, 4/4 certified")
     assert (view.run.steps, view.run.spent["calls"]) == (len(result.state["history"]), result.usage.calls)
 
 
@@ -212,7 +212,7 @@ def test_frame_of_a_real_run_stays_with_its_ending(tmp_path):
     frame = console.export_text()
     frame = frame[frame.rindex("╭") :]
     assert frame.count("✓") == 4
-    assert "goal · score 1 of 1" in frame
+    assert "goal · score 100 of 100" in frame
     assert "4/40" in frame
 
 
@@ -382,7 +382,7 @@ def test_real_runs_without_predicates_are_watched_to_their_end(graph, tmp_path):
         result = run(graph, "blocksworld", "4-0", context=Context(limits=Limits()), out=tmp_path, listener=view)
     frame = console.export_text()
     frame = frame[frame.rindex("╭") :].splitlines()
-    assert line_with("goal · score 1 of 1", frame)
+    assert line_with("goal · score 100 of 100", frame)
     assert line_with("score 100 of 100", frame)
     assert "+100" in line_with(f"→ {result.state['turns'][-1].action}", frame)
     assert ("of 5" in line_with("episode 1", frame)) == (graph in ("reflexion", "clin", "step"))
