@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias,
 
 from langchain_core.runnables import Runnable
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from certigraph.adapters.files import unknown_task_error
 from certigraph.adapters.imports import check_names
+from certigraph.adapters.settings import Settings
 from certigraph.state.endings import GOAL
 from certigraph.state.records import Action, Observation, Record, Scores, Spent, Task
 from certigraph.state.rewards import RecordedStep
@@ -42,20 +43,6 @@ MIN_PLAN, MIN_SUBTASKS, MIN_FAILURES, MIN_NODES = 40, 16, 8, 8
 
 A run that starts with few steps thus has a complete plan, with which it can be resumed when it is allowed more steps.
 """
-
-
-class Settings(BaseModel):
-    """Base class of what users set for a run. Raises UnknownName, with the known names, for a field that is none."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _check_names(cls, values: Any, info: ValidationInfo) -> Any:
-        # JSON comes from a file, whose reader names it
-        fields = values if info.mode == "python" and isinstance(values, dict) else {}
-        check_names(fields, cls.model_fields, f"{cls.__name__} has no field")
-        return values
 
 
 class Limits(Settings, Record):
@@ -446,8 +433,13 @@ class Budget(Settings, Record):
 
     calls: int = Field(default=1_000, ge=0, description="model calls")
     tokens: int = Field(default=2_000_000, ge=0, description="input and output tokens together")
-    usd: float = Field(default=5.0, ge=0, description="US dollars; if set, a model without a known price is refused")
-    seconds: float = Field(default=3_600.0, ge=0, description="wall-clock seconds inside nodes")
+    usd: float = Field(
+        default=5.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="US dollars; if set, a model without a known price is refused",
+    )
+    seconds: float = Field(default=3_600.0, ge=0, allow_inf_nan=False, description="wall-clock seconds inside nodes")
     priced: bool = Field(default=False, description="whether a model needs a known price; true if usd is set")
 
     @model_validator(mode="before")

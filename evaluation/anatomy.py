@@ -250,10 +250,11 @@ def solved_rate(frames: Frames) -> pd.DataFrame:
 
 
 def score_by_horizon(frames: Frames) -> pd.DataFrame:
-    """Compute the mean score (0 to 1) by method and length of the task (`horizon`, with the label `horizon_name`)."""
+    """Compute the mean score (0 to 100) by method and length of the task (`horizon`, with the label `horizon_name`)."""
     runs = frames.runs.sort_values("horizon", kind="stable")
     by = ["method", "horizon", "horizon_name"]
-    return sort_by_method(compute_by_group(runs, by, lambda rows: average_of(rows, rows["score"], top=1.0)), frames)
+    scores = compute_by_group(runs, by, lambda rows: average_of(rows, 100 * rows["score"], top=100.0))
+    return sort_by_method(scores, frames)
 
 
 def node_costs(frames: Frames) -> pd.DataFrame:
@@ -405,7 +406,7 @@ def draw_anatomy_curves(tables: AnalysisTables, names: plots.MethodNames) -> Fig
     left.set(xlabel="replans", ylabel="solved")
     left.set_title(f"runs solved, {plots.format_sizes(replans)}")
     plots.draw_labelled_lines(right, horizon, names, "horizon_name", list(horizon["horizon_name"].unique()))
-    right.set(xlabel="length of the task", ylabel="mean score")
+    right.set(xlabel="length of the task", ylabel="mean score, 0 to 100")
     right.set_title(f"score, {plots.format_sizes(horizon)}")
     plots.draw_figure_legend(figure, names)
     return figure

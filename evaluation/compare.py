@@ -34,7 +34,6 @@ from certigraph.evaluation.comparison import (
     unfinished_cells,
 )
 from certigraph.evaluation.comparison_report import (
-    COMPARISON_PAGE,
     ComparisonResults,
     comparison_line,
     comparison_to_json,
@@ -57,11 +56,13 @@ from certigraph.evaluation.published.matching import PUBLISHED_TITLE
 from certigraph.evaluation.tables import print_report_path, table_console
 from certigraph.evaluation.tool_worlds import benchmark_name, check_evaluable, check_methods
 from certigraph.evaluation.workers import HERE, WorkerOptions, check_worker_models, run_slots
+from certigraph.runtime.files import COMPARISON_PAGE
 from certigraph.runtime.registry import (
     GRAPHS,
     check_encoders,
     check_priced,
     check_retrieval,
+    check_takes_answers,
     load_settings,
     save_settings,
 )
@@ -178,6 +179,7 @@ def build_job(
     live = load_benchmark(benchmark, context.data)
     for method in methods:
         check_encoders(method.operators)
+        check_takes_answers(method.graph, live)
         check_retrieval(method.operators, live)
     check_methods(methods, live)
     shipped = any(method.graph in GRAPHS for method in methods)

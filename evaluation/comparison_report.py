@@ -51,7 +51,7 @@ from certigraph.evaluation.published.matching import (
     view_matches,
 )
 from certigraph.evaluation.tables import FittedTable, format_interval, write_csv, write_page
-from certigraph.runtime.files import REPORT_FILE
+from certigraph.runtime.files import COMPARISON_PAGE, REPORT_FILE
 from certigraph.runtime.registry import swaps_of
 from certigraph.runtime.report import write_report
 from certigraph.runtime.result import is_goal_denied
@@ -504,9 +504,6 @@ def _format_run(row: ComparisonRow | None) -> str:
 
 # The complete report.
 
-COMPARISON_PAGE = "comparison.html"
-"""Name of the file with the HTML page."""
-
 
 def write_comparison_report(plan: ComparisonPlan, folder: Path) -> ComparisonResults:
     """Write the report of a comparison, which need not be finished, and return its results.
@@ -527,4 +524,4 @@ def _write_run_reports(plan: ComparisonPlan, folder: Path) -> None:
     for run in filter(None, (cell.run_folder for cell in cells_of(plan, folder))):
         trajectory, report = run / TRAJECTORY_FILE, run / REPORT_FILE
         if not report.is_file() or report.stat().st_mtime_ns < trajectory.stat().st_mtime_ns:
-            write_report(read_trajectory(run), report)
+            write_report(read_trajectory(run), report, whole=folder / COMPARISON_PAGE)

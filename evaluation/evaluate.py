@@ -24,7 +24,14 @@ from certigraph.evaluation.workers import WorkerOptions, check_worker_models, ru
 from certigraph.graphs.assembly import operators_of
 from certigraph.runtime.files import check_output_folder
 from certigraph.runtime.graph_sources import AnyGraph, slots_of
-from certigraph.runtime.registry import build_graph, check_encoders, check_retrieval, parse_roles, parse_swap
+from certigraph.runtime.registry import (
+    build_graph,
+    check_encoders,
+    check_retrieval,
+    check_takes_answers,
+    parse_roles,
+    parse_swap,
+)
 from certigraph.runtime.result import BenchmarkRow
 from certigraph.runtime.run import run_blocking
 from certigraph.runtime.storage import check_checkpoint_server
@@ -283,6 +290,7 @@ def _check_runnable(
     check_ready(benchmark)
     operators = operators_of(graph)
     check_encoders(operators)
+    check_takes_answers(graph.name, benchmark)
     check_retrieval(operators, benchmark)
     check_unattended(graph)
     check_evaluable(benchmark, models if slots_of(graph) else (), episodes=trials, shared=shared)

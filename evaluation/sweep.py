@@ -34,7 +34,6 @@ from certigraph.evaluation.comparison import (
     unfinished_cells,
 )
 from certigraph.evaluation.comparison_report import (
-    COMPARISON_PAGE,
     DIFFERENCE_COLUMNS,
     difference_cells,
     flatten_record,
@@ -55,7 +54,7 @@ from certigraph.evaluation.measures import MISSING_VALUE, ComparisonRow, format_
 from certigraph.evaluation.sweep_file import Sweep, TotalLimits, expand_sweep, folder_name, order_of, read_sweep
 from certigraph.evaluation.tables import format_estimate, terminal_table, write_csv
 from certigraph.evaluation.workers import HERE, WorkerOptions, run_slots
-from certigraph.runtime.files import check_output_folder
+from certigraph.runtime.files import COMPARISON_PAGE, check_output_folder
 from certigraph.runtime.registry import check_priced, swaps_of
 from certigraph.runtime.texts import format_compact, format_count
 from certigraph.state.endings import GOAL, Fault

@@ -19,12 +19,13 @@ from certigraph.nodes.plans import plan
 from certigraph.nodes.react import decide
 from certigraph.nodes.world import act, reset
 from certigraph.state.run import RunInput
+from certigraph.state.run import turns_message as message
 from certigraph.state.run import world_ending as ending
 from certigraph.state.subtask import (
     SubtaskState as State,
 )
 
-__all__ = ["State", "build", "ending", "graph"]
+__all__ = ["State", "build", "ending", "graph", "message"]
 
 CotGraph = CompiledStateGraph[State, Context, RunInput, State]
 

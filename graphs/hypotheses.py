@@ -14,10 +14,11 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Checkpointer, Send
 
-from certigraph.adapters.benchmarks import context_of
+from certigraph.adapters.benchmarks import benchmark_of, context_of
 from certigraph.adapters.models.scripts import use_about
 from certigraph.adapters.models.usage import UsageReport, current_meter, send_usage_to
-from certigraph.adapters.protocols import Context, Operator
+from certigraph.adapters.protocols import Benchmark, Context, Operator
+from certigraph.adapters.tools.world import Tools
 from certigraph.graphs.assembly import assemble
 from certigraph.nodes import search as slots
 from certigraph.nodes.beliefs import DELIVER
@@ -26,7 +27,7 @@ from certigraph.nodes.react import decide, pursue
 from certigraph.nodes.search import aggregate, generate, hypothesise, reason, with_direction
 from certigraph.nodes.slots import factory, share_context
 from certigraph.nodes.world import act, reset
-from certigraph.state.endings import LimitReached, UnknownName
+from certigraph.state.endings import Fault, LimitReached, UnknownName
 from certigraph.state.records import Action
 from certigraph.state.run import FINISH, ReActState, RunInput, belief_of
 from certigraph.state.run import world_ending as ending
@@ -119,6 +120,7 @@ def explore(*, harness: str = "pbai", memory: Operator | str = "structured", gat
 
     async def explore(state: ExploreView, runtime: Runtime[Context]) -> dict[str, Any]:
         branch = state["branch"]
+        _check_repeatable(benchmark_of(state["task"], runtime))
         # Without a checkpointer: a search that was interrupted starts again from the beginning.
         graph = build(checkpointer=False, decide=with_direction(agent(), branch.hypothesis), **swaps)
         with use_about({"hypothesis": branch.hypothesis}):
@@ -128,6 +130,16 @@ def explore(*, harness: str = "pbai", memory: Operator | str = "structured", gat
         }
 
     return explore
+
+
+def _check_repeatable(benchmark: Benchmark) -> None:
+    if not isinstance(benchmark, Tools):
+        return
+    for name in benchmark.loaded:
+        if not benchmark.is_repeatable(name):
+            reason = f"a search of hypotheses starts again after a crash, so that {name} might take effect twice"
+            fix = f'Tools(..., effects={{"{name}": "repeatable"}})'
+            raise Fault("environment", f"{reason}: run pbai, or say that the tool changes nothing: {fix}")
 
 
 async def _run_search(graph: Any, state: ExploreView, context: Context) -> tuple[Any, str]:

@@ -23,9 +23,10 @@ from certigraph.nodes.world import act, reset
 from certigraph.state.rewards import TreeState as State
 from certigraph.state.rewards import shortest_solution
 from certigraph.state.run import RunInput
+from certigraph.state.run import turns_message as message
 from certigraph.state.search import search_ending as ending
 
-__all__ = ["State", "build", "ending", "graph"]
+__all__ = ["State", "build", "ending", "graph", "message"]
 
 TreeGraph = CompiledStateGraph[State, Context, RunInput, State]
 

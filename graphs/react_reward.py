@@ -22,9 +22,10 @@ from certigraph.nodes.rewards import route
 from certigraph.nodes.world import act, reset
 from certigraph.state.rewards import LookaheadState as State
 from certigraph.state.run import RunInput
+from certigraph.state.run import turns_message as message
 from certigraph.state.search import search_ending as ending
 
-__all__ = ["State", "build", "ending", "graph"]
+__all__ = ["State", "build", "ending", "graph", "message"]
 
 RewardedGraph = CompiledStateGraph[State, Context, RunInput, State]
 

@@ -70,7 +70,8 @@ def _clear_certified(state: SDPState, update: Update, runtime: Runtime[Context])
     optional = [log for log in ("audits", "invalidations") if state.get(log)]
     logs = {log: Overwrite([]) for log in ("certificates", "attempts", "trace", *optional)}
     cursor = {"plan": [], "head": 0, "tried": 0, "replans": 0, "verdict": Verdict(depth=0)}
-    return {**update, **clear_memory(state), **set_upcoming(state), **logs, **cursor}
+    reason = {"gave_up": ""} if state.get("gave_up") else {}
+    return {**update, **clear_memory(state), **set_upcoming(state), **logs, **cursor, **reason}
 
 
 def _record_choice(state: SDPState, update: Update, runtime: Runtime[Context]) -> Update:
@@ -133,7 +134,7 @@ def _replace_tail(state: SDPState, update: Update, runtime: Runtime[Context]) ->
             raise LimitReached("plan", limit, limit, happened=f"{happened} ({hint})")
         return {"plan": [*certified, *update["plan"]], **set_upcoming(state)}
     if not update["plan"]:
-        return {}
+        return {"gave_up": update["gave_up"]} if "gave_up" in update else {}
     counters = {"tried": 0, "replans": state["replans"] + 1}
     return {"plan": [*certified, *update["plan"]], **set_upcoming(state), **counters}
 
@@ -190,7 +191,9 @@ def _skip_without_replans(state: SDPState, runtime: Runtime[Context]) -> Update 
 RESET = Slot("reset", RESET_KEYS, record=_clear_certified, starts_run=True)
 RESET_REVALIDATING = RESET._replace(skip=_require_replan_of_undone)
 """Slot `reset` of a graph that has the node `revalidate` and not a Replan of the user's own."""
-PROPOSE = Slot("propose", {"plan": Sequence[Predicate]}, propose_view)
+REASON_KEYS = {"gave_up": str}
+"""Keys, with their types, that an operator may return with an empty plan."""
+PROPOSE = Slot("propose", {"plan": Sequence[Predicate]}, propose_view, may_write=REASON_KEYS)
 REALIZE = Slot("realize", {"action": Action}, realize_view, _record_choice, may_write=UPCOMING_KEYS)
 """Slot `realize`. An operator may choose several actions together: it then returns the later ones as `upcoming`."""
 ACT = Slot("act", ACT_KEYS, record=_record_turn)
@@ -205,7 +208,14 @@ REVALIDATE = Slot(
     _record_invalidations,
     _skip_revalidation,
 )
-REPLAN = Slot("replan", {"plan": Sequence[Predicate]}, sdp_replan_view, _replace_tail, _skip_without_replans)
+REPLAN = Slot(
+    "replan",
+    {"plan": Sequence[Predicate]},
+    sdp_replan_view,
+    _replace_tail,
+    _skip_without_replans,
+    may_write=REASON_KEYS,
+)
 
 
 # Propose (SDP Eq. 1): plan a chain of predicates from the certified state to the goal, without any observation.
@@ -214,7 +224,7 @@ REPLAN = Slot("replan", {"plan": Sequence[Predicate]}, sdp_replan_view, _replace
 @prefer_benchmark_operator
 async def propose(state: ProposeView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for a plan: predicates that lead to the goal. An empty plan means giving up."""
-    return {"plan": await ask_plan(state, runtime)}
+    return await ask_plan(state, runtime)
 
 
 # Realize (SDP Eq. 2): choose one action that should make the target hold.
@@ -329,7 +339,7 @@ def _restored_state(targets: tuple[Predicate, ...]) -> int | None:
 @prefer_benchmark_operator
 async def replan(state: SDPReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for a new plan from the certified state to the goal. If the plan is empty, the run gives up."""
-    return {"plan": await ask_rest_of_plan(state, runtime)}
+    return await ask_rest_of_plan(state, runtime)
 
 
 async def give_up(state: SDPReplanView, runtime: Runtime[Context]) -> dict[str, Any]:

@@ -21,6 +21,9 @@ CHECKPOINTS_FILE = "checkpoints.sqlite"
 MEMORY_FILE = "memory.sqlite"
 REPORT_FILE = "report.html"
 
+COMPARISON_PAGE = "comparison.html"
+"""Name of the page of a comparison, in the folder around those of its runs."""
+
 _SQLITE_SUFFIX = r"(-journal|-wal|-shm)?"
 _RUN_FILE = re.compile(
     rf"{re.escape(TRAJECTORY_FILE)}|{re.escape(PROMPTS_FILE)}|{re.escape(SETTINGS_FILE)}|{re.escape(REPORT_FILE)}"

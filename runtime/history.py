@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from certigraph.runtime.episodes import EpisodeHistory, RatingHistory
 from certigraph.runtime.progress import PlanHistory, count_steps
-from certigraph.runtime.result import is_solved, verdict_scores_of
+from certigraph.runtime.result import is_goal_denied, is_solved, verdict_scores_of
 from certigraph.runtime.texts import CERTIFIED_LABEL, UNCHECKED_LABEL, clip_text
 from certigraph.state.records import Usage
 from certigraph.state.tdp import Node, Outcome
@@ -369,6 +369,11 @@ class RunHistory:
     def solved(self) -> bool:
         """Whether the run has ended with the full score of a benchmark."""
         return bool(is_solved(verdict_scores_of(self.header, self.footer)))
+
+    @property
+    def denied(self) -> bool:
+        """Whether the run ended `goal` although its score says that the task is not solved."""
+        return is_goal_denied(self.ending, is_solved(verdict_scores_of(self.header, self.footer)))
 
     @property
     def steps(self) -> int:

@@ -3,7 +3,7 @@
 import math
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
 from rich.console import Console, RenderableType
@@ -13,8 +13,8 @@ from certigraph.adapters.models.chat_models import describe_models
 from certigraph.runtime.approvals import format_question
 from certigraph.runtime.episodes import EpisodeSummary, NumberedTurn, RefusedAction, format_plan
 from certigraph.runtime.history import NodeProgress, RunHistory
-from certigraph.runtime.result import error_rates_of, is_goal_denied, is_solved, verdict_scores_of
-from certigraph.runtime.terminal import clean_line, draw_frame, reward_lines
+from certigraph.runtime.result import error_rates_of, verdict_scores_of
+from certigraph.runtime.terminal import DENIED, clean_line, draw_frame, reward_lines
 from certigraph.runtime.texts import (
     add_passed_count,
     clip_text,
@@ -75,6 +75,11 @@ def plain_lines(run: RunHistory, line: TrajectoryLine) -> Iterator[str]:
     if isinstance(line, Header):
         yield from _header_lines(line)
     elif isinstance(line, Footer):
+        goal = [predicate["text"] for predicate in run.plan.plan[-1:]] or [
+            worked.node.task for name, worked in run.tasks.nodes.items() if name == run.tasks.goal
+        ]
+        if run.denied and goal:
+            yield f"{DENIED}: {goal[0]}"
         yield _ending_line(run, line)
     elif isinstance(line, Question):
         yield f"waits for an answer: {format_question(line)}"
@@ -90,7 +95,7 @@ def plain_lines(run: RunHistory, line: TrajectoryLine) -> Iterator[str]:
             yield from _certificate_lines(run, run.plan.certificates[-1].certificate)
         yield from _check_lines(run, line)
         if line.node == "replan" and not run.episodes.acting:
-            yield _replan_line(run, "plan" in update)
+            yield _replan_line(run, update)
         if run.episodes.acting and run.episodes.all:
             yield from _episode_lines(run.episodes.now, line)
 
@@ -144,9 +149,10 @@ def _format_short_finding(finding: Finding) -> str:
     return format_finding(finding.model_copy(update=cut))
 
 
-def _replan_line(run: RunHistory, has_plan: bool) -> str:
-    if not has_plan:
-        return f"step {run.steps}: replanning gave up: {run.plan.target}"
+def _replan_line(run: RunHistory, update: Mapping[str, Any]) -> str:
+    if "plan" not in update:
+        reason = f": {update['gave_up']}" if update.get("gave_up") else ""
+        return f"step {run.steps}: replanning gave up: {run.plan.target}{reason}"
     done = "extended the plan" if run.plan.extended else "replanned"
     rest = len(run.plan.plan) - run.plan.head
     return f"step {run.steps}: {done}, {rest} predicates from here: {run.plan.target}"
@@ -186,7 +192,7 @@ def _ending_line(run: RunHistory, footer: Footer) -> str:
     scores = verdict_scores_of(run.header, footer)
     score = f", score {format_score(scores.value)}" if scores else ""
     cost = f"{format_count(run.steps, 'step')}, {run.spent['calls']:.0f} calls, {run.tokens:,} tokens"
-    denied = " (denied by the scorer)" if is_goal_denied(footer.ending, is_solved(scores)) else ""
+    denied = f" ({DENIED})" if run.denied else ""
     return f"ended {footer.ending}{denied}{score}, {_format_progress(run)}, {cost}"
 
 

@@ -186,7 +186,7 @@ class PlanReplan(NamedTuple):
     """A replan at a position of the plan.
 
     `tail` is the number of predicates that the new plan has from there, 0 if the replan gave up. `extends`: the replan
-    continued a plan that was cut because it had too many conditions.
+    continued a plan that was cut because it had too many conditions. `reason` says why it gave up, if the operator did.
     """
 
     position: int
@@ -194,6 +194,7 @@ class PlanReplan(NamedTuple):
     tail: int
     extends: bool = False
     prompts: Sequence[int] = ()
+    reason: str = ""
 
 
 class PlanAudit(NamedTuple):
@@ -286,7 +287,7 @@ class PlanHistory:
         self.tried = 0
         """Number of attempts since the latest certificate or replan."""
         self.rejection = ""
-        """Reason why the latest attempt was rejected; empty after a certificate."""
+        """Reason why the latest attempt was rejected, or the goal denied by an audit; empty after a certificate."""
         self.prompts: list[int] = []
         """Lines of `prompts.jsonl` with the model calls that planned before the first attempt."""
         self._prompts: list[int] = []
@@ -319,7 +320,7 @@ class PlanHistory:
         for certificate in update.get("certificates", ()):
             self._certify(certificate)
         for audit in update.get("audits", ()):
-            self.moments.append(PlanAudit(self.head, Audit.model_validate(audit), self._take_prompts()))
+            self._audit(Audit.model_validate(audit))
         self.head = update.get("head", self.head)
 
     @property
@@ -409,7 +410,8 @@ class PlanHistory:
         if tried and self._before not in CHECK_NODES | {EXTENDING_NODE}:
             self.exhaustion = self.exhaustion or Exhaustion(self.head, len(self.plan))
         tail = max(len(plan) - self.head, 0)
-        self.moments.append(PlanReplan(self.head, self.steps, tail, self.extended, self._take_prompts()))
+        replan = PlanReplan(self.head, self.steps, tail, self.extended, self._take_prompts(), update.get("gave_up", ""))
+        self.moments.append(replan)
 
     def _attempt(self, record: PlainRecord) -> None:
         position, target, verdict = record["position"], record["target"], record["verdict"]
@@ -419,6 +421,11 @@ class PlanHistory:
         self.moments.append(attempt)
         self.tried += 1
         self.rejection = "" if verdict["depth"] else verdict.get("reason", "")
+
+    def _audit(self, audit: Audit) -> None:
+        self.moments.append(PlanAudit(self.head, audit, self._take_prompts()))
+        if not audit.confirmed:
+            self.rejection = f"audit of the goal: denied: {audit.reason}".removesuffix(": ")
 
     def _take_prompts(self) -> Sequence[int]:
         taken, self._prompts = tuple(self._prompts), []

@@ -27,6 +27,7 @@ from certigraph.adapters.models.profiles import check_profile_name
 from certigraph.adapters.protocols import ROLES, Benchmark, Budget, Context, Limits
 from certigraph.adapters.redaction import MASK, show_address
 from certigraph.adapters.retrieval.reranker import load_reranker
+from certigraph.adapters.settings import explain_mistake
 from certigraph.graphs.assembly import check_slots, operators_of, slot_names, swapped_specs
 from certigraph.nodes.slots import Spec, build_operator
 from certigraph.runtime.files import SETTINGS_FILE
@@ -64,123 +65,123 @@ SEARCH_GRAPHS = ("pbai", "ircot", "memgpt", "iter_retgen", "hypotheses")
 GRAPHS = {name: f"certigraph.graphs.{name}" for name in METHOD_GRAPHS + SEARCH_GRAPHS + REWARD_GRAPHS + SUBTASK_GRAPHS}
 """Module of each of certigraph's graphs, by name of the graph."""
 
-OPERATOR_MODULES: Mapping[str, Sequence[str]] = {
-    "adapters.research.operators": ("force_accept",),
-    "graphs.hypotheses": ("explore",),
-    "graphs.tdp": ("solve",),
-    "nodes.belief_checks": (
-        "filtered",
-        "grounded",
-    ),
-    "nodes.beliefs": (
-        "freeform",
-        "lobotomized",
-        "native",
-        "structured",
-    ),
-    "nodes.factored_states": (
-        "extract_state",
-        "goal_by_rules",
-        "interpret_goal",
-        "offline_goal",
-        "prompted_goal",
-        "prompted_state",
-        "state_by_rules",
-    ),
-    "nodes.gates": (
-        "either",
-        "exhaustion_gate",
-        "gap_gate",
-        "judged_gate",
-        "no_gate",
-        "resampling",
-        "satisfied_gate",
-        "shadow",
-        "smooth_gate",
-    ),
-    "nodes.goal_checks": (
-        "recheck",
-        "votes",
-        "world_check",
-    ),
-    "nodes.lookahead": (
-        "appraise",
-        "choose_by_reward",
-        "greedy",
-        "listed",
-        "predicted",
-        "propose_actions",
-        "rehearsed",
-        "reward_guided",
-        "shortlisted",
-    ),
-    "nodes.mcts": (
-        "backpropagate",
-        "most_visited",
-        "select",
-    ),
-    "nodes.memgpt": (
-        "manage",
-        "use_memory",
-    ),
-    "nodes.plans": (
-        "plan",
-        "supervise",
-    ),
-    "nodes.react": (
-        "decide",
-        "decide_freely",
-        "execute",
-        "pursue",
-    ),
-    "nodes.rewards": (
-        "constant",
-        "judge_reward",
-        "monotonic",
-        "route",
-        "supervised",
-    ),
-    "nodes.sdp": (
-        "always_pass",
-        "capped",
-        "give_up",
-        "realize",
-        "replan",
-        "validate",
-    ),
-    "nodes.search": (
-        "abstain",
-        "aggregate",
-        "answer",
-        "force_pass",
-        "generate",
-        "hypothesise",
-        "reason",
-        "retrieving",
-        "unforced",
-    ),
-    "nodes.lessons": (
-        "gain_insights",
-        "memorise",
-        "reflect",
-    ),
-    "nodes.step": (
-        "align",
-        "assess",
-        "assess_when_due",
-        "execute_subtask",
-        "none",
-        "planner",
-    ),
-    "nodes.tdp": (
-        "decompose",
-        "revise",
-        "undivided",
-        "unrevised",
-    ),
-    "nodes.world": ("act",),
+OPERATOR_MODULES: Mapping[str, Mapping[str, str]] = {
+    "adapters.research.operators": {"force_accept": "answer"},
+    "graphs.hypotheses": {"explore": "explore"},
+    "graphs.tdp": {"solve": "solve"},
+    "nodes.belief_checks": {
+        "filtered": "memory",
+        "grounded": "memory",
+    },
+    "nodes.beliefs": {
+        "freeform": "memory",
+        "lobotomized": "memory",
+        "native": "memory",
+        "structured": "memory",
+    },
+    "nodes.factored_states": {
+        "extract_state": "extract",
+        "goal_by_rules": "interpret",
+        "interpret_goal": "interpret",
+        "offline_goal": "interpret",
+        "prompted_goal": "interpret",
+        "prompted_state": "extract",
+        "state_by_rules": "extract",
+    },
+    "nodes.gates": {
+        "either": "gate",
+        "exhaustion_gate": "gate",
+        "gap_gate": "gate",
+        "judged_gate": "gate",
+        "no_gate": "gate",
+        "resampling": "gate",
+        "satisfied_gate": "gate",
+        "shadow": "gate",
+        "smooth_gate": "gate",
+    },
+    "nodes.goal_checks": {
+        "recheck": "revalidate",
+        "votes": "audit",
+        "world_check": "audit",
+    },
+    "nodes.lookahead": {
+        "appraise": "appraise",
+        "choose_by_reward": "choose",
+        "greedy": "choose",
+        "listed": "propose",
+        "predicted": "imagine",
+        "propose_actions": "propose",
+        "rehearsed": "imagine",
+        "reward_guided": "realize",
+        "shortlisted": "propose",
+    },
+    "nodes.mcts": {
+        "backpropagate": "backpropagate",
+        "most_visited": "choose",
+        "select": "select",
+    },
+    "nodes.memgpt": {
+        "manage": "decide",
+        "use_memory": "use_memory",
+    },
+    "nodes.plans": {
+        "plan": "plan",
+        "supervise": "supervise",
+    },
+    "nodes.react": {
+        "decide": "decide, execute",
+        "decide_freely": "decide",
+        "execute": "execute, executor",
+        "pursue": "decide",
+    },
+    "nodes.rewards": {
+        "constant": "rate",
+        "judge_reward": "rate",
+        "monotonic": "rate",
+        "route": "route",
+        "supervised": "rate",
+    },
+    "nodes.sdp": {
+        "always_pass": "validate",
+        "capped": "validate",
+        "give_up": "replan",
+        "realize": "realize",
+        "replan": "replan",
+        "validate": "validate",
+    },
+    "nodes.search": {
+        "abstain": "answer",
+        "aggregate": "aggregate",
+        "answer": "answer",
+        "force_pass": "validate",
+        "generate": "decide",
+        "hypothesise": "hypothesise",
+        "reason": "decide",
+        "retrieving": "realize, decide",
+        "unforced": "validate",
+    },
+    "nodes.lessons": {
+        "gain_insights": "memory",
+        "memorise": "memory",
+        "reflect": "reflect",
+    },
+    "nodes.step": {
+        "align": "align",
+        "assess": "assess",
+        "assess_when_due": "assess",
+        "execute_subtask": "executor",
+        "none": "planner",
+        "planner": "planner",
+    },
+    "nodes.tdp": {
+        "decompose": "decompose",
+        "revise": "revise",
+        "undivided": "decompose",
+        "unrevised": "revise",
+    },
+    "nodes.world": {"act": "act, deliver"},
 }
-"""Names of certigraph's operators, and of functions that create operators, by the module that defines them."""
+"""Certigraph's operators, and functions that create operators, by the module that defines them, with their slots."""
 
 
 class _ShippedOperators(Mapping[str, Callable[..., Any]]):
@@ -204,19 +205,15 @@ OPERATORS: Mapping[str, Callable[..., Any]] = _ShippedOperators()
 """Certigraph's operators by name. A command line may use these names."""
 
 
-def check_takes_answers(what: str, benchmark: Benchmark) -> None:
-    """Check that a benchmark asks questions, because a method that searches for answers is to run on it.
-
-    Args:
-        what: the method, for the error message.
-        benchmark: the benchmark.
+def check_takes_answers(graph: str, benchmark: Benchmark) -> None:
+    """Check that a benchmark asks questions if a graph searches for answers.
 
     Raises:
         UnknownName: the benchmark takes no answers.
     """
-    if not benchmark.answers:
-        known = "assistantbench, hotpotqa, locomo, musique, swe_qa and web do"
-        raise UnknownName(f"{what} searches for an answer, and {benchmark.name} takes none; {known}")
+    if graph in SEARCH_GRAPHS and not benchmark.answers:
+        known = "assistantbench, hotpotqa, locomo, musique, swe_qa, web and tools of your own do"
+        raise UnknownName(f"{graph} searches for an answer, and {benchmark.name} takes none; {known}")
 
 
 # Graph, operators and context of a run. The trajectory's header holds what may be shared; `local.json` in the run's
@@ -585,10 +582,6 @@ def _apply_amounts(record: R, amounts: Mapping[str, str]) -> R:
     if "usd" in changes:
         changes["priced"] = True
     try:
-        return kind.model_validate({**record.model_dump(), **changes})
+        return kind.model_validate_json(json.dumps({**record.model_dump(), **changes}))
     except ValidationError as error:
-        first = error.errors()[0]
-        key = str(first["loc"][0])
-        reason = "give a number, as in " if first["type"].endswith("_parsing") else f"{first['msg']}; by default "
-        usual = record.model_dump()[key]
-        raise UnknownName(f"--budget {key}={first['input']}: {reason}{key}={usual}") from error
+        raise UnknownName(f"--budget {explain_mistake(error, record)}") from error

@@ -6,16 +6,18 @@ The page is the template `run.html`. What it shows is collected here and in `rep
 """
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
+from urllib.parse import quote
 
 from pydantic import JsonValue
 
 from certigraph.adapters.models.scripts import ERROR_LABELS, IMPOSSIBLE_PREFIX
 from certigraph.runtime.approvals import format_question
 from certigraph.runtime.episodes import EpisodeHistory, EpisodeSummary, RatingHistory
-from certigraph.runtime.files import PROMPTS_FILE, check_no_links, translate_trajectory_errors
+from certigraph.runtime.files import COMPARISON_PAGE, PROMPTS_FILE, check_no_links, translate_trajectory_errors
 from certigraph.runtime.history import NodeProgress, RunHistory, TaskGraph, is_unchecked, read_history
 from certigraph.runtime.pages import Total, render_page
 from certigraph.runtime.registry import swaps_of
@@ -261,6 +263,12 @@ def _cell_entries(value: JsonValue) -> list[str]:
 UNCHECKED_NOTE = "Nothing was certified: the validator always_pass accepted each predicate without a check."
 """Message of a run whose validator looks at nothing."""
 
+PART_OF = "part of"
+"""Name of the fact that names the comparison, ablation or sweep of a run."""
+
+MAX_LEVELS = 5
+"""Number of folders around a run's in which the page of its comparison is searched for."""
+
 MAX_GOAL_CHARACTERS = 4_000
 """Maximum number of characters of the task's goal."""
 
@@ -274,6 +282,8 @@ class RunReport(NamedTuple):
     """The score as text, or "not scored"; empty for a question of a user."""
     messages: Sequence[str]
     facts: Mapping[str, str]
+    links: Mapping[str, str]
+    """Relative addresses to which facts link, by the name of the fact."""
     totals: Sequence[Total]
     answer: Answer | None
     answer_title: str
@@ -289,10 +299,11 @@ class RunReport(NamedTuple):
     """Whether a simulated agent is the validator."""
 
 
-def write_report(trajectory: Trajectory, path: Path) -> Path:
+def write_report(trajectory: Trajectory, path: Path, *, whole: Path | None = None) -> Path:
     """Write the HTML report of a finished, interrupted or running run to `path`, and return `path`.
 
-    In the folder of a run that keeps its prompts, the report shows them.
+    In the folder of a run that keeps its prompts, the report shows them. The report of a run that is a part of a
+    comparison links to its page: to `whole`, by default to the page that exists in a folder around the run's.
 
     Raises:
         Fault: ("data") the trajectory has contents that no run of its graph writes, the file of prompts is damaged, or
@@ -303,13 +314,22 @@ def write_report(trajectory: Trajectory, path: Path) -> Path:
     header = trajectory.header
     title = f"{header.graph} · {header.task.benchmark} {header.task.id}"
     with translate_trajectory_errors(header.run_id):
-        page = render_page("run.html", title=title, report=report_of(trajectory, KeptPrompts(prompts)))
+        report = report_of(trajectory, KeptPrompts(prompts), _link_to_whole(header, path, whole))
+        page = render_page("run.html", title=title, report=report)
     path.write_text(page, encoding="utf-8", errors="replace")  # texts of worlds may hold half of a surrogate pair
     return path
 
 
-def report_of(trajectory: Trajectory, prompts: KeptPrompts) -> RunReport:
-    """Collect everything that the report of a run shows."""
+def _link_to_whole(header: Header, path: Path, whole: Path | None) -> str:
+    """Return the relative address of the page of the comparison that a run is a part of; empty if there is none."""
+    folder = path.resolve().parent
+    above = (one / COMPARISON_PAGE for one in list(folder.parents)[:MAX_LEVELS] if header.context.get("group"))
+    page = whole or next(filter(Path.is_file, above), None)
+    return quote(Path(os.path.relpath(page.resolve(), folder)).as_posix()) if page else ""
+
+
+def report_of(trajectory: Trajectory, prompts: KeptPrompts, link: str = "") -> RunReport:
+    """Collect everything that the report of a run shows; `link` is the address of the page of its comparison."""
     header, footer, parts = trajectory.header, trajectory.footer, report_parts_of(trajectory)
     scores, own = footer.scores if footer else None, is_user_question(header)
     message = footer.message if footer else ""
@@ -324,6 +344,7 @@ def report_of(trajectory: Trajectory, prompts: KeptPrompts) -> RunReport:
             *([message] if message else map(format_question, trajectory.questions)),
         ],
         facts=_run_facts(header),
+        links={PART_OF: link} if link else {},
         totals=[*parts.totals, *cost_totals(trajectory)],
         answer=None if answer is None else lay_out_answer(answer),
         answer_title="Answer, not certified" if uncertified else "Answer",
@@ -373,7 +394,7 @@ def _run_facts(header: Header) -> dict[str, str]:
         "run": header.run_id,
     }
     if group := header.context.get("group"):
-        facts = {"part of": str(group), **facts}
+        facts = {PART_OF: str(group), **facts}
     if rates := error_rates_of(header):
         name, _, value = rates.partition(": ")
         facts[name] = value

@@ -16,7 +16,7 @@ from certigraph.runtime.progress import (
     PredicateRow,
     PredicateStatus,
 )
-from certigraph.runtime.result import is_goal_denied, is_solved, verdict_scores_of
+from certigraph.runtime.result import verdict_scores_of
 from certigraph.runtime.texts import CERTIFIED_LABEL, add_passed_count, format_count, format_score, passed_label
 
 MAX_OPEN_ATTEMPTS = 2
@@ -102,7 +102,7 @@ def plan_table(run: RunHistory) -> PlanTable:
 def format_denial(run: RunHistory) -> str:
     """Format that the scorer denies the goal of a run, with the validator's reason if there is one; else empty."""
     scores = verdict_scores_of(run.header, run.footer)
-    if scores is None or not is_goal_denied(run.ending, is_solved(scores)):
+    if scores is None or not run.denied:
         return ""
     reason = run.plan.attempts[-1].attempt.verdict.reason if run.plan.attempts else ""
     denial = f"denied by the scorer: {format_score(scores.value)}"

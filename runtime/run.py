@@ -31,6 +31,7 @@ from certigraph.graphs.assembly import operators_of
 from certigraph.runtime.approvals import check_answered
 from certigraph.runtime.driver import drive_run
 from certigraph.runtime.files import (
+    REPORT_FILE,
     SETTINGS_FILE,
     check_no_links,
     check_output_folder,
@@ -49,6 +50,7 @@ from certigraph.runtime.registry import (
     check_priced,
     check_retrieval,
     check_same_rerankers,
+    check_takes_answers,
     current_versions,
     load_settings,
     rebuild_graph,
@@ -138,6 +140,7 @@ async def arun(
     check_priced(named_models, context.budget)
     Faults.read(context.faults)
     operators = operators_of(compiled)
+    check_takes_answers(compiled.name, live)
     check_retrieval(operators, live)
     check_output_folder(out)
     folder = Path(out) / (name or create_run_name(compiled.name, chosen))
@@ -256,7 +259,10 @@ async def aresume(
     trajectory = read_trajectory(folder)
     header, footer = trajectory.header, trajectory.footer
     if footer and not is_resumable(footer.ending):
-        raise Fault("data", f"run {header.run_id} has ended: {footer.ending}; start a new one with `certigraph run`")
+        report = folder / REPORT_FILE
+        shown = f"its report: {report}" if report.is_file() else f"certigraph report {folder} writes its report"
+        ended = f"run {header.run_id} has ended: {footer.ending}"
+        raise Fault("data", f"{ended}; start a new one with `certigraph run`; {shown}")
     if header.schema_version != SCHEMA_VERSION:
         reason = f"run {header.run_id} has trajectory schema {header.schema_version}, whose checkpoints this version"
         raise Fault(

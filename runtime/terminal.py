@@ -15,7 +15,7 @@ from certigraph.adapters.models.prompts import format_action
 from certigraph.runtime.episodes import NumberedTurn, RefusedAction, format_plan
 from certigraph.runtime.history import NodeProgress, NodeStatus, RunHistory
 from certigraph.runtime.progress import PredicateRow
-from certigraph.runtime.result import error_rates_of, is_goal_denied, is_solved, verdict_scores_of
+from certigraph.runtime.result import error_rates_of, verdict_scores_of
 from certigraph.runtime.texts import (
     add_passed_count,
     clip_text,
@@ -78,6 +78,10 @@ def reward_lines(run: RunHistory) -> Iterator[str]:
 # The plan: certified predicates, the target, and predicates still to come.
 
 
+DENIED = "denied by the scorer"
+"""Says that the score contradicts a goal that was certified."""
+
+
 def plan_part(run: RunHistory, height: int) -> Table:
     """Draw about `height` predicates of the plan around the target, the predicate to certify next.
 
@@ -137,7 +141,9 @@ def _plan_row(run: RunHistory, row: PredicateRow) -> tuple[Text, str, Text, str]
     text_with_finding = Text.assemble(text, (_format_finding(certificate, position), "dim"))
     if certificate.forced:
         return Text("!", style="magenta"), number, text_with_finding, passed_label(clean_line(certificate.forced))
-    return Text("✓", style="green"), number, text_with_finding, f"step {certificate.step}"
+    denied = run.denied and position == len(plan.plan) - 1
+    mark = Text("✕", style="red") if denied else Text("✓", style="green")
+    return mark, number, text_with_finding, DENIED if denied else f"step {certificate.step}"
 
 
 def _format_finding(certificate: Certificate, position: int) -> str:
@@ -281,7 +287,7 @@ def tasks_part(run: RunHistory, height: int) -> Group:
     table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
     table.add_column(justify="right", style="dim", no_wrap=True)
     nodes = [worked for level in run.tasks.levels() for worked in level]
-    rows, omitted = _node_rows(nodes, height - 1, run.certified)
+    rows, omitted = _node_rows(nodes, height - 1, run.certified, run.tasks.goal if run.denied else "")
     row_count = max(min(2 * len(nodes), height - 1), 1)
     empty = (Text(), Text(), Text("" if nodes else "no task graph yet", style="dim"), Text())
     for row in (*rows, *[empty] * (row_count - len(rows))):  # always as many rows, so that the frame keeps its height
@@ -293,16 +299,16 @@ def tasks_part(run: RunHistory, height: int) -> Group:
     return Group(table, last)
 
 
-def _node_rows(nodes: Sequence[NodeProgress], height: int, label: str) -> tuple[list[TaskRow], str]:
+def _node_rows(nodes: Sequence[NodeProgress], height: int, label: str, denied: str) -> tuple[list[TaskRow], str]:
     """Return rows for the sub-tasks in at most `height` lines, and a text that says how many are left out."""
     if 2 * len(nodes) <= height:
-        return [row for worked in nodes for row in (_node_row(worked, label), _activity_row(worked))], ""
+        return [row for worked in nodes for row in (_node_row(worked, label, denied), _activity_row(worked))], ""
     busy = [worked for worked in nodes if worked.status == "working"]
     detailed = busy[: height // 3]
     first, last = visible_range(len(nodes), _focus_index(nodes), height - len(detailed))
     rows: list[TaskRow] = []
     for worked in nodes[first:last]:
-        rows.append(_node_row(worked, label))
+        rows.append(_node_row(worked, label, denied))
         if worked in detailed:
             rows.append(_activity_row(worked))
     return rows, format_hidden(first, len(nodes) - last)
@@ -316,11 +322,13 @@ def _focus_index(nodes: Sequence[NodeProgress]) -> int:
     return len(nodes) - 1
 
 
-def _node_row(worked: NodeProgress, label: str) -> TaskRow:
-    mark, style = TASK_MARKS[worked.status]
+def _node_row(worked: NodeProgress, label: str, denied: str) -> TaskRow:
+    is_denied = worked.node.id == denied
+    mark, style = ("✕", "red") if is_denied else TASK_MARKS[worked.status]
     task = Text(clean_line(worked.node.task), style={"pending": "dim", "removed": "dim strike"}.get(worked.status, ""))
     name = Text(clean_line(worked.node.id), style="bold" if worked.status == "working" else style)
-    return Text(mark, style=style), name, task, Text("  ").join(map(Text, _node_facts(worked, label)))
+    facts = [DENIED] if is_denied else _node_facts(worked, label)
+    return Text(mark, style=style), name, task, Text("  ").join(map(Text, facts))
 
 
 def _node_facts(worked: NodeProgress, label: str) -> Iterator[str]:
@@ -414,9 +422,8 @@ def _ending_text(run: RunHistory) -> Text | None:
     if run.footer is None:
         return Text("waits for an answer", style="bold yellow") if run.questions else None
     scores = verdict_scores_of(run.header, run.footer)
-    denied = is_goal_denied(run.footer.ending, is_solved(scores))
-    style = "bold yellow" if denied else "bold green" if run.solved or run.footer.ending == GOAL else "bold red"
-    ending = Text(f"{run.footer.ending}{', denied by the scorer' if denied else ''}", style=style)
+    style = "bold yellow" if run.denied else "bold green" if run.solved or run.footer.ending == GOAL else "bold red"
+    ending = Text(f"{run.footer.ending}{f', {DENIED}' if run.denied else ''}", style=style)
     return ending.append(f" · score {format_score(scores.value)}" if scores else "", style="default")
 
 

@@ -34,12 +34,12 @@ def format_compact(count: float) -> str:
 
 
 def format_score(value: float) -> str:
-    """Format a score of a benchmark with its maximum, which the protocol sets: 0.5 of 1."""
-    return f"{value:.3g} of 1"
+    """Format a score of a benchmark, 0 to 1, on the scale of all output and pages: 50 of 100."""
+    return format_points(100 * value)
 
 
 def format_points(points: float) -> str:
-    """Format a score within an episode with its maximum: 50 of 100, as ScienceWorld counts."""
+    """Format a score on the scale of all output and pages, as ScienceWorld counts: 50 of 100."""
     return f"{points:.3g} of 100"
 
 

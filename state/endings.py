@@ -48,7 +48,10 @@ def is_error(ending: str) -> bool:
 
 
 class UnknownName(KeyError):
-    """A graph, benchmark, task, operator or model does not exist. The message lists the existing names."""
+    """A graph, benchmark, task, operator or model does not exist, or a value of a setting is not allowed.
+
+    The message lists the existing names, or says what is allowed.
+    """
 
     def __str__(self) -> str:
         """Return the message without the quotes that KeyError would add."""

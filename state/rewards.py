@@ -192,9 +192,8 @@ def recorded_steps(task: Task) -> list[RecordedStep]:
         recordings = _RECORDINGS.validate_python(task.constants.get(RECORDINGS))
     except ValidationError as error:
         example = f'constants={{"{RECORDINGS}": [[{{"action": "open door", "observation": "It is open."}}]]}}'
-        raise Fault(
-            "data", f"task {task.id} has no trajectory to predict rewards of: give Task(..., {example})"
-        ) from error
+        reason = f"task {task.id} has no trajectory to predict rewards of"
+        raise Fault("data", f"{reason}: run a task of rewardprediction, or give Task(..., {example})") from error
     return [step.model_copy(update={"recording": n}) for n, steps in enumerate(recordings) for step in steps]
 
 

@@ -443,10 +443,16 @@ def turns_message(state: ReActState) -> str:
 
     The message is empty if the run has any other ending.
     """
-    turns: Sequence[Turn] = state.get("turns", ())
-    if world_ending(state) != GAVE_UP or (repeats := count_repeats(turns)) < 2:
+    return "" if world_ending(state) != GAVE_UP else format_repeats(state.get("turns", ()))
+
+
+def format_repeats(turns: Sequence[Turn]) -> str:
+    """Say how often the latest of the turns was repeated, with equal answers; empty if it was not."""
+    repeats = count_repeats(turns)
+    if repeats < 2:
         return ""
-    return f"the agent took the action {turns[-1].action!r} {repeats} times in a row; --budget repeats=N allows more"
+    taken = f"the agent took the action {turns[-1].action!r} {repeats} times in a row, with equal answers"
+    return f"{taken}; --budget repeats=N allows more"
 
 
 def count_repeats(turns: Sequence[Turn]) -> int:

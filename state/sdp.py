@@ -59,6 +59,8 @@ class SDPState(BeliefState, total=False):
     """
     tried: int
     replans: int
+    gave_up: str
+    """Reason that Propose or Replan gave with an empty plan; absent or empty if there is none."""
     audits: Log[Audit]
     """Results of the optional operator `audit`, which checks a certified goal."""
     invalidations: Log[Invalidation]
@@ -371,8 +373,9 @@ def sdp_message(state: SDPState) -> str:
     if sdp_ending(state) != GAVE_UP:
         return ""
     plan, head = state.get("plan", ()), state.get("head", 0)
+    given = f"; its reason: {state['gave_up']}" if state.get("gave_up") else ""
     if not plan:
-        return "the plan is empty: Propose gave no predicate"
+        return f"the plan is empty: Propose gave no predicate{given}"
     if head >= len(plan):
         return "the last predicate was let pass without being certified"
     verdict = state.get("verdict")
@@ -381,7 +384,8 @@ def sdp_message(state: SDPState) -> str:
     tries = takewhile(lambda a: a.position == head, reversed(state.get("attempts", ())))
     attempts = sum(not (attempt.verdict.looked or attempt.verdict.pending) for attempt in tries)
     spent = f"attempts: {attempts}, replans: {state.get('replans', 0)}"
-    return f"predicate {head + 1} of {len(plan)} was not certified ({spent}): {plan[head].text!r}{reason}"
+    uncertified = f"predicate {head + 1} of {len(plan)} was not certified ({spent}): {plan[head].text!r}{reason}"
+    return f"{uncertified}; Replan gave up{given}" if given else uncertified
 
 
 def _attempts_at(head: int, attempts: Sequence[Attempt], target: Predicate) -> Iterator[Attempt]:

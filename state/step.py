@@ -19,6 +19,7 @@ from certigraph.state.run import (
     advice_of,
     belief_of,
     decide_view,
+    format_repeats,
     without_thoughts,
     world_ending,
 )
@@ -156,8 +157,8 @@ def trials_message(state: Mapping[str, Any]) -> str:
     last = trials[-1]
     message = f"none of {len(trials)} episodes reached the goal; the last one ended after {last.steps} steps"
     if last.ending == "limit:steps":
-        message += f", all that it had: a new run has more with --budget steps={2 * last.steps}"
-    return message
+        return f"{message}, all that it had: a new run has more with --budget steps={2 * last.steps}"
+    return ": ".join(filter(None, [message, format_repeats(state.get("turns", ()))]))
 
 
 # STEP's state (section 3, Algorithm 1), and the views that keep its four roles separate.

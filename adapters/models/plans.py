@@ -7,7 +7,7 @@ knows, such as the names of its places, as `notes`.
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import groupby
-from typing import Annotated
+from typing import Annotated, Any
 
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, create_model
@@ -44,7 +44,7 @@ class Conditions(BaseModel):
 
 async def ask_plan(
     state: ProposeView, runtime: Runtime[Context], *, goal: Predicate | None = None, notes: str = ""
-) -> list[Predicate]:
+) -> dict[str, Any]:
     """Ask a model for a plan: the conditions that it gives, then the goal. Without conditions the plan is empty.
 
     The goal is taken from the task (SDP, Definition 1), so that a model that weakens it cannot decide what success
@@ -55,6 +55,9 @@ async def ask_plan(
         runtime: the run's runtime.
         goal: the last predicate; None for the task's.
         notes: what the planner should know about this world.
+
+    Returns:
+        The operator's update: `plan`, and if it is empty `gave_up`, the model's reason, unless it gave none.
     """
     task, end = state["task"], goal or goal_of(state["task"])
     question = PLAN_QUESTION.format(
@@ -72,11 +75,11 @@ async def ask_rest_of_plan(
     goal: Predicate | None = None,
     notes: str = "",
     findings: str = "",
-) -> list[Predicate]:
+) -> dict[str, Any]:
     """Ask a model for a new rest of the plan, or for the missing rest of a plan that was cut; empty to give up.
 
-    Arguments are those of `ask_plan`, with the view of Replan, and `findings`: what the planner should know of this
-    episode, which changes from request to request.
+    Arguments and result are those of `ask_plan`, with the view of Replan, and `findings`: what the planner should know
+    of this episode, which changes from request to request.
     """
     task, end, profile = state["task"], goal or goal_of(state["task"]), await profile_of("planner", runtime)
     before = paragraphs(
@@ -134,15 +137,17 @@ def conditions_form(most: int) -> type[Conditions]:
 
 async def _ask_conditions(
     question: str, task: Task, goal: Predicate, runtime: Runtime[Context], *, cut: Sequence[str] = ()
-) -> list[Predicate]:
+) -> dict[str, Any]:
     most, small = limits_of(task, runtime).plan, (await profile_of("planner", runtime)).is_small
     prompt = build_prompt(runtime, question, role=PLANNER, cut=cut)
     form = conditions_form(min(most, MAX_SMALL_CONDITIONS) if small else most)
     answer = await ask(prompt, form, role="planner", runtime=runtime)
     texts = [stripped for text in answer.conditions if (stripped := text.strip())]
-    if small:
-        return build_plan([*dict.fromkeys(texts)], goal, most)  # small models repeat themselves
-    return build_plan([text for text, _ in groupby(texts)], goal, most)
+    if not texts and (reason := unquote_line(answer.reasoning)):
+        return {"plan": [], "gave_up": reason}
+    # small models repeat themselves
+    distinct = [*dict.fromkeys(texts)] if small else [text for text, _ in groupby(texts)]
+    return {"plan": build_plan(distinct, goal, most)}
 
 
 def _format_task(task: Task) -> str:

@@ -270,7 +270,7 @@ def create_operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operato
         hint = draft_conditions(state["task"].goal) if grounded else []
         if hint and benchmark.drafted:
             return {"plan": _append_goal(hint)}
-        return {"plan": await ask_plan(state, runtime, goal=GOAL, notes=_planning_notes(hint, worded=grounded))}
+        return await ask_plan(state, runtime, goal=GOAL, notes=_planning_notes(hint, worded=grounded))
 
     async def replan(state: SDPReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
         remaining = [] if needs_rest_of_plan(state) else _remaining_conditions(state)
@@ -280,7 +280,7 @@ def create_operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operato
         named = bullet_list(dict.fromkeys(attempt.action.text for attempt in refused))
         findings = prompts.REFUSED.format(actions=quote(named)) if refused else ""
         notes = _planning_notes((), worded=grounded)
-        return {"plan": await ask_rest_of_plan(state, runtime, goal=GOAL, notes=notes, findings=findings)}
+        return await ask_rest_of_plan(state, runtime, goal=GOAL, notes=notes, findings=findings)
 
     async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
         if benchmark.drafted:

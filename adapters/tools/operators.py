@@ -59,12 +59,12 @@ def tools_of(task: Task, runtime: Runtime[Context]) -> "Tools":
 
 async def propose(state: ProposeView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for a plan, with the forms of conditions that checks decide."""
-    return {"plan": await ask_plan(state, runtime, notes=_planning_notes(state["task"], runtime))}
+    return await ask_plan(state, runtime, notes=_planning_notes(state["task"], runtime))
 
 
 async def replan(state: SDPReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for a new rest of the plan, as `propose` does for a plan."""
-    return {"plan": await ask_rest_of_plan(state, runtime, notes=_planning_notes(state["task"], runtime))}
+    return await ask_rest_of_plan(state, runtime, notes=_planning_notes(state["task"], runtime))
 
 
 async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:

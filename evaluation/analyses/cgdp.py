@@ -61,7 +61,6 @@ from certigraph.evaluation.comparison import (
     parse_methods,
     unfinished_cells,
 )
-from certigraph.evaluation.comparison_report import COMPARISON_PAGE as COMPARISON
 from certigraph.evaluation.comparison_report import (
     ComparisonResults,
     format_model_note,
@@ -82,7 +81,7 @@ from certigraph.evaluation.workers import HERE, WorkerOptions
 from certigraph.graphs.assembly import operators_of
 from certigraph.nodes.gates import MAX_CHANGE
 from certigraph.nodes.slots import Spec
-from certigraph.runtime.files import read_last_footer
+from certigraph.runtime.files import COMPARISON_PAGE, read_last_footer
 from certigraph.runtime.registry import build_graph, check_takes_answers, parse_swap
 from certigraph.runtime.texts import format_count
 from certigraph.state.endings import UnknownName
@@ -299,7 +298,7 @@ SECTIONS = (
     ),
     StudySection(
         "Gaps",
-        f"Wrong: a score below {MIN_CORRECT_SCORE:g} of 1. "
+        f"Wrong: a score below {100 * MIN_CORRECT_SCORE:g} of 100. "
         + " ".join(f"{gap.name}, {gap.definition}." for gap in GAPS),
         ("gaps",),
     ),
@@ -563,7 +562,7 @@ def run_command(
     """
     name, data = order.plan.benchmark, order.context.data
     benchmark = order.benchmark or load_benchmark(name, data, import_own=not report_only)
-    check_takes_answers("study cgdp", benchmark)
+    check_takes_answers("pbai", benchmark)
     chosen = choose_rubric(folder, rubric)
     if (note := small_corpus_note(benchmark, order.plan.tasks)) and not as_json:
         typer.echo(note, err=True)
@@ -590,6 +589,6 @@ def _print_report(tables: Tables, scores: StudyScores | None, findings: Comparis
     pages = [STUDY_PAGE]
     if findings:
         print_tables(findings.comparison, findings.estimates, as_json=False)
-        pages.append(COMPARISON)
+        pages.append(COMPARISON_PAGE)
     for page in pages:
         print_report_path(folder / page)

@@ -56,6 +56,27 @@ def test_every_benchmark_takes_its_limits_from_the_table(name: str, monkeypatch:
     assert load_benchmark(name).limits is PAPER_LIMITS[name]
 
 
+@pytest.mark.parametrize(
+    ("kind", "values", "mistake", "fix"),
+    [
+        (Budget, {"calls": -1}, "calls=-1", "greater than or equal to 0; by default calls=1000"),
+        (Budget, {"usd": -0.5}, "usd=-0.5", "greater than or equal to 0"),
+        (Budget, {"seconds": float("inf")}, "seconds=inf", "finite number"),
+        (Budget, {"calls": "many"}, "calls=many", "a number, as in calls=1000"),
+        (Limits, {"steps": 0, "plan": 0}, "steps=0", "greater than or equal to 1; by default steps=60"),
+        (Context, {"profile": "large"}, "profile=large", "'full' or 'small'"),
+        (Context, {"budget": {"tokens": -1}}, "tokens=-1", "by default tokens=2000000"),
+        (Context, {"budget": 5}, "5", "neither a dict nor a Budget"),
+    ],
+)
+def test_a_value_that_is_not_allowed_is_named_in_one_line(kind: Any, values: dict[str, Any], mistake: str, fix: str):
+    for create in (kind.model_validate, lambda given: kind(**given)):
+        with pytest.raises(UnknownName) as refused:
+            create(values)
+        message = str(refused.value)
+        assert mistake in message and fix in message and "\n" not in message
+
+
 def test_a_benchmark_the_paper_did_not_run_has_the_defaults():
     assert PAPER_LIMITS["blocksworld"] == Limits()
     assert set(PAPER_LIMITS) >= set(BENCHMARKS) | set(APPENDIX)

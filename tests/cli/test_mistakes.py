@@ -71,6 +71,9 @@ MISTAKES = [
     Mistake("export runs/1 --to csv", "Invalid value for '--to': 'csv' is not one of 'atif', 'inspect', 'parquet'"),
     Mistake("score blocksworld plans.jsonl", "--plans"),
     Mistake("study cdgp", "certigraph study --help"),
+    Mistake("run pbai blocksworld", "blocksworld takes none"),
+    Mistake("compare sdp ircot --on blocksworld", "blocksworld takes none"),
+    Mistake("prompts memgpt blocksworld", "blocksworld takes none"),
 ]
 
 WITHOUT_EXTRAS = [

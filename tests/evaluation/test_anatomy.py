@@ -278,7 +278,7 @@ def test_score_by_horizon_is_in_the_order_of_length():
     runs = [Tape(task=str(days), days=days).ended("gave_up", days / 10) for days in (7, 3)]
     analysis = tables(*runs, Tape(task="x", days=None, benchmark="mine").ended("gave_up"))["score_by_horizon"]
     assert analysis["horizon_name"].tolist() == ["3 days", "4 planned", "7 days"]
-    assert analysis["value"].tolist() == [0.3, 0, 0.7]
+    assert analysis["value"].tolist() == [30, 0, 70]
 
 
 @pytest.mark.slow
@@ -351,7 +351,7 @@ def test_frames_and_shares_add_up(recorded):
     for name, table in analysis.items():
         if name in ("credit", "node_costs", "certified_costs", "compression"):
             continue
-        assert table["value"].dropna().between(0, 1).all(), name
+        assert table["value"].dropna().between(0, 100 if name == "score_by_horizon" else 1).all(), name
         bounded = table.dropna(subset=["low"])
         assert (bounded["low"] <= bounded["value"] + 1e-9).all()
         assert (bounded["value"] <= bounded["high"] + 1e-9).all()

@@ -20,7 +20,7 @@ from certigraph import cli
 from certigraph.adapters import benchmarks
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.protocols import Budget, Context, Limits
-from certigraph.evaluation.anatomy import analyse
+from certigraph.evaluation.anatomy import ANALYSES, analyse
 from certigraph.evaluation.compare import Choice, ablate, build_job, compare_logs, print_tables, run_comparison
 from certigraph.evaluation.comparison import ComparedMethod, ComparisonOutline, build_plan, parse_methods, read_plan
 from certigraph.evaluation.comparison_report import (
@@ -48,8 +48,10 @@ from certigraph.evaluation.evaluation_results import print_evaluations
 from certigraph.evaluation.measures import ComparisonRow, GoalPrecision, PromptTokens, fault_warnings
 from certigraph.evaluation.plots import AXIS_LABELS, draw_curves
 from certigraph.evaluation.tables import FittedTable
+from certigraph.runtime.report import write_report
 from certigraph.state.endings import Fault
 from certigraph.state.records import Task
+from certigraph.state.trajectory import read_trajectory
 
 # Title of the page of a comparison, and trials in its table of runs.
 
@@ -140,7 +142,43 @@ def test_a_report_names_the_comparison_and_the_method_of_its_run(compared_folder
     for graph, number in (("react", "1"), ("sdp", "2")):
         reports = [path.read_text(encoding="utf-8") for path in compared_folder.rglob(f"{number}-*/*/report.html")]
         assert len(reports) == 2
-        assert all(f"<b>part of</b> comparison {compared_folder.name} · {graph}<" in text for text in reports)
+        assert all(
+            re.search(f"<b>part of</b> <a[^>]*>comparison {compared_folder.name} · {graph}<", text) for text in reports
+        )
+
+
+def links_to_whole(folder: Path) -> list[str]:
+    return re.findall(r'<b>part of</b> <a href="([^"]+)"', (folder / "report.html").read_text(encoding="utf-8"))
+
+
+@pytest.mark.slow
+def test_a_report_links_to_the_page_of_its_comparison_also_after_a_move(compared_folder: Path, tmp_path: Path):
+    moved = Path(shutil.copytree(compared_folder, tmp_path / "moved to #2"))
+    runs = [path.parent for path in moved.rglob("trajectory.jsonl")]
+    for run in runs:
+        [link] = links_to_whole(run)
+        assert (run / unquote(link)).resolve() == (moved / "comparison.html").resolve()
+        assert (run / unquote(link)).is_file()
+    cli_report(runs[0])
+    assert len(links_to_whole(runs[0])) == 1
+    (moved / "comparison.html").unlink()
+    cli_report(runs[0])
+    assert links_to_whole(runs[0]) == []
+
+
+def cli_report(folder: Path) -> None:
+    """Write the report of a run again, as `certigraph report` does."""
+    write_report(read_trajectory(folder), folder / "report.html")
+
+
+@pytest.mark.slow
+def test_every_foldout_begins_with_what_it_is_for(tmp_path: Path):
+    ablate("sdp", "blocksworld", ["validate=always_pass"], Choice(("4-0", "4-1")), out=tmp_path)
+    html = (tmp_path / "comparison.html").read_text(encoding="utf-8")
+    sentences = re.findall(r'<details[^>]*><summary>[^<]*</summary>\s*<p class="key">([^<]+)</p>', html)
+    assert len(sentences) == html.count("<details") > len(ANALYSES) - 4
+    assert len(set(sentences)) == len(sentences)
+    assert all(sentence.endswith(".") and ": ." not in sentence for sentence in sentences)
 
 
 @pytest.mark.slow
@@ -149,7 +187,7 @@ def test_a_folder_with_the_name_of_its_kind_is_named_once(tmp_path: Path):
     run_comparison(given, tmp_path / "comparison", silent=True)
     write_comparison_report(given.plan, tmp_path / "comparison")
     [report] = tmp_path.rglob("report.html")
-    assert "<b>part of</b> comparison · react<" in report.read_text(encoding="utf-8")
+    assert ">comparison · react</a>" in report.read_text(encoding="utf-8")
 
 
 def test_a_change_that_rounds_to_zero_has_no_minus():

@@ -321,6 +321,7 @@ def test_inspect_finds_a_task_for_every_benchmark_by_the_entry_point():
     [
         ({"benchmark": "blockworld"}, "blocksworld"),
         ({"graph": "sdpp"}, "sdp"),
+        ({"graph": "pbai"}, "blocksworld takes none"),
         ({"swaps": ["validator=always_pass"]}, "validate"),
         ({"model": "gpt-4o"}, "openai:NAME"),
         ({"ids": ["nine"]}, "tower-30"),

@@ -109,5 +109,5 @@ def test_three_statistics_have_one_interval(values: dict[str, list[float]]):
     if interval is None:
         assert (method.low, method.high, pd.isna(studied.low), pd.isna(studied.high)) == (None, None, True, True)
     else:
-        assert interval == pytest.approx((studied.low, studied.high))
+        assert interval == pytest.approx((studied.low / 100, studied.high / 100))
         assert interval == pytest.approx((method.low / 100, method.high / 100))

@@ -18,7 +18,7 @@ from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.graphs import tdp
 from certigraph.runtime.recorder import Recorder
-from certigraph.runtime.registry import GRAPHS
+from certigraph.runtime.registry import GRAPHS, SEARCH_GRAPHS
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import arun, resume, run
 from certigraph.state.endings import LimitReached
@@ -70,7 +70,8 @@ def begun(out: Path, graph: str, limits: Limits = ENDLESS, **budget: Any) -> Res
 
 def looped(out: Path, graph: str = "react", pause: float = 0.0, limits: Limits = ENDLESS, **budget: Any) -> Result:
     context = Context(chat=Looping(pause=pause), budget=Budget(**budget), limits=limits)
-    return run(graph, "blocksworld", "4-0", context=context, out=out)
+    benchmark, task = ("musique", None) if graph in SEARCH_GRAPHS else ("blocksworld", "4-0")
+    return run(graph, benchmark, task, context=context, out=out)
 
 
 @pytest.mark.parametrize(

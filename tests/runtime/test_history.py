@@ -232,7 +232,7 @@ def test_the_sub_task_that_settles_a_task_is_marked_if_the_scorer_denies_the_goa
     last = "denied" if value < 1 else "certified"
     assert sorted(boxes(html)) == [("certified", "a"), ("certified", "b"), (last, "g")]
     assert re.findall(r'class="subtask (\w+)"', html) == ["certified", "certified", last]
-    assert re.findall(r'class="denial">([^<]*0.5 of 1)<', html) == re.findall(r'class="denial">([^<]*)<', html)
+    assert re.findall(r'class="denial">([^<]*50 of 100)<', html) == re.findall(r'class="denial">([^<]*)<', html)
     assert html.count('class="denial"') == (value < 1)
 
 

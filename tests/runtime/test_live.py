@@ -13,7 +13,8 @@ from study_world import Riddles
 
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
-from certigraph.graphs import pbai
+from certigraph.graphs import pbai, sdp
+from certigraph.nodes.sdp import always_pass
 from certigraph.runtime.live import LiveView
 from certigraph.runtime.report import write_report
 from certigraph.runtime.run import resume, run
@@ -27,12 +28,14 @@ from certigraph.state.records import (
     Invalidation,
     Observation,
     Predicate,
+    Scores,
     Step,
     Task,
     Usage,
     Verdict,
 )
 from certigraph.state.step import Lesson
+from certigraph.state.tdp import Outcome
 from certigraph.state.trajectory import Event, Footer, Header, Question, Resumed
 
 TASK = Task(benchmark="toy", id="7", goal="reach the end", constants={"budget": 100})
@@ -124,6 +127,48 @@ def test_a_validator_that_looks_at_nothing_certifies_nothing():
     assert not any("certified" in line for line in [*text, *frame])
 
 
+def test_a_goal_that_the_scorer_denies_is_marked_where_it_was_certified(tmp_path):
+    def shown(kind, **options):
+        console = Console(record=True, force_terminal=kind, width=110, height=30, file=io.StringIO())
+        with LiveView(console) as view:
+            run(out=tmp_path, listener=view, **options)
+        text = console.export_text()
+        return text[text.rindex("╭") if kind else 0 :].splitlines()
+
+    simulated = Context(model="simulated")
+    unchecked = {"graph": sdp.build(validate=always_pass), "benchmark": "blocksworld", "task": "6-2"}
+    frame = shown(True, **unchecked, context=simulated)
+    rows = [line for line in frame if "✓" in line or "✕" in line]
+    assert ["✕" in row for row in rows] == [row is rows[-1] for row in rows] and len(rows) > 1
+    assert "denied by the scorer" in rows[-1]
+    lines = shown(False, **unchecked, context=simulated)
+    goal = lines[-3].partition(": accepted unchecked 8/8: ")[2]
+    assert goal and lines[-2] == f"denied by the scorer: {goal}"
+    solved = shown(False, graph="sdp", benchmark="blocksworld", task="6-2", context=simulated)
+    assert not any("denied" in line for line in solved)
+
+
+def test_the_sub_task_of_a_goal_that_the_scorer_denies_is_marked():
+    task = {"id": "deliver", "task": "deliver the parcel", "needs": []}
+    outcome = Outcome(
+        node="deliver", status="completed", result="delivered", ending="goal", observation=Observation(text="o")
+    )
+    drawn = event(1, "decompose", dag={"nodes": [task]}, revisions=0)
+    done = event(2, "gather", outcomes=[outcome.as_json()])
+    header = HEADER.model_copy(update={"graph": "tdp", "task": TASK.model_copy(update={"benchmark": "blocksworld"})})
+    for value in (0.0, 1.0):
+        ended = footer("goal").model_copy(update={"scores": Scores(value=value)})
+        row = line_with("deliver the parcel", last_frame(header, drawn, done, ended))
+        assert ("✕" in row, "denied by the scorer" in row) == (value < 1, value < 1)
+        assert ("denied by the scorer: deliver the parcel" in plain(header, drawn, done, ended)) == (value < 1)
+
+
+def test_a_goal_that_an_audit_denies_shows_the_reason_below_it():
+    audit = {"confirmed": False, "reason": "the box is empty"}
+    frame = last_frame(HEADER, proposed(2), certified(2, 0), event(3, "audit", audits=[audit]))
+    assert "condition 2" in frame[frame.index(line_with("the box is empty", frame)) - 1]
+
+
 def test_plain_mode_of_a_real_run_has_one_line_per_certificate(tmp_path):
     console = Console(file=io.StringIO(), width=80)
     with LiveView(console) as view:
@@ -132,7 +177,7 @@ def test_plain_mode_of_a_real_run_has_one_line_per_certificate(tmp_path):
     assert printed[0].endswith("model scripted:expert: a script that knows the answer, no language model")
     assert printed[1] == f"task: {result.trajectory.header.task.goal}"
     assert [line.split(":")[0] for line in printed[2:-1]] == [f"step {c.step}" for c in result.certificates]
-    assert printed[-1].startswith("ended goal, score 1 of 1, 4/4 certified")
+    assert printed[-1].startswith("ended goal, score 100 of 100, 4/4 certified")
     assert (view.run.steps, view.run.spent["calls"]) == (len(result.state["history"]), result.usage.calls)
 
 
@@ -167,7 +212,7 @@ def test_frame_of_a_real_run_stays_with_its_ending(tmp_path):
     frame = console.export_text()
     frame = frame[frame.rindex("╭") :]
     assert frame.count("✓") == 4
-    assert "goal · score 1 of 1" in frame
+    assert "goal · score 100 of 100" in frame
     assert "4/40" in frame
 
 
@@ -337,7 +382,7 @@ def test_real_runs_without_predicates_are_watched_to_their_end(graph, tmp_path):
         result = run(graph, "blocksworld", "4-0", context=Context(limits=Limits()), out=tmp_path, listener=view)
     frame = console.export_text()
     frame = frame[frame.rindex("╭") :].splitlines()
-    assert line_with("goal · score 1 of 1", frame)
+    assert line_with("goal · score 100 of 100", frame)
     assert line_with("score 100 of 100", frame)
     assert "+100" in line_with(f"→ {result.state['turns'][-1].action}", frame)
     assert ("of 5" in line_with("episode 1", frame)) == (graph in ("reflexion", "clin", "step"))

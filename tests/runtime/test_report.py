@@ -132,7 +132,7 @@ def test_counts_are_those_of_a_real_run(tmp_path):
     html = page(result.trajectory, tmp_path)
     assert rows(html) == ["certified"] * len(result.state["plan"])
     assert "goal certified" in html
-    assert "score <b>1 of 1</b>" in html
+    assert "score <b>100 of 100</b>" in html
     assert f"<dd>{result.usage.calls}<small>" in html
 
 
@@ -274,7 +274,7 @@ def test_the_goal_is_marked_where_it_was_certified_if_the_scorer_denies_it(depth
     shown = re.findall(r'<p class="how denial">(.*?)</p>', html)
     assert rows(html) == ["certified", "denied" if value < 1 else "certified"]
     assert len(shown) == (value < 1)
-    assert all("0.5 of 1" in text and "it looks done" in text for text in shown)
+    assert all("50 of 100" in text and "it looks done" in text for text in shown)
 
 
 def test_an_audit_that_denies_the_goal_stands_out_with_its_reason(tmp_path):

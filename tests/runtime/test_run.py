@@ -17,12 +17,14 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from certigraph.adapters import benchmarks
 from certigraph.adapters.episodes import EPISODES
 from certigraph.adapters.protocols import Budget, Context, Limits
+from certigraph.adapters.tools.world import Tools
 from certigraph.graphs import react, sdp
 from certigraph.nodes.sdp import always_pass, capped, give_up, propose
+from certigraph.runtime.registry import SEARCH_GRAPHS, build_graph
 from certigraph.runtime.report import write_report
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import arun, create_run_name, resume, run
-from certigraph.state.endings import Fault
+from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Action, Certificate, Verdict
 from certigraph.state.trajectory import Event, parse_line, read_trajectory, serializer
 
@@ -39,6 +41,28 @@ def known(monkeypatch: pytest.MonkeyPatch) -> Callable[[Script], Script]:
         return script
 
     return register
+
+
+@pytest.mark.parametrize("graph", SEARCH_GRAPHS)
+@pytest.mark.parametrize("built", [False, True])
+def test_a_search_agent_is_refused_where_nothing_is_asked(graph: str, built: bool, tmp_path: Path):
+    with pytest.raises(UnknownName, match=f"^{graph} searches for an answer, and blocksworld takes none; .*musique"):
+        run(build_graph(graph) if built else graph, "blocksworld", context=Context(model="simulated"), out=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def refund(order: int) -> str:
+    """Refund an order."""
+    return f"refunded order {order}"
+
+
+def test_hypotheses_refuse_tools_that_a_search_might_call_again_after_a_crash(tmp_path: Path):
+    context = Context(model="scripted:first")
+    result = run("hypotheses", Tools([refund], cases=["Refund 17."]), context=context, out=tmp_path, on_error="ignore")
+    assert result.ending == "error:environment"
+    assert 'Tools(..., effects={"refund": "repeatable"})' in result.message
+    repeatable = Tools([refund], cases=["Refund 17."], effects={"refund": "repeatable"})
+    assert not run("hypotheses", repeatable, context=context, out=tmp_path).ending.startswith("error")
 
 
 def test_a_context_may_be_a_dict_as_in_langgraph(tmp_path: Path) -> None:
@@ -89,6 +113,15 @@ def test_endings_of_the_method(script: Script, ending: str, credit: list[int], t
 def test_a_run_that_reached_an_ending_of_its_own_is_not_resumed(whole: Result):
     with pytest.raises(Fault, match=r"has ended: goal; start a new one"):
         resume(whole.folder)
+
+
+def test_a_run_that_has_ended_names_its_report_when_it_is_resumed(tmp_path: Path):
+    ended = run("sdp", "blocksworld", "4-0", out=tmp_path)
+    with pytest.raises(Fault, match=f"certigraph report {ended.folder} writes"):
+        resume(ended.folder)
+    report = write_report(ended.trajectory, ended.folder / "report.html")
+    with pytest.raises(Fault, match=f"its report: {report}"):
+        resume(ended.folder)
 
 
 def test_the_header_says_what_it_takes_to_build_the_run_again(tmp_path: Path):
@@ -287,6 +320,15 @@ def test_a_run_that_gave_up_says_why(tmp_path: Path):
     assert refused.message.startswith(f"predicate 1 of {len(refused.state['plan'])} was not certified (attempts: 3, ")
     assert "not on the table" in refused.message
     assert "Propose" in empty.message
+
+
+@pytest.mark.parametrize("graph", ["react", "plan_and_act", "cot", "react_reward", "mcts", "step", "reflexion", "clin"])
+def test_a_run_that_repeated_itself_until_it_was_ended_says_so(graph: str, tmp_path: Path):
+    benchmark = Tools([refund], cases=["Refund 17."])
+    context = Context(model="scripted:first", limits=Limits(repeats=3, trials=1))
+    result = run(graph, benchmark, context=context, out=tmp_path)
+    assert (result.ending, len(result.state["history"])) == ("gave_up", 3)
+    assert "3 times in a row, with equal answers; --budget repeats=N" in result.message
 
 
 def assert_usable(result: Result, ending: str, message: str) -> None:

@@ -145,7 +145,8 @@ def _usage_error(error: Any) -> str:
     message = " ".join(str(error.format_message()).replace("Value error, ", "").split())
     if not message:
         return "name a command, for example: certigraph list"
-    words = error.ctx.command_path.split()[1:] if getattr(error, "ctx", None) else []
+    ctx = getattr(error, "ctx", None)  # the program may be "python -m certigraph"
+    words = ctx.command_path.removeprefix(ctx.find_root().info_name).split() if ctx else []
     if words == ["run"] and getattr(error, "option_name", "") == "--limit":
         message += "; a run has one task: choose it with --task, or run several with certigraph eval ... --limit N"
     return f"{message.rstrip('.')}; see {' '.join(['certigraph', *words, '--help'])}"

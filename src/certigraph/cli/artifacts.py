@@ -98,7 +98,7 @@ def export_command(
 
 
 def list_command(as_json: AsJson = False) -> None:
-    """List graphs with their slots, benchmarks, operators to swap in, models and budgets."""
+    """List graphs with their slots, benchmarks, operators with the [slots] that take them, models and budgets."""
     from certigraph.cli.inventory import print_inventory, read_inventory
 
     print_inventory(read_inventory(), as_json=as_json)

@@ -7,6 +7,7 @@ After a change, write that file again with `python -m certigraph.cli.inventory`;
 import json
 from collections.abc import Callable, Collection, Mapping
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ def collect_inventory() -> dict[str, Any]:
     from certigraph.adapters.benchmarks import BENCHMARKS, load_benchmark
     from certigraph.adapters.models.chat_models import MODEL_FORMS
     from certigraph.adapters.protocols import Budget, Limits
-    from certigraph.runtime.registry import GRAPHS, OPERATORS, graph_slots
+    from certigraph.runtime.registry import GRAPHS, OPERATOR_MODULES, OPERATORS, graph_slots
     from certigraph.runtime.result import ASK_BENCHMARK
 
     limits = {**Budget.model_fields, **Limits.model_fields}
@@ -70,7 +71,10 @@ def collect_inventory() -> dict[str, Any]:
         "graphs": {name: graph_slots(name) for name in GRAPHS},
         "benchmarks": {name: list(load_benchmark(name).configurations) for name in BENCHMARKS if name != ASK_BENCHMARK},
         "questions of your own": {ASK_BENCHMARK: f'certigraph {ASK_BENCHMARK} "QUESTION"'},
-        "operators": {name: _describe_operator(OPERATORS[name]) for name in sorted(OPERATORS)},
+        "operators": {
+            name: f"[{slots}] {_describe_operator(OPERATORS[name])}"
+            for name, slots in sorted(chain.from_iterable(named.items() for named in OPERATOR_MODULES.values()))
+        },
         "models": MODEL_FORMS.split(", "),
         "budget": {name: str(field.description) for name, field in sorted(limits.items())},
     }

@@ -44,24 +44,14 @@ def run_command(
     as_json: AsJson = False,
 ) -> None:
     """Run a graph on one task, and show which predicates of its plan are certified."""
-    from certigraph.adapters.benchmarks import load_benchmark
     from certigraph.cli.output import announce_source, print_result, watch_run
     from certigraph.graphs.assembly import operators_of
-    from certigraph.runtime.registry import (
-        SEARCH_GRAPHS,
-        build_graph,
-        check_encoders,
-        check_takes_answers,
-        create_context,
-        parse_swap,
-    )
+    from certigraph.runtime.registry import build_graph, check_encoders, create_context, parse_swap
     from certigraph.runtime.run import run
 
     compiled = build_graph(graph, dict(map(parse_swap, swap or [])))
     check_encoders(operators_of(compiled))
     context = create_context(model, role, data, budget, benchmark, cache, profile).model_copy(update={"faults": faults})
-    if graph in SEARCH_GRAPHS:
-        check_takes_answers(graph, load_benchmark(benchmark, data))
     announce_source(benchmark, data)
     with watch_run(out, context.limits, silent=as_json) as listener:
         result = run(
