@@ -25,6 +25,7 @@ from certigraph.runtime.texts import (
     format_score,
     passed_label,
 )
+from certigraph.state.endings import GOAL
 from certigraph.state.records import Certificate, Finding
 from certigraph.state.step import Lesson
 from certigraph.state.trajectory import Event, Footer, Header, Question, Resumed, TrajectoryLine, find_cut_prompts
@@ -132,7 +133,9 @@ def _certificate_lines(run: RunHistory, certificate: Certificate) -> Iterator[st
         return
     cascade = f" (cascade {certificate.depth})" if certificate.depth > 1 else ""
     score = f", score {format_points(run.episodes.now.reported)}" if run.episodes.graded else ""
-    certified = f"{run.certified} {run.plan.in_force}/{run.plan.total}"
+    number = certificate.position + certificate.depth
+    place = f" (condition {number})" if number != run.plan.in_force else ""
+    certified = f"{run.certified} {run.plan.in_force}/{run.plan.total}{place}"
     progress = passed_label(certificate.forced) if certificate.forced else certified
     yield f"{at}: {progress}{cascade}{score}: {text}"
     if certificate.finding:
@@ -206,7 +209,8 @@ def _format_progress(run: RunHistory) -> str:
         return add_passed_count(f"{run.plan.in_force}/{run.plan.total} {run.certified}", run.plan.passed)
     completed, failed, open_ = map(episodes.count, ("completed", "failed", "open"))
     subtasks = f", {format_count(completed, 'subtask')} completed, {failed} failed" if completed or failed else ""
-    unfinished = f", {open_ if subtasks else format_count(open_, 'subtask')} open" if open_ else ""
+    under_way = "ended by the goal" if run.ending == GOAL else "open"
+    unfinished = f", {open_ if subtasks else format_count(open_, 'subtask')} {under_way}" if open_ else ""
     return format_count(len(episodes.all), "episode") + subtasks + unfinished
 
 

@@ -337,6 +337,7 @@ def test_frame_of_an_episode_fits_and_keeps_its_height(size):
 def test_an_episode_names_what_is_open_where_no_subtask_has_ended():
     tape = EpisodeTape().episode().plan("find the kitchen").act("go to kitchen", 8)
     assert "1 episode, 1 subtask open, 1 step" in plain(tape.header, *tape.lines, footer("limit:calls"))[-1]
+    assert "1 episode, 1 subtask ended by the goal" in plain(tape.header, *tape.lines, footer("goal"))[-1]
 
 
 def test_plain_mode_of_episodes_says_scores_refusals_subtasks_and_lessons():
