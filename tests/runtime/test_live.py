@@ -117,6 +117,11 @@ def test_plain_mode_says_certificates_replans_and_the_ending():
     )
 
 
+def test_a_certificate_after_passed_conditions_says_which_one_it_is_about():
+    shown = plain(HEADER, proposed(4), certified(2, 0), certified(3, 3))
+    assert shown[2:] == ["step 2: certified 1/4: condition 1", "step 3: certified 2/4 (condition 4): condition 4"]
+
+
 def test_a_validator_that_looks_at_nothing_certifies_nothing():
     passing = HEADER.model_copy(update={"operators": {"validate": {"name": "always_pass", "args": {}}}})
     text = plain(passing, proposed(2), certified(2, 0), certified(3, 1), footer("goal"))
