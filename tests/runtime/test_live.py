@@ -69,10 +69,10 @@ def rejected(superstep, position, reason):
     return event(superstep, "validate", attempts=[attempt.as_json()])
 
 
-def certified(superstep, position, depth=1, restores=None):
+def certified(superstep, position, depth=1, **fields):
     targets = tuple(plan(99)[position : position + depth])
     certificate = Certificate(
-        step=superstep, position=position, targets=targets, action=Action(text="go"), digest="d", restores=restores
+        step=superstep, position=position, targets=targets, action=Action(text="go"), digest="d", **fields
     )
     return event(superstep, "certify", certificates=[certificate.as_json()], head=position + depth)
 
@@ -118,8 +118,11 @@ def test_plain_mode_says_certificates_replans_and_the_ending():
 
 
 def test_a_certificate_after_passed_conditions_says_which_one_it_is_about():
-    shown = plain(HEADER, proposed(4), certified(2, 0), certified(3, 3))
-    assert shown[2:] == ["step 2: certified 1/4: condition 1", "step 3: certified 2/4 (condition 4): condition 4"]
+    shown = plain(HEADER, proposed(4), certified(2, 0), certified(3, 1, 2, forced="skipped"), certified(3, 3))
+    assert (shown[2], shown[-1]) == (
+        "step 2: certified 1/4: condition 1",
+        "step 3: certified 2/4 (condition 4): condition 4",
+    )
 
 
 def test_a_validator_that_looks_at_nothing_certifies_nothing():
