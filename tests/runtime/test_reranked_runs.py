@@ -188,7 +188,7 @@ class TestRefusals:
             assert stop.value.code == 2 and "the reranker 'absent' is not installed" in error
         assert not list(tmp_path.iterdir())
 
-    @pytest.mark.parametrize("benchmark", ["hotpotqa:interactive", "web", "blocksworld"])
+    @pytest.mark.parametrize("benchmark", ["hotpotqa:interactive", "web"])
     def test_a_world_that_does_not_rerank_is_refused(self, named, tmp_path, benchmark):
         with pytest.raises(UnknownName, match=f"{benchmark} does not rerank what it finds: leave out rerank="):
             run(pbai.build(decide=pursue(rerank=named)), benchmark, context=SCRIPT, out=tmp_path / "runs")
