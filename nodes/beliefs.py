@@ -166,15 +166,16 @@ async def reorganise_belief(
     return result.model_copy(update={"reorganised": belief.reorganised + 1})
 
 
-def check_sizes(name: str, target: int, trigger: int, window: int) -> None:
-    """Check the arguments of the memory operator `name`: 1 <= target <= trigger, and window >= 0.
+def check_sizes(name: str, target: int, trigger: int, **counts: int) -> None:
+    """Check the arguments of the memory operator `name`: 1 <= target <= trigger, and no count below 0.
 
     Raises:
         UnknownName: an argument is outside these bounds.
     """
-    if not 1 <= target <= trigger or window < 0:
-        call = f"{name}(target={target}, trigger={trigger}, window={window})"
-        raise UnknownName(f"{call}: 1 <= target <= trigger and window >= 0, as in memory={name}:target=6")
+    if not 1 <= target <= trigger or min(counts.values()) < 0:
+        given = ", ".join(f"{key}={value}" for key, value in {"target": target, "trigger": trigger, **counts}.items())
+        rule = f"1 <= target <= trigger and {' and '.join(f'{key} >= 0' for key in counts)}"
+        raise UnknownName(f"{name}({given}): {rule}, as in memory={name}:target=6")
 
 
 async def _curate_items(belief: Belief, task: Task, runtime: Runtime[Context], target: int) -> Belief:
@@ -276,6 +277,7 @@ def structured(
     target: int = MAX_ITEMS,
     trigger: int = REORGANISE_ABOVE,
     window: int = VISIBLE_TURNS,
+    searches: int = Belief().searches,
     missing: bool = True,
     start: str = "empty",
 ) -> Operator:
@@ -287,21 +289,24 @@ def structured(
         target: maximum number of facts and questions after the belief was shortened (K in CGDP).
         trigger: number of facts and questions above which the belief is shortened.
         window: number of latest turns that the agent sees in addition to the belief.
+        searches: number of latest actions before those turns that a search agent is reminded of, each with what it was
+            the first to bring up. CGDP's agents see none (0).
         missing: whether the model is asked to state precisely what was not found. This clause makes models write facts
             such as "no evidence for ...", which CGDP's table 4 counts.
         start: the belief before the first observation: `empty`, or `question`, in which the task itself is the open
             question (b_0 in CGDP Algorithm 1), so that `satisfied_gate` can tell when it is answered.
 
     Raises:
-        UnknownName: `target` is below 1 or above `trigger`, `window` is negative, or there is no such `start`.
+        UnknownName: `target` is below 1 or above `trigger`, `window` or `searches` is negative, or there is no such
+            `start`.
     """
-    check_sizes("structured", target, trigger, window)
+    check_sizes("structured", target, trigger, window=window, searches=searches)
     if start not in STARTS:
         raise UnknownName(f"structured(start={start!r}): known are {', '.join(STARTS)}")
 
     async def structured(state: MemoryView, runtime: Runtime[Context]) -> dict[str, Any]:
         root = " ".join(state["task"].goal.split()) if start == "question" else ""
-        before = _belief_of_form(state["belief"], "structured", window)
+        before = _belief_of_form(state["belief"], "structured", window, searches)
         if root and state["belief"].form != "structured":
             before = before.model_copy(update={"questions": (root,)})
         if not state["observation"].text.strip():
@@ -322,21 +327,28 @@ def structured(
 
 
 @factory
-def freeform(*, target: int = MAX_ITEMS, trigger: int = REORGANISE_ABOVE, window: int = VISIBLE_TURNS) -> Operator:
+def freeform(
+    *,
+    target: int = MAX_ITEMS,
+    trigger: int = REORGANISE_ABOVE,
+    window: int = VISIBLE_TURNS,
+    searches: int = Belief().searches,
+) -> Operator:
     """Keep a belief of plain-text notes, to which a model adds after each observation (CGDP appendix E.2).
 
     Args:
         target: maximum number of notes after the belief was shortened (K in CGDP).
         trigger: number of notes above which the belief is shortened.
         window: number of latest turns that the agent sees in addition to the belief.
+        searches: as in `structured`.
 
     Raises:
-        UnknownName: `target` is below 1 or above `trigger`, or `window` is negative.
+        UnknownName: `target` is below 1 or above `trigger`, or `window` or `searches` is negative.
     """
-    check_sizes("freeform", target, trigger, window)
+    check_sizes("freeform", target, trigger, window=window, searches=searches)
 
     async def freeform(state: MemoryView, runtime: Runtime[Context]) -> dict[str, Any]:
-        before = _belief_of_form(state["belief"], "freeform", window)
+        before = _belief_of_form(state["belief"], "freeform", window, searches)
         if not state["observation"].text.strip():
             return {"belief": before}
         small = (await profile_of("extractor", runtime)).is_small
@@ -367,8 +379,8 @@ def _with_questions(belief: Belief, questions: Iterable[str]) -> Belief:
     return belief.model_copy(update={"questions": tuple(questions)})
 
 
-def _belief_of_form(belief: Belief, form: BeliefForm, window: int) -> Belief:
-    return belief if belief.form == form else Belief(form=form, window=window)
+def _belief_of_form(belief: Belief, form: BeliefForm, window: int, searches: int) -> Belief:
+    return belief if belief.form == form else Belief(form=form, window=window, searches=searches)
 
 
 def _new_texts(texts: Iterable[str], known: Sequence[str]) -> list[str]:

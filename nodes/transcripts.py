@@ -27,7 +27,7 @@ from certigraph.adapters.models.prompts import (
 from certigraph.adapters.models.prompts import paragraphs as join
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.state.channels import LogIndexes
-from certigraph.state.run import DecideView, Turn, shown_advice
+from certigraph.state.run import BELIEF_FORMS, DecideView, Turn, shown_advice
 from certigraph.state.search import AnswerView, GateView, lines_with_sources
 
 ELIDED_END = "shown before)"
@@ -64,8 +64,10 @@ async def search_prompt(
     constant, advice = shown_advice(state)[:lasting], shown_advice(state)[lasting:]
     notes = f"Notes from earlier rounds:\n{quote(belief.text)}" if belief.text else ""
     # Notes that grow while turns leave come first, notes besides turns that grow come after them.
-    early = notes if belief.form in GROWING_FORMS else ""
-    before = join(instruction, f"Given for it:\n{bullet_list(constant)}" if constant else "", early)
+    early = notes if belief.form in BELIEF_FORMS else ""
+    replaced: Sequence[str] = dict(state).get("replaced", ())  # type: ignore[assignment]
+    earlier = REPLACED_ACTIONS.format(actions=quote(bullet_list(replaced))) if replaced else ""
+    before = join(instruction, f"Given for it:\n{bullet_list(constant)}" if constant else "", earlier, early)
     reminders = f"To keep in mind:\n{bullet_list(advice)}" if advice else ""
     after = join("" if early else notes, reminders, shown, closing)
     rest = build_prompt(runtime, join(before, after))
@@ -80,8 +82,9 @@ async def search_prompt(
     return build_prompt(runtime, join(before, rounds, after), cut=history.cut)
 
 
-GROWING_FORMS = ("structured", "freeform")
-"""Forms of beliefs to which each round adds, while the turns that are shown are the latest few."""
+REPLACED_ACTIONS = """\
+Actions of earlier rounds, each with what it was the first to bring up:
+{actions}"""
 
 
 def format_rounds_left(state: DecideView, runtime: Runtime[Context]) -> str:

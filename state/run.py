@@ -218,6 +218,9 @@ BeliefForm = Literal["native", "lobotomized", "structured", "freeform"]
 `freeform`: plain notes.
 """
 
+BELIEF_FORMS = ("structured", "freeform")
+"""Forms of beliefs to which each round adds, and which replace the turns before the latest few."""
+
 COMPARED_ROUNDS = 3
 """Number of earlier rounds with which an action is compared, so that alternating between two queries is noticed."""
 
@@ -246,6 +249,8 @@ class Belief(Record):
     questions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     window: int | None = None
+    searches: int = 8
+    """How many of the latest actions before those turns a search agent is reminded of, if the belief replaces them."""
     reorganised: int = 0
     """How often the belief was shortened to its target size."""
 
@@ -362,7 +367,7 @@ def round_of(
     """
     query, chunks = query_of(action), _chunks(observation)
     seen = set(chain.from_iterable(r.chunks for r in before))
-    held = belief if belief and belief.form in ("structured", "freeform") else None
+    held = belief if belief and belief.form in BELIEF_FORMS else None
     known = tuple(map(_digest, held.entries)) if held else ()
     return SearchRound(
         action=query,
@@ -486,6 +491,8 @@ class DecideView(TypedDict):
     """Number of the first entries of `advice` that stay the same while the turns go on, such as a plan; 0 if absent."""
     belief: Belief
     """Content of the agent's memory; an empty belief if the agent has no memory."""
+    replaced: NotRequired[Sequence[str]]
+    """Actions of turns that the belief replaces, oldest first, each with what it was the first to bring up."""
 
 
 class OutlineView(TypedDict):
@@ -509,7 +516,25 @@ def decide_view(state: ReActState) -> DecideView:
         "evidence": state["evidence"],
         "advice": advice_of(state),
         "belief": belief_of(state),
+        "replaced": replaced_actions(state),
     }
+
+
+def replaced_actions(state: ReActState) -> tuple[str, ...]:
+    """List the latest actions that the agent no longer sees because a belief of facts or notes replaces their turns.
+
+    Each is followed by the titles that no earlier action brought up, or by the beginning of an answer without passages.
+    """
+    belief, known, lines = belief_of(state), set[str](), list[str]()
+    if belief.window is None or belief.form not in BELIEF_FORMS:
+        return ()
+    for turn in state["turns"][: len(state["turns"]) - len(remembered_turns(state))]:
+        texts = turn.observation.splitlines()
+        shown = zip(turn.sources, texts, strict=True) if len(turn.sources) == len(texts) else [(turn.observation,) * 2]
+        new = [_begin(text).partition(": ")[0] for source, text in shown if source not in known]
+        known.update(turn.sources or (turn.observation,))
+        lines.append(f"{turn.action}: {'; '.join(filter(None, new)) or 'nothing new'}")
+    return tuple(lines[len(lines) - min(belief.searches, len(lines)) :])
 
 
 def remembered_turns(state: ReActState) -> tuple[Turn, ...]:

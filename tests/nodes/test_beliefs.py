@@ -9,12 +9,12 @@ from hypothesis import given as drawn
 from hypothesis import settings
 from hypothesis import strategies as st
 from langgraph.runtime import Runtime
-from seeking import GOAL, Mind, Seeking, other, sought
+from seeking import GOAL, Mind, Seeking, other, search, sought
 
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
-from certigraph.graphs import iter_retgen, memgpt, pbai, react, sdp, step
+from certigraph.graphs import ircot, iter_retgen, memgpt, pbai, react, sdp, step
 from certigraph.nodes.belief_checks import filtered, grounded, is_anchored
 from certigraph.nodes.beliefs import freeform, structured
 from certigraph.state.endings import UnknownName
@@ -199,16 +199,16 @@ def test_a_reorganisation_orders_and_joins_and_is_cut_to_the_target():
     assert after.questions == ("q1", "q2")
 
 
-@pytest.mark.parametrize("wrong", [{"target": 0}, {"target": 11}, {"window": -1}])
+@pytest.mark.parametrize("wrong", [{"target": 0}, {"target": 11}, {"window": -1}, {"searches": -1}])
 def test_sizes_that_contradict_each_other_are_refused(wrong: dict[str, int]):
     with pytest.raises(UnknownName, match="target"):
         structured(**wrong)
 
 
 def prompt_sizes(graph: Any, field: str, **changes: Any) -> list[int]:
-    """Characters of the agent's prompts over thirty productive rounds."""
+    """Characters of the agent's prompts over thirty productive rounds, whose queries are all of one length."""
     mind = Mind(
-        tool=other,
+        tool=lambda prompt, times: search(f"q{times:02} r{times:02}"),
         facts=lambda prompt, times: found(*(f"fact {times} {n} of the river" for n in range(3)), questions=["who?"]),
         text=lambda prompt, times: f"- note {times} one\n- note {times} two",
         generation=lambda prompt, times: {"generation": f"generation {times}"},
@@ -323,3 +323,50 @@ def test_a_memory_works_inside_step():
     assert [fact.text for fact in state["belief"].facts] == ["FOUND"]
     thinking = mind.prompts("choice")
     assert ["FOUND" in prompt for prompt in thinking] == [False, True, True, True]
+
+
+def seeing(memory: Any, *, rounds: int = 4, finds: Any = None, graph: Any = pbai) -> list[str]:
+    """The acting agent's prompts; it asks for q0, q1, ..., and each thought is POISON."""
+    mind = Mind(
+        tool=lambda prompt, times: {**other(prompt, times), "thought": f"POISON{times}"},
+        sentence=lambda prompt, times: {"sentence": f"q{times} r{times}"},
+        facts=found("a fact"),
+        text="a note",
+    )
+    sought(graph.build(memory=memory), mind, Seeking(finds or (lambda query: ("all", query)), rounds=rounds))
+    return mind.prompts("sentence" if graph is ircot else "tool")
+
+
+@pytest.mark.parametrize("graph", [pbai, react, memgpt, ircot])
+@pytest.mark.parametrize("memory", ["structured", "freeform"])
+def test_an_agent_sees_the_words_of_the_searches_that_its_belief_replaced(graph: Any, memory: str):
+    prompt = seeing(memory, graph=graph)[-1]
+    assert "q0 r0" in prompt
+    assert "about q0 r0" not in prompt  # only the title of the passage is left
+    assert "POISON0" not in prompt
+
+
+@pytest.mark.parametrize("memory", ["structured", "freeform"])
+def test_a_search_that_brought_up_nothing_is_told_from_one_that_did(memory: str):
+    """Of two earlier searches, one found two passages, and one found the first of them again."""
+    prompt = seeing(memory, finds=lambda query: ("all",) if query.startswith("q1") else ("all", f"only {query}"))[3]
+    earlier = [text for text in prompt.splitlines() if text.startswith("- search[")]
+    assert [("all" in text, "only" in text) for text in earlier] == [(True, True), (False, False)]
+
+
+@pytest.mark.parametrize("memory", ["native", "lobotomized"])
+def test_other_memories_add_no_list_of_searches(memory: str):
+    for number, prompt in enumerate(seeing(memory)):
+        assert prompt.count("search[q") == (number if memory == "native" else min(number, 1))
+
+
+@pytest.mark.parametrize(("searches", "seen"), [(0, 0), (2, 2), (9, 5)])
+def test_the_number_of_earlier_searches_that_are_shown_is_an_option(searches: int, seen: int):
+    prompts = seeing(structured(searches=searches), rounds=7)
+    assert prompts[-1].count("search[q") == seen + 1
+    assert ("search[q4" in prompts[-1]) == (searches > 0)  # the latest ones
+
+
+def test_a_refused_action_is_remembered_with_the_worlds_words():
+    prompt = seeing("structured", finds=lambda query: () if query.startswith("q0") else ("all",))[2]
+    assert prompt.count("Nothing for search[q0 r0].") == 1
