@@ -278,18 +278,22 @@ def pursue(*, alpha: float = PBAI_DEFAULTS.alpha, rerank: str | None = None) -> 
 
     @prefer_benchmark_operator
     async def pursue(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
-        questions = state["belief"].questions[:1]
+        questions = state["belief"].questions
         wording = SMALL_PURSUE_ORDER if (await profile_of("executor", runtime)).is_small else PURSUE_ORDER
-        order = wording.format(style=benchmark_of(state["task"], runtime).answer_style)
+        benchmark = benchmark_of(state["task"], runtime)
+        order = wording.format(style=benchmark.answer_style)
         is_part = not dict(state).get("whole", True)  # a subtask of STEP: another one follows in the same episode
-        instruction = paragraphs(order, PART_CLAUSE if is_part else "", f"Question: {state['assignment']}")
+        unknown = UNKNOWN.format(answer=benchmark.unknown_answer) if benchmark.unknown_answer else BEST_SUPPORTED
+        clause = PART_CLAUSE if is_part else IN_VAIN_CLAUSE.format(unknown=unknown)
+        instruction = paragraphs(order + clause, f"Question: {state['assignment']}")
         settled_next = f"Open, to be settled next: {questions[0]}" if questions else ""
+        settled_next += IN_VAIN_NEXT if questions[1:] else ""
         if state["belief"].facts and not questions:
             settled_next = NOTHING_OPEN
         shown = paragraphs(settled_next, format_rounds_left(state, runtime))
         prompt = await search_prompt(state, instruction, "executor", runtime, shown=shown, closing=PURSUE_CLOSING)
         move = await ask(prompt, with_tools(Move, state, runtime), role="executor", runtime=runtime)
-        action = to_tool_action(move.tool, move.text, settings, benchmark_of(state["task"], runtime))
+        action = to_tool_action(move.tool, move.text, settings, benchmark)
         return {"thought": unquote_line(move.thought), "action": action}
 
     return pursue
@@ -340,6 +344,16 @@ PART_CLAUSE = """\
 The question is one part of a larger task, and finish ends all work on that: use it only where the question says to hand
 the answer in. Otherwise look up what the question still needs; somebody else sees when it is settled.
 """
+
+IN_VAIN_CLAUSE = """\
+If other names and words bring up nothing more either, finish too: {unknown}.
+"""
+
+BEST_SUPPORTED = "with the answer that what was found supports best, saying in the thought what of it is inferred"
+
+UNKNOWN = "with {answer}, unless an answer follows from what was found"
+
+IN_VAIN_NEXT = "\nIf searches for it bring up nothing more, turn to another open question."
 
 NOTHING_OPEN = "Still open: nothing, as far as the facts go."
 

@@ -260,14 +260,16 @@ async def ask_hypotheses(
 
 
 def with_direction(decide: Operator, direction: str) -> Operator:
-    """Wrap an agent's operator so that its prompt names a direction to search in; an empty one changes nothing."""
+    """Wrap an agent's operator so that its prompt names a direction to begin in; an empty one changes nothing."""
 
     async def directed(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
-        advice = (f"Direction to take: {direction}", *state["advice"])
-        return await call_operator(decide, {**state, "advice": advice}, runtime)
+        advice, lasting = (DIRECTION.format(direction=direction), *state["advice"]), state.get("lasting", 0) + 1
+        return await call_operator(decide, {**state, "advice": advice, "lasting": lasting}, runtime)
 
     return directed if direction else decide
 
+
+DIRECTION = "Direction in which the search begins, to be left once it was followed or proved wrong: {direction}"
 
 HYPOTHESISE_QUESTION = """\
 Say where the answer could lie. Give at most {most} hypotheses that fit what is known and are not yet searched for, the

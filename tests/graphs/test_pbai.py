@@ -200,7 +200,7 @@ def test_any_harness_searches_along_a_hypothesis_and_its_calls_are_counted(harne
     assert [branch.answer for branch in state["branches"]] == ["Ada", "Ada"]
     assert state["spent"].calls == len(mind.asked)
     prompts = [prompt for fields, prompt in mind.asked if fields & {"tool", "sentence", "generation"}]
-    assert all("Direction to take: up" in prompt or "Direction to take: down" in prompt for prompt in prompts)
+    assert all(("up the river" in prompt) != ("down the river" in prompt) for prompt in prompts)
 
 
 def test_searches_share_the_budget_and_one_that_has_spent_its_part_gives_no_answer():

@@ -225,7 +225,7 @@ def test_an_own_operator_takes_the_place_of_the_functions() -> None:
 
 
 def test_parallel_searches_have_memories_of_their_own() -> None:
-    kept = lambda prompt: "up" if "Direction to take: up" in prompt else "down"  # noqa: E731
+    kept = lambda prompt: "up" if "up the river" in prompt else "down"  # noqa: E731
 
     def tool(prompt: str, times: int) -> dict[str, Any]:
         inserted = f"- {kept(prompt)} ENTRY" in prompt

@@ -75,6 +75,16 @@ def test_where_an_answer_may_be_missing_nobody_is_made_to_guess(agent: str, gate
     assert world.worlds[-1].answer == UNANSWERABLE_ANSWER
 
 
+@pytest.mark.parametrize("agent", ["react", "pbai"])
+def test_an_agent_that_finds_nothing_more_knows_what_to_hand_in(agent: str):
+    """In a world where an answer may be missing, each request for an action names what is handed in then."""
+    mind, world = Mind(tool=explaining), Seeking(rounds=3)
+    world.unknown_answer = "UNTOLD"  # type: ignore[attr-defined]
+    sought(AGENTS[agent](), mind, world, profile="full")
+    assert len(mind.prompts("tool")) == 2
+    assert all("UNTOLD" in prompt for prompt in mind.prompts("tool"))
+
+
 def test_the_style_of_answers_is_in_every_request_that_can_end_with_one():
     style = "a limerick about the answer"
     for agent, field in (("react", "tool"), ("memgpt", "tool"), ("ircot", "sentence"), ("pbai", "tool")):
