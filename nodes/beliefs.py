@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.models.calls import ask, ask_text, profile_of
 from certigraph.adapters.models.profiles import CHARACTERS_PER_TOKEN, estimate_tokens
-from certigraph.adapters.models.prompts import Prompt, build_prompt, clip, quote
+from certigraph.adapters.models.prompts import Prompt, build_prompt, clip, numbered_list, quote
 from certigraph.adapters.models.schemas import FullOnly, Truncated
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes.notes import is_fact, parse_notes
@@ -254,7 +254,7 @@ MAX_EXTRACT_TOKENS = 300
 SAME_QUESTION = 0.5
 """Minimum Jaccard similarity of an open question to one that the model calls resolved for both to count as the same.
 
-Models do not repeat a question word for word.
+Models are asked for numbers of questions, but some write the question, and not word for word.
 """
 
 
@@ -311,7 +311,9 @@ def structured(
             before = before.model_copy(update={"questions": (root,)})
         if not state["observation"].text.strip():
             return {"belief": before}
-        known, clause = quote(before.text or "(nothing)"), MISSING_CLAUSE if missing else ""
+        facts = before.model_copy(update={"questions": ()}).text or "Facts: (none)"
+        known = quote(f"{facts}\nStill open:\n{numbered_list(before.questions)}")
+        clause = MISSING_CLAUSE if missing else ""
         instruction = STRUCTURED_INSTRUCTION.format(known=known, task=state["task"].goal, missing=clause)
         findings = await ask(
             await _extraction_prompt(state, runtime, instruction), Findings, role="extractor", runtime=runtime
@@ -368,11 +370,17 @@ def update_belief(before: Belief, found: Findings) -> Belief:
     by_text = {fact.text: fact for fact in map(to_fact, found.facts) if is_fact(fact.text)}
     facts = [by_text[text] for text in _new_texts(filter(None, by_text), [fact.text for fact in before.facts])]
     still_open = [
-        q for q in before.questions if all(jaccard(q, resolved) < SAME_QUESTION for resolved in found.resolved)
+        question
+        for number, question in enumerate(before.questions, 1)
+        if not any(_names_question(resolved, number, question) for resolved in found.resolved)
     ]
     new_questions = (" ".join(question.split()) for question in found.questions)
     questions = (*still_open, *_new_texts(filter(None, new_questions), before.questions))
     return before.model_copy(update={"facts": (*before.facts, *facts), "questions": questions})
+
+
+def _names_question(resolved: str, number: int, question: str) -> bool:
+    return resolved.strip(" .") == str(number) or jaccard(question, resolved) >= SAME_QUESTION
 
 
 def _with_questions(belief: Belief, questions: Iterable[str]) -> Belief:
@@ -416,8 +424,9 @@ thing is meant, which values. Then: which of them matter to the question and are
 of the open questions?
 facts: the new claims that matter to the question, worded so that who and what they are about does not change; `source`
 is the title of the passage. None if the text says nothing new.
-resolved: of the questions that are still open below, those which are now answered, word for word.
-questions: what else must be found out to answer the question, one thing each. None if nothing is missing.
+resolved: the numbers of the open questions that are now answered. None if none is.
+questions: what else must be found out to answer the question and is not among the open ones yet, one thing each. None
+if nothing is.
 {missing}
 Question that all of this is for: {task}
 

@@ -216,9 +216,15 @@ MAX_HYPOTHESES = 6
 
 
 class Hypotheses(BaseModel):
-    """The model's answer."""
+    """Answer schema of hypotheses, before the maximum number of them is added."""
 
-    hypotheses: Annotated[list[Annotated[str, Field(min_length=1), Truncated(200)]], Truncated(MAX_HYPOTHESES)]
+    hypotheses: list[Annotated[str, Field(min_length=1), Truncated(200)]]
+
+
+@lru_cache(maxsize=MAX_HYPOTHESES)
+def _hypotheses_form(most: int) -> type[Hypotheses]:
+    field = Hypotheses.model_fields["hypotheses"].annotation
+    return create_model("Hypotheses", __base__=Hypotheses, hypotheses=(Annotated[field, Truncated(most)], ...))  # type: ignore[arg-type]
 
 
 @factory
@@ -245,6 +251,8 @@ async def ask_hypotheses(
 ) -> tuple[str, ...]:
     """Ask the model for hypotheses that fit what is known and were not searched for, the most promising first.
 
+    Several are for searches that take place at the same time.
+
     Args:
         task: the task, whose goal is the question.
         runtime: the operator's runtime.
@@ -253,10 +261,14 @@ async def ask_hypotheses(
         tried: queries of earlier searches.
     """
     instruction = HYPOTHESISE_QUESTION.format(
-        task=task.goal, known=quote(known or "(nothing)"), tried=quote(bullet_list(tried)), most=most
+        task=task.goal,
+        known=quote(known or "(nothing)"),
+        tried=quote(bullet_list(tried)),
+        most=most,
+        parallel=PARALLEL_CLAUSE if most > 1 else "",
     )
-    answer = await ask(build_prompt(runtime, instruction), Hypotheses, role="planner", runtime=runtime)
-    return tuple(dict.fromkeys(" ".join(text.split()) for text in answer.hypotheses))[:most]
+    answer = await ask(build_prompt(runtime, instruction), _hypotheses_form(most), role="planner", runtime=runtime)
+    return tuple(dict.fromkeys(" ".join(text.split()) for text in answer.hypotheses))
 
 
 def with_direction(decide: Operator, direction: str) -> Operator:
@@ -272,9 +284,9 @@ def with_direction(decide: Operator, direction: str) -> Operator:
 DIRECTION = "Direction in which the search begins, to be left once it was followed or proved wrong: {direction}"
 
 HYPOTHESISE_QUESTION = """\
-Say where the answer could lie. Give at most {most} hypotheses that fit what is known and are not yet searched for, the
-most promising first, each a short direction for the search: whom or what to look up, and why it may lead to the answer.
-
+Say where the answer could lie, in hypotheses that fit what is known and are not yet searched for: at most {most}, the
+most promising first, each a short direction for a search: whom or what to look up, and why it may lead to the answer.
+{parallel}
 Question: {task}
 
 Known so far:
@@ -284,6 +296,11 @@ Searched for already:
 {tried}
 
 Where could the answer lie?
+"""
+
+PARALLEL_CLAUSE = """\
+Each is followed by a search of its own, all of them at the same time and from the start: they should exclude one
+another, and none may depend on what another one finds.
 """
 
 

@@ -1,6 +1,7 @@
 """The search harnesses as PBAI loops: their rounds, what each sees, and every memory condition with each."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -181,6 +182,19 @@ def test_where_the_searches_disagree_a_model_chooses():
     assert world.worlds[0].answer == "chosen"
     [prompt] = mind.prompts("answer")
     assert [name in prompt for name in ("Ada", "Bob", "Eve", "direction 2")] == [True] * 4
+
+
+@pytest.mark.parametrize("number", [1, 2, 6])
+def test_the_form_of_hypotheses_has_as_many_as_are_asked_for(number: int):
+    class Noting(Mind):
+        def __call__(self, prompt: str, schema: Mapping[str, Any]) -> Any:
+            bounds.extend(part["maxItems"] for name, part in schema["properties"].items() if name == "hypotheses")
+            return super().__call__(prompt, schema)
+
+    bounds = list[int]()
+    mind = Noting(**ANSWERS, hypotheses={"hypotheses": [f"way {n}" for n in range(9)]})
+    state = sought(hypotheses.build(hypothesise=hypothesise(number=number)), mind, Seeking(rounds=1))
+    assert (bounds, len(state["hypotheses"])) == ([number], number)
 
 
 @pytest.mark.parametrize(

@@ -370,3 +370,17 @@ def test_the_number_of_earlier_searches_that_are_shown_is_an_option(searches: in
 def test_a_refused_action_is_remembered_with_the_worlds_words():
     prompt = seeing("structured", finds=lambda query: () if query.startswith("q0") else ("all",))[2]
     assert prompt.count("Nothing for search[q0 r0].") == 1
+
+
+def test_open_questions_are_resolved_by_number_or_by_their_words():
+    before = Belief(form="structured", questions=("who mapped it?", "when did it freeze?", "which river is it?"))
+    mind = Mind(facts=found(resolved=["2.", "which river it is"]))
+    assert extracted(structured(), mind, before).questions == ("who mapped it?",)
+    for number, question in enumerate(before.questions, 1):
+        assert f"{number}. {question}" in mind.asked[0][1]
+
+
+@pytest.mark.parametrize("resolved", ["4", "0", "", "none", "1999"])
+def test_a_number_of_no_open_question_resolves_none(resolved: str):
+    before = Belief(form="structured", questions=("who mapped it?", "when did it freeze in 1999?"))
+    assert extracted(structured(), Mind(facts=found(resolved=[resolved])), before).questions == before.questions
