@@ -4,11 +4,10 @@ The last section has the policies that give an uncertified answer, and the opera
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import chain
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
@@ -17,7 +16,7 @@ from pydantic import BaseModel, Field, create_model
 from certigraph.adapters.benchmarks import benchmark_of
 from certigraph.adapters.models.calls import ask
 from certigraph.adapters.models.prompts import build_prompt, bullet_list, quote, unquote_line
-from certigraph.adapters.models.schemas import Truncated
+from certigraph.adapters.models.schemas import FullOnly, Truncated
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.qa.planning import load_page
 from certigraph.adapters.research.operators import REJECTIONS, force_accept, pass_refused
@@ -36,6 +35,7 @@ from certigraph.state.records import Action, Task
 from certigraph.state.run import RETRIEVED, SEARCH, DecideView, finish, search, search_settings
 from certigraph.state.sdp import ValidateView
 from certigraph.state.search import (
+    AGREED,
     AggregateView,
     AnswerView,
     Branch,
@@ -58,18 +58,20 @@ def _skip_without_answer(state: HypothesesState, runtime: Runtime[Context]) -> U
     return None if accepts_answer(state, runtime) else {"hypotheses": ()}
 
 
-def _attach_sources(state: HypothesesState, update: Update, runtime: Runtime[Context]) -> Update:
-    """Add to the answer the ids of the passages that the parallel searches retrieved in worlds of their own."""
-    sources = chain.from_iterable(branch.retrieved for branch in aggregate_view(state)["branches"])
-    action: Action = update["action"]
-    retrieved = {RETRIEVED: list(dict.fromkeys(sources))}
-    return {**update, "action": action.model_copy(update={"args": {**action.args, **retrieved}})}
+def _attach_origin(state: HypothesesState, update: Update, runtime: Runtime[Context]) -> Update:
+    """Add to the answer what the searches retrieved in worlds of their own, and how many of them gave this answer."""
+    action, branches = update["action"], aggregate_view(state)["branches"]
+    given = _normalise_answer(str(action.args.get("answer", "")))
+    agreed = sum(_normalise_answer(branch.answer) == given for branch in branches)
+    sources = chain.from_iterable(branch.retrieved for branch in branches)
+    origin = {RETRIEVED: list(dict.fromkeys(sources)), AGREED: f"{agreed} of {len(branches)}"}
+    return {**update, "action": action.model_copy(update={"args": {**action.args, **origin}})}
 
 
 RESET = Slot("reset", RESET_KEYS, record=_clear_branches, starts_run=True)
 HYPOTHESISE = Slot("hypothesise", {"hypotheses": Sequence[str]}, hypothesise_view, skip=_skip_without_answer)
 EXPLORE = Slot("explore", {"branches": Sequence[Branch]})
-AGGREGATE = Slot("aggregate", {"action": Action}, aggregate_view, _attach_sources)
+AGGREGATE = Slot("aggregate", {"action": Action}, aggregate_view, _attach_origin)
 
 
 # IRCoT's step: write one more sentence of reasoning, which is the next query (Trivedi et al., arXiv 2212.10509).
@@ -317,14 +319,17 @@ class FinalAnswer(BaseModel):
 async def answer(state: AnswerView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for the answer that the gathered evidence supports best (CGDP section 5.2)."""
     evidence = await _format_passages(state, runtime) + _format_certified(state)
-    benchmark = benchmark_of(state["task"], runtime)
-    otherwise = UNKNOWN_ANSWER.format(answer=benchmark.unknown_answer) if benchmark.unknown_answer else GUESS
-    wording = {"style": benchmark.answer_style, "otherwise": otherwise}
-    instruction = ANSWER_INSTRUCTION.format(task=state["task"].goal, **wording)
+    instruction = ANSWER_INSTRUCTION.format(task=state["task"].goal, **_answer_wording(state["task"], runtime))
     prompt = await search_prompt(state, instruction, "executor", runtime, shown=evidence, closing=ANSWER_CLOSING)
-    final = await ask(prompt, answer_form(state["task"], runtime), role="executor", runtime=runtime)
+    final = await ask(prompt, answer_form(state["task"], runtime, FinalAnswer), role="executor", runtime=runtime)
     chain = certified_hops(state["certified"]).values()
     return {"action": finish(unquote_line(final.answer), **chain_argument([*chain]))}
+
+
+def _answer_wording(task: Task, runtime: Runtime[Context]) -> dict[str, str]:
+    benchmark = benchmark_of(task, runtime)
+    otherwise = UNKNOWN_ANSWER.format(answer=benchmark.unknown_answer) if benchmark.unknown_answer else GUESS
+    return {"style": benchmark.answer_style, "otherwise": otherwise}
 
 
 async def _format_passages(state: AnswerView, runtime: Runtime[Context]) -> str:
@@ -341,18 +346,18 @@ def _format_certified(state: AnswerView) -> str:
     return f"Certified on the way:\n{quote(bullet_list(steps))}\n" if steps else ""
 
 
-def answer_form(task: Task, runtime: Runtime[Context]) -> type[FinalAnswer]:
-    """Create the answer schema of the final answer, with the maximum length of the benchmark's answers."""
-    return _answer_form_of_length(benchmark_of(task, runtime).longest_answer)
+F = TypeVar("F", bound=BaseModel)
+
+
+def answer_form(task: Task, runtime: Runtime[Context], base: type[F]) -> type[F]:
+    """Create the schema of an answer, such as the final one, with the maximum length of the benchmark's answers."""
+    return _answer_form_of_length(base, benchmark_of(task, runtime).longest_answer)
 
 
 @lru_cache(maxsize=16)
-def _answer_form_of_length(most: int) -> type[FinalAnswer]:
-    return create_model(
-        "FinalAnswer",
-        __base__=FinalAnswer,
-        answer=(Annotated[str, Field(min_length=1), Truncated(most, always=True)], ...),
-    )
+def _answer_form_of_length(base: type[F], most: int) -> type[F]:
+    text = Annotated[str, Field(min_length=1), Truncated(most, always=True)]
+    return create_model(base.__name__, __base__=base, answer=(text, ...))
 
 
 ANSWER_INSTRUCTION = """\
@@ -368,33 +373,37 @@ GUESS = "where that leaves it open, make your best guess"
 UNKNOWN_ANSWER = "where that does not tell it, the answer is {answer}, and a guess is worse"
 
 
-# One answer from several searches (CGDP appendix B): that of the majority, else a model's choice.
+# One answer from several searches (CGDP appendix B): the one that all gave, else a model's choice.
 
 
 @prefer_benchmark_operator
 async def aggregate(state: AggregateView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Give the answer of more than half of the searches, case and punctuation aside; else ask a model to choose."""
-    return {"action": finish(majority_answer(state["branches"]) or await _ask_choice(state, runtime))}
+    """Give the answer on which all searches agree, case and punctuation aside; else ask a model to choose."""
+    return {"action": finish(agreed_answer(state["branches"]) or await _ask_choice(state, runtime))}
 
 
-def majority_answer(branches: Sequence[Branch]) -> str:
-    """Return the answer that more than half of the searches with an answer gave, in the first one's words, or ""."""
+def agreed_answer(branches: Sequence[Branch]) -> str:
+    """Return the answer of the first search that gave one, if no other search gave another answer, else ""."""
     answers = [branch.answer for branch in branches if branch.answer]
-    for words, votes in Counter(map(_normalise_answer, answers)).most_common(1):
-        if 2 * votes > len(answers):
-            return next(answer for answer in answers if _normalise_answer(answer) == words)
-    return ""
+    return answers[0] if len(set(map(_normalise_answer, answers))) == 1 else ""
 
 
 def _normalise_answer(answer: str) -> str:
     return " ".join(re.findall(r"\w+", answer.casefold())) or answer
 
 
+class Choice(BaseModel):
+    """Answer schema of the choice, before the maximum length of a benchmark's answers is added."""
+
+    reasoning: Annotated[str, FullOnly()] = ""
+    answer: str
+
+
 async def _ask_choice(state: AggregateView, runtime: Runtime[Context]) -> str:
     reports = "\n\n".join(map(_format_branch, state["branches"]))
-    style = benchmark_of(state["task"], runtime).answer_style
-    instruction = AGGREGATE_QUESTION.format(branches=quote(reports), task=state["task"].goal, style=style)
-    form = answer_form(state["task"], runtime)
+    wording = _answer_wording(state["task"], runtime)
+    instruction = AGGREGATE_QUESTION.format(branches=quote(reports), task=state["task"].goal, **wording)
+    form = answer_form(state["task"], runtime, Choice)
     return unquote_line((await ask(build_prompt(runtime, instruction), form, role="planner", runtime=runtime)).answer)
 
 
@@ -404,11 +413,16 @@ def _format_branch(branch: Branch) -> str:
 
 
 AGGREGATE_QUESTION = """\
-Several searches followed different hypotheses and do not agree:
-{branches}
+Several searches followed different hypotheses and do not agree. Give {style}, from what all of them found; {otherwise}.
+In `reasoning`, go through their answers: what that was found leads to each, whichever search found it, and what is only
+assumed? An answer to which findings lead counts for more than an assumed one, however many searches gave that.
 
 Question: {task}
-Give the one answer that what they found supports best, as {style}.
+
+The searches, each with its answer and what it found:
+{branches}
+
+Which answer is supported best?
 """
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from certigraph.runtime.texts import format_count
 from certigraph.state.rewards import Appraisal, FactoredState, RecordedStep, Simulation, count_visits
 from certigraph.state.run import Belief, SearchRound, Stagnation, Turn
-from certigraph.state.search import Branch
+from certigraph.state.search import AGREED, Branch
 from certigraph.state.step import Lesson, StepSubtask, Trial
 from certigraph.state.subtask import (
     Progress,
@@ -31,6 +31,9 @@ class BeliefHistory:
         self.rounds: dict[int, SearchRound] = {}
         self.gates: dict[int, Stagnation] = {}
         self.branches: list[Branch] = []
+        self.searches = 0
+        """Number of parallel searches that were begun; `branches` has those that ended, by number of hypothesis."""
+        self.choice = ""
         self.memory_calls: dict[int, list[str]] = {}
 
     def fold(self, step: int, update: Mapping[str, Any]) -> None:
@@ -41,7 +44,11 @@ class BeliefHistory:
             self.rounds[step] = SearchRound.model_validate(update["rounds"][-1])
         if "stagnation" in update:
             self.gates[step] = Stagnation.model_validate(update["stagnation"])
+        self.searches = len(update.get("hypotheses", ())) or self.searches
         self.branches += map(Branch.model_validate, update.get("branches", ()))
+        self.branches.sort(key=lambda branch: branch.number)
+        if AGREED in (args := (update.get("action") or {}).get("args", {})):
+            self.choice = f"answer of {args[AGREED]} searches: {args.get('answer', '')}"
         for turn in update.get("memory_turns", ()):  # calls before the first step are shown with that step
             self.memory_calls.setdefault(max(step, 1), []).append(f"memory: {turn['action']}")
 

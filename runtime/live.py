@@ -3,7 +3,7 @@
 import math
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from rich.console import Console, RenderableType
@@ -11,7 +11,7 @@ from rich.live import Live
 
 from certigraph.adapters.models.chat_models import describe_models
 from certigraph.runtime.approvals import format_question
-from certigraph.runtime.episodes import EpisodeSummary, NumberedTurn, RefusedAction, format_plan
+from certigraph.runtime.episodes import BeliefHistory, EpisodeSummary, NumberedTurn, RefusedAction, format_plan
 from certigraph.runtime.history import NodeProgress, RunHistory
 from certigraph.runtime.result import error_rates_of, verdict_scores_of
 from certigraph.runtime.terminal import DENIED, clean_line, draw_frame, reward_lines
@@ -25,8 +25,9 @@ from certigraph.runtime.texts import (
     format_score,
     passed_label,
 )
-from certigraph.state.endings import GOAL
+from certigraph.state.endings import GOAL, WORLD_ENDED
 from certigraph.state.records import Certificate, Finding
+from certigraph.state.search import Branch
 from certigraph.state.step import Lesson
 from certigraph.state.trajectory import Event, Footer, Header, Question, Resumed, TrajectoryLine, find_cut_prompts
 
@@ -180,10 +181,18 @@ def _episode_lines(episode: EpisodeSummary, event: Event) -> Iterator[str]:
         yield f"episode {trial.number}: {trial.ending}, score {score}, {steps}"
     if "stagnation" in update and (verdict := episode.gathering.verdict(len(episode.scores))):
         yield f"{at}: {verdict}"
-    for branch in update.get("branches", ()):
-        yield f"search {branch['number']}: {branch['answer'] or 'no answer'}: {branch['hypothesis']}"
+    yield from _search_lines(episode.gathering, update)
     if update.get("lessons") and episode.lesson and (taught := _format_lesson(episode.lesson)):
         yield f"episode {episode.number} taught: {taught}"
+
+
+def _search_lines(gathering: BeliefHistory, update: Mapping[str, Any]) -> Iterator[str]:
+    if update.get("branches") and len(gathering.branches) == gathering.searches:  # all at once, in order
+        for branch in gathering.branches:
+            actions = format_count(branch.rounds, "action")
+            yield f"search {branch.number}: {branch.answer or 'no answer'}: {branch.hypothesis} ({actions})"
+    if "action" in update and gathering.choice:
+        yield gathering.choice
 
 
 def _format_lesson(lesson: Lesson) -> str:
@@ -194,9 +203,11 @@ def _format_lesson(lesson: Lesson) -> str:
 def _ending_line(run: RunHistory, footer: Footer) -> str:
     scores = verdict_scores_of(run.header, footer)
     score = f", score {format_score(scores.value)}" if scores else ""
-    cost = f"{format_count(run.steps, 'step')}, {run.spent['calls']:.0f} calls, {run.tokens:,} tokens"
+    steps = "" if _parallel_searches(run) else f"{format_count(run.steps, 'step')}, "  # only the answer
+    cost = f"{steps}{run.spent['calls']:.0f} calls, {run.tokens:,} tokens"
     denied = f" ({DENIED})" if run.denied else ""
-    return f"ended {footer.ending}{denied}{score}, {_format_progress(run)}, {cost}"
+    answered = " (answered)" if footer.ending == WORLD_ENDED and scores and scores.parts.get("answered") else ""
+    return f"ended {footer.ending}{denied}{answered}{score}, {_format_progress(run)}, {cost}"
 
 
 def _format_progress(run: RunHistory) -> str:
@@ -207,11 +218,18 @@ def _format_progress(run: RunHistory) -> str:
         return f"{tasks.count('completed')}/{tasks.live} sub-tasks completed, {tasks.count('failed')} failed"
     if not episodes.acting:
         return add_passed_count(f"{run.plan.in_force}/{run.plan.total} {run.certified}", run.plan.passed)
+    if branches := _parallel_searches(run):
+        actions = format_count(sum(branch.rounds for branch in branches), "action")
+        return f"{format_count(len(branches), 'search')} with {actions}"
     completed, failed, open_ = map(episodes.count, ("completed", "failed", "open"))
     subtasks = f", {format_count(completed, 'subtask')} completed, {failed} failed" if completed or failed else ""
     under_way = "ended by the goal" if run.ending == GOAL else "open"
     unfinished = f", {open_ if subtasks else format_count(open_, 'subtask')} {under_way}" if open_ else ""
     return format_count(len(episodes.all), "episode") + subtasks + unfinished
+
+
+def _parallel_searches(run: RunHistory) -> Sequence[Branch]:
+    return run.episodes.now.gathering.branches if run.episodes.all else ()
 
 
 # The listener.

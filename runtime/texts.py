@@ -21,8 +21,9 @@ def clip_text(text: str, most: int) -> str:
 
 
 def format_count(count: int, what: str) -> str:
-    """Format a count with its noun in the singular or plural: 1 replan, 2,000 replans."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+    """Format a count with its noun in the singular or plural: 1 replan, 2,000 replans, 3 searches."""
+    plural = "es" if what.endswith("ch") else "s"
+    return f"{count:,} {what}{'' if count == 1 else plural}"
 
 
 def format_compact(count: float) -> str:

@@ -358,6 +358,10 @@ def forced_ending(state: RunState) -> str:
 # State of parallel hypotheses (CGDP appendix B): the hypotheses, the search that followed each, and its answer.
 
 
+AGREED = "agreed"
+"""Key in the `args` of the answer: how many of the searches gave it, as in "2 of 3"."""
+
+
 class Branch(Record):
     """The search for one hypothesis. Before it has run, only `number` (from 1) and `hypothesis` are set."""
 

@@ -18,7 +18,7 @@ from certigraph.graphs.hypotheses import explore
 from certigraph.nodes.beliefs import lobotomized
 from certigraph.nodes.gates import exhaustion_gate, no_gate
 from certigraph.nodes.memgpt import add_core_note, manage
-from certigraph.nodes.search import hypothesise, majority_answer
+from certigraph.nodes.search import agreed_answer, hypothesise
 from certigraph.runtime.registry import GRAPHS, build_graph, parse_swap
 from certigraph.runtime.run import run
 from certigraph.state.endings import Fault, LimitReached, UnknownName
@@ -168,20 +168,45 @@ def branching(answers: list[str], **more: Any) -> tuple[dict[str, Any], Mind, Se
     return sought(hypotheses.build(**more), mind, world), mind, world
 
 
-def test_each_hypothesis_is_searched_for_in_a_world_of_its_own_and_the_majority_is_delivered_once():
-    state, mind, world = branching(["Ada Lov", "Bob", "ada  lov."])
-    assert [b.answer for b in sorted(state["branches"], key=lambda b: b.number)] == ["Ada Lov", "Bob", "ada lov."]
+def test_each_hypothesis_is_searched_for_in_a_world_of_its_own_and_the_answer_of_all_is_delivered_once():
+    state, mind, world = branching(["Ada Lov", "ada  lov.", "Ada Lov"])
+    assert [b.answer for b in sorted(state["branches"], key=lambda b: b.number)] == ["Ada Lov", "ada lov.", "Ada Lov"]
     assert [len(library.actions) for library in world.worlds] == [1, 1, 1, 1]
     assert world.worlds[0].answer == "Ada Lov"
     assert mind.prompts("answer") == []
     assert hypotheses.ending(state) == "world_ended"
 
 
-def test_where_the_searches_disagree_a_model_chooses():
-    _, mind, world = branching(["Ada", "Bob", "Eve"])
+@pytest.mark.parametrize("answers", [["Ada", "Bob", "Eve"], ["Ada", "Bob", "Ada"]])
+def test_where_the_searches_disagree_a_model_chooses(answers: list[str]):
+    _, mind, world = branching(answers)
     assert world.worlds[0].answer == "chosen"
     [prompt] = mind.prompts("answer")
-    assert [name in prompt for name in ("Ada", "Bob", "Eve", "direction 2")] == [True] * 4
+    assert [name in prompt for name in (*answers, "direction 2")] == [True] * 4
+
+
+def test_the_choice_is_made_from_what_every_search_found_and_what_it_left_open():
+    def moving(prompt: str, times: int) -> dict[str, str]:
+        way = "one" if "one way" in prompt else "other"
+        return {**search(f"answer {way}"), "tool": "finish"} if f"fact {way}" in prompt else search(f"query {way}")
+
+    def extracting(prompt: str, times: int) -> dict[str, Any]:
+        way = "one" if "about query one" in prompt else "other"
+        return {"facts": [{"fact": f"fact {way}", "source": ""}], "resolved": [], "questions": [f"open {way}?"]}
+
+    ways = {"hypotheses": ["one way", "the other way"]}
+    mind = Mind(tool=moving, facts=extracting, hypotheses=ways, answer={"reasoning": "", "answer": "chosen"})
+    state = sought(hypotheses.build(), mind, Seeking(lambda query: (query,)))
+    [prompt] = mind.prompts("answer")
+    shown = [f"{what} {way}" for way in ("one", "other") for what in ("answer", "fact", "open")]
+    assert [text for text in shown if text not in prompt] == []
+    assert state["action"].args["agreed"] == "0 of 2"
+
+
+def test_the_answer_says_how_many_searches_gave_it():
+    for answers, agreed in ((["chosen", "Bob", "Chosen."], "2 of 3"), (["Ada", "Ada", "ada"], "3 of 3")):
+        state, *_ = branching(answers)
+        assert state["action"].args["agreed"] == agreed
 
 
 @pytest.mark.parametrize("number", [1, 2, 6])
@@ -199,10 +224,10 @@ def test_the_form_of_hypotheses_has_as_many_as_are_asked_for(number: int):
 
 @pytest.mark.parametrize(
     ("answers", "winner"),
-    [(["A", "a.", "B"], "A"), (["A", "B"], ""), (["", "B", ""], "B"), (["", ""], ""), (["A", "B", "B", "A"], "")],
+    [(["A", "a.", "A"], "A"), (["A", "a.", "B"], ""), (["A", "B"], ""), (["", "B", ""], "B"), (["", ""], "")],
 )
-def test_a_majority_is_more_than_half_of_those_that_answered(answers: list[str], winner: str):
-    assert majority_answer([Branch(number=n, hypothesis="", answer=a) for n, a in enumerate(answers, 1)]) == winner
+def test_searches_agree_if_all_that_answered_gave_the_same(answers: list[str], winner: str):
+    assert agreed_answer([Branch(number=n, hypothesis="", answer=a) for n, a in enumerate(answers, 1)]) == winner
 
 
 @pytest.mark.slow

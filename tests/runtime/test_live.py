@@ -427,12 +427,21 @@ def test_a_search_is_watched_with_its_belief_and_its_gate(tmp_path):
     assert line_with("+ Osk is lake 5 (Osk)", frame[frame.rindex("╭") :].splitlines())  # the sixth round in all
 
 
-def test_searches_along_hypotheses_are_reported_as_they_end(tmp_path):
-    plain = Console(width=300, file=io.StringIO())
-    run("hypotheses", Riddles(), "found", out=tmp_path, listener=LiveView(plain))
-    printed = plain.file.getvalue()
-    assert "search 2: Silt: down the river" in printed
-    assert "certified" not in printed
+def test_searches_along_hypotheses_are_reported_in_order_once_all_have_ended(tmp_path):
+    result = run("hypotheses", Riddles(), "found", out=tmp_path)
+    header, *events = (result.trajectory.header, *result.trajectory.events)
+    ended = [event for event in events if (event.update or {}).get("branches")]
+    for order in (ended, ended[::-1]):
+        plain = Console(width=300, file=io.StringIO())
+        view, before = LiveView(plain), events.index(ended[0])
+        for line in (header, *events[:before], *order, *events[before + len(ended) :], result.trajectory.footer):
+            view(line)
+        printed = plain.file.getvalue()
+        assert "search 2: Silt: down the river" in printed
+        places = [printed.index(text) for text in ("search 1:", "search 2:", "search 3:", "3 of 3", "ended")]
+        assert places == sorted(places)
+        assert "3 searches with 6 actions" in printed.splitlines()[-1]
+        assert "certified" not in printed
 
 
 # Findings and forced passes in reports and live views: nothing forced is shown as certified.
