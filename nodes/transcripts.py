@@ -67,7 +67,7 @@ async def search_prompt(
     early = notes if belief.form in BELIEF_FORMS else ""
     replaced: Sequence[str] = dict(state).get("replaced", ())  # type: ignore[assignment]
     earlier = REPLACED_ACTIONS.format(actions=quote(bullet_list(replaced))) if replaced else ""
-    before = join(instruction, f"Given for it:\n{bullet_list(constant)}" if constant else "", earlier, early)
+    before = join(instruction, f"Given for it:\n{bullet_list(constant)}" if constant else "", early, earlier)
     reminders = f"To keep in mind:\n{bullet_list(advice)}" if advice else ""
     after = join("" if early else notes, reminders, shown, closing)
     rest = build_prompt(runtime, join(before, after))
