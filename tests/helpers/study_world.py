@@ -119,8 +119,8 @@ def respond(prompt: str, schema: dict[str, Any]) -> Any:
     if {"tool", "text"} <= fields:
         tool, text = _move(task, turns)
         return {**minimal_instance(schema), "thought": "so", "tool": tool, "text": text}
-    if fields == {"answer"}:
-        return {"answer": _final(task, turns)}
+    if fields in ({"answer"}, {"reasoning", "answer"}):
+        return {**minimal_instance(schema), "answer": _final(task, turns)}
     if "resolved" in fields:
         return {"facts": _facts(turns), "resolved": [], "questions": ["no evidence yet"] if task == "looped" else []}
     if fields in FIXED:
