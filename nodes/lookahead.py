@@ -34,6 +34,7 @@ from certigraph.state.rewards import (
     Appraisal,
     AppraiseView,
     ChooseView,
+    ExpectedState,
     FactoredState,
     FactorView,
     ImaginedState,
@@ -41,12 +42,16 @@ from certigraph.state.rewards import (
     LookaheadView,
     PredictedOutcome,
     RecordedStep,
+    SearchNode,
     appraise_view,
     choose_view,
     digest_of,
+    find_expected,
     live_factor_view,
     lookahead_view,
+    names_of,
     new_facts,
+    outcome_key,
 )
 from certigraph.state.sdp import RealizeView
 
@@ -56,21 +61,61 @@ from certigraph.state.sdp import RealizeView
 def _clear_lookahead(state: LookaheadState, update: Update, runtime: Runtime[Context]) -> Update:
     position = {"factored": FactoredState(), "goal": FactoredState(), "reward": 0.0}
     lookahead: Update = {"candidates": (), "foreseen": (), "appraisals": (), "visited": Overwrite([])}
-    return {**react.RESET.record(state, update, runtime), **position, **lookahead}
+    written = {key: Overwrite([]) for key in ("expected", "named") if state.get(key)}
+    return {**react.RESET.record(state, update, runtime), **position, **lookahead, **written}
+
+
+def _find_expected(state: LookaheadState, runtime: Runtime[Context]) -> Update | None:
+    """Return the state that was read from this very answer when the action was looked ahead; None if none was."""
+    react.require_steps(state, runtime)
+    view = live_factor_view(state)
+    known = find_expected(state.get("expected", ()), view)
+    return {"factored": known} if known and view["step"].action else None
+
+
+def keep_states(state: LookaheadState, before: FactoredState, outcomes: Sequence[ImaginedState | SearchNode]) -> Update:
+    """Return the update that keeps the states after outcomes, so that a model reads no answer twice in one state.
+
+    States that no model read are not kept, because they would enlarge checkpoints and save nothing.
+
+    Args:
+        state: the graph's state.
+        before: the factored state in which the actions of the outcomes are taken.
+        outcomes: the predicted outcomes.
+    """
+    by_model = (one for one in outcomes if one.factored.read_by == "model")
+    read = {outcome_key(before, one.foreseen.action, one.foreseen.observation): one.factored for one in by_model}
+    known = {one.key for one in state.get("expected", ())}
+    new = [ExpectedState(key=key, factored=factored) for key, factored in read.items() if key not in known]
+    return {"expected": new} if new else {}
+
+
+def _skip_revision(state: LookaheadState, runtime: Runtime[Context]) -> Update | None:
+    """Keep the goal as a model described it unless the state names something new that the goal does not name itself.
+
+    An edit of the goal rests on what the goal's words, which stay the same, mean in what the world has newly shown.
+    """
+    goal = state["goal"]
+    known = {*state.get("named", ()), *names_of(goal)}
+    described = goal.read_by == "model" and goal.entities
+    return {"goal": goal} if described and names_of(state["factored"]) <= known else None
+
+
+def _record_names(state: LookaheadState, update: Update, runtime: Runtime[Context]) -> Update:
+    new = names_of(state["factored"]) - {*state.get("named", ())}
+    return {**update, "named": sorted(new)} if new and update["goal"].read_by == "model" else update
 
 
 def _record_visit(state: LookaheadState, update: Update, runtime: Runtime[Context]) -> Update:
     return {**update, "visited": [digest_of(state["factored"])]}
 
 
-def _drop_states(state: LookaheadState, update: Update, runtime: Runtime[Context]) -> Update:
-    """Keep the rating of each outcome, mark outcomes that lead to a known state, and drop the extracted states.
-
-    The states are not needed again and would enlarge checkpoints.
-    """
+def _mark_seen(state: LookaheadState, update: Update, runtime: Runtime[Context]) -> Update:
+    """Keep the rating of each outcome, mark those that lead to a known state, and drop states that no model read."""
     known = set(state["visited"])
     appraisals = ((one.appraisal, digest_of(one.factored) in known) for one in update["appraisals"])
-    return {"appraisals": tuple(appraisal.model_copy(update={"seen": seen}) for appraisal, seen in appraisals)}
+    marked = tuple(appraisal.model_copy(update={"seen": seen}) for appraisal, seen in appraisals)
+    return {"appraisals": marked, **keep_states(state, state["factored"], update["appraisals"])}
 
 
 RESET = react.RESET._replace(record=_clear_lookahead)
@@ -78,13 +123,13 @@ EXTRACT = Slot(
     "extract",
     {"factored": FactoredState},
     live_factor_view,
-    skip=react.require_steps,
+    skip=_find_expected,
 )
-INTERPRET = Slot("interpret", {"goal": FactoredState}, live_factor_view)
+INTERPRET = Slot("interpret", {"goal": FactoredState}, live_factor_view, _record_names, _skip_revision)
 ROUTE = Slot("route", {"reward": float}, live_factor_view, _record_visit)
 PROPOSE = Slot("propose", {"candidates": Sequence[str]}, lookahead_view)
 IMAGINE = Slot("imagine", {"foreseen": Sequence[PredictedOutcome]}, lookahead_view)
-APPRAISE = Slot("appraise", {"appraisals": Sequence[ImaginedState]}, appraise_view, _drop_states)
+APPRAISE = Slot("appraise", {"appraisals": Sequence[ImaginedState]}, appraise_view, _mark_seen)
 CHOOSE = react.DECIDE._replace(name="choose", view=choose_view)
 ACT = react.ACT
 
@@ -322,11 +367,13 @@ def appraise(*, extract: Operator, interpret: Operator, route: Operator, togethe
     async def read_states(
         state: AppraiseView, views: Sequence[FactorView], runtime: Runtime[Context]
     ) -> Sequence[FactorView]:
-        if together and views and not reads_by_rules(state["task"], runtime):
-            found = await extract_outcomes(views[0], [view["step"] for view in views], runtime)
-            return [{**view, "factored": factored} for view, factored in zip(views, found, strict=True)]
-        for view in views:
-            view["factored"] = (await call_operator(extract, view, runtime))["factored"]
+        known = [find_expected(state["expected"], view) for view in views]
+        if together and not reads_by_rules(state["task"], runtime):
+            new = [view["step"] for view, factored in zip(views, known, strict=True) if factored is None]
+            found = iter(await extract_outcomes(views[0], new, runtime) if new else ())
+            return [{**view, "factored": one or next(found)} for view, one in zip(views, known, strict=True)]
+        for view, factored in zip(views, known, strict=True):
+            view["factored"] = factored or (await call_operator(extract, view, runtime))["factored"]
             view["goal"] = (await call_operator(interpret, view, runtime))["goal"]
         return views
 
@@ -499,6 +546,7 @@ async def _current_view(
         "goal": view["goal"],
         "reward": reward,
         "foreseen": (),
+        "expected": (),
     }
 
 

@@ -116,7 +116,8 @@ def _prune_tree(state: TreeState, update: Update, runtime: Runtime[Context]) -> 
     action, imagined = state["action"].text, node_at(state["tree"], (state["action"].text,))
     as_imagined = imagined is not None and imagined.foreseen.observation == update["observation"].text
     tree, simulations = subtree_of(state["tree"], state["simulations"], action) if as_imagined else ([], [])
-    return {**lookahead.ACT.record(state, update, runtime), **_tree_update(tree, simulations)}
+    expected = lookahead.keep_states(state, state["factored"], [imagined] if imagined else [])
+    return {**lookahead.ACT.record(state, update, runtime), **_tree_update(tree, simulations), **expected}
 
 
 RESET = lookahead.RESET._replace(record=_clear_tree)

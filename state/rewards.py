@@ -311,6 +311,19 @@ class ImaginedState(Record):
     goal: FactoredState
 
 
+class ExpectedState(Record):
+    """The state after an outcome, and the key of the outcome (`outcome_key`)."""
+
+    key: str
+    factored: FactoredState
+
+
+def find_expected(expected: Iterable[ExpectedState], view: FactorView) -> FactoredState | None:
+    """Return the state after a step if it is one of those that were expected, else None."""
+    key = outcome_key(view["factored"], view["step"].action, view["step"].observation)
+    return next((one.factored for one in expected if one.key == key), None)
+
+
 class LookaheadState(ReActState, total=False):
     """State of an agent that predicts outcomes before it acts: ReAct's state and the actions considered next.
 
@@ -326,6 +339,10 @@ class LookaheadState(ReActState, total=False):
     appraisals: tuple[Appraisal, ...]
     visited: Log[str]
     """Digests of the factored states that the episode has been in."""
+    expected: Log[ExpectedState]
+    """States that a model read from predicted outcomes of the episode."""
+    named: Log[str]
+    """What the states of the episode have named (`names_of`) up to the latest revision of the goal."""
 
 
 class LookaheadView(DecideView):
@@ -349,6 +366,8 @@ class AppraiseView(TypedDict):
     goal: FactoredState
     reward: float
     foreseen: tuple[PredictedOutcome, ...]
+    expected: Sequence[ExpectedState]
+    """States that a model read from outcomes before."""
 
 
 class ChooseView(DecideView):
@@ -384,6 +403,7 @@ def appraise_view(state: LookaheadState) -> AppraiseView:
         "goal": state["goal"],
         "reward": state["reward"],
         "foreseen": state["foreseen"],
+        "expected": state.get("expected", ()),
     }
 
 
@@ -395,6 +415,17 @@ def choose_view(state: LookaheadState) -> ChooseView:
 def turns_of(outcomes: Sequence[PredictedOutcome]) -> tuple[Turn, ...]:
     """Convert predicted outcomes to turns, as if the actions had been taken."""
     return tuple(Turn(action=o.action, observation=o.observation, accepted=o.accepted) for o in outcomes)
+
+
+def outcome_key(before: FactoredState, action: str, observation: str) -> str:
+    """Return 16 hex digits that identify a state, an action taken in it, and the text of the answer to it."""
+    outcome = json.dumps([to_mapping(before), action, observation], sort_keys=True)
+    return hashlib.sha256(outcome.encode()).hexdigest()[:16]
+
+
+def names_of(state: FactoredState) -> set[str]:
+    """Return what a state names: its objects, and the values of their attributes."""
+    return {name for entity in state.entities for name in (entity.identity, *entity.attributes.values())}
 
 
 def digest_of(state: FactoredState) -> str:

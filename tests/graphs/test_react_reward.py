@@ -2,20 +2,31 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
-from lookahead import RATING, Mind, WatchedBlocks, played, taking
+from langgraph.runtime import Runtime
+from lookahead import RATING, READINGS, REVISIONS, Mind, WatchedBlocks, described, played, read, taking
 
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.blocksworld.expert import answer_request
 from certigraph.adapters.models.calls import JSON_INSTRUCTION
 from certigraph.adapters.models.scripts import ScriptedChat
-from certigraph.adapters.protocols import Context, Limits
+from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.graphs import react, react_reward
-from certigraph.nodes.lookahead import greedy, listed, predicted, propose_actions, rank_appraisals, shortlisted
+from certigraph.nodes.lookahead import (
+    appraise,
+    greedy,
+    listed,
+    predicted,
+    propose_actions,
+    rank_appraisals,
+    rehearsed,
+    shortlisted,
+)
 from certigraph.runtime.result import Result
-from certigraph.runtime.run import run
-from certigraph.state.rewards import Appraisal, new_facts, to_factored
+from certigraph.runtime.run import resume, run
+from certigraph.state.rewards import Appraisal, LookaheadView, new_facts, to_factored
 from certigraph.state.trajectory import read_trajectory
 
 
@@ -75,6 +86,64 @@ def test_who_is_greedy_does_not_go_in_circles(tmp_path: Path):
     result = played(react_reward.build(**RATING, propose=listed, choose=greedy), tmp_path, task="6-1", steps=8)
     views = [turn.observation for turn in result.state["turns"]]
     assert len(set(views)) == len(views) == 8
+
+
+@pytest.fixture
+def readings() -> list[tuple[str, str, str]]:
+    READINGS.clear()
+    REVISIONS.clear()
+    return READINGS
+
+
+UP, DOWN = "pick up the orange block", "put down the orange block"
+
+
+def test_an_answer_that_was_foreseen_is_not_read_again(readings: list[tuple[str, str, str]], tmp_path: Path):
+    graph = react_reward.build(**{**RATING, "extract": read}, propose=listed, choose=taking([UP, DOWN, UP]))
+    result = played(graph, tmp_path / "a", task="3-1", steps=4)
+    plain = react_reward.build(**RATING, propose=listed, choose=taking([UP, DOWN, UP]))
+    assert len(readings) == len(set(readings))
+    rated = [one for e in result.trajectory.events if e.node == "appraise" for one in e.update["appraisals"]]
+    assert len(readings) < 1 + len(rated), "after the way back the same outcomes are foreseen from the same state"
+    assert rewards(result) == rewards(played(plain, tmp_path / "b", task="3-1", steps=4))
+
+
+def test_an_answer_that_was_not_foreseen_is_read(readings: list[tuple[str, str, str]], tmp_path: Path):
+    async def wrong(state: LookaheadView, runtime: Runtime[Context]) -> dict[str, Any]:
+        told = (await rehearsed(state, runtime))["foreseen"]
+        return {"foreseen": tuple(one.model_copy(update={"observation": f"{one.observation} Or so."}) for one in told)}
+
+    graph = react_reward.build(**{**RATING, "extract": read}, propose=listed, imagine=wrong, choose=taking([UP, DOWN]))
+    result = played(graph, tmp_path, task="3-1", steps=3)
+    lived = [turn.observation for turn in result.state["turns"][:-1]]
+    assert [answer for _, action, answer in readings if action and answer in lived] == lived
+
+
+def test_what_was_foreseen_survives_an_interruption(readings: list[tuple[str, str, str]], tmp_path: Path):
+    graph = react_reward.build(**{**RATING, "extract": read}, propose=listed)
+    context = Context(chat=ScriptedChat(responder=answer_request), budget=Budget(calls=1))
+    stopped = run(graph, BlocksWorld(), "4-0", context=context, out=tmp_path)
+    assert (stopped.ending, len(stopped.state["history"])) == ("limit:calls", 1)
+    finished = resume(stopped.folder, budget=Budget(calls=99), graph=graph, chat=context.chat, benchmark=BlocksWorld())
+    assert finished.ending == "goal"
+    assert len(readings) == len(set(readings))
+
+
+def test_the_goal_is_described_again_only_where_something_new_is_named(
+    readings: list[tuple[str, str, str]], tmp_path: Path
+):
+    graph = react_reward.build(
+        **{**RATING, "extract": read, "interpret": described},
+        propose=listed,
+        choose=taking([UP, DOWN, UP]),
+        appraise=appraise(**RATING),
+    )
+    played(graph, tmp_path, task="3-1", steps=3)
+    assert REVISIONS == ["", UP], "the hand is named first after a block is picked up"
+
+
+def rewards(result: Result) -> list[float]:
+    return [event.update["reward"] for event in result.trajectory.events if event.node == "route"]
 
 
 def test_rehearsals_leave_the_live_world_alone(tmp_path: Path):
