@@ -266,6 +266,10 @@ def group_by_recording(rewards: Sequence[PredictedReward]) -> list[list[float]]:
 # State of the agents that look ahead: candidates for the next action, their predicted outcomes and expected rewards.
 
 
+Predictor = Literal["", "copy", "model"]
+"""Who predicted an outcome: a copy of the world in which the action was tried, or a model. Empty: an own operator."""
+
+
 class PredictedOutcome(Record):
     """The outcome of an action as a world model predicts it: an observation and flags like those of `Observation`."""
 
@@ -275,6 +279,9 @@ class PredictedOutcome(Record):
     done: bool = False
     solved: bool = False
     """Whether the world reports that the goal is reached. An outcome predicted by a model never reports that."""
+    reward: float = 0.0
+    """Change of the world's score, in parts of 1, as in `Observation`; 0 in an outcome predicted by a model."""
+    predicted_by: Predictor = ""
 
 
 class Appraisal(Record):
@@ -285,9 +292,21 @@ class Appraisal(Record):
     gain: float
     """The reward of the outcome minus that of the state before the action (StateFactory Eq. 15)."""
     seen: bool = False
-    """Whether the episode has been in that state before; False if states are not extracted."""
+    """Whether the episode has been in that state before or is in it now; False if states are not extracted."""
+    unchanged: bool = False
+    """Whether that state is the present one; False if states are not extracted."""
     changes: tuple[str, ...] = ()
     """What the predicted state has that the present one has not, one fact each; empty if states are not extracted."""
+    ended: tuple[str, ...] = ()
+    """Facts of the present state to which the predicted one has none that replaces them."""
+    news: str = ""
+    """What the predicted outcome says of the score and of the end of the episode (`score_news`)."""
+    predicted_by: Predictor = ""
+
+    @property
+    def mark(self) -> str:
+        """Where the action leads, if not to a state that is new in the episode."""
+        return "changes nothing" if self.unchanged else "leads back" if self.seen else ""
 
 
 def new_facts(before: FactoredState, after: FactoredState) -> tuple[str, ...]:
@@ -300,6 +319,25 @@ def new_facts(before: FactoredState, after: FactoredState) -> tuple[str, ...]:
         changed = ((name, value) for name, value in entity.attributes.items() if (held or {}).get(name) != value)
         facts += [f"{entity.identity}: {name} = {value}" for name, value in changed]
     return tuple(facts)
+
+
+def ended_facts(before: FactoredState, after: FactoredState) -> tuple[str, ...]:
+    """Return the facts of the state `before` of which the state `after` has neither the same nor another value."""
+    known, facts = to_mapping(after), list[str]()
+    for entity in before.entities:
+        holds = known.get(entity.identity)
+        if holds is None and not entity.attributes:
+            facts.append(entity.identity)
+        missing = ((name, value) for name, value in entity.attributes.items() if name not in (holds or {}))
+        facts += [f"{entity.identity}: {name} = {value}" for name, value in missing]
+    return tuple(facts)
+
+
+def score_news(outcome: PredictedOutcome) -> str:
+    """Return what an outcome says of score and end, such as "+100 points; the goal is reached"; empty if nothing."""
+    points = f"{100 * outcome.reward:+.0f} points" if outcome.reward else ""
+    ends = "the world ends the episode" if outcome.done else ""
+    return "; ".join(filter(None, (points, "the goal is reached" if outcome.solved else "", ends)))
 
 
 class ImaginedState(Record):

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 from langgraph.runtime import Runtime
-from lookahead import RATING, READINGS, REVISIONS, Mind, WatchedBlocks, described, played, read, taking
+from lookahead import RATING, READINGS, REVISIONS, Mind, WatchedBlocks, described, played, read, seen, taking
 
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.blocksworld.expert import answer_request
 from certigraph.adapters.models.calls import JSON_INSTRUCTION
+from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.graphs import react, react_reward
@@ -26,7 +27,15 @@ from certigraph.nodes.lookahead import (
 )
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import resume, run
-from certigraph.state.rewards import Appraisal, LookaheadView, new_facts, to_factored
+from certigraph.state.rewards import (
+    Appraisal,
+    FactorView,
+    LookaheadView,
+    ended_facts,
+    new_facts,
+    to_factored,
+    to_mapping,
+)
 from certigraph.state.trajectory import read_trajectory
 
 
@@ -178,6 +187,71 @@ def test_new_facts_are_what_changed_and_what_was_not_there():
     before = to_factored({"a": {"place": "table", "state": "clear"}, "b": {}})
     after = to_factored({"a": {"place": "hand", "state": "clear"}, "b": {}, "c": {}, "d": {"place": "table"}})
     assert new_facts(before, after) == ("a: place = hand", "c", "d: place = table")
+
+
+def test_ended_facts_are_those_that_nothing_replaces():
+    before = to_factored({"a": {"place": "table", "state": "clear"}, "b": {}, "d": {"place": "table"}})
+    after = to_factored({"a": {"place": "hand"}, "c": {}})
+    assert ended_facts(before, after) == ("a: state = clear", "b", "d: place = table")
+
+
+def test_the_choice_knows_what_an_action_would_end_and_what_the_world_would_say(tmp_path: Path):
+    mind, last = Mind(), "stack the red block on top of the orange block"
+    up = "unstack the red block from on top of the blue block"
+
+    async def forgets(state: FactorView, runtime: Runtime[Context]) -> dict[str, Any]:
+        places = to_mapping((await seen(state, runtime))["factored"])
+        return {"factored": to_factored({k: v for k, v in places.items() if v != {"place": "hand"}})}
+
+    graph = react_reward.build(**{**RATING, "extract": forgets})
+    answers = iter([up, last])
+    result = played(
+        graph,
+        tmp_path,
+        lambda prompt, form: {**mind(prompt, form), "thought": "", "choice": next(answers)},
+        task="3-1",
+    )
+    assert result.ending == "goal"
+    groups = [e.update["appraisals"] for e in result.trajectory.events if e.node == "appraise"]
+    first, final = ({one.action: one for one in map(Appraisal.model_validate, group)} for group in groups)
+    assert (first[up].ended, first[up].news) == (("a: place = b",), "")
+    assert first[up].ended[0] in mind.prompts("choice")[0]
+    assert [one.action for one in final.values() if one.news] == [last]
+    assert final[last].news in mind.prompts("choice")[1]
+
+
+def test_an_action_that_changes_nothing_is_not_one_that_leads_back(tmp_path: Path):
+    async def propose(state: LookaheadView, runtime: Runtime[Context]) -> dict[str, Any]:
+        return {"candidates": (UP, "jump")} if not state["turns"] else {"candidates": (DOWN, "jump")}
+
+    mind = Mind()
+    result = played(react_reward.build(**RATING, propose=propose), tmp_path, mind, task="3-1", steps=2)
+    rated = [e.update["appraisals"] for e in result.trajectory.events if e.node == "appraise"]
+    marks = [{one.action: one.mark for one in map(Appraisal.model_validate, group)} for group in rated]
+    nothing, back = marks[0]["jump"], marks[1][DOWN]
+    assert marks == [{UP: "", "jump": nothing}, {DOWN: back, "jump": nothing}]
+    assert len({"", nothing, back}) == 3
+    assert nothing in mind.prompts("choice")[0]
+    assert back in mind.prompts("choice")[1]
+
+
+def test_the_choice_knows_whether_a_model_predicted_or_a_copy_of_the_world_answered(tmp_path: Path):
+    minds = {rehearsed: Mind(), predicted: Mind()}
+    for imagine, mind in minds.items():
+        played(react_reward.build(**RATING, imagine=imagine), tmp_path / imagine.__name__, mind, steps=1)
+    copied, guessed = (mind.prompts("choice")[0].partition("Assignment:")[0] for mind in minds.values())
+    assert copied != guessed
+
+
+def test_fewer_candidates_than_k_may_be_named(tmp_path: Path):
+    def one(prompt: str, form: dict[str, Any]) -> Any:
+        if "actions" in form["properties"]:
+            assert form["properties"]["actions"]["minItems"] == 1
+        return minimal_instance(form)
+
+    result = played(react_reward.build(**RATING, propose=propose_actions(k=2)), tmp_path, one, steps=1)
+    assert len(result.state["candidates"]) == 1
+    assert result.usage.calls == 2
 
 
 def test_its_prompts_tell_what_reacts_prompt_tells(tmp_path: Path):
