@@ -43,7 +43,6 @@ from certigraph.state.rewards import (
     PredictedOutcome,
     Predictor,
     RecordedStep,
-    SearchNode,
     appraise_view,
     choose_view,
     digest_of,
@@ -57,6 +56,9 @@ from certigraph.state.rewards import (
     score_news,
 )
 from certigraph.state.sdp import RealizeView
+from certigraph.state.search_tree import (
+    SearchNode,
+)
 
 # The slots of the agents that look ahead, and the bookkeeping around their operators' updates.
 

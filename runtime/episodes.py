@@ -8,9 +8,10 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from certigraph.runtime.texts import format_count
-from certigraph.state.rewards import Appraisal, FactoredState, RecordedStep, Simulation, count_visits
+from certigraph.state.rewards import Appraisal, FactoredState, RecordedStep
 from certigraph.state.run import Belief, SearchRound, Stagnation, Turn
 from certigraph.state.search import Branch
+from certigraph.state.search_tree import Simulation, count_visits
 from certigraph.state.step import Lesson, StepSubtask, Trial
 from certigraph.state.subtask import (
     Progress,

@@ -14,7 +14,7 @@ from certigraph.nodes.lookahead import listed, predicted
 from certigraph.nodes.mcts import backpropagate
 from certigraph.runtime import driver
 from certigraph.runtime.run import resume, run
-from certigraph.state.rewards import Simulation, count_visits
+from certigraph.state.search_tree import Simulation, count_visits
 
 
 def searching(**more: Any) -> Any:
