@@ -20,11 +20,11 @@ from certigraph.nodes import mcts as slots
 from certigraph.nodes.lookahead import propose_actions, rehearsed
 from certigraph.nodes.mcts import backpropagate, most_visited, select
 from certigraph.nodes.world import act, reset
-from certigraph.state.rewards import TreeState as State
-from certigraph.state.rewards import shortest_solution
 from certigraph.state.run import RunInput
 from certigraph.state.run import turns_message as message
 from certigraph.state.search import search_ending as ending
+from certigraph.state.search_tree import TreeState as State
+from certigraph.state.search_tree import shortest_solution
 
 __all__ = ["State", "build", "ending", "graph", "message"]
 

@@ -9,6 +9,7 @@ unless it is a script; then they use the rules of the world, if there are any. E
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Annotated, Any
 
 from langgraph.runtime import Runtime
@@ -40,6 +41,7 @@ from certigraph.state.rewards import (
     Entity,
     FactoredState,
     FactorView,
+    Predictor,
     RecordedStep,
     actions_of,
     to_factored,
@@ -189,7 +191,7 @@ async def _factor_prompt(
     role: str,
     runtime: Runtime[Context],
     parts: Mapping[str, str],
-    outcomes: str = "",
+    outcomes: Mapping[str, str] = MappingProxyType({}),
 ) -> Prompt:
     """Build a prompt with the goal, earlier actions, the parts, and the newest step or else imagined outcomes."""
     profile, step = await profile_of(role, runtime), state["step"]
@@ -203,7 +205,7 @@ async def _factor_prompt(
         "Goal": state["task"].goal,
         **({"Earlier actions, oldest first": actions.text} if state["actions"] else {}),
         **parts,
-        **({"Considered actions, each with the answer that is predicted": outcomes} if outcomes else newest),
+        **(outcomes or newest),
     }
     cut = tuple(f"the end of: {name}" for name, text in shown.items() if len(text) > most)
     user = "\n\n".join(f"{name}:\n{quote(text, most)}" for name, text in shown.items())
@@ -211,9 +213,9 @@ async def _factor_prompt(
 
 
 def _state_parts(state: FactorView) -> dict[str, str]:
-    """Return the parts of a prompt of extraction: what is wanted, and the state before."""
-    goal, before = format_state(state["goal"]), format_state(state["factored"])
-    return {"What is wanted, which is no evidence": goal, "State before": before}
+    """Return the parts of a prompt of extraction: what is wanted, if that is described yet, and the state before."""
+    goal = {"What is wanted, which is no evidence": format_state(state["goal"])} if state["goal"].entities else {}
+    return {**goal, "State before": format_state(state["factored"])}
 
 
 def _read_by_model(state: FactoredState) -> FactoredState:
@@ -262,7 +264,7 @@ OUTCOMES_SHARE = 2
 
 
 async def extract_outcomes(
-    state: FactorView, outcomes: Sequence[RecordedStep], runtime: Runtime[Context]
+    state: FactorView, outcomes: Sequence[RecordedStep], runtime: Runtime[Context], *, predicted_by: Predictor = ""
 ) -> list[FactoredState]:
     """Ask the extractor model for the states after several outcomes that are imagined from the same state.
 
@@ -272,16 +274,19 @@ async def extract_outcomes(
         state: the view before the outcomes; its step is not used.
         outcomes: an action and its imagined observation each.
         runtime: the operator's runtime.
+        predicted_by: who predicted the observations.
 
     Returns:
         The whole state after each outcome, in their order.
     """
     layout, states = layout_of("extract_outcomes", "attribute"), list[FactoredState]()
     most = (await profile_of("extractor", runtime)).prompt_tokens // OUTCOMES_SHARE
-    system = f"{OUTCOMES_INSTRUCTION}\n{UPDATE_INSTRUCTIONS['whole']}\n{layout.instruction}\n{DATA_INSTRUCTION}"
+    source = ANSWER_SOURCES[predicted_by]
+    instruction = OUTCOMES_INSTRUCTION.format(source=source)
+    system = f"{instruction}\n{UPDATE_INSTRUCTIONS['whole']}\n{layout.instruction}\n{DATA_INSTRUCTION}"
     for group in _group_by_length([_format_outcome(one) for one in outcomes], most):
-        parts, outcomes_text = _state_parts(state), numbered_list(group)
-        prompt = await _factor_prompt(state, system, "extractor", runtime, parts, outcomes_text)
+        considered = {f"Considered actions, each with {source}": numbered_list(group)}
+        prompt = await _factor_prompt(state, system, "extractor", runtime, _state_parts(state), considered)
         answer: Any = await ask(prompt, _outcomes_form(len(group)), role="extractor", runtime=runtime)
         states += [_read_by_model(to_factored(read_answer(one))) for one in answer.states]
     return states
@@ -309,13 +314,20 @@ def _outcomes_form(count: int) -> type[BaseModel]:
     return create_model("Outcomes", states=(states, ...))
 
 
+ANSWER_SOURCES: Mapping[Predictor, str] = {
+    "copy": "the answer that a copy of the world gave to it",
+    "model": "the answer of the world that a model predicted",
+    "": "the answer of the world that is predicted",
+}
+"""What the answers to considered actions are, by who predicted them."""
+
 OUTCOMES_INSTRUCTION = """\
 You keep track of a world that is known by text alone: which objects there are, and what holds for each of them. You see
-the state before, and actions that are considered, each with the answer of the world that is predicted. For each of them
-alone, taken in the state before, write the state after it, in their order: the objects that matter to the goal, those
-that it speaks of, what contains or hides them, and the agent. Write only what the answer shows, what follows from the
-action, and what held before and would not change; what is wanted is no evidence. In `reasoning`, first quote what the
-answer shows that is new, and say which facts of the state before it would end."""
+the state before, and actions that are considered, each with {source}.
+For each of them alone, taken in the state before, write the state after it, in their order: the objects that matter to
+the goal, those that it speaks of, what contains or hides them, and the agent. Write only what the answer shows, what
+follows from the action, and what held before and would not change; what is wanted is no evidence. In `reasoning`, first
+quote what the answer shows that is new, and say which facts of the state before it would end."""
 
 STATE_INSTRUCTION = """\
 You keep track of a world that is known by text alone: which objects there are, and what holds for each of them now. You
@@ -325,10 +337,12 @@ follows from the action, and what held before and was not changed; what is wante
 quote what the answer shows that is new, and say which facts of the state before it ends."""
 
 UPDATE_INSTRUCTIONS = {
-    "whole": "Write the whole state after the step. An object of the state before stays in it with what still holds of "
-    "it: what is missing in your answer counts as no longer so.",
-    "changes": "Write in `objects` what is new or different, and in `removed` what no longer holds (an empty attribute "
-    "for a whole object). What you leave out stays as it was.",
+    "whole": """\
+Write the whole state after the step. An object of the state before stays in it with what still holds of it: what is
+missing in your answer counts as no longer so.""",
+    "changes": """\
+Write in `objects` what is new or different, and in `removed` what no longer holds (an empty attribute for a whole
+object). What you leave out stays as it was.""",
 }
 """What an answer holds, by the kind of update."""
 

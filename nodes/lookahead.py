@@ -34,21 +34,31 @@ from certigraph.state.rewards import (
     Appraisal,
     AppraiseView,
     ChooseView,
+    ExpectedState,
     FactoredState,
     FactorView,
     ImaginedState,
     LookaheadState,
     LookaheadView,
     PredictedOutcome,
+    Predictor,
     RecordedStep,
     appraise_view,
     choose_view,
     digest_of,
+    ended_facts,
+    find_expected,
     live_factor_view,
     lookahead_view,
+    names_of,
     new_facts,
+    outcome_key,
+    score_news,
 )
 from certigraph.state.sdp import RealizeView
+from certigraph.state.search_tree import (
+    SearchNode,
+)
 
 # The slots of the agents that look ahead, and the bookkeeping around their operators' updates.
 
@@ -56,21 +66,63 @@ from certigraph.state.sdp import RealizeView
 def _clear_lookahead(state: LookaheadState, update: Update, runtime: Runtime[Context]) -> Update:
     position = {"factored": FactoredState(), "goal": FactoredState(), "reward": 0.0}
     lookahead: Update = {"candidates": (), "foreseen": (), "appraisals": (), "visited": Overwrite([])}
-    return {**react.RESET.record(state, update, runtime), **position, **lookahead}
+    written = {key: Overwrite([]) for key in ("expected", "named") if state.get(key)}
+    return {**react.RESET.record(state, update, runtime), **position, **lookahead, **written}
+
+
+def _find_expected(state: LookaheadState, runtime: Runtime[Context]) -> Update | None:
+    """Return the state that was read from this very answer when the action was looked ahead; None if none was."""
+    react.require_steps(state, runtime)
+    view = live_factor_view(state)
+    known = find_expected(state.get("expected", ()), view)
+    return {"factored": known} if known and view["step"].action else None
+
+
+def keep_states(state: LookaheadState, before: FactoredState, outcomes: Sequence[ImaginedState | SearchNode]) -> Update:
+    """Return the update that keeps the states after outcomes, so that a model reads no answer twice in one state.
+
+    States that no model read are not kept, because they would enlarge checkpoints and save nothing.
+
+    Args:
+        state: the graph's state.
+        before: the factored state in which the actions of the outcomes are taken.
+        outcomes: the predicted outcomes.
+    """
+    by_model = (one for one in outcomes if one.factored.read_by == "model")
+    read = {outcome_key(before, one.foreseen.action, one.foreseen.observation): one.factored for one in by_model}
+    known = {one.key for one in state.get("expected", ())}
+    new = [ExpectedState(key=key, factored=factored) for key, factored in read.items() if key not in known]
+    return {"expected": new} if new else {}
+
+
+def _skip_revision(state: LookaheadState, runtime: Runtime[Context]) -> Update | None:
+    """Keep the goal as a model described it unless the state names something new that the goal does not name itself.
+
+    An edit of the goal rests on what the goal's words, which stay the same, mean in what the world has newly shown.
+    """
+    goal = state["goal"]
+    known = {*state.get("named", ()), *names_of(goal)}
+    described = goal.read_by == "model" and goal.entities
+    return {"goal": goal} if described and names_of(state["factored"]) <= known else None
+
+
+def _record_names(state: LookaheadState, update: Update, runtime: Runtime[Context]) -> Update:
+    new = names_of(state["factored"]) - {*state.get("named", ())}
+    return {**update, "named": sorted(new)} if new and update["goal"].read_by == "model" else update
 
 
 def _record_visit(state: LookaheadState, update: Update, runtime: Runtime[Context]) -> Update:
     return {**update, "visited": [digest_of(state["factored"])]}
 
 
-def _drop_states(state: LookaheadState, update: Update, runtime: Runtime[Context]) -> Update:
-    """Keep the rating of each outcome, mark outcomes that lead to a known state, and drop the extracted states.
-
-    The states are not needed again and would enlarge checkpoints.
-    """
-    known = set(state["visited"])
-    appraisals = ((one.appraisal, digest_of(one.factored) in known) for one in update["appraisals"])
-    return {"appraisals": tuple(appraisal.model_copy(update={"seen": seen}) for appraisal, seen in appraisals)}
+def _mark_seen(state: LookaheadState, update: Update, runtime: Runtime[Context]) -> Update:
+    """Keep the rating of each outcome, mark those that lead to a known state, and drop states that no model read."""
+    known, present = set(state["visited"]), digest_of(state["factored"])
+    reached = [(one.appraisal, digest_of(one.factored)) for one in update["appraisals"]]
+    marked = tuple(
+        one.model_copy(update={"seen": after in known, "unchanged": after == present}) for one, after in reached
+    )
+    return {"appraisals": marked, **keep_states(state, state["factored"], update["appraisals"])}
 
 
 RESET = react.RESET._replace(record=_clear_lookahead)
@@ -78,13 +130,13 @@ EXTRACT = Slot(
     "extract",
     {"factored": FactoredState},
     live_factor_view,
-    skip=react.require_steps,
+    skip=_find_expected,
 )
-INTERPRET = Slot("interpret", {"goal": FactoredState}, live_factor_view)
+INTERPRET = Slot("interpret", {"goal": FactoredState}, live_factor_view, _record_names, _skip_revision)
 ROUTE = Slot("route", {"reward": float}, live_factor_view, _record_visit)
 PROPOSE = Slot("propose", {"candidates": Sequence[str]}, lookahead_view)
 IMAGINE = Slot("imagine", {"foreseen": Sequence[PredictedOutcome]}, lookahead_view)
-APPRAISE = Slot("appraise", {"appraisals": Sequence[ImaginedState]}, appraise_view, _drop_states)
+APPRAISE = Slot("appraise", {"appraisals": Sequence[ImaginedState]}, appraise_view, _mark_seen)
 CHOOSE = react.DECIDE._replace(name="choose", view=choose_view)
 ACT = react.ACT
 
@@ -145,14 +197,16 @@ MAX_CACHED_FORMS = 256
 
 @factory
 def propose_actions(*, k: int = DEFAULT_CANDIDATES) -> Operator:
-    """Ask the model for the k most promising actions. No model is asked if the world lists at most k.
+    """Ask the model for the most promising actions, up to k. No model is asked if the world lists at most k.
 
     If the world lists at most `Limits.options` actions, the model chooses from them. If it lists more and
     `Benchmark.shortlists` is true, the model chooses from the most relevant ones. In all other cases, and after
-    imagined actions, the model writes the actions itself (StateFactory, appendix C.6.2 and C.6.3).
+    imagined actions, the model writes the actions itself (StateFactory, appendix C.6.2 and C.6.3). It may give fewer
+    than k, so that none is rated that cannot help.
 
     Args:
-        k: number of candidates. StateFactory does not state it, only that ScienceWorld needs more than other worlds.
+        k: maximum number of candidates. StateFactory does not state it, only that ScienceWorld needs more than other
+            worlds.
     """
 
     async def propose_actions(state: LookaheadView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -181,7 +235,7 @@ async def _select_actions(state: LookaheadView, k: int, runtime: Runtime[Context
 async def _write_actions(
     state: LookaheadView, listing: Sequence[str], k: int, runtime: Runtime[Context]
 ) -> tuple[str, ...]:
-    """Ask the model to write k actions, and replace each by the most similar listed one, if there is a list."""
+    """Ask the model to write actions, and replace each by the most similar listed one, if there is a list."""
     react.check_writable(state["task"], runtime)
     answer = await ask(
         await situation_prompt(state, WRITE_INSTRUCTION.format(k=k), runtime, closing=SELECT_CLOSING.format(k=k)),
@@ -229,23 +283,24 @@ def _texts_form(k: int) -> type[BaseModel]:
 
 
 def _count_field(k: int) -> Any:
-    """Create a field of a list whose JSON schema asks for k items. Any other number but 0 is accepted too.
+    """Create a field of a list whose JSON schema asks for 1 to k items. More are accepted too.
 
-    So no second request is needed if the model gives fewer or more.
+    So no second request is needed if the model gives more.
     """
-    return Field(min_length=1, json_schema_extra={"minItems": k, "maxItems": k})
+    return Field(min_length=1, json_schema_extra={"maxItems": k})
 
 
 SELECT_INSTRUCTION = """\
 First check what is in hand, where you are, and what is in sight and in reach. Then name, from the list of actions at
-the end and copied exactly, the {k} different ones that promise most as the next one, the best first. Pass over what had
-no effect."""
+the end and copied exactly, those that promise most as the next one, the best first: up to {k}, and fewer where fewer
+could help. Leave out what would change nothing and show nothing new."""
 
 WRITE_INSTRUCTION = """\
-First check what is in hand, where you are, and what is in sight and in reach. Then write, as the world's rules say, {k}
-different actions of which each could be taken next, the best first. Pass over what had no effect."""
+First check what is in hand, where you are, and what is in sight and in reach. Then write, as the world's rules say, up
+to {k} different actions of which each could be taken next, the best first, and fewer where fewer could help. Leave out
+what would change nothing and show nothing new."""
 
-SELECT_CLOSING = "Which {k} actions promise most as the next one?"
+SELECT_CLOSING = "Which actions promise most as the next one, up to {k}?"
 
 
 # World models: predict the outcomes of candidates (StateFactory, appendix C.6.3).
@@ -271,6 +326,8 @@ async def rehearsed(state: LookaheadView, runtime: Runtime[Context]) -> dict[str
                 accepted=observation.accepted,
                 done=observation.done,
                 solved=observation.solved,
+                reward=observation.reward,
+                predicted_by="copy",
             )
         )
     return {"foreseen": tuple(outcomes)}
@@ -286,7 +343,8 @@ async def predicted(state: LookaheadView, runtime: Runtime[Context]) -> dict[str
     about = {"candidates": actions, "evidence": state["evidence"]}
     answer = await ask(request, _predictions_form(len(actions)), role="world", runtime=runtime, about=about)
     texts: list[str] = answer.outcomes  # type: ignore[attr-defined]
-    return {"foreseen": tuple(PredictedOutcome(action=a, observation=t) for a, t in zip(actions, texts, strict=True))}
+    outcomes = zip(actions, texts, strict=True)
+    return {"foreseen": tuple(PredictedOutcome(action=a, observation=t, predicted_by="model") for a, t in outcomes)}
 
 
 @lru_cache(maxsize=64)
@@ -322,11 +380,14 @@ def appraise(*, extract: Operator, interpret: Operator, route: Operator, togethe
     async def read_states(
         state: AppraiseView, views: Sequence[FactorView], runtime: Runtime[Context]
     ) -> Sequence[FactorView]:
-        if together and views and not reads_by_rules(state["task"], runtime):
-            found = await extract_outcomes(views[0], [view["step"] for view in views], runtime)
-            return [{**view, "factored": factored} for view, factored in zip(views, found, strict=True)]
-        for view in views:
-            view["factored"] = (await call_operator(extract, view, runtime))["factored"]
+        known = [find_expected(state["expected"], view) for view in views]
+        if together and not reads_by_rules(state["task"], runtime):
+            new = [view["step"] for view, factored in zip(views, known, strict=True) if factored is None]
+            source = state["foreseen"][0].predicted_by if views else ""
+            found = iter(await extract_outcomes(views[0], new, runtime, predicted_by=source) if new else ())
+            return [{**view, "factored": one or next(found)} for view, one in zip(views, known, strict=True)]
+        for view, factored in zip(views, known, strict=True):
+            view["factored"] = factored or (await call_operator(extract, view, runtime))["factored"]
             view["goal"] = (await call_operator(interpret, view, runtime))["goal"]
         return views
 
@@ -340,6 +401,9 @@ def appraise(*, extract: Operator, interpret: Operator, route: Operator, togethe
                 reward=reward,
                 gain=reward - state["reward"],
                 changes=new_facts(state["factored"], view["factored"]),
+                ended=ended_facts(state["factored"], view["factored"]),
+                news=score_news(foreseen),
+                predicted_by=foreseen.predicted_by,
             )
             states = {"factored": view["factored"], "goal": view["goal"]}
             imagined.append(ImaginedState(foreseen=foreseen, appraisal=appraisal, **states))
@@ -362,7 +426,8 @@ async def choose_by_reward(state: ChooseView, runtime: Runtime[Context]) -> dict
     """Let the model think and then choose one of the candidates, which it sees with their gains, the best first."""
     options = rank_appraisals(state["appraisals"])
     small = (await profile_of("executor", runtime)).is_small
-    instruction = GAINS_INSTRUCTION.format(predicted="" if small else PREDICTED_CLAUSE)
+    source = SOURCES[options[0].predicted_by]
+    instruction = GAINS_INSTRUCTION.format(source=source, facts="" if small else FACTS_CLAUSE)
     shown = f"{GAINS_HEADING}\n{quote(bullet_list(format_appraisal(one, small=small) for one in options))}"
     request = await decision_prompt(state, instruction, runtime, shown=shown)
     answer = await deliberate(request, [one.action for one in options], role="executor", runtime=runtime)
@@ -370,17 +435,23 @@ async def choose_by_reward(state: ChooseView, runtime: Runtime[Context]) -> dict
 
 
 def format_appraisal(appraisal: Appraisal, *, small: bool = False) -> str:
-    """Format a rated candidate for a prompt: the action, its gain, and unless for a small model what it changes."""
-    line = f"{appraisal.action} ({appraisal.gain:+.2f})"
-    if small or not appraisal.changes:
-        return line
-    more = len(appraisal.changes) - MAX_CHANGES
-    rest = f"; and {more} more" if more > 0 else ""
-    return f"{line}; predicted: {'; '.join(appraisal.changes[:MAX_CHANGES])}{rest}"
+    """Format a rated candidate for a prompt: the action, its gain, and what it would bring.
+
+    A small model is not shown the facts that would begin and end.
+    """
+    facts = ("new", appraisal.changes), ("ended", appraisal.ended)
+    shown = () if small else (f"{name}: {_join_facts(some)}" for name, some in facts if some)
+    parts = (f"{appraisal.action} ({appraisal.gain:+.2f})", appraisal.mark, appraisal.news, *shown)
+    return "; ".join(filter(None, parts))
+
+
+def _join_facts(facts: Sequence[str]) -> str:
+    more = len(facts) - MAX_CHANGES
+    return "; ".join([*facts[:MAX_CHANGES], *([f"and {more} more"] if more > 0 else [])])
 
 
 MAX_CHANGES = 8
-"""Maximum number of predicted facts that are shown of one candidate."""
+"""Maximum number of predicted facts of a kind, new or ended, that are shown of one candidate."""
 
 
 async def greedy(state: ChooseView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -406,14 +477,25 @@ def rank_appraisals(appraisals: Sequence[Appraisal]) -> list[Appraisal]:
 
 
 GAINS_INSTRUCTION = """\
-Choose it from the list of actions at the end. Each has an estimate of how much nearer to the goal it brings the world:
-the gain in similarity between the state that is predicted after it and the one that is wanted. {predicted}An estimate
-can be wrong, most of all for a step that is necessary and seems to lead away; weigh it against your own reasoning. The
-estimate is not part of the action."""
+Choose it from the list of actions at the end. {source}
+The estimate after each says how much nearer to the goal the action would bring the world: the gain in similarity
+between the state after it, as read from that answer, and the one that is wanted. "Changes nothing" means that the state
+would stay as it is, "leads back" that it would be one of an earlier time.{facts}
+An estimate can be wrong, most of all for a step that is necessary and seems to lead away; weigh it against your own
+reasoning. Only the words before the estimate are the action. Quote no estimate in your thought: later turns show the
+thought without the figures."""
 
 GAINS_HEADING = "Actions to choose from, each with its estimate:"
 
-PREDICTED_CLAUSE = "What would be new in the predicted state follows. "
+FACTS_CLAUSE = """
+Then follow the facts that would be new in the state, and those that would have ended without a new value."""
+
+SOURCES: Mapping[Predictor, str] = {
+    "copy": "Each was tried in a copy of the world, and the copy answered.",
+    "model": "For each, a model predicted what the world would answer.",
+    "": "For each, the answer of the world was predicted.",
+}
+"""Sentences that say where the answers to considered actions come from."""
 
 
 # Realize with StateFactory's reward: take the one of k actions whose imagined outcome is closest to the target.
@@ -499,6 +581,7 @@ async def _current_view(
         "goal": view["goal"],
         "reward": reward,
         "foreseen": (),
+        "expected": (),
     }
 
 

@@ -13,26 +13,28 @@ from certigraph.nodes.slots import Slot, Update, factory
 from certigraph.state.endings import Fault
 from certigraph.state.records import Action
 from certigraph.state.rewards import (
-    ActionPath,
     AppraiseView,
     LookaheadView,
+    appraise_view,
+    digest_of,
+    lookahead_view,
+    turns_of,
+)
+from certigraph.state.run import Evidence
+from certigraph.state.search_tree import (
+    ActionPath,
     SearchNode,
     Simulation,
     TreeState,
     TreeView,
-    appraise_view,
     children_of,
-    digest_of,
     index_of,
-    lookahead_view,
     node_at,
     select_leaf,
     shortest_solution,
     subtree_of,
-    turns_of,
     visits_of,
 )
-from certigraph.state.run import Evidence
 
 # The slots of MCTS, and the bookkeeping around its operators' updates.
 
@@ -116,7 +118,8 @@ def _prune_tree(state: TreeState, update: Update, runtime: Runtime[Context]) -> 
     action, imagined = state["action"].text, node_at(state["tree"], (state["action"].text,))
     as_imagined = imagined is not None and imagined.foreseen.observation == update["observation"].text
     tree, simulations = subtree_of(state["tree"], state["simulations"], action) if as_imagined else ([], [])
-    return {**lookahead.ACT.record(state, update, runtime), **_tree_update(tree, simulations)}
+    expected = lookahead.keep_states(state, state["factored"], [imagined] if imagined else [])
+    return {**lookahead.ACT.record(state, update, runtime), **_tree_update(tree, simulations), **expected}
 
 
 RESET = lookahead.RESET._replace(record=_clear_tree)

@@ -8,7 +8,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 from pydantic import BaseModel, Field, create_model
 
-from certigraph.adapters.benchmarks import benchmark_of, limits_of
+from certigraph.adapters.benchmarks import benchmark_of, context_of, limits_of
 from certigraph.adapters.episodes import admissible_actions, candidate_actions
 from certigraph.adapters.matching import NONE_OF_THESE
 from certigraph.adapters.models.calls import ask, choose, deliberate, profile_of
@@ -281,7 +281,9 @@ def pursue(*, alpha: float = PBAI_DEFAULTS.alpha, rerank: str | None = None) -> 
         questions = state["belief"].questions
         wording = SMALL_PURSUE_ORDER if (await profile_of("executor", runtime)).is_small else PURSUE_ORDER
         benchmark = benchmark_of(state["task"], runtime)
-        order = wording.format(style=benchmark.answer_style)
+        entered = context_of(runtime).entry
+        style = PART_STYLE if entered and not entered.last else benchmark.answer_style
+        order = wording.format(style=style)
         is_part = not dict(state).get("whole", True)  # a subtask of STEP: another one follows in the same episode
         unknown = UNKNOWN.format(answer=benchmark.unknown_answer) if benchmark.unknown_answer else BEST_SUPPORTED
         clause = PART_CLAUSE if is_part else IN_VAIN_CLAUSE.format(unknown=unknown)
@@ -339,6 +341,8 @@ SMALL_PURSUE_ORDER = """\
 Think in one short sentence, then use one tool. Do not search for the same words again. Finish with {style}
 once what was found settles the question.
 """
+
+PART_STYLE = "all that it wants its answer to contain"
 
 PART_CLAUSE = """\
 The question is one part of a larger task, and finish ends all work on that: use it only where the question says to hand

@@ -8,9 +8,10 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from certigraph.runtime.texts import format_count
-from certigraph.state.rewards import Appraisal, FactoredState, RecordedStep, Simulation, count_visits
+from certigraph.state.rewards import Appraisal, FactoredState, RecordedStep
 from certigraph.state.run import Belief, SearchRound, Stagnation, Turn
 from certigraph.state.search import AGREED, Branch
+from certigraph.state.search_tree import Simulation, count_visits
 from certigraph.state.step import Lesson, StepSubtask, Trial
 from certigraph.state.subtask import (
     Progress,
@@ -123,11 +124,15 @@ class Candidate(NamedTuple):
 
 
 class Prospect(NamedTuple):
-    """What an agent considered before an action: predicted reward of the state, and candidates, the best first."""
+    """What an agent considered before an action: predicted reward of the state, and candidates, the best first.
+
+    `after` is the reward predicted for the state after the chosen action; None if none was.
+    """
 
     reward: float
     candidates: tuple[Candidate, ...]
     chosen: str
+    after: float | None = None
 
     @property
     def line(self) -> str:
@@ -135,7 +140,8 @@ class Prospect(NamedTuple):
         worth = [f"▸ {one.worth}" for one in self.candidates if one.action == self.chosen]
         others = [f"{one.worth} {one.action}" for one in self.candidates if one.action != self.chosen]
         more = [f"{len(others) - MAX_OTHER_CANDIDATES} more"] if len(others) > MAX_OTHER_CANDIDATES else []
-        return " · ".join([f"reward {self.reward:.2f}", *worth, *others[:MAX_OTHER_CANDIDATES], *more])
+        after = "" if self.after is None else f" → {self.after:.2f}"
+        return " · ".join([f"reward {self.reward:.2f}{after}", *worth, *others[:MAX_OTHER_CANDIDATES], *more])
 
     @property
     def listing(self) -> str:
@@ -167,8 +173,8 @@ class ProspectHistory:
         self._appraisals = update.get("appraisals", self._appraisals)
         self._reward = update.get("reward", self._reward)
         if "action" in update and self._reward is not None:
-            candidates = self._searched() if self._simulations else self._gained()
-            self.before[step + 1] = Prospect(self._reward, tuple(candidates), update["action"]["text"])
+            candidates, chosen = self._searched() if self._simulations else self._gained(), update["action"]["text"]
+            self.before[step + 1] = Prospect(self._reward, tuple(candidates), chosen, self._predicted(chosen))
 
     def lines(self, number: int) -> list[str]:
         """Return reward and candidates for an action as a list of one line; an empty list if none are known."""
@@ -178,11 +184,17 @@ class ProspectHistory:
         """Return the candidates for an action, one per line; an empty text if none are known."""
         return self.before[number].listing if number in self.before else ""
 
+    def _predicted(self, action: str) -> float | None:
+        outcomes = [(tuple(node["path"]), node["reward"]) for node in self._tree] or [
+            ((one["action"],), one["reward"]) for one in self._appraisals
+        ]
+        return next((reward for path, reward in outcomes if path == (action,)), None)
+
     def _gained(self) -> Iterator[Candidate]:
-        """Yield candidates by predicted gain. Those that lead back to an earlier state of the episode are marked."""
+        """Yield candidates by predicted gain. Those that do not lead to a new state of the episode are marked."""
         appraisals = map(Appraisal.model_validate, self._appraisals)
         for one in sorted(appraisals, key=lambda one: -one.gain):
-            yield Candidate(one.action, f"{one.gain:+.2f}" + (" (leads back)" if one.seen else ""))
+            yield Candidate(one.action, f"{one.gain:+.2f}" + (f" ({one.mark})" if one.mark else ""))
 
     def _searched(self) -> Iterator[Candidate]:
         """Yield the actions below the root of a tree search by number of visits, with their mean value."""

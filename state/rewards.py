@@ -1,18 +1,15 @@
-"""State of the graphs that predict rewards (StateFactory) and of the agents that look ahead or search a tree (MCTS)."""
+"""State of the graphs that predict rewards (StateFactory) and of the agents that look ahead."""
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from math import log, sqrt
-from random import Random
-from typing import Annotated, Literal, NamedTuple, get_args
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from certigraph.state.channels import Log, LogIndexes
+from certigraph.state.channels import Log
 from certigraph.state.endings import Fault
 from certigraph.state.records import Record, Task
 from certigraph.state.run import DecideView, ReActState, RunState, Turn, decide_view, world_ending
@@ -265,6 +262,10 @@ def group_by_recording(rewards: Sequence[PredictedReward]) -> list[list[float]]:
 # State of the agents that look ahead: candidates for the next action, their predicted outcomes and expected rewards.
 
 
+Predictor = Literal["", "copy", "model"]
+"""Who predicted an outcome: a copy of the world in which the action was tried, or a model. Empty: an own operator."""
+
+
 class PredictedOutcome(Record):
     """The outcome of an action as a world model predicts it: an observation and flags like those of `Observation`."""
 
@@ -274,6 +275,9 @@ class PredictedOutcome(Record):
     done: bool = False
     solved: bool = False
     """Whether the world reports that the goal is reached. An outcome predicted by a model never reports that."""
+    reward: float = 0.0
+    """Change of the world's score, in parts of 1, as in `Observation`; 0 in an outcome predicted by a model."""
+    predicted_by: Predictor = ""
 
 
 class Appraisal(Record):
@@ -284,9 +288,21 @@ class Appraisal(Record):
     gain: float
     """The reward of the outcome minus that of the state before the action (StateFactory Eq. 15)."""
     seen: bool = False
-    """Whether the episode has been in that state before; False if states are not extracted."""
+    """Whether the episode has been in that state before or is in it now; False if states are not extracted."""
+    unchanged: bool = False
+    """Whether that state is the present one; False if states are not extracted."""
     changes: tuple[str, ...] = ()
     """What the predicted state has that the present one has not, one fact each; empty if states are not extracted."""
+    ended: tuple[str, ...] = ()
+    """Facts of the present state to which the predicted one has none that replaces them."""
+    news: str = ""
+    """What the predicted outcome says of the score and of the end of the episode (`score_news`)."""
+    predicted_by: Predictor = ""
+
+    @property
+    def mark(self) -> str:
+        """Where the action leads, if not to a state that is new in the episode."""
+        return "changes nothing" if self.unchanged else "leads back" if self.seen else ""
 
 
 def new_facts(before: FactoredState, after: FactoredState) -> tuple[str, ...]:
@@ -301,6 +317,25 @@ def new_facts(before: FactoredState, after: FactoredState) -> tuple[str, ...]:
     return tuple(facts)
 
 
+def ended_facts(before: FactoredState, after: FactoredState) -> tuple[str, ...]:
+    """Return the facts of the state `before` of which the state `after` has neither the same nor another value."""
+    known, facts = to_mapping(after), list[str]()
+    for entity in before.entities:
+        holds = known.get(entity.identity)
+        if holds is None and not entity.attributes:
+            facts.append(entity.identity)
+        missing = ((name, value) for name, value in entity.attributes.items() if name not in (holds or {}))
+        facts += [f"{entity.identity}: {name} = {value}" for name, value in missing]
+    return tuple(facts)
+
+
+def score_news(outcome: PredictedOutcome) -> str:
+    """Return what an outcome says of score and end, such as "+100 points; the goal is reached"; empty if nothing."""
+    points = f"{100 * outcome.reward:+.0f} points" if outcome.reward else ""
+    ends = "the world ends the episode" if outcome.done else ""
+    return "; ".join(filter(None, (points, "the goal is reached" if outcome.solved else "", ends)))
+
+
 class ImaginedState(Record):
     """A predicted outcome with its factored state, from which operators can look further ahead."""
 
@@ -308,6 +343,19 @@ class ImaginedState(Record):
     appraisal: Appraisal
     factored: FactoredState
     goal: FactoredState
+
+
+class ExpectedState(Record):
+    """The state after an outcome, and the key of the outcome (`outcome_key`)."""
+
+    key: str
+    factored: FactoredState
+
+
+def find_expected(expected: Iterable[ExpectedState], view: FactorView) -> FactoredState | None:
+    """Return the state after a step if it is one of those that were expected, else None."""
+    key = outcome_key(view["factored"], view["step"].action, view["step"].observation)
+    return next((one.factored for one in expected if one.key == key), None)
 
 
 class LookaheadState(ReActState, total=False):
@@ -325,6 +373,10 @@ class LookaheadState(ReActState, total=False):
     appraisals: tuple[Appraisal, ...]
     visited: Log[str]
     """Digests of the factored states that the episode has been in."""
+    expected: Log[ExpectedState]
+    """States that a model read from predicted outcomes of the episode."""
+    named: Log[str]
+    """What the states of the episode have named (`names_of`) up to the latest revision of the goal."""
 
 
 class LookaheadView(DecideView):
@@ -348,6 +400,8 @@ class AppraiseView(TypedDict):
     goal: FactoredState
     reward: float
     foreseen: tuple[PredictedOutcome, ...]
+    expected: Sequence[ExpectedState]
+    """States that a model read from outcomes before."""
 
 
 class ChooseView(DecideView):
@@ -383,6 +437,7 @@ def appraise_view(state: LookaheadState) -> AppraiseView:
         "goal": state["goal"],
         "reward": state["reward"],
         "foreseen": state["foreseen"],
+        "expected": state.get("expected", ()),
     }
 
 
@@ -396,165 +451,17 @@ def turns_of(outcomes: Sequence[PredictedOutcome]) -> tuple[Turn, ...]:
     return tuple(Turn(action=o.action, observation=o.observation, accepted=o.accepted) for o in outcomes)
 
 
+def outcome_key(before: FactoredState, action: str, observation: str) -> str:
+    """Return 16 hex digits that identify a state, an action taken in it, and the text of the answer to it."""
+    outcome = json.dumps([to_mapping(before), action, observation], sort_keys=True)
+    return hashlib.sha256(outcome.encode()).hexdigest()[:16]
+
+
+def names_of(state: FactoredState) -> set[str]:
+    """Return what a state names: its objects, and the values of their attributes."""
+    return {name for entity in state.entities for name in (entity.identity, *entity.attributes.values())}
+
+
 def digest_of(state: FactoredState) -> str:
     """Return 16 hex digits that identify a factored state, independent of the order of its facts."""
     return hashlib.sha256(json.dumps(to_mapping(state), sort_keys=True).encode()).hexdigest()[:16]
-
-
-# The search tree of MCTS: imagined nodes, and a log of simulations from which every statistic is counted.
-
-ActionPath = tuple[str, ...]
-"""Actions that lead from the present to a node of the search tree. The path of the root is empty."""
-
-
-class SearchNode(Record):
-    """A node of the search tree: a predicted outcome, its reward and its factored state."""
-
-    path: ActionPath
-    foreseen: PredictedOutcome
-    reward: float
-    factored: FactoredState
-    goal: FactoredState
-
-    @property
-    def value(self) -> float:
-        """Value of the node: 1 if the goal is reached, 0 if the world ended without it, else the predicted reward."""
-        if self.foreseen.solved:
-            return 1.0
-        return 0.0 if self.foreseen.done else self.reward
-
-
-class Simulation(Record):
-    """One simulation of MCTS: the path to the node that it reached, and the value of that node."""
-
-    path: ActionPath
-    value: float
-
-
-class TreeState(LookaheadState, total=False):
-    """State of MCTS: the state of an agent that looks ahead, and the search tree."""
-
-    tree: Log[SearchNode]
-    simulations: Log[Simulation]
-    leaf: ActionPath
-    """Path to the node that is being expanded."""
-    searched: int
-    """Number of expansions made for the present action."""
-    searching: bool
-    imagined: tuple[SearchNode, ...]
-    """Nodes predicted from the leaf that are not yet in the tree."""
-
-
-class TreeView(TypedDict):
-    """View of the operators of MCTS: the tree, the path to the node being expanded, and the nodes predicted from it."""
-
-    task: Task
-    tree: Sequence[SearchNode]
-    simulations: Sequence[Simulation]
-    leaf: ActionPath
-    searched: int
-    visited: Sequence[str]
-    imagined: Sequence[SearchNode]
-
-
-class VisitCounts(NamedTuple):
-    """Number of visits and sum of values of every node of the search tree, by path."""
-
-    visits: Counter[ActionPath]
-    totals: Counter[ActionPath]
-
-    def add(self, simulations: Iterable[Simulation]) -> None:
-        """Count further simulations."""
-        for simulation in simulations:
-            for length in range(len(simulation.path) + 1):
-                self.visits[simulation.path[:length]] += 1
-                self.totals[simulation.path[:length]] += simulation.value  # type: ignore[assignment]
-
-    def mean(self, path: ActionPath) -> float:
-        """Return Q, the mean value over the visits of a node; 0 without a visit."""
-        return self.totals[path] / self.visits[path] if self.visits[path] else 0.0
-
-    def uct(self, path: ActionPath, c: float) -> float:
-        """Return the upper confidence bound (UCT) of a node below the root (Kocsis and Szepesvari, 2006)."""
-        visits, parent_visits = self.visits[path], self.visits[path[:-1]]
-        return self.mean(path) + c * sqrt(log(parent_visits) / visits) if visits else float("inf")
-
-
-def count_visits(simulations: Iterable[Simulation]) -> VisitCounts:
-    """Count the visits and sum the values of nodes. A simulation counts for every node on its path."""
-    counts = VisitCounts(Counter(), Counter())
-    counts.add(simulations)
-    return counts
-
-
-class TreeIndex:
-    """Index of the nodes of a search tree, by path and by the path of their parent."""
-
-    def __init__(self) -> None:
-        self.nodes: dict[ActionPath, SearchNode] = {}
-        self.children: dict[ActionPath, list[SearchNode]] = {}
-        self.digests: set[str] = set()
-        """Digests of the nodes' factored states."""
-
-    def add(self, nodes: Iterable[SearchNode]) -> None:
-        """Add further nodes; of nodes with the same path the first stays the one at that path."""
-        for node in nodes:
-            self.nodes.setdefault(node.path, node)
-            if node.path:  # the root is nobody's child
-                self.children.setdefault(node.path[:-1], []).append(node)
-            self.digests.add(digest_of(node.factored))
-
-
-visits_of: LogIndexes[Simulation, VisitCounts] = LogIndexes(lambda: VisitCounts(Counter(), Counter()))
-"""Function that counts the visits in the log of simulations of a state, as `count_visits` does."""
-
-index_of: LogIndexes[SearchNode, TreeIndex] = LogIndexes(TreeIndex)
-"""Function that indexes the log of nodes of a state."""
-
-
-def select_leaf(tree: Sequence[SearchNode], counts: VisitCounts, c: float, random: Random) -> ActionPath:
-    """Select the node to expand: from the root, always follow the child with the highest upper confidence bound.
-
-    Args:
-        tree: nodes of the search tree.
-        counts: visits and values of the nodes.
-        c: weight of exploration in the bound.
-        random: breaks ties.
-    """
-    path: ActionPath = ()
-    children = index_of(tree).children
-    while options := [*children.get(path, ())]:
-        random.shuffle(options)
-        path = max(options, key=lambda node: counts.uct(node.path, c)).path
-    return path
-
-
-def children_of(tree: Sequence[SearchNode], path: ActionPath) -> list[SearchNode]:
-    """Return the children of a node, which is given by its path."""
-    return [*index_of(tree).children.get(path, ())]
-
-
-def node_at(tree: Sequence[SearchNode], path: ActionPath) -> SearchNode | None:
-    """Return the node at a path; None for the root, which is the present state of the world and not a prediction."""
-    return index_of(tree).nodes.get(path)
-
-
-def shortest_solution(tree: Sequence[SearchNode]) -> ActionPath | None:
-    """Return the shortest path at whose end the world reports that the goal is reached; None if there is none."""
-    return min((node.path for node in tree if node.foreseen.solved), key=len, default=None)
-
-
-def subtree_of(
-    tree: Sequence[SearchNode], simulations: Sequence[Simulation], action: str
-) -> tuple[list[SearchNode], list[Simulation]]:
-    """Return the nodes and simulations of a search tree that lie below an action, to reuse them once it is taken.
-
-    The action is removed from the beginning of their paths.
-    """
-    nodes = [node.model_copy(update={"path": node.path[1:]}) for node in tree if node.path[:1] == (action,)]
-    remaining = [
-        simulation.model_copy(update={"path": simulation.path[1:]})
-        for simulation in simulations
-        if simulation.path[:1] == (action,)
-    ]
-    return [node for node in nodes if node.path], remaining

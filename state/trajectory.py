@@ -14,10 +14,11 @@ from certigraph.state.channels import list_channels_of
 from certigraph.state.endings import INTERRUPTED, Fault
 from certigraph.state.memgpt import MemGPTState
 from certigraph.state.records import Record, Scores, Task, Usage, parse_json, read_bounded_lines, read_first_line
-from certigraph.state.rewards import LookaheadState, RewardState, TreeState
+from certigraph.state.rewards import LookaheadState, RewardState
 from certigraph.state.run import OutlineState, ReActState, RunState
 from certigraph.state.sdp import SDPState
 from certigraph.state.search import HypothesesState
+from certigraph.state.search_tree import TreeState
 from certigraph.state.step import StepState, TrialState
 from certigraph.state.subtask import SubtaskState
 from certigraph.state.tdp import TDPState

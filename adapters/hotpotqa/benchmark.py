@@ -362,7 +362,8 @@ TITLES = """\
 search[TITLE] opens the page of that title, or offers similar titles; lookup[WORD] gives the next sentence of the open
 page that has the word."""
 
-WORDS = "search[WORDS] brings up the paragraphs nearest to the words, first those whose title they name."
+WORDS = """\
+search[WORDS] brings up several paragraphs at once, whole: first those whose title the words name, then the nearest."""
 
 
 class HotpotQA(QuestionBenchmark[HotpotQuestion]):
@@ -453,5 +454,7 @@ The passages are paragraphs of Wikipedia. The question takes what two of them sa
 name, a date, a number, yes or no."""
 
 BRIEFING = """\
-The world holds paragraphs of Wikipedia. The question takes what two of them say. {search} finish[ANSWER] hands in the
-answer and ends the work on it. An answer is as short as it can be: a name, a date, a number, yes or no."""
+The world holds paragraphs of Wikipedia. The question takes what two of them say.
+{search}
+finish[ANSWER] hands in the answer and ends the work on it. The answer to the question is as short as it can be: a name,
+a date, a number, yes or no."""

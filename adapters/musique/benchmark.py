@@ -300,5 +300,6 @@ answer is as short as it can be: a name, a date, a number."""
 
 BRIEFING = """\
 The world holds paragraphs of Wikipedia. The question takes what two to four of them say, each leading to the next.
-search[WORDS] brings up the paragraphs nearest to the words, first those whose title they name. finish[ANSWER] hands in
-the answer and ends the work on it. An answer is as short as it can be: a name, a date, a number."""
+search[WORDS] brings up several paragraphs at once, whole: first those whose title the words name, then the nearest.
+finish[ANSWER] hands in the answer and ends the work on it. The answer to the question is as short as it can be: a name,
+a date, a number."""

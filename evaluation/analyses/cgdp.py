@@ -201,7 +201,8 @@ def method_of(arm: StudyArm, gate: Spec) -> ComparedMethod:
         UnknownName: a graph, slot or operator is unknown.
     """
     settings = VARIANTS[arm.variant]
-    swaps = {"memory": Spec(name=arm.memory, args={**settings.get("memory", {})})}
+    as_published = {"searches": 0} if arm.memory in BELIEFS else {}
+    swaps = {"memory": Spec(name=arm.memory, args={**as_published, **settings.get("memory", {})})}
     if arm.gate != OFF:
         swaps["gate"] = gate if arm.gate == ON else Spec(name="shadow", args={"gate": gate})
     if retrieval := settings.get("decide"):

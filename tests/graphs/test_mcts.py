@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lookahead import RATING, WatchedBlocks, played
+from lookahead import RATING, READINGS, WatchedBlocks, played, read
 
 from certigraph.adapters.blocksworld.expert import answer_request
 from certigraph.adapters.protocols import Budget, Context, Limits
@@ -14,7 +14,7 @@ from certigraph.nodes.lookahead import listed, predicted
 from certigraph.nodes.mcts import backpropagate
 from certigraph.runtime import driver
 from certigraph.runtime.run import resume, run
-from certigraph.state.rewards import Simulation, count_visits
+from certigraph.state.search_tree import Simulation, count_visits
 
 
 def searching(**more: Any) -> Any:
@@ -30,6 +30,15 @@ def test_it_needs_no_model_and_never_returns_to_a_state(tmp_path: Path):
     views = [turn.observation for turn in result.state["turns"]]
     assert len(set(views)) == len(views)
     assert benchmark.worlds[0].done == [turn.action for turn in result.state["turns"]]
+
+
+def test_an_answer_that_was_foreseen_in_the_tree_is_not_read_again(tmp_path: Path):
+    READINGS.clear()
+    graph = mcts.build(**{**RATING, "extract": read}, propose=listed, backpropagate=backpropagate(simulations=3))
+    result = played(graph, tmp_path, task="6-1", steps=3)
+    lived = [turn.observation for turn in result.state["turns"]]
+    assert len(READINGS) == len(set(READINGS))
+    assert {answer for _, _, answer in READINGS} >= {*lived[:-1]}
 
 
 def test_its_visits_add_up_along_a_run(tmp_path: Path):

@@ -2,20 +2,40 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
-from lookahead import RATING, Mind, WatchedBlocks, played, taking
+from langgraph.runtime import Runtime
+from lookahead import RATING, READINGS, REVISIONS, Mind, WatchedBlocks, described, played, read, seen, taking
 
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.blocksworld.expert import answer_request
 from certigraph.adapters.models.calls import JSON_INSTRUCTION
+from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import ScriptedChat
-from certigraph.adapters.protocols import Context, Limits
+from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.graphs import react, react_reward
-from certigraph.nodes.lookahead import greedy, listed, predicted, propose_actions, rank_appraisals, shortlisted
+from certigraph.nodes.lookahead import (
+    appraise,
+    greedy,
+    listed,
+    predicted,
+    propose_actions,
+    rank_appraisals,
+    rehearsed,
+    shortlisted,
+)
 from certigraph.runtime.result import Result
-from certigraph.runtime.run import run
-from certigraph.state.rewards import Appraisal, new_facts, to_factored
+from certigraph.runtime.run import resume, run
+from certigraph.state.rewards import (
+    Appraisal,
+    FactorView,
+    LookaheadView,
+    ended_facts,
+    new_facts,
+    to_factored,
+    to_mapping,
+)
 from certigraph.state.trajectory import read_trajectory
 
 
@@ -77,6 +97,64 @@ def test_who_is_greedy_does_not_go_in_circles(tmp_path: Path):
     assert len(set(views)) == len(views) == 8
 
 
+@pytest.fixture
+def readings() -> list[tuple[str, str, str]]:
+    READINGS.clear()
+    REVISIONS.clear()
+    return READINGS
+
+
+UP, DOWN = "pick up the orange block", "put down the orange block"
+
+
+def test_an_answer_that_was_foreseen_is_not_read_again(readings: list[tuple[str, str, str]], tmp_path: Path):
+    graph = react_reward.build(**{**RATING, "extract": read}, propose=listed, choose=taking([UP, DOWN, UP]))
+    result = played(graph, tmp_path / "a", task="3-1", steps=4)
+    plain = react_reward.build(**RATING, propose=listed, choose=taking([UP, DOWN, UP]))
+    assert len(readings) == len(set(readings))
+    rated = [one for e in result.trajectory.events if e.node == "appraise" for one in e.update["appraisals"]]
+    assert len(readings) < 1 + len(rated), "after the way back the same outcomes are foreseen from the same state"
+    assert rewards(result) == rewards(played(plain, tmp_path / "b", task="3-1", steps=4))
+
+
+def test_an_answer_that_was_not_foreseen_is_read(readings: list[tuple[str, str, str]], tmp_path: Path):
+    async def wrong(state: LookaheadView, runtime: Runtime[Context]) -> dict[str, Any]:
+        told = (await rehearsed(state, runtime))["foreseen"]
+        return {"foreseen": tuple(one.model_copy(update={"observation": f"{one.observation} Or so."}) for one in told)}
+
+    graph = react_reward.build(**{**RATING, "extract": read}, propose=listed, imagine=wrong, choose=taking([UP, DOWN]))
+    result = played(graph, tmp_path, task="3-1", steps=3)
+    lived = [turn.observation for turn in result.state["turns"][:-1]]
+    assert [answer for _, action, answer in readings if action and answer in lived] == lived
+
+
+def test_what_was_foreseen_survives_an_interruption(readings: list[tuple[str, str, str]], tmp_path: Path):
+    graph = react_reward.build(**{**RATING, "extract": read}, propose=listed)
+    context = Context(chat=ScriptedChat(responder=answer_request), budget=Budget(calls=1))
+    stopped = run(graph, BlocksWorld(), "4-0", context=context, out=tmp_path)
+    assert (stopped.ending, len(stopped.state["history"])) == ("limit:calls", 1)
+    finished = resume(stopped.folder, budget=Budget(calls=99), graph=graph, chat=context.chat, benchmark=BlocksWorld())
+    assert finished.ending == "goal"
+    assert len(readings) == len(set(readings))
+
+
+def test_the_goal_is_described_again_only_where_something_new_is_named(
+    readings: list[tuple[str, str, str]], tmp_path: Path
+):
+    graph = react_reward.build(
+        **{**RATING, "extract": read, "interpret": described},
+        propose=listed,
+        choose=taking([UP, DOWN, UP]),
+        appraise=appraise(**RATING),
+    )
+    played(graph, tmp_path, task="3-1", steps=3)
+    assert REVISIONS == ["", UP], "the hand is named first after a block is picked up"
+
+
+def rewards(result: Result) -> list[float]:
+    return [event.update["reward"] for event in result.trajectory.events if event.node == "route"]
+
+
 def test_rehearsals_leave_the_live_world_alone(tmp_path: Path):
     benchmark, mind = WatchedBlocks(), ScriptedChat(responder=answer_request)
     result = run(react_reward.build(**RATING), benchmark, "4-0", context=Context(chat=mind), out=tmp_path)
@@ -109,6 +187,71 @@ def test_new_facts_are_what_changed_and_what_was_not_there():
     before = to_factored({"a": {"place": "table", "state": "clear"}, "b": {}})
     after = to_factored({"a": {"place": "hand", "state": "clear"}, "b": {}, "c": {}, "d": {"place": "table"}})
     assert new_facts(before, after) == ("a: place = hand", "c", "d: place = table")
+
+
+def test_ended_facts_are_those_that_nothing_replaces():
+    before = to_factored({"a": {"place": "table", "state": "clear"}, "b": {}, "d": {"place": "table"}})
+    after = to_factored({"a": {"place": "hand"}, "c": {}})
+    assert ended_facts(before, after) == ("a: state = clear", "b", "d: place = table")
+
+
+def test_the_choice_knows_what_an_action_would_end_and_what_the_world_would_say(tmp_path: Path):
+    mind, last = Mind(), "stack the red block on top of the orange block"
+    up = "unstack the red block from on top of the blue block"
+
+    async def forgets(state: FactorView, runtime: Runtime[Context]) -> dict[str, Any]:
+        places = to_mapping((await seen(state, runtime))["factored"])
+        return {"factored": to_factored({k: v for k, v in places.items() if v != {"place": "hand"}})}
+
+    graph = react_reward.build(**{**RATING, "extract": forgets})
+    answers = iter([up, last])
+    result = played(
+        graph,
+        tmp_path,
+        lambda prompt, form: {**mind(prompt, form), "thought": "", "choice": next(answers)},
+        task="3-1",
+    )
+    assert result.ending == "goal"
+    groups = [e.update["appraisals"] for e in result.trajectory.events if e.node == "appraise"]
+    first, final = ({one.action: one for one in map(Appraisal.model_validate, group)} for group in groups)
+    assert (first[up].ended, first[up].news) == (("a: place = b",), "")
+    assert first[up].ended[0] in mind.prompts("choice")[0]
+    assert [one.action for one in final.values() if one.news] == [last]
+    assert final[last].news in mind.prompts("choice")[1]
+
+
+def test_an_action_that_changes_nothing_is_not_one_that_leads_back(tmp_path: Path):
+    async def propose(state: LookaheadView, runtime: Runtime[Context]) -> dict[str, Any]:
+        return {"candidates": (UP, "jump")} if not state["turns"] else {"candidates": (DOWN, "jump")}
+
+    mind = Mind()
+    result = played(react_reward.build(**RATING, propose=propose), tmp_path, mind, task="3-1", steps=2)
+    rated = [e.update["appraisals"] for e in result.trajectory.events if e.node == "appraise"]
+    marks = [{one.action: one.mark for one in map(Appraisal.model_validate, group)} for group in rated]
+    nothing, back = marks[0]["jump"], marks[1][DOWN]
+    assert marks == [{UP: "", "jump": nothing}, {DOWN: back, "jump": nothing}]
+    assert len({"", nothing, back}) == 3
+    assert nothing in mind.prompts("choice")[0]
+    assert back in mind.prompts("choice")[1]
+
+
+def test_the_choice_knows_whether_a_model_predicted_or_a_copy_of_the_world_answered(tmp_path: Path):
+    minds = {rehearsed: Mind(), predicted: Mind()}
+    for imagine, mind in minds.items():
+        played(react_reward.build(**RATING, imagine=imagine), tmp_path / imagine.__name__, mind, steps=1)
+    copied, guessed = (mind.prompts("choice")[0].partition("Assignment:")[0] for mind in minds.values())
+    assert copied != guessed
+
+
+def test_fewer_candidates_than_k_may_be_named(tmp_path: Path):
+    def one(prompt: str, form: dict[str, Any]) -> Any:
+        if "actions" in form["properties"]:
+            assert form["properties"]["actions"]["minItems"] == 1
+        return minimal_instance(form)
+
+    result = played(react_reward.build(**RATING, propose=propose_actions(k=2)), tmp_path, one, steps=1)
+    assert len(result.state["candidates"]) == 1
+    assert result.usage.calls == 2
 
 
 def test_its_prompts_tell_what_reacts_prompt_tells(tmp_path: Path):

@@ -12,7 +12,7 @@ from certigraph.adapters.protocols import Context, Limits
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import run
 from certigraph.state.records import Action, Observation, Task
-from certigraph.state.rewards import FactoredState, to_factored
+from certigraph.state.rewards import FactoredState, digest_of, to_factored
 
 
 async def seen(state: Any, runtime: Any) -> dict[str, Any]:
@@ -33,6 +33,25 @@ async def counted(state: Any, runtime: Any) -> dict[str, Any]:
 
 RATING: dict[str, Any] = {"extract": seen, "interpret": wanted, "route": counted}
 """Operators that rate states as simply as can be."""
+
+
+READINGS: list[tuple[str, str, str]] = []
+"""State before, action and answer of every extraction by `read`, in the order in which they were made."""
+
+REVISIONS: list[str] = []
+"""Action before every description of the goal by `described`."""
+
+
+async def read(state: Any, runtime: Any) -> dict[str, Any]:
+    """Where every block is, as if a model had read it."""
+    READINGS.append((digest_of(state["factored"]), state["step"].action, state["step"].observation))
+    return {"factored": (await seen(state, runtime))["factored"].model_copy(update={"read_by": "model"})}
+
+
+async def described(state: Any, runtime: Any) -> dict[str, Any]:
+    """Where blocks are to be, as if a model had described it."""
+    REVISIONS.append(state["step"].action)
+    return {"goal": (await wanted(state, runtime))["goal"].model_copy(update={"read_by": "model"})}
 
 
 def _places(facts: BlocksState) -> FactoredState:

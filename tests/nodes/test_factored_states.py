@@ -170,6 +170,13 @@ def test_extraction_sees_earlier_actions_and_interpretation_the_observation_as_w
         assert "It lifts." not in prompt  # the state keeps what earlier observations showed
 
 
+def test_extraction_shows_no_goal_state_before_there_is_one():
+    chat, asked = recording(lambda prompt, schema: answer("attribute", schema))
+    statefactory.build(route=matched).invoke({"task": task()}, context=Context(chat=chat, benchmark=Unrated()))
+    before, nothing = asked[0], format_state(FactoredState())
+    assert before.count(nothing) == 1, "only the state before is empty"
+
+
 def test_every_answer_but_a_small_models_begins_with_reasoning():
     for profile in ("full", "small"):
         schemas = []

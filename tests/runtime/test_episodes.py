@@ -92,6 +92,14 @@ def test_a_line_marks_the_chosen_one_and_counts_what_it_leaves_out():
     assert line == "reward 0.25 · ▸ +0.0 · +0.5 a5 · +0.4 a4 · +0.3 a3 · 2 more"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", GRAPHS)
+def test_the_reward_after_an_action_is_that_before_the_next(name: str, watched: dict[str, Watching]):
+    first, second = prospects(watched[name].result).values()
+    assert [first.after, second.after] == [second.reward, 1.0]
+    assert second.line.startswith("reward 0.00 → 1.00")
+
+
 @pytest.mark.parametrize("name", GRAPHS)
 def test_watchers_are_informed_line_by_line_and_in_the_picture(name: str, watched: dict[str, Watching]):
     run = watched[name]

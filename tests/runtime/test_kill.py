@@ -17,7 +17,7 @@ from children import child_environment
 from doubles import Slow
 from killed_runs import Case, carry, carry_until_killed, recorded_calls, run_folder
 from langgraph.checkpoint.sqlite import SqliteSaver
-from lookahead import RATING
+from lookahead import RATING, described, read
 from misbehaving_endpoint import MIXED, expert, least, misbehaving_endpoint
 from prepared import Prepared
 from study_world import Riddles
@@ -429,7 +429,7 @@ def test_killed_while_it_fetches_it_repeats_at_most_what_was_under_way(
 # Runs that look ahead and whose process dies: resumed, they reach the result of an uninterrupted run.
 
 GRAPHS = {
-    "react_reward": lambda: react_reward.build(**RATING),
+    "react_reward": lambda: react_reward.build(**{**RATING, "extract": read, "interpret": described}),
     "mcts": lambda: mcts.build(**RATING, propose=listed),
 }
 """Fields that differ from run to run."""
@@ -438,11 +438,11 @@ BEGUN = """
 import os, signal, sys
 from doubles import after_events
 from certigraph.runtime.run import run
-from lookahead import RATING
+from lookahead import RATING, described, read
 from certigraph.graphs import mcts, react_reward
 from certigraph.nodes.lookahead import listed
 graph = {
-    "react_reward": lambda: react_reward.build(**RATING),
+    "react_reward": lambda: react_reward.build(**{**RATING, "extract": read, "interpret": described}),
     "mcts": lambda: mcts.build(**RATING, propose=listed),
 }[sys.argv[3]]()
 def die():

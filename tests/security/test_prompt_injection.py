@@ -13,7 +13,9 @@ from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import ScriptedChat, current_situation
 from certigraph.adapters.protocols import Budget, Context, Limits, Operator
 from certigraph.adapters.retrieval.bm25 import PassagePool
+from certigraph.graphs import react_reward
 from certigraph.nodes.lessons import MAX_INSIGHT, MAX_REFLECTION
+from certigraph.nodes.lookahead import predicted
 from certigraph.runtime.registry import METHOD_GRAPHS, SEARCH_GRAPHS, SUBTASK_GRAPHS
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import run
@@ -30,7 +32,7 @@ SHOWN = {
     "step": {"planner", "executor", "assess", "memory"},
     "tdp": {"plan", "execute", "supervise", "replan"},
     "react": {"decide"},
-    "react_reward": {"propose", "appraise", "choose", "extract"},
+    "react_reward": {"propose", "appraise", "choose"},
     "reflexion": {"decide", "reflect"},
     "clin": {"decide"},
     "ircot": {"decide", "answer"},
@@ -90,7 +92,7 @@ class Mind:
         acted = situation.state["turns"] or situation.state["subtasks"]
         return {**answer, "standing": "completes" if acted else "reached"}
 
-    def run(self, graph: str, out: Path, profile: Literal["", "full", "small"] = "") -> Result:
+    def run(self, graph: Any, out: Path, profile: Literal["", "full", "small"] = "") -> Result:
         benchmark: Any = OrderingRiddles() if graph in SEARCH_GRAPHS else Ordering()
         context = Context(chat=ScriptedChat(responder=self), budget=Budget(calls=40), limits=SMALL, profile=profile)
         return run(graph, benchmark, "looped" if graph in SEARCH_GRAPHS else None, context=context, out=out)
@@ -112,6 +114,14 @@ def test_every_prompted_operator_is_shown_the_world_between_delimiters_only(grap
     outside = [(node, prompt) for node, prompt in mind.prompts if ORDER in SAID.sub("", prompt)]
     assert outside == []
     assert {node for node, prompt in mind.prompts if ORDER in prompt} >= SHOWN.get(graph, set())
+
+
+@pytest.mark.slow
+def test_an_answer_that_was_not_foreseen_is_extracted_between_delimiters(tmp_path: Path):
+    mind = Mind()
+    mind.run(react_reward.build(imagine=predicted), tmp_path)
+    assert [node for node, prompt in mind.prompts if ORDER in SAID.sub("", prompt)] == []
+    assert "extract" in {node for node, prompt in mind.prompts if ORDER in prompt}
 
 
 def test_validate_certifies_nothing_because_the_world_says_so(tmp_path: Path):

@@ -11,18 +11,20 @@ from certigraph.nodes.mcts import backpropagate, most_visited, select
 from certigraph.state.endings import Fault
 from certigraph.state.records import Task
 from certigraph.state.rewards import (
-    ActionPath,
     FactoredState,
     PredictedOutcome,
+    digest_of,
+    to_factored,
+)
+from certigraph.state.search_tree import (
+    ActionPath,
     SearchNode,
     Simulation,
     children_of,
     count_visits,
-    digest_of,
     select_leaf,
     shortest_solution,
     subtree_of,
-    to_factored,
 )
 
 
