@@ -112,8 +112,8 @@ def test_ablations_vary_what_they_name():
     assert decide.args == {"decide": Spec(name="reason"), "alpha": 0.0}
     assert alpha["ircot/native"].operators["decide"] == {"name": "reason", "args": {}}
     assert [method.operators["memory"] for method in capacity] == [
-        {"name": "structured", "args": {}},
-        {"name": "structured", "args": {"target": 12, "trigger": 20}},
+        {"name": "structured", "args": {"searches": 0}},
+        {"name": "structured", "args": {"searches": 0, "target": 12, "trigger": 20}},
     ]
     assert depth == ["depth=3", "depth=5", "depth=10"]
 
