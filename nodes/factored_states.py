@@ -19,7 +19,7 @@ from certigraph.adapters.benchmarks import benchmark_of
 from certigraph.adapters.models.calls import ask, is_played_by_script, profile_of
 from certigraph.adapters.models.profiles import estimate_tokens
 from certigraph.adapters.models.prompts import MAX_QUOTE, Prompt, format_latest, numbered_list, quote
-from certigraph.adapters.models.schemas import MAX_ITEMS, Truncated
+from certigraph.adapters.models.schemas import MAX_ITEMS, ONE_EACH, Truncated
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.rewards import factors_of, require_factors
 from certigraph.nodes.factored_answers import (
@@ -310,7 +310,7 @@ def _group_by_length(texts: Sequence[str], most_tokens: int) -> list[list[str]]:
 
 @lru_cache(maxsize=64)
 def _outcomes_form(count: int) -> type[BaseModel]:
-    states: Any = Annotated[list[Objects], Field(min_length=count), Truncated(count, full=count)]
+    states: Any = Annotated[list[Objects], Field(min_length=count, description=ONE_EACH), Truncated(count, full=count)]
     return create_model("Outcomes", states=(states, ...))
 
 

@@ -18,7 +18,7 @@ from certigraph.adapters.matching import rank_actions, select_actions
 from certigraph.adapters.models.calls import ask, deliberate, profile_of
 from certigraph.adapters.models.decisions import decision_prompt, situation_prompt
 from certigraph.adapters.models.prompts import bullet_list, format_attempts, format_options, numbered_list, quote
-from certigraph.adapters.models.schemas import FullOnly, Offered
+from certigraph.adapters.models.schemas import ONE_EACH, FullOnly, Offered
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes import react
@@ -350,7 +350,7 @@ async def predicted(state: LookaheadView, runtime: Runtime[Context]) -> dict[str
 @lru_cache(maxsize=64)
 def _predictions_form(count: int) -> type[BaseModel]:
     # No maximum length: where the world answers with its complete view, the model must be able to write that.
-    text = Field(min_length=count, max_length=count)
+    text = Field(min_length=count, max_length=count, description=ONE_EACH)
     kind: Any = list[str]
     return create_model("Predictions", reasoning=_SCRATCHPAD, outcomes=(kind, text))
 

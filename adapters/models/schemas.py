@@ -140,7 +140,15 @@ AS_MANY = "the request may say how many at most"
 LISTED_NUMBER = "the number of an entry of the list"
 """Description of a number in a schema whose `maximum` differs from request to request."""
 
-_VARYING = {OFFERED: "enum", AS_MANY: "maxItems", LISTED_NUMBER: "maximum"}
+ONE_EACH = "one for each that the request lists, in the same order"
+"""Description of a list in a schema whose number of items differs from request to request."""
+
+_VARYING = {
+    OFFERED: ("enum",),
+    AS_MANY: ("maxItems",),
+    LISTED_NUMBER: ("maximum",),
+    ONE_EACH: ("minItems", "maxItems"),
+}
 
 
 def constant_schema(schema: Schema) -> Schema:
@@ -153,8 +161,8 @@ def _drop_varying(node: Any) -> Any:
         return [_drop_varying(part) for part in node]
     if not isinstance(node, dict):
         return node
-    varying = _VARYING.get(str(node.get("description")))
-    return {key: _drop_varying(part) for key, part in node.items() if key != varying}
+    varying = _VARYING.get(str(node.get("description")), ())
+    return {key: _drop_varying(part) for key, part in node.items() if key not in varying}
 
 
 def offered_schema(options: Sequence[str]) -> Schema:

@@ -5,9 +5,9 @@ import weakref
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, ValidationError, create_model
+from pydantic import BaseModel, Field, ValidationError, create_model
 
-from certigraph.adapters.models.schemas import Offered, bounded_list, constant_schema, find_offered, schema_of
+from certigraph.adapters.models.schemas import ONE_EACH, Offered, bounded_list, constant_schema, find_offered, schema_of
 
 
 class Answer(BaseModel):
@@ -31,11 +31,14 @@ def test_a_type_that_was_made_for_one_question_is_forgotten_after_it():
 def test_what_differs_from_request_to_request_is_left_out_of_the_constant_schema():
     numbers: Any = (bounded_list(3, int, varies=True), ...)
     choice: Any = (Annotated[str, Offered(("Inn", "Lodge"))], ...)
-    Picked = create_model("Picked", kind=(Literal["a", "b"], ...), choice=choice, numbers=numbers)  # noqa: N806
+    each: Any = (list[int], Field(default=[], min_length=2, max_length=2, description=ONE_EACH))
+    Picked = create_model("Picked", kind=(Literal["a", "b"], ...), choice=choice, numbers=numbers, each=each)  # noqa: N806
     complete = schema_of(Picked, small=False)
     constant = constant_schema(complete)["properties"]
     assert complete["properties"]["choice"]["enum"] == ["Inn", "Lodge"]
     assert "enum" not in constant["choice"] and "maxItems" not in constant["numbers"]
+    assert {"minItems", "maxItems"} <= complete["properties"]["each"].keys()
+    assert not {"minItems", "maxItems"} & constant["each"].keys()
     assert constant["kind"]["enum"] == ["a", "b"]
     assert Picked.model_validate({"kind": "a", "choice": "- inn", "numbers": []}).choice == "Inn"
     with pytest.raises(ValidationError, match="not one of the 2 offered"):
