@@ -392,7 +392,7 @@ def _normalise_answer(answer: str) -> str:
     return " ".join(re.findall(r"\w+", answer.casefold())) or answer
 
 
-class Choice(BaseModel):
+class ChosenAnswer(BaseModel):
     """Answer schema of the choice, before the maximum length of a benchmark's answers is added."""
 
     reasoning: Annotated[str, FullOnly()] = ""
@@ -403,7 +403,7 @@ async def _ask_choice(state: AggregateView, runtime: Runtime[Context]) -> str:
     reports = "\n\n".join(map(_format_branch, state["branches"]))
     wording = _answer_wording(state["task"], runtime)
     instruction = AGGREGATE_QUESTION.format(branches=quote(reports), task=state["task"].goal, **wording)
-    form = answer_form(state["task"], runtime, Choice)
+    form = answer_form(state["task"], runtime, ChosenAnswer)
     return unquote_line((await ask(build_prompt(runtime, instruction), form, role="planner", runtime=runtime)).answer)
 
 
