@@ -27,6 +27,7 @@ MISTAKES = [
     Mistake("run spd blocksworld", "did you mean sdp"),
     Mistake("run blocksworld sdp", "run GRAPH blocksworld"),
     Mistake("prompts scienceworld sdp", "--on scienceworld"),
+    Mistake("list graph", "did you mean graphs"),
     Mistake("run sdp blocksworld --limit 3", "--task"),
     Mistake("run sdp bloksworld", "did you mean blocksworld"),
     Mistake("run sdp blocksworld:hard", "use blocksworld"),

@@ -225,6 +225,14 @@ def test_list_names_everything(certigraph) -> None:
     assert found["budget"]["steps"] == "world steps per episode"
 
 
+def test_list_shows_only_the_chosen_kinds_and_graphs(certigraph) -> None:
+    assert [*json.loads(certigraph("list", "benchmarks", "models", "--json").out)] == ["benchmarks", "models"]
+    slots = json.loads(certigraph("list", "sdp", "--json").out)
+    assert "always_pass" in slots["sdp: validate"] and "always_pass" not in slots["sdp: replan"]
+    assert "operators after the slots" in " ".join(certigraph("list", "--help").out.split())
+    assert "NAME:CONFIGURATION" in certigraph("list", "benchmarks").out
+
+
 def test_graph_prints_mermaid(certigraph) -> None:
     assert "stuck" in certigraph("graph", "sdp").out
 

@@ -97,11 +97,20 @@ def export_command(
     )
 
 
-def list_command(as_json: AsJson = False) -> None:
-    """List graphs with their slots, benchmarks, operators with the [slots] that take them, models and budgets."""
-    from certigraph.cli.inventory import print_inventory, read_inventory
+def list_command(
+    kinds: Annotated[
+        Names,
+        typer.Argument(
+            metavar="[KIND|GRAPH]...",
+            help="graphs, benchmarks, operators, models or budget, by default all; of a GRAPH its slots with operators.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List graphs with their slots, benchmarks, operators after the slots that take them, models and budgets."""
+    from certigraph.cli.inventory import print_inventory, read_inventory, select_names
 
-    print_inventory(read_inventory(), as_json=as_json)
+    print_inventory(select_names(read_inventory(), kinds or ()), as_json=as_json)
 
 
 def published_command(

@@ -13,7 +13,7 @@ from typing import Any
 
 import typer
 
-from certigraph.adapters.imports import BENCHMARK_GROUP, GRAPH_GROUP, distribution_of, installed
+from certigraph.adapters.imports import BENCHMARK_GROUP, GRAPH_GROUP, check_names, distribution_of, installed
 
 INVENTORY_FILE = "inventory.json"
 
@@ -42,13 +42,37 @@ def _describe_installed(group: str, shipped: Collection[str]) -> dict[str, str]:
     }
 
 
+KINDS = ("graphs", "benchmarks", "operators", "models", "budget")
+"""Kinds of names that can be chosen."""
+
+
+def select_names(names_by_kind: Mapping[str, Any], chosen: Collection[str]) -> dict[str, Any]:
+    """Select the names of kinds, and the slots of graphs with the operators that each takes; without a choice all.
+
+    Raises:
+        UnknownName: a chosen name is neither a kind nor a graph.
+    """
+    check_names(chosen, [*KINDS, *names_by_kind["graphs"]], "no kind of names and no graph")
+    selected = {kind: names for kind, names in names_by_kind.items() if not chosen or kind.split()[-1] in chosen}
+    for graph in chosen:
+        for slot in names_by_kind["graphs"].get(graph, ()):
+            operators = names_by_kind["operators"].items()
+            selected[f"{graph}: {slot}"] = {name: text for name, text in operators if slot in _slots_of(text)}
+    return selected
+
+
+def _slots_of(description: str) -> list[str]:
+    return description[1 : description.index("]")].split(", ")
+
+
 def print_inventory(names_by_kind: Mapping[str, Any], *, as_json: bool) -> None:
     """Print the inventory of names as one JSON object or as lines."""
     if as_json:
         typer.echo(json.dumps(names_by_kind))
         return
     for title, names in names_by_kind.items():
-        typer.echo(f"{title}:")
+        note = " (after a name its configurations, used as NAME:CONFIGURATION)" if title == "benchmarks" else ""
+        typer.echo(f"{title}{note}:")
         for name in names:
             details = names[name] if isinstance(names, dict) else ""
             description = details if isinstance(details, str) else ", ".join(details)
