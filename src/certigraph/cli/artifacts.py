@@ -102,7 +102,7 @@ def list_command(
         Names,
         typer.Argument(
             metavar="[KIND|GRAPH]...",
-            help="graphs, benchmarks, operators, models or budget, by default all; of a GRAPH its slots with operators.",
+            help="graphs, benchmarks, operators, models or budget; default: all. Of a GRAPH its slots with operators.",
         ),
     ] = None,
     as_json: AsJson = False,
