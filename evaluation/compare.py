@@ -1,6 +1,7 @@
 """Commands `compare` and `ablate`: progress messages, execution and output; `ablate` as a Python function."""
 
 import json
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -81,11 +82,18 @@ LONG_RUN_SECONDS = 0.5
 
 
 @contextmanager
-def show_outcomes(plan: ComparisonPlan, waiting: Sequence[ComparisonCell], *, silent: bool) -> Iterator[CellListener]:
-    """Print the amount of work and yield a listener that prints the progress; `waiting` are the unfinished cells."""
+def show_outcomes(
+    plan: ComparisonPlan, waiting: Sequence[ComparisonCell], resume: str, *, silent: bool
+) -> Iterator[CellListener]:
+    """Print the amount of work and how to resume it, and yield a listener that prints the progress.
+
+    `waiting` are the unfinished cells.
+    """
     labels = [*map(_label_of, waiting), ""]
     with show_progress(labels[0], len(waiting), silent=silent) as display:
-        for line in filter(None, (_format_opening(plan, len(waiting)), describe_error_rates(plan.model, plan.roles))):
+        advice = f"to resume: {resume}" if waiting else ""
+        opening = _format_opening(plan, len(waiting))
+        for line in filter(None, (opening, describe_error_rates(plan.model, plan.roles), advice)):
             display.print(line)
 
         def listener(cell: ComparisonCell, row: BenchmarkRow) -> None:
@@ -251,7 +259,7 @@ def run_comparison(
         Interrupted: Ctrl-C was pressed; the message has the command that continues the comparison.
     """
     plan, context, live, command = job
-    resume = resume or f"{command} --out {folder}"
+    resume = resume or f"{command} --out {shlex.quote(str(folder))}"
     kind = "ablation" if command == ABLATE_COMMAND else "comparison"
     whole = " ".join(dict.fromkeys([kind, folder.resolve().name]))  # a folder may have the name of its kind
     named = context.model_copy(update={"group": group or whole})
@@ -267,7 +275,7 @@ def run_comparison(
         cells = unfinished_cells(cells_of(plan, folder))
         try:
             slots = run_slots(workers if cells else HERE, context.model, at_once if at_once > 1 else None)
-            with slots as concurrent, show_outcomes(plan, cells, silent=silent) as progress:
+            with slots as concurrent, show_outcomes(plan, cells, resume, silent=silent) as progress:
                 listeners, most = (progress, listener, _stop_on_equal_failures(resume)), concurrent or 1
                 run_blocking(run_cells(plan, cells, named, live, listeners, at_once=most, should_stop=should_stop))
         except KeyboardInterrupt:

@@ -27,7 +27,7 @@ from certigraph.evaluation.jobs import RunJob, execute_run
 from certigraph.evaluation.published.matching import RunSetting
 from certigraph.evaluation.workers import active_pool
 from certigraph.graphs.assembly import operators_of
-from certigraph.runtime.files import check_output_folder, has_header, read_last_footer, slug_of
+from certigraph.runtime.files import PLAN_FILE, check_output_folder, has_header, read_last_footer, slug_of
 from certigraph.runtime.graph_sources import AnyGraph
 from certigraph.runtime.registry import (
     GRAPHS,
@@ -213,9 +213,6 @@ def select_stratified_tasks(tasks: Sequence[Task], n: int) -> list[Task]:
 
 
 # The saved plan: written before the first run, and compared with the plan of every later call.
-
-PLAN_FILE = "comparison.json"
-"""Name of the file with the plan."""
 
 MAX_SHOWN_DIFFERENCES = 5
 """Maximum number of differences between two plans in a message."""

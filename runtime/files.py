@@ -24,6 +24,9 @@ REPORT_FILE = "report.html"
 COMPARISON_PAGE = "comparison.html"
 """Name of the page of a comparison, in the folder around those of its runs."""
 
+PLAN_FILE = "comparison.json"
+"""Name of the file with the plan of a comparison, in the same folder."""
+
 _SQLITE_SUFFIX = r"(-journal|-wal|-shm)?"
 _RUN_FILE = re.compile(
     rf"{re.escape(TRAJECTORY_FILE)}|{re.escape(PROMPTS_FILE)}|{re.escape(SETTINGS_FILE)}|{re.escape(REPORT_FILE)}"

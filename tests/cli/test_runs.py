@@ -233,6 +233,24 @@ def test_list_shows_only_the_chosen_kinds_and_graphs(certigraph) -> None:
     assert "NAME:CONFIGURATION" in certigraph("list", "benchmarks").out
 
 
+@pytest.mark.parametrize(
+    ("file", "fix"),
+    [
+        ("comparison.json", "certigraph compare"),
+        ("blocksworld/comparison.json", "certigraph sweep FILE.yaml"),
+        ("1.eval", "certigraph eval --retry many/1.eval"),
+    ],
+)
+def test_resuming_a_folder_of_many_runs_names_the_command_that_continues_it(
+    certigraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, fix: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "many" / file).parent.mkdir(parents=True)
+    (tmp_path / "many" / file).touch()
+    shown = certigraph("resume", "many")
+    assert shown.status == 2 and fix in shown.err
+
+
 def test_graph_prints_mermaid(certigraph) -> None:
     assert "stuck" in certigraph("graph", "sdp").out
 

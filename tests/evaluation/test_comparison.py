@@ -328,6 +328,10 @@ def test_the_command_runs_goes_on_and_reports(capsys: pytest.CaptureFixture[str]
     assert status == 0
     assert "4 runs (2 methods x 2 tasks): 0 done" in errors
     assert "no run to go" in errors
+    assert f"to resume: certigraph compare --out {out}\n" in errors
+    with pytest.raises(SystemExit):
+        cli.main(["resume", out])
+    assert f"certigraph compare (or ablate, study cgdp, study tdp) --out {out}" in capsys.readouterr().err
     assert "too few tasks for a conclusion: n=2" in shown
     status, shown, errors = call_command(capsys, "--report-only", "--out", out, "--json")
     assert (status, errors) == (0, "")

@@ -1,5 +1,6 @@
 """Commands for single runs: run, resume, report, ask and delete."""
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -80,11 +81,30 @@ def resume_command(
     from certigraph.runtime.approvals import parse_answer
     from certigraph.runtime.run import resume
 
+    _check_single_run(folder)
     new_budget, limits = load_allowance(folder, budget)
     with watch_run(folder.parent, limits, silent=as_json) as listener:
         given = None if answer is None else parse_answer(answer)
         result = resume(folder, answer=given, budget=new_budget, limits=limits, listener=listener, on_error="ignore")
     print_result(result, as_json=as_json)
+
+
+def _check_single_run(folder: Path) -> None:
+    """Raise UnknownName if a folder holds many runs that another command continues; the message names it."""
+    from certigraph.runtime.files import PLAN_FILE
+    from certigraph.state.trajectory import TRAJECTORY_FILE
+
+    out, log = f"--out {shlex.quote(str(folder))}", max(folder.glob("*.eval"), default=None)
+    if (folder / TRAJECTORY_FILE).is_file():
+        return
+    if (folder / PLAN_FILE).is_file():
+        command = f"the command that began it: certigraph compare (or ablate, study cgdp, study tdp) {out}"
+        raise UnknownName(f"{folder} holds a comparison, an ablation or a study: continue it with {command}")
+    if any(folder.glob(f"*/{PLAN_FILE}")):
+        raise UnknownName(f"{folder} holds a sweep: continue it with certigraph sweep FILE.yaml {out}")
+    if log:
+        retry = f"certigraph eval --retry {shlex.quote(str(log))}"
+        raise UnknownName(f"{folder} holds an evaluation: continue it with {retry}; of a single run name the folder")
 
 
 def report_command(folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")]) -> None:
