@@ -321,7 +321,7 @@ def finish_comparison(
 def print_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate] = (), *, as_json: bool) -> None:
     """Print a comparison as tables or as one JSON object.
 
-    The finding is first in a file or pipe, and last on a terminal, where long tables would push it off the screen.
+    The finding is last, and in a file or pipe also first; on a terminal long tables would push that off the screen.
     """
     if as_json:
         typer.echo(json.dumps(comparison_to_json(comparison, estimates), ensure_ascii=False))
@@ -336,8 +336,7 @@ def print_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate] = (
         console.print(*view.terminal_tables(), sep="\n")
     for warning in comparison.warnings:
         console.print(f"\nwarning: {warning}", markup=False, soft_wrap=True)
-    if console.is_terminal:
-        console.print(f"\n{finding}", markup=False)
+    console.print(f"\n{finding}", markup=False)
 
 
 # Comparison of Inspect logs that `certigraph eval` wrote.

@@ -148,6 +148,16 @@ DIFFERENCE_ORDER, NEED_ORDER, ESTIMATE_ORDER = (
 """Indices of the columns of the other tables by importance; a change comes before its interval."""
 
 
+REPLAY_NOTE = (
+    "A replay runs nothing: it scales the scores of the first method's own runs (“full”) by a rule of the SDP paper's "
+    "appendix C, as if the rest of each run would have gone as it did; re-executed is the score of the variant that "
+    "was run. Rules: action fidelity is the share of certified steps whose first attempt was certified; certified prefix "
+    "is the share of the plan before the first predicate whose attempts were used up; cascade cap is the share of the run "
+    "that fits into the limit of steps if an action certifies at most so many predicates."
+)
+"""Explanation of replayed ablations, for the terminal and the page."""
+
+
 def method_cells(summary: MethodSummary) -> tuple[str, ...]:
     """Return the table cells of a method, in the order of METHOD_COLUMNS."""
     return (
@@ -209,8 +219,8 @@ def estimate_cells(estimate: ReplayEstimate) -> tuple[str, ...]:
     return estimate.method, estimate.rule, str(optimism.n), *scores, f"{optimism.mean:+.1f}", interval, estimate.words
 
 
-def terminal_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate] = ()) -> Iterator[FittedTable]:
-    """Yield the tables of a comparison for a terminal."""
+def terminal_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate] = ()) -> Iterator[FittedTable | str]:
+    """Yield the tables of a comparison for a terminal, and the explanation above one."""
     heads, lines = method_table(comparison.methods)
     yield FittedTable(heads, lines, sorted(range(len(heads)), key=lambda n: METHOD_ORDER.index(heads[n])))
     if comparison.differences:
@@ -218,6 +228,7 @@ def terminal_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate] 
         yield FittedTable(DIFFERENCE_COLUMNS, cells, DIFFERENCE_ORDER)
         yield FittedTable(*need_table(comparison.needs), NEED_ORDER)
     if estimates:
+        yield REPLAY_NOTE
         yield FittedTable(ESTIMATE_COLUMNS, [estimate_cells(estimate) for estimate in estimates], ESTIMATE_ORDER)
 
 
@@ -417,6 +428,7 @@ def write_comparison_page(plan: ComparisonPlan, findings: ComparisonResults, dra
         published_title=PUBLISHED_TITLE.capitalize(),
         needs=need_table([] if all(need.difference is None for need in comparison.needs) else comparison.needs),
         estimates=(ESTIMATE_COLUMNS, [estimate_cells(estimate) for estimate in findings.estimates]),
+        replay_note=REPLAY_NOTE,
         drawing=drawing,
         anatomy=anatomy_view(findings.frames),
         names=names,
