@@ -151,9 +151,9 @@ DIFFERENCE_ORDER, NEED_ORDER, ESTIMATE_ORDER = (
 REPLAY_NOTE = (
     "A replay runs nothing: it scales the scores of the first method's own runs (“full”) by a rule of the SDP paper's "
     "appendix C, as if the rest of each run would have gone as it did; re-executed is the score of the variant that "
-    "was run. Rules: action fidelity is the share of certified steps whose first attempt was certified; certified prefix "
-    "is the share of the plan before the first predicate whose attempts were used up; cascade cap is the share of the run "
-    "that fits into the limit of steps if an action certifies at most so many predicates."
+    "was run. Rules: action fidelity is the share of certified steps whose first attempt was certified; certified "
+    "prefix is the share of the plan before the first predicate whose attempts were used up; cascade cap is the share "
+    "of the run that fits into the limit of steps if an action certifies at most so many predicates."
 )
 """Explanation of replayed ablations, for the terminal and the page."""
 

@@ -343,7 +343,7 @@ def report_of(trajectory: Trajectory, prompts: KeptPrompts, link: str = "") -> R
             *([UNCHECKED_NOTE] if is_unchecked(header) else []),
             *([message] if message else map(format_question, trajectory.questions)),
         ],
-        facts=_run_facts(header),
+        facts={**_run_facts(header), **_resume_facts(trajectory)},
         links={PART_OF: link} if link else {},
         totals=[*parts.totals, *cost_totals(trajectory)],
         answer=None if answer is None else lay_out_answer(answer),
@@ -381,6 +381,15 @@ def _node_costs(events: Sequence[Event]) -> list[tuple[int, Usage]]:
     for event in events:
         by_node.setdefault(event.node, []).append(event.usage)
     return [(len(usages), total_usage(usages, node)) for node, usages in by_node.items()]
+
+
+def _resume_facts(trajectory: Trajectory) -> dict[str, str]:
+    if not trajectory.resumes:
+        return {}
+    kept = {"events": trajectory.events[: trajectory.resumed_after], "footer": None}
+    step = f"after step {read_history(trajectory.model_copy(update=kept)).steps}"
+    times = f"once, {step}" if trajectory.resumes == 1 else f"{trajectory.resumes} times, the last time {step}"
+    return {"resumed": times}
 
 
 def _run_facts(header: Header) -> dict[str, str]:

@@ -91,7 +91,8 @@ class LimitReached(Stopped):
         kind: what is used up; the ending is `limit:<kind>`.
         limit: the amount that was allowed.
         spent: the amount that was used.
-        happened: sentence for the message that names both numbers; default: "SPENT of LIMIT KIND are spent".
+        happened: sentence for the message that names both numbers; default: "SPENT of LIMIT KIND are spent", or if the
+            limit was larger before, "SPENT KIND are spent, and the limit is LIMIT".
         option: field of `Budget` or `Limits` that has to be larger; default: `kind`.
     """
 
@@ -101,6 +102,8 @@ class LimitReached(Stopped):
         self.of_method = kind == "steps" or kind in METHOD_LIMITS
         spent_shown, limit_shown, more = map(_format_amount, (spent, limit, 2 * max(limit, spent) or 1))
         self._more = f"{option or kind}={more}"
+        if spent > limit:
+            happened = happened or f"{spent_shown} {kind} are spent, and the limit is {limit_shown}"
         self._happened = happened or f"{spent_shown} of {limit_shown} {kind} are spent"
         super().__init__(f"{self._happened}; resume with more: --budget {self._more}")
 

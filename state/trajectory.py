@@ -292,6 +292,8 @@ class Trajectory(Record):
     footer: Footer | None = None
     resumes: int = 0
     """How often the run was resumed."""
+    resumed_after: int = 0
+    """Number of events that the latest resume kept."""
     questions: list[Question] = Field(default_factory=list)
     """The questions for whose answers the run waits."""
 
@@ -346,7 +348,7 @@ def assemble_trajectory(lines: Iterable[TrajectoryLine]) -> Trajectory:
     superseded: list[Event] = []
     started: dict[int, CallStarted] = {}
     questions: list[Question] = []
-    resumes = 0
+    resumes = resumed_after = 0
     for line in lines:
         match line:
             case Header():
@@ -365,12 +367,18 @@ def assemble_trajectory(lines: Iterable[TrajectoryLine]) -> Trajectory:
                 superseded += [*(e for e in events if not line.keeps(e)), *_unrecorded_events(started.values())]
                 events = [e for e in events if line.keeps(e)]
                 started, footer, questions = {}, None, []
-                resumes += 1
+                resumes, resumed_after = resumes + 1, len(events)
     if header is None:
         raise Fault("data", "the trajectory has no header line: its run was stopped before it started; start it again")
     superseded += _unrecorded_events(started.values())
     return Trajectory(
-        header=header, events=events, superseded=superseded, footer=footer, resumes=resumes, questions=questions
+        header=header,
+        events=events,
+        superseded=superseded,
+        footer=footer,
+        resumes=resumes,
+        resumed_after=resumed_after,
+        questions=questions,
     )
 
 

@@ -163,6 +163,17 @@ def test_the_command_in_the_first_line_resumes_the_run(certigraph) -> None:
     assert certigraph(*arguments, "--budget", "steps=60").status == 0
 
 
+def test_a_spent_run_prints_the_whole_command_that_goes_on_and_its_report_says_where(certigraph) -> None:
+    shown = certigraph("run", "sdp", "blocksworld", "--task", "4-0", "--budget", "steps=2").out
+    _, *arguments = shlex.split(shown.partition("resume with more: ")[2].splitlines()[0])
+    assert arguments[0] == "resume" and arguments[-1] == "steps=4"
+    assert "resumed" not in (Path(arguments[1]) / "report.html").read_text()
+    certigraph("resume", arguments[1], "--budget", "steps=3")
+    again = certigraph("resume", arguments[1]).out  # the run itself still allows two steps
+    assert "3 steps are spent, and the limit is 2; resume with more: certigraph resume " in again
+    assert "2 times, the last time after step 3" in (Path(arguments[1]) / "report.html").read_text()
+
+
 def end_on_terminal(certigraph, monkeypatch: pytest.MonkeyPatch, *, height: int) -> str:
     """Plan a trip on a terminal of 80 columns, and return the last frame with what is below it."""
     for name, value in {"TERM": "xterm", "FORCE_COLOR": "1", "COLUMNS": "80", "LINES": str(height)}.items():

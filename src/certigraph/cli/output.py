@@ -235,8 +235,11 @@ def print_result(result: Result, *, as_json: bool) -> None:
         typer.echo(json.dumps(_result_fields(result), ensure_ascii=False))
     else:
         console = Console(highlight=False, soft_wrap=True, emoji=False)
-        if result.message:
-            console.print(clean_lines(result.message), markup=False)
+        if message := result.message:
+            if result.ending.startswith("limit:"):
+                resume = f" certigraph resume {shlex.quote(str(result.folder))}"
+                message = message.replace(" --budget", f"{resume} --budget", 1)
+            console.print(clean_lines(message), markup=False)
         _print_answer(result, console)
         for line in question_lines(result.trajectory.questions, result.folder):
             console.print(clean_line(line, MAX_LINE_LENGTH), markup=False)
