@@ -67,8 +67,9 @@ from certigraph.runtime.registry import (
     load_settings,
     save_settings,
 )
-from certigraph.runtime.result import BenchmarkRow
+from certigraph.runtime.result import BenchmarkRow, is_goal_denied, is_solved
 from certigraph.runtime.run import run_blocking
+from certigraph.runtime.terminal import DENIED
 from certigraph.runtime.texts import format_count, format_duration, shorten_text
 from certigraph.state.endings import INTERRUPTED, Fault, Interrupted
 
@@ -123,7 +124,8 @@ def _format_outcome(cell: ComparisonCell, row: BenchmarkRow) -> str:
     tokens = f"{usage.input_tokens:,} + {usage.output_tokens:,} tokens"
     score, calls = f"score {100 * row.value:.4g} of 100", format_count(usage.calls, "call")
     figures = f"{score}, {calls}, {tokens}, {format_duration(row.seconds)}"
-    line = f"{_label_of(cell)}: {row.ending}, {figures}"
+    denied = f" ({DENIED})" if is_goal_denied(row.ending, is_solved(row.footer.scores)) else ""
+    line = f"{_label_of(cell)}: {row.ending}{denied}, {figures}"
     if has_final_ending(row.footer):
         return line
     message = row.footer.message or "it waits for an answer"

@@ -54,7 +54,6 @@ from certigraph.evaluation.tables import FittedTable, format_interval, write_csv
 from certigraph.runtime.files import COMPARISON_PAGE, REPORT_FILE
 from certigraph.runtime.registry import swaps_of
 from certigraph.runtime.report import write_report
-from certigraph.runtime.result import is_goal_denied
 from certigraph.runtime.texts import format_compact, format_count, format_duration
 from certigraph.state.trajectory import TRAJECTORY_FILE, read_trajectory
 
@@ -88,7 +87,7 @@ def _need_cells(need: AmountNeed) -> tuple[str, ...]:
 
 
 def _format_percent(percent: float) -> str:
-    return f"{round(percent):+d}"  # +0, never -0
+    return f"{round(percent):+d}" if round(percent) else "0"
 
 
 def _format_signed(amount: float) -> str:
@@ -508,9 +507,8 @@ def _report_link(cell: ComparisonCell, folder: Path) -> str:
 def _format_run(row: ComparisonRow | None) -> str:
     if row is None:
         return "not finished"
-    ending = f"{row.ending}, denied by the scorer" if is_goal_denied(row.ending, row.verdict) else row.ending
     work = format_count(row.steps, "step"), format_count(row.calls, "call"), format_duration(row.seconds)
-    halves = f"{row.score:.4g} · {ending} ·", " · ".join(work)
+    halves = f"{row.score:.4g} · {row.ending_words} ·", " · ".join(work)
     return " ".join(half.replace(" ", "\N{NO-BREAK SPACE}") for half in halves)  # on two lines in a narrow column
 
 

@@ -4,7 +4,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from certigraph.runtime.result import is_solved
+from certigraph.runtime.result import is_goal_denied, is_solved
+from certigraph.runtime.terminal import DENIED
 from certigraph.state.endings import FAULT_ENDINGS, GOAL
 from certigraph.state.records import Record
 from certigraph.state.trajectory import Footer
@@ -93,6 +94,13 @@ class ComparisonRow(RunCost):
     def verdict(self) -> bool | None:
         """Whether the task is solved; None if the world gave no score."""
         return self.solved if self.scored else None
+
+    @property
+    def ending_words(self) -> str:
+        """The ending, and what the score says where that is another thing."""
+        if is_goal_denied(self.ending, self.verdict):
+            return f"{self.ending}, {DENIED}"
+        return f"{self.ending}, solved" if self.verdict and self.ending != GOAL else self.ending
 
     @property
     def fault(self) -> bool:

@@ -222,13 +222,10 @@ def _verdict(findings: SweepFindings) -> str:
 
 def look_of_run(row: ComparisonRow) -> RunLook:
     """Return how a run is shown: green if its task is solved, whatever ended it, as on the page of the run."""
-    if is_goal_denied(row.ending, row.verdict):
-        return RunLook("bad", f"{row.ending}, denied by the scorer")
-    if row.ending == GOAL:
-        return RunLook("good", row.ending)
-    if row.solved:
-        return RunLook("good", f"{row.ending}, solved")
-    return RunLook("bad" if row.ending.startswith(FAILED_PREFIXES) else "idle", row.ending)
+    denied = is_goal_denied(row.ending, row.verdict)
+    if row.solved or (row.ending == GOAL and not denied):
+        return RunLook("good", row.ending_words)
+    return RunLook("bad" if denied or row.ending.startswith(FAILED_PREFIXES) else "idle", row.ending_words)
 
 
 def _in_order(looks: Iterable[RunLook]) -> list[RunLook]:

@@ -371,15 +371,8 @@ def assemble_trajectory(lines: Iterable[TrajectoryLine]) -> Trajectory:
     if header is None:
         raise Fault("data", "the trajectory has no header line: its run was stopped before it started; start it again")
     superseded += _unrecorded_events(started.values())
-    return Trajectory(
-        header=header,
-        events=events,
-        superseded=superseded,
-        footer=footer,
-        resumes=resumes,
-        resumed_after=resumed_after,
-        questions=questions,
-    )
+    run = Trajectory(header=header, events=events, superseded=superseded, footer=footer, questions=questions)
+    return run.model_copy(update={"resumes": resumes, "resumed_after": resumed_after})
 
 
 def recorded_call_ids(event: Event) -> list[int]:

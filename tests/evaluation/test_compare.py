@@ -54,6 +54,13 @@ def test_two_logs_are_paired_by_task(full: Path, tmp_path: Path, capsys: pytest.
     assert json.loads(capsys.readouterr().out)["differences"][0]["mean"] == difference.mean
 
 
+def test_the_progress_says_that_the_scorer_denied_a_goal(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    certifying = parse_methods(["sdp"], ["sdp:validate=always_pass"])
+    context = Context(model="simulated:act=1", budget=Budget(calls=50))
+    run_comparison(build_job(certifying, "blocksworld", Choice(("3-0",)), context), tmp_path)
+    assert "sdp 3-0: goal (denied by the scorer), score 0 of 100" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_logs_of_one_method_are_distinguished_by_number(full: Path, tmp_path: Path):
     again = tmp_path / "again.eval"

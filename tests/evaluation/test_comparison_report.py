@@ -202,7 +202,7 @@ def test_a_change_that_rounds_to_zero_has_no_minus():
         percent_low=-0.4,
         percent_high=2,
     )
-    assert need_table([need])[1][0][3:] == ("+0", "-", "+0 %", "+0 to +2 %")
+    assert need_table([need])[1][0][3:] == ("+0", "-", "0 %", "0 to +2 %")
 
 
 @pytest.mark.slow
@@ -372,6 +372,11 @@ def test_pairs_with_a_fault_in_either_arm_are_left_out_and_counted():
     assert format_verdict(found).startswith("react 100.0 of 100 over 2 tasks; sdp 50.0: too few tasks for a conclusion")
     (warning,) = found.warnings
     assert "react 0/4, sdp 2/4" in warning and "shares differ" in warning
+
+
+def test_an_ending_says_what_the_score_contradicts_or_adds():
+    words = [row("sdp", "t", ending, score).ending_words for ending in ("goal", "world_ended") for score in (0, 100)]
+    assert words == ["goal, denied by the scorer", "goal", "world_ended", "world_ended, solved"]
 
 
 def test_errors_of_models_and_operators_count_as_failures_and_are_named():
