@@ -278,7 +278,16 @@ def _format_p(value: float | None) -> str:
     return MISSING_VALUE if value is None else f"{value:.3f}" if value >= 0.001 else "< 0.001"
 
 
-# Files for other programs: `table.json`, `table.csv`, `needs.csv`, `rows.csv`.
+# Files for other programs.
+
+DATA_FILES = {
+    "table.csv": "a line for each method",
+    "needs.csv": "a line for each method and amount, such as output tokens",
+    "rows.csv": "a line for each run, with its folder",
+    "curves.csv": "the score by budget",
+    "table.json": "everything",
+}
+"""Content of each file of data in the folder of a comparison."""
 
 
 def comparison_to_json(comparison: Comparison, estimates: Sequence[ReplayEstimate] = ()) -> dict[str, Any]:
@@ -292,12 +301,10 @@ def comparison_to_json(comparison: Comparison, estimates: Sequence[ReplayEstimat
     }
 
 
-def write_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate], folder: Path) -> None:
-    """Write the complete comparison to `table.json`, and its tables to CSV files.
-
-    `table.csv` has a line for each method, `needs.csv` a line for each method and amount (such as output tokens), and
-    `rows.csv` a line for each run.
-    """
+def write_tables(
+    comparison: Comparison, estimates: Sequence[ReplayEstimate], runs: Mapping[str, str], folder: Path
+) -> None:
+    """Write a comparison to the files in DATA_FILES, except its curves; `runs` has the folder of each run by its id."""
     results = comparison_to_json(comparison, estimates)
     replace_text(folder / "table.json", json.dumps(results, indent=1, ensure_ascii=False))
     differences, left_out = {difference["method"]: difference for difference in results["differences"]}, ("method", "n")
@@ -314,7 +321,8 @@ def write_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate], fo
     ]
     write_csv(folder / "table.csv", methods)
     write_csv(folder / "needs.csv", results["needs"])
-    write_csv(folder / "rows.csv", [flatten_record(row) for row in results["rows"]])
+    rows = [{**flatten_record(row), "folder": runs.get(row["run"], "")} for row in results["rows"]]
+    write_csv(folder / "rows.csv", rows)
 
 
 def flatten_record(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -432,6 +440,7 @@ def write_comparison_page(plan: ComparisonPlan, findings: ComparisonResults, dra
         anatomy=anatomy_view(findings.frames),
         names=names,
         runs=runs,
+        data_files=DATA_FILES,
         changes=list(find_score_changes(names, runs)),
     )
 
@@ -518,20 +527,22 @@ def _format_run(row: ComparisonRow | None) -> str:
 def write_comparison_report(plan: ComparisonPlan, folder: Path) -> ComparisonResults:
     """Write the report of a comparison, which need not be finished, and return its results.
 
-    Writes `table.json`, `table.csv`, `needs.csv`, `rows.csv`, `curves.csv`, `curves.png`, `curves.svg`,
-    `comparison.html`, and the report of each run, to which that page links.
+    Writes the files in DATA_FILES, `curves.png`, `curves.svg`, `comparison.html`, and the report of each run, to which
+    that page links.
     """
     findings = compute_results(plan, folder)
-    _write_run_reports(plan, folder)
-    write_tables(findings.comparison, findings.estimates, folder)
+    runs = _write_run_reports(plan, folder)
+    write_tables(findings.comparison, findings.estimates, runs, folder)
     write_csv(folder / "curves.csv", list(curve_rows(findings.curves)))
     write_comparison_page(plan, findings, draw_curves(findings.curves, folder), folder / COMPARISON_PAGE)
     return findings
 
 
-def _write_run_reports(plan: ComparisonPlan, folder: Path) -> None:
+def _write_run_reports(plan: ComparisonPlan, folder: Path) -> dict[str, str]:
+    runs = [run for cell in cells_of(plan, folder) if (run := cell.run_folder)]
     # A report that is newer than its trajectory is left as it is: `--report-only` may be called again and again.
-    for run in filter(None, (cell.run_folder for cell in cells_of(plan, folder))):
+    for run in runs:
         trajectory, report = run / TRAJECTORY_FILE, run / REPORT_FILE
         if not report.is_file() or report.stat().st_mtime_ns < trajectory.stat().st_mtime_ns:
             write_report(read_trajectory(run), report, whole=folder / COMPARISON_PAGE)
+    return {run.name: run.relative_to(folder).as_posix() for run in runs}

@@ -1,5 +1,6 @@
 """Tests of `evaluation.comparison_report`."""
 
+import csv
 import json
 import math
 import os
@@ -24,6 +25,7 @@ from certigraph.evaluation.anatomy import ANALYSES, analyse
 from certigraph.evaluation.compare import Choice, ablate, build_job, compare_logs, print_tables, run_comparison
 from certigraph.evaluation.comparison import ComparedMethod, ComparisonOutline, build_plan, parse_methods, read_plan
 from certigraph.evaluation.comparison_report import (
+    DATA_FILES,
     MAX_SHOWN_CHANGES,
     RunCell,
     comparison_line,
@@ -110,7 +112,13 @@ def compared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 def test_every_run_links_to_its_report(compared_folder: Path):
     links = re.findall('<a href="([^"#]+)"', (compared_folder / "comparison.html").read_text())
-    reports = [compared_folder / unquote(link) for link in links]
+    files = [compared_folder / unquote(link) for link in links]
+    assert {file.name for file in files if file.parent == compared_folder} == set(DATA_FILES)
+    assert all(file.is_file() for file in files)
+    with (compared_folder / "rows.csv").open(newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    assert all(read_trajectory(compared_folder / row["folder"]).header.run_id == row["run"] for row in rows)
+    reports = [file for file in files if file.parent != compared_folder]
     assert {report.parent for report in reports} == {path.parent for path in compared_folder.rglob("trajectory.jsonl")}
     assert len(reports) == 4
     texts = [report.read_text(encoding="utf-8") for report in reports]
