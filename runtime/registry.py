@@ -255,7 +255,10 @@ def build_graph(name: str, swaps: Mapping[str, Spec] | None = None) -> AnyGraph:
         check_slots(specs, slot_names(module.build))  # a wrong slot is reported before the operator in it
         graph: AnyGraph = module.build(**_build_operators(specs))
     except TypeError as error:
-        raise UnknownName(str(error)) from error
+        unknown = sorted(set(specs) - set(graph_slots(name)))
+        others = [other for other in GRAPHS if unknown and unknown[0] in graph_slots(other)]
+        advice = f"; {', '.join(others)} {'has' if len(others) == 1 else 'have'} {unknown[0]}" if others else ""
+        raise UnknownName(f"{error}{advice}") from error
     return graph
 
 

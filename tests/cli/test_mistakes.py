@@ -27,6 +27,8 @@ MISTAKES = [
     Mistake("run spd blocksworld", "did you mean sdp"),
     Mistake("run blocksworld sdp", "run GRAPH blocksworld"),
     Mistake("prompts scienceworld sdp", "--on scienceworld"),
+    Mistake("run sdp blocksworld --limits steps=1", "--budget steps=60"),
+    Mistake("run sdp blocksworld --swap planner=none", "step has planner"),
     Mistake("list graph", "did you mean graphs"),
     Mistake("run sdp blocksworld --limit 3", "--task"),
     Mistake("run sdp bloksworld", "did you mean blocksworld"),

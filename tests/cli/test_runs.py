@@ -144,6 +144,16 @@ def test_comparisons_announce_a_limit_above_the_number_of_tasks(certigraph, comm
     assert "--limit" not in certigraph(*command, "--limit", "3").err
 
 
+def test_a_single_method_has_nothing_to_compare_it_with(certigraph) -> None:
+    assert "nothing to compare sdp with" in certigraph("compare", "sdp", "--task", "none").err
+    assert "nothing to compare" not in certigraph("compare", "sdp", "react", "--task", "none").err
+
+
+def test_the_limit_0_means_all_tasks_wherever_there_is_a_limit(certigraph) -> None:
+    for command in (("eval", "sdp", "blocksworld"), ("ablate", "sdp", "blocksworld"), ("compare", "sdp")):
+        assert "no task 'none'" in certigraph(*command, "--limit", "0", "--task", "none").err
+
+
 def test_the_command_that_resumes_a_run_is_printed_first_and_once(certigraph) -> None:
     first, *rest = certigraph("run", "sdp", "blocksworld", "--task", "4-0", "--out", "my runs").out.splitlines()
     program, command, folder = shlex.split(first.removeprefix("to resume: "))

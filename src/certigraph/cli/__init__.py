@@ -149,6 +149,8 @@ def _usage_error(error: Any) -> str:
     words = ctx.command_path.removeprefix(ctx.find_root().info_name).split() if ctx else []
     if words == ["run"] and getattr(error, "option_name", "") == "--limit":
         message += "; a run has one task: choose it with --task, or run several with certigraph eval ... --limit N"
+    if getattr(error, "option_name", "") == "--limits":
+        message = "No such option: --limits; limits of a run belong to its budget, as in --budget steps=60"
     return f"{message.rstrip('.')}; see {' '.join(['certigraph', *words, '--help'])}"
 
 

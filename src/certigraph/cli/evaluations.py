@@ -49,7 +49,7 @@ def eval_command(
     data: Data = None,
     split: Split = "",
     task: Tasks = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Number of tasks.")] = None,
+    limit: TaskLimit = 0,
     stratify: Annotated[bool, typer.Option(help="Spread the limit over difficulty and length.")] = False,
     trials: Annotated[int, typer.Option(min=1, help="Runs of each task.")] = 1,
     also: Annotated[
@@ -101,7 +101,7 @@ def eval_command(
         names = [benchmark, *(f"{split_name(benchmark)[0]}:{other}" for other in others)]
         announce_source(benchmark, data)
         for name in names:
-            announce_missing_tasks(name, data, split, 0 if task else limit or 0)
+            announce_missing_tasks(name, data, split, 0 if task else limit)
         results = [
             evaluate(
                 graph,
@@ -111,7 +111,7 @@ def eval_command(
                 budget=budget or [],
                 data=data,
                 split=split,
-                limit=limit,
+                limit=limit or None,
                 stratify=stratify,
                 ids=task or [],
                 trials=trials,
@@ -232,6 +232,10 @@ def compare_command(
         announce_source(on, data)
         announce_missing_tasks(on, data, split, 0 if task else limit)
         methods = parse_methods(graphs, swap or [])
+        if len(methods) == 1:
+            typer.echo(
+                f"nothing to compare {methods[0].name} with: name another GRAPH, or use certigraph eval", err=True
+            )
         choice = Choice(task or [], split, limit, trials)
         given = build_job(methods, on, choice, create_context(model, role, data, budget, on, cache, profile))
     else:
