@@ -83,7 +83,7 @@ def format_unknown(name: str, kind: str, known: Iterable[str], example: str) -> 
         known: the known names.
         example: a name of the form `module:attribute`.
     """
-    shown = suggest_names(name, sorted(known), "`certigraph list` shows all")
+    shown = suggest_names(name, sorted(known), f"`certigraph list {kind}s` shows all")
     return f"unknown {kind} {name!r}; {shown}; or name your own as module:attribute, for example {example}"
 
 

@@ -50,7 +50,7 @@ from certigraph.evaluation.statistics import (
 )
 from certigraph.nodes.slots import Spec
 from certigraph.runtime.graph_sources import slots_of
-from certigraph.runtime.registry import build_graph
+from certigraph.runtime.registry import GRAPHS, build_graph
 from certigraph.runtime.texts import format_count
 from certigraph.state.endings import METHOD_LIMITS, UnknownName
 from certigraph.state.records import Record
@@ -417,7 +417,7 @@ def ablation_methods(graph: str, swaps: Sequence[str]) -> tuple[ComparedMethod, 
     swaps = swaps or DEFAULT_SWAPS.get(graph, ())
     if not swaps:
         slots = ", ".join(slots_of(build_graph(graph, {})))
-        where = "`certigraph list` shows all operators, the documentation's page Operators the slots of each"
+        where = f"`certigraph list {graph if graph in GRAPHS else 'operators'}` shows their operators"
         fix = f"give --swap SLOT=OPERATOR; the slots are {slots}; {where}"
         raise UnknownName(f"nothing to ablate in {graph}: {fix}")
     if twice := sorted({swap for swap in swaps if swaps.count(swap) > 1}):

@@ -112,7 +112,9 @@ def _import_operator(name: str, shipped: Mapping[str, object]) -> Callable[..., 
     if ":" not in name:
         near = " or ".join(get_close_matches(name, shipped))
         advice = f"did you mean {near}?" if near else "for example always_pass;"
-        raise UnknownName(f"unknown operator {name!r}; {advice} `certigraph list` shows all, yours is module:attribute")
+        raise UnknownName(
+            f"unknown operator {name!r}; {advice} `certigraph list operators` shows all, yours is module:attribute"
+        )
     operator: Callable[..., Any] = import_named(name, "operator")
     return operator
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-GRAPH_HELP = "Name of a graph, or module:attribute for your own; `certigraph list` shows all."
+GRAPH_HELP = "Name of a graph, or module:attribute for your own; `certigraph list graphs` shows all."
 BENCHMARK_HELP = "Name of a benchmark, or NAME:CONFIGURATION, or module:attribute for your own."
 GraphName = Annotated[str, typer.Argument(metavar="GRAPH", help=GRAPH_HELP)]
 BenchmarkName = Annotated[str, typer.Argument(metavar="BENCHMARK", help=BENCHMARK_HELP)]

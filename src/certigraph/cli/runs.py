@@ -164,7 +164,7 @@ def prompts_command(
 def ask_command(
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="In quotes; at most 2,000 characters.")],
     model: Annotated[
-        str, typer.Option(help="openai:NAME, local:qwen-0.5b, ...; `certigraph list` shows all forms.")
+        str, typer.Option(help="openai:NAME, local:qwen-0.5b, ...; `certigraph list models` shows all forms.")
     ] = DEFAULT_MODEL,
     search: Annotated[
         str,
