@@ -29,8 +29,9 @@ def init_command(
         typer.echo(file)
     missing = "" if find_spec("langgraph_cli") else ", after: pip install 'certigraph[studio]'"
     typer.echo(f"\nnext: cd {folder}, and run: python run.py")
-    typer.echo(f"In LangGraph Studio: copy .env.example to .env, and run: langgraph dev{missing}")
-    typer.echo("A script takes the model's place until you name a model in .env: no key is needed to try it.")
+    typer.echo("A script takes the model's place until you name a model: no key is needed to try it.")
+    typer.echo("To name one: cp .env.example .env, edit it, and run: set -a; . ./.env; set +a; python run.py")
+    typer.echo(f"In LangGraph Studio, which reads .env by itself: langgraph dev{missing}")
 
 
 def write_application(folder: Path) -> list[Path]:
