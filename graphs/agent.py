@@ -25,7 +25,13 @@ from typing_extensions import TypedDict, Unpack
 
 from certigraph.adapters.extras import import_extra
 from certigraph.adapters.imports import suggest_names
-from certigraph.adapters.models.chat_models import is_known_model, is_scripted
+from certigraph.adapters.models.chat_models import (
+    check_model_available,
+    is_known_model,
+    is_local,
+    is_scripted,
+    near_model,
+)
 from certigraph.adapters.protocols import Budget, Context, Limits, Operator
 from certigraph.adapters.tools.checks import Checks, warn_of_unused
 from certigraph.adapters.tools.definitions import DEADLINE
@@ -242,7 +248,7 @@ def agent(
         ValueError: there is no such method, a tool or a check cannot be used, the method would use no check, or the
             model is a script of benchmarks.
         TypeError: a keyword names no slot of the method, or a tool is none.
-        Fault: ("model") the weights of a local model are missing.
+        Fault: ("model") the key of a named model, its package or its weights are missing.
     """
     _check_choices(method, checks, commitments, operators)
     world = Tools(
@@ -268,7 +274,10 @@ def agent(
     compiled = graph.compile(checkpointer=checkpointer, store=store, cache=cache, name=name or method)
     chosen: dict[str, Any] = {"memory": SHARED_LESSONS} if store else {}
     chosen |= {"budget": budget} if budget else {}
-    context = Context(benchmark=world, limits=limits, **_model_fields(model), **chosen)
+    fields = _model_fields(model)
+    if "model" in fields and not is_local(fields["model"]):  # the weights of a local model are loaded when it is used
+        check_model_available(fields["model"])
+    context = Context(benchmark=world, limits=limits, **fields, **chosen)
     return AgentGraph(agent_context=context, own_schema=context_schema, **vars(compiled))
 
 
@@ -311,14 +320,20 @@ def _model_fields(model: Any) -> dict[str, Any]:
     if is_scripted(model):
         reason = "scripts by name know the tasks of benchmarks, not your tools"
         raise ValueError(f"model={model!r}: {reason}; give a chat model, its name, or a certigraph.ScriptedChat")
-    if model.partition(":")[0] == "local":
+    if is_local(model):
         from certigraph.adapters.models.clients import find_weights
 
         find_weights(model)  # a missing package is named here, and not in the middle of a run
     if is_known_model(model):
         return {"model": model}
-    chat_models = import_extra("langchain.chat_models", f"the model {model!r} needs", "langchain", "model")
-    return {"chat": chat_models.init_chat_model(model)}
+    advice = near_model(model)
+    needs = f"{advice and f'did you mean {advice}? '}The model {model!r} needs"
+    chat_models = import_extra("langchain.chat_models", needs, "langchain", "model")
+    try:
+        return {"chat": chat_models.init_chat_model(model)}
+    except Exception as error:  # what a provider's package raises without its key is a class of its own
+        reason, hint = str(error).partition("\n")[0], advice and f"; did you mean {advice}?"
+        raise Fault("model", f"the model {model!r} cannot be used: {reason}{hint}") from error
 
 
 # The nodes around the method.

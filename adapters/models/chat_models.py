@@ -277,6 +277,11 @@ def is_scripted(name: str) -> bool:
     return name.partition(":")[0] == "scripted" or is_simulated(name)
 
 
+def is_local(name: str) -> bool:
+    """Return whether a model name selects weights that run on this machine."""
+    return name.partition(":")[0] == "local"
+
+
 def is_simulated(name: str) -> bool:
     """Return whether a model name selects the simulated agent, which makes errors at set rates."""
     return name.partition(":")[0] == SIMULATED_MODEL
@@ -338,9 +343,15 @@ def check_model_name(name: str) -> str:
         return name
     if rest and kind in ("openai", "local", *PROVIDERS):
         return name
-    near = get_close_matches(name, NAMED_MODELS, 1) or ([] if rest or not kind else [f"openai:{kind}"])
-    advice = f"did you mean {near[0]}? The" if near else "the"
+    advice = f"did you mean {near}? The" if (near := near_model(name)) else "the"
     raise UnknownName(f"unknown model {name!r}; {advice} forms are {MODEL_FORMS}")
+
+
+def near_model(name: str) -> str:
+    """Return the name of a model that is similar to an unknown one, or OpenAI's of this name; else the empty string."""
+    kind, _, rest = name.partition(":")
+    near = get_close_matches(name, (*NAMED_MODELS, SIMULATED_MODEL), 1)
+    return near[0] if near else "" if rest or not kind else f"openai:{kind}"
 
 
 def check_model_available(name: str) -> None:

@@ -211,6 +211,13 @@ def test_the_agent_runs_with_the_model_that_the_variable_names(application: Path
 
 
 @pytest.mark.slow
+def test_a_model_without_its_key_is_one_line(application: Path):
+    done = run_python(application, "import runpy; runpy.run_path('run.py')", AGENT_MODEL="openai:gpt-4o-mini")
+    assert done.returncode == 1 and "export OPENAI_API_KEY=" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.slow
 def test_the_printed_commands_run_it_with_the_model_that_the_file_names(
     init: Init, tmp_path: Path, endpoint: ScriptedEndpoint
 ):

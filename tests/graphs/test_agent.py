@@ -2,6 +2,7 @@
 
 import asyncio
 import pickle
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypedDict
@@ -198,6 +199,27 @@ def test_an_agent_without_an_answer_says_why_it_stopped(desk: Desk) -> None:
 def test_scripts_of_benchmarks_are_refused(model: str, desk: Desk) -> None:
     with pytest.raises(ValueError, match="ScriptedChat"):
         agent("sdp", model=model, tools=desk.tools)
+
+
+@pytest.mark.parametrize(
+    ("model", "installed", "fix"),
+    [
+        ("openai:gpt-4o-mini", True, "export OPENAI_API_KEY="),
+        ("gpt-4o-mini", True, r"did you mean openai:gpt-4o-mini\?"),
+        ("gpt-4o-mini", False, r"did you mean openai:gpt-4o-mini\?.*certigraph\[langchain\]"),
+        ("simulatd", False, r"did you mean simulated\?"),
+    ],
+)
+def test_a_named_model_that_cannot_be_used_is_refused_when_the_agent_is_built(
+    model: str, installed: bool, fix: str, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OPENAI_API_KEY", "CERTIGRAPH_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    if not installed:
+        monkeypatch.setitem(sys.modules, "langchain.chat_models", None)
+    with pytest.raises(Fault, match=fix) as refused:
+        agent("sdp", model=model, tools=desk.tools)
+    assert len(str(refused.value).splitlines()) == 1
 
 
 def test_missing_weights_are_named_when_the_agent_is_built(desk: Desk, tmp_path: Path) -> None:
