@@ -68,7 +68,7 @@ from certigraph.runtime.registry import (
     save_settings,
 )
 from certigraph.runtime.result import BenchmarkRow, is_goal_denied, is_solved
-from certigraph.runtime.run import run_blocking
+from certigraph.runtime.run import checked_keywords, run_blocking
 from certigraph.runtime.terminal import DENIED
 from certigraph.runtime.texts import format_count, format_duration, shorten_text
 from certigraph.state.endings import INTERRUPTED, Fault, Interrupted
@@ -415,6 +415,7 @@ ALL_TASKS = Choice()
 """Every task of the benchmark's default split, one trial each."""
 
 
+@checked_keywords
 def ablate(
     graph: str = "sdp",
     benchmark: str | Benchmark = "blocksworld",

@@ -59,6 +59,8 @@ SERVED_FIELDS = ("model", "profile", "budget", "limits")
 SHARED_LESSONS = "agent"
 """Name under which STEP keeps its lessons in the store, shared by all threads."""
 
+INPUT_FORM = 'the input needs {"messages": [("user", "...")]} or {"goal": "..."}'
+
 
 class AgentInput(TypedDict, total=False):
     """Input of an agent: messages, the last of which says what to do, or a goal."""
@@ -139,10 +141,10 @@ class AgentGraph(EpisodicGraph):
         self.own_schema = own_schema
 
     def stream(self, input: Any, config: Any = None, **kwargs: Any) -> Iterator[Any]:  # noqa: D102 - as LangGraph's
-        return super().stream(input, config, **self._complete(config, kwargs))
+        return super().stream(input, config, **self._complete(input, config, kwargs))
 
     def astream(self, input: Any, config: Any = None, **kwargs: Any) -> AsyncIterator[Any]:  # noqa: D102
-        return super().astream(input, config, **self._complete(config, kwargs))
+        return super().astream(input, config, **self._complete(input, config, kwargs))
 
     def default_context(self) -> Context:
         """Return the agent's own context."""
@@ -155,12 +157,15 @@ class AgentGraph(EpisodicGraph):
         model = {**shown["model"], "default": "", "description": "another model for this run; unset: the agent's own"}
         return {**form, "properties": {**shown, "model": model}}
 
-    def _complete(self, config: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+    def _complete(self, given: Any, config: Any, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments of a run with the agent's context, and with checkpoints that are saved before effects.
 
         Raises:
-            Fault: ("environment") checkpoints would be saved only at the end, so that a crash would lose effects.
+            Fault: ("data") the input is a text; ("environment") checkpoints would be saved only at the end, so that a
+                crash would lose effects.
         """
+        if isinstance(given, str):
+            raise Fault("data", INPUT_FORM)
         nested = CHECKPOINTER_KEY in (config or {}).get("configurable", {})
         changes: dict[str, Any] = {"context": self._merge_context(arguments.get("context"))}
         if not nested and isinstance(self.checkpointer, BaseCheckpointSaver):
@@ -326,14 +331,13 @@ def _model_fields(model: Any) -> dict[str, Any]:
         find_weights(model)  # a missing package is named here, and not in the middle of a run
     if is_known_model(model):
         return {"model": model}
-    advice = near_model(model)
-    needs = f"{advice and f'did you mean {advice}? '}The model {model!r} needs"
-    chat_models = import_extra("langchain.chat_models", needs, "langchain", "model")
+    hint = f"did you mean {near}? " if (near := near_model(model)) else ""
+    chat_models = import_extra("langchain.chat_models", f"{hint}The model {model!r} needs", "langchain", "model")
     try:
         return {"chat": chat_models.init_chat_model(model)}
     except Exception as error:  # what a provider's package raises without its key is a class of its own
-        reason, hint = str(error).partition("\n")[0], advice and f"; did you mean {advice}?"
-        raise Fault("model", f"the model {model!r} cannot be used: {reason}{hint}") from error
+        reason = str(error).partition("\n")[0]
+        raise Fault("model", f"the model {model!r} cannot be used: {hint}{reason}") from error
 
 
 # The nodes around the method.
@@ -365,7 +369,7 @@ def read_request(state: Any) -> dict[str, Any]:
         *messages, last = messages
         goal = last.text.strip()
     else:
-        raise Fault("data", 'the input needs {"messages": [("user", "...")]} or {"goal": "..."}')
+        raise Fault("data", INPUT_FORM)
     before = "\n".join(f"{message.type}: {message.text}" for message in messages if message.text)
     text = f"{CONVERSATION.format(before=before)}\n{goal}" if before else goal
     return {

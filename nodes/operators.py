@@ -7,6 +7,7 @@ its slot declares. Every mistake is reported with the operator, the slot, the va
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
+from difflib import get_close_matches
 from functools import cache, lru_cache
 from typing import Any, get_args, get_origin
 
@@ -16,6 +17,7 @@ from langgraph.types import Overwrite
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import is_typeddict
 
+import certigraph
 from certigraph.adapters.processes import is_async_callable, run_in_thread
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.state.endings import Fault
@@ -44,7 +46,9 @@ def to_call(slot: str, operator: Any) -> Call:
     if isinstance(operator, Runnable):
         return _call_of_runnable(operator)
     if isinstance(operator, str):
-        advice = f"give the operator itself, such as certigraph.{operator}, or use --swap {slot}={operator}"
+        near = get_close_matches(operator, dir(certigraph), 1)
+        itself = f"certigraph.{near[0]}" if near else "a function operator(state, runtime)"
+        advice = f"give the operator itself, such as {itself}, or use --swap {slot}={near[0] if near else operator}"
         raise TypeError(f"{slot}={operator!r} is a name: {advice}")
     if not callable(operator):
         raise TypeError(f"{slot}={operator!r} is not an operator; give a function operator(state, runtime)")

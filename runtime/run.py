@@ -6,22 +6,25 @@ its folder needs. `delete` removes everything that certigraph saved of a run.
 
 import asyncio
 import datetime
+import inspect
 import json
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 from langchain_core.language_models import BaseChatModel
 from langgraph.graph import StateGraph
+from langgraph.graph.state import CompiledStateGraph
 from pydantic import JsonValue
 
 from certigraph.adapters.benchmarks import load_benchmark, name_task
 from certigraph.adapters.faults import Faults
 from certigraph.adapters.files import replace_file
+from certigraph.adapters.imports import suggest_names
 from certigraph.adapters.models.chat_models import check_model_name
 from certigraph.adapters.processes import own_loop, wait_for
 from certigraph.adapters.protocols import Benchmark, Budget, Context, Limits, complete_benchmark
@@ -64,12 +67,34 @@ from certigraph.state.endings import Fault, UnknownName, is_resumable
 from certigraph.state.records import Task, read_bounded_lines
 from certigraph.state.trajectory import SCHEMA_VERSION, TRAJECTORY_FILE, Header, read_trajectory
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
+def checked_keywords(function: Callable[P, T]) -> Callable[P, T]:
+    """Decorate a function that takes a `context` so that a keyword which it does not take is answered by the right one.
+
+    Raises:
+        TypeError: a keyword is not the function's.
+    """
+    known = list(inspect.signature(function).parameters)
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        if unknown := sorted(set(kwargs) - set(known)):
+            name = unknown[0]
+            in_context = f"give context=certigraph.Context({name}=...)"
+            fix = in_context if name in Context.model_fields else suggest_names(name, known)
+            raise TypeError(f"{function.__name__} has no keyword {name!r}: {fix}")
+        return function(*args, **kwargs)
+
+    return call
+
+
+@checked_keywords
 def run(
     graph: str | AnyGraph = "sdp",
-    benchmark: str | Benchmark | None = None,
+    benchmark: str | Benchmark = "",
     task: str | Task | None = None,
     *,
     context: Context | dict[str, Any] | None = None,
@@ -99,6 +124,7 @@ def run(
 
     Raises:
         UnknownName: a graph, benchmark, task or model is unknown; no run is started.
+        TypeError: an argument is of another type; no run is started.
         Fault: a server, data or a price is missing; no run is started.
         RunFailed: the run failed and `on_error` is "raise".
     """
@@ -111,7 +137,7 @@ def run(
 
 async def arun(
     graph: str | AnyGraph = "sdp",
-    benchmark: str | Benchmark | None = None,
+    benchmark: str | Benchmark = "",
     task: str | Task | None = None,
     *,
     context: Context | dict[str, Any] | None = None,
@@ -124,6 +150,8 @@ async def arun(
     """Run a graph as `run` does, without blocking; `name` is the name of the run's folder, by default a new one."""
     check_on_error(on_error)
     context = Context.model_validate(context or {})
+    if benchmark is None:
+        raise TypeError("benchmark=None: give a name, such as 'blocksworld', or a benchmark object, or leave it out")
     named = benchmark or context.benchmark or "blocksworld"
     if isinstance(named, type):
         raise TypeError(f"the benchmark is the class {named.__name__}: give an instance, {named.__name__}()")
@@ -171,9 +199,12 @@ def _choose_task(task: str | Task | None, benchmark: Benchmark) -> Task:
     """Return `task` if it is one, else the benchmark's task with this id; without an id, the benchmark's first task."""
     if isinstance(task, Task):
         return task
-    first = () if task else benchmark.tasks()[:1]
-    if not task and not first:
+    named = isinstance(task, str) and task
+    first = () if named else benchmark.tasks()[:1]
+    if not named and not first:
         raise UnknownName(f"benchmark {benchmark.name} has no tasks: let its method `tasks` return at least one")
+    if not isinstance(task, str | None):
+        raise TypeError(f"task={task!r:.100}: give the id as text, such as {first[0].id!r}")
     chosen: object = benchmark.task(task) if task else first[0]
     if not isinstance(chosen, Task):
         message = f"benchmark {benchmark.name} has the task {chosen!r:.100}"
@@ -182,6 +213,8 @@ def _choose_task(task: str | Task | None, benchmark: Benchmark) -> Task:
 
 
 def _compile(graph: AnyGraph | StateGraph[Any, Any, Any, Any]) -> AnyGraph:
+    if not isinstance(graph, StateGraph | CompiledStateGraph):
+        raise TypeError(f"graph={graph!r:.100}: give the name of a graph, such as 'sdp', or a compiled graph")
     return graph.compile() if isinstance(graph, StateGraph) else graph
 
 

@@ -143,9 +143,12 @@ def load_checks(checks: Checks) -> tuple[Check, ...]:
     """Bring checks into one form.
 
     Raises:
-        TypeError: a form is no text or regular expression, or a check is no function.
+        TypeError: the checks are no dict, a form is no text or regular expression, or a check is no function.
         ValueError: a form has no words or wrong names, or the function does not take the values of the form.
     """
+    if not isinstance(checks, Mapping):
+        example = '{"Order {order} is refunded.": is_refunded}'
+        raise TypeError(f"checks={checks!r:.100}: give a dict of functions by the form of their conditions: {example}")
     return tuple(_load_check(form, function) for form, function in checks.items())
 
 

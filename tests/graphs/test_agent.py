@@ -295,6 +295,14 @@ def test_a_model_that_calls_a_tool_after_the_last_step_is_named_with_the_reason(
     assert raised.value.boundary == "model"
 
 
+@pytest.mark.parametrize("given", ["Cancel order 7.", {}])
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_an_input_without_a_request_is_answered_with_its_form(given: Any, asynchronous: bool, desk: Desk) -> None:
+    graph = build("sdp", desk)
+    with pytest.raises(Fault, match=r"the input needs \{\"messages\""):
+        asyncio.run(graph.ainvoke(given, thread())) if asynchronous else graph.invoke(given, thread())
+
+
 def test_several_episodes_need_a_reset(desk: Desk) -> None:
     with pytest.raises(Fault, match="trials"):
         build("step", desk, limits=Limits(trials=3)).invoke({"goal": GOAL}, thread())

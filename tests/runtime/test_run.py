@@ -18,6 +18,7 @@ from certigraph.adapters import benchmarks
 from certigraph.adapters.episodes import EPISODES
 from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.adapters.tools.world import Tools
+from certigraph.evaluation.compare import ablate
 from certigraph.graphs import react, sdp
 from certigraph.nodes.sdp import always_pass, capped, give_up, propose
 from certigraph.runtime.registry import SEARCH_GRAPHS, build_graph
@@ -686,3 +687,24 @@ def test_a_memory_whose_making_was_cut_off_is_made_by_the_resume(tmp_path: Path,
 def test_runs_of_one_task_in_one_second_have_different_names():
     task = benchmarks.load_benchmark("blocksworld").task("3-0")
     assert len({create_run_name("sdp", task) for _ in range(2000)}) == 2000
+
+
+@pytest.mark.parametrize(
+    ("call", "fix"),
+    [
+        (lambda: run("sdp", "blocksworld", 6), "give the id as text, such as '"),  # type: ignore[arg-type]
+        (lambda: run(None, "blocksworld"), "give the name of a graph, such as 'sdp'"),  # type: ignore[arg-type]
+        (lambda: run("sdp", None), "give a name, such as 'blocksworld'"),  # type: ignore[arg-type]
+        (lambda: run("sdp", "blocksworld", model="simulated"), r"context=certigraph\.Context\(model="),  # type: ignore[call-arg]
+        (lambda: run("sdp", "blocksworld", taks="4-0"), r"did you mean task\?"),  # type: ignore[call-arg]
+        (lambda: ablate("sdp", swap="replan=give_up"), r"did you mean swaps\?"),  # type: ignore[call-arg]
+    ],
+)
+def test_an_argument_of_a_wrong_kind_is_answered_with_the_right_one(
+    call: Callable[[], Any], fix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(TypeError, match=fix) as refused:
+        call()
+    assert len(str(refused.value).splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []

@@ -123,6 +123,8 @@ def misspelt(order: "Unknown") -> bool:  # type: ignore[name-defined]  # noqa: F
 
 
 def test_checks_that_are_none_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"give a dict of functions.*\{order\}"):
+        load_checks([misspelt])  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="function"):
         load_checks({"It is done": True})  # type: ignore[dict-item]
     with pytest.raises(TypeError, match="form"):
