@@ -193,7 +193,11 @@ class ScriptedChat(BaseChatModel):
 
     def _answer(self, prompt: str, form: Schema | None) -> str:
         schema = form["json_schema"]["schema"] if form else TEXT_SCHEMA
-        value = self.responder(prompt, schema) if self.responder else minimal_instance(schema)
+        try:
+            value = self.responder(prompt, schema) if self.responder else minimal_instance(schema)
+        except StopIteration as ended:  # a coroutine cannot raise it
+            reason = "the script has no more answers: its responder called next() on an iterator that is used up"
+            raise LookupError(f"{reason}; give it more, or let it choose by the prompt") from ended
         return json.dumps(value, ensure_ascii=False) if form else str(value)
 
 

@@ -135,12 +135,17 @@ async def answer(state: AnswerView, runtime: Runtime[Context]) -> dict[str, Any]
     try:
         choice = await ask_tool_calls(prompt, offered, role="executor", runtime=runtime, answer=shown)
     except UnusableAnswer as unusable:
-        raise UnusableAnswer(unusable.boundary, f"{unusable}; {ONLY_FINISH}") from unusable
+        reason = LIMITS_SPENT if state["trace"] or state["turns"] else NO_PLAN
+        raise UnusableAnswer(
+            unusable.boundary, f"{unusable}; only {FINISH} was offered, because {reason}"
+        ) from unusable
     return {"action": to_action(choice, tools, final=True)}
 
 
-ONLY_FINISH = (
-    f"only {FINISH} was offered, because the run has no steps left or no plan: Limits(steps=N, replans=N) allows more"
+NO_PLAN = "the plan is empty, and the best answer is asked for: give conditions in the plan"
+
+LIMITS_SPENT = (
+    "the run has no steps left or no replans, where Limits(steps=N, replans=N) allows more, or the new plan was empty"
 )
 
 

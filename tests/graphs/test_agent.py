@@ -283,16 +283,35 @@ def test_a_limit_inside_a_larger_graph_advises_its_caller(asynchronous: bool, de
     assert "--budget" not in str(reached.value)
 
 
-def test_a_model_that_calls_a_tool_after_the_last_step_is_named_with_the_reason(desk: Desk) -> None:
+@pytest.mark.parametrize(
+    ("conditions", "reason"),
+    [
+        (CONDITIONS, r"only finish was offered.* no steps left.*Limits\(steps=N"),
+        ([], r"only finish was offered, because the plan is empty(?!.*Limits)"),
+    ],
+)
+def test_a_model_that_calls_a_tool_where_only_an_answer_is_taken_is_named_with_the_reason(
+    conditions: list[str], reason: str, desk: Desk
+) -> None:
     def answers(prompt: str, schema: Any) -> Any:
         again = {"thought": "", "calls": [{"name": "look_up", "args": {"order": 17}}], "tools": ["look_up"]}
-        answer = {**minimal_instance(schema), **again, "conditions": CONDITIONS, "holds": 0, "reachable": True}
+        answer = {**minimal_instance(schema), **again, "conditions": conditions, "holds": 0, "reachable": True}
         return {name: answer[name] for name in schema["properties"]}
 
     graph = build("sdp", desk, model=ScriptedChat(responder=answers), limits=Limits(steps=3))
-    with pytest.raises(Fault, match=r"only finish was offered.* no steps left.*Limits\(steps=N") as raised:
+    with pytest.raises(Fault, match=reason) as raised:
         graph.invoke({"goal": GOAL}, thread())
     assert raised.value.boundary == "model"
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_script_without_further_answers_is_named(asynchronous: bool, desk: Desk) -> None:
+    def answers(prompt: str, schema: Any) -> Any:
+        return next(iter(()))
+
+    graph = build("sdp", desk, model=ScriptedChat(responder=answers))
+    with pytest.raises(LookupError, match="the script has no more answers"):
+        asyncio.run(graph.ainvoke({"goal": GOAL}, thread())) if asynchronous else graph.invoke({"goal": GOAL}, thread())
 
 
 @pytest.mark.parametrize("given", ["Cancel order 7.", {}])
