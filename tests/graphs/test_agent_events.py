@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command
 from support_desk import CONDITIONS, GOAL, SCRIPT, Desk, mind
 
-from certigraph import Limits
+from certigraph import Limits, Verdict
 from certigraph.graphs.agent import METHODS, AgentGraph, agent
 
 TASK: Any = {"goal": GOAL}
@@ -65,6 +66,31 @@ def test_every_method_streams_its_calls_once_and_its_answer(desk: Desk, method: 
     assert [call["name"] for event in of("acted", events) for call in event["calls"]] == CALLS
     assert len(of("answered", events)) == 1
     assert json.loads(json.dumps(events)) == events
+
+
+def documented_keys() -> dict[str, set[str]]:
+    """The keys of each type of event, by the table of the documentation; what follows a colon is about their values."""
+    text = (Path(__file__).parent.parent.parent / "docs" / "own-tools.md").read_text(encoding="utf-8")
+    keys: dict[str, set[str]] = {}
+    for kind, cell in re.findall(r"^\| `(\w+)` \| (.*?) \| .* \|$", text.partition("| type | keys |")[2], re.MULTILINE):
+        named = [name for part in cell.split(";") for name in re.findall(r"`(\w+)`", part.partition(":")[0])]
+        keys.setdefault(kind, set()).update(named)
+    return keys
+
+
+def test_the_documentation_lists_the_types_and_keys_of_events(desk: Desk) -> None:
+    keys = documented_keys()
+    approving = build("sdp", desk, interrupt_on={"refund": True}, checkpointer=InMemorySaver())
+    events = [*stream(approving), *stream(approving, Command(resume={"decisions": [{"type": "approve"}]}))]
+    failing = build("sdp", desk, validate=never, limits=Limits(attempts=1, replans=0, steps=2))
+    events += [event for method in METHODS for event in stream(build(method, desk))] + stream(failing)
+    assert {event["type"] for event in events} == set(keys)
+    streamed = {kind: {key for event in of(kind, events) for key in event} - {"type", "subtask"} for kind in keys}
+    assert streamed == keys
+
+
+def never(state: Any) -> Any:
+    return {"verdict": Verdict(depth=0, reason="no")}
 
 
 @pytest.mark.slow
