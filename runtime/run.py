@@ -132,7 +132,7 @@ def run(
     run_blocking(check_checkpoint_server())
     options: dict[str, Any] = {"out": out, "keep_prompts": keep_prompts, "listener": listener}
     coroutine = arun(graph, benchmark, task, context=context, **options, on_error="ignore")
-    return report_failure(run_blocking(coroutine), on_error)
+    return report_failure(run_blocking(coroutine), on_error, stacklevel=4)  # one for `checked_keywords`
 
 
 async def arun(
