@@ -42,7 +42,7 @@ from certigraph.nodes.events import collect_nested_events, write_events, write_q
 from certigraph.nodes.operators import Call, View, call_operator, check_update, declared_keys, operator_label, to_call
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Action, Observation, Record, Spent, Step, Task, Usage
-from certigraph.state.run import Belief, Evidence, Stagnation, find_new_lines
+from certigraph.state.run import Belief, Evidence, Stagnation
 
 # Specs: an operator's name and arguments, as a run's header records them and the command line accepts them.
 
@@ -246,6 +246,27 @@ def new_lines_of(state: Mapping[str, Any], update: Update, runtime: Runtime[Cont
         return ""
     before, after = state["evidence"].view, update["evidence"].view
     return find_new_lines(before, after, observation.text, benchmark.status_lines)
+
+
+def find_new_lines(before: str, after: str, observation: str, status: Sequence[str]) -> str:
+    """Return the lines that a view has since an action, unless the observation says them.
+
+    Args:
+        before: the view before the action.
+        after: the view after it.
+        observation: text of the observation.
+        status: beginnings of lines that are no news, such as counts of moves, and left out (`Benchmark.status_lines`).
+    """
+    # a view that begins with another line is that of another place, and shown whole
+    same_place = before.partition("\n")[0] == after.partition("\n")[0]
+    known = {*(before.splitlines() if same_place else ())}
+    answered = [f". {line.strip()}" for line in observation.splitlines()]  # each as the end of a sentence
+    lines = (
+        line
+        for line in after.splitlines()
+        if line.strip() and line not in known and not any(text.endswith(f". {line.strip()}") for text in answered)
+    )
+    return "\n".join(line for line in lines if not line.startswith(tuple(status)))
 
 
 SUBTASK_KEY = "subtask"

@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypeAlia
 from pydantic import JsonValue
 from typing_extensions import TypedDict
 
-from certigraph.state.channels import (
-    Log,
-)
+from certigraph.state.channels import Log, LogIndexes
 from certigraph.state.endings import GAVE_UP, GOAL, WORLD_ENDED, Fault
 from certigraph.state.records import Action, Arguments, Observation, Record, Spent, Step, Task, Usage
 
@@ -366,7 +364,7 @@ def round_of(
         belief: the belief after the round.
     """
     query, chunks = query_of(action), _chunks(observation)
-    seen = set(chain.from_iterable(r.chunks for r in before))
+    seen = _seen_in(before).chunks
     held = belief if belief and belief.form in BELIEF_FORMS else None
     known = tuple(map(_digest, held.entries)) if held else ()
     return SearchRound(
@@ -378,6 +376,19 @@ def round_of(
         known=known,
         change=_share_of_new(known, before[-1].known if before else ()) if held else None,
     )
+
+
+class _SeenChunks:
+    """Index of a log of rounds: all chunks that they brought up."""
+
+    def __init__(self) -> None:
+        self.chunks: set[str] = set()
+
+    def add(self, rounds: Iterable[SearchRound]) -> None:
+        self.chunks.update(chain.from_iterable(one.chunks for one in rounds))
+
+
+_seen_in: LogIndexes[SearchRound, _SeenChunks] = LogIndexes(_SeenChunks)
 
 
 def _begin(line: str) -> str:
@@ -566,27 +577,6 @@ def create_turn(thought: str, action: Action, observation: Observation, *, seen:
         written=action.written,
         offered=() if observation.accepted and observation.reward >= 0 else action.offered,
     )
-
-
-def find_new_lines(before: str, after: str, observation: str, status: Sequence[str]) -> str:
-    """Return the lines that a view has since an action, unless the observation says them.
-
-    Args:
-        before: the view before the action.
-        after: the view after it.
-        observation: text of the observation.
-        status: beginnings of lines that are no news, such as counts of moves, and left out (`Benchmark.status_lines`).
-    """
-    # a view that begins with another line is that of another place, and shown whole
-    same_place = before.partition("\n")[0] == after.partition("\n")[0]
-    known = {*(before.splitlines() if same_place else ())}
-    answered = [f". {line.strip()}" for line in observation.splitlines()]  # each as the end of a sentence
-    lines = (
-        line
-        for line in after.splitlines()
-        if line.strip() and line not in known and not any(text.endswith(f". {line.strip()}") for text in answered)
-    )
-    return "\n".join(line for line in lines if not line.startswith(tuple(status)))
 
 
 def without_thoughts(turns: Iterable[Turn]) -> tuple[Turn, ...]:

@@ -25,10 +25,10 @@ from certigraph.adapters.alfworld.benchmark import (
 )
 from certigraph.adapters.episodes import LiveEpisode
 from certigraph.adapters.protocols import Context
+from certigraph.nodes.slots import find_new_lines
 from certigraph.runtime.run import run
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Action
-from certigraph.state.run import find_new_lines
 
 # ALFWorld: what an agent sees, the live simulator, and the planner that demonstrates.
 

@@ -10,8 +10,9 @@ from langgraph.runtime import Runtime
 from certigraph.adapters.models.profiles import ModelProfile, estimate_tokens
 from certigraph.adapters.models.prompts import MAX_QUOTE, format_history, format_view, quote_history
 from certigraph.adapters.protocols import Context
+from certigraph.nodes.slots import find_new_lines
 from certigraph.state.records import Action, Observation
-from certigraph.state.run import Turn, create_turn, find_new_lines
+from certigraph.state.run import Turn, create_turn
 
 
 def turns(*lengths: int) -> list[Turn]:
