@@ -283,7 +283,7 @@ def with_direction(decide: Operator, direction: str) -> Operator:
     return directed if direction else decide
 
 
-DIRECTION = "Direction in which the search begins, to be left once it was followed or proved wrong: {direction}"
+DIRECTION = "Guess to begin with, which is no evidence; leave it once it was followed or proved wrong: {direction}"
 
 HYPOTHESISE_QUESTION = """\
 Say where the answer could lie, in hypotheses that fit what is known and are not yet searched for: at most {most}, the
@@ -302,7 +302,7 @@ Where could the answer lie?
 
 PARALLEL_CLAUSE = """\
 Each is followed by a search of its own, all of them at the same time and from the start: they should exclude one
-another, and none may depend on what another one finds.
+another, and none may depend on what another one finds. Where only one is plausible, give that one.
 """
 
 
@@ -413,7 +413,8 @@ def _format_branch(branch: Branch) -> str:
 
 
 AGGREGATE_QUESTION = """\
-Several searches followed different hypotheses and do not agree. Give {style}, from what all of them found; {otherwise}.
+Several searches followed different hypotheses. Their answers are not worded alike, and may still mean the same. Give
+{style}, from what all of them found; {otherwise}.
 In `reasoning`, go through their answers: what that was found leads to each, whichever search found it, and what is only
 assumed? An answer to which findings lead counts for more than an assumed one, however many searches gave that.
 

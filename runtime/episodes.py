@@ -49,7 +49,7 @@ class BeliefHistory:
         self.branches += map(Branch.model_validate, update.get("branches", ()))
         self.branches.sort(key=lambda branch: branch.number)
         if AGREED in (args := (update.get("action") or {}).get("args", {})):
-            self.choice = f"answer of {args[AGREED]} searches: {args.get('answer', '')}"
+            self.choice = f"answer as worded by {args[AGREED]} searches: {args.get('answer', '')}"
         for turn in update.get("memory_turns", ()):  # calls before the first step are shown with that step
             self.memory_calls.setdefault(max(step, 1), []).append(f"memory: {turn['action']}")
 

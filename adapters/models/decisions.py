@@ -168,10 +168,15 @@ async def _find_exact(
 
 
 def describe_untaken(upcoming: Sequence[Action]) -> str:
-    """Say which action was to come next, if one was chosen before and `next_upcoming` did not find it."""
+    """Say which actions were to come next, if some were chosen before and `next_upcoming` did not find the first."""
     if not upcoming:
         return ""
-    return f"Chosen before to come next, but the world does not list it now:\n{quote(upcoming[0].text)}"
+    return f"{UNTAKEN}:\n{quote(bullet_list(action.text for action in upcoming))}"
+
+
+UNTAKEN = """\
+Chosen before to come next. The world lists no action in the words of the first one now: it may not be possible, or be
+called otherwise"""
 
 
 async def next_upcoming(upcoming: Sequence[Action], view: str, task: Task, runtime: Runtime[Context]) -> Action | None:

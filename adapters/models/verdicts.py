@@ -154,7 +154,8 @@ async def _verdict_prompt(
 
 
 def _without_shown_answer(turn: Turn, view: str) -> Turn:
-    is_shown = bool(turn.observation.strip()) and turn.observation.strip() in view
+    lines = [line.strip() for line in turn.observation.splitlines() if line.strip()]
+    is_shown = lines and all(line in view for line in lines)  # answers to several calls stand apart in the view
     return turn.model_copy(update={"observation": SHOWN_ABOVE}) if is_shown else turn
 
 

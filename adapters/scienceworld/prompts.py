@@ -34,8 +34,8 @@ How the world works:
 - A sink gives water when it is activated; a stove, an oven or a furnace heats what is in or on it once it is
   activated; a fridge or freezer cools what is in it. Heating, cooling and growing take time: look again, or wait.
 - Living things are plants and animals, at every stage of their life: egg, seed, seedling, young, adult. An egg counts
-  as an animal, a picked fruit neither as a plant nor as alive. Seeds need soil and water. Names may begin with the
-  stage: adult pea plant, for a pea plant in the adult stage.
+  as an animal, a picked fruit neither as a plant nor as alive. Seeds need soil and water. Actions name them by stage
+  and kind: adult pea plant, for what is shown as a pea plant in the adult stage.
 - The boxes that answers go into are named by their colour.
 - Of things with one name, say which: ceramic cup containing tea, orange in bowl, drawer in counter. Of those that
   are equal in this too, any one is taken.

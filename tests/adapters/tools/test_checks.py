@@ -234,9 +234,11 @@ def test_the_model_that_judges_sees_every_answer_once() -> None:
 
     model, row, page = Reader(["a"]), "row 17: paid\nrow 18: open", "a page that is no part of the view"
     turns = (Turn(action="look_up(order=17)", observation=f"{row}\n"), Turn(action="open page", observation=page))
-    view = Evidence(view=f"[action 1: look_up(order=17)]\n{row}")
-    assert judge(["a"], {}, model, turns=turns, evidence=view).depth == 1
-    assert [model.prompt.count(text) for text in (row, page, "open page")] == [1, 1, 1]
+    both = Turn(action="f(1); f(2)", observation="f(1)\nfirst answer\n\nf(2)\nsecond answer")
+    view = f"[action 1: look_up(order=17)]\n{row}\n\n[action 3: f(1)]\nfirst answer\n\n[action 3: f(2)]\nsecond answer"
+    assert judge(["a"], {}, model, turns=(*turns, both), evidence=Evidence(view=view)).depth == 1
+    texts = (row, page, "open page", "first answer", "second answer")
+    assert [model.prompt.count(text) for text in texts] == [1] * len(texts)
 
 
 ANSWERED = Action(text="finish[done]", kind="answer", args={"answer": "done"})
