@@ -1,6 +1,7 @@
 """Threats 4 and 10 through whole batches: ids that are paths or markup, in `eval`, `compare` and a measurement."""
 
 import csv
+import os
 from pathlib import Path
 from urllib.parse import quote
 
@@ -16,7 +17,7 @@ from certigraph.evaluation.analyses.rewards import FailedPair, predictor_table
 from certigraph.evaluation.analyses.rewards_report import RewardFindings, write_rewards_page
 from certigraph.evaluation.compare import Choice, build_job, run_comparison
 from certigraph.evaluation.comparison import parse_methods
-from certigraph.evaluation.comparison_report import write_comparison_report
+from certigraph.evaluation.comparison_report import DATA_FILES, write_comparison_report
 from certigraph.evaluation.evaluate import evaluate
 from certigraph.evaluation.inspect_tasks import create_dataset
 from certigraph.state.endings import Fault
@@ -69,9 +70,11 @@ def test_a_comparison_of_hostile_tasks_stays_in_its_folder_and_is_text(hostile: 
     stays(tmp_path, out)
     reports = {quote(path.relative_to(out).as_posix()): path for path in out.rglob("report.html")}
     assert len(reports) == 2 * len(IDS)
-    assert_inert((out / "comparison.html").read_text(encoding="utf-8"), reports)
+    page = out / "comparison.html"
+    assert_inert(page.read_text(encoding="utf-8"), [*reports, *DATA_FILES])
     for report in reports.values():
-        assert_inert(report.read_text(encoding="utf-8"))
+        back = quote(Path(os.path.relpath(page, report.parent)).as_posix())
+        assert_inert(report.read_text(encoding="utf-8"), [back])
     with (out / "rows.csv").open(newline="") as file:
         for row in csv.DictReader(file):
             assert not any(cell.startswith(("=", "@", "\t", "\r")) or cell == "-rf" for cell in row.values())
