@@ -56,9 +56,7 @@ from certigraph.state.rewards import (
     score_news,
 )
 from certigraph.state.sdp import RealizeView
-from certigraph.state.search_tree import (
-    SearchNode,
-)
+from certigraph.state.search_tree import SearchNode
 
 # The slots of the agents that look ahead, and the bookkeeping around their operators' updates.
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Annotated, Literal, get_args
 
@@ -307,25 +307,28 @@ class Appraisal(Record):
 
 def new_facts(before: FactoredState, after: FactoredState) -> tuple[str, ...]:
     """Return the facts of the state `after` that the state `before` lacks, such as "potato 1: location = fridge 1"."""
-    known, facts = to_mapping(before), list[str]()
-    for entity in after.entities:
-        held = known.get(entity.identity)
-        if held is None and not entity.attributes:
-            facts.append(entity.identity)
-        changed = ((name, value) for name, value in entity.attributes.items() if (held or {}).get(name) != value)
-        facts += [f"{entity.identity}: {name} = {value}" for name, value in changed]
-    return tuple(facts)
+    return _select_facts(after, before, lambda held, name, value: held.get(name) != value)
 
 
 def ended_facts(before: FactoredState, after: FactoredState) -> tuple[str, ...]:
     """Return the facts of the state `before` of which the state `after` has neither the same nor another value."""
-    known, facts = to_mapping(after), list[str]()
-    for entity in before.entities:
-        holds = known.get(entity.identity)
-        if holds is None and not entity.attributes:
+    return _select_facts(before, after, lambda held, name, value: name not in held)
+
+
+def _select_facts(
+    state: FactoredState, other: FactoredState, selects: Callable[[Mapping[str, str], str, str], bool]
+) -> tuple[str, ...]:
+    """Return the facts of a state that `selects` selects by what the other state holds of the object, name and value.
+
+    An object without attributes is a fact itself if the other state does not have it.
+    """
+    known, facts = to_mapping(other), list[str]()
+    for entity in state.entities:
+        held = known.get(entity.identity)
+        if held is None and not entity.attributes:
             facts.append(entity.identity)
-        missing = ((name, value) for name, value in entity.attributes.items() if name not in (holds or {}))
-        facts += [f"{entity.identity}: {name} = {value}" for name, value in missing]
+        selected = ((name, value) for name, value in entity.attributes.items() if selects(held or {}, name, value))
+        facts += [f"{entity.identity}: {name} = {value}" for name, value in selected]
     return tuple(facts)
 
 
