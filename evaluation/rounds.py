@@ -22,7 +22,9 @@ from certigraph.state.trajectory import Event, Header, Trajectory, total_usage
 
 # The rounds of a run.
 
-ROUND_OPENERS = frozenset({"action", "plan", "outline", "trials", "lessons", "dag", "outcomes", "factored", "rewards"})
+ROUND_OPENERS = frozenset(
+    {"action", "plan", "outline", "trials", "lessons", "dag", "revisions", "outcomes", "factored", "rewards"}
+)
 """State channels whose update starts a new round. Nodes that judge an action do not write them."""
 
 
@@ -235,14 +237,22 @@ def _round_lines(part: RunRound) -> list[str]:
         return list(filter(None, [lesson.report, lesson.reflection, *lesson.insights, *lesson.strategy]))
     if "outcomes" in update:
         return [f"{outcome['node']} {outcome['status']}: {outcome['result']}" for outcome in update["outcomes"]]
-    if "dag" in update:
-        return [_format_subtask(node) for node in update["dag"].get("nodes", ())]
+    if update.keys() & {"dag", "revisions"}:
+        return _task_graph_lines(update)
     if "subtask" in update:
         return [str(update["subtask"]["text"])]
     # a new plan repeats the predicates that are certified already
     conditions = [str(predicate["text"]) for predicate in update.get("plan", ())][part.head :]
     rewards = [f"reward {reward['reward']:.2f}" for reward in update.get("rewards", ())]
     return conditions or rewards or [str(step) for step in update.get("outline", ())]
+
+
+def _task_graph_lines(update: Mapping[str, Any]) -> list[str]:
+    if "dag" not in update:
+        return [*update["notes"], "The task graph stays as it is."]
+    statuses = update["dag"].get("statuses", {})
+    nodes = update["dag"].get("nodes", ())
+    return [*(f"{id_} {status}" for id_, status in statuses.items()), *map(_format_subtask, nodes)]
 
 
 def _format_subtask(node: Mapping[str, Any]) -> str:

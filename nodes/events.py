@@ -25,6 +25,7 @@ from certigraph.adapters.processes import Setting
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.tools.world import Tools
 from certigraph.state.records import Observation, Verdict
+from certigraph.state.tdp import Dag
 from certigraph.state.tools import ToolCall, calls_of
 
 Event = dict[str, Any]
@@ -101,7 +102,7 @@ def _find_plans(state: Mapping[str, Any], update: Mapping[str, Any]) -> Iterator
         yield {"type": "planned", "conditions": [condition.text for condition in plan[state.get("head", 0) :]]}
     if (outline := update.get("outline")) and [*outline] != [*state.get("outline", ())]:
         yield {"type": "planned", "steps": list(outline)}
-    if (dag := update.get("dag")) and dag.pending and {*dag.pending} - {*_pending(state)}:
+    if isinstance(dag := update.get("dag"), Dag) and {*dag.pending} - {*_pending(state)}:
         yield {"type": "planned", "subtasks": [node.task for node in dag.pending]}
     if (subtask := update.get("subtask")) and subtask.status == "open" and subtask != state.get("subtask"):
         yield {"type": "planned", "subtasks": [subtask.text]}

@@ -39,6 +39,7 @@ from certigraph.state.tdp import (
     Outcome,
     ReviseView,
     SolveView,
+    StatusChanges,
     TDPState,
     apply_revision,
     changed_after_run,
@@ -72,7 +73,7 @@ def _clear_dag(state: TDPState, update: Update, runtime: Runtime[Context]) -> Up
 
 def _update_statuses(state: TDPState, update: Update, runtime: Runtime[Context]) -> Update:
     statuses = {outcome.node: outcome.status for outcome in latest_outcomes(state)}
-    return {**update, "dag": state["dag"].with_status(statuses), "gathered": len(state["outcomes"])}
+    return {**update, "dag": StatusChanges(statuses=statuses), "gathered": len(state["outcomes"])}
 
 
 def _check_decomposition(state: TDPState, update: Update, runtime: Runtime[Context]) -> Update:
@@ -89,7 +90,9 @@ def _check_revision(state: TDPState, update: Update, runtime: Runtime[Context]) 
         message = "revise changed nodes that have run, or marked pending nodes as run"
         raise Fault("operator", f"{message}: {', '.join(touched)}")
     number = state["revisions"] + 1
-    return {**update, "revisions": number, "notes": [f"revision {number}: {note}" for note in update["notes"]]}
+    notes = [f"revision {number}: {note}" for note in update["notes"]]
+    changed = {} if update["dag"] == state["dag"] else {"dag": update["dag"]}  # an unchanged graph is not stored again
+    return {"notes": notes, "revisions": number, **changed}
 
 
 def _skip_revision(state: TDPState, runtime: Runtime[Context]) -> Update | None:
@@ -102,7 +105,7 @@ def _skip_revision(state: TDPState, runtime: Runtime[Context]) -> Update | None:
     if steps_left <= 0 and not is_goal_completed(state):
         raise LimitReached("steps", limits.steps, limits.steps - steps_left)
     revisable = state["revisions"] < limits.revisions and steps_left > 0
-    return None if revisable else {"dag": state["dag"], "notes": [], "revisions": state["revisions"]}
+    return None if revisable else {"notes": [], "revisions": state["revisions"]}
 
 
 def solve_views(state: TDPState, runtime: Runtime[Context]) -> list[SolveView]:

@@ -74,6 +74,12 @@ class NodeProgress:
             return f"{self.outcome.status}, removed" if self.outcome else "removed"
         return "revised" if self.earlier else "added" if self.added else ""
 
+    def set_node(self, node: Node) -> None:
+        """Update with the sub-task as the task graph has it now."""
+        self.node, self.status, self.removed = node, node.status, 0
+        if node.status == "pending":  # it is done again
+            self.outcome = None
+
     def add_usage(self, event: Event) -> None:
         """Add the usage of an event of the graph that works on the sub-task."""
         usage = event.usage
@@ -175,7 +181,9 @@ class TaskGraph:
             self._begin()
         self.prompts += event.prompts
         self.drawn |= "dag" in update
-        if update.get("dag"):
+        if statuses := update.get("dag", {}).get("statuses"):
+            self._set_statuses(statuses)
+        elif update.get("dag") or update.get("notes"):
             self._draw(update)
         for outcome in map(Outcome.model_validate, update.get("outcomes", ())):
             if worked := self.nodes.get(outcome.node):
@@ -260,9 +268,15 @@ class TaskGraph:
             self._scopes[outermost] = event.subtask
         return self.nodes.get(self._scopes.get(outermost, ""))
 
+    def _set_statuses(self, statuses: Mapping[str, str]) -> None:
+        for id_, status in statuses.items():
+            if worked := self.nodes.get(id_):
+                worked.set_node(worked.node.model_copy(update={"status": status}))
+
     def _draw(self, update: dict[str, Any]) -> None:
-        nodes = [Node.model_validate(node) for node in update["dag"].get("nodes", ())]
         before = {id_: worked.node for id_, worked in self.nodes.items() if not worked.removed}
+        drawn = update.get("dag")  # a revision that changed nothing stores its notes only
+        nodes = [Node.model_validate(node) for node in drawn.get("nodes", ())] if drawn else [*before.values()]
         change = summarize_revision(update.get("revisions", 0), before, nodes, update.get("notes", ()))
         if change.number and change.line:
             self.revisions.append(change)
@@ -270,8 +284,7 @@ class TaskGraph:
             worked = self.nodes.setdefault(node.id, NodeProgress(node, change.number))
             if has_changed(node, worked.node):
                 worked.earlier.append((change.number, worked.node))
-            worked.node, worked.status, worked.removed = node, node.status, 0
-            worked.outcome = None if node.status == "pending" else worked.outcome  # a pending node is done again
+            worked.set_node(node)
         for id_ in change.removed:
             self.nodes[id_].status, self.nodes[id_].removed = "removed", change.number
 

@@ -4,7 +4,7 @@ A checkpoint stores only what changed, so its size does not grow with the length
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from operator import is_
 from threading import local
@@ -31,11 +31,6 @@ def _extend_log(log: list[Any], writes: Sequence[list[Any]]) -> list[Any]:
 
 def _last_write(plan: list[Any], writes: Sequence[list[Any]]) -> list[Any]:
     return list(writes[-1]) if writes else plan
-
-
-def keep_last(value: T, writes: Sequence[T]) -> T:
-    """Return the last write: the reducer of a value that checkpoints need not repeat while it stays as it is."""
-    return writes[-1] if writes else value
 
 
 # One alias for every append-only log, so that LangGraph's beta DeltaChannel can be replaced in one place.
@@ -87,8 +82,8 @@ MAX_INDEXED_LOGS = 64
 """Maximum number of logs of one kind whose indexes are kept in a thread: one for each run at the same time."""
 
 
-class ListChannels(NamedTuple):
-    """How the list channels of a state take an update.
+class DeltaChannels(NamedTuple):
+    """How the channels of a state that store only what changed take an update.
 
     In every other channel the last value replaces the one before.
     """
@@ -97,21 +92,35 @@ class ListChannels(NamedTuple):
     """Names of the channels that are empty lists before their first update."""
     logs: frozenset[str]
     """Names of those of `lists` that append an update to the list that they hold; the others replace it."""
+    values: Mapping[str, "ValueChannel"]
+    """The other channels by name: their updates may be a part of their value."""
+
+
+class ValueChannel(NamedTuple):
+    """A channel with a value that is no list.
+
+    `empty` creates its value before the first update. `reducer` takes the value and updates in order, whose types its
+    annotations name.
+    """
+
+    empty: Callable[[], Any]
+    reducer: Callable[[Any, Sequence[Any]], Any]
 
 
 @lru_cache(maxsize=32)
-def list_channels_of(state: Any) -> ListChannels:
-    """Return the list channels of a state, which is given as its TypedDict."""
-    hints = get_type_hints(state, include_extras=True)
+def delta_channels_of(state: Any) -> DeltaChannels:
+    """Return the channels of a state, given as its TypedDict, that store only what changed."""
     channels = {
-        name: annotation
-        for name, hint in hints.items()
+        name: (hint.__origin__, annotation.reducer)
+        for name, hint in get_type_hints(state, include_extras=True).items()
         for annotation in getattr(hint, "__metadata__", ())
-        if _is_delta_channel(annotation) and annotation.reducer is not keep_last
+        if _is_delta_channel(annotation)
     }
-    return ListChannels(
-        frozenset(channels),
-        frozenset(name for name, annotation in channels.items() if annotation.reducer is _extend_log),
+    of_lists = {name: reducer for name, (_, reducer) in channels.items() if reducer in (_extend_log, _last_write)}
+    return DeltaChannels(
+        frozenset(of_lists),
+        frozenset(name for name, reducer in of_lists.items() if reducer is _extend_log),
+        {name: ValueChannel(*channel) for name, channel in channels.items() if name not in of_lists},
     )
 
 

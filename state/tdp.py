@@ -10,7 +10,7 @@ from langgraph.channels import DeltaChannel
 from pydantic import model_validator
 from typing_extensions import TypedDict
 
-from certigraph.state.channels import SNAPSHOT_EVERY, Log, keep_last
+from certigraph.state.channels import SNAPSHOT_EVERY, Log
 from certigraph.state.endings import GAVE_UP, GOAL
 from certigraph.state.records import Observation, Record, Spent, Step, Task
 from certigraph.state.run import (
@@ -94,11 +94,37 @@ class Dag(Record):
         return frozenset(ancestors)
 
     def with_status(self, statuses: Mapping[str, NodeStatus]) -> "Dag":
-        """Return the graph with new statuses for the sub-tasks in `statuses`, each of which was ready."""
-        # Validated again, because a checkpoint with an invalid graph would silently be restored as plain values.
+        """Return the graph with new statuses for the sub-tasks in `statuses`, each of which was ready.
+
+        Raises:
+            ValueError: one of them is no sub-task of the graph.
+        """
         nodes = self.by_id
+        if unknown := statuses.keys() - nodes.keys():
+            raise ValueError(f"no sub-tasks of the task graph: {', '.join(sorted(unknown))}")
+        # Validated again, because a checkpoint with an invalid graph would silently be restored as plain values.
         ran = {id_: nodes[id_].model_copy(update={"status": status}) for id_, status in statuses.items()}
         return Dag(nodes=tuple(ran.get(node.id, node) for node in self.nodes))
+
+
+class StatusChanges(Record):
+    """What a run stores of its task graph when sub-tasks have run: their new statuses, by id."""
+
+    statuses: dict[str, NodeStatus]
+
+
+def update_dag(dag: Dag, writes: Sequence[Dag | StatusChanges]) -> Dag:
+    """Return the task graph after updates in order: the reducer of the state's `dag`.
+
+    An update is a whole graph, or new statuses of some of its sub-tasks, so that what a run stores does not grow with
+    the product of its sub-tasks and its batches.
+
+    Raises:
+        ValueError: an update changes the status of a sub-task that the graph does not have.
+    """
+    for write in writes:
+        dag = dag.with_status(write.statuses) if isinstance(write, StatusChanges) else write
+    return dag
 
 
 def graph_problems(nodes: Iterable[Node]) -> Iterator[str]:
@@ -406,7 +432,7 @@ class TDPState(RunState, total=False):
     `outcomes` are in the order in which they were gathered, that is, carried over into the run's own world.
     """
 
-    dag: Annotated[Dag, DeltaChannel(keep_last, snapshot_frequency=SNAPSHOT_EVERY)]
+    dag: Annotated[Dag, DeltaChannel(update_dag, snapshot_frequency=SNAPSHOT_EVERY)]
     outcomes: Log[Outcome]
     gathered: int
     """Number of outcomes that are already in `history` and in the statuses of `dag`."""

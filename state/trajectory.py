@@ -4,13 +4,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
 
 import ormsgpack
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 
-from certigraph.state.channels import list_channels_of
+from certigraph.state.channels import DeltaChannels, delta_channels_of
 from certigraph.state.endings import INTERRUPTED, Fault
 from certigraph.state.memgpt import MemGPTState
 from certigraph.state.records import Record, Scores, Task, Usage, parse_json, read_bounded_lines, read_first_line
@@ -79,10 +79,10 @@ def fold_state(graph: str, initial: Mapping[str, Any], changes: Iterable[NodeUpd
     changes = list(changes)
     is_own = graph not in GRAPH_STATES
     schema = _closest_state({*initial, *(key for c in changes for key in c.update)}) if is_own else GRAPH_STATES[graph]
-    channels = list_channels_of(schema)
+    channels = delta_channels_of(schema)
     state: dict[str, Any] = {**{name: [] for name in channels.lists}, **initial}
     for change in changes:
-        _apply(state, change, channels.logs)
+        _apply(state, change, channels)
     return {**state, **_fitting_part(schema, state)} if is_own else _validator(schema).validate_python(state)
 
 
@@ -101,14 +101,17 @@ def _fitting_part(schema: Any, state: Mapping[str, Any]) -> dict[str, Any]:
     return fitting
 
 
-def _apply(state: dict[str, Any], change: NodeUpdate, logs: frozenset[str]) -> None:
+def _apply(state: dict[str, Any], change: NodeUpdate, channels: DeltaChannels) -> None:
     """Apply one update to `state`, in place. Lists of the update are copied, never changed."""
-    appended = logs - {*change.replaced}
+    appended = channels.logs - {*change.replaced}
     for key, value in change.update.items():
         if key in appended and isinstance(value, list):
             state[key].extend(value)
+        elif channel := channels.values.get(key):
+            writes = _validator(get_type_hints(channel.reducer)["writes"]).validate_python([value])
+            state[key] = channel.reducer(state.get(key, channel.empty()), writes)
         else:
-            state[key] = list(value) if key in logs and isinstance(value, list) else value
+            state[key] = list(value) if key in channels.logs and isinstance(value, list) else value
 
 
 @lru_cache(maxsize=32)

@@ -291,6 +291,20 @@ def test_subtasks_that_sdp_solves_are_certified_and_their_certificates_are_their
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_generated")
+def test_the_task_graph_is_stored_whole_only_where_its_sub_tasks_change(tmp_path: Path):
+    result = run("tdp", *QUESTION, out=tmp_path)
+    own = [event for event in result.trajectory.events if not event.scope]
+    whole = [event.node for event in own if "nodes" in (event.update or {}).get("dag", {})]
+    statuses = [(event.update or {})["dag"]["statuses"] for event in own if event.node == "gather"]
+    ran = [outcome.node for outcome in result.state["outcomes"]]
+    assert whole == ["decompose"]  # its revisions change nothing
+    assert [id_ for one in statuses for id_ in one] == ran
+    assert len(statuses) > 1
+    assert result.trajectory.state()["dag"] == result.state["dag"]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_generated")
 def test_lines_of_a_subtask_count_the_steps_before_it_and_do_not_repeat_them(tmp_path: Path):
     result = run(tdp.build(solve=sdp), *QUESTION, out=tmp_path)
     before, starts = 0, list[int]()

@@ -79,15 +79,19 @@ def small(**options):
     return TDPTape(*nodes, **options)
 
 
-def eventful():
-    """Two nodes at once, one replanned and one failed; a revision replaces what failed; the goal is at work."""
+def eventful(*, whole=False):
+    """Two nodes at once, one replanned and one failed; a revision replaces what failed; the goal is at work.
+
+    Where sub-tasks have run, the task graph is written whole, as earlier versions did, or as their statuses alone.
+    """
     tape = small().begin("a").begin("b", before=3)
     tape.act("a", "search A", reason="another A", off_plan=True).at("a", "replan", outline=["look again"])
     tape.act("b", "search B", guidance="read on").act("b", "read B", status="failed", reason="no B")
     tape.act("a", "search A again", status="completed", result="A is 1")
     tape.end("b", "failed", "no B").end("a", result="A is 1")
     done = Node(id="a", task="find A", status="completed"), Node(id="b", task="find B", status="failed")
-    tape.own("gather", dag={"nodes": [n.as_json() for n in (*done, tape.nodes["g"])]}, history=[], gathered=2)
+    nodes = {"nodes": [n.as_json() for n in (*done, tape.nodes["g"])]}
+    tape.own("gather", dag=nodes if whole else {"statuses": {n.id: n.status for n in done}}, history=[], gathered=2)
     other, goal = Node(id="c", task="find C instead"), Node(id="g", task="tell A and C", needs=("a", "c"))
     tape.draw("revise", done[0], other, goal, revisions=1)
     return tape.begin("c").act("c", "search C")

@@ -67,6 +67,22 @@ def test_fold_tells_states_revisions_and_what_each_node_took():
     assert [[worked.node.id for worked in level] for level in tasks.levels()] == [["a", "b", "c"], ["g"]]
 
 
+def test_a_task_graph_that_is_written_whole_after_each_batch_tells_the_same():
+    before, now = (read_history(eventful(whole=whole).trajectory()).tasks for whole in (True, False))
+    assert [worked.node for worked in before.nodes.values()] == [worked.node for worked in now.nodes.values()]
+    assert [worked.status for worked in before.nodes.values()] == [worked.status for worked in now.nodes.values()]
+    assert before.revisions == now.revisions != []
+
+
+def test_a_revision_that_was_refused_tells_why_and_changes_nothing():
+    tape = small().begin("a").act("a", "search A").end("a").own("gather", dag={"statuses": {"a": "completed"}})
+    before = [worked.node for worked in read_history(tape.trajectory()).tasks.nodes.values()]
+    tasks = read_history(tape.own("revise", notes=["refused: no"], revisions=1).trajectory()).tasks
+    assert [revision.line for revision in tasks.revisions] == ["refused: no"]
+    assert [worked.node for worked in tasks.nodes.values()] == before
+    assert tasks.count("completed") == 1
+
+
 def test_nodes_that_worked_at_once_overlap_in_time():
     tasks = read_history(eventful().trajectory()).tasks
     first, second = tasks.nodes["a"].spans, tasks.nodes["b"].spans

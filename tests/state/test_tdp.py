@@ -12,6 +12,7 @@ from certigraph.state.tdp import (
     Dag,
     GraphRevision,
     Node,
+    StatusChanges,
     apply_revision,
     decomposition_problems,
     drop_repetitions,
@@ -22,8 +23,9 @@ from certigraph.state.tdp import (
     remaining_capacity,
     repair_nodes,
     sinks,
+    update_dag,
 )
-from certigraph.state.trajectory import serializer
+from certigraph.state.trajectory import NodeUpdate, fold_state, serializer
 
 # Task graphs: what is one, and what may run when.
 
@@ -114,6 +116,23 @@ def test_statuses_that_no_schedule_gives_are_refused():
     dag = Dag(nodes=(Node(id="a", task="x"), Node(id="b", task="y"), Node(id="g", task="z", needs=("a", "b"))))
     with pytest.raises(ValidationError, match="several ends: a, b"):
         dag.with_status({"g": "completed"})
+
+
+@for_all(graphs(), st.data())
+def test_statuses_that_a_run_stores_give_the_graph_that_it_has(dag: Dag, data: st.DataObject):
+    updates: list[Dag | StatusChanges] = [dag]
+    while batch := dag.ready[: data.draw(st.integers(0, 6))]:
+        statuses = {node.id: data.draw(st.sampled_from(("completed", "failed"))) for node in batch}
+        dag = dag.with_status(statuses)
+        updates.append(StatusChanges(statuses=statuses))
+    assert update_dag(Dag(), updates) == dag
+    lines = [NodeUpdate({"dag": update.as_json()}) for update in updates]
+    assert fold_state("tdp", {}, lines)["dag"] == dag
+
+
+def test_a_status_of_a_sub_task_that_there_is_not_is_refused_by_its_id():
+    with pytest.raises(ValueError, match="no sub-tasks of the task graph: z"):
+        update_dag(Dag(nodes=(Node(id="a", task="x"),)), [StatusChanges(statuses={"z": "failed"})])
 
 
 @pytest.mark.slow
