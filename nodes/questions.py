@@ -1,6 +1,8 @@
 """Questions to a person about calls whose outcome is unknown, and the order of the questions of a node.
 
-A call's outcome is unknown if the process ended, or the run was cancelled, between its start and its answer.
+A call's outcome is unknown if the process ended, or the run was cancelled, between its start and its answer. A person
+who knows that it happened may not know what it answered. An equal call that is chosen after it is then asked about too,
+because it is more often a second try than a second purpose.
 """
 
 import asyncio
@@ -16,7 +18,7 @@ from langgraph.types import Interrupt, interrupt
 from pydantic import BaseModel, ValidationError
 
 from certigraph.adapters.tools.definitions import bound_text
-from certigraph.adapters.tools.effects import REPEAT, Ledger, LedgerEntry, LoggedQuestion, ToolAnswer
+from certigraph.adapters.tools.effects import NOT_STARTED, REPEAT, Ledger, LedgerEntry, LoggedQuestion, ToolAnswer
 from certigraph.adapters.tools.positions import (
     CHECKPOINTER_KEY,
     CHECKPOINTS_KEY,
@@ -42,7 +44,7 @@ class OutcomeDecision(Record):
 
     type: Literal["happened", "repeat", "stop"]
     result: str = ""
-    """What the tool answered, or would have answered, if the call `happened`."""
+    """What the tool answered, or would have answered, if the call `happened`. Empty if that is not known."""
 
 
 class EnteredCall(NamedTuple):
@@ -51,6 +53,8 @@ class EnteredCall(NamedTuple):
     call: ToolCall
     key: str
     entry: LedgerEntry
+    again: bool = False
+    """Whether it has not started, and repeats a call that happened and whose answer was lost."""
 
 
 class QuestionLog:
@@ -149,7 +153,7 @@ class QuestionLog:
             if (await self._ledger.read(key)).answer:  # another process has finished the call in the meantime
                 continue
             if decision.type == "happened":
-                await self._ledger.finish(key, attempt, ToolAnswer(text=bound_text(decision.result or HAPPENED_TEXT)))
+                await self._ledger.finish(key, attempt, _answer_of(decision))
             else:
                 await self._ledger.note(key, attempt, REPEAT)
         return True
@@ -169,11 +173,19 @@ MAX_REPEATED_QUESTIONS = 100
 """Number of further questions by which a node's own interrupts are recognised."""
 
 
+def _answer_of(decision: OutcomeDecision) -> ToolAnswer:
+    if decision.result:
+        return ToolAnswer(text=bound_text(decision.result))
+    return ToolAnswer(text=HAPPENED_TEXT, lost=True)
+
+
 def _format_question(question: LoggedQuestion) -> dict[str, Any]:
+    again = [attempt == NOT_STARTED for _, attempt in question.calls]
+    texts = [AGAIN_QUESTION] if all(again) else [UNKNOWN_QUESTION, AGAIN_LAST] if any(again) else [UNKNOWN_QUESTION]
     return {
         "type": UNKNOWN_OUTCOME,
         "calls": [{"name": call.get("name"), "args": call.get("args", {})} for call in question.shown],
-        "question": UNKNOWN_QUESTION,
+        "question": " ".join([*texts, ANSWER_ADVICE]),
         "decisions": ["happened", "repeat", "stop"],
     }
 
@@ -222,12 +234,20 @@ def read_decisions(kind: type[D], answer: Any, count: int) -> list[D]:
     return decisions
 
 
-UNKNOWN_QUESTION = (
-    "These calls started, but the process ended before an answer was stored. Did they happen? "
-    'Answer {"type": "happened", "result": what the tool answered}, {"type": "repeat"} or {"type": "stop"} for each.'
+UNKNOWN_QUESTION = "These calls started, but the process ended before an answer was stored. Did they happen?"
+AGAIN_QUESTION = (
+    "The agent has chosen these calls again. Equal ones happened before, and what they answered was lost. "
+    "Shall they be made once more (repeat), or is it the same work (happened)?"
+)
+AGAIN_LAST = "Those that have not started repeat calls that happened and whose answers were lost."
+ANSWER_ADVICE = (
+    'Answer {"decisions": [...]} with one of these for each call: {"type": "happened", "result": what the tool '
+    'answered}, {"type": "repeat"}, {"type": "stop"}. Without a result the agent sees that the answer was lost.'
 )
 DECISION_ADVICE = 'give Command(resume={"decisions": [{"type": ...}, ...]}), one for each call in the question'
-HAPPENED_TEXT = "The call was made; what it answered was lost."
+HAPPENED_TEXT = (
+    "The call was made and is not to be made again; what it answered was lost. Other calls may show what it changed."
+)
 
 __all__ = ["UNKNOWN_OUTCOME", "EnteredCall", "OutcomeDecision", "QuestionLog", "ask_person", "read_decisions"]
 

@@ -95,10 +95,10 @@ async def _make_calls(
     # the numbers find a call in the ledger, and only a ledger that lasts is read again
     numbers = number_calls(state["history"], calls) if once else range(len(calls))
     entered = [
-        await maker.look_up(call, f"{state['episode']}|{call.digest()}|{number}")
+        await maker.look_up(call, f"{state['episode']}|{call.digest()}", number)
         for call, number in zip(calls, numbers, strict=True)
     ]
-    if unknown := [one for one in entered if one.entry.running]:
+    if unknown := [one for one in entered if one.entry.running or one.again]:
         await maker.questions.ask(unknown)
     await call_world(call_environment, state["task"], runtime, world.begin_calls, action)
     return await maker.make(entered)
@@ -119,13 +119,24 @@ class _CallMaker:
         # a call that may be repeated is entered as well if it has asked a person, who must not be asked again
         return not self._tools.is_repeatable(one.call.name) or self.questions.has_paused(one.key)
 
-    async def look_up(self, call: ToolCall, key: str) -> EnteredCall:
-        """Return the call with its entry in the ledger; a call that may be repeated never has an unknown outcome."""
-        entered = EnteredCall(call, key, LedgerEntry())
+    async def look_up(self, call: ToolCall, prefix: str, number: int) -> EnteredCall:
+        """Return the call with its entry in the ledger; a call that may be repeated never has an unknown outcome.
+
+        Args:
+            call: the call.
+            prefix: what the keys of all equal calls begin with.
+            number: number of equal calls before it.
+        """
+        entered = EnteredCall(call, f"{prefix}|{number}", LedgerEntry())
         if call.refused or call.name not in self._tools.loaded or not self._is_made_once(entered):
             return entered
-        entry = await self._ledger.read(key)
-        return entered._replace(entry=entry._replace(running=False) if self._tools.is_repeatable(call.name) else entry)
+        entry = await self._ledger.read(entered.key)
+        if self._tools.is_repeatable(call.name):
+            return entered._replace(entry=entry._replace(running=False))
+        if entry.exists or not number or call.approved:
+            return entered._replace(entry=entry)
+        earlier = (await self._ledger.read(f"{prefix}|{number - 1}")).answer
+        return entered._replace(again=earlier is not None and earlier.lost)
 
     async def make(self, calls: Sequence[EnteredCall]) -> Answers:
         """Make the calls; neighbouring ones that may be repeated are made at the same time."""

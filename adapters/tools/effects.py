@@ -37,6 +37,9 @@ A call is `paused` if the tool itself interrupted the graph; it then starts agai
 a person's decision that a call whose outcome is unknown did not happen.
 """
 
+NOT_STARTED = -1
+"""Number of the attempt of a call about which a person decides before it starts for the first time."""
+
 QUESTION = "question"
 """Name of the lines in which the questions of a run of a node are kept."""
 
@@ -47,6 +50,8 @@ class ToolAnswer(Record):
     text: str
     failed: bool = False
     """Whether the tool raised an error, which `text` describes."""
+    lost: bool = False
+    """Whether the call was made and its answer is not known; `text` says so."""
 
 
 class LedgerEntry(NamedTuple):
@@ -111,11 +116,11 @@ class Ledger:
 
     async def finish(self, key: str, attempt: int, answer: ToolAnswer) -> None:
         """Enter what the tool answered."""
-        await self._write(key, f"{FINISHED_CALL}:{attempt}", answer.as_json())
+        await self._write_line(key, FINISHED_CALL, attempt, answer.as_json())
 
     async def note(self, key: str, attempt: int, line: str) -> None:
         """Enter that an attempt is PAUSED, or that a person decided to REPEAT it."""
-        await self._write(key, f"{line}:{attempt}", True)
+        await self._write_line(key, line, attempt, True)
 
     async def read_questions(self, task: str) -> list[LoggedQuestion]:
         """Return the questions of a run of a node so far, in order."""
@@ -128,6 +133,11 @@ class Ledger:
         if number == 0:
             await self._create(key)
         await self._write(key, f"{QUESTION}:{number}", question.as_json())
+
+    async def _write_line(self, key: str, line: str, attempt: int, value: object) -> None:
+        if attempt == NOT_STARTED:
+            await self._create(key)
+        await self._write(key, f"{line}:{attempt}", value)
 
     async def _read_lines(self, key: str) -> dict[str, Any] | None:
         found = await use_saver(self._saver, "get_tuple", self._config(key)) if self._saver else None

@@ -456,6 +456,59 @@ def test_decision_holds_for_one_attempt_only(tmp_path: Path) -> None:
     assert counts(desk) == (1, 1)
 
 
+def insistent_model() -> Any:
+    """Return a scripted model that chooses the refund again until a tool has answered that it was paid."""
+    model = mind([("refund", REFUND)])
+    inner = model.responder
+
+    def respond(prompt: str, schema: Any) -> Any:
+        answer = inner(prompt, schema)
+        if "calls" in answer and "refunded 17" not in prompt:
+            answer["calls"] = [{"name": "refund", "args": REFUND}]
+        return answer
+
+    model.responder = respond
+    return model
+
+
+@pytest.mark.parametrize("kind", SAVERS)
+@pytest.mark.parametrize("decision", ["happened", "repeat", "stop"])
+def test_a_call_that_is_chosen_again_after_its_answer_was_lost_is_asked_about(
+    kind: str, decision: str, tmp_path: Path
+) -> None:
+    desk = killing(tmp_path / "desk.sqlite", ["refunded"])
+    with open_saver(kind, tmp_path) as saver:
+        graph = agent("react", model=insistent_model(), tools=desk.tools, checkpointer=saver)
+        run_until_killed(graph, USER)
+        first = question_of(graph.invoke(None, CONFIG))
+        for given in (Command(resume="happened"), None):  # nothing happens without an answer to this question too
+            again = question_of(graph.invoke(given, CONFIG))
+            assert again["type"] == "unknown_outcome"
+            assert again["calls"] == first["calls"] == [{"name": "refund", "args": REFUND}]
+            assert again["question"] != first["question"]
+            assert len(desk.rows("refunds")) == 1
+        done = graph.invoke(Command(resume={"type": decision, "result": "refunded 17: 49.9"}), CONFIG)
+        assert "__interrupt__" not in done
+        assert len(desk.rows("refunds")) == (2 if decision == "repeat" else 1)
+        if decision != "stop":
+            assert done["ending"] == "finished"
+        invoke_everywhere(graph)
+        assert len(desk.rows("refunds")) == (2 if decision == "repeat" else 1)
+
+
+def test_a_call_that_a_person_approves_again_is_made_again(tmp_path: Path) -> None:
+    desk = killing(tmp_path / "desk.sqlite", ["refunded"])
+    approval = {"interrupt_on": {"refund": True}, "checkpointer": InMemorySaver()}
+    graph = agent("react", model=insistent_model(), tools=desk.tools, **approval)
+    graph.invoke(USER, CONFIG)
+    run_until_killed(graph, Command(resume="approve"))
+    assert question_of(graph.invoke(None, CONFIG))["type"] == "unknown_outcome"
+    assert "action_requests" in question_of(graph.invoke(Command(resume="happened"), CONFIG))
+    done = graph.invoke(Command(resume="approve"), CONFIG)
+    assert done["ending"] == "finished"
+    assert len(desk.rows("refunds")) == 2
+
+
 def pair_model(pair: list[tuple[str, dict[str, Any]]]) -> Any:
     """A scripted model that makes two calls in one action."""
     model = mind(pair)
