@@ -5,7 +5,7 @@ They are derived from what nodes return, so that operators, own ones included, n
 - `planned`: what is left to do: `conditions` (SDP), `steps` (Plan-and-Act, sub-tasks of TDP) or `subtasks` (TDP, STEP)
 - `approval`: the `question` of an interrupt that a person has to answer, or the `decisions`, the calls as decided
 - `acted`: the `calls` that were made, the beginning of the `answer`, and whether one of them `failed`
-- `certified`: `conditions` that now hold, and who `decided_by` that
+- `certified`: `conditions` that now hold, whether the last of them is the `goal`, and who `decided_by` that
 - `stuck`: the `condition` or sub-task that cannot be reached as planned, and the `reason`
 - `answered`: the final answer as `text`, and the `ending`
 
@@ -92,8 +92,8 @@ def _find_events(
         yield from _find_calls(state, update)
     for one in update.get("certificates", ()) if node == "certify" else ():
         if not one.forced:
-            conditions = [target.text for target in one.targets]
-            yield {"type": "certified", "conditions": conditions, "decided_by": one.decided_by}
+            conditions, goal = [target.text for target in one.targets], one.targets[-1].kind == "goal"
+            yield {"type": "certified", "conditions": conditions, "goal": goal, "decided_by": one.decided_by}
     yield from _find_obstacles(node, state, update, runtime)
 
 

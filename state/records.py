@@ -244,6 +244,12 @@ class Certificate(Record):
     finding: Finding | None = None
     forced: str = ""
 
+    def __str__(self) -> str:
+        """Format the certificate on one line for a reader; `repr` has all fields."""
+        texts = ("the goal" if target.kind == "goal" else target.text for target in self.targets)
+        status = f"passed by {self.forced}" if self.forced else f"certified by {self.decided_by or 'nobody'}"
+        return f"step {self.step}, {status}: {'; '.join(texts)}"
+
     @property
     def depth(self) -> int:
         """Cascade depth k: how many predicates this one action satisfied."""

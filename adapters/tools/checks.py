@@ -80,6 +80,10 @@ class Check:
         described = (inspect.getdoc(self.function) or "").partition("\n")[0] if inspect.isroutine(self.function) else ""
         return f"{self.form} ({described})" if described else self.form
 
+    def unfilled_names(self, text: str) -> list[str]:
+        """Return the names of the form that a condition still has in braces, as where a planner copies the form."""
+        return [f"{{{name}}}" for name in self.patterns[0].groupindex if f"{{{name}}}" in text]
+
     def match(self, text: str) -> dict[str, Any] | None:
         """Return the values of a condition by name; None if it has another form or if its values are not certain."""
         if len(text) > MAX_CONDITION:
@@ -258,6 +262,10 @@ async def check_condition(
     return next((outcome for outcome in outcomes if outcome.holds is None), outcomes[0])
 
 
+def _find_unfilled(checks: Iterable[Check], text: str) -> list[str]:
+    return list(dict.fromkeys(name for check in checks for name in check.unfilled_names(text)))
+
+
 def warn_of_unused(checks: Sequence[Check], conditions: Iterable[Predicate]) -> None:
     """Warn of checks whose form none of a run's conditions has; a run without conditions shows nothing about them."""
     texts = {condition.text for condition in conditions if condition.kind == "condition"}
@@ -277,6 +285,8 @@ class _Judged(NamedTuple):
 
     condition: Predicate
     outcome: CheckOutcome | None
+    unfilled: bool = False
+    """Whether it is no statement: a name of a check's form stands where a value should."""
 
     @property
     def is_open(self) -> bool:
@@ -312,7 +322,9 @@ async def judge_by_checks(
     left = [one for one in span if one.is_open]
     if not left:
         waits = not span and refuted is not None and refuted.outcome is None
-        verdict = Verdict(depth=0, decided_by="code", looked=waits and _brings_news(state))
+        unfilled = not span and refuted is not None and refuted.unfilled
+        looked = waits and _brings_news(state)
+        verdict = Verdict(depth=0, decided_by="code", looked=looked, unreachable=unfilled)
         return _combine(span, refuted, verdict, left)
     known = [str(one) for one in span if one.outcome]
     notes = CHECKED_NOTE.format(known=bullet_list(known)) if known else ""
@@ -333,6 +345,9 @@ async def _check_tail(
     for condition in state["tail"]:
         if condition.kind == "goal" and state["action"].kind not in ANSWER_ACTIONS:
             return span, _Judged(condition, None)
+        if condition.kind == "condition" and (names := _find_unfilled(checks, condition.text)):
+            outcome = CheckOutcome(False, UNFILLED.format(names=", ".join(names)))
+            return span, _Judged(condition, outcome, unfilled=True)
         judged = _Judged(condition, await check_condition(checks, condition, state["evidence"].view, deadline))
         if judged.outcome and judged.outcome.holds is False:
             return span, judged
@@ -370,6 +385,7 @@ def _combine(span: Sequence[_Judged], refuted: _Judged | None, by_model: Verdict
     )
 
 
+UNFILLED = "{names} stands where a value should, so nothing can be checked: name what is meant"
 NO_ANSWER = "the goal is judged once finish has handed in an answer"
 
 CHECKED_NOTE = """\

@@ -56,6 +56,7 @@ def test_sdp_streams_its_plan_calls_certificates_and_answer(desk: Desk, way: str
     assert [call["name"] for event in of("acted", events) for call in event["calls"]] == CALLS
     certified = [(text, one["decided_by"]) for one in of("certified", events) for text in one["conditions"]]
     assert certified[: len(CONDITIONS)] == [(text, "model") for text in CONDITIONS]
+    assert [event["goal"] for event in of("certified", events)][-2:] == [False, True]
     assert events[-1]["text"] == "Order 17 was refunded."
     assert events[-1]["ending"] == "goal"
 

@@ -405,3 +405,13 @@ def test_a_trajectory_is_the_state_of_its_run(script: Script):
 async def replayed(events: Sequence[Event]) -> list[Event]:
     """The events as lines once more, each read back on its own."""
     return [Event.model_validate_json(event.model_dump_json()) for event in events]
+
+
+def test_a_certificate_is_printed_on_one_line_for_a_reader():
+    targets = Predicate(text="the door is open"), Predicate(text="a long request", kind="goal")
+    certificate = Certificate(step=3, position=0, targets=targets, action=Action(text="go"), digest="d")
+    shown = str(certificate.model_copy(update={"decided_by": "code and model"}))
+    assert shown == "step 3, certified by code and model: the door is open; the goal"
+    passed = str(certificate.model_copy(update={"forced": "force_pass"}))
+    assert "passed by force_pass" in passed
+    assert "certified" not in passed

@@ -352,6 +352,18 @@ def test_a_condition_that_cannot_come_true_any_more_is_one_that_the_model_judged
     assert not judge(["a", "no 1"], CHECKS, Model(["a"], reachable=False)).unreachable
 
 
+def test_a_form_that_a_planner_copied_is_no_condition_that_anything_can_make_true() -> None:
+    model = Model(["yes {n}", "{n} is done"])
+    for text in ("yes {n}", "{n} is done"):
+        verdict = judge([text, "a"], CHECKS, model)
+        assert (verdict.depth, verdict.decided_by, verdict.unreachable) == (0, "code", True)
+        assert "{n}" in verdict.reason
+    later = judge(["yes 1", "yes {n}"], CHECKS, model)
+    assert (later.depth, later.unreachable) == (1, False)
+    assert model.judged == []
+    assert judge(["{m} is done"], CHECKS, Model(["{m} is done"])).depth == 1  # braces that no form has
+
+
 def test_of_several_checks_for_a_condition_all_must_hold() -> None:
     checks = {"yes 1": lambda: True, "yes {n}": lambda n: (False, "of another mind")}
     verdict = judge(["yes 1"], checks, Model(["yes 1"]))
