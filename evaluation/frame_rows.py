@@ -15,8 +15,9 @@ from certigraph.runtime.files import translate_trajectory_errors
 from certigraph.runtime.progress import PlainRecord, PlanHistory, StepCost, count_steps, fold_graphs, is_return, kind_of
 from certigraph.runtime.registry import GRAPHS, graph_module
 from certigraph.state.endings import GOAL
+from certigraph.state.graph_states import state_type
 from certigraph.state.records import Task
-from certigraph.state.trajectory import Event, Header, Trajectory, state_type, total_usage
+from certigraph.state.trajectory import Event, Header, Trajectory, total_usage
 
 # Horizon of a task, which is known before any run (SDP, section 4.1).
 

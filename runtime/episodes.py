@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from certigraph.runtime.texts import format_count
+from certigraph.state.graph_states import state_type
 from certigraph.state.rewards import Appraisal, FactoredState, RecordedStep
 from certigraph.state.run import Belief, SearchRound, Stagnation, Turn
 from certigraph.state.search import AGREED, Branch
@@ -16,7 +17,7 @@ from certigraph.state.step import Lesson, StepSubtask, Trial
 from certigraph.state.subtask import (
     Progress,
 )
-from certigraph.state.trajectory import Event, state_type
+from certigraph.state.trajectory import Event
 
 # Beliefs and gates of a search.
 

@@ -13,6 +13,7 @@ from certigraph.runtime.episodes import EpisodeHistory, RatingHistory
 from certigraph.runtime.progress import PlanHistory, count_steps
 from certigraph.runtime.result import is_goal_denied, is_solved, verdict_scores_of
 from certigraph.runtime.texts import CERTIFIED_LABEL, UNCHECKED_LABEL, clip_text
+from certigraph.state.graph_states import state_type
 from certigraph.state.records import Usage
 from certigraph.state.tdp import Node, Outcome
 from certigraph.state.trajectory import (
@@ -26,7 +27,6 @@ from certigraph.state.trajectory import (
     TrajectoryLine,
     assemble_trajectory,
     find_cut_prompts,
-    state_type,
 )
 
 # A node of the task graph.

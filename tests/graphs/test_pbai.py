@@ -22,9 +22,10 @@ from certigraph.nodes.search import agreed_answer, hypothesise
 from certigraph.runtime.registry import GRAPHS, build_graph, parse_swap
 from certigraph.runtime.run import run
 from certigraph.state.endings import Fault, LimitReached, UnknownName
+from certigraph.state.graph_states import GRAPH_STATES
 from certigraph.state.run import Belief
 from certigraph.state.search import Branch
-from certigraph.state.trajectory import GRAPH_STATES, read_trajectory
+from certigraph.state.trajectory import read_trajectory
 
 ROUNDS = {pbai: 10, ircot: 10, react: 7, memgpt: 12, iter_retgen: 4}
 CONDITIONS = ("native", "lobotomized", "structured", "freeform")

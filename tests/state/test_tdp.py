@@ -8,6 +8,7 @@ from dag_strategies import accepted, for_all, graphs, running, written
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from certigraph.state.graph_states import NodeUpdate, fold_state
 from certigraph.state.tdp import (
     Dag,
     GraphRevision,
@@ -25,7 +26,7 @@ from certigraph.state.tdp import (
     sinks,
     update_dag,
 )
-from certigraph.state.trajectory import NodeUpdate, fold_state, serializer
+from certigraph.state.trajectory import serializer
 
 # Task graphs: what is one, and what may run when.
 
