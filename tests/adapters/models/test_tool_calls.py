@@ -141,10 +141,11 @@ def test_the_text_of_a_message_is_the_thought() -> None:
     assert choice == ToolChoice("First I look.", (RIGHT,))
 
 
-def test_calls_beyond_the_most_are_dropped() -> None:
+def test_calls_beyond_the_most_are_refused() -> None:
     many = calls(*(("look_up", {"order": n}) for n in range(MAX_CALLS + 5)))
     choice, _ = request(NativeModel(replies=(many,)))
-    assert [call.args["order"] for call in choice.calls] == list(range(MAX_CALLS))
+    assert [call.args["order"] for call in choice.calls if not call.refused] == list(range(MAX_CALLS))
+    assert [call.args["order"] for call in choice.calls if call.refused] == list(range(MAX_CALLS, MAX_CALLS + 5))
 
 
 def test_an_argument_of_the_tools_own_named_thought_is_kept() -> None:
