@@ -147,7 +147,7 @@ async def _verdict_prompt(
     if state["action"].kind == CHECK:
         notes = paragraphs(notes, CLAIM.format(action=quote(state["action"].text)))
     rest = paragraphs(VALIDATOR, before, facts, conditions, world, notes, closing)
-    history = format_history(turns, rest, profile)
+    history = format_history(turns, rest, profile, first=state["taken"] - len(turns) + 1)
     shown = f"The latest actions, which are to be judged, and the world's answers:\n{quote_history(history)}"
     request = paragraphs(before, facts, conditions, shown, world, notes, closing)
     return build_prompt(runtime, request, role=VALIDATOR, cut=history.cut)

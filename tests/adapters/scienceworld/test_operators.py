@@ -418,7 +418,7 @@ def validate(
 ) -> Verdict:
     turns = turns or (Turn(action="wait", observation=observation.text),)
     state = {"task": TASK, "tail": tail, "action": Action(text="wait"), "observation": observation, "turns": turns}
-    state |= {"chained": 1, "upcoming": (), "evidence": Evidence(view=VIEW), "facts": ()}
+    state |= {"taken": len(turns), "chained": 1, "upcoming": (), "evidence": Evidence(view=VIEW), "facts": ()}
     return answered("validate", state, mind, config=config)["verdict"]  # type: ignore[no-any-return]
 
 
