@@ -264,6 +264,18 @@ def test_an_action_has_the_same_number_in_all_prompts_and_in_what_was_noted_afte
     assert "F (noted after action 2)" in mind.shown["holds"][-1]
 
 
+def numbers_with(most: int, prompt: str) -> list[int]:
+    """The numbers of the last line that names `most`."""
+    lines = [[int(number) for number in re.findall(r"\d+", line)] for line in prompt.splitlines()]
+    return next(numbers for numbers in reversed(lines) if most in numbers)
+
+
+def test_the_checker_sees_how_many_actions_are_left():
+    mind = Mind(["p", "q"], [act("wait", "wait"), act("go to the shed")], [verdict(1), verdict(0), verdict(2)])
+    run(mind)
+    assert [numbers_with(20, prompt) for prompt in mind.shown["holds"]] == [[2, 20], [3, 20], [4, 20]]
+
+
 def test_facts_are_shown_until_a_verdict_calls_them_outdated():
     first = verdict(0, established=["the key lies in the box"])
     second = verdict(0, established=["the key is taken"], outdated=[1, 7])
