@@ -88,9 +88,11 @@ def verdict(holds: int = 0, **fields: Any) -> dict[str, Any]:
     return {"reason": "seen", "reachable": True, "holds": holds, **fields}
 
 
-def run(mind: Mind, profile: str = "full", **operators: Any) -> tuple[dict[str, Any], Shed]:
-    benchmark = Sheds()
-    context = Context(benchmark=benchmark, chat=ScriptedChat(responder=mind), profile=profile)  # type: ignore[arg-type]
+def run(
+    mind: Mind, profile: str = "full", limits: Limits | None = None, **operators: Any
+) -> tuple[dict[str, Any], Shed]:
+    benchmark, chat = Sheds(), ScriptedChat(responder=mind)
+    context = Context(benchmark=benchmark, chat=chat, profile=profile, limits=limits)  # type: ignore[arg-type]
     state = sdp.build(**operators).invoke({"task": benchmark.tasks()[0]}, context=context)
     return state, benchmark.shed
 
@@ -274,6 +276,16 @@ def test_the_checker_sees_how_many_actions_are_left():
     mind = Mind(["p", "q"], [act("wait", "wait"), act("go to the shed")], [verdict(1), verdict(0), verdict(2)])
     run(mind)
     assert [numbers_with(20, prompt) for prompt in mind.shown["holds"]] == [[2, 20], [3, 20], [4, 20]]
+
+
+def test_planners_see_how_many_tries_and_new_plans_are_allowed_and_used():
+    limits = Limits(attempts=13, replans=17, steps=60)
+    mind = Mind(["p", "q"], [act("wait")], [*[verdict(0)] * 26, verdict(1), *[verdict(0)] * 13, verdict(2)])
+    state, _ = run(mind, limits=limits)
+    first, *again = mind.shown["conditions"]
+    assert sdp.ending(state) == "goal"
+    assert all(re.search(r"\b13\b", prompt) and re.search(r"\b17\b", prompt) for prompt in (first, *again))
+    assert [numbers_with(17, prompt) for prompt in again] == [[1, 17], [2, 17], [1, 17]]
 
 
 def test_facts_are_shown_until_a_verdict_calls_them_outdated():
