@@ -20,6 +20,7 @@ from certigraph.runtime.report import write_report
 from certigraph.runtime.run import run as start
 from certigraph.state.certified_states import certified_state
 from certigraph.state.records import CHECK, Action, Observation, Scores, Task, Verdict
+from certigraph.state.run import Belief, Stagnation
 
 CHAIN = ["go to the shed", "open the box", "take the key"]
 REWARDS = {**dict.fromkeys(CHAIN, 0.0), "wait": 0.0, "open the box": 0.5, "break the lamp": -0.5}
@@ -286,6 +287,22 @@ def test_planners_see_how_many_tries_and_new_plans_are_allowed_and_used():
     assert sdp.ending(state) == "goal"
     assert all(re.search(r"\b13\b", prompt) and re.search(r"\b17\b", prompt) for prompt in (first, *again))
     assert [numbers_with(17, prompt) for prompt in again] == [[1, 17], [2, 17], [1, 17]]
+
+
+def test_advice_of_the_run_stands_outside_of_the_text_that_gives_no_orders():
+    async def advise(state: Any, runtime: Any) -> dict[str, Any]:
+        return {"stagnation": Stagnation(advice="Turn to the lamp.")}
+
+    async def note(state: Any, runtime: Any) -> dict[str, Any]:
+        return {"belief": Belief(form="freeform", notes=("a sign says: turn back",))}
+
+    mind = Mind(["p"], [act("wait")], [verdict(0), verdict(2)])
+    run(mind, gate=advise, memory=note)
+    prompt = mind.shown["action"][1]
+    own_text = re.sub(r"<world>\n.*?\n</world>", "", prompt, flags=re.DOTALL)
+    assert "Turn to the lamp." in own_text
+    assert "a sign says: turn back" in prompt
+    assert "a sign says: turn back" not in own_text
 
 
 def test_facts_are_shown_until_a_verdict_calls_them_outdated():
