@@ -157,9 +157,9 @@ def read_calls(text: str, tools: Sequence[OfferedTool]) -> ToolChoice:
     thoughts, calls = [str(value.get(THOUGHT) or "")], []
     for index, one in enumerate(given):
         name, args = _read_call(one) if isinstance(one, dict) else (one, {})
-        if name not in known:
+        if not isinstance(name, str) or name not in known:
             raise ParseError(f"{name!r:.100} is not one of the tools {', '.join(known)}")
-        tool = known[str(name)]
+        tool = known[name]
         if not isinstance(args, dict):
             raise ParseError(f"the arguments of {name} are no JSON object")
         if THOUGHT not in tool.parameters.get("properties", {}):

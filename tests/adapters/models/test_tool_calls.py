@@ -17,6 +17,7 @@ from pydantic import PrivateAttr
 from support_desk import GOAL, SCRIPT, Desk
 
 from certigraph.adapters.models.prompts import Prompt
+from certigraph.adapters.models.schemas import ParseError
 from certigraph.adapters.models.tool_calls import (
     MAX_CALLS,
     OfferedTool,
@@ -26,6 +27,7 @@ from certigraph.adapters.models.tool_calls import (
     ask_tool_calls,
     has_tool_calling,
     native_tool,
+    read_calls,
 )
 from certigraph.adapters.models.usage import Meter, metering
 from certigraph.adapters.protocols import Budget, Context
@@ -139,6 +141,12 @@ def test_native_calls_are_read_in_order_with_the_thought_before_them() -> None:
 def test_the_text_of_a_message_is_the_thought() -> None:
     choice, _ = request(NativeModel(replies=(calls(("look_up", {"order": 17}), text="First I look."),)))
     assert choice == ToolChoice("First I look.", (RIGHT,))
+
+
+@pytest.mark.parametrize("call", [["look_up"], {"name": ["look_up"]}, {"name": {}}, 17, None])
+def test_a_call_without_a_name_is_no_answer(call: Any) -> None:
+    with pytest.raises(ParseError):
+        read_calls(json.dumps({"calls": [call]}), TOOLS)
 
 
 def test_calls_beyond_the_most_are_refused() -> None:
