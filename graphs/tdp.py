@@ -334,14 +334,16 @@ def _format_used_steps(steps: Sequence[Step], view: SolveView, status: NodeStatu
 
 
 def _best_description(latest: Mapping[str, Any], reached: LimitReached | None) -> str:
-    return next(filter(None, _describe_outcome(latest, reached)), "")
+    if reached and reached.of_method:
+        return f"it ended {reached.ending}"
+    found = next(filter(None, _describe_outcome(latest)), "")
+    if not reached:
+        return found
+    return f"its part of the {reached.kind} was spent{RESTART_NOTE}" + (f"; before: {found}" if found else "")
 
 
-def _describe_outcome(latest: Mapping[str, Any], reached: LimitReached | None) -> Iterator[str]:
+def _describe_outcome(latest: Mapping[str, Any]) -> Iterator[str]:
     """Yield descriptions of a sub-task's outcome, the most informative first; some may be empty."""
-    if reached:
-        spent = f"its part of the {reached.kind} was spent"
-        yield f"it ended {reached.ending}" if reached.of_method else f"{spent}{RESTART_NOTE}"
     action, progress = latest.get("action"), latest.get("progress")
     if action and action.kind in ANSWER_ACTIONS:
         thought = next((turn.thought for turn in reversed(latest.get("turns", ()))), "")

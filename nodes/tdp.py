@@ -163,16 +163,19 @@ def _solve_view(state: TDPState, entry: NestedStart, node: Node, allowed: int, s
 def _create_entry(state: TDPState, node: Node, entered: NestedStart | None) -> NestedStart:
     """Return the starting point of a sub-task: the results that it depends on, and the world in which it acts.
 
+    A sub-task that begins again is also shown the result of its own earlier run, whose world was discarded.
+
     If the world is a copy, it first repeats the steps taken before this run (if the run is inside another run), and
     then those of all sub-tasks on which this one depends.
     """
     outcomes = {outcome.node: outcome for outcome in state["outcomes"]}
-    known = tuple(f"{need}: {outcome.result}" for need, outcome in outcomes.items() if need in node.needs)
+    known = [f"{need}: {outcome.result}" for need, outcome in outcomes.items() if need in node.needs]
+    known += [f"{EARLIER_RUN}: {outcomes[node.id].result}"] if node.id in outcomes else []
     entry = NestedStart(
         episode=state["episode"],
         steps=tuple(state["history"]),
         observation=state["observation"],
-        known=known,
+        known=tuple(known),
         last=node == state["dag"].goal and (entered is None or entered.last),
         request=entered.request if entered else state["task"].goal,
         commitment=entered.commitment if entered else state.get("commitment"),
@@ -187,6 +190,9 @@ def _create_entry(state: TDPState, node: Node, entered: NestedStart | None) -> N
     steps = (*(entered.steps if entered else ()), *done)
     return entry.model_copy(update={"episode": f"{entry.episode}/{node.id}", "steps": steps, "apart": True})
 
+
+EARLIER_RUN = "this assignment itself, in an earlier run that began in the same world and is not continued"
+"""What stands before the result of a sub-task's own earlier run."""
 
 RESET = Slot("reset", RESET_KEYS, record=_clear_dag, starts_run=True)
 DECOMPOSE = Slot("decompose", DAG_KEYS, decompose_view, _check_decomposition)

@@ -55,7 +55,7 @@ class NestedStart(Record):
     apart: bool = False
     """Whether the run works on a copy of the world. The steps are then first repeated in that copy."""
     known: tuple[str, ...] = ()
-    """Results of the sub-tasks that this run's sub-task depends on."""
+    """Results of the sub-tasks that this run's sub-task depends on, and of its own earlier run if it begins again."""
     last: bool = False
     """Whether this run completes the whole task."""
     request: str = ""

@@ -44,7 +44,7 @@ class SubtaskState(ReActState, total=False):
     """
 
     known: tuple[str, ...]
-    """The results of the sub-tasks that this one needs."""
+    """The results of the sub-tasks that this one needs, and of its own earlier run if it begins again."""
     last: bool
     """Whether this sub-task completes the whole task. It is then done as soon as the world is done."""
     outline: tuple[str, ...]

@@ -116,13 +116,14 @@ async def action_prompt(
         several: whether several actions may be written.
     """
     profile = await profile_of("executor", runtime)
-    notes = [*state["belief"].text.splitlines(), *state["advice"]]
+    notes, advice = state["belief"].text, state["advice"]
     plan, position = _format_plan(state, small=profile.is_small)
     before = paragraphs(request, f"Task, for orientation: {state['task'].goal}", plan)
     after = paragraphs(
         format_facts(state["facts"]) if state["facts"] else "",
         position,
-        f"To keep in mind:\n{quote(bullet_list(notes))}" if notes else "",
+        f"Notes from earlier actions:\n{quote(notes)}" if notes else "",
+        f"To keep in mind:\n{bullet_list(advice)}" if advice else "",
         _format_attempts_at(state, limits_of(state["task"], runtime).attempts),
         format_view(state["evidence"].view, runtime, turns=state["turns"], profile=profile),
         options,

@@ -29,7 +29,7 @@ from certigraph.adapters.models.prompts import (
     unquote_line,
 )
 from certigraph.adapters.models.schemas import FullOnly, bounded_list
-from certigraph.adapters.protocols import Context
+from certigraph.adapters.protocols import Context, EffectiveLimits
 from certigraph.state.certified_states import CertifiedState
 from certigraph.state.records import Predicate, Task
 from certigraph.state.sdp import ProposeView, SDPReplanView, build_plan, needs_rest_of_plan
@@ -59,9 +59,9 @@ async def ask_plan(
     Returns:
         The operator's update: `plan`, and if it is empty `gave_up`, the model's reason, unless it gave none.
     """
-    task, end = state["task"], goal or goal_of(state["task"])
+    task, end, limits = state["task"], goal or goal_of(state["task"]), limits_of(state["task"], runtime)
     question = PLAN_QUESTION.format(
-        goal=end.text, most=limits_of(task, runtime).plan, limits=format_limits(task, runtime)
+        goal=end.text, most=limits.plan, limits=format_limits(task, runtime), tries=_format_allowed(limits)
     )
     certified = _format_certified(state["certified"])
     request = paragraphs(question, notes, _format_task(task), certified, PLAN_CLOSING)
@@ -82,9 +82,9 @@ async def ask_rest_of_plan(
     of this episode, which changes from request to request.
     """
     task, end, profile = state["task"], goal or goal_of(state["task"]), await profile_of("planner", runtime)
-    before = paragraphs(
-        REST_QUESTION.format(goal=end.text, most=limits_of(task, runtime).plan), notes, _format_task(task)
-    )
+    limits = limits_of(task, runtime)
+    question = REST_QUESTION.format(goal=end.text, most=limits.plan, tries=_format_allowed(limits))
+    before = paragraphs(question, notes, _format_task(task))
     after = paragraphs(
         _format_certified(state["certified"]),
         format_facts(state["facts"]),
@@ -93,11 +93,16 @@ async def ask_rest_of_plan(
         findings,
         _rest_lead(state, small=profile.is_small),
         format_limits(task, runtime, used=steps_before(runtime) + len(state["turns"])),
+        "" if needs_rest_of_plan(state) else REPLANS.format(number=state["replans"] + 1, most=limits.replans),
         PLAN_CLOSING,
     )
     history = format_history(state["turns"], PLANNER + before + after, profile)
     request = paragraphs(before, f"{TURNS_HEADING}\n{quote_history(history)}", after)
     return await _ask_conditions(request, task, end, runtime, cut=history.cut)
+
+
+def _format_allowed(limits: EffectiveLimits) -> str:
+    return TRIES.format(attempts=limits.attempts, replans=limits.replans)
 
 
 def _rest_lead(state: SDPReplanView, *, small: bool) -> str:
@@ -189,9 +194,16 @@ or broken. What has to be found out before the rest can be planned is a conditio
 PLAN_QUESTION = """\
 Think first: what has to be true at the end, what has to be true before that, and in which order do the parts depend on
 each other? Then list the conditions that lead from here to the goal, at most {most}. {limits}
+{tries}
 The last condition is the goal itself, word for word:
 {goal}
 """
+
+TRIES = """\
+A condition gets at most {attempts} tries, each one action or a few together. If it does not hold then, the rest is
+planned again, at most {replans} times until a further condition is certified; after that the work ends."""
+
+REPLANS = "New plans since the latest condition was certified, this one included: {number} of at most {most}."
 
 PLAN_CLOSING = "Which conditions lead from here to the goal?"
 
@@ -222,7 +234,8 @@ that cause; split what is large.
 
 REST_QUESTION = """\
 Think first about what is asked at the end. Then write a new rest of the plan from here to the goal, at most {most}
-conditions. Do not repeat what is certified and still holds. The last condition is the goal itself, word for word:
+conditions. {tries}
+Do not repeat what is certified and still holds. The last condition is the goal itself, word for word:
 {goal}
 If there is no way to the goal, give an empty list.
 """

@@ -21,7 +21,9 @@ from certigraph.state.run import FINISH
 from certigraph.state.tools import ANSWER_ARGUMENT, ToolCall, parse_calls
 
 MAX_CALLS = 16
-"""Maximum number of calls in one answer; the rest is dropped."""
+"""Maximum number of calls of one answer that are made; the rest is refused."""
+
+BEYOND_MOST = f"The call was not made, because at most {MAX_CALLS} are made at once."
 
 THOUGHT = "thought"
 """Name of the argument that is added to every tool, so that a model reasons before it gives the others."""
@@ -134,7 +136,7 @@ def native_tool(tool: OfferedTool) -> Schema:
 
 
 def read_calls(text: str, tools: Sequence[OfferedTool]) -> ToolChoice:
-    """Read the calls from a model's reply.
+    """Read the calls from a model's reply; those beyond the first `MAX_CALLS` are marked as refused.
 
     Also read are a single call, as many models write it without tags where their endpoint does not know their form, and
     calls in the form in which prompts show actions.
@@ -153,18 +155,18 @@ def read_calls(text: str, tools: Sequence[OfferedTool]) -> ToolChoice:
     if not isinstance(given, list) or not given:
         raise ParseError(f"it calls none of the tools {', '.join(known)}; a call is written as {CALL_FORM}")
     thoughts, calls = [str(value.get(THOUGHT) or "")], []
-    for one in given[:MAX_CALLS]:
+    for index, one in enumerate(given):
         name, args = _read_call(one) if isinstance(one, dict) else (one, {})
-        if name not in known:
+        if not isinstance(name, str) or name not in known:
             raise ParseError(f"{name!r:.100} is not one of the tools {', '.join(known)}")
-        tool = known[str(name)]
+        tool = known[name]
         if not isinstance(args, dict):
             raise ParseError(f"the arguments of {name} are no JSON object")
         if THOUGHT not in tool.parameters.get("properties", {}):
             thoughts.append(str(args.pop(THOUGHT, "")))
         if problem := tool.check(args):
             raise ParseError(problem)
-        calls.append(ToolCall(name=tool.name, args=args))
+        calls.append(ToolCall(name=tool.name, args=args, refused=BEYOND_MOST if index >= MAX_CALLS else ""))
     return ToolChoice(next(filter(None, thoughts), ""), tuple(calls))
 
 

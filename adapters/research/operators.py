@@ -290,8 +290,10 @@ async def _ask_searches(
 
 
 def _format_notes(state: RealizeView | AnswerView) -> str:
-    lines = [*state["belief"].text.splitlines(), *shown_advice(state)]
-    return f"\nTo keep in mind:\n{quote(bullet_list(lines))}\n" if lines else ""
+    notes, advice = state["belief"].text, shown_advice(state)
+    parts = [f"Notes from earlier actions:\n{quote(notes)}"] if notes else []
+    parts += [f"To keep in mind:\n{bullet_list(advice)}"] if advice else []
+    return "".join(f"\n{part}\n" for part in parts)
 
 
 # Policies that end a research task with some answer instead of none. What they accept is marked as forced: it is not

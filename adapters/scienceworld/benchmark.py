@@ -160,8 +160,9 @@ class ScienceWorldBenchmark(Benchmark):
     def find_action(self, written: str, actions: Sequence[str], view: str) -> str | None:
         """Return an action as written if it has the world's verb and names its things as the view shows them.
 
-        Else a listed one is returned that has the same verb and things, or differs only in what says where a thing is
-        or what it holds, where the view shows a single one. A focus, which cannot be undone, is never replaced.
+        Else a listed one is returned that has the same verb and things, or differs only in what says where a thing is,
+        what it holds or of which kind it is, where the view shows a single one. A focus, which cannot be undone, is
+        never replaced.
         """
         return find_action(written, actions, view)
 

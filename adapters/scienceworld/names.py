@@ -57,7 +57,7 @@ def find_action(written: str, actions: Sequence[str], view: str) -> str | None:
         return named
     if is_focus(named):
         return None
-    if len(meanings) == 1 and is_same_but_qualified(named, meanings[0]):
+    if len(meanings) == 1 and is_same_but_longer(named, meanings[0], view):
         return meanings[0]
     by_contents = _find_by_contents(named, select_visible(actions, view), _read_holders(view, described))
     return by_contents[0] if len(by_contents) == 1 else None
@@ -102,11 +102,48 @@ def _name_things(action: str) -> list[str]:
     return [verb, *(name for thing in things if (name := _PARTICLES.sub("", thing)))]
 
 
-def is_same_but_qualified(written: str, action: str) -> bool:
-    """Return whether an action only adds to a written one where a thing is or what it holds, as "pot (in kitchen)"."""
+def is_same_but_longer(written: str, action: str, view: str) -> bool:
+    """Return whether an action only adds to the names in a written one.
+
+    It may add where a thing is or what it holds, as "pot (in kitchen)". It may add words in front, as "metal pot", if
+    the view shows this thing and no other one of the written name.
+    """
     pairs = list(zip(_name_things(translate(written)), _name_things(action), strict=True))
-    adds = all(tokens(one) <= tokens(other) for one, other in pairs)
-    return adds and all(_QUALIFIER.sub("", one) == _QUALIFIER.sub("", other) for one, other in pairs)
+    adds, shown = all(tokens(one) <= tokens(other) for one, other in pairs), normalise_text(view)
+    return adds and all(_is_only_one(_without_qualifier(one), _without_qualifier(other), shown) for one, other in pairs)
+
+
+def _is_only_one(name: str, longer: str, view: str) -> bool:
+    counts = [len(re.findall(rf"\b{re.escape(one)}\b", view)) for one in (name, longer)]
+    return name == longer or (longer.endswith(f" {name}") and 0 < counts[0] == counts[1])
+
+
+def _without_qualifier(thing: str) -> str:
+    return _QUALIFIER.sub("", thing)
+
+
+def carry_over_names(action: str, written: str, meant: str) -> str:
+    """Return an action with the names that a correction gave to things: those of `meant` for those of `written`.
+
+    Where a thing is and what it holds is no part of its name, because that may change. A focus, which cannot be undone,
+    stays as it is.
+    """
+    before, after = (_name_things(text)[1:] for text in (translate(written), meant))
+    if is_focus(action) or len(before) != len(after):
+        return action
+    pairs = ((_without_qualifier(one), _without_qualifier(other)) for one, other in zip(before, after, strict=True))
+    names = {one: other for one, other in pairs if tokens(one) <= tokens(other) or tokens(other) <= tokens(one)}
+    verb, _, rest = translate(action).partition(" ")
+    between = _BETWEEN[verb].search(rest) if verb in _BETWEEN else None
+    parts = [rest[: between.start()], between[0], rest[between.end() :]] if between else [rest]
+    renamed = "".join(_rename(part, names) for part in parts)
+    return action if renamed == rest else f"{verb} {renamed}"
+
+
+def _rename(part: str, names: Mapping[str, str]) -> str:
+    thing = _PARTICLES.sub("", part)
+    name = _without_qualifier(thing)
+    return f"{part.removesuffix(thing)}{names.get(name, name)}{thing.removeprefix(name)}"
 
 
 def _may_mean_things(verb: str, named: Sequence[str], other_verb: str, *others: str) -> bool:

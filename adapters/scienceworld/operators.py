@@ -38,6 +38,7 @@ from certigraph.adapters.scienceworld.conditions import (
     parse_condition,
 )
 from certigraph.adapters.scienceworld.factors import find_kind
+from certigraph.adapters.scienceworld.names import carry_over_names
 from certigraph.adapters.scienceworld.world import PENDING_QUESTION
 from certigraph.state.defaults import MATCHING_ENCODER
 from certigraph.state.records import CHECK, WRITTEN, Action, Observation, Predicate, Verdict
@@ -291,7 +292,7 @@ def create_operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operato
             return {"action": following, "upcoming": state["upcoming"][1:]}
         written, *upcoming = await ask_actions(state, runtime, several=grounded)
         action = await _resolve_action(written, state, runtime) if grounded and written.kind != CHECK else written
-        return {"action": action, "upcoming": upcoming}
+        return {"action": action, "upcoming": [_carry_over(one, action) for one in upcoming]}
 
     async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
         tail, observation = state["tail"], state["observation"]
@@ -398,6 +399,12 @@ async def _resolve_action(
     resolution = await resolve_action(written.text, view, task, runtime, similar=False, refused=refused)
     text = resolution.action or await _ask_meaning(written.text, resolution.candidates, state, runtime)
     return Action(text=text, args={WRITTEN: written.text}) if text != written.text else written
+
+
+def _carry_over(following: Action, resolved: Action) -> Action:
+    """Return an action of a chain with the names that its first action was given in place of wrong ones."""
+    text = carry_over_names(following.text, resolved.written, resolved.text) if resolved.written else following.text
+    return Action(text=text, args={WRITTEN: following.text}) if text != following.text else following
 
 
 async def _ask_meaning(written: str, candidates: Sequence[str], state: RealizeView, runtime: Runtime[Context]) -> str:

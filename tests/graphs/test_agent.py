@@ -21,11 +21,13 @@ from support_desk import CONDITIONS, GOAL, SCRIPT, Desk, mind
 
 from certigraph import Context, LimitReached, Limits, ScriptedChat, Tools, run
 from certigraph.adapters.models.schemas import minimal_instance
+from certigraph.adapters.models.tool_calls import MAX_CALLS
 from certigraph.adapters.protocols import Budget
 from certigraph.graphs.agent import METHODS, AgentGraph, AgentInput, agent
 from certigraph.graphs.sdp import builder
 from certigraph.nodes.sdp import always_pass
 from certigraph.state.endings import Fault
+from certigraph.state.tools import calls_of
 
 REPEATABLE: Any = {"look_up": "repeatable"}
 
@@ -347,6 +349,30 @@ def test_calls_beyond_the_commitment_are_refused_and_the_run_goes_on(desk: Desk)
     model = mind().model_copy(update={"responder": Hijacked(hijacked)})
     build("react", desk, model=model, commitments=None).invoke({"goal": GOAL}, thread("free"))
     assert len(desk.rows("mails")) == 1
+
+
+# Calls beyond the most.
+
+
+@pytest.mark.parametrize("method", ["react", "sdp"])
+def test_calls_beyond_the_most_are_not_made_and_the_model_sees_which(method: Any, desk: Desk) -> None:
+    orders, prompts, usual = range(100, 102 + MAX_CALLS), list[str](), mind()
+
+    def answers(prompt: str, schema: Any) -> Any:
+        if "calls" not in schema.get("properties", {}):
+            return usual.responder(prompt, schema)
+        prompts.append(prompt)
+        many = [{"name": "look_up", "args": {"order": order}} for order in orders]
+        return {"thought": "all at once", "calls": many} if len(prompts) == 1 else usual.responder(prompt, schema)
+
+    graph = build(method, desk, model=ScriptedChat(responder=answers))
+    graph.invoke({"goal": GOAL}, thread())
+    first, second, *_ = [calls_of(step.action) for step in graph.get_state(thread()).values["history"]]
+    refused = [call for call in first if call.refused]
+    assert desk.looked_up == len(first) - len(refused) == MAX_CALLS
+    assert [call.args["order"] for call in refused] == [*orders][MAX_CALLS:]
+    assert all(f"{call}\n{call.refused}" in prompts[1] for call in refused)
+    assert [call.name for call in second] == [SCRIPT[1][0]]
 
 
 # Approval.

@@ -20,6 +20,7 @@ from certigraph.runtime.report import write_report
 from certigraph.runtime.run import run as start
 from certigraph.state.certified_states import certified_state
 from certigraph.state.records import CHECK, Action, Observation, Scores, Task, Verdict
+from certigraph.state.run import Belief, Stagnation
 
 CHAIN = ["go to the shed", "open the box", "take the key"]
 REWARDS = {**dict.fromkeys(CHAIN, 0.0), "wait": 0.0, "open the box": 0.5, "break the lamp": -0.5}
@@ -88,9 +89,11 @@ def verdict(holds: int = 0, **fields: Any) -> dict[str, Any]:
     return {"reason": "seen", "reachable": True, "holds": holds, **fields}
 
 
-def run(mind: Mind, profile: str = "full", **operators: Any) -> tuple[dict[str, Any], Shed]:
-    benchmark = Sheds()
-    context = Context(benchmark=benchmark, chat=ScriptedChat(responder=mind), profile=profile)  # type: ignore[arg-type]
+def run(
+    mind: Mind, profile: str = "full", limits: Limits | None = None, **operators: Any
+) -> tuple[dict[str, Any], Shed]:
+    benchmark, chat = Sheds(), ScriptedChat(responder=mind)
+    context = Context(benchmark=benchmark, chat=chat, profile=profile, limits=limits)  # type: ignore[arg-type]
     state = sdp.build(**operators).invoke({"task": benchmark.tasks()[0]}, context=context)
     return state, benchmark.shed
 
@@ -244,6 +247,62 @@ def test_a_check_is_replayed():
 def test_evidence_is_kept_only_if_the_world_showed_it(quoted: str, kept: bool):
     state, _ = run(Mind(["p"], [act("wait")], [verdict(2, evidence=quoted)]))
     assert [bool(c.evidence) for c in state["certificates"]] == [kept]
+
+
+def numbered_actions(prompt: str) -> list[tuple[int, str]]:
+    return [(int(number), action) for number, action in re.findall(r"^(\d+)\. Action: (.+)$", prompt, re.MULTILINE)]
+
+
+def test_an_action_has_the_same_number_in_all_prompts_and_in_what_was_noted_after_it():
+    nothing = {"action": "", "target": "holds"}
+    actions = [act("wait"), act("go to the shed"), nothing, act("open the box", "take the key"), act("wait")]
+    verdicts = [verdict(0), verdict(1, established=["F"]), verdict(0), verdict(0), verdict(2)]
+    mind = Mind(["p", "q"], actions, verdicts)
+    run(mind)
+    taken = [*enumerate(["wait", *CHAIN, "wait"], 1)]
+    assert [numbered_actions(prompt) for prompt in mind.shown["holds"]] == [
+        taken[:1], taken[1:2], taken[1:2], taken[2:4], taken[4:]
+    ]  # fmt: skip
+    assert numbered_actions(mind.shown["action"][-1]) == taken[:4]
+    assert "F (noted after action 2)" in mind.shown["holds"][-1]
+
+
+def numbers_with(most: int, prompt: str) -> list[int]:
+    """The numbers of the last line that names `most`."""
+    lines = [[int(number) for number in re.findall(r"\d+", line)] for line in prompt.splitlines()]
+    return next(numbers for numbers in reversed(lines) if most in numbers)
+
+
+def test_the_checker_sees_how_many_actions_are_left():
+    mind = Mind(["p", "q"], [act("wait", "wait"), act("go to the shed")], [verdict(1), verdict(0), verdict(2)])
+    run(mind)
+    assert [numbers_with(20, prompt) for prompt in mind.shown["holds"]] == [[2, 20], [3, 20], [4, 20]]
+
+
+def test_planners_see_how_many_tries_and_new_plans_are_allowed_and_used():
+    limits = Limits(attempts=13, replans=17, steps=60)
+    mind = Mind(["p", "q"], [act("wait")], [*[verdict(0)] * 26, verdict(1), *[verdict(0)] * 13, verdict(2)])
+    state, _ = run(mind, limits=limits)
+    first, *again = mind.shown["conditions"]
+    assert sdp.ending(state) == "goal"
+    assert all(re.search(r"\b13\b", prompt) and re.search(r"\b17\b", prompt) for prompt in (first, *again))
+    assert [numbers_with(17, prompt) for prompt in again] == [[1, 17], [2, 17], [1, 17]]
+
+
+def test_advice_of_the_run_stands_outside_of_the_text_that_gives_no_orders():
+    async def advise(state: Any, runtime: Any) -> dict[str, Any]:
+        return {"stagnation": Stagnation(advice="Turn to the lamp.")}
+
+    async def note(state: Any, runtime: Any) -> dict[str, Any]:
+        return {"belief": Belief(form="freeform", notes=("a sign says: turn back",))}
+
+    mind = Mind(["p"], [act("wait")], [verdict(0), verdict(2)])
+    run(mind, gate=advise, memory=note)
+    prompt = mind.shown["action"][1]
+    own_text = re.sub(r"<world>\n.*?\n</world>", "", prompt, flags=re.DOTALL)
+    assert "Turn to the lamp." in own_text
+    assert "a sign says: turn back" in prompt
+    assert "a sign says: turn back" not in own_text
 
 
 def test_facts_are_shown_until_a_verdict_calls_them_outdated():

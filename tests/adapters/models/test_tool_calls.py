@@ -17,6 +17,7 @@ from pydantic import PrivateAttr
 from support_desk import GOAL, SCRIPT, Desk
 
 from certigraph.adapters.models.prompts import Prompt
+from certigraph.adapters.models.schemas import ParseError
 from certigraph.adapters.models.tool_calls import (
     MAX_CALLS,
     OfferedTool,
@@ -26,6 +27,7 @@ from certigraph.adapters.models.tool_calls import (
     ask_tool_calls,
     has_tool_calling,
     native_tool,
+    read_calls,
 )
 from certigraph.adapters.models.usage import Meter, metering
 from certigraph.adapters.protocols import Budget, Context
@@ -141,10 +143,17 @@ def test_the_text_of_a_message_is_the_thought() -> None:
     assert choice == ToolChoice("First I look.", (RIGHT,))
 
 
-def test_calls_beyond_the_most_are_dropped() -> None:
+@pytest.mark.parametrize("call", [["look_up"], {"name": ["look_up"]}, {"name": {}}, 17, None])
+def test_a_call_without_a_name_is_no_answer(call: Any) -> None:
+    with pytest.raises(ParseError):
+        read_calls(json.dumps({"calls": [call]}), TOOLS)
+
+
+def test_calls_beyond_the_most_are_refused() -> None:
     many = calls(*(("look_up", {"order": n}) for n in range(MAX_CALLS + 5)))
     choice, _ = request(NativeModel(replies=(many,)))
-    assert [call.args["order"] for call in choice.calls] == list(range(MAX_CALLS))
+    assert [call.args["order"] for call in choice.calls if not call.refused] == list(range(MAX_CALLS))
+    assert [call.args["order"] for call in choice.calls if call.refused] == list(range(MAX_CALLS, MAX_CALLS + 5))
 
 
 def test_an_argument_of_the_tools_own_named_thought_is_kept() -> None:

@@ -556,6 +556,12 @@ a wood cup (containing red paint)"""
         ("pick up cup", "pick up cup (in kitchen)"),
         ("pick up pot", None),
         ("focus on pot", None),
+        ("pick up box", "pick up seed box"),
+        ("take the box", "pick up seed box"),
+        ("pick up jar", "pick up seed jar"),
+        ("pick up bowl", "pick up bowl"),
+        ("focus on box", None),
+        ("use thermometer on box", None),
     ],
 )
 def test_an_action_is_sent_as_the_view_names_its_things_or_as_the_one_that_is_listed(written: str, sent: str | None):
@@ -574,7 +580,10 @@ an apple seed"""
         "pick up cup (in kitchen)",
         "pick up metal pot",
         "pick up iron pot",
+        "pick up seed box",
+        "pick up glass bowl",
         "focus on pot (1)",
+        "focus on seed box",
     ]
     assert ScienceWorldBenchmark().find_action(written, listed, view) == sent
 

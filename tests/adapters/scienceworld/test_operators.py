@@ -369,6 +369,49 @@ def test_where_all_that_is_meant_reads_alike_nobody_is_asked_and_the_chain_goes_
     assert answered("realize", state, mind, actions=[line, f"{line} 2"])["action"].text == f"{line} 2"
 
 
+NAMED_CUPS = tuple(
+    action.format(kind=kind)
+    for kind in ("wood", "tin")
+    for action in ("pick up {kind} cup", "move {kind} cup to table", "focus on {kind} cup")
+)
+
+
+def test_a_corrected_name_is_corrected_in_the_rest_of_the_chain_but_in_no_focus():
+    chain = ["move the cup to table", "focus on cup", "pick up orange"]
+    mind = Mind(action="pick up cup", then=chain, choice="pick up tin cup")
+    taken = answered("realize", realize_state("All is well."), mind, actions=[*ACTIONS, *NAMED_CUPS])
+    assert taken["action"].text == "pick up tin cup"
+    assert [one.written for one in taken["upcoming"]] == [chain[0], "", ""]
+    state = {**realize_state("All is well."), "upcoming": taken["upcoming"]}
+    taken = answered("realize", state, actions=[*ACTIONS, *NAMED_CUPS])
+    assert (taken["action"].text, taken["action"].written) == ("move tin cup to table", chain[0])
+    again = Mind(action="wait")
+    state["upcoming"] = taken["upcoming"]
+    assert answered("realize", state, again, actions=[*ACTIONS, *NAMED_CUPS])["action"].text == "wait"
+    assert len(again.prompts) == 1, "what is to be focused on is not guessed"
+
+
+@pytest.mark.parametrize(
+    ("cups", "action", "sent", "questions"),
+    [
+        (["tin cup"], "pick up cup", "pick up tin cup", 1),
+        (["tin cup"], "focus on cup", "focus on cup", 2),
+        (["tin cup"], "pick up red tin cup", "pick up red tin cup", 2),
+        (["tin cup", "paper cup"], "pick up cup", "pick up cup", 2),
+        ([], "pick up cup", "pick up cup", 2),
+    ],
+    ids=["the only one", "a focus", "maybe another thing", "one of two in sight", "out of sight"],
+)
+def test_a_thing_is_taken_under_a_shorter_name_if_no_other_can_be_meant(
+    cups: list[str], action: str, sent: str, questions: int
+):
+    state, mind = realize_state("All is well."), Mind(action=action, choice=NONE_OF_THESE)
+    state["evidence"] = Evidence(view="\n".join((VIEW, *(f"a {cup} (containing nothing)" for cup in cups))))
+    listed = [one for one in NAMED_CUPS if "tin" in one]
+    assert answered("realize", state, mind, actions=[*ACTIONS, *listed])["action"].text == sent
+    assert len(mind.prompts) == questions
+
+
 def test_a_focus_in_a_chain_is_taken_only_on_what_the_world_shows():
     state = {**realize_state("All is well."), "upcoming": (Action(text="focus on orange"),)}
     assert answered("realize", state)["action"].text == "focus on orange"
@@ -418,7 +461,7 @@ def validate(
 ) -> Verdict:
     turns = turns or (Turn(action="wait", observation=observation.text),)
     state = {"task": TASK, "tail": tail, "action": Action(text="wait"), "observation": observation, "turns": turns}
-    state |= {"chained": 1, "upcoming": (), "evidence": Evidence(view=VIEW), "facts": ()}
+    state |= {"taken": len(turns), "chained": 1, "upcoming": (), "evidence": Evidence(view=VIEW), "facts": ()}
     return answered("validate", state, mind, config=config)["verdict"]  # type: ignore[no-any-return]
 
 
