@@ -7,14 +7,12 @@ from typing import Annotated
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
-from certigraph.adapters.benchmarks import steps_before
 from certigraph.adapters.models.calls import ask, profile_of
 from certigraph.adapters.models.prompts import (
     Prompt,
     build_prompt,
     format_facts,
     format_history,
-    format_limits,
     format_view,
     numbered_list,
     one_line,
@@ -145,10 +143,9 @@ async def _verdict_prompt(
     if view and view_repeats_answers(runtime):  # it only grows
         before = paragraphs(before, f"{ALL_ANSWERS}:\n{quote(view)}")
         turns = [_without_shown_answer(turn, view) for turn in turns]
+    closing = VERDICT_CLOSING.format(target=judged[0].text) if judged else ""
     if state["action"].kind == CHECK:
         notes = paragraphs(notes, CLAIM.format(action=quote(state["action"].text)))
-    used = format_limits(state["task"], runtime, used=steps_before(runtime) + state["taken"])
-    closing = paragraphs(used, VERDICT_CLOSING.format(target=judged[0].text) if judged else "")
     rest = paragraphs(VALIDATOR, before, facts, conditions, world, notes, closing)
     history = format_history(turns, rest, profile, first=state["taken"] - len(turns) + 1)
     shown = f"The latest actions, which are to be judged, and the world's answers:\n{quote_history(history)}"

@@ -273,12 +273,6 @@ def numbers_with(most: int, prompt: str) -> list[int]:
     return next(numbers for numbers in reversed(lines) if most in numbers)
 
 
-def test_the_checker_sees_how_many_actions_are_left():
-    mind = Mind(["p", "q"], [act("wait", "wait"), act("go to the shed")], [verdict(1), verdict(0), verdict(2)])
-    run(mind)
-    assert [numbers_with(20, prompt) for prompt in mind.shown["holds"]] == [[2, 20], [3, 20], [4, 20]]
-
-
 def test_planners_see_how_many_tries_and_new_plans_are_allowed_and_used():
     limits = Limits(attempts=13, replans=17, steps=60)
     mind = Mind(["p", "q"], [act("wait")], [*[verdict(0)] * 26, verdict(1), *[verdict(0)] * 13, verdict(2)])
