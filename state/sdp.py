@@ -107,7 +107,7 @@ class ValidateView(TypedDict):
 
     If Realize chose several actions together, they count as one action, and what the world answered to each of them as
     its observation: `turns` has those since the latest verdict of the operator's model, the last one included. If
-    nothing was done since then, `turns` has the action before. The latest of them is action `taken` of the run.
+    nothing was done since then, `turns` has the action before.
     """
 
     task: Task
@@ -115,7 +115,6 @@ class ValidateView(TypedDict):
     action: Action
     observation: Observation
     turns: Sequence[Turn]
-    taken: int
     chained: int
     """How many of the latest actions were chosen together and not judged one by one; 1 if only the last one."""
     upcoming: Sequence[Action]
@@ -228,7 +227,6 @@ def validate_view(state: SDPState) -> ValidateView:
         "action": state["action"],
         "observation": state["observation"],
         "turns": _unjudged_turns(state),
-        "taken": len(state["trace"]),
         "chained": 1 + sum(1 for _ in takewhile(lambda a: a.verdict.pending, reversed(state["attempts"]))),
         "upcoming": state.get("upcoming", ()),
         "evidence": state["evidence"],

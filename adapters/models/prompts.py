@@ -89,7 +89,7 @@ LATEST_SHARE = 16
 
 
 def format_history(
-    turns: Sequence[Turn], rest: str, profile: ModelProfile, *, most_tokens: int | None = None, first: int = 1
+    turns: Sequence[Turn], rest: str, profile: ModelProfile, *, most_tokens: int | None = None
 ) -> History:
     """Format the turns of an episode, oldest first, as far as they fit into the model's window.
 
@@ -101,18 +101,17 @@ def format_history(
         rest: everything else in the prompt.
         profile: profile of the model.
         most_tokens: maximum tokens of the turns, besides what the window allows; None for no other limit.
-        first: number of the first turn.
     """
     if profile.is_small:
         hidden = _count_hidden(turns, MAX_SMALL_TURNS)
         return History(format_turns(turns), _describe_cut(hidden, len(turns)))
-    runs = _group_equal(turns, first)
+    runs = _group_equal(turns)
     texts = [_format_whole_turn(first, times, turn) for first, times, turn in runs]
     available = profile.prompt_tokens - estimate_tokens(rest)
     available = available if most_tokens is None else min(available, most_tokens)
     start = _first_fitting([estimate_tokens(text) for text in texts], available)
     cut = _describe_cut(
-        runs[start].first - first if start else 0, len(turns), most_tokens if available == most_tokens else None
+        runs[start].first - 1 if start else 0, len(turns), most_tokens if available == most_tokens else None
     )
     return _join_turns(texts[start:], cut, available)
 
@@ -190,16 +189,16 @@ def _describe_cut(hidden: int, total: int, most_tokens: int | None = None) -> tu
 
 
 class _EqualTurns(NamedTuple):
-    """Turns in a row that are equal: the number of the first one, and how many they are."""
+    """Turns in a row that are equal: the number of the first one, from 1, and how many they are."""
 
     first: int
     times: int
     turn: Turn
 
 
-def _group_equal(turns: Sequence[Turn], first: int) -> list[_EqualTurns]:
+def _group_equal(turns: Sequence[Turn]) -> list[_EqualTurns]:
     groups: list[_EqualTurns] = []
-    for number, turn in enumerate(turns, first):
+    for number, turn in enumerate(turns, 1):
         latest = groups[-1] if groups else None
         if latest and latest.turn.observation == turn.observation and latest.turn == turn:  # records compare slowly
             groups[-1] = latest._replace(times=latest.times + 1)

@@ -147,7 +147,7 @@ async def _verdict_prompt(
     if state["action"].kind == CHECK:
         notes = paragraphs(notes, CLAIM.format(action=quote(state["action"].text)))
     rest = paragraphs(VALIDATOR, before, facts, conditions, world, notes, closing)
-    history = format_history(turns, rest, profile, first=state["taken"] - len(turns) + 1)
+    history = format_history(turns, rest, profile)
     shown = f"The latest actions, which are to be judged, and the world's answers:\n{quote_history(history)}"
     request = paragraphs(before, facts, conditions, shown, world, notes, closing)
     return build_prompt(runtime, request, role=VALIDATOR, cut=history.cut)
@@ -205,8 +205,8 @@ Give, in this order:
   nothing new.
 - outdated: the numbers of the established facts below that are no longer true.
 - reachable: false only if the world showed that the first condition that does not hold cannot come true any more as it
-  is worded: what it names does not exist or is broken, a way to it is closed for good, or the actions that are left
-  cannot suffice. Then the rest is planned again. Otherwise true.
+  is worded: what it names does not exist or is broken, or a way to it is closed for good. Then the rest is planned
+  again. Otherwise true.
 - holds: how many conditions have come true by now, counted from the target on without a gap; 0 if the target has not.
   One about something that happens and passes (was read, was sent, was in focus) counts once an answer or an established
   fact shows that it happened; one about how things are has to hold now, or to have given way to a later one of the

@@ -249,24 +249,6 @@ def test_evidence_is_kept_only_if_the_world_showed_it(quoted: str, kept: bool):
     assert [bool(c.evidence) for c in state["certificates"]] == [kept]
 
 
-def numbered_actions(prompt: str) -> list[tuple[int, str]]:
-    return [(int(number), action) for number, action in re.findall(r"^(\d+)\. Action: (.+)$", prompt, re.MULTILINE)]
-
-
-def test_an_action_has_the_same_number_in_all_prompts_and_in_what_was_noted_after_it():
-    nothing = {"action": "", "target": "holds"}
-    actions = [act("wait"), act("go to the shed"), nothing, act("open the box", "take the key"), act("wait")]
-    verdicts = [verdict(0), verdict(1, established=["F"]), verdict(0), verdict(0), verdict(2)]
-    mind = Mind(["p", "q"], actions, verdicts)
-    run(mind)
-    taken = [*enumerate(["wait", *CHAIN, "wait"], 1)]
-    assert [numbered_actions(prompt) for prompt in mind.shown["holds"]] == [
-        taken[:1], taken[1:2], taken[1:2], taken[2:4], taken[4:]
-    ]  # fmt: skip
-    assert numbered_actions(mind.shown["action"][-1]) == taken[:4]
-    assert "F (noted after action 2)" in mind.shown["holds"][-1]
-
-
 def numbers_with(most: int, prompt: str) -> list[int]:
     """The numbers of the last line that names `most`."""
     lines = [[int(number) for number in re.findall(r"\d+", line)] for line in prompt.splitlines()]

@@ -54,15 +54,6 @@ def test_everything_is_shown_where_it_fits():
     assert history.cut == ()
 
 
-@pytest.mark.parametrize("first", [1, 7])
-def test_what_is_left_out_is_counted_from_the_first_turn_on(first: int):
-    numbered = [Turn(action=f"act {number}", observation="x" * 3_450) for number in range(first, first + 9)]
-    history = format_history(numbered, "", window_for(6_500), first=first)
-    numbers = [int(number) for number in re.findall(r"^(\d+)\. ", history.text, re.MULTILINE)]
-    assert numbers == shown(history.text) == [*range(numbers[0], first + 9)]
-    assert history.cut == (f"the oldest {numbers[0] - first} of 9 turns",)
-
-
 def test_equal_turns_in_a_row_are_shown_once_with_their_numbers():
     same = Turn(action="act 2", observation="growing")
     seen = [Turn(action="act 1", observation="x"), *[same] * 3, Turn(action="act 2", observation="grown"), same]

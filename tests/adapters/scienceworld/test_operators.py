@@ -461,7 +461,7 @@ def validate(
 ) -> Verdict:
     turns = turns or (Turn(action="wait", observation=observation.text),)
     state = {"task": TASK, "tail": tail, "action": Action(text="wait"), "observation": observation, "turns": turns}
-    state |= {"taken": len(turns), "chained": 1, "upcoming": (), "evidence": Evidence(view=VIEW), "facts": ()}
+    state |= {"chained": 1, "upcoming": (), "evidence": Evidence(view=VIEW), "facts": ()}
     return answered("validate", state, mind, config=config)["verdict"]  # type: ignore[no-any-return]
 
 

@@ -210,7 +210,6 @@ def judge(conditions: Sequence[str], checks: Any, model: Model, **view: Any) -> 
         "action": Action(text="look_up(order=17)"),
         "observation": Observation(text="seen by the model"),
         "turns": (),
-        "taken": 3,
         "chained": 1,
         "upcoming": (),
         "evidence": Evidence(view="seen by the model"),
