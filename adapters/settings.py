@@ -27,10 +27,10 @@ class Settings(BaseModel):
         except ValidationError as error:
             if not error.errors()[0]["loc"]:
                 raise UnknownName(f"{cls.__name__}: {values!r:.100} is neither a dict nor a {cls.__name__}") from None
-            raise UnknownName(explain_mistake(error, cls.model_construct())) from None
+            raise UnknownName(_explain_mistake(error, cls.model_construct())) from None
 
 
-def explain_mistake(error: ValidationError, usual: "Settings") -> str:
+def _explain_mistake(error: ValidationError, usual: "Settings") -> str:
     """Say in one line which value of settings is not allowed, what is, and what `usual` has in its place."""
     first = error.errors()[0]
     key, *rest = map(str, first["loc"])

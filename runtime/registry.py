@@ -27,7 +27,6 @@ from certigraph.adapters.models.profiles import check_profile_name
 from certigraph.adapters.protocols import ROLES, Benchmark, Budget, Context, Limits
 from certigraph.adapters.redaction import MASK, show_address
 from certigraph.adapters.retrieval.reranker import load_reranker
-from certigraph.adapters.settings import explain_mistake
 from certigraph.graphs.assembly import check_slots, operators_of, slot_names, swapped_specs
 from certigraph.nodes.slots import Spec, build_operator
 from certigraph.runtime.files import SETTINGS_FILE
@@ -585,6 +584,6 @@ def _apply_amounts(record: R, amounts: Mapping[str, str]) -> R:
     if "usd" in changes:
         changes["priced"] = True
     try:
-        return kind.model_validate_json(json.dumps({**record.model_dump(), **changes}))
-    except ValidationError as error:
-        raise UnknownName(f"--budget {explain_mistake(error, record)}") from error
+        return kind.model_validate({**record.model_dump(), **changes})
+    except UnknownName as error:
+        raise UnknownName(f"--budget {error}") from error

@@ -18,10 +18,10 @@ from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.graphs import tdp
 from certigraph.runtime.recorder import Recorder
-from certigraph.runtime.registry import GRAPHS, SEARCH_GRAPHS
+from certigraph.runtime.registry import GRAPHS, SEARCH_GRAPHS, parse_budget
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import arun, resume, run
-from certigraph.state.endings import LimitReached
+from certigraph.state.endings import LimitReached, UnknownName
 from certigraph.state.trajectory import CallStarted, read_trajectory, serializer, total_usage
 
 # A model that never makes progress stops exactly at its limit in every graph; the ending names the limit.
@@ -279,3 +279,9 @@ def test_whatever_budget_ended_a_run_a_larger_one_brings_it_to_its_goal(calls: i
     result = resume(stopped.folder, budget=Budget(), benchmark=Jobs(), chat=Pondering())
     assert result.ending == "goal"
     assert_paid_once(result)
+
+
+@pytest.mark.parametrize("value", ["x", "1e3", "", "\udc80", "nan"])
+def test_an_amount_that_is_no_number_is_refused_with_its_name(value: str):
+    with pytest.raises(UnknownName, match="^--budget steps="):
+        parse_budget([f"steps={value}"], Limits())
