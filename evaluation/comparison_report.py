@@ -219,9 +219,11 @@ def estimate_cells(estimate: ReplayEstimate) -> tuple[str, ...]:
 
 
 def terminal_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate] = ()) -> Iterator[FittedTable | str]:
-    """Yield the tables of a comparison for a terminal, and the explanation above one."""
+    """Yield the tables of a comparison for a terminal, with what explains them."""
     heads, lines = method_table(comparison.methods)
     yield FittedTable(heads, lines, sorted(range(len(heads)), key=lambda n: METHOD_ORDER.index(heads[n])))
+    if comparison.variants:
+        yield "\n".join(f" {name}: {text}" for name, text in comparison.variants.items())
     if comparison.differences:
         cells = [difference_cells(difference) for difference in comparison.differences]
         yield FittedTable(DIFFERENCE_COLUMNS, cells, DIFFERENCE_ORDER)
@@ -293,7 +295,7 @@ DATA_FILES = {
 def comparison_to_json(comparison: Comparison, estimates: Sequence[ReplayEstimate] = ()) -> dict[str, Any]:
     """Convert a comparison to one JSON object: statistics, a row for each run, and replayed ablations."""
     replayed = [estimate.model_dump(mode="json") for estimate in estimates]
-    without = set() if comparison.published else {"published"}
+    without = {name for name in ("published", "variants") if not getattr(comparison, name)}
     return {
         **comparison.model_dump(mode="json", exclude=without),
         "replayed": replayed,
@@ -430,6 +432,7 @@ def write_comparison_page(plan: ComparisonPlan, findings: ComparisonResults, dra
         facts=plan_facts(plan, swapped="; ".join(_format_swaps(plan)) or "nothing"),
         warnings=comparison.warnings,
         methods=method_table(comparison.methods),
+        variants=comparison.variants,
         differences=(DIFFERENCE_COLUMNS, [difference_cells(difference) for difference in comparison.differences]),
         published=published,
         published_title=PUBLISHED_TITLE.capitalize(),

@@ -50,7 +50,7 @@ from certigraph.evaluation.statistics import (
 )
 from certigraph.nodes.slots import Spec
 from certigraph.runtime.graph_sources import slots_of
-from certigraph.runtime.registry import GRAPHS, build_graph
+from certigraph.runtime.registry import GRAPHS, build_graph, summarize_operator
 from certigraph.runtime.texts import format_count
 from certigraph.state.endings import METHOD_LIMITS, UnknownName
 from certigraph.state.records import Record
@@ -240,6 +240,8 @@ class Comparison(Record):
     needs: tuple[AmountNeed, ...] = ()
     rows: tuple[ComparisonRow, ...]
     """Every run that ended, including those of tasks that some method has not finished."""
+    variants: dict[str, str] = Field(default_factory=dict)
+    """What the exchanged operators of each variant of the first method do, by method."""
     faults: int = 0
     """Number of tasks that are left out because the world or its data failed in a run."""
     published: dict[str, tuple[PublishedMatch, ...]] = Field(default_factory=dict)
@@ -296,7 +298,9 @@ def add_published(comparison: Comparison, outline: ComparisonOutline, settings: 
 
 
 def adapt_to_methods(comparison: Comparison, plan: ComparisonPlan, certifying: Collection[str]) -> Comparison:
-    """Return a copy of a comparison without figures that say nothing about a method, and with a warning about others.
+    """Return a copy of a comparison with descriptions of the variants, and without figures that say nothing.
+
+    It has a warning if its scores rank no methods.
 
     Args:
         comparison: the comparison.
@@ -311,7 +315,8 @@ def adapt_to_methods(comparison: Comparison, plan: ComparisonPlan, certifying: C
         map(is_simulated, [plan.model, *plan.roles.values()])
     ):
         warnings.append(RANKING_WARNING)
-    return comparison.model_copy(update={"methods": tuple(methods), "warnings": tuple(warnings)})
+    described = {"variants": describe_variants(plan.methods)}
+    return comparison.model_copy(update={"methods": tuple(methods), "warnings": tuple(warnings), **described})
 
 
 RANKING_WARNING = (
@@ -431,6 +436,17 @@ def exchanged_operators(first: ComparedMethod, variant: ComparedMethod) -> dict[
         return {}
     reference = first.operators
     return {slot: Spec.model_validate(spec) for slot, spec in variant.operators.items() if spec != reference.get(slot)}
+
+
+def describe_variants(methods: Sequence[ComparedMethod]) -> dict[str, str]:
+    """Describe what the operators do in which variants differ from the first method, by method.
+
+    Operators of a user's own are not described.
+    """
+    first, *others = methods
+    exchanged = {method.name: exchanged_operators(first, method).values() for method in others}
+    texts = {name: " ".join(summarize_operator(spec.name) for spec in specs) for name, specs in exchanged.items()}
+    return {name: text for name, text in texts.items() if text.strip()}
 
 
 # Ablations estimated from recorded trajectories without running anything (SDP paper, appendix C). Each rule scales the
