@@ -27,6 +27,7 @@ from certigraph.evaluation.jobs import RunJob, execute_run
 from certigraph.evaluation.published.matching import RunSetting
 from certigraph.evaluation.workers import active_pool
 from certigraph.graphs.assembly import operators_of
+from certigraph.nodes.slots import Spec
 from certigraph.runtime.files import PLAN_FILE, check_output_folder, has_header, read_last_footer, slug_of
 from certigraph.runtime.graph_sources import AnyGraph
 from certigraph.runtime.registry import (
@@ -37,6 +38,7 @@ from certigraph.runtime.registry import (
     rebuild_graph,
     reranker_versions,
     shareable_context,
+    summarize_operator,
     swaps_of,
 )
 from certigraph.runtime.result import BenchmarkRow
@@ -191,6 +193,25 @@ def _model_name(model: str) -> str:
     from certigraph.adapters.models.clients import find_weights
 
     return f"local:{find_weights(model).name}"
+
+
+def exchanged_operators(first: ComparedMethod, variant: ComparedMethod) -> dict[str, Spec]:
+    """Return the operators, by slot, in which a variant differs from the first method; none for another graph."""
+    if first.graph != variant.graph:
+        return {}
+    reference = first.operators
+    return {slot: Spec.model_validate(spec) for slot, spec in variant.operators.items() if spec != reference.get(slot)}
+
+
+def describe_variants(methods: Sequence[ComparedMethod]) -> dict[str, str]:
+    """Describe what the operators do in which variants differ from the first method, by method.
+
+    Operators of a user's own are not described.
+    """
+    first, *others = methods
+    exchanged = {method.name: exchanged_operators(first, method).values() for method in others}
+    texts = {name: " ".join(summarize_operator(spec.name) for spec in specs) for name, specs in exchanged.items()}
+    return {name: text for name, text in texts.items() if text.strip()}
 
 
 # Selection of tasks.

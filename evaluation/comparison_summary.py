@@ -19,6 +19,8 @@ from certigraph.evaluation.comparison import (
     ComparisonOutline,
     ComparisonPlan,
     build_method,
+    describe_variants,
+    exchanged_operators,
     parse_methods,
 )
 from certigraph.evaluation.frames import Frames
@@ -50,7 +52,7 @@ from certigraph.evaluation.statistics import (
 )
 from certigraph.nodes.slots import Spec
 from certigraph.runtime.graph_sources import slots_of
-from certigraph.runtime.registry import GRAPHS, build_graph, summarize_operator
+from certigraph.runtime.registry import GRAPHS, build_graph
 from certigraph.runtime.texts import format_count
 from certigraph.state.endings import METHOD_LIMITS, UnknownName
 from certigraph.state.records import Record
@@ -428,25 +430,6 @@ def ablation_methods(graph: str, swaps: Sequence[str]) -> tuple[ComparedMethod, 
     if twice := sorted({swap for swap in swaps if swaps.count(swap) > 1}):
         raise UnknownName(f"--swap {twice[0]} is given twice; give each swap once")
     return (*full, *(build_method(swap, graph, swap.split("+")) for swap in swaps))
-
-
-def exchanged_operators(first: ComparedMethod, variant: ComparedMethod) -> dict[str, Spec]:
-    """Return the operators, by slot, in which a variant differs from the first method; none for another graph."""
-    if first.graph != variant.graph:
-        return {}
-    reference = first.operators
-    return {slot: Spec.model_validate(spec) for slot, spec in variant.operators.items() if spec != reference.get(slot)}
-
-
-def describe_variants(methods: Sequence[ComparedMethod]) -> dict[str, str]:
-    """Describe what the operators do in which variants differ from the first method, by method.
-
-    Operators of a user's own are not described.
-    """
-    first, *others = methods
-    exchanged = {method.name: exchanged_operators(first, method).values() for method in others}
-    texts = {name: " ".join(summarize_operator(spec.name) for spec in specs) for name, specs in exchanged.items()}
-    return {name: text for name, text in texts.items() if text.strip()}
 
 
 # Ablations estimated from recorded trajectories without running anything (SDP paper, appendix C). Each rule scales the
