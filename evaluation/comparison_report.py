@@ -286,6 +286,9 @@ DATA_FILES = {
 }
 """Content of each file of data in the folder of a comparison."""
 
+REPLAY_FILE = {"replays.csv": "the estimate from each replayed run, with the folder of that run"}
+"""The same of the file that there is where runs were replayed."""
+
 
 def comparison_to_json(comparison: Comparison, estimates: Sequence[ReplayEstimate] = ()) -> dict[str, Any]:
     """Convert a comparison to one JSON object: statistics, a row for each run, and replayed ablations."""
@@ -301,7 +304,7 @@ def comparison_to_json(comparison: Comparison, estimates: Sequence[ReplayEstimat
 def write_tables(
     comparison: Comparison, estimates: Sequence[ReplayEstimate], runs: Mapping[str, str], folder: Path
 ) -> None:
-    """Write a comparison to the files in DATA_FILES, except its curves; `runs` has the folder of each run by its id."""
+    """Write a comparison to its files of data, except its curves; `runs` has the folder of each run by its id."""
     results = comparison_to_json(comparison, estimates)
     replace_text(folder / "table.json", json.dumps(results, indent=1, ensure_ascii=False))
     differences, left_out = {difference["method"]: difference for difference in results["differences"]}, ("method", "n")
@@ -320,6 +323,19 @@ def write_tables(
     write_csv(folder / "needs.csv", results["needs"])
     rows = [{**flatten_record(row), "folder": runs.get(row["run"], "")} for row in results["rows"]]
     write_csv(folder / "rows.csv", rows)
+    replays = [
+        {
+            "variant": one.method,
+            "task": row.task,
+            "trial": row.trial,
+            "estimate": estimate,
+            "folder": runs.get(row.run, ""),
+        }
+        for one in estimates
+        for row, estimate in one.runs
+    ]
+    if replays:
+        write_csv(folder / "replays.csv", replays)
 
 
 def flatten_record(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -438,7 +454,7 @@ def write_comparison_page(plan: ComparisonPlan, findings: ComparisonResults, dra
         anatomy=anatomy_view(findings.frames),
         names=names,
         runs=runs,
-        data_files=DATA_FILES,
+        data_files=DATA_FILES | (REPLAY_FILE if findings.estimates else {}),
         changes=list(find_score_changes(names, runs)),
     )
 
@@ -525,8 +541,8 @@ def _format_run(row: ComparisonRow | None) -> str:
 def write_comparison_report(plan: ComparisonPlan, folder: Path) -> ComparisonResults:
     """Write the report of a comparison, which need not be finished, and return its results.
 
-    Writes the files in DATA_FILES, `curves.png`, `curves.svg`, `comparison.html`, and the report of each run, to which
-    that page links.
+    Writes the files in DATA_FILES, and in REPLAY_FILE where runs were replayed, `curves.png`, `curves.svg`,
+    `comparison.html`, and the report of each run, to which that page links.
     """
     findings = compute_results(plan, folder)
     runs = _write_run_reports(plan, folder)

@@ -538,6 +538,8 @@ class ReplayEstimate(Record):
     replayed: float
     measured: float
     optimism: Difference
+    runs: tuple[tuple[ComparisonRow, float], ...] = Field(default=(), exclude=True, repr=False)
+    """The replayed runs, each with its estimate."""
 
     @property
     def words(self) -> str:
@@ -574,9 +576,10 @@ def _estimate(
     replays: ReplaysByTrial,
     most: int,
 ) -> ReplayEstimate:
+    runs = tuple((row, row.score * rule.factor(replays[row.task, row.trial], most)) for row in rows)
     replayed = defaultdict(list)
-    for row in rows:
-        replayed[row.task].append(row.score * rule.factor(replays[row.task, row.trial], most))
+    for row, estimate in runs:
+        replayed[row.task].append(estimate)
     return ReplayEstimate(
         method=name,
         rule=rule.name,
@@ -584,6 +587,7 @@ def _estimate(
         replayed=_mean_score(replayed),
         measured=_mean_score(measured),
         optimism=compute_difference("replayed", "re-executed", replayed, measured),
+        runs=runs,
     )
 
 

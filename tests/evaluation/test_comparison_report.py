@@ -190,6 +190,23 @@ def test_every_foldout_begins_with_what_it_is_for(tmp_path: Path):
     assert all(sentence.endswith(".") and ": ." not in sentence for sentence in sentences)
 
 
+@pytest.mark.slow
+def test_estimates_are_traceable_to_the_runs_that_were_replayed(compared_folder: Path, tmp_path: Path):
+    found = ablate("sdp", "blocksworld", (), Choice(("4-0", "4-1"), trials=2), out=tmp_path)
+    with (tmp_path / "replays.csv").open(newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    assert len(rows) == 3 * 2 * 2
+    for estimate in found.estimates:
+        values = [float(row["estimate"]) for row in rows if row["variant"] == estimate.method]
+        assert sum(values) / len(values) == pytest.approx(estimate.replayed)
+    for row in rows:
+        header = read_trajectory(tmp_path / row["folder"]).header
+        assert (header.task.id, header.context["trial"]) == (row["task"], int(row["trial"]))
+        assert "/1-sdp/" in row["folder"]
+    assert 'href="replays.csv"' in (tmp_path / "comparison.html").read_text(encoding="utf-8")
+    assert not (compared_folder / "replays.csv").exists()  # nothing was replayed there
+
+
 class OpenParts(HTMLParser):
     """Counts the tables of a page that are not folded, and notes whether a drawing is not."""
 
