@@ -293,7 +293,7 @@ REPLAY_FILE = {"replays.csv": "the estimate from each replayed run, with the fol
 def comparison_to_json(comparison: Comparison, estimates: Sequence[ReplayEstimate] = ()) -> dict[str, Any]:
     """Convert a comparison to one JSON object: statistics, a row for each run, and replayed ablations."""
     replayed = [estimate.model_dump(mode="json") for estimate in estimates]
-    without = {name for name in ("published", "variants") if not getattr(comparison, name)}
+    without = set() if comparison.published else {"published"}
     return {
         **comparison.model_dump(mode="json", exclude=without),
         "replayed": replayed,

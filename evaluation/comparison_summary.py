@@ -6,6 +6,7 @@ finished. `estimates_of` compares ablations estimated from recorded runs (replay
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from operator import not_
 from statistics import mean
 from typing import Any, NamedTuple
 
@@ -242,7 +243,7 @@ class Comparison(Record):
     needs: tuple[AmountNeed, ...] = ()
     rows: tuple[ComparisonRow, ...]
     """Every run that ended, including those of tasks that some method has not finished."""
-    variants: dict[str, str] = Field(default_factory=dict)
+    variants: dict[str, str] = Field(default_factory=dict, exclude_if=not_)
     """What the exchanged operators of each variant of the first method do, by method."""
     faults: int = 0
     """Number of tasks that are left out because the world or its data failed in a run."""
