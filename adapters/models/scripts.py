@@ -501,8 +501,8 @@ def simulated_responder(errors: ErrorRates, expert: Responder | None, trial: int
     return respond
 
 
-FALSE_ACCEPT_REASON = "seeded error: the simulated agent accepts what does not hold"
-"""Reason of a verdict that accepts by a seeded error, in place of the correct verdict's reason."""
+FALSE_ACCEPT_REASON = "seeded error: the simulated agent wrongly accepts what does not hold"
+"""Reason of a verdict that accepts by a seeded error; as long as the usual one of BlocksWorld, so that tokens stay."""
 
 ACCEPTING_FIELDS = (COUNT_FIELD, "reached", "completed", "supported", "consistent", "adequate")
 """Fields of verdicts that accept the more, the greater they are."""
