@@ -332,7 +332,7 @@ def print_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate] = (
     opening = [comparison_line(comparison)] if console.is_terminal else [finding, comparison_line(comparison)]
     console.print(*opening, sep="\n\n", markup=False)
     for table in terminal_tables(comparison, estimates):
-        console.print("", table)
+        console.print("", table, sep="\n", markup=False)
     if view := published_view(comparison):
         console.print(f"\n{PUBLISHED_TITLE}:")
         console.print(*view.terminal_tables(), sep="\n")

@@ -27,6 +27,7 @@ from certigraph.evaluation.jobs import RunJob, execute_run
 from certigraph.evaluation.published.matching import RunSetting
 from certigraph.evaluation.workers import active_pool
 from certigraph.graphs.assembly import operators_of
+from certigraph.nodes.slots import Spec
 from certigraph.runtime.files import PLAN_FILE, check_output_folder, has_header, read_last_footer, slug_of
 from certigraph.runtime.graph_sources import AnyGraph
 from certigraph.runtime.registry import (
@@ -37,6 +38,7 @@ from certigraph.runtime.registry import (
     rebuild_graph,
     reranker_versions,
     shareable_context,
+    summarize_operator,
     swaps_of,
 )
 from certigraph.runtime.result import BenchmarkRow
@@ -193,6 +195,25 @@ def _model_name(model: str) -> str:
     return f"local:{find_weights(model).name}"
 
 
+def exchanged_operators(first: ComparedMethod, variant: ComparedMethod) -> dict[str, Spec]:
+    """Return the operators, by slot, in which a variant differs from the first method; none for another graph."""
+    if first.graph != variant.graph:
+        return {}
+    reference = first.operators
+    return {slot: Spec.model_validate(spec) for slot, spec in variant.operators.items() if spec != reference.get(slot)}
+
+
+def describe_variants(methods: Sequence[ComparedMethod]) -> dict[str, str]:
+    """Describe what the operators do in which variants differ from the first method, by method.
+
+    Operators of a user's own are not described.
+    """
+    first, *others = methods
+    exchanged = {method.name: exchanged_operators(first, method).values() for method in others}
+    texts = {name: " ".join(summarize_operator(spec.name) for spec in specs) for name, specs in exchanged.items()}
+    return {name: text for name, text in texts.items() if text.strip()}
+
+
 # Selection of tasks.
 
 STRATUM_CONSTANTS = ("level", "days", "task")
@@ -214,11 +235,14 @@ def select_stratified_tasks(tasks: Sequence[Task], n: int) -> list[Task]:
 
 # The saved plan: written before the first run, and compared with the plan of every later call.
 
-MAX_SHOWN_DIFFERENCES = 5
+MAX_SHOWN_DIFFERENCES = 3
 """Maximum number of differences between two plans in a message."""
 
 IGNORED_FIELDS = {"keep_prompts", "versions", "machine", "created"}
 """Fields of a plan that may change between two calls."""
+
+LISTED_FIELDS = {"methods", "tasks"}
+"""Fields of a plan whose differences are described as a whole."""
 
 
 def has_plan(folder: Path) -> bool:
@@ -259,15 +283,45 @@ def save_or_check_plan(plan: ComparisonPlan, folder: Path, resume: str) -> None:
 
 def format_differences(saved: ComparisonPlan, new: ComparisonPlan) -> str:
     """Format the first differences between two plans on one line; empty if only IGNORED_FIELDS differ."""
-    one, other = (dict(_flatten(plan.model_dump(mode="json", exclude=IGNORED_FIELDS))) for plan in (saved, new))
+    plans = (saved, new)
+    one, other = (
+        dict(_flatten(plan.model_dump(mode="json", exclude=IGNORED_FIELDS | LISTED_FIELDS))) for plan in plans
+    )
     keys = [key for key in {**one, **other} if one.get(key) != other.get(key)]
-    lines = []
-    if len(saved.tasks) != len(new.tasks):
-        keys = [key for key in keys if not key.startswith("tasks.")]
-        lines = [f"{format_count(len(saved.tasks), 'task')} there, {len(new.tasks)} here (by limit, split or task ids)"]
-    lines += [f"{key}: {_format_value(one.get(key))} there, {_format_value(other.get(key))} here" for key in keys]
+    lines = [
+        *_differing_methods(saved.methods, new.methods),
+        *_differing_tasks(saved.tasks, new.tasks),
+        *(f"{key}: {_format_value(one.get(key))} there, {_format_value(other.get(key))} here" for key in keys),
+    ]
     more = f"; and {len(lines) - MAX_SHOWN_DIFFERENCES} more" if len(lines) > MAX_SHOWN_DIFFERENCES else ""
     return "; ".join(lines[:MAX_SHOWN_DIFFERENCES]) + more
+
+
+def _differing_methods(saved: Sequence[ComparedMethod], new: Sequence[ComparedMethod]) -> Iterator[str]:
+    names, others = ([method.name for method in methods] for methods in (saved, new))
+    if names != others:  # those of an ablation are its swaps
+        yield f"other methods or swaps: {', '.join(names)} there, {', '.join(others)} here"
+        return
+    for one, other in zip(saved, new, strict=True):
+        if one.graph != other.graph:
+            yield f"{one.name}: the graph {one.graph} there, {other.graph} here"
+            continue
+        for slot in {**one.operators, **other.operators}:
+            there, here = (_format_operator(method.operators.get(slot)) for method in (one, other))
+            if there != here:
+                yield f"{one.name}: {slot}={there} there, {here} here"
+
+
+def _format_operator(spec: JsonValue) -> str:
+    return "nothing" if spec is None else str(Spec.model_validate(spec))
+
+
+def _differing_tasks(saved: Sequence[str], new: Sequence[str]) -> Iterator[str]:
+    if len(saved) != len(new):
+        yield f"{format_count(len(saved), 'task')} there, {len(new)} here (by limit, split or task ids)"
+    elif saved != new:
+        one, other = next((one, other) for one, other in zip(saved, new, strict=True) if one != other)
+        yield f"other tasks, such as {one} there and {other} here"
 
 
 def _flatten(value: Any, at: str = "") -> Iterator[tuple[str, Any]]:

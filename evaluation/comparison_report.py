@@ -139,11 +139,7 @@ ESTIMATE_COLUMNS = (
     "in words",
 )
 
-DIFFERENCE_ORDER, NEED_ORDER, ESTIMATE_ORDER = (
-    (0, 2, 3, 5, 1, 4, 6, 7),
-    (0, 1, 2, 5, 6, 3, 4),
-    (0, 4, 5, 3, 6, 7, 2, 1, 8),
-)
+DIFFERENCE_ORDER, NEED_ORDER = (0, 2, 3, 5, 1, 4, 6, 7), (0, 1, 2, 5, 6, 3, 4)
 """Indices of the columns of the other tables by importance; a change comes before its interval."""
 
 
@@ -154,7 +150,7 @@ REPLAY_NOTE = (
     "prefix is the share of the plan before the first predicate whose attempts were used up; cascade cap is the share "
     "of the run that fits into the limit of steps if an action certifies at most so many predicates."
 )
-"""Explanation of replayed ablations, for the terminal and the page."""
+"""Explanation of replayed ablations."""
 
 
 def method_cells(summary: MethodSummary) -> tuple[str, ...]:
@@ -219,16 +215,17 @@ def estimate_cells(estimate: ReplayEstimate) -> tuple[str, ...]:
 
 
 def terminal_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate] = ()) -> Iterator[FittedTable | str]:
-    """Yield the tables of a comparison for a terminal, and the explanation above one."""
+    """Yield the tables of a comparison for a terminal, with what explains them."""
     heads, lines = method_table(comparison.methods)
     yield FittedTable(heads, lines, sorted(range(len(heads)), key=lambda n: METHOD_ORDER.index(heads[n])))
+    if comparison.variants:
+        yield "\n".join(f" {name}: {text}" for name, text in comparison.variants.items())
     if comparison.differences:
         cells = [difference_cells(difference) for difference in comparison.differences]
         yield FittedTable(DIFFERENCE_COLUMNS, cells, DIFFERENCE_ORDER)
         yield FittedTable(*need_table(comparison.needs), NEED_ORDER)
     if estimates:
-        yield REPLAY_NOTE
-        yield FittedTable(ESTIMATE_COLUMNS, [estimate_cells(estimate) for estimate in estimates], ESTIMATE_ORDER)
+        yield " What a replay of the first method's runs estimates (SDP paper, appendix C) is on the page only."
 
 
 def published_view(comparison: Comparison) -> PublishedView | None:
@@ -289,6 +286,9 @@ DATA_FILES = {
 }
 """Content of each file of data in the folder of a comparison."""
 
+REPLAY_FILE = {"replays.csv": "the estimate from each replayed run, with the folder of that run"}
+"""The same of the file that there is where runs were replayed."""
+
 
 def comparison_to_json(comparison: Comparison, estimates: Sequence[ReplayEstimate] = ()) -> dict[str, Any]:
     """Convert a comparison to one JSON object: statistics, a row for each run, and replayed ablations."""
@@ -304,7 +304,7 @@ def comparison_to_json(comparison: Comparison, estimates: Sequence[ReplayEstimat
 def write_tables(
     comparison: Comparison, estimates: Sequence[ReplayEstimate], runs: Mapping[str, str], folder: Path
 ) -> None:
-    """Write a comparison to the files in DATA_FILES, except its curves; `runs` has the folder of each run by its id."""
+    """Write a comparison to its files of data, except its curves; `runs` has the folder of each run by its id."""
     results = comparison_to_json(comparison, estimates)
     replace_text(folder / "table.json", json.dumps(results, indent=1, ensure_ascii=False))
     differences, left_out = {difference["method"]: difference for difference in results["differences"]}, ("method", "n")
@@ -323,6 +323,19 @@ def write_tables(
     write_csv(folder / "needs.csv", results["needs"])
     rows = [{**flatten_record(row), "folder": runs.get(row["run"], "")} for row in results["rows"]]
     write_csv(folder / "rows.csv", rows)
+    replays = [
+        {
+            "variant": one.method,
+            "task": row.task,
+            "trial": row.trial,
+            "estimate": estimate,
+            "folder": runs.get(row.run, ""),
+        }
+        for one in estimates
+        for row, estimate in one.runs
+    ]
+    if replays:
+        write_csv(folder / "replays.csv", replays)
 
 
 def flatten_record(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -430,6 +443,7 @@ def write_comparison_page(plan: ComparisonPlan, findings: ComparisonResults, dra
         facts=plan_facts(plan, swapped="; ".join(_format_swaps(plan)) or "nothing"),
         warnings=comparison.warnings,
         methods=method_table(comparison.methods),
+        variants=comparison.variants,
         differences=(DIFFERENCE_COLUMNS, [difference_cells(difference) for difference in comparison.differences]),
         published=published,
         published_title=PUBLISHED_TITLE.capitalize(),
@@ -440,7 +454,7 @@ def write_comparison_page(plan: ComparisonPlan, findings: ComparisonResults, dra
         anatomy=anatomy_view(findings.frames),
         names=names,
         runs=runs,
-        data_files=DATA_FILES,
+        data_files=DATA_FILES | (REPLAY_FILE if findings.estimates else {}),
         changes=list(find_score_changes(names, runs)),
     )
 
@@ -527,8 +541,8 @@ def _format_run(row: ComparisonRow | None) -> str:
 def write_comparison_report(plan: ComparisonPlan, folder: Path) -> ComparisonResults:
     """Write the report of a comparison, which need not be finished, and return its results.
 
-    Writes the files in DATA_FILES, `curves.png`, `curves.svg`, `comparison.html`, and the report of each run, to which
-    that page links.
+    Writes the files in DATA_FILES, and in REPLAY_FILE where runs were replayed, `curves.png`, `curves.svg`,
+    `comparison.html`, and the report of each run, to which that page links.
     """
     findings = compute_results(plan, folder)
     runs = _write_run_reports(plan, folder)

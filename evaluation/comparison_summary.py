@@ -6,6 +6,7 @@ finished. `estimates_of` compares ablations estimated from recorded runs (replay
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from operator import not_
 from statistics import mean
 from typing import Any, NamedTuple
 
@@ -19,6 +20,8 @@ from certigraph.evaluation.comparison import (
     ComparisonOutline,
     ComparisonPlan,
     build_method,
+    describe_variants,
+    exchanged_operators,
     parse_methods,
 )
 from certigraph.evaluation.frames import Frames
@@ -240,6 +243,8 @@ class Comparison(Record):
     needs: tuple[AmountNeed, ...] = ()
     rows: tuple[ComparisonRow, ...]
     """Every run that ended, including those of tasks that some method has not finished."""
+    variants: dict[str, str] = Field(default_factory=dict, exclude_if=not_)
+    """What the exchanged operators of each variant of the first method do, by method."""
     faults: int = 0
     """Number of tasks that are left out because the world or its data failed in a run."""
     published: dict[str, tuple[PublishedMatch, ...]] = Field(default_factory=dict)
@@ -296,7 +301,9 @@ def add_published(comparison: Comparison, outline: ComparisonOutline, settings: 
 
 
 def adapt_to_methods(comparison: Comparison, plan: ComparisonPlan, certifying: Collection[str]) -> Comparison:
-    """Return a copy of a comparison without figures that say nothing about a method, and with a warning about others.
+    """Return a copy of a comparison with descriptions of the variants, and without figures that say nothing.
+
+    It has a warning if its scores rank no methods.
 
     Args:
         comparison: the comparison.
@@ -311,7 +318,8 @@ def adapt_to_methods(comparison: Comparison, plan: ComparisonPlan, certifying: C
         map(is_simulated, [plan.model, *plan.roles.values()])
     ):
         warnings.append(RANKING_WARNING)
-    return comparison.model_copy(update={"methods": tuple(methods), "warnings": tuple(warnings)})
+    described = {"variants": describe_variants(plan.methods)}
+    return comparison.model_copy(update={"methods": tuple(methods), "warnings": tuple(warnings), **described})
 
 
 RANKING_WARNING = (
@@ -425,14 +433,6 @@ def ablation_methods(graph: str, swaps: Sequence[str]) -> tuple[ComparedMethod, 
     return (*full, *(build_method(swap, graph, swap.split("+")) for swap in swaps))
 
 
-def exchanged_operators(first: ComparedMethod, variant: ComparedMethod) -> dict[str, Spec]:
-    """Return the operators, by slot, in which a variant differs from the first method; none for another graph."""
-    if first.graph != variant.graph:
-        return {}
-    reference = first.operators
-    return {slot: Spec.model_validate(spec) for slot, spec in variant.operators.items() if spec != reference.get(slot)}
-
-
 # Ablations estimated from recorded trajectories without running anything (SDP paper, appendix C). Each rule scales the
 # score of a recorded run to estimate the score without one mechanism. It assumes that the rest of the run would have
 # gone the same way; `report` compares it with runs of the variant.
@@ -539,6 +539,8 @@ class ReplayEstimate(Record):
     replayed: float
     measured: float
     optimism: Difference
+    runs: tuple[tuple[ComparisonRow, float], ...] = Field(default=(), exclude=True, repr=False)
+    """The replayed runs, each with its estimate."""
 
     @property
     def words(self) -> str:
@@ -575,9 +577,10 @@ def _estimate(
     replays: ReplaysByTrial,
     most: int,
 ) -> ReplayEstimate:
+    runs = tuple((row, row.score * rule.factor(replays[row.task, row.trial], most)) for row in rows)
     replayed = defaultdict(list)
-    for row in rows:
-        replayed[row.task].append(row.score * rule.factor(replays[row.task, row.trial], most))
+    for row, estimate in runs:
+        replayed[row.task].append(estimate)
     return ReplayEstimate(
         method=name,
         rule=rule.name,
@@ -585,6 +588,7 @@ def _estimate(
         replayed=_mean_score(replayed),
         measured=_mean_score(measured),
         optimism=compute_difference("replayed", "re-executed", replayed, measured),
+        runs=runs,
     )
 
 

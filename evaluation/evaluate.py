@@ -33,7 +33,7 @@ from certigraph.runtime.registry import (
     parse_swap,
 )
 from certigraph.runtime.result import BenchmarkRow
-from certigraph.runtime.run import run_blocking
+from certigraph.runtime.run import checked_keywords, run_blocking
 from certigraph.runtime.storage import check_checkpoint_server
 from certigraph.runtime.texts import shorten_text
 from certigraph.state.endings import Interrupted, UnknownName
@@ -176,6 +176,7 @@ MAX_SCRIPTED_SAMPLES = 4
 """Default number of concurrent runs with a scripted model; more runs would only wait for each other."""
 
 
+@checked_keywords
 def evaluate(
     graph: str = "sdp",
     benchmark: str | Benchmark = "blocksworld",

@@ -46,6 +46,7 @@ from certigraph.evaluation.workers import HERE, WorkerOptions
 from certigraph.runtime.pages import Total
 from certigraph.runtime.registry import swaps_of
 from certigraph.runtime.result import is_goal_denied
+from certigraph.runtime.run import checked_keywords
 from certigraph.runtime.texts import clip_text, format_compact, format_count
 from certigraph.state.endings import EXHAUSTED, GAVE_UP, GOAL, WORLD_ENDED, Fault
 
@@ -285,6 +286,7 @@ def _sweep_facts(given: PreparedSweep) -> dict[str, str]:
 # The function for Python programs.
 
 
+@checked_keywords
 def sweep(
     file: Path | str,
     out: Path | str | None = None,

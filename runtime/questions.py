@@ -15,7 +15,7 @@ from certigraph.adapters.web.protocol import PageSource, SearchProvider
 from certigraph.runtime.graph_sources import AnyGraph
 from certigraph.runtime.recorder import Listener
 from certigraph.runtime.result import ASK_BENCHMARK, OnError, Result, check_on_error, report_failure
-from certigraph.runtime.run import run
+from certigraph.runtime.run import checked_keywords, run
 from certigraph.state.certified_states import KnownFinding
 from certigraph.state.defaults import DEFAULT_MODEL
 from certigraph.state.endings import UnknownName, is_resumable
@@ -23,6 +23,7 @@ from certigraph.state.records import Record, Spent, Task
 from certigraph.state.search import GENERATED_WEB, create_question_task
 
 
+@checked_keywords
 def ask(
     question: str,
     *,

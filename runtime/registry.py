@@ -204,6 +204,11 @@ OPERATORS: Mapping[str, Callable[..., Any]] = _ShippedOperators()
 """Certigraph's operators by name. A command line may use these names."""
 
 
+def summarize_operator(name: str) -> str:
+    """Return what one of certigraph's operators does: the first line of its docstring; empty for any other name."""
+    return (inspect.getdoc(OPERATORS[name]) or "").partition("\n")[0] if name in OPERATORS else ""
+
+
 def check_takes_answers(graph: str, benchmark: Benchmark) -> None:
     """Check that a benchmark asks questions if a graph searches for answers.
 

@@ -222,12 +222,12 @@ def check_on_error(on_error: str) -> None:
         raise UnknownName(f"on_error={on_error!r} is unknown; known: {', '.join(get_args(OnError))}")
 
 
-def report_failure(result: Result, on_error: OnError, *, stacklevel: int = 3) -> Result:
-    """Return the result. If the run failed, warn or raise first, as `on_error` says."""
+def report_failure(result: Result, on_error: OnError) -> Result:
+    """Return the result of a function with checked keywords. If the run failed, warn or raise first, by `on_error`."""
     if on_error == "raise":
         result.raise_for_error()
     elif on_error == "warn" and result.failed:
-        warnings.warn(_format_failure(result), RunFailedWarning, stacklevel=stacklevel)
+        warnings.warn(_format_failure(result), RunFailedWarning, stacklevel=4)  # the caller of the function
     return result
 
 

@@ -9,11 +9,11 @@ import datetime
 import inspect
 import json
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from langchain_core.language_models import BaseChatModel
@@ -72,23 +72,31 @@ T = TypeVar("T")
 
 
 def checked_keywords(function: Callable[P, T]) -> Callable[P, T]:
-    """Decorate a function that takes a `context` so that a keyword which it does not take is answered by the right one.
+    """Decorate a function or coroutine function so that a keyword which it does not take is answered by the right one.
 
     Raises:
         TypeError: a keyword is not the function's.
     """
     known = list(inspect.signature(function).parameters)
 
+    def check(given: Collection[str]) -> None:
+        if unknown := sorted(set(given) - set(known)):
+            name = unknown[0]
+            in_context = "context" in known and name in Context.model_fields
+            fix = f"give context=certigraph.Context({name}=...)" if in_context else suggest_names(name, known)
+            raise TypeError(f"{function.__name__} has no keyword {name!r}: {fix}")
+
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        if unknown := sorted(set(kwargs) - set(known)):
-            name = unknown[0]
-            in_context = f"give context=certigraph.Context({name}=...)"
-            fix = in_context if name in Context.model_fields else suggest_names(name, known)
-            raise TypeError(f"{function.__name__} has no keyword {name!r}: {fix}")
+        check(kwargs)
         return function(*args, **kwargs)
 
-    return call
+    @wraps(function)
+    async def call_async(*args: P.args, **kwargs: P.kwargs) -> Any:
+        check(kwargs)
+        return await cast(Any, function(*args, **kwargs))
+
+    return cast(Callable[P, T], call_async) if inspect.iscoroutinefunction(function) else call
 
 
 @checked_keywords
@@ -132,9 +140,10 @@ def run(
     run_blocking(check_checkpoint_server())
     options: dict[str, Any] = {"out": out, "keep_prompts": keep_prompts, "listener": listener}
     coroutine = arun(graph, benchmark, task, context=context, **options, on_error="ignore")
-    return report_failure(run_blocking(coroutine), on_error, stacklevel=4)  # one for `checked_keywords`
+    return report_failure(run_blocking(coroutine), on_error)
 
 
+@checked_keywords
 async def arun(
     graph: str | AnyGraph = "sdp",
     benchmark: str | Benchmark = "",
@@ -228,6 +237,7 @@ def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
     return wait_for(coroutine)  # a notebook already runs an event loop in this thread
 
 
+@checked_keywords
 def resume(
     folder: Path | str,
     *,
@@ -274,6 +284,7 @@ def resume(
     return report_failure(result, on_error)
 
 
+@checked_keywords
 async def aresume(
     folder: Path | str,
     *,

@@ -494,9 +494,24 @@ def simulated_responder(errors: ErrorRates, expert: Responder | None, trial: int
         if answer == correct:  # an error rests on nothing
             for shown in cited:
                 cite_state(shown)
+        if _accepts_falsely(answer, correct):  # only this reason: that of a rejection is shown to other roles' models
+            answer = {**answer, "reason": FALSE_ACCEPT_REASON}
         return answer
 
     return respond
+
+
+FALSE_ACCEPT_REASON = "seeded error: the simulated agent wrongly accepts what does not hold"
+"""Reason of a verdict that accepts by a seeded error; as long as the usual one of BlocksWorld, so that tokens stay."""
+
+ACCEPTING_FIELDS = (COUNT_FIELD, "reached", "completed", "supported", "consistent", "adequate")
+"""Fields of verdicts that accept the more, the greater they are."""
+
+
+def _accepts_falsely(answer: Any, correct: Any) -> bool:
+    if not isinstance(answer, dict) or "reason" not in answer:
+        return False
+    return any(answer[name] > correct[name] for name in ACCEPTING_FIELDS if name in correct)
 
 
 def _graph_state() -> Mapping[str, Any]:

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 import certigraph
 from certigraph.adapters.models.clients import NAMED_WEIGHTS
 from certigraph.cli import app
+from certigraph.cli.doctor import EXTRAS, inspect_installation
 
 
 def findings(**environment: str) -> dict[str, dict[str, Any]]:
@@ -37,15 +38,29 @@ def test_an_extra_with_a_missing_package_is_missing(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("certigraph.cli.doctor._is_installed", lambda name, specifier: name != "tantivy")
     found = findings()
     assert (found["retrieval"]["found"], found["web"]["found"]) == (False, True)
-    assert found["retrieval"]["detail"] == "pip install 'certigraph[retrieval]'"
+    assert found["retrieval"]["detail"].endswith(": pip install 'PATH[retrieval]'")
+
+
+def test_every_extra_says_what_it_is_for_and_no_command_installs_certigraph_from_an_index(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    extras = [part for part in inspect_installation() if part.kind == "extras"]
+    assert len(extras) > 10 and {extra.name for extra in extras} == set(EXTRAS)
+    assert all(extra.detail for extra in extras)
+    monkeypatch.setattr("certigraph.cli.doctor._is_installed", lambda name, specifier: False)
+    monkeypatch.setattr("certigraph.adapters.encoders.find_encoder", lambda name="": None)
+    monkeypatch.setattr("certigraph.adapters.models.clients.find_spec", lambda name: None)
+    monkeypatch.setenv("PATH", "")
+    shown = CliRunner().invoke(app, ["doctor"], env={"XDG_CACHE_HOME": "/nowhere"}).output
+    assert "certigraph[" not in shown and shown.count("PATH[") > 4
 
 
 def test_one_command_brings_all_missing_extras(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("certigraph.cli.doctor._is_installed", lambda name, specifier: name not in ("tantivy", "ray"))
     shown = CliRunner().invoke(app, ["doctor"]).output
     extras = shown[shown.index("extras:") : shown.index("programs:")]
-    assert "pip install 'certigraph[retrieval,ray]'" in extras and extras.count("certigraph[") == 1
-    assert len(extras.splitlines()) <= 6 and max(map(len, extras.splitlines())) <= 80
+    assert "pip install 'PATH[retrieval,ray]'" in extras and extras.count("pip install") == 1
+    assert all(f" {use}\n" in extras for use in EXTRAS.values()) and max(map(len, extras.splitlines())) <= 80
 
 
 def test_gpl_extras_and_torch_have_commands_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,8 +69,8 @@ def test_gpl_extras_and_torch_have_commands_of_their_own(monkeypatch: pytest.Mon
     shown = CliRunner().invoke(app, ["doctor"]).output
     installs = [line.strip().partition("  #")[0] for line in shown.splitlines() if "pip install" in line]
     assert installs[1:3] == [
-        "pip install 'certigraph[embeddings,retrieval,lora]'",
-        "pip install 'certigraph[alfworld,textworld]'",
+        "pip install 'PATH[embeddings,retrieval,lora]'",
+        "pip install 'PATH[alfworld,textworld]'",
     ]
     assert installs[0].startswith("pip install torch")
 

@@ -13,12 +13,13 @@ import pytest
 from own_names import BUILD, GRAPH, INSTALLED, STOP, WORLD
 
 from certigraph.cli import main
-from certigraph.cli.inventory import INVENTORY_FILE, collect_inventory
+from certigraph.cli.inventory import INVENTORY_FILE, KINDS, collect_inventory
 from certigraph.evaluation.compare import Choice, ablate
 from certigraph.evaluation.comparison import build_method, parse_methods
 from certigraph.evaluation.evaluate import evaluate, evaluate_retry
 from certigraph.evaluation.sweep_report import sweep
 from certigraph.evaluation.workers import RunJob
+from certigraph.runtime.registry import GRAPHS
 from certigraph.runtime.run import run
 from certigraph.state.endings import UnknownName
 from certigraph.state.trajectory import read_trajectory
@@ -174,6 +175,21 @@ def in_another_process(code: str, *arguments: str, **variables: str) -> subproce
 
 
 CLI = "from certigraph.cli import main; main()"
+
+
+@pytest.mark.slow
+def test_the_shell_completes_what_list_takes_without_importing_graphs():
+    code = "import atexit, sys; sys.argv[0] = 'certigraph'\n"
+    code += "atexit.register(lambda: print(*sys.modules, file=sys.stderr))\n"
+
+    def completed(words: str) -> set[str]:
+        typed = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" ")), "_CERTIGRAPH_COMPLETE": "complete_bash"}
+        done = in_another_process(code + CLI, **typed)
+        assert not {"langgraph", "langchain_core", "certigraph.graphs"} & set(done.stderr.split())  # typer has pydantic
+        return set(done.stdout.split())
+
+    assert completed("certigraph list ") == {*KINDS, *GRAPHS}
+    assert completed("certigraph list graphs ste") == {"step"}
 
 
 @pytest.mark.long

@@ -34,7 +34,7 @@ from certigraph.evaluation.comparison import (
     save_or_check_plan,
 )
 from certigraph.evaluation.comparison_report import compute_results, write_comparison_page, write_comparison_report
-from certigraph.evaluation.comparison_summary import comparison_of
+from certigraph.evaluation.comparison_summary import ablation_methods, comparison_of
 from certigraph.evaluation.measures import ComparisonRow, PromptTokens
 from certigraph.evaluation.plots import AXIS_LABELS, draw_curves, mean_curve
 from certigraph.evaluation.progress_display import format_time_left
@@ -103,13 +103,29 @@ def test_a_changed_plan_is_refused_with_what_differs(tmp_path: Path):
     for _ in range(2):
         save_or_check_plan(job_of().plan, tmp_path, "the command")
     changed = job_of(tasks=("3-0", "4-1"), calls=7).plan
-    with pytest.raises(Fault, match=r'tasks\.2: "4-0" there, "4-1" here; budget\.calls: 6 there, 7 here') as refusal:
+    with pytest.raises(Fault, match=r"\b4-0 there\b.* 4-1 here; budget\.calls: 6 there, 7 here") as refusal:
         save_or_check_plan(changed, tmp_path, "the command")
     assert "continue that one with `the command`" in str(refusal.value)
     fewer = job_of(tasks=("3-0",)).plan
     assert format_differences(job_of().plan, fewer) == "2 tasks there, 1 here (by limit, split or task ids)"
     swapped = job_of("react", "sdp", swaps=["sdp:validate=always_pass"]).plan
-    assert re.fullmatch(r"methods\.2\.operators\.validate\.name: [^;]*", format_differences(job_of().plan, swapped))
+    assert re.fullmatch(r"sdp: validate=validate there, always_pass here", format_differences(job_of().plan, swapped))
+
+
+def test_other_swaps_are_named_and_a_plan_that_differs_in_everything_in_three_parts():
+    swaps, others = ["validate=always_pass", "replan=give_up"], ["validate=capped:depth=1"]
+    one, other = (
+        build_job(ablation_methods("sdp", of), "blocksworld", Choice(TASKS), Context()).plan for of in (swaps, others)
+    )
+    [named] = format_differences(one, other).split("; ")
+    there, here = named.split(" there, ")
+    assert all(swap in there for swap in swaps) and others[0] in here
+    changes = {"tasks": TASKS[:1], "trials": 2, "model": "scripted:first", "data": "elsewhere"}
+    *parts, more = format_differences(one, other.model_copy(update=changes)).split("; ")
+    assert len(parts) == 3 and re.search(r"\d+", more).group() == "2"  # type: ignore[union-attr]
+    assert "methods" in parts[0] and "1 here" in parts[1] and "trials: 1 there, 2 here" in parts[2]
+    graph = job_of("again=sdp").plan, job_of("again=react").plan
+    assert "sdp there, react here" in format_differences(*graph)
 
 
 def test_a_local_model_is_known_by_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable
+from html.parser import HTMLParser
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -190,6 +191,47 @@ def test_every_foldout_begins_with_what_it_is_for(tmp_path: Path):
 
 
 @pytest.mark.slow
+def test_estimates_are_traceable_to_the_runs_that_were_replayed(compared_folder: Path, tmp_path: Path):
+    found = ablate("sdp", "blocksworld", (), Choice(("4-0", "4-1"), trials=2), out=tmp_path)
+    with (tmp_path / "replays.csv").open(newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    assert len(rows) == 3 * 2 * 2
+    for estimate in found.estimates:
+        values = [float(row["estimate"]) for row in rows if row["variant"] == estimate.method]
+        assert sum(values) / len(values) == pytest.approx(estimate.replayed)
+    for row in rows:
+        header = read_trajectory(tmp_path / row["folder"]).header
+        assert (header.task.id, header.context["trial"]) == (row["task"], int(row["trial"]))
+        assert "/1-sdp/" in row["folder"]
+    assert 'href="replays.csv"' in (tmp_path / "comparison.html").read_text(encoding="utf-8")
+    assert not (compared_folder / "replays.csv").exists()  # nothing was replayed there
+
+
+class OpenParts(HTMLParser):
+    """Counts the tables of a page that are not folded, and notes whether a drawing is not."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.depth, self.seen = 0, list[str]()
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.depth += tag == "details" and "open" not in dict(attrs)
+        if not self.depth and tag in ("table", "svg"):
+            self.seen.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        self.depth -= tag == "details"
+
+
+@pytest.mark.slow
+def test_only_the_chart_and_the_table_of_methods_are_not_folded(compared_folder: Path):
+    html = (compared_folder / "comparison.html").read_text(encoding="utf-8")
+    assert OpenParts(html).seen == ["svg", "table"]
+    assert html.count("<table") > 10
+
+
+@pytest.mark.slow
 def test_a_folder_with_the_name_of_its_kind_is_named_once(tmp_path: Path):
     given = build_job(parse_methods(("react",)), "blocksworld", Choice(("3-0",)), Context())
     run_comparison(given, tmp_path / "comparison", silent=True)
@@ -287,7 +329,7 @@ def test_the_page_fits_its_window(width: int, compared_folder: Path, tmp_path: P
     found = found._replace(comparison=widened(found.comparison))
     page = tmp_path / "page.html"
     write_comparison_page(plan, found, draw_curves(found.curves, tmp_path), page)
-    layout = layout_at(width, page.read_text(encoding="utf-8"), tmp_path)
+    layout = layout_at(width, page.read_text(encoding="utf-8").replace("<details>", "<details open>"), tmp_path)
     assert layout.width <= width
     assert not layout.scrolled or width < 1200
 

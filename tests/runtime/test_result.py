@@ -47,8 +47,9 @@ def test_ignore_does_neither_and_the_twins_to_await_do_as_the_others(tmp_path: P
     with pytest.warns(RunFailedWarning) as caught:
         asyncio.run(_awaited(tmp_path))
     assert caught[0].filename == __file__
-    with pytest.warns(RunFailedWarning):
+    with pytest.warns(RunFailedWarning) as caught:
         certigraph.resume(result.folder, chat=UNUSABLE.chat)
+    assert caught[0].filename == __file__
     with pytest.raises(RunFailed):
         asyncio.run(certigraph.aresume(result.folder, chat=UNUSABLE.chat, on_error="raise"))
 

@@ -97,11 +97,18 @@ def export_command(
     )
 
 
+def _complete_kind(incomplete: str) -> list[str]:
+    from certigraph.cli.inventory import KINDS, read_inventory
+
+    return [name for name in (*KINDS, *read_inventory()["graphs"]) if name.startswith(incomplete)]
+
+
 def list_command(
     kinds: Annotated[
         Names,
         typer.Argument(
             metavar="[KIND|GRAPH]...",
+            autocompletion=_complete_kind,
             help="graphs, benchmarks, operators, models or budget; default: all. Of a GRAPH its slots with operators.",
         ),
     ] = None,

@@ -4,7 +4,6 @@ import json
 import os
 import platform
 import shutil
-import textwrap
 from collections.abc import Iterator, Sequence
 from importlib import metadata
 from itertools import groupby
@@ -18,19 +17,38 @@ from certigraph.cli.options import AsJson
 PROGRAMS = {
     "java": ("ScienceWorld's simulator", "apt install openjdk-17-jre-headless"),
     "dot": ("drawings as PNG where the extra draw is missing", "apt install graphviz"),
-    "chromium": ("pages that need JavaScript", "pip install 'certigraph[browser]' && playwright install chromium"),
+    "chromium": ("pages that need JavaScript", "pip install 'PATH[browser]' && playwright install chromium"),
 }
-"""Programs on the PATH: what needs each, and the command that installs it."""
+"""Programs on the search path: what needs each, and the command that installs it."""
 
+EXTRAS = {
+    "local": "embedded language models",
+    "embeddings": "sentence encoders for rewards and retrieval",
+    "retrieval": "indexes of large corpora",
+    "scienceworld": "ScienceWorld's simulator",
+    "alfworld": "ALFWorld's simulator",
+    "textworld": "TextWorld's games",
+    "webshop": "WebShop's reward",
+    "agentdojo": "AgentDojo's tasks and attacks",
+    "web": "pages of the web",
+    "browser": "pages that need JavaScript",
+    "lora": "tuning of reward models",
+    "eval": "evaluations, statistics and plots",
+    "postgres": "checkpoints in Postgres",
+    "ray": "evaluations on several machines",
+    "studio": "LangGraph Studio",
+    "langchain": "models of other providers, PROVIDER:NAME",
+    "mcp": "tools of MCP servers",
+    "draw": "drawings of graphs as PNG",
+    "docs": "the documentation as a website",
+}
+"""What each extra is for."""
 
 TORCH_COMMAND = "pip install torch==2.13.0"
 """Command that installs torch for CPUs, which the extra `embeddings` needs."""
 
 GPL_EXTRAS = ("alfworld", "textworld")
 """Extras that need GPL packages, which no other command installs."""
-
-TEXT_WIDTH = 80
-"""Maximum number of columns of the list of extras."""
 
 
 class InstalledPart(NamedTuple):
@@ -48,27 +66,20 @@ def doctor_command(as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps([part._asdict() for part in parts]))
         return
-    for kind, group in groupby(parts, key=lambda part: part.kind):
+    for kind, found in groupby(parts, key=lambda part: part.kind):
+        group = list(found)
         typer.echo(f"{kind}:")
-        if kind == "extras":
-            _print_extras(list(group))
-            continue
         for part in group:
-            typer.echo(f"  {_MARKS[part.found]}  {part.name:<22} {part.detail}")
+            detail = EXTRAS.get(part.name, "") if kind == "extras" else part.detail
+            typer.echo(f"  {_MARKS[part.found]}  {part.name:<22} {detail}")
+        if kind == "extras":
+            for command in _install_commands([part.name for part in group if not part.found]):
+                typer.echo(f"       {command}")
+    if any("'PATH[" in part.detail for part in parts):
+        typer.echo("PATH is the path of your clone of certigraph.")
 
 
 _MARKS = {True: typer.style("yes", fg="green"), False: typer.style("no ", fg="yellow")}
-
-
-def _print_extras(extras: Sequence[InstalledPart]) -> None:
-    """Print the extras that are there, those that are missing, and the commands that install the missing ones."""
-    for found, mark in _MARKS.items():
-        if names := [extra.name for extra in extras if extra.found is found]:
-            indent = " " * len("  yes  ")
-            lines = textwrap.wrap(", ".join(names), TEXT_WIDTH, initial_indent=indent, subsequent_indent=indent)
-            typer.echo("\n".join([f"  {mark}  {lines[0].strip()}", *lines[1:]]))
-            for command in () if found else _install_commands(names):
-                typer.echo(f"{indent}{command}")
 
 
 def _install_commands(extras: Sequence[str]) -> Iterator[str]:
@@ -79,7 +90,11 @@ def _install_commands(extras: Sequence[str]) -> Iterator[str]:
         ([extra for extra in extras if extra in GPL_EXTRAS], "  # needs GPL packages"),
     ):
         if names:
-            yield f"pip install 'certigraph[{','.join(names)}]'{comment}"
+            yield f"{_format_install(names)}{comment}"
+
+
+def _format_install(extras: Sequence[str]) -> str:
+    return f"pip install 'PATH[{','.join(extras)}]'"
 
 
 def inspect_installation() -> Iterator[InstalledPart]:
@@ -90,7 +105,8 @@ def inspect_installation() -> Iterator[InstalledPart]:
     for name, (use, command) in PROGRAMS.items():
         found = shutil.which(name) is not None
         yield InstalledPart("programs", name, found, use if found else f"{use}: {command}")
-    yield from _models()
+    for model in _models():  # certigraph is installed from a clone
+        yield model._replace(detail=model.detail.replace("'certigraph[", "'PATH["))
     yield from _data()
 
 
@@ -115,8 +131,9 @@ def _extras() -> Iterator[InstalledPart]:
         needed = [r for r in of_extra if r.name != "certigraph"]
         if extra in ("all", "dev") or not needed:
             continue
+        use = EXTRAS.get(extra, "")
         missing = [r.name for r in needed if not _is_installed(r.name, str(r.specifier))]
-        yield InstalledPart("extras", extra, not missing, f"pip install 'certigraph[{extra}]'" if missing else "")
+        yield InstalledPart("extras", extra, not missing, f"{use}: {_format_install([extra])}" if missing else use)
 
 
 def _is_installed(name: str, specifier: str) -> bool:

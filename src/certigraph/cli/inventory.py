@@ -5,7 +5,7 @@ After a change, write that file again with `python -m certigraph.cli.inventory`;
 """
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from importlib.resources import files
 from itertools import chain
 from pathlib import Path
@@ -87,7 +87,7 @@ def collect_inventory() -> dict[str, Any]:
     from certigraph.adapters.benchmarks import BENCHMARKS, load_benchmark
     from certigraph.adapters.models.chat_models import MODEL_FORMS
     from certigraph.adapters.protocols import Budget, Limits
-    from certigraph.runtime.registry import GRAPHS, OPERATOR_MODULES, OPERATORS, graph_slots
+    from certigraph.runtime.registry import GRAPHS, OPERATOR_MODULES, graph_slots
     from certigraph.runtime.result import ASK_BENCHMARK
 
     limits = {**Budget.model_fields, **Limits.model_fields}
@@ -96,7 +96,7 @@ def collect_inventory() -> dict[str, Any]:
         "benchmarks": {name: list(load_benchmark(name).configurations) for name in BENCHMARKS if name != ASK_BENCHMARK},
         "questions of your own": {ASK_BENCHMARK: f'certigraph {ASK_BENCHMARK} "QUESTION"'},
         "operators": {
-            name: f"[{slots}] {_describe_operator(OPERATORS[name])}"
+            name: f"[{slots}] {_describe_operator(name)}"
             for name, slots in sorted(chain.from_iterable(named.items() for named in OPERATOR_MODULES.values()))
         },
         "models": MODEL_FORMS.split(", "),
@@ -104,11 +104,13 @@ def collect_inventory() -> dict[str, Any]:
     }
 
 
-def _describe_operator(operator: Callable[..., Any]) -> str:
-    """Describe an operator by the first line of its docstring; a function that creates one also by its arguments."""
+def _describe_operator(name: str) -> str:
+    """Describe an operator by its summary; a function that creates one also by its arguments."""
     import inspect
 
-    summary = (inspect.getdoc(operator) or "").partition("\n")[0]
+    from certigraph.runtime.registry import OPERATORS, summarize_operator
+
+    summary, operator = summarize_operator(name), OPERATORS[name]
     if not getattr(operator, "makes_operator", False):
         return summary
     arguments = ", ".join(inspect.signature(operator).parameters)

@@ -332,6 +332,21 @@ def test_a_simulated_agent_cites_the_worlds_state_for_right_answers_only():
     cite_state("outside of a block nothing collects it")
 
 
+def test_a_false_accept_says_that_it_is_a_seeded_error():
+    def answered(held: int, **rates: float) -> dict[str, Any]:
+        errors = ErrorRates(**{**dict.fromkeys(("propose", "act", "accept", "reject"), 0), **rates})
+        answer = simulated_responder(errors, lambda prompt, schema: {"reason": "seen", "holds": held})
+        return answer("", schema_of(Holds))
+
+    assert answered(1) == {"reason": "seen", "holds": 1}
+    assert answered(1, reject=1) == {"reason": "seen", "holds": 0}
+    wrong = answered(1, accept=1)
+    assert wrong["holds"] > 1
+    assert wrong["reason"] != "seen" and "seeded error" in wrong["reason"]
+    text = simulated_responder(ErrorRates(), lambda prompt, schema: "it holds: the goal is reached, with a reason")
+    assert text("", {"type": "string"}) == "it holds: the goal is reached, with a reason"
+
+
 rates = st.floats(0, 1)
 texts = st.text(min_size=1, max_size=80)
 ANSWERS: dict[type[BaseModel], Callable[[], st.SearchStrategy[dict[str, Any]]]] = {
