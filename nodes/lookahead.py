@@ -541,7 +541,8 @@ def reward_guided(
 
 def _to_lookahead_view(state: RealizeView) -> LookaheadView:
     """Convert the view of SDP's Realize to that of the look-ahead operators; the target becomes the assignment."""
-    failed = [f"Tried without success: {line}" for line in format_attempts(state["attempts"]).splitlines()]
+    # quoted, because a verdict may repeat what the world answered
+    failed = [f"Tried without success:\n{quote(format_attempts(state['attempts']))}"] if state["attempts"] else []
     return {
         "task": state["task"],
         "assignment": state["target"].text,
@@ -550,7 +551,7 @@ def _to_lookahead_view(state: RealizeView) -> LookaheadView:
         "most_rounds": 0,
         "turns": state["turns"],
         "evidence": state["evidence"],
-        "advice": (*state["advice"], *(failed if state["attempts"] else ())),
+        "advice": (*state["advice"], *failed),
         "belief": state["belief"],
         "path": (),
         "candidates": (),

@@ -58,11 +58,12 @@ async def situation_prompt(
         assignment if lasts else "",
         f"Given for it:\n{bullet_list(constant)}" if constant else "",
     )
-    notes = [*state["advice"][len(constant) :], *state["belief"].text.splitlines()]
+    notes, advice = state["belief"].text, state["advice"][len(constant) :]
     used = f"Actions used in this episode: {state['steps']} of at most {limits.steps}."
     after = paragraphs(
         "" if lasts else assignment,
-        f"To keep in mind:\n{bullet_list(notes)}" if notes else "",
+        f"Notes from earlier actions:\n{quote(notes)}" if notes else "",
+        f"To keep in mind:\n{bullet_list(advice)}" if advice else "",
         format_view(state["evidence"].view, runtime, turns=state["turns"], profile=profile),
         shown,
         used if profile.is_small else format_limits(state["task"], runtime, used=state["steps"]),

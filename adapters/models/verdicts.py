@@ -197,7 +197,8 @@ VERDICT_QUESTION = """\
 Give, in this order:
 - reason: what the world shows about the target, then about each condition after it as far as they hold too. A condition
   may hold for longer already; what was met on the way counts too. Draw the plain conclusions: what is inside a thing
-  goes where the thing goes, and what the world lists in a place is there.
+  goes where the thing goes, and what the world lists in a place is there. Name conditions by their words: others who
+  read this number them differently.
 - evidence: the words of the world, copied exactly (its line breaks and spaces do not matter), that show each condition
   that you count, each passage on a line of its own; empty if the target does not hold.
 - established: what the answers show that later steps may need when it is out of sight: exact names, figures, contents,

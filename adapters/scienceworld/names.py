@@ -19,6 +19,9 @@ _BETWEEN = {
 }
 """Verb that takes two things -> pattern of the word between them. With other verbs, such words belong to a name."""
 
+_SYMMETRIC = "connect"
+"""Verb that takes two things, of which either may be named first."""
+
 _QUALIFIER = re.compile(r" (?:\(|(?:at|containing|from|in|of|on|titled|with) ).*")
 """Pattern of what follows the name of a thing and says which one is meant."""
 
@@ -57,6 +60,8 @@ def find_action(written: str, actions: Sequence[str], view: str) -> str | None:
         return named
     if is_focus(named):
         return None
+    if same := [action for action in meanings if _name_parts(action) == _name_parts(named)]:
+        return same[0]
     if len(meanings) == 1 and is_same_but_longer(named, meanings[0], view):
         return meanings[0]
     by_contents = _find_by_contents(named, select_visible(actions, view), _read_holders(view, described))
@@ -73,7 +78,9 @@ def find_meanings(written: str, actions: Sequence[str]) -> list[str]:
     if exact := [action for action in actions if normalise_text(action) == text]:
         return exact
     verb, *named = _name_things(text)
-    return [action for action in actions if _may_mean_things(verb, named, *_name_things(normalise_text(action)))]
+    orders = [named, named[::-1]] if verb == _SYMMETRIC else [named]
+    listed = {action: _name_things(normalise_text(action)) for action in actions}
+    return [action for action, names in listed.items() if any(_may_mean_things(verb, one, *names) for one in orders)]
 
 
 def select_visible(actions: Sequence[str], view: str) -> list[str]:
@@ -102,6 +109,16 @@ def _name_things(action: str) -> list[str]:
     return [verb, *(name for thing in things if (name := _PARTICLES.sub("", thing)))]
 
 
+def _name_parts(action: str) -> tuple[str, list[str]]:
+    """Return the verb of an action, and its things with the name of a part in one form: "anode in battery" has two.
+
+    Two things that the verb joins are in one order, because it does not matter which is named first.
+    """
+    verb, *names = _name_things(translate(action))
+    parts = [_PLACED.sub(r"\2 \1", name) for name in names]
+    return verb, sorted(parts) if verb == _SYMMETRIC else parts
+
+
 def is_same_but_longer(written: str, action: str, view: str) -> bool:
     """Return whether an action only adds to the names in a written one.
 
@@ -125,13 +142,14 @@ def _without_qualifier(thing: str) -> str:
 def carry_over_names(action: str, written: str, meant: str) -> str:
     """Return an action with the names that a correction gave to things: those of `meant` for those of `written`.
 
-    Where a thing is and what it holds is no part of its name, because that may change. A focus, which cannot be undone,
-    stays as it is.
+    Where a thing is and what it holds is no part of its name, because that may change. A name by which the text says
+    where a thing is or of what it is a part is not replaced: "terminal 1 in black wire" and "terminal 1 in blue wire"
+    are two things. A focus, which cannot be undone, stays as it is.
     """
     before, after = (_name_things(text)[1:] for text in (translate(written), meant))
     if is_focus(action) or len(before) != len(after):
         return action
-    pairs = ((_without_qualifier(one), _without_qualifier(other)) for one, other in zip(before, after, strict=True))
+    pairs = ((one, _without_qualifier(other)) for one, other in zip(before, after, strict=True) if _is_plain(one))
     names = {one: other for one, other in pairs if tokens(one) <= tokens(other) or tokens(other) <= tokens(one)}
     verb, _, rest = translate(action).partition(" ")
     between = _BETWEEN[verb].search(rest) if verb in _BETWEEN else None
@@ -140,10 +158,13 @@ def carry_over_names(action: str, written: str, meant: str) -> str:
     return action if renamed == rest else f"{verb} {renamed}"
 
 
+def _is_plain(thing: str) -> bool:
+    return _without_qualifier(thing) == thing
+
+
 def _rename(part: str, names: Mapping[str, str]) -> str:
     thing = _PARTICLES.sub("", part)
-    name = _without_qualifier(thing)
-    return f"{part.removesuffix(thing)}{names.get(name, name)}{thing.removeprefix(name)}"
+    return f"{part.removesuffix(thing)}{names.get(thing, thing)}"
 
 
 def _may_mean_things(verb: str, named: Sequence[str], other_verb: str, *others: str) -> bool:

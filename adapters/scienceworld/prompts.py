@@ -16,7 +16,8 @@ inventory - what you carry; pick up OBJ - carry a thing; put down OBJ - leave it
 move OBJ to OBJ - put a thing into or onto another; pour OBJ into OBJ - what the first thing contains into the second
 dunk OBJ into OBJ; mix OBJ - let the things inside a container react
 open OBJ, close OBJ - doors and containers; activate OBJ, deactivate OBJ - turn devices on or off
-connect OBJ to OBJ, disconnect OBJ - terminals of wires, batteries, bulbs, switches
+connect OBJ to OBJ, disconnect OBJ - terminals of wires, batteries, bulbs, switches: black wire terminal 1, battery
+anode; a thing that is to be tested takes part under its own name
 use OBJ on OBJ - a tool on a thing: a thermometer measures its temperature; what is shown beside the thermometer itself
 is no measurement
 read OBJ - books, notes, recipes; eat OBJ; flush OBJ

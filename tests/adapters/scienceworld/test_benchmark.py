@@ -562,6 +562,10 @@ a wood cup (containing red paint)"""
         ("pick up bowl", "pick up bowl"),
         ("focus on box", None),
         ("use thermometer on box", None),
+        ("connect cathode in battery to orange wire terminal 2", "connect battery cathode to orange wire terminal 2"),
+        ("connect orange wire terminal 2 to cathode on battery", "connect battery cathode to orange wire terminal 2"),
+        ("connect terminal 1 in orange wire to cathode in battery", None),
+        ("pick up water in pot", None),
     ],
 )
 def test_an_action_is_sent_as_the_view_names_its_things_or_as_the_one_that_is_listed(written: str, sent: str | None):
@@ -584,6 +588,10 @@ an apple seed"""
         "pick up glass bowl",
         "focus on pot (1)",
         "focus on seed box",
+        "connect battery cathode to orange",
+        "connect battery cathode to orange wire terminal 2",
+        "connect battery anode to orange wire terminal 2",
+        "pick up pot in water",
     ]
     assert ScienceWorldBenchmark().find_action(written, listed, view) == sent
 
