@@ -201,7 +201,7 @@ The last condition is the goal itself, word for word:
 
 TRIES = """\
 A condition gets at most {attempts} tries, each one action or a few together. If it does not hold then, the rest is
-planned again, at most {replans} times until a further condition is certified; after that the work ends."""
+planned again, at most {replans} times in a row without a newly certified condition; then the work ends."""
 
 REPLANS = "New plans since the latest condition was certified, this one included: {number} of at most {most}."
 

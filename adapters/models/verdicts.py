@@ -143,7 +143,7 @@ async def _verdict_prompt(
     if view and view_repeats_answers(runtime):  # it only grows
         before = paragraphs(before, f"{ALL_ANSWERS}:\n{quote(view)}")
         turns = [_without_shown_answer(turn, view) for turn in turns]
-    closing = VERDICT_CLOSING.format(target=judged[0].text) if judged else ""
+    closing = _closing_of(judged)
     if state["action"].kind == CHECK:
         notes = paragraphs(notes, CLAIM.format(action=quote(state["action"].text)))
     rest = paragraphs(VALIDATOR, before, facts, conditions, world, notes, closing)
@@ -151,6 +151,12 @@ async def _verdict_prompt(
     shown = f"The latest actions, which are to be judged, and the world's answers:\n{quote_history(history)}"
     request = paragraphs(before, facts, conditions, shown, world, notes, closing)
     return build_prompt(runtime, request, role=VALIDATOR, cut=history.cut)
+
+
+def _closing_of(judged: Sequence[Predicate]) -> str:
+    if not judged:
+        return ""
+    return (VERDICT_CLOSING if len(judged) > 1 else TARGET_CLOSING).format(target=judged[0].text)
 
 
 def _without_shown_answer(turn: Turn, view: str) -> Turn:
@@ -191,6 +197,7 @@ How many of the conditions hold now?
 
 CLAIM = "In place of an action the agent says, which the answers have to bear out:\n{action}"
 
+TARGET_CLOSING = "Target: {target}\nDoes it hold?"
 VERDICT_CLOSING = "Target: {target}\nDoes it hold, and which of the conditions after it hold too?"
 
 VERDICT_QUESTION = """\

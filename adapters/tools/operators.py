@@ -194,8 +194,9 @@ can only be known later, word the condition in your own way.
 REALIZE_REQUEST = """\
 Think first: what is missing for the target, and which calls bring it about without harm to what the plan needs later?
 Then make the call. Make several at once only where none of them needs what another one answers. Names, ids, addresses,
-dates and figures come from the task or from what a tool answered; what is not known has to be looked up first. A text
-that the task wants written is yours to word.
+dates and figures come from the task or from what a tool answered; what is not known has to be looked up first. Only a
+value that does no harm if it is wrong, such as the date of an entry, may be chosen where nothing gives it; the answer
+then says so. A text that the task wants written is yours to word.
 """
 
 AT_GOAL = """\
@@ -207,7 +208,8 @@ DECIDE_REQUEST = """\
 Think first: what do the answers so far establish for the assignment, what is still missing, and what would each likely
 call change? Then make the next call. Make several at once only where none of them needs what another one answers.
 Names, ids, addresses, dates and figures come from the assignment or from what a tool answered; what is not known has to
-be looked up first. A text that the assignment wants written is yours to word.
+be looked up first. Only a value that does no harm if it is wrong, such as the date of an entry, may be chosen where
+nothing gives it; the answer then says so. A text that the assignment wants written is yours to word.
 """
 
 DECIDE_CLOSING = "What is the next call for the assignment?"
