@@ -326,9 +326,10 @@ def _model_fields(model: Any) -> dict[str, Any]:
         reason = "scripts by name know the tasks of benchmarks, not your tools"
         raise ValueError(f"model={model!r}: {reason}; give a chat model, its name, or a certigraph.ScriptedChat")
     if is_local(model):
-        from certigraph.adapters.models.clients import find_weights
+        from certigraph.adapters.models.clients import check_runtime, find_weights
 
-        find_weights(model)  # a missing package is named here, and not in the middle of a run
+        check_runtime()  # what is missing is named here, and not in the middle of a run
+        find_weights(model)
     if is_known_model(model):
         return {"model": model}
     hint = f"did you mean {near}? " if (near := near_model(model)) else ""

@@ -3,7 +3,8 @@
 They are derived from what nodes return, so that operators, own ones included, need not write any. Each has a `type`:
 
 - `planned`: what is left to do: `conditions` (SDP), `steps` (Plan-and-Act, sub-tasks of TDP) or `subtasks` (TDP, STEP)
-- `approval`: the `question` of an interrupt that a person has to answer, or the `decisions`, the calls as decided
+- `approval`: the `question` whether calls are approved, or the `decisions`, the calls as decided
+- `question`: the `question` of any other interrupt, such as whether a call that was cut off took effect
 - `acted`: the `calls` that were made, the beginning of the `answer`, and whether one of them `failed`
 - `certified`: `conditions` that now hold, whether the last of them is the `goal`, and who `decided_by` that
 - `stuck`: the `condition` or sub-task that cannot be reached as planned, and the `reason`
@@ -63,7 +64,9 @@ def write_question(subtask: str, stopped: GraphInterrupt, runtime: Runtime[Conte
     """Write an event for each question of an interrupt; arguments as for `write_events`."""
     if _is_agent(runtime) and stopped.args:
         for question in stopped.args[0]:
-            _write({"type": "approval", "question": question.value}, subtask, runtime)
+            value = question.value
+            approves = isinstance(value, Mapping) and "action_requests" in value
+            _write({"type": "approval" if approves else "question", "question": value}, subtask, runtime)
 
 
 def _write(event: Event, subtask: str, runtime: Runtime[Context]) -> None:

@@ -242,7 +242,8 @@ AGAIN_QUESTION = (
 AGAIN_LAST = "Those that have not started repeat calls that happened and whose answers were lost."
 ANSWER_ADVICE = (
     'Answer {"decisions": [...]} with one of these for each call: {"type": "happened", "result": what the tool '
-    'answered}, {"type": "repeat"}, {"type": "stop"}. Without a result the agent sees that the answer was lost.'
+    'answered}, {"type": "repeat"}, {"type": "stop"}. Without a result the agent sees only that the answer was lost, '
+    "and may choose the call again."
 )
 DECISION_ADVICE = 'give Command(resume={"decisions": [{"type": ...}, ...]}), one for each call in the question'
 HAPPENED_TEXT = (

@@ -271,6 +271,16 @@ def _list_names() -> str:
     return f"one of {', '.join(f'local:{name}' for name in NAMED_WEIGHTS)}"
 
 
+def check_runtime() -> None:
+    """Check that the package which runs local weights is installed.
+
+    Raises:
+        Fault: it is missing; the message has the command that installs it.
+    """
+    if find_spec("xllamacpp") is None:
+        raise Fault("model", f"the model `local` needs xllamacpp; run {INSTALL_COMMAND}")
+
+
 def _start_server(path: Path) -> Any:
     # otherwise idle threads spin, and generation on busy cores is about thirty times slower
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")

@@ -42,7 +42,7 @@ def test_an_extra_with_a_missing_package_is_missing(monkeypatch: pytest.MonkeyPa
 
 
 def test_every_extra_says_what_it_is_for_and_no_command_installs_certigraph_from_an_index(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     extras = [part for part in inspect_installation() if part.kind == "extras"]
     assert len(extras) > 10 and {extra.name for extra in extras} == set(EXTRAS)
@@ -51,7 +51,7 @@ def test_every_extra_says_what_it_is_for_and_no_command_installs_certigraph_from
     monkeypatch.setattr("certigraph.adapters.encoders.find_encoder", lambda name="": None)
     monkeypatch.setattr("certigraph.adapters.models.clients.find_spec", lambda name: None)
     monkeypatch.setenv("PATH", "")
-    shown = CliRunner().invoke(app, ["doctor"], env={"XDG_CACHE_HOME": "/nowhere"}).output
+    shown = CliRunner().invoke(app, ["doctor"], env={"XDG_CACHE_HOME": str(tmp_path)}).output
     assert "certigraph[" not in shown and shown.count("PATH[") > 4
 
 

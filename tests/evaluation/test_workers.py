@@ -401,8 +401,8 @@ def test_a_cluster_of_this_machine_is_kept_to_it_before_ray_is_imported(monkeypa
 # Worker processes of this machine.
 
 
-def test_a_process_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(sys, "path", ["/nowhere"])  # the process looks for modules where this one does
+def test_a_process_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])  # the process looks for modules where this one does
     worker = ProcessWorker()
     assert "No module named 'certigraph'" in asyncio.run(worker.failure())
     assert asyncio.run(worker.done(job("4-0"))) is None

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
-from langgraph.types import Command
+from langgraph.types import Command, interrupt
 from support_desk import CONDITIONS, GOAL, SCRIPT, Desk, mind
 
 from certigraph import Limits, Verdict
@@ -84,10 +84,21 @@ def test_the_documentation_lists_the_types_and_keys_of_events(desk: Desk) -> Non
     approving = build("sdp", desk, interrupt_on={"refund": True}, checkpointer=InMemorySaver())
     events = [*stream(approving), *stream(approving, Command(resume={"decisions": [{"type": "approve"}]}))]
     failing = build("sdp", desk, validate=never, limits=Limits(attempts=1, replans=0, steps=2))
-    events += [event for method in METHODS for event in stream(build(method, desk))] + stream(failing)
+    asking = build("react", desk, tools=asking_tools(desk), checkpointer=InMemorySaver())
+    events += [event for method in METHODS for event in stream(build(method, desk))] + stream(failing) + stream(asking)
     assert {event["type"] for event in events} == set(keys)
     streamed = {kind: {key for event in of(kind, events) for key in event} - {"type", "subtask"} for kind in keys}
     assert streamed == keys
+
+
+def asking_tools(desk: Desk) -> list[Any]:
+    """The tools of the desk, of which `refund` asks a person."""
+
+    def refund(order: int, amount: float) -> str:
+        """Refund an order."""
+        return f"refunded {order}: {amount}, by {interrupt('which account?')}"
+
+    return [refund, *(tool for tool in desk.tools if tool.__name__ != "refund")]
 
 
 def never(state: Any) -> Any:
@@ -124,6 +135,14 @@ def test_an_approval_is_requested_and_decided_once(desk: Desk, method: Any) -> N
     [decided] = of("approval", after)
     assert decided["decisions"] == [{**edited, "approved": True}]
     assert of("acted", after)[0]["calls"] == [edited]
+
+
+@pytest.mark.parametrize("method", ["react", "tdp"])
+def test_a_question_that_a_tool_asks_is_no_approval(method: Any, desk: Desk) -> None:
+    events = stream(build(method, desk, tools=asking_tools(desk), checkpointer=InMemorySaver()))
+    assert of("approval", events) == []
+    assert [event["question"] for event in of("question", events)] == ["which account?"]
+    assert ("subtask" in events[-1]) == (method == "tdp")
 
 
 def test_a_rejected_call_is_streamed_with_the_reason(desk: Desk) -> None:
