@@ -210,8 +210,11 @@ def describe_variants(methods: Sequence[ComparedMethod]) -> dict[str, str]:
     """
     first, *others = methods
     exchanged = {method.name: exchanged_operators(first, method).values() for method in others}
-    texts = {name: " ".join(summarize_operator(spec.name) for spec in specs) for name, specs in exchanged.items()}
-    return {name: text for name, text in texts.items() if text.strip()}
+    texts = {
+        name: " ".join(filter(None, (summarize_operator(spec.name) for spec in specs)))
+        for name, specs in exchanged.items()
+    }
+    return {name: text for name, text in texts.items() if text}
 
 
 # Selection of tasks.
@@ -307,9 +310,9 @@ def _differing_methods(saved: Sequence[ComparedMethod], new: Sequence[ComparedMe
             yield f"{one.name}: the graph {one.graph} there, {other.graph} here"
             continue
         for slot in {**one.operators, **other.operators}:
-            there, here = (_format_operator(method.operators.get(slot)) for method in (one, other))
+            there, here = (method.operators.get(slot) for method in (one, other))
             if there != here:
-                yield f"{one.name}: {slot}={there} there, {here} here"
+                yield f"{one.name}: {slot}={_format_operator(there)} there, {_format_operator(here)} here"
 
 
 def _format_operator(spec: JsonValue) -> str:

@@ -22,9 +22,7 @@ from certigraph.state.trajectory import Event, Header, Trajectory, total_usage
 
 # The rounds of a run.
 
-ROUND_OPENERS = frozenset(
-    {"action", "plan", "outline", "trials", "lessons", "dag", "revisions", "outcomes", "factored", "rewards"}
-)
+ROUND_OPENERS = frozenset({"action", "plan", "outline", "trials", "lessons", "dag", "outcomes", "factored", "rewards"})
 """State channels whose update starts a new round. Nodes that judge an action do not write them."""
 
 
@@ -155,6 +153,9 @@ class _Aim(NamedTuple):
     head: int
 
 
+_REVISION_KEYS = frozenset({"revisions", "notes"})
+"""What TDP's Self-Revision writes, also where it leaves the task graph as it is."""
+
 _AIM_CHANNELS = frozenset({"plan", "head", "subtask"})
 
 
@@ -168,7 +169,8 @@ def _current_aim(state: Mapping[str, Any]) -> _Aim:
 def _starts_round(event: Event) -> bool:
     update = event.update or {}
     assigns = "subtask" in update and "subtasks" not in update  # STEP's Planner; its Evaluator returns both
-    return not update or bool(ROUND_OPENERS & update.keys()) or "history" in event.replaced or assigns
+    openers = ROUND_OPENERS & update.keys() or update.keys() >= _REVISION_KEYS
+    return not update or bool(openers) or "history" in event.replaced or assigns
 
 
 def _continues_step(group: Sequence[Event], event: Event) -> bool:
@@ -237,7 +239,7 @@ def _round_lines(part: RunRound) -> list[str]:
         return list(filter(None, [lesson.report, lesson.reflection, *lesson.insights, *lesson.strategy]))
     if "outcomes" in update:
         return [f"{outcome['node']} {outcome['status']}: {outcome['result']}" for outcome in update["outcomes"]]
-    if update.keys() & {"dag", "revisions"}:
+    if "dag" in update or update.keys() >= _REVISION_KEYS:
         return _task_graph_lines(update)
     if "subtask" in update:
         return [str(update["subtask"]["text"])]
@@ -249,7 +251,7 @@ def _round_lines(part: RunRound) -> list[str]:
 
 def _task_graph_lines(update: Mapping[str, Any]) -> list[str]:
     if "dag" not in update:
-        return [*update["notes"], "The task graph stays as it is."]
+        return [str(note) for note in update["notes"]] or ["The task graph stays as it is."]
     statuses = update["dag"].get("statuses", {})
     nodes = update["dag"].get("nodes", ())
     return [*(f"{id_} {status}" for id_, status in statuses.items()), *map(_format_subtask, nodes)]

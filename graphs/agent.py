@@ -326,9 +326,9 @@ def _model_fields(model: Any) -> dict[str, Any]:
         reason = "scripts by name know the tasks of benchmarks, not your tools"
         raise ValueError(f"model={model!r}: {reason}; give a chat model, its name, or a certigraph.ScriptedChat")
     if is_local(model):
-        from certigraph.adapters.models.clients import check_runtime, find_weights
+        from certigraph.adapters.models.clients import check_local_package, find_weights
 
-        check_runtime()  # what is missing is named here, and not in the middle of a run
+        check_local_package()  # what is missing is named here, and not in the middle of a run
         find_weights(model)
     if is_known_model(model):
         return {"model": model}

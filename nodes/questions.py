@@ -184,7 +184,10 @@ def _format_question(question: LoggedQuestion) -> dict[str, Any]:
     texts = [AGAIN_QUESTION] if all(again) else [UNKNOWN_QUESTION, AGAIN_LAST] if any(again) else [UNKNOWN_QUESTION]
     return {
         "type": UNKNOWN_OUTCOME,
-        "calls": [{"name": call.get("name"), "args": call.get("args", {})} for call in question.shown],
+        "calls": [
+            {"name": call.get("name"), "args": call.get("args", {}), **({"chosen_again": True} if repeats else {})}
+            for call, repeats in zip(question.shown, again, strict=True)
+        ],
         "question": " ".join([*texts, ANSWER_ADVICE]),
         "decisions": ["happened", "repeat", "stop"],
     }
@@ -236,10 +239,10 @@ def read_decisions(kind: type[D], answer: Any, count: int) -> list[D]:
 
 UNKNOWN_QUESTION = "These calls started, but the process ended before an answer was stored. Did they happen?"
 AGAIN_QUESTION = (
-    "The agent has chosen these calls again. Equal ones happened before, and what they answered was lost. "
-    "Shall they be made once more (repeat), or is it the same work (happened)?"
+    "These calls have not started. Each is equal to one that happened before it, and what that one answered was lost. "
+    "Make them as well (repeat), or take the ones before for them (happened)?"
 )
-AGAIN_LAST = "Those that have not started repeat calls that happened and whose answers were lost."
+AGAIN_LAST = "Those with `chosen_again` have not started: each is equal to one that happened and whose answer was lost."
 ANSWER_ADVICE = (
     'Answer {"decisions": [...]} with one of these for each call: {"type": "happened", "result": what the tool '
     'answered}, {"type": "repeat"}, {"type": "stop"}. Without a result the agent sees only that the answer was lost, '
@@ -247,7 +250,7 @@ ANSWER_ADVICE = (
 )
 DECISION_ADVICE = 'give Command(resume={"decisions": [{"type": ...}, ...]}), one for each call in the question'
 HAPPENED_TEXT = (
-    "The call was made and is not to be made again; what it answered was lost. Other calls may show what it changed."
+    "The call was made; what it answered was lost. Look at what it changed, if you can, instead of making it again."
 )
 
 __all__ = ["UNKNOWN_OUTCOME", "EnteredCall", "OutcomeDecision", "QuestionLog", "ask_person", "read_decisions"]

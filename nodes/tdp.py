@@ -72,7 +72,12 @@ def _clear_dag(state: TDPState, update: Update, runtime: Runtime[Context]) -> Up
 
 
 def _update_statuses(state: TDPState, update: Update, runtime: Runtime[Context]) -> Update:
-    statuses = {outcome.node: outcome.status for outcome in latest_outcomes(state)}
+    statuses = {outcome.node: outcome.status for outcome in state["outcomes"][state["gathered"] :]}
+    try:
+        state["dag"].with_status(statuses)  # what a checkpoint stores is applied whenever it is read
+    except ValueError as error:
+        message = f"solve gave outcomes that do not fit the task graph ({error}): give each its own sub-task's id"
+        raise Fault("operator", message) from error
     return {**update, "dag": StatusChanges(statuses=statuses), "gathered": len(state["outcomes"])}
 
 
@@ -191,7 +196,9 @@ def _create_entry(state: TDPState, node: Node, entered: NestedStart | None) -> N
     return entry.model_copy(update={"episode": f"{entry.episode}/{node.id}", "steps": steps, "apart": True})
 
 
-EARLIER_RUN = "this assignment itself, in an earlier run that began in the same world and is not continued"
+EARLIER_RUN = (
+    "an earlier try at this assignment, in a copy of the world that was discarded (nothing that it did is in the world)"
+)
 """What stands before the result of a sub-task's own earlier run."""
 
 RESET = Slot("reset", RESET_KEYS, record=_clear_dag, starts_run=True)

@@ -199,7 +199,7 @@ def _refusal(call: ToolCall) -> ToolAnswer | None:
 
 
 SKIPPED_TEXT = "The call was not made, because the one before it failed."
-STOPPED_TEXT = "A person ended the work, because it is not known whether a call took effect."
+STOPPED_TEXT = "A person ended the work at a question about calls whose answers were lost."
 
 
 # Approval (LangChain's human-in-the-loop format): a person approves, edits or rejects calls before they are made.

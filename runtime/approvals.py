@@ -18,7 +18,7 @@ from certigraph.state.trajectory import Question
 
 ANSWER_EXAMPLES: Mapping[str, str] = {
     "approval": '{"type": "approve"}',
-    UNKNOWN_OUTCOME: '{"type": "repeat"}',
+    UNKNOWN_OUTCOME: '{"type": "happened", "result": "..."}',
 }
 """An answer for each kind of question that certigraph's own nodes put, as JSON."""
 

@@ -181,9 +181,9 @@ class TaskGraph:
             self._begin()
         self.prompts += event.prompts
         self.drawn |= "dag" in update
-        if statuses := update.get("dag", {}).get("statuses"):
+        if statuses := (update.get("dag") or {}).get("statuses"):
             self._set_statuses(statuses)
-        elif update.get("dag") or update.get("notes"):
+        elif update.get("dag") or (self.nodes and update.get("notes")):
             self._draw(update)
         for outcome in map(Outcome.model_validate, update.get("outcomes", ())):
             if worked := self.nodes.get(outcome.node):

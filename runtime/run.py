@@ -9,11 +9,11 @@ import datetime
 import inspect
 import json
 import uuid
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 from langchain_core.language_models import BaseChatModel
@@ -72,31 +72,23 @@ T = TypeVar("T")
 
 
 def checked_keywords(function: Callable[P, T]) -> Callable[P, T]:
-    """Decorate a function or coroutine function so that a keyword which it does not take is answered by the right one.
+    """Decorate a function so that a keyword which it does not take is answered by the right one, when it is called.
 
     Raises:
         TypeError: a keyword is not the function's.
     """
     known = list(inspect.signature(function).parameters)
 
-    def check(given: Collection[str]) -> None:
-        if unknown := sorted(set(given) - set(known)):
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        if unknown := sorted(set(kwargs) - set(known)):
             name = unknown[0]
             in_context = "context" in known and name in Context.model_fields
             fix = f"give context=certigraph.Context({name}=...)" if in_context else suggest_names(name, known)
             raise TypeError(f"{function.__name__} has no keyword {name!r}: {fix}")
-
-    @wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        check(kwargs)
         return function(*args, **kwargs)
 
-    @wraps(function)
-    async def call_async(*args: P.args, **kwargs: P.kwargs) -> Any:
-        check(kwargs)
-        return await cast(Any, function(*args, **kwargs))
-
-    return cast(Callable[P, T], call_async) if inspect.iscoroutinefunction(function) else call
+    return call
 
 
 @checked_keywords

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from certigraph.state.channels import DeltaChannels, delta_channels_of
+from certigraph.state.channels import DeltaChannels, ValueChannel, delta_channels_of
 from certigraph.state.memgpt import MemGPTState
 from certigraph.state.rewards import LookaheadState, RewardState
 from certigraph.state.run import OutlineState, ReActState, RunState
@@ -101,11 +101,19 @@ def _apply(state: dict[str, Any], change: NodeUpdate, channels: DeltaChannels) -
     for key, value in change.update.items():
         if key in appended and isinstance(value, list):
             state[key].extend(value)
-        elif channel := channels.values.get(key):
-            writes = _validator(get_type_hints(channel.reducer)["writes"]).validate_python([value])
-            state[key] = channel.reducer(state.get(key, channel.empty()), writes)
+        elif key in channels.values:
+            state[key] = _reduce(channels.values[key], state.get(key), value)
         else:
             state[key] = list(value) if key in channels.logs and isinstance(value, list) else value
+
+
+def _reduce(channel: ValueChannel, before: Any, value: Any) -> Any:
+    """Return the value of a channel after an update; the update itself where it has another form than the channel's."""
+    try:
+        writes = _validator(get_type_hints(channel.reducer)["writes"]).validate_python([value])
+    except ValidationError:
+        return value
+    return channel.reducer(channel.empty() if before is None else before, writes)
 
 
 @lru_cache(maxsize=32)

@@ -246,8 +246,9 @@ class Certificate(Record):
 
     def __str__(self) -> str:
         """Format the certificate on one line for a reader; `repr` has all fields."""
-        texts = ("the goal" if target.kind == "goal" else target.text for target in self.targets)
-        status = f"passed by {self.forced}" if self.forced else f"certified by {self.decided_by or 'nobody'}"
+        texts = ("the goal" if target.kind == "goal" else " ".join(target.text.split()) for target in self.targets)
+        decider = f" by {self.decided_by}" if self.decided_by else ""
+        status = f"passed by {self.forced}" if self.forced else f"certified{decider}"
         return f"step {self.step}, {status}: {'; '.join(texts)}"
 
     @property

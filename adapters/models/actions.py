@@ -123,7 +123,7 @@ async def action_prompt(
         format_facts(state["facts"]) if state["facts"] else "",
         position,
         f"Notes from earlier actions:\n{quote(notes)}" if notes else "",
-        f"To keep in mind:\n{bullet_list(advice)}" if advice else "",
+        f"To keep in mind:\n{quote(bullet_list(advice))}" if advice else "",
         _format_attempts_at(state, limits_of(state["task"], runtime).attempts),
         format_view(state["evidence"].view, runtime, turns=state["turns"], profile=profile),
         options,

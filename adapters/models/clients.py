@@ -271,14 +271,17 @@ def _list_names() -> str:
     return f"one of {', '.join(f'local:{name}' for name in NAMED_WEIGHTS)}"
 
 
-def check_runtime() -> None:
+def check_local_package() -> None:
     """Check that the package which runs local weights is installed.
 
     Raises:
         Fault: it is missing; the message has the command that installs it.
     """
     if find_spec("xllamacpp") is None:
-        raise Fault("model", f"the model `local` needs xllamacpp; run {INSTALL_COMMAND}")
+        raise Fault("model", MISSING_PACKAGE.format(reason="it is not installed"))
+
+
+MISSING_PACKAGE = f"the model `local` needs xllamacpp ({{reason}}); run {INSTALL_COMMAND}"
 
 
 def _start_server(path: Path) -> Any:
@@ -287,7 +290,7 @@ def _start_server(path: Path) -> Any:
     try:
         llama = importlib.import_module("xllamacpp")
     except ImportError as error:
-        raise Fault("model", f"the model `local` needs xllamacpp ({error}); run {INSTALL_COMMAND}") from error
+        raise Fault("model", MISSING_PACKAGE.format(reason=error)) from error
     try:
         return llama.Server(_set_parameters(llama.CommonParams(), path))
     except RuntimeError as error:

@@ -23,7 +23,7 @@ from certigraph.state.tools import ANSWER_ARGUMENT, ToolCall, parse_calls
 MAX_CALLS = 16
 """Maximum number of calls of one answer that are made; the rest is refused."""
 
-BEYOND_MOST = f"The call was not made, because at most {MAX_CALLS} are made at once."
+BEYOND_MOST = "This call and all after it, {count} in all, were not made, because at most {most} are made at once."
 
 THOUGHT = "thought"
 """Name of the argument that is added to every tool, so that a model reasons before it gives the others."""
@@ -136,7 +136,7 @@ def native_tool(tool: OfferedTool) -> Schema:
 
 
 def read_calls(text: str, tools: Sequence[OfferedTool]) -> ToolChoice:
-    """Read the calls from a model's reply; those beyond the first `MAX_CALLS` are marked as refused.
+    """Read the calls from a model's reply. Of more than `MAX_CALLS` the next one stands for the rest, refused.
 
     Also read are a single call, as many models write it without tags where their endpoint does not know their form, and
     calls in the form in which prompts show actions.
@@ -155,7 +155,7 @@ def read_calls(text: str, tools: Sequence[OfferedTool]) -> ToolChoice:
     if not isinstance(given, list) or not given:
         raise ParseError(f"it calls none of the tools {', '.join(known)}; a call is written as {CALL_FORM}")
     thoughts, calls = [str(value.get(THOUGHT) or "")], []
-    for index, one in enumerate(given):
+    for one in given[:MAX_CALLS]:
         name, args = _read_call(one) if isinstance(one, dict) else (one, {})
         if not isinstance(name, str) or name not in known:
             raise ParseError(f"{name!r:.100} is not one of the tools {', '.join(known)}")
@@ -166,7 +166,9 @@ def read_calls(text: str, tools: Sequence[OfferedTool]) -> ToolChoice:
             thoughts.append(str(args.pop(THOUGHT, "")))
         if problem := tool.check(args):
             raise ParseError(problem)
-        calls.append(ToolCall(name=tool.name, args=args, refused=BEYOND_MOST if index >= MAX_CALLS else ""))
+        calls.append(ToolCall(name=tool.name, args=args))
+    if beyond := given[MAX_CALLS:]:
+        calls.append(_refuse_beyond(beyond))
     return ToolChoice(next(filter(None, thoughts), ""), tuple(calls))
 
 
@@ -240,6 +242,13 @@ READABLE: Schema = {"type": "object", "properties": {THOUGHT: {}, "calls": {}, "
 
 ARGUMENT_KEYS = ("args", "arguments", "parameters")
 """Keys of a call under which models write its arguments."""
+
+
+def _refuse_beyond(calls: Sequence[Any]) -> ToolCall:
+    """Return the first of the calls that are too many, refused for all of them: a runaway list would fill the state."""
+    name, args = _read_call(calls[0]) if isinstance(calls[0], dict) else (calls[0], {})
+    refused = BEYOND_MOST.format(count=len(calls), most=MAX_CALLS)
+    return ToolCall(name=f"{name!s:.100}", args=args if isinstance(args, dict) else {}, refused=refused)
 
 
 def _read_call(call: Mapping[str, Any]) -> tuple[Any, Any]:

@@ -292,7 +292,7 @@ async def _ask_searches(
 def _format_notes(state: RealizeView | AnswerView) -> str:
     notes, advice = state["belief"].text, shown_advice(state)
     parts = [f"Notes from earlier actions:\n{quote(notes)}"] if notes else []
-    parts += [f"To keep in mind:\n{bullet_list(advice)}"] if advice else []
+    parts += [f"To keep in mind:\n{quote(bullet_list(advice))}"] if advice else []
     return "".join(f"\n{part}\n" for part in parts)
 
 

@@ -78,9 +78,11 @@ def find_meanings(written: str, actions: Sequence[str]) -> list[str]:
     if exact := [action for action in actions if normalise_text(action) == text]:
         return exact
     verb, *named = _name_things(text)
-    orders = [named, named[::-1]] if verb == _SYMMETRIC else [named]
     listed = {action: _name_things(normalise_text(action)) for action in actions}
-    return [action for action, names in listed.items() if any(_may_mean_things(verb, one, *names) for one in orders)]
+    for names in (named, named[::-1]) if verb == _SYMMETRIC else (named,):
+        if found := [action for action, others in listed.items() if _may_mean_things(verb, names, *others)]:
+            return found
+    return []
 
 
 def select_visible(actions: Sequence[str], view: str) -> list[str]:
@@ -142,12 +144,12 @@ def _without_qualifier(thing: str) -> str:
 def carry_over_names(action: str, written: str, meant: str) -> str:
     """Return an action with the names that a correction gave to things: those of `meant` for those of `written`.
 
-    Where a thing is and what it holds is no part of its name, because that may change. A name by which the text says
-    where a thing is or of what it is a part is not replaced: "terminal 1 in black wire" and "terminal 1 in blue wire"
-    are two things. A focus, which cannot be undone, stays as it is.
+    Where a thing is and what it holds is no part of its name, because that may change, and a name that says so is not
+    replaced. Nothing is learnt from a connection, since every wire has a "terminal 1". A focus, which cannot be undone,
+    stays as it is.
     """
     before, after = (_name_things(text)[1:] for text in (translate(written), meant))
-    if is_focus(action) or len(before) != len(after):
+    if is_focus(action) or len(before) != len(after) or _name_things(meant)[0] in ("connect", "disconnect"):
         return action
     pairs = ((one, _without_qualifier(other)) for one, other in zip(before, after, strict=True) if _is_plain(one))
     names = {one: other for one, other in pairs if tokens(one) <= tokens(other) or tokens(other) <= tokens(one)}

@@ -81,8 +81,16 @@ class Check:
         return f"{self.form} ({described})" if described else self.form
 
     def unfilled_names(self, text: str) -> list[str]:
-        """Return the names of the form that a condition still has in braces, as where a planner copies the form."""
-        return [f"{{{name}}}" for name in self.patterns[0].groupindex if f"{{{name}}}" in text]
+        """Return the names that a condition of this form has in braces in place of values.
+
+        A planner that copies the form may leave them there, with or without the description that follows the form.
+        """
+        names = [f"{{{name}}}" for name in self.patterns[0].groupindex]
+        if names and _trim(self.form) in text:
+            return [name for name in names if name in self.form]
+        found = self.patterns[0].fullmatch(_trim(text)) if len(text) <= MAX_CONDITION else None
+        values = found.groupdict().values() if found else ()
+        return [name for name in names if name in values]
 
     def match(self, text: str) -> dict[str, Any] | None:
         """Return the values of a condition by name; None if it has another form or if its values are not certain."""

@@ -212,16 +212,18 @@ class OpenParts(HTMLParser):
 
     def __init__(self, html: str) -> None:
         super().__init__()
-        self.depth, self.seen = 0, list[str]()
+        self.folded, self.seen = list[bool](), list[str]()
         self.feed(html)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.depth += tag == "details" and "open" not in dict(attrs)
-        if not self.depth and tag in ("table", "svg"):
+        if tag == "details":
+            self.folded.append("open" not in dict(attrs))
+        elif tag in ("table", "svg") and not any(self.folded):
             self.seen.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
-        self.depth -= tag == "details"
+        if tag == "details":
+            self.folded.pop()
 
 
 @pytest.mark.slow

@@ -224,6 +224,14 @@ def test_a_named_model_that_cannot_be_used_is_refused_when_the_agent_is_built(
     assert len(str(refused.value).splitlines()) == 1
 
 
+def test_a_missing_package_of_local_weights_is_named_when_the_agent_is_built(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("certigraph.adapters.models.clients.find_spec", lambda name: None)
+    with pytest.raises(Fault, match=r"xllamacpp .* pip install 'certigraph\[local\]'"):
+        agent("sdp", model="local:qwen-0.5b", tools=desk.tools)
+
+
 def test_missing_weights_are_named_when_the_agent_is_built(desk: Desk, tmp_path: Path) -> None:
     with pytest.raises(Fault, match=r"missing\.gguf"):
         agent("sdp", model=f"local:{tmp_path}/missing.gguf", tools=desk.tools)
@@ -355,7 +363,7 @@ def test_calls_beyond_the_commitment_are_refused_and_the_run_goes_on(desk: Desk)
 
 
 @pytest.mark.parametrize("method", ["react", "sdp"])
-def test_calls_beyond_the_most_are_not_made_and_the_model_sees_which(method: Any, desk: Desk) -> None:
+def test_calls_beyond_the_most_are_not_made_and_the_model_sees_how_many(method: Any, desk: Desk) -> None:
     orders, prompts, usual = range(100, 102 + MAX_CALLS), list[str](), mind()
 
     def answers(prompt: str, schema: Any) -> Any:
@@ -370,8 +378,8 @@ def test_calls_beyond_the_most_are_not_made_and_the_model_sees_which(method: Any
     first, second, *_ = [calls_of(step.action) for step in graph.get_state(thread()).values["history"]]
     refused = [call for call in first if call.refused]
     assert desk.looked_up == len(first) - len(refused) == MAX_CALLS
-    assert [call.args["order"] for call in refused] == [*orders][MAX_CALLS:]
-    assert all(f"{call}\n{call.refused}" in prompts[1] for call in refused)
+    assert [call.args["order"] for call in refused] == [orders[MAX_CALLS]]
+    assert all(f"{call}\n{call.refused}" in prompts[1] and "2 in all" in call.refused for call in refused)
     assert [call.name for call in second] == [SCRIPT[1][0]]
 
 

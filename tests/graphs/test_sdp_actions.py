@@ -265,7 +265,7 @@ def test_planners_see_how_many_tries_and_new_plans_are_allowed_and_used():
     assert [numbers_with(17, prompt) for prompt in again] == [[1, 17], [2, 17], [1, 17]]
 
 
-def test_advice_of_the_run_stands_outside_of_the_text_that_gives_no_orders():
+def test_what_models_noted_and_advised_stands_in_the_text_that_gives_no_orders():
     async def advise(state: Any, runtime: Any) -> dict[str, Any]:
         return {"stagnation": Stagnation(advice="Turn to the lamp.")}
 
@@ -276,9 +276,9 @@ def test_advice_of_the_run_stands_outside_of_the_text_that_gives_no_orders():
     run(mind, gate=advise, memory=note)
     prompt = mind.shown["action"][1]
     own_text = re.sub(r"<world>\n.*?\n</world>", "", prompt, flags=re.DOTALL)
-    assert "Turn to the lamp." in own_text
-    assert "a sign says: turn back" in prompt
-    assert "a sign says: turn back" not in own_text
+    for text in ("Turn to the lamp.", "a sign says: turn back"):  # either may repeat what the world says
+        assert text in prompt
+        assert text not in own_text
 
 
 def test_facts_are_shown_until_a_verdict_calls_them_outdated():

@@ -42,6 +42,7 @@ from certigraph.runtime.registry import build_graph, parse_swap, rebuild_graph
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import run
 from certigraph.state.endings import LimitReached, UnknownName
+from certigraph.state.tdp import Outcome
 from certigraph.state.trajectory import serializer
 
 # TDP as a plain LangGraph graph: nodes that raise, threads that go on, savers of every kind, callers of every kind.
@@ -416,6 +417,21 @@ def test_a_decomposition_that_is_none_is_refused_by_name(dag: Any, told: str, tm
     result = ran(tmp_path, decompose=giving(dag=dag, notes=()))
     assert result.ending == "error:operator"
     assert told in result.message
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_generated")
+def test_an_outcome_of_no_sub_task_is_refused_and_the_thread_can_still_be_read(tmp_path: Path):
+    async def astray(state: Any, runtime: Any) -> dict[str, Any]:
+        outcome = Outcome(
+            node="zzz", status="completed", result="", ending="goal", observation=state["entry"].observation
+        )
+        return {"outcomes": [outcome], "usage": [], "spent": state["spent"]}
+
+    result = ran(tmp_path, solve=astray)
+    assert result.ending == "error:operator"
+    assert "zzz" in result.message
+    assert result.state["dag"].pending
 
 
 def changed(**update: Any) -> Any:

@@ -412,6 +412,8 @@ def test_a_certificate_is_printed_on_one_line_for_a_reader():
     certificate = Certificate(step=3, position=0, targets=targets, action=Action(text="go"), digest="d")
     shown = str(certificate.model_copy(update={"decided_by": "code and model"}))
     assert shown == "step 3, certified by code and model: the door is open; the goal"
+    broken = Predicate(text="two\nlines")
+    assert str(certificate.model_copy(update={"targets": (broken,)})) == "step 3, certified: two lines"
     passed = str(certificate.model_copy(update={"forced": "force_pass"}))
     assert "passed by force_pass" in passed
     assert "certified" not in passed

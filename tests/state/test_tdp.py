@@ -136,6 +136,10 @@ def test_a_status_of_a_sub_task_that_there_is_not_is_refused_by_its_id():
         update_dag(Dag(nodes=(Node(id="a", task="x"),)), [StatusChanges(statuses={"z": "failed"})])
 
 
+def test_a_graph_of_ones_own_may_write_anything_under_the_name_of_the_task_graph():
+    assert fold_state("mine:graph", {}, [NodeUpdate({"dag": "a->b", "outcomes": []})])["dag"] == "a->b"
+
+
 @pytest.mark.slow
 def test_scheduling_costs_at_most_the_square_of_the_nodes():
     assert calls_to_schedule(200) < 4.5 * calls_to_schedule(100)  # calls, not seconds: no machine is too slow

@@ -149,11 +149,13 @@ def test_a_call_without_a_name_is_no_answer(call: Any) -> None:
         read_calls(json.dumps({"calls": [call]}), TOOLS)
 
 
-def test_calls_beyond_the_most_are_refused() -> None:
-    many = calls(*(("look_up", {"order": n}) for n in range(MAX_CALLS + 5)))
-    choice, _ = request(NativeModel(replies=(many,)))
-    assert [call.args["order"] for call in choice.calls if not call.refused] == list(range(MAX_CALLS))
-    assert [call.args["order"] for call in choice.calls if call.refused] == list(range(MAX_CALLS, MAX_CALLS + 5))
+@pytest.mark.parametrize("last", [{"name": "look_up", "arguments": {"order": 99}}, {"name": ["?"]}, 17, None])
+def test_of_calls_beyond_the_most_one_is_refused_for_all_whatever_they_are(last: Any) -> None:
+    many = [{"name": "look_up", "arguments": {"order": number}} for number in range(MAX_CALLS)]
+    choice = read_calls(json.dumps({"calls": [*many, last, *many]}), TOOLS)
+    *made, refused = choice.calls
+    assert [call.args["order"] for call in made if not call.refused] == list(range(MAX_CALLS))
+    assert f"{MAX_CALLS + 1} in all" in refused.refused
 
 
 def test_an_argument_of_the_tools_own_named_thought_is_kept() -> None:

@@ -565,6 +565,7 @@ a wood cup (containing red paint)"""
         ("connect cathode in battery to orange wire terminal 2", "connect battery cathode to orange wire terminal 2"),
         ("connect orange wire terminal 2 to cathode on battery", "connect battery cathode to orange wire terminal 2"),
         ("connect terminal 1 in orange wire to cathode in battery", None),
+        ("connect anode on battery to terminal 2 in orange wire", "connect battery anode to orange wire terminal 2"),
         ("pick up water in pot", None),
     ],
 )
@@ -591,6 +592,7 @@ an apple seed"""
         "connect battery cathode to orange",
         "connect battery cathode to orange wire terminal 2",
         "connect battery anode to orange wire terminal 2",
+        "connect orange wire terminal 2 to battery anode",
         "pick up pot in water",
     ]
     assert ScienceWorldBenchmark().find_action(written, listed, view) == sent

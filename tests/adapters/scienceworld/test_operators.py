@@ -391,8 +391,8 @@ def test_a_corrected_name_is_corrected_in_the_rest_of_the_chain_but_in_no_focus(
     assert len(again.prompts) == 1, "what is to be focused on is not guessed"
 
 
-def test_the_name_of_a_part_is_corrected_in_no_other_action():
-    chain = ["connect terminal 1 in blue wire to anode in red light bulb", "disconnect terminal 1"]
+def test_a_connection_corrects_no_name_in_other_actions():
+    chain = ["connect terminal 1 in blue wire to anode", "disconnect terminal 1", "look at anode"]
     meant = "connect black wire terminal 1 to battery anode"
     mind = Mind(action="connect terminal 1 in black wire to the anode", then=chain, choice=meant)
     taken = answered("realize", realize_state("All is well."), mind, actions=[*ACTIONS, meant])

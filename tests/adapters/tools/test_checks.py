@@ -353,15 +353,16 @@ def test_a_condition_that_cannot_come_true_any_more_is_one_that_the_model_judged
 
 
 def test_a_form_that_a_planner_copied_is_no_condition_that_anything_can_make_true() -> None:
-    model = Model(["yes {n}", "{n} is done"])
-    for text in ("yes {n}", "{n} is done"):
+    model = Model(["yes {n}"])
+    for text in ("yes {n}", "yes {n} (whether it is)", "YES {n}."):
         verdict = judge([text, "a"], CHECKS, model)
         assert (verdict.depth, verdict.decided_by, verdict.unreachable) == (0, "code", True)
         assert "{n}" in verdict.reason
     later = judge(["yes 1", "yes {n}"], CHECKS, model)
     assert (later.depth, later.unreachable) == (1, False)
     assert model.judged == []
-    assert judge(["{m} is done"], CHECKS, Model(["{m} is done"])).depth == 1  # braces that no form has
+    for other in ("{m} is done", "the mail begins with 'Dear {n}'"):  # braces that are no form's
+        assert judge([other], CHECKS, Model([other])).depth == 1
 
 
 def test_of_several_checks_for_a_condition_all_must_hold() -> None:
