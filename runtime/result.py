@@ -222,12 +222,15 @@ def check_on_error(on_error: str) -> None:
         raise UnknownName(f"on_error={on_error!r} is unknown; known: {', '.join(get_args(OnError))}")
 
 
-def report_failure(result: Result, on_error: OnError) -> Result:
-    """Return the result of a function with checked keywords. If the run failed, warn or raise first, by `on_error`."""
+def report_failure(result: Result, on_error: OnError, *, awaited: bool = False) -> Result:
+    """Return the result of a function with checked keywords. If the run failed, warn or raise first, by `on_error`.
+
+    A warning points to the caller; `awaited` says that the function is a coroutine function, which its caller awaits.
+    """
     if on_error == "raise":
         result.raise_for_error()
     elif on_error == "warn" and result.failed:
-        warnings.warn(_format_failure(result), RunFailedWarning, stacklevel=4)  # the caller of the function
+        warnings.warn(_format_failure(result), RunFailedWarning, stacklevel=3 if awaited else 4)
     return result
 
 

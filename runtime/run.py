@@ -187,7 +187,7 @@ async def arun(
     with Recorder(folder / TRAJECTORY_FILE, listener, keep_prompts=keep_prompts) as recorder:
         recorder.write(header)
         await drive_run(compiled, chosen, context, folder, recorder)
-    return report_failure(Result(folder, recorder.trajectory), on_error)
+    return report_failure(Result(folder, recorder.trajectory), on_error, awaited=True)
 
 
 def create_run_name(graph: str, task: Task) -> str:
@@ -319,7 +319,7 @@ async def aresume(
             for event in trajectory.events:
                 listener(event)
         await drive_run(compiled, header.task, context, folder, recorder, resuming=True, answer=answer)
-    return report_failure(Result(folder, recorder.trajectory), on_error)
+    return report_failure(Result(folder, recorder.trajectory), on_error, awaited=True)
 
 
 def _load_named(header: Header, kind: str, load: Callable[[], T]) -> T:
