@@ -39,12 +39,19 @@ class Setting(Generic[T]):
 def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine from synchronous code: on the thread's own loop, or in a new thread if a loop is running here."""
     with own_loop():
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
+        if not is_loop_running():
             return _run_on_thread_loop(coroutine)
         with ThreadPoolExecutor(1) as pool:
             return pool.submit(copy_context().run, asyncio.run, coroutine).result()
+
+
+def is_loop_running() -> bool:
+    """Return whether an event loop runs in this thread."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def own_loop() -> Setting[bool]:

@@ -361,8 +361,9 @@ def report_of(trajectory: Trajectory, prompts: KeptPrompts, link: str = "") -> R
 
 def cost_totals(trajectory: Trajectory) -> list[Total]:
     """Return the totals of what a run cost: model calls, tokens, money and time."""
-    usage, redone = trajectory.usage, len(trajectory.superseded)
-    executions = format_count(len(trajectory.events), "node execution") + (f", {redone:,} redone" if redone else "")
+    usage, repeated = trajectory.usage, sum(event.usage.calls for event in trajectory.superseded)
+    executions = format_count(len(trajectory.events), "node execution")
+    executions += f", {format_count(repeated, 'call')} made again after a resume" if repeated else ""
     tokens, cached = format_compact(usage.input_tokens + usage.output_tokens), format_compact(usage.cached_tokens)
     return [
         Total("model calls", f"{usage.calls:,}", executions),

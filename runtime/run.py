@@ -26,7 +26,7 @@ from certigraph.adapters.faults import Faults
 from certigraph.adapters.files import replace_file
 from certigraph.adapters.imports import suggest_names
 from certigraph.adapters.models.chat_models import check_model_name
-from certigraph.adapters.processes import own_loop, wait_for
+from certigraph.adapters.processes import is_loop_running, own_loop, wait_for
 from certigraph.adapters.protocols import Benchmark, Budget, Context, Limits, complete_benchmark
 from certigraph.adapters.redaction import redact_record
 from certigraph.adapters.tools.world import Tools, check_script
@@ -221,12 +221,10 @@ def _compile(graph: AnyGraph | StateGraph[Any, Any, Any, Any]) -> AnyGraph:
 
 def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end and return its result, also where an event loop runs already. Ctrl-C cancels it."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        with own_loop():
-            return asyncio.run(coroutine)
-    return wait_for(coroutine)  # a notebook already runs an event loop in this thread
+    if is_loop_running():  # as in a notebook
+        return wait_for(coroutine)
+    with own_loop():
+        return asyncio.run(coroutine)
 
 
 @checked_keywords

@@ -307,7 +307,7 @@ def test_superseded_work_is_paid_but_not_shown(tmp_path):
     tape = Tape("a").attempt(1)
     html = page(assemble_trajectory([header(), *tape.lines, Resumed(superstep=1)]), tmp_path)
     assert rows(html) == ["target"]
-    assert "1 node execution, 3 redone" in html
+    assert "1 node execution, 3 calls made again" in html
     assert "<dd>4<small>" in html
 
 
