@@ -21,6 +21,7 @@ from certigraph.adapters.models.prompts import (
     format_facts,
     format_history,
     format_limits,
+    format_notes,
     format_options,
     format_view,
     numbered_list,
@@ -116,13 +117,13 @@ async def action_prompt(
         several: whether several actions may be written.
     """
     profile = await profile_of("executor", runtime)
-    notes, advice = state["belief"].text, state["advice"]
+    advice = state["advice"]
     plan, position = _format_plan(state, small=profile.is_small)
     before = paragraphs(request, f"Task, for orientation: {state['task'].goal}", plan)
     after = paragraphs(
         format_facts(state["facts"]) if state["facts"] else "",
         position,
-        f"Notes from earlier actions:\n{quote(notes)}" if notes else "",
+        format_notes(state["belief"].text),
         f"To keep in mind:\n{quote(bullet_list(advice))}" if advice else "",
         _format_attempts_at(state, limits_of(state["task"], runtime).attempts),
         format_view(state["evidence"].view, runtime, turns=state["turns"], profile=profile),

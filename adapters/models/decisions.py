@@ -21,6 +21,7 @@ from certigraph.adapters.models.prompts import (
     bullet_list,
     format_history,
     format_limits,
+    format_notes,
     format_view,
     paragraphs,
     quote,
@@ -58,11 +59,11 @@ async def situation_prompt(
         assignment if lasts else "",
         f"Given for it:\n{bullet_list(constant)}" if constant else "",
     )
-    notes, advice = state["belief"].text, state["advice"][len(constant) :]
+    advice = state["advice"][len(constant) :]
     used = f"Actions used in this episode: {state['steps']} of at most {limits.steps}."
     after = paragraphs(
         "" if lasts else assignment,
-        f"Notes from earlier actions:\n{quote(notes)}" if notes else "",
+        format_notes(state["belief"].text),
         f"To keep in mind:\n{bullet_list(advice)}" if advice else "",
         format_view(state["evidence"].view, runtime, turns=state["turns"], profile=profile),
         shown,

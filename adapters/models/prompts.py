@@ -394,6 +394,11 @@ def quote_history(history: History) -> str:
     return quote(history.text, len(history.text))
 
 
+def format_notes(notes: str) -> str:
+    """Format an agent's notes for a prompt: quoted, because they may repeat what the world says; empty without any."""
+    return f"Notes from earlier actions:\n{quote(notes)}" if notes else ""
+
+
 def unquote_line(text: str) -> str:
     """Return a model's text on one line and without the tags of `quote`, which small models copy."""
     return one_line(WORLD_TAG.sub(" ", text))

@@ -12,6 +12,7 @@ from certigraph.adapters.models.calls import ask, profile_of
 from certigraph.adapters.models.prompts import (
     bullet_list,
     format_history,
+    format_notes,
     format_turns,
     quote,
     quote_history,
@@ -290,10 +291,9 @@ async def _ask_searches(
 
 
 def _format_notes(state: RealizeView | AnswerView) -> str:
-    notes, advice = state["belief"].text, shown_advice(state)
-    parts = [f"Notes from earlier actions:\n{quote(notes)}"] if notes else []
-    parts += [f"To keep in mind:\n{quote(bullet_list(advice))}"] if advice else []
-    return "".join(f"\n{part}\n" for part in parts)
+    advice = shown_advice(state)
+    reminders = f"To keep in mind:\n{quote(bullet_list(advice))}" if advice else ""
+    return "".join(f"\n{part}\n" for part in (format_notes(state["belief"].text), reminders) if part)
 
 
 # Policies that end a research task with some answer instead of none. What they accept is marked as forced: it is not
