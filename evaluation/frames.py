@@ -15,7 +15,7 @@ import pandas as pd
 
 from certigraph.evaluation.frame_rows import FrameRow, FrameRows, RecordedRun, frame_rows_of, method_of_header
 from certigraph.runtime.files import find_trajectories
-from certigraph.runtime.result import is_user_question
+from certigraph.runtime.result import is_unscored
 from certigraph.state.endings import FAULT_ENDINGS, Fault
 from certigraph.state.trajectory import Header, parse_line, read_header_line, read_trajectory
 
@@ -278,10 +278,10 @@ def find_runs(folders: Iterable[Path]) -> FoundRuns:
 
 
 def select_scored(found_runs: FoundRuns) -> FoundRuns:
-    """Remove runs that answer a user's own question, which have no score. Raises Fault if no other run is left."""
-    runs = [(path, header) for path, header in found_runs.runs if not is_user_question(header)]
+    """Remove runs of a user's own questions and requests, which have no score. Raises Fault if no other run is left."""
+    runs = [(path, header) for path, header in found_runs.runs if not is_unscored(header)]
     if not runs:
-        message = "runs of your own questions have no score, so that there is nothing to analyse"
+        message = "runs of your own questions and requests have no score, so that there is nothing to analyse"
         raise Fault("data", f"{message}: show one with certigraph report {found_runs.runs[0][0].parent}")
     return found_runs._replace(runs=runs)
 

@@ -8,7 +8,7 @@ import inspect
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, cast, get_args
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
@@ -36,7 +36,7 @@ from certigraph.adapters.protocols import Budget, Context, Limits, Operator
 from certigraph.adapters.tools.checks import Checks, warn_of_unused
 from certigraph.adapters.tools.definitions import DEADLINE
 from certigraph.adapters.tools.positions import CHECKPOINTER_KEY, require_checkpointer
-from certigraph.adapters.tools.world import RESPONSE_ARGUMENT, TOOLS_NAME, Effect, ToolLike, Tools
+from certigraph.adapters.tools.world import RESPONSE_ARGUMENT, Effect, ToolLike, Tools
 from certigraph.graphs.assembly import Assembly, EpisodicGraph, Schemas, extend_state, run_in_place
 from certigraph.nodes.commitments import commit
 from certigraph.nodes.events import write_answer
@@ -46,7 +46,7 @@ from certigraph.state.commitments import CommitmentLevel
 from certigraph.state.endings import FINISHED, GOAL, WORLD_ENDED, Fault
 from certigraph.state.records import Certificate, Task
 from certigraph.state.run import ANSWER_ACTIONS, FINISH
-from certigraph.state.tools import MESSAGE_KEY
+from certigraph.state.tools import MESSAGE_KEY, REQUEST_ID, TOOLS_NAME
 
 Method = Literal["sdp", "tdp", "step", "react", "plan_and_act", "pbai"]
 """Methods that can drive an agent with tools."""
@@ -135,10 +135,20 @@ class AgentOperators(TypedDict, total=False):
 class AgentGraph(EpisodicGraph):
     """A compiled agent. Its context holds model, tools and limits; a caller may set single fields of it."""
 
-    def __init__(self, *, agent_context: Context, own_schema: type[Any] | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, *, agent_context: Context, method: Method, own_schema: type[Any] | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
-        self.agent_context = agent_context
-        self.own_schema = own_schema
+        self.agent_context, self.method, self.own_schema = agent_context, method, own_schema
+
+    @property
+    def world(self) -> Tools:
+        """The agent's tools as the world in which it acts."""
+        return cast(Tools, self.agent_context.benchmark)
+
+    def explain_ending(self, state: Any) -> str:
+        """Return why a run ended as it did, as its method says; empty where the ending says all."""
+        return _explain_ending(_method_module(self.method), state)
 
     def stream(self, input: Any, config: Any = None, **kwargs: Any) -> Iterator[Any]:  # noqa: D102 - as LangGraph's
         return super().stream(input, config, **self._complete(input, config, kwargs))
@@ -167,7 +177,7 @@ class AgentGraph(EpisodicGraph):
         if isinstance(given, str):
             raise Fault("data", INPUT_FORM)
         nested = CHECKPOINTER_KEY in (config or {}).get("configurable", {})
-        changes: dict[str, Any] = {"context": self._merge_context(arguments.get("context"))}
+        changes: dict[str, Any] = {"context": self.complete_context(arguments.get("context"))}
         if not nested and isinstance(self.checkpointer, BaseCheckpointSaver):
             if arguments.get("durability") == "exit":
                 reason = "durability='exit' saves nothing before the run has ended, so that effects might happen twice"
@@ -175,8 +185,8 @@ class AgentGraph(EpisodicGraph):
             changes["durability"] = "sync"
         return {**arguments, **changes}
 
-    def _merge_context(self, given: Any) -> Context:
-        """Return the agent's context with the fields that the caller set."""
+    def complete_context(self, given: Any) -> Context:
+        """Return the agent's context with the fields that the caller set; a context of the caller's own is in `own`."""
         if given is None:
             return self.agent_context
         if self.own_schema and not isinstance(given, Context):
@@ -283,7 +293,7 @@ def agent(
     if "model" in fields and not is_local(fields["model"]):  # the weights of a local model are loaded when it is used
         check_model_available(fields["model"])
     context = Context(benchmark=world, limits=limits, **fields, **chosen)
-    return AgentGraph(agent_context=context, own_schema=context_schema, **vars(compiled))
+    return AgentGraph(agent_context=context, method=method, own_schema=context_schema, **vars(compiled))
 
 
 def _check_choices(
@@ -305,7 +315,7 @@ def _check_choices(
 
 
 def _assemble_agent(method: Method, further: type[Any] | None, operators: Mapping[str, Any], approved: str) -> Assembly:
-    module: Any = import_module(f"certigraph.graphs.{method}")
+    module = _method_module(method)
     keys = AgentKeys if "certificates" in module.State.__annotations__ else extend_state(AgentKeys, CertificateKeys)
     schemas = Schemas(*(extend_state(schema, further) for schema in (keys, AgentInput, AgentOutput)))
     graph: Assembly = module.builder(schemas, **operators)
@@ -315,6 +325,14 @@ def _assemble_agent(method: Method, further: type[Any] | None, operators: Mappin
     graph.redirect(None, END, "respond")
     graph.add_edge("respond", END)
     return graph
+
+
+def _method_module(method: Method) -> Any:
+    return import_module(f"certigraph.graphs.{method}")
+
+
+def _explain_ending(module: Any, state: Any) -> str:
+    return str(module.message(state)) if hasattr(module, "message") else ""
 
 
 def _model_fields(model: Any) -> dict[str, Any]:
@@ -375,7 +393,7 @@ def read_request(state: Any) -> dict[str, Any]:
     text = f"{CONVERSATION.format(before=before)}\n{goal}" if before else goal
     return {
         **update,
-        "task": Task(benchmark=TOOLS_NAME, id="request", goal=text, condition=CONDITION.format(goal=goal)),
+        "task": Task(benchmark=TOOLS_NAME, id=REQUEST_ID, goal=text, condition=CONDITION.format(goal=goal)),
     }
 
 
@@ -389,7 +407,7 @@ def _create_respond(module: Any) -> Any:
             ending = FINISHED
         text = str(action.args.get("answer", "")) if action else ""
         if not text:
-            reason = module.message(state) if hasattr(module, "message") else ""
+            reason = _explain_ending(module, state)
             text = f"I could not complete this ({ending}{f': {reason}' if reason else ''})."
         write_answer(text, ending, runtime)
         if isinstance(world := runtime.context.benchmark, Tools):

@@ -389,13 +389,13 @@ class EpisodeHistory:
     """All episodes of a run, computed from its events as they arrive.
 
     `acting`: the graph acts without predicates. `learning`: it runs several episodes and learns between them. `graded`:
-    the world reports a score.
+    the world reports a score. `unscored`: nobody knows the right answer, so that no score counts.
     """
 
-    def __init__(self, graph: str = "") -> None:
+    def __init__(self, graph: str = "", *, unscored: bool = False) -> None:
         channels = state_type(graph).__annotations__
         self.acting, self.learning = not channels.keys().isdisjoint({"turns", "branches"}), "trials" in channels
-        self.graded = False
+        self.graded, self.unscored = False, unscored
         self.all: list[EpisodeSummary] = []
         self._action = ""
 
@@ -414,6 +414,8 @@ class EpisodeHistory:
     @property
     def scored(self) -> bool:
         """Whether a score is known: the world reported one or rewarded a step, or an episode was scored."""
+        if self.unscored:
+            return False
         return self.graded or any(episode.trial or any(episode.scores) for episode in self.all)
 
     def count(self, status: str) -> int:
@@ -520,7 +522,8 @@ class RatingHistory:
         update: dict[str, Any] = {**(event.update or {})}
         self._prompts += event.prompts
         if "rewards" not in update:
-            self._know(update)
+            if self.steps:  # else `goal` is another graph's key
+                self._know(update)
         elif event.node == "reset":
             self.steps = [RecordedStep.model_validate(step) for step in update.get("steps", ())]
             self.rated = []

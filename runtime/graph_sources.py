@@ -42,6 +42,7 @@ from certigraph.adapters.models.usage import (
 )
 from certigraph.adapters.processes import Setting
 from certigraph.adapters.protocols import Benchmark, Context
+from certigraph.graphs.agent import AgentGraph
 from certigraph.graphs.assembly import SWAPPED_KEY
 from certigraph.nodes.slots import node_position, spec_of
 from certigraph.state.endings import EXHAUSTED, FINISHED, GAVE_UP, GOAL, WORLD_ENDED, Fault, UnknownName
@@ -237,7 +238,8 @@ def ending_of(graph: AnyGraph, state: Mapping[str, Any], scores: Scores | None) 
     if source is not None:
         return _call_ending(source, state)
     if isinstance(given := state.get("ending"), str) and given:
-        return _checked_ending(given, "the key `ending` of the state")
+        message = graph.explain_ending(state) if isinstance(graph, AgentGraph) else ""
+        return _checked_ending(given, "the key `ending` of the state", message)
     observation = state.get("observation")
     seen = observation if isinstance(observation, Observation) else Observation(text="")
     if seen.solved or (scores is not None and scores.value >= 1):

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from certigraph.runtime.episodes import EpisodeHistory, RatingHistory
 from certigraph.runtime.progress import PlanHistory, count_steps
-from certigraph.runtime.result import is_goal_denied, is_solved, verdict_scores_of
+from certigraph.runtime.result import is_goal_denied, is_solved, is_unscored, verdict_scores_of
 from certigraph.runtime.texts import CERTIFIED_LABEL, UNCHECKED_LABEL, clip_text
 from certigraph.state.graph_states import state_type
 from certigraph.state.records import Usage
@@ -405,9 +405,9 @@ class RunHistory:
         return recorded if isinstance(recorded, int) else None
 
     def _begin(self) -> None:
-        graph = self.header.graph if self.header else ""
-        self.plan = PlanHistory()
-        self.episodes, self.tasks, self.rating = EpisodeHistory(graph), TaskGraph(graph), RatingHistory()
+        graph, unscored = (self.header.graph, is_unscored(self.header)) if self.header else ("", False)
+        self.plan, self.episodes = PlanHistory(), EpisodeHistory(graph, unscored=unscored)
+        self.tasks, self.rating = TaskGraph(graph), RatingHistory()
         self.cost: float | None = None
         """What was spent of the money that the task allows, if the world reports it."""
 

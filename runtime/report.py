@@ -44,7 +44,7 @@ from certigraph.runtime.result import (
     has_simulated_validator,
     is_goal_denied,
     is_solved,
-    is_user_question,
+    is_unscored,
     verdict_scores_of,
 )
 from certigraph.runtime.texts import (
@@ -59,7 +59,7 @@ from certigraph.runtime.texts import (
     shorten_text,
     split_answer,
 )
-from certigraph.state.endings import EXHAUSTED, GAVE_UP, GOAL, WORLD_ENDED
+from certigraph.state.endings import EXHAUSTED, FINISHED, GAVE_UP, GOAL, WORLD_ENDED
 from certigraph.state.records import Scores, Usage
 from certigraph.state.rewards import TRUE_REWARDS
 from certigraph.state.trajectory import CutPrompt, Event, Footer, Header, Trajectory, total_usage
@@ -201,6 +201,7 @@ FORCED_BADGES: Mapping[str, Badge] = {**ENDING_BADGES, GAVE_UP: ("forced", f"goa
 
 ANSWER_BADGES: Mapping[str, Badge] = {
     WORLD_ENDED: ("idle", "answered"),
+    FINISHED: ("idle", "answered, not certified"),
     GAVE_UP: ("idle", "answered after giving up"),
     EXHAUSTED: ("idle", "answered where the gate stopped it"),
 }
@@ -279,7 +280,7 @@ class RunReport(NamedTuple):
     goal: str
     badge: Badge
     score: str
-    """The score as text, or "not scored"; empty for a question of a user."""
+    """The score as text, or "not scored"; empty for a question or request of a user."""
     messages: Sequence[str]
     facts: Mapping[str, str]
     links: Mapping[str, str]
@@ -331,7 +332,7 @@ def _link_to_whole(header: Header, path: Path, whole: Path | None) -> str:
 def report_of(trajectory: Trajectory, prompts: KeptPrompts, link: str = "") -> RunReport:
     """Collect everything that the report of a run shows; `link` is the address of the page of its comparison."""
     header, footer, parts = trajectory.header, trajectory.footer, report_parts_of(trajectory)
-    scores, own = footer.scores if footer else None, is_user_question(header)
+    scores, own = footer.scores if footer else None, is_unscored(header)
     message = footer.message if footer else ""
     answer = scores.answer if scores and parts.answers else None
     uncertified = parts.certifies and not (footer and footer.ending == GOAL)

@@ -24,25 +24,31 @@ from certigraph.state.certified_states import (
 )
 from certigraph.state.endings import FAULT_ENDINGS, GOAL, INTERRUPTED, UnknownName, is_error
 from certigraph.state.records import Audit, Certificate, Invalidation, Predicate, Record, Scores, Usage
+from certigraph.state.tools import REQUEST_ID, TOOLS_NAME
 from certigraph.state.trajectory import CutPrompt, Footer, Header, Trajectory, read_trajectory
 
-# Verdicts: a question of the user has none, since its answer is not known.
+# Verdicts: a question or request of the user has none, since its right answer is not known.
 
 ASK_BENCHMARK = "ask"
 """Name of the benchmark that stands for questions of a user."""
 
 
 def is_user_question(header: Header) -> bool:
-    """Whether a run answers a question of a user and not one of a benchmark."""
+    """Whether a run answers a question of a user by research (`certigraph ask`)."""
     return header.task.benchmark.partition(":")[0] == ASK_BENCHMARK
+
+
+def is_unscored(header: Header) -> bool:
+    """Whether nobody knows the right answer of a run: of a user's question, and of a request to a user's own agent."""
+    return is_user_question(header) or (header.task.benchmark, header.task.id) == (TOOLS_NAME, REQUEST_ID)
 
 
 def verdict_scores_of(header: Header | None, footer: Footer | None) -> Scores | None:
     """Return the scores that decide whether a run was successful.
 
-    None without a footer or scores, and for a question of a user, whose answer is not known.
+    None without a footer or scores, and for a question or request of a user, whose right answer is not known.
     """
-    return footer.scores if footer and not (header and is_user_question(header)) else None
+    return footer.scores if footer and not (header and is_unscored(header)) else None
 
 
 def error_rates_of(header: Header) -> str:

@@ -30,7 +30,9 @@ from certigraph.adapters.processes import is_loop_running, own_loop, wait_for
 from certigraph.adapters.protocols import Benchmark, Budget, Context, Limits, complete_benchmark
 from certigraph.adapters.redaction import redact_record
 from certigraph.adapters.tools.world import Tools, check_script
+from certigraph.graphs.agent import AgentGraph
 from certigraph.graphs.assembly import operators_of
+from certigraph.runtime.agent_runs import chat_model_of, name_agent, prepare_agent_run, tools_of
 from certigraph.runtime.approvals import check_answered
 from certigraph.runtime.driver import drive_run
 from certigraph.runtime.files import (
@@ -110,8 +112,9 @@ def run(
             as `mypackage.graphs:build`; `runtime.graph_sources` says how its ending and score are found.
         benchmark: the name of a benchmark, `mypackage.worlds:MyBenchmark` included, or a benchmark object; by default
             that of the context, else blocksworld.
-        task: a task or its id; by default the first task of the benchmark.
-        context: model, budget, limits and data, or a dict of them; all have defaults.
+        task: a task or its id; by default the first task of the benchmark. For an agent (`certigraph.agent`), which
+            has tools in place of a benchmark, the request: "Refund order 17."
+        context: model, budget, limits and data, or a dict of them; all have defaults. Those of an agent are its own.
         out: the folder in which the folder of the run is created.
         keep_prompts: whether the run, also once it is resumed, writes every request to a model and its reply to
             `prompts.jsonl` in its folder, with secrets masked.
@@ -153,6 +156,9 @@ async def arun(
     context = Context.model_validate(context or {})
     if benchmark is None:
         raise TypeError("benchmark=None: give a name, such as 'blocksworld', or a benchmark object, or leave it out")
+    compiled = build_graph(graph) if isinstance(graph, str) else _compile(graph)
+    if isinstance(compiled, AgentGraph):
+        compiled, benchmark, task, context = prepare_agent_run(compiled, benchmark, task, context)
     named = benchmark or context.benchmark or "blocksworld"
     if isinstance(named, type):
         raise TypeError(f"the benchmark is the class {named.__name__}: give an instance, {named.__name__}()")
@@ -160,7 +166,6 @@ async def arun(
     defaults = {"benchmark": live, "limits": context.limits or live.limits}
     context = context.model_copy(update={**defaults, "checkpoints": context.checkpoints or default_checkpoints()})
     chosen = redact_record(name_task(_choose_task(task, live), live))
-    compiled = build_graph(graph) if isinstance(graph, str) else _compile(graph)
     named_models = (context.model, *context.roles.values()) if context.chat is None else ()
     for model in named_models:
         check_model_name(model)
@@ -305,12 +310,12 @@ async def aresume(
     if answer is None:
         check_answered(trajectory.questions, folder)
     check_same_rerankers(header.operators, header.versions)
-    context = _attach_chat_model(load_settings(folder), header, chat)
+    compiled = name_agent(graph or _load_named(header, "graph", lambda: rebuild_graph(header.graph, header.operators)))
+    context = _attach_chat_model(load_settings(folder), header, chat or chat_model_of(compiled))
     load = partial(load_benchmark, header.task.benchmark, context.data)
-    live = complete_benchmark(benchmark or _load_named(header, "benchmark", load))
+    live = complete_benchmark(benchmark or tools_of(compiled) or _load_named(header, "benchmark", load))
     changes = {"budget": budget or context.budget, "limits": limits or context.limits, "benchmark": live}
     context = context.model_copy(update=changes)
-    compiled = graph or _load_named(header, "graph", lambda: rebuild_graph(header.graph, header.operators))
     with Recorder(folder / TRAJECTORY_FILE, listener) as recorder:
         if listener:
             listener(header)

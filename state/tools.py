@@ -17,6 +17,12 @@ from pydantic import Field
 from certigraph.state.records import Action, Arguments, Record, Step
 from certigraph.state.run import Evidence
 
+TOOLS_NAME = "tools"
+"""Name of the user's own tools as a world, in trajectories and reports."""
+
+REQUEST_ID = "request"
+"""Id of the task that an agent makes of a request. Its answer has no score, because nobody knows the right one."""
+
 TOOL = "tool"
 """Kind of an action that calls tools."""
 

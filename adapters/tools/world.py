@@ -16,16 +16,13 @@ from certigraph.adapters.tools.operators import OPERATORS
 from certigraph.state.endings import UnknownName
 from certigraph.state.records import Action, Arguments, Observation, Record, Scores, Task
 from certigraph.state.run import ANSWER, ANSWER_ACTIONS, FINISH
-from certigraph.state.tools import ANSWER_ARGUMENT, ToolCall, calls_of
+from certigraph.state.tools import ANSWER_ARGUMENT, TOOLS_NAME, ToolCall, calls_of
 
 Effect = Literal["once", "repeatable"]
 """What a call of a tool does: something that must happen `once`, or something that may be repeated, such as reading."""
 
 ToolLike: TypeAlias = BaseTool | Callable[..., Any]
 """A LangChain tool, or a function, plain or async."""
-
-TOOLS_NAME = "tools"
-"""Name of the world in trajectories and reports."""
 
 UNDO_ADVICE = 'give Tools(..., reset=FUNCTION), or effects={"NAME": "repeatable"} for tools that only read'
 """Advice in messages about effects that nothing undoes (`Tools.lasting_tools`)."""

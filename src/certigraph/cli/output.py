@@ -43,7 +43,7 @@ from certigraph.runtime.texts import (
     split_answer,
 )
 from certigraph.state.certified_states import KnownFinding
-from certigraph.state.endings import WORLD_ENDED, Interrupted, is_error
+from certigraph.state.endings import FINISHED, WORLD_ENDED, Interrupted, is_error
 from certigraph.state.search import BY_GATE, BY_METHOD, BY_ROUNDS, BY_STEPS
 from certigraph.state.trajectory import TrajectoryLine, read_trajectory
 
@@ -276,7 +276,7 @@ def _has_answer(result: Result) -> bool:
     """Whether the method gave an answer or rewards, which counts as success for methods without a goal."""
     scores, certifies = result.scores, "certificates" in result.state
     answered = scores is not None and bool(scores.parts.get("answered") or (scores.answer and not certifies))
-    return result.ending == WORLD_ENDED and (answered or bool(result.state.get("rewards")))
+    return result.ending in (WORLD_ENDED, FINISHED) and (answered or bool(result.state.get("rewards")))
 
 
 def _progress_fields(result: Result) -> dict[str, Any]:

@@ -27,12 +27,17 @@ from certigraph.state.endings import Fault, UnknownName
 
 # One run: start it, resume it, write its report.
 
+SCRIPT = "scripted:expert"
+"""Model of `run` by default. An agent has a model of its own."""
+
 
 def run_command(
     graph: GraphName,
-    benchmark: BenchmarkName,
-    task: Annotated[str | None, typer.Option(help="Task id; by default the first task.")] = None,
-    model: Model = "scripted:expert",
+    benchmark: BenchmarkName = "",
+    task: Annotated[
+        str | None, typer.Option(help="Task id; by default the first task. For an agent of yours, the request.")
+    ] = None,
+    model: Model = SCRIPT,
     role: Roles = None,
     data: Data = None,
     out: Out = Path("runs"),
@@ -44,16 +49,28 @@ def run_command(
     keep_prompts: KeepPrompts = True,
     as_json: AsJson = False,
 ) -> None:
-    """Run a graph on one task, and show which predicates of its plan are certified."""
+    """Run a graph on one task, and show which predicates of its plan are certified.
+
+    An agent of yours (MODULE:NAME, made by certigraph.agent) has tools in place of a benchmark, and takes a request as
+    its task.
+    """
     from certigraph.cli.output import announce_source, print_result, watch_run
+    from certigraph.graphs.agent import AgentGraph
     from certigraph.graphs.assembly import operators_of
+    from certigraph.runtime.agent_runs import create_agent_context
     from certigraph.runtime.registry import build_graph, check_encoders, create_context, parse_swap
     from certigraph.runtime.run import run
 
     compiled = build_graph(graph, dict(map(parse_swap, swap or [])))
     check_encoders(operators_of(compiled))
-    context = create_context(model, role, data, budget, benchmark, cache, profile).model_copy(update={"faults": faults})
-    announce_source(benchmark, data)
+    if isinstance(compiled, AgentGraph):
+        context = create_agent_context(compiled, "" if model == SCRIPT else model, role, budget, cache, profile)
+    elif not benchmark:
+        raise UnknownName(f"{graph} needs a benchmark: certigraph run {graph} BENCHMARK; `certigraph list` has them")
+    else:
+        context = create_context(model, role, data, budget, benchmark, cache, profile)
+        announce_source(benchmark, data)
+    context = context.model_copy(update={"faults": faults}) if faults else context
     with watch_run(out, context.limits, silent=as_json) as listener:
         result = run(
             compiled,

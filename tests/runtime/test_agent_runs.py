@@ -1,0 +1,168 @@
+"""Runs of agents: a request in place of a benchmark's task, with a folder, a report, approval and resume."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support_desk import CONDITIONS, GOAL, SCRIPT, Desk, mind
+
+import certigraph
+from certigraph.cli import main
+from certigraph.graphs.agent import METHODS, AgentGraph, agent
+from certigraph.state.endings import Fault, UnknownName
+
+HELPERS = Path(__file__).parent.parent / "helpers"
+NAMES = [name for name, _ in SCRIPT]
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path / "desk.sqlite")
+
+
+def build(method: Any, desk: Desk, **options: Any) -> AgentGraph:
+    return agent(method, **{"model": mind(), "tools": desk.tools, **options})
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_run_of_every_method_is_recorded_and_reported_without_a_score(
+    desk: Desk, tmp_path: Path, method: Any
+) -> None:
+    result = certigraph.run(build(method, desk), task=GOAL, out=tmp_path / "runs", keep_prompts=True)
+    assert result.ending == ("goal" if method == "sdp" else "finished")
+    assert result.scores is not None
+    assert result.scores.answer == "Order 17 was refunded."
+    assert len(desk.rows("refunds")) == len(desk.rows("mails")) == 1
+    header = result.trajectory.header
+    assert (header.graph, header.task.goal) == (f"{method}-agent", GOAL)
+    assert "act" not in header.operators  # only what differs from the method is listed
+    page = certigraph.write_report(result.trajectory, result.folder / "report.html").read_text(encoding="utf-8")
+    assert all(text in page for text in (GOAL, "Order 17 was refunded.", *NAMES))
+    assert not any(text in page for text in ("not scored", "of 100", "stopped: finished"))
+
+
+def test_the_certificates_are_those_of_the_agent(desk: Desk, tmp_path: Path) -> None:
+    result = certigraph.run(build("sdp", desk), task=GOAL, out=tmp_path / "runs")
+    certified = [target.text for one in result.certificates for target in one.targets]
+    assert certified[: len(CONDITIONS)] == CONDITIONS
+
+
+def test_approval_and_resume_with_the_agent(desk: Desk, tmp_path: Path) -> None:
+    graph = build("sdp", desk, interrupt_on={"refund": True})
+    waiting = certigraph.run(graph, task=GOAL, out=tmp_path / "runs")
+    [question] = waiting.questions
+    assert isinstance(question, dict)
+    assert desk.rows("refunds") == []
+    with pytest.raises(UnknownName, match="graph="):
+        certigraph.resume(waiting.folder, answer={"type": "approve"})
+    done = certigraph.resume(waiting.folder, graph=graph, answer={"type": "approve"})
+    assert done.ending == "goal"
+    assert len(desk.rows("refunds")) == len(desk.rows("mails")) == 1
+
+
+def test_a_spent_budget_is_raised_on_resume(desk: Desk, tmp_path: Path) -> None:
+    graph = build("react", desk, budget=certigraph.Budget(calls=3))
+    stopped = certigraph.run(graph, task=GOAL, out=tmp_path / "runs")
+    assert stopped.ending == "limit:calls"
+    done = certigraph.resume(stopped.folder, graph=graph, budget=certigraph.Budget(calls=30))
+    assert (done.ending, desk.looked_up, len(desk.rows("refunds"))) == ("finished", 1, 1)
+
+
+def test_fields_of_a_given_context_replace_those_of_the_agent(desk: Desk, tmp_path: Path) -> None:
+    given = {"budget": {"calls": 2}}
+    assert certigraph.run(build("react", desk), task=GOAL, context=given, out=tmp_path).ending == "limit:calls"
+
+
+def test_an_agent_that_gives_up_says_why(desk: Desk, tmp_path: Path) -> None:
+    def respond(prompt: str, schema: dict[str, Any]) -> dict[str, Any]:
+        if "calls" in schema["properties"]:
+            return {"thought": "", "calls": [{"name": "finish", "args": {"answer": "Not today."}}]}
+        return {"reasoning": "Nobody may refund on a Sunday.", "tools": ["refund"], "conditions": []}
+
+    graph = build("sdp", desk, model=certigraph.ScriptedChat(responder=respond))
+    result = certigraph.run(graph, task=GOAL, out=tmp_path)
+    assert result.ending == "gave_up"
+    assert "on a Sunday" in result.message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [({}, "needs a request"), ({"task": GOAL, "benchmark": "blocksworld"}, "leave the benchmark out")],
+)
+def test_what_an_agent_cannot_run_on_is_refused_before_anything_is_written(
+    desk: Desk, tmp_path: Path, arguments: Any, reason: str
+) -> None:
+    with pytest.raises(UnknownName, match=reason):
+        certigraph.run(build("sdp", desk), **arguments, out=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_runs_of_requests_are_left_out_of_analyses(desk: Desk, tmp_path: Path) -> None:
+    from certigraph.evaluation.frames import find_runs, select_scored
+
+    certigraph.run(build("react", desk), task=GOAL, out=tmp_path / "runs")
+    with pytest.raises(Fault, match="requests have no score"):
+        select_scored(find_runs([tmp_path / "runs"]))
+
+
+# --- the command line
+
+APPLICATION = """
+import os, signal
+from support_desk import Desk, mind
+from certigraph import agent
+
+def before(name):
+    if name == os.environ.get("KILL_AT"):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+desk = Desk("desk.sqlite", before=before)
+graph = agent("sdp", model=mind(), tools=desk.tools)
+"""
+
+
+def command(folder: Path, *arguments: str, kill_at: str = "") -> subprocess.CompletedProcess[str]:
+    (folder / "desk_app.py").write_text(APPLICATION)
+    code = "from certigraph.cli import main; main()"
+    environment = {**os.environ, "PYTHONPATH": str(HELPERS), "KILL_AT": kill_at}
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_an_agent_named_on_the_command_line_shows_its_certificates_and_writes_a_report(tmp_path: Path) -> None:
+    done = command(tmp_path, "run", "desk_app:graph", "--task", GOAL, "--out", "runs")
+    assert done.returncode == 0, done.stderr
+    assert all(text in done.stdout for text in (*CONDITIONS, "Order 17 was refunded.", "report.html"))
+    assert "score" not in done.stdout
+    assert command(tmp_path, "run", "desk_app:graph", "--task", GOAL, "--budget", "calls=1").returncode == 1
+
+
+@pytest.mark.slow
+def test_a_killed_run_asks_about_the_call_that_was_cut_off_and_its_effect_happens_once(tmp_path: Path) -> None:
+    killed = command(tmp_path, "run", "desk_app:graph", "--task", GOAL, kill_at="refunded")
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    [folder] = (tmp_path / "runs").iterdir()
+    waiting = command(tmp_path, "resume", str(folder))
+    assert waiting.returncode == 1
+    assert "refund" in waiting.stdout
+    answer = json.dumps({"decisions": [{"type": "happened", "result": "refunded 17: 49.9"}]})
+    done = command(tmp_path, "resume", str(folder), "--answer", answer, "--json")
+    fields = json.loads(done.stdout)
+    assert (fields["ending"], fields["certified"]) == ("goal", len(CONDITIONS) + 1)
+    desk = Desk(tmp_path / "desk.sqlite")
+    assert len(desk.rows("refunds")) == len(desk.rows("mails")) == 1
+
+
+def test_a_shipped_graph_needs_a_benchmark(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "sdp"])
+    assert ended.value.code == 2
+    assert "certigraph run sdp BENCHMARK" in capsys.readouterr().err
