@@ -3,8 +3,9 @@
 They are derived from what nodes return, so that operators, own ones included, need not write any. Each has a `type`:
 
 - `planned`: what is left to do: `conditions` (SDP), `steps` (Plan-and-Act, sub-tasks of TDP) or `subtasks` (TDP, STEP)
-- `approval`: the `question` whether calls are approved, or the `decisions`, the calls as decided
-- `question`: the `question` of any other interrupt, such as whether a call that was cut off took effect
+- `question`: the `question` for which the run stops: whether calls are approved, or whether a call that was cut off
+  took effect
+- `decided`: the `decisions` on calls that waited for approval
 - `acted`: the `calls` that were made, the beginning of the `answer`, and whether one of them `failed`
 - `certified`: `conditions` that now hold, whether the last of them is the `goal`, and who `decided_by` that
 - `stuck`: the `condition` or sub-task that cannot be reached as planned, and the `reason`
@@ -64,9 +65,7 @@ def write_question(subtask: str, stopped: GraphInterrupt, runtime: Runtime[Conte
     """Write an event for each question of an interrupt; arguments as for `write_events`."""
     if _is_agent(runtime) and stopped.args:
         for question in stopped.args[0]:
-            value = question.value
-            approves = isinstance(value, Mapping) and "action_requests" in value
-            _write({"type": "approval" if approves else "question", "question": value}, subtask, runtime)
+            _write({"type": "question", "question": question.value}, subtask, runtime)
 
 
 def _write(event: Event, subtask: str, runtime: Runtime[Context]) -> None:
@@ -123,7 +122,7 @@ def _find_decisions(state: Mapping[str, Any], update: Mapping[str, Any]) -> Iter
             for earlier, call in zip(before, after, strict=False)
             if earlier != call
         ]
-        yield {"type": "approval", "decisions": decided}
+        yield {"type": "decided", "decisions": decided}
 
 
 def _find_calls(state: Mapping[str, Any], update: Mapping[str, Any]) -> Iterator[Event]:

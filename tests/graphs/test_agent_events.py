@@ -127,20 +127,19 @@ def test_tdp_streams_the_certificates_of_sub_tasks_asynchronously(desk: Desk) ->
 def test_an_approval_is_requested_and_decided_once(desk: Desk, method: Any) -> None:
     graph = build(method, desk, interrupt_on={"refund": True}, checkpointer=InMemorySaver())
     before = stream(graph)
-    [question] = of("approval", before)
+    [question] = of("question", before)
     assert [request["name"] for request in question["question"]["action_requests"]] == ["refund"]
     assert before[-1] == question
     edited = {"name": "refund", "args": {"order": 17, "amount": 1.5}}
     after = stream(graph, Command(resume={"decisions": [{"type": "edit", "edited_action": edited}]}))
-    [decided] = of("approval", after)
+    [decided] = of("decided", after)
     assert decided["decisions"] == [{**edited, "approved": True}]
     assert of("acted", after)[0]["calls"] == [edited]
 
 
 @pytest.mark.parametrize("method", ["react", "tdp"])
-def test_a_question_that_a_tool_asks_is_no_approval(method: Any, desk: Desk) -> None:
+def test_a_question_that_a_tool_asks_is_streamed(method: Any, desk: Desk) -> None:
     events = stream(build(method, desk, tools=asking_tools(desk), checkpointer=InMemorySaver()))
-    assert of("approval", events) == []
     assert [event["question"] for event in of("question", events)] == ["which account?"]
     assert ("subtask" in events[-1]) == (method == "tdp")
 
@@ -150,7 +149,7 @@ def test_a_rejected_call_is_streamed_with_the_reason(desk: Desk) -> None:
     graph = build("react", desk, interrupt_on={"refund": True}, **settings)
     stream(graph)
     after = stream(graph, Command(resume={"type": "reject", "message": "too much"}))
-    [call] = of("approval", after)[0]["decisions"]
+    [call] = of("decided", after)[0]["decisions"]
     assert not call["approved"]
     assert "too much" in call["reason"]
 

@@ -17,7 +17,7 @@ from certigraph.cli.options import AsJson
 PROGRAMS = {
     "java": ("ScienceWorld's simulator", "apt install openjdk-17-jre-headless"),
     "dot": ("drawings as PNG where the extra draw is missing", "apt install graphviz"),
-    "chromium": ("pages that need JavaScript", "pip install 'PATH[browser]' && playwright install chromium"),
+    "chromium": ("pages that need JavaScript", "pip install 'certigraph[browser]' && playwright install chromium"),
 }
 """Programs on the search path: what needs each, and the command that installs it."""
 
@@ -75,8 +75,6 @@ def doctor_command(as_json: AsJson = False) -> None:
         if kind == "extras":
             for command in _install_commands([part.name for part in group if not part.found]):
                 typer.echo(f"       {command}")
-    if any("'PATH[" in part.detail for part in parts):
-        typer.echo("PATH is the path of your clone of certigraph.")
 
 
 _MARKS = {True: typer.style("yes", fg="green"), False: typer.style("no ", fg="yellow")}
@@ -94,7 +92,7 @@ def _install_commands(extras: Sequence[str]) -> Iterator[str]:
 
 
 def _format_install(extras: Sequence[str]) -> str:
-    return f"pip install 'PATH[{','.join(extras)}]'"
+    return f"pip install 'certigraph[{','.join(extras)}]'"
 
 
 def inspect_installation() -> Iterator[InstalledPart]:
@@ -105,8 +103,7 @@ def inspect_installation() -> Iterator[InstalledPart]:
     for name, (use, command) in PROGRAMS.items():
         found = shutil.which(name) is not None
         yield InstalledPart("programs", name, found, use if found else f"{use}: {command}")
-    for model in _models():  # certigraph is installed from a clone
-        yield model._replace(detail=model.detail.replace("'certigraph[", "'PATH["))
+    yield from _models()
     yield from _data()
 
 
