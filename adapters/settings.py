@@ -26,7 +26,9 @@ class Settings(BaseModel):
             return validate(values)
         except ValidationError as error:
             if not error.errors()[0]["loc"]:
-                raise UnknownName(f"{cls.__name__}: {values!r:.100} is neither a dict nor a {cls.__name__}") from None
+                field = next(iter(cls.model_fields))
+                fix = f"give a dict or a {cls.__name__}, as in {cls.__name__}({field}=...)"
+                raise UnknownName(f"{values!r:.100} is no {cls.__name__}: {fix}") from None
             raise UnknownName(_explain_mistake(error, cls.model_construct())) from None
 
 

@@ -41,10 +41,10 @@ from certigraph.graphs.assembly import Assembly, EpisodicGraph, Schemas, extend_
 from certigraph.nodes.commitments import commit
 from certigraph.nodes.events import write_answer
 from certigraph.nodes.lessons import learn_nothing, no_lessons
-from certigraph.nodes.tools import InterruptOn, approvals
+from certigraph.nodes.tools import STOPPED_TEXT, InterruptOn, approvals
 from certigraph.state.commitments import CommitmentLevel
 from certigraph.state.endings import FINISHED, GOAL, WORLD_ENDED, Fault
-from certigraph.state.records import Certificate, Task
+from certigraph.state.records import Certificate, Observation, Task
 from certigraph.state.run import ANSWER_ACTIONS, FINISH
 from certigraph.state.tools import MESSAGE_KEY, REQUEST_ID, TOOLS_NAME
 
@@ -332,6 +332,9 @@ def _method_module(method: Method) -> Any:
 
 
 def _explain_ending(module: Any, state: Any) -> str:
+    seen = state.get("observation")
+    if isinstance(seen, Observation) and seen.text == STOPPED_TEXT:
+        return STOPPED_TEXT
     return str(module.message(state)) if hasattr(module, "message") else ""
 
 

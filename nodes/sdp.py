@@ -297,8 +297,8 @@ async def certify(state: SDPState, runtime: Runtime[Context]) -> dict[str, Any]:
         (judged + skipped, end, verdict.forced),
     ]
     certificates = [_create_certificate(state, *span) for span in spans if span[0] < span[1]]
-    # Only new progress refills the replan budget: not going back to an earlier state, no step repeated after that, and
-    # no forced target.
+    # Only new progress refills the replan budget: not going back to an earlier state, no step repeated after that, no
+    # forced target, and no predicate that was certified before.
     replans = 0 if _extends_progress([*state["certificates"], *certificates]) else state["replans"]
     return {"certificates": certificates, "head": end, "tried": 0, "replans": replans}
 
@@ -320,9 +320,13 @@ def _create_certificate(state: SDPState, start: int, end: int, forced: str) -> C
 
 
 def _extends_progress(certificates: Sequence[Certificate]) -> bool:
-    """Return whether the latest certificate leads to a longer certified state than every earlier one."""
-    if not went_back(certificates[:-1]) and certificates[-1].restores is None:
-        return not certificates[-1].forced
+    """Return whether the latest certificate has a new predicate and leads to a longer state than every earlier one."""
+    *earlier, latest = certificates
+    known = {target.text for one in earlier if not one.forced for target in one.targets}
+    if latest.forced or latest.restores is not None or known.issuperset(target.text for target in latest.targets):
+        return False
+    if not went_back(earlier):
+        return True
     *before, after = (len(s.predicates) for s in certified_states(certificates))
     return after > max(before)
 

@@ -200,6 +200,7 @@ def _refusal(call: ToolCall) -> ToolAnswer | None:
 
 SKIPPED_TEXT = "The call was not made, because the one before it failed."
 STOPPED_TEXT = "A person ended the work at a question about calls whose answers were lost."
+"""Observation of a run that a person ended so."""
 
 
 # Approval (LangChain's human-in-the-loop format): a person approves, edits or rejects calls before they are made.
@@ -233,17 +234,20 @@ def approvals(interrupt_on: InterruptOn) -> AsyncOperator:
     Args:
         interrupt_on: the tools whose calls need approval.
     """
+    if not isinstance(interrupt_on, Mapping):
+        raise TypeError(f"interrupt_on={interrupt_on!r:.100}: give a dict by the name of the tool, {INTERRUPT_FORM}")
     allowed = {name: _allowed(name, rule) for name, rule in interrupt_on.items() if rule}
     descriptions = {
         name: str(rule.get("description", "")) for name, rule in interrupt_on.items() if isinstance(rule, Mapping)
     }
 
     async def approve(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
-        tools, calls = tools_of(state["task"], runtime), list(calls_of(state["action"]))
+        tools = tools_of(state["task"], runtime)
+        calls = [_refuse_again(call, state["history"]) for call in calls_of(state["action"])]
         beyond = refuse_beyond_commitment(calls, state, runtime)
         waiting = [index for index, call in enumerate(calls) if call.name in allowed and not call.refused]
         if not waiting:
-            return {"action": state["action"]}
+            return {"action": replace_calls(state["action"], calls) if calls else state["action"]}
         shown = [beyond[index] for index in waiting]
         require_checkpointer(f"approval of {shown[0].name}", get_config())
 
@@ -265,6 +269,18 @@ def _allowed(name: str, rule: Any) -> tuple[Decision, ...]:
     if unknown := [one for one in given if one not in ALL_DECISIONS]:
         raise ValueError(f"interrupt_on[{name!r}] allows {unknown[0]!r}: the decisions are {', '.join(ALL_DECISIONS)}")
     return tuple(given)
+
+
+def _refuse_again(call: ToolCall, history: Sequence[Step]) -> ToolCall:
+    """Return a call as refused if a person rejected an equal one and no call was made since: nobody is asked twice."""
+    for step in reversed(history):
+        made = calls_of(step.action)
+        rejected = (one for one in made if one.refused.startswith(REJECTED) and one.digest() == call.digest())
+        if (before := next(rejected, None)) is not None:
+            return call.model_copy(update={"refused": before.refused})
+        if any(not one.refused for one in made):
+            break
+    return call
 
 
 def _approval_request(
@@ -296,7 +312,7 @@ def _decide_call(
     if decision.type == "approve":
         return call.model_copy(update={"approved": True})
     if decision.type == "reject":
-        return call.model_copy(update={"refused": REJECTED_TEXT.format(reason=decision.message or "no reason given")})
+        return call.model_copy(update={"refused": f"{REJECTED} {decision.message or 'no reason given'}"})
     edited = decision.edited_action
     if edited is None or edited.name not in tools.loaded:
         form = '{"edited_action": {"name": ..., "args": ...}}'
@@ -307,9 +323,10 @@ def _decide_call(
 
 
 WITHOUT_APPROVAL = "Without your approval:"
-REJECTED_TEXT = "A person rejected this call: {reason}"
+REJECTED = "A person rejected this call:"
+INTERRUPT_FORM = '{"refund_order": True}'
 
 APPROVE = Slot("approve", {"action": Action})
 """Slot `approve`, between choosing an action and acting. Optional."""
 
-__all__ = ["ALL_DECISIONS", "APPROVE", "UNKNOWN_OUTCOME", "InterruptOn", "approvals", "take_tool_action"]
+__all__ = ["ALL_DECISIONS", "APPROVE", "STOPPED_TEXT", "UNKNOWN_OUTCOME", "InterruptOn", "approvals", "take_tool_action"]

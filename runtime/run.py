@@ -77,12 +77,17 @@ def checked_keywords(function: Callable[P, T]) -> Callable[P, T]:
     """Decorate a function so that a keyword which it does not take is answered by the right one, when it is called.
 
     Raises:
-        TypeError: a keyword is not the function's.
+        TypeError: a keyword is not the function's, or a value without keyword needs one.
     """
-    known = list(inspect.signature(function).parameters)
+    parameters = inspect.signature(function).parameters
+    known = list(parameters)
+    by_place = sum(one.kind is one.POSITIONAL_OR_KEYWORD for one in parameters.values())
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        if len(args) > by_place:
+            fix = f"by name, as in {known[by_place]}=..."
+            raise TypeError(f"{function.__name__} takes {by_place} values by place, the others {fix}")
         if unknown := sorted(set(kwargs) - set(known)):
             name = unknown[0]
             in_context = "context" in known and name in Context.model_fields

@@ -241,7 +241,9 @@ def parse_reply(text: str, schema: Schema) -> Any:
     if not _has_shape(value, schema):
         value = _parse_fields(content, schema)
     if not _has_shape(value, schema):
-        raise ParseError(f"the answer is no JSON {schema.get('type', 'value')} of the asked shape")
+        fields = ", ".join(schema.get("properties", ()))
+        asked = f"with the fields {fields}" if fields else "of the asked shape"
+        raise ParseError(f"the answer is no JSON {schema.get('type', 'value')} {asked}")
     return _check_storable(value)
 
 

@@ -5,6 +5,7 @@ that answers at random, `simulated_responder` one that errs at given rates.
 """
 
 import json
+from inspect import signature
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatResult
-from pydantic import Field, PrivateAttr, ValidationError
+from pydantic import Field, PrivateAttr, ValidationError, field_validator
 
 from certigraph.adapters.models.schemas import Schema, minimal_instance
 from certigraph.adapters.models.usage import current_meter
@@ -155,6 +156,17 @@ class ScriptedChat(BaseChatModel):
     free: bool = Field(default=True, exclude=True, description="whether its calls cost nothing")
     blocks: bool = Field(default=False, exclude=True, description="whether the responder may wait for a simulator")
     _next_index: int = PrivateAttr(default=0)
+
+    @field_validator("responder")
+    @classmethod
+    def _check_responder(cls, responder: Responder | None) -> Responder | None:
+        if responder is not None and callable(responder):
+            try:
+                signature(responder).bind("", {})
+            except TypeError as error:
+                fix = "it gets the prompt and the schema, as in def respond(prompt, schema)"
+                raise TypeError(f"responder={responder!r:.100} cannot be called ({error}): {fix}") from None
+        return responder
 
     @property
     def _llm_type(self) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import json
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -225,12 +226,22 @@ def _wrap_function(given: Any) -> BaseTool:
         raise TypeError(f"{given!r:.100} is not a tool: {advice}")
     text = inspect.getdoc(given) or name
     try:
+        _warn_of_undescribed(given, name)
         if inspect.iscoroutinefunction(given):
             return StructuredTool.from_function(coroutine=given, name=name, description=text)
         return StructuredTool.from_function(given, name=name, description=text)
     except Exception as error:  # noqa: BLE001 - for types without a JSON form many kinds of errors are raised
         fix = "give its parameters types that JSON has"
         raise ValueError(f"the function {name!r} cannot be a tool ({_shorten(error)}): {fix}") from None
+
+
+def _warn_of_undescribed(function: Callable[..., Any], name: str) -> None:
+    """Warn of a function without docstring or type hints: of such a tool a model knows little more than its name."""
+    parameters = inspect.signature(function).parameters.values()
+    bare = [one.name for one in parameters if one.annotation is inspect.Parameter.empty]
+    lacking = [*([] if inspect.getdoc(function) else ["a docstring"]), *(f"a type hint for {one}" for one in bare)]
+    if lacking:
+        warnings.warn(f"the tool {name!r} lacks {', '.join(lacking)}: a model sees nothing else of it", stacklevel=2)
 
 
 def format_tool(name: str, parameters: Schema, description: str) -> str:

@@ -66,7 +66,7 @@ def test_every_benchmark_takes_its_limits_from_the_table(name: str, monkeypatch:
         (Limits, {"steps": 0, "plan": 0}, "steps=0", "greater than or equal to 1; by default steps=60"),
         (Context, {"profile": "large"}, "profile=large", "'full' or 'small'"),
         (Context, {"budget": {"tokens": -1}}, "tokens=-1", "by default tokens=2000000"),
-        (Context, {"budget": 5}, "5", "neither a dict nor a Budget"),
+        (Context, {"budget": 5}, "5", "as in Budget(calls=...)"),
     ],
 )
 def test_a_value_that_is_not_allowed_is_named_in_one_line(kind: Any, values: dict[str, Any], mistake: str, fix: str):

@@ -182,6 +182,8 @@ def test_unknown_names_are_refused_with_the_known_ones(desk: Desk) -> None:
         build("react", desk, commitments="tool")
     with pytest.raises(ValueError, match="look_up"):
         build("react", desk, interrupt_on={"nothing": True})
+    with pytest.raises(TypeError, match="give a dict"):
+        build("react", desk, interrupt_on=["refund"])
     with pytest.raises(ValueError, match="look_up"):
         build("react", desk, effects={"nothing": "repeatable"})
 
@@ -386,8 +388,9 @@ def test_calls_beyond_the_most_are_not_made_and_the_model_sees_how_many(method: 
 # Approval.
 
 
-def approving(desk: Desk, method: str = "sdp") -> AgentGraph:
-    return build(method, desk, interrupt_on={"refund": True, "send_mail": {"allowed_decisions": ["approve", "reject"]}})
+def approving(desk: Desk, method: str = "sdp", **options: Any) -> AgentGraph:
+    rules = {"refund": True, "send_mail": {"allowed_decisions": ["approve", "reject"]}}
+    return build(method, desk, interrupt_on=rules, **options)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -422,6 +425,35 @@ def test_a_rejected_call_is_not_made_and_its_reason_is_observed(desk: Desk) -> N
     turn = graph.get_state(thread()).values["turns"][-1]
     assert "refunded yesterday" in turn.observation
     assert not turn.accepted
+
+
+def test_a_rejected_call_is_asked_about_again_only_after_another_call(desk: Desk) -> None:
+    refund, look_up = ("refund", {"order": 17, "amount": 49.9}), ("look_up", {"order": 17})
+    chosen = iter([look_up, refund, refund, refund, look_up, refund, ("finish", {"answer": "Not refunded."})])
+
+    def respond(prompt: str, schema: Any) -> Any:
+        if "calls" not in schema["properties"]:
+            return {"reasoning": "", "tools": ["look_up", "refund"]}
+        name, args = next(chosen)
+        return {"thought": "", "calls": [{"name": name, "args": args}]}
+
+    graph = approving(desk, "react", model=ScriptedChat(responder=respond))
+    asked, state = 0, graph.invoke({"goal": GOAL}, thread())
+    while "__interrupt__" in state:
+        asked += 1
+        state = graph.invoke(Command(resume={"type": "reject", "message": "ask Ann"}), thread())
+    refused = [turn for turn in graph.get_state(thread()).values["turns"] if not turn.accepted]
+    assert (asked, len(refused)) == (2, 4)
+    assert all("ask Ann" in turn.observation for turn in refused)
+    assert desk.rows("refunds") == []
+
+
+def test_a_rejection_ends_a_run_of_sdp_that_plans_the_same_again(desk: Desk) -> None:
+    graph = approving(desk)
+    graph.invoke({"goal": GOAL}, thread())
+    state = graph.invoke(Command(resume={"type": "reject", "message": "ask Ann"}), thread())
+    assert ("__interrupt__" in state, state["ending"]) == (False, "gave_up")
+    assert desk.rows("refunds") == []
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from typing import Any
 import typer
 
 from certigraph.adapters.imports import BENCHMARK_GROUP, GRAPH_GROUP, check_names, distribution_of, installed
+from certigraph.state.endings import UnknownName
 
 INVENTORY_FILE = "inventory.json"
 
@@ -52,6 +53,9 @@ def select_names(names_by_kind: Mapping[str, Any], chosen: Collection[str]) -> d
     Raises:
         UnknownName: a chosen name is neither a kind nor a graph.
     """
+    for name in chosen:
+        if name.partition(":")[0] in names_by_kind["benchmarks"]:
+            raise UnknownName(f"{name} is a benchmark: `certigraph list benchmarks` has what is known of it")
     check_names(chosen, [*KINDS, *names_by_kind["graphs"]], "no kind of names and no graph")
     selected = {kind: names for kind, names in names_by_kind.items() if not chosen or kind.split()[-1] in chosen}
     for graph in chosen:
