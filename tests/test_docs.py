@@ -17,6 +17,8 @@ from children import child_path
 from readme_blocks import check_block
 from scripted_endpoint import Call, ScriptedEndpoint, scripted_endpoint
 
+from certigraph.cli.applications import write_application
+
 DOCS = Path(__file__).parent.parent / "docs"
 BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
 FILE = re.compile(r"# (\w+\.py)\n")
@@ -113,9 +115,14 @@ def test_the_script_on_ones_own_tools_runs_without_a_key(tmp_path: Path, monkeyp
     for name in ("OPENAI_API_KEY", "CERTIGRAPH_BASE_URL", "CERTIGRAPH_DATA"):
         monkeypatch.delenv(name, raising=False)
     Path("refund.py").write_text(files("own-tools.md")["refund.py"], encoding="utf-8")
-    [command, printed] = [text for kind, text in blocks("own-tools.md") if kind in ("bash", "text")]
+    [command, printed, recorded] = [text for kind, text in blocks("own-tools.md") if kind in ("bash", "text")]
     done = run_command(command.strip())
     assert (done.returncode, done.stdout) == (0, printed), done.stderr
+    write_application(tmp_path / "support")
+    monkeypatch.chdir(tmp_path / "support")
+    waiting = run_command(recorded.strip())
+    assert (waiting.returncode, "answer with: certigraph resume" in waiting.stdout) == (1, True), waiting.stderr
+    assert "report.html" in waiting.stdout
 
 
 CALL_AGENT = """

@@ -242,8 +242,8 @@ def parse_reply(text: str, schema: Schema) -> Any:
         value = _parse_fields(content, schema)
     if not _has_shape(value, schema):
         fields = ", ".join(schema.get("properties", ()))
-        asked = f"with the fields {fields}" if fields else "of the asked shape"
-        raise ParseError(f"the answer is no JSON {schema.get('type', 'value')} {asked}")
+        requested = f"with the fields {fields}" if fields else "of the requested shape"
+        raise ParseError(f"the answer is no JSON {schema.get('type', 'value')} {requested}")
     return _check_storable(value)
 
 

@@ -153,7 +153,7 @@ def test_a_rejected_call_is_streamed_with_the_reason(desk: Desk) -> None:
     with suppress(LimitReached):  # the script chooses the rejected call until no step is left
         rejection = Command(resume={"type": "reject", "message": "too much"})
         for event in graph.stream(rejection, thread(), stream_mode="custom"):
-            after.append(event)  # noqa: PERF402 - those before the limit are kept
+            after.append(event)
     assert of("question", after) == []  # a call that was rejected is not asked about again
     [call] = of("decided", after)[0]["decisions"]
     assert not call["approved"]
