@@ -275,6 +275,9 @@ def agent(
         deadline=deadline,
         limits=limits,
     )
+    if interrupt_on is not None and not isinstance(interrupt_on, Mapping):
+        example = '{"refund_order": True}'
+        raise TypeError(f"interrupt_on={interrupt_on!r:.100}: give a dict by names of tools, such as {example}")
     if unknown := sorted(set(interrupt_on or {}) - set(world.loaded)):
         known = ", ".join(world.loaded)
         raise ValueError(f"interrupt_on names {unknown[0]!r}, which is no tool; the tools are {known}")

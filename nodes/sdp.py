@@ -320,7 +320,10 @@ def _create_certificate(state: SDPState, start: int, end: int, forced: str) -> C
 
 
 def _extends_progress(certificates: Sequence[Certificate]) -> bool:
-    """Return whether the latest certificate has a new predicate and leads to a longer state than every earlier one."""
+    """Return whether the latest certificate has a predicate that was not certified before.
+
+    Once a run went back to an earlier state, the certified state must also become longer than it ever was.
+    """
     *earlier, latest = certificates
     known = {target.text for one in earlier if not one.forced for target in one.targets}
     if latest.forced or latest.restores is not None or known.issuperset(target.text for target in latest.targets):

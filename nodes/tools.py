@@ -234,8 +234,6 @@ def approvals(interrupt_on: InterruptOn) -> AsyncOperator:
     Args:
         interrupt_on: the tools whose calls need approval.
     """
-    if not isinstance(interrupt_on, Mapping):
-        raise TypeError(f"interrupt_on={interrupt_on!r:.100}: give a dict by the name of the tool, {INTERRUPT_FORM}")
     allowed = {name: _allowed(name, rule) for name, rule in interrupt_on.items() if rule}
     descriptions = {
         name: str(rule.get("description", "")) for name, rule in interrupt_on.items() if isinstance(rule, Mapping)
@@ -273,13 +271,11 @@ def _allowed(name: str, rule: Any) -> tuple[Decision, ...]:
 
 def _refuse_again(call: ToolCall, history: Sequence[Step]) -> ToolCall:
     """Return a call as refused if a person rejected an equal one and no call was made since: nobody is asked twice."""
-    for step in reversed(history):
-        made = calls_of(step.action)
-        rejected = (one for one in made if one.refused.startswith(REJECTED) and one.digest() == call.digest())
-        if (before := next(rejected, None)) is not None:
-            return call.model_copy(update={"refused": before.refused})
-        if any(not one.refused for one in made):
+    for before in (one for step in reversed(history) for one in reversed(calls_of(step.action))):
+        if not before.refused:
             break
+        if before.refused.startswith(REJECTED) and before.digest() == call.digest():
+            return call.model_copy(update={"refused": before.refused})
     return call
 
 
@@ -324,7 +320,6 @@ def _decide_call(
 
 WITHOUT_APPROVAL = "Without your approval:"
 REJECTED = "A person rejected this call:"
-INTERRUPT_FORM = '{"refund_order": True}'
 
 APPROVE = Slot("approve", {"action": Action})
 """Slot `approve`, between choosing an action and acting. Optional."""

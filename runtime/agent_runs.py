@@ -3,57 +3,72 @@
 Such a run has what every other one has: a folder with trajectory, checkpoints and prompts, a budget, and a report.
 """
 
+import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from langchain_core.language_models import BaseChatModel
 
-from certigraph.adapters.models.chat_models import check_model_available, check_model_name
+from certigraph.adapters.models.chat_models import check_model_available, check_model_name, model_label
 from certigraph.adapters.models.profiles import check_profile_name
 from certigraph.adapters.protocols import Benchmark, Context
-from certigraph.graphs.agent import AgentGraph
+from certigraph.adapters.redaction import redact_record
+from certigraph.graphs.agent import METHODS, AgentGraph
 from certigraph.graphs.assembly import SWAPPED_KEY, operators_of, swapped_specs
 from certigraph.runtime.graph_sources import AnyGraph
-from certigraph.runtime.registry import GRAPHS, graph_module, parse_budget, parse_roles
-from certigraph.state.endings import UnknownName
+from certigraph.runtime.registry import GRAPHS, LIVE_PREFIX, graph_module, parse_budget, parse_roles
+from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Task
 from certigraph.state.tools import REQUEST_ID, TOOLS_NAME
+from certigraph.state.trajectory import Header
 
 EXAMPLE_REQUEST = "Refund order 17."
 """Example of a request, for error messages."""
 
 
 class AgentRun(NamedTuple):
-    """What a run of an agent starts with: the agent under the name of its runs, its tools, the request, its context."""
+    """What a run of an agent starts with: the agent under the name of its runs, its world, the request, its context."""
 
     graph: AnyGraph
-    tools: Benchmark
+    world: Benchmark
     task: Task
     context: Context
 
 
-def prepare_agent_run(
-    agent: AgentGraph, benchmark: str | Benchmark, request: str | Task | None, context: Context
-) -> AgentRun:
+def prepare_agent_run(agent: AgentGraph, benchmark: str | Benchmark, request: object, context: Context) -> AgentRun:
     """Return what a run of an agent starts with.
 
     Args:
         agent: the agent.
         benchmark: must be empty, because the agent has tools of its own.
-        request: what the agent is asked to do.
+        request: what the agent is to do, a text.
         context: fields that the caller set; the others are the agent's own.
 
     Raises:
-        UnknownName: a benchmark is named, or there is no request.
+        UnknownName: a benchmark is named, there is no request, or roles name models that the agent would not use.
+        TypeError: the request is no text.
+        Fault: ("data") the request holds a secret, or the agent a context of its own, which no run keeps.
     """
     if benchmark or context.benchmark:
-        reason = f"the agent {agent.name!r} has tools of its own and runs on no benchmark"
-        raise UnknownName(f"{reason}: leave the benchmark out, and give a request, task={EXAMPLE_REQUEST!r}")
-    if not request:
-        raise UnknownName(f"the agent {agent.name!r} needs a request, such as task={EXAMPLE_REQUEST!r}")
-    goal = request.goal if isinstance(request, Task) else request
-    task = Task(benchmark=TOOLS_NAME, id=REQUEST_ID, goal=goal)
+        reason = f"the agent {agent.name!r} has tools of its own and runs on no benchmark: leave the benchmark out"
+        fix = "to evaluate its method, make a benchmark of the tools: certigraph.Tools(tools, cases=[...])"
+        raise UnknownName(f"{reason}, and give a request; {fix}")
+    if request is not None and not isinstance(request, str):
+        raise TypeError(f"task={request!r:.100}: give an agent its request as text, such as {EXAMPLE_REQUEST!r}")
+    if not request or not request.strip():
+        example = f"--task {json.dumps(EXAMPLE_REQUEST)}, or in Python task={json.dumps(EXAMPLE_REQUEST)}"
+        raise UnknownName(f"the agent {agent.name!r} needs a request: {example}")
+    if agent.own_schema:
+        reason = f"the agent {agent.name!r} has a context of its own ({agent.own_schema.__name__}), which no run keeps"
+        raise Fault("data", f"{reason}: use its invoke or stream, or build it without context_schema")
+    task = Task(benchmark=TOOLS_NAME, id=REQUEST_ID, goal=request.strip())
+    if redact_record(task) != task:
+        raise Fault("data", "the request holds a secret, which no run keeps: let a tool read it from the environment")
     completed = agent.complete_context(context)
+    if context.roles and completed.chat is not None:
+        named = ", ".join(context.roles)
+        reason = f"the agent's chat model object answers in every role, so that those of {named} would not be used"
+        raise UnknownName(f"{reason}: name the model too, or leave the roles out")
     return AgentRun(name_agent(agent), agent.world, task, completed)
 
 
@@ -61,23 +76,42 @@ def name_agent(graph: AnyGraph) -> AnyGraph:
     """Return a graph under the name of its runs: an agent named as one of certigraph's graphs gets another name.
 
     By its name such a graph could be built again, but not the tools of an agent. Its runs list the operators that
-    differ from those of the graph.
+    differ from those of its method.
     """
-    if not isinstance(graph, AgentGraph) or graph.name not in GRAPHS:
+    if not isinstance(graph, AgentGraph) or SWAPPED_KEY in (graph.config or {}).get("metadata", {}):
         return graph
-    swapped = swapped_specs(operators_of(graph), operators_of(graph_module(graph.name).graph))
+    swapped = swapped_specs(operators_of(graph), operators_of(graph_module(graph.method).graph))
     metadata = {SWAPPED_KEY: {slot: spec.model_dump(mode="json") for slot, spec in swapped.items()}}
-    return graph.copy({"name": f"{graph.name}-agent"}).with_config(metadata=metadata)
+    name = f"{graph.name}-agent" if graph.name in GRAPHS else graph.name
+    return graph.copy({"name": name}).with_config(metadata=metadata)
 
 
-def tools_of(graph: AnyGraph | None) -> Benchmark | None:
-    """Return the tools of an agent as a benchmark; None for any other graph."""
+def check_same_agent(graph: AnyGraph, header: Header) -> None:
+    """Check that an agent is the one with which a run was started, by its name.
+
+    Raises:
+        UnknownName: it has another name.
+    """
+    if isinstance(graph, AgentGraph) and graph.name != header.graph:
+        fix = "give the agent with which it was started"
+        raise UnknownName(f"run {header.run_id} was started with the graph {header.graph}, not {graph.name}: {fix}")
+
+
+def is_unnamed_agent(header: Header) -> bool:
+    """Whether a run was started with an agent that no name can create again."""
+    return header.graph.removesuffix("-agent") in METHODS and header.graph not in GRAPHS
+
+
+def world_of(graph: AnyGraph) -> Benchmark | None:
+    """Return the tools of an agent as a world; None for any other graph."""
     return graph.world if isinstance(graph, AgentGraph) else None
 
 
-def chat_model_of(graph: AnyGraph | None) -> BaseChatModel | None:
-    """Return the chat model object of an agent; None for any other graph, and for a model that has a name."""
-    return graph.agent_context.chat if isinstance(graph, AgentGraph) else None
+def chat_model_of(graph: AnyGraph, header: Header) -> BaseChatModel | None:
+    """Return the chat model object of an agent if the run was started with it; else None."""
+    chat = graph.agent_context.chat if isinstance(graph, AgentGraph) else None
+    is_same = chat is not None and header.context.get("model") == f"{LIVE_PREFIX}{model_label(chat)}"
+    return chat if is_same else None
 
 
 def create_agent_context(

@@ -26,6 +26,7 @@ from certigraph.adapters.models.usage import send_usage_to, use_call_log
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.adapters.redaction import redact_message
 from certigraph.adapters.tools.world import Tools
+from certigraph.graphs.agent import AgentGraph
 from certigraph.graphs.assembly import EpisodicGraph, operators_of
 from certigraph.nodes.slots import Spec
 from certigraph.runtime.approvals import find_questions, match_answers
@@ -215,7 +216,8 @@ async def drive_run(
     """
     async with keep_worlds_open():
         async with open_storage(graph, folder, context, resuming=resuming) as (saver, store):
-            ready = graph.copy({"checkpointer": saver, "store": graph.store if store is None else store})
+            kept = graph.store if store is None or isinstance(graph, AgentGraph) else store  # an agent's is its own
+            ready = graph.copy({"checkpointer": saver, "store": kept or store})
             if not _is_shipped(graph):
                 ready = meter_own_nodes(ready, lambda: recorder.trajectory.usage.spent())  # noqa: PLW0108 - grows
             outcome = await _run_graph(ready, task, context, folder.name, recorder, resuming=resuming, answer=answer)

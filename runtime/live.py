@@ -11,7 +11,7 @@ from rich.live import Live
 
 from certigraph.adapters.models.chat_models import describe_models
 from certigraph.runtime.approvals import format_question
-from certigraph.runtime.episodes import BeliefHistory, EpisodeSummary, NumberedTurn, RefusedAction, format_plan
+from certigraph.runtime.episodes import BeliefHistory, EpisodeHistory, NumberedTurn, RefusedAction, format_plan
 from certigraph.runtime.history import NodeProgress, RunHistory
 from certigraph.runtime.result import error_rates_of, verdict_scores_of
 from certigraph.runtime.terminal import DENIED, clean_line, draw_frame, reward_lines
@@ -99,7 +99,7 @@ def plain_lines(run: RunHistory, line: TrajectoryLine) -> Iterator[str]:
         if line.node == "replan" and not run.episodes.acting:
             yield _replan_line(run, update)
         if run.episodes.acting and run.episodes.all:
-            yield from _episode_lines(run.episodes.now, line)
+            yield from _episode_lines(run.episodes, line)
 
 
 def _header_lines(header: Header) -> Iterator[str]:
@@ -162,7 +162,8 @@ def _replan_line(run: RunHistory, update: Mapping[str, Any]) -> str:
     return f"step {run.steps}: {done}, {rest} predicates from here: {run.plan.target}"
 
 
-def _episode_lines(episode: EpisodeSummary, event: Event) -> Iterator[str]:
+def _episode_lines(episodes: EpisodeHistory, event: Event) -> Iterator[str]:
+    episode = episodes.now
     update: dict[str, Any] = {**(event.update or {})}
     at, latest = f"step {len(episode.scores)}", episode.latest
     if update.get("outline"):
@@ -177,8 +178,8 @@ def _episode_lines(episode: EpisodeSummary, event: Event) -> Iterator[str]:
         reason = f" ({subtask.reason})" if subtask.status == "failed" else ""
         yield f"{at}: subtask {subtask.status}{reason}: {subtask.text}"
     if update.get("trials") and (trial := episode.trial):
-        score, steps = format_points(episode.score), format_count(trial.steps, "step")
-        yield f"episode {trial.number}: {trial.ending}, score {score}, {steps}"
+        score = f"score {format_points(episode.score)}, " if episodes.scored else ""
+        yield f"episode {trial.number}: {trial.ending}, {score}{format_count(trial.steps, 'step')}"
     if "stagnation" in update and (verdict := episode.gathering.verdict(len(episode.scores))):
         yield f"{at}: {verdict}"
     yield from _search_lines(episode.gathering, update)

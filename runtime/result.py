@@ -241,7 +241,9 @@ def report_failure(result: Result, on_error: OnError, *, awaited: bool = False) 
 
 
 def _format_failure(result: Result) -> str:
-    again = f"certigraph.resume({str(result.folder)!r})"
+    header = result.trajectory.header
+    agent = ", graph=..." if is_unscored(header) and not is_user_question(header) and ":" not in header.graph else ""
+    again = f"certigraph.resume({str(result.folder)!r}{agent})"
     cause = result.message.rstrip(".") or "no message"
     return f"the run in {result.folder} ended {result.ending}: {cause}. Fix the cause, then resume with: {again}"
 

@@ -32,7 +32,14 @@ from certigraph.adapters.redaction import redact_record
 from certigraph.adapters.tools.world import Tools, check_script
 from certigraph.graphs.agent import AgentGraph
 from certigraph.graphs.assembly import operators_of
-from certigraph.runtime.agent_runs import chat_model_of, name_agent, prepare_agent_run, tools_of
+from certigraph.runtime.agent_runs import (
+    chat_model_of,
+    check_same_agent,
+    is_unnamed_agent,
+    name_agent,
+    prepare_agent_run,
+    world_of,
+)
 from certigraph.runtime.approvals import check_answered
 from certigraph.runtime.driver import drive_run
 from certigraph.runtime.files import (
@@ -119,7 +126,8 @@ def run(
             that of the context, else blocksworld.
         task: a task or its id; by default the first task of the benchmark. For an agent (`certigraph.agent`), which
             has tools in place of a benchmark, the request: "Refund order 17."
-        context: model, budget, limits and data, or a dict of them; all have defaults. Those of an agent are its own.
+        context: model, budget, limits and data, or a dict of them; all have defaults. Those of an agent are its
+            own; a budget or limits given here replace the agent's whole.
         out: the folder in which the folder of the run is created.
         keep_prompts: whether the run, also once it is resumed, writes every request to a model and its reply to
             `prompts.jsonl` in its folder, with secrets masked.
@@ -315,10 +323,14 @@ async def aresume(
     if answer is None:
         check_answered(trajectory.questions, folder)
     check_same_rerankers(header.operators, header.versions)
+    if graph is None and is_unnamed_agent(header):
+        fix = f"certigraph.resume({str(folder)!r}, graph=...)"
+        raise UnknownName(f"run {header.run_id} was started with an agent object: pass it in Python, {fix}")
     compiled = name_agent(graph or _load_named(header, "graph", lambda: rebuild_graph(header.graph, header.operators)))
-    context = _attach_chat_model(load_settings(folder), header, chat or chat_model_of(compiled))
+    check_same_agent(compiled, header)
+    context = _attach_chat_model(load_settings(folder), header, chat or chat_model_of(compiled, header))
     load = partial(load_benchmark, header.task.benchmark, context.data)
-    live = complete_benchmark(benchmark or tools_of(compiled) or _load_named(header, "benchmark", load))
+    live = complete_benchmark(benchmark or world_of(compiled) or _load_named(header, "benchmark", load))
     changes = {"budget": budget or context.budget, "limits": limits or context.limits, "benchmark": live}
     context = context.model_copy(update=changes)
     with Recorder(folder / TRAJECTORY_FILE, listener) as recorder:

@@ -7,6 +7,7 @@ that answers at random, `simulated_responder` one that errs at given rates.
 import json
 from inspect import signature
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from random import Random
@@ -160,9 +161,10 @@ class ScriptedChat(BaseChatModel):
     @field_validator("responder")
     @classmethod
     def _check_responder(cls, responder: Responder | None) -> Responder | None:
-        if responder is not None and callable(responder):
+        if responder is not None:
             try:
-                signature(responder).bind("", {})
+                with suppress(ValueError):  # a builtin may have no signature
+                    signature(responder).bind("", {})
             except TypeError as error:
                 fix = "it gets the prompt and the schema, as in def respond(prompt, schema)"
                 raise TypeError(f"responder={responder!r:.100} cannot be called ({error}): {fix}") from None

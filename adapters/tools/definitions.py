@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import json
 import warnings
+from contextlib import suppress
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -225,8 +226,9 @@ def _wrap_function(given: Any) -> BaseTool:
         advice = "give a function with type hints, or a LangChain tool"
         raise TypeError(f"{given!r:.100} is not a tool: {advice}")
     text = inspect.getdoc(given) or name
-    try:
+    with suppress(ValueError):  # a builtin may have no signature
         _warn_of_undescribed(given, name)
+    try:
         if inspect.iscoroutinefunction(given):
             return StructuredTool.from_function(coroutine=given, name=name, description=text)
         return StructuredTool.from_function(given, name=name, description=text)
@@ -241,7 +243,7 @@ def _warn_of_undescribed(function: Callable[..., Any], name: str) -> None:
     bare = [one.name for one in parameters if one.annotation is inspect.Parameter.empty]
     lacking = [*([] if inspect.getdoc(function) else ["a docstring"]), *(f"a type hint for {one}" for one in bare)]
     if lacking:
-        warnings.warn(f"the tool {name!r} lacks {', '.join(lacking)}: a model sees nothing else of it", stacklevel=2)
+        warnings.warn(f"the tool {name!r} lacks {', '.join(lacking)}, by which a model knows what it does", stacklevel=6)
 
 
 def format_tool(name: str, parameters: Schema, description: str) -> str:

@@ -16,7 +16,7 @@ from certigraph.adapters.tools.operators import OPERATORS
 from certigraph.state.endings import UnknownName
 from certigraph.state.records import Action, Arguments, Observation, Record, Scores, Task
 from certigraph.state.run import ANSWER, ANSWER_ACTIONS, FINISH
-from certigraph.state.tools import ANSWER_ARGUMENT, TOOLS_NAME, ToolCall, calls_of
+from certigraph.state.tools import ANSWER_ARGUMENT, REQUEST_ID, TOOLS_NAME, ToolCall, calls_of
 
 Effect = Literal["once", "repeatable"]
 """What a call of a tool does: something that must happen `once`, or something that may be repeated, such as reading."""
@@ -271,6 +271,8 @@ def _check_effects(effects: Mapping[str, Effect], tools: Mapping[str, LoadedTool
 
 def _number_cases(cases: Sequence[Case | str]) -> list[Case]:
     given = [Case(goal=case) if isinstance(case, str) else case for case in cases]
+    if any(case.id == REQUEST_ID for case in given):
+        raise ValueError(f"the case id {REQUEST_ID!r} is taken by requests to agents: give the case another id")
     return [case if case.id else case.model_copy(update={"id": str(n)}) for n, case in enumerate(given, 1)]
 
 

@@ -172,7 +172,11 @@ PUBLIC_NAMES = {
 def __getattr__(name: str) -> Any:
     module_name = next((module for module, names in PUBLIC_NAMES.items() if name in names), None)
     if module_name is None:
-        raise AttributeError(f"certigraph has no {name!r}; it has {', '.join(__dir__())}")
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, __dir__(), 1)
+        fix = f"did you mean {near[0]}?" if near else f"it has {', '.join(__dir__())}"
+        raise AttributeError(f"certigraph has no {name!r}; {fix}")
     try:
         return getattr(import_module(f"certigraph.{module_name}"), name)
     except ModuleNotFoundError as error:

@@ -448,6 +448,26 @@ def test_a_rejected_call_is_asked_about_again_only_after_another_call(desk: Desk
     assert desk.rows("refunds") == []
 
 
+def test_a_call_made_beside_a_rejected_one_lets_it_be_asked_about_again(desk: Desk) -> None:
+    refund, look_up = (
+        {"name": "refund", "args": {"order": 17, "amount": 49.9}},
+        {"name": "look_up", "args": {"order": 17}},
+    )
+    chosen = iter([[look_up], [refund, look_up], [refund], [{"name": "finish", "args": {"answer": "Not refunded."}}]])
+
+    def respond(prompt: str, schema: Any) -> Any:
+        if "calls" not in schema["properties"]:
+            return {"reasoning": "", "tools": ["look_up", "refund"]}
+        return {"thought": "", "calls": next(chosen)}
+
+    graph = approving(desk, "react", model=ScriptedChat(responder=respond))
+    asked, state = 0, graph.invoke({"goal": GOAL}, thread())
+    while "__interrupt__" in state:
+        asked += 1
+        state = graph.invoke(Command(resume={"type": "reject", "message": "ask Ann"}), thread())
+    assert (asked, desk.looked_up, desk.rows("refunds")) == (2, 2, [])
+
+
 def test_a_rejection_ends_a_run_of_sdp_that_plans_the_same_again(desk: Desk) -> None:
     graph = approving(desk)
     graph.invoke({"goal": GOAL}, thread())

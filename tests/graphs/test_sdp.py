@@ -19,7 +19,7 @@ from certigraph.nodes.sdp import always_pass, capped, give_up, validate
 from certigraph.nodes.slots import factory
 from certigraph.state.certified_states import certified_state
 from certigraph.state.endings import Fault
-from certigraph.state.records import Verdict
+from certigraph.state.records import Predicate, Verdict
 from certigraph.state.trajectory import serializer
 
 LABELS = {
@@ -297,6 +297,15 @@ def test_a_certificate_refills_tries_and_replans():
     script = Script(plan=2, verdicts=[*spent[:-1], 1, *spent], limits=Limits(attempts=2, replans=2))
     final = invoked(script)
     assert (sdp.ending(final), depths(final)) == ("gave_up", [1])
+
+
+def test_a_predicate_that_is_certified_again_refills_no_replans():
+    async def plan_the_same(state: Any, runtime: Any) -> dict[str, Any]:
+        return {"plan": [Predicate(text="p1"), Predicate(text="p2", kind="goal")]}
+
+    script = Script(plan=2, verdicts=[1, 0] * 30, limits=Limits(attempts=1, replans=2, steps=60))
+    final = sdp.build(replan=plan_the_same).invoke({"task": script.task("only")}, context=Context(benchmark=script))
+    assert (sdp.ending(final), final["replans"], depths(final)) == ("gave_up", 2, [1, 1, 1])
 
 
 def test_what_was_forced_refills_tries_but_no_replans():

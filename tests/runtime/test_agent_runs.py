@@ -6,9 +6,10 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
+from langgraph.store.memory import InMemoryStore
 from support_desk import CONDITIONS, GOAL, SCRIPT, Desk, mind
 
 import certigraph
@@ -92,14 +93,52 @@ def test_an_agent_that_gives_up_says_why(desk: Desk, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "reason"),
-    [({}, "needs a request"), ({"task": GOAL, "benchmark": "blocksworld"}, "leave the benchmark out")],
+    [
+        ({}, "needs a request"),
+        ({"task": "  "}, "needs a request"),
+        ({"task": 5}, "as text"),
+        ({"task": GOAL, "benchmark": "blocksworld"}, "leave the benchmark out"),
+        ({"task": "Rotate the key sk-abcdefghijklmnopqrstuvwx1234567890."}, "holds a secret"),
+        ({"task": GOAL, "context": {"roles": {"executor": "scripted:first"}}}, "name the model too"),
+    ],
 )
 def test_what_an_agent_cannot_run_on_is_refused_before_anything_is_written(
     desk: Desk, tmp_path: Path, arguments: Any, reason: str
 ) -> None:
-    with pytest.raises(UnknownName, match=reason):
+    with pytest.raises((UnknownName, TypeError, Fault), match=reason):
         certigraph.run(build("sdp", desk), **arguments, out=tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
+
+
+def test_an_agent_with_a_context_of_its_own_is_refused(desk: Desk, tmp_path: Path) -> None:
+    class Caller(TypedDict):
+        user: str
+
+    with pytest.raises(Fault, match="Caller"):
+        certigraph.run(build("react", desk, context_schema=Caller), task=GOAL, out=tmp_path)
+
+
+def test_a_run_is_resumed_with_the_model_with_which_it_was_started(desk: Desk, tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patched, pytest.warns(certigraph.RunFailedWarning, match="graph="):
+        patched.setenv("CERTIGRAPH_BASE_URL", "http://127.0.0.1:1/v1")
+        patched.setenv("OPENAI_API_KEY", "none")
+        context = {"model": "openai:other"}
+        failed = certigraph.run(build("react", desk), task=GOAL, context=context, out=tmp_path)
+        again = certigraph.resume(failed.folder, graph=build("react", desk), on_error="ignore")
+    assert (failed.ending, again.ending) == ("error:model", "error:model")
+    assert desk.looked_up == 0
+
+
+def test_a_run_is_resumed_only_with_the_agent_with_which_it_was_started(desk: Desk, tmp_path: Path) -> None:
+    waiting = certigraph.run(build("sdp", desk, interrupt_on={"refund": True}), task=GOAL, out=tmp_path)
+    with pytest.raises(UnknownName, match="sdp-agent"):
+        certigraph.resume(waiting.folder, graph=build("react", desk), answer={"type": "approve"})
+
+
+def test_lessons_of_step_go_to_the_store_of_the_agent(desk: Desk, tmp_path: Path) -> None:
+    store = InMemoryStore()
+    certigraph.run(build("step", desk, store=store), task=GOAL, out=tmp_path)
+    assert store.search(())
 
 
 def test_runs_of_requests_are_left_out_of_analyses(desk: Desk, tmp_path: Path) -> None:
@@ -122,7 +161,7 @@ def before(name):
         os.kill(os.getpid(), signal.SIGKILL)
 
 desk = Desk("desk.sqlite", before=before)
-graph = agent("sdp", model=mind(), tools=desk.tools)
+graph, step = (agent(method, model=mind(), tools=desk.tools) for method in ("sdp", "step"))
 """
 
 
@@ -142,6 +181,8 @@ def test_an_agent_named_on_the_command_line_shows_its_certificates_and_writes_a_
     assert done.returncode == 0, done.stderr
     assert all(text in done.stdout for text in (*CONDITIONS, "Order 17 was refunded.", "report.html"))
     assert "score" not in done.stdout
+    finished = command(tmp_path, "run", "desk_app:step", "--task", GOAL)
+    assert (finished.returncode, "score" in finished.stdout) == (0, False), finished.stderr
     assert command(tmp_path, "run", "desk_app:graph", "--task", GOAL, "--budget", "calls=1").returncode == 1
 
 

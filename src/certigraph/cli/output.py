@@ -276,7 +276,9 @@ def _has_answer(result: Result) -> bool:
     """Whether the method gave an answer or rewards, which counts as success for methods without a goal."""
     scores, certifies = result.scores, "certificates" in result.state
     answered = scores is not None and bool(scores.parts.get("answered") or (scores.answer and not certifies))
-    return result.ending in (WORLD_ENDED, FINISHED) and (answered or bool(result.state.get("rewards")))
+    if result.ending == FINISHED:
+        return scores is not None and bool(scores.answer)
+    return result.ending == WORLD_ENDED and (answered or bool(result.state.get("rewards")))
 
 
 def _progress_fields(result: Result) -> dict[str, Any]:

@@ -64,6 +64,8 @@ def run_command(
     compiled = build_graph(graph, dict(map(parse_swap, swap or [])))
     check_encoders(operators_of(compiled))
     if isinstance(compiled, AgentGraph):
+        if data:
+            raise UnknownName(f"--data {data} is for benchmarks, and {graph} has tools of its own: leave --data out")
         context = create_agent_context(compiled, "" if model == SCRIPT else model, role, budget, cache, profile)
     elif not benchmark:
         raise UnknownName(f"{graph} needs a benchmark: certigraph run {graph} BENCHMARK; `certigraph list` has them")
