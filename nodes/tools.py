@@ -324,4 +324,12 @@ REJECTED = "A person rejected this call:"
 APPROVE = Slot("approve", {"action": Action})
 """Slot `approve`, between choosing an action and acting. Optional."""
 
-__all__ = ["ALL_DECISIONS", "APPROVE", "STOPPED_TEXT", "UNKNOWN_OUTCOME", "InterruptOn", "approvals", "take_tool_action"]
+__all__ = [
+    "ALL_DECISIONS",
+    "APPROVE",
+    "STOPPED_TEXT",
+    "UNKNOWN_OUTCOME",
+    "InterruptOn",
+    "approvals",
+    "take_tool_action",
+]

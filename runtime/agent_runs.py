@@ -138,4 +138,3 @@ def create_agent_context(
         allowed = parse_budget(budget, own.limits or agent.world.limits, own.budget)
         fields |= {"budget": allowed.budget, "limits": allowed.limits}
     return Context.model_validate(fields)
-

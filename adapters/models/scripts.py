@@ -5,11 +5,11 @@ that answers at random, `simulated_responder` one that errs at given rates.
 """
 
 import json
-from inspect import signature
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from inspect import signature
 from random import Random
 from typing import Any, ClassVar, NamedTuple
 

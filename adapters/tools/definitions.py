@@ -4,8 +4,8 @@ import asyncio
 import inspect
 import json
 import warnings
-from contextlib import suppress
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -243,7 +243,9 @@ def _warn_of_undescribed(function: Callable[..., Any], name: str) -> None:
     bare = [one.name for one in parameters if one.annotation is inspect.Parameter.empty]
     lacking = [*([] if inspect.getdoc(function) else ["a docstring"]), *(f"a type hint for {one}" for one in bare)]
     if lacking:
-        warnings.warn(f"the tool {name!r} lacks {', '.join(lacking)}, by which a model knows what it does", stacklevel=6)
+        warnings.warn(
+            f"the tool {name!r} lacks {', '.join(lacking)}, by which a model knows what it does", stacklevel=6
+        )
 
 
 def format_tool(name: str, parameters: Schema, description: str) -> str:
