@@ -299,7 +299,9 @@ async def certify(state: SDPState, runtime: Runtime[Context]) -> dict[str, Any]:
     certificates = [_create_certificate(state, *span) for span in spans if span[0] < span[1]]
     # Only new progress refills the replan budget: not going back to an earlier state, no step repeated after that, no
     # forced target, and no predicate that was certified before.
-    replans = 0 if _extends_progress([*state["certificates"], *certificates]) else state["replans"]
+    replans = state["replans"]
+    if replans and _extends_progress([*state["certificates"], *certificates]):
+        replans = 0
     return {"certificates": certificates, "head": end, "tried": 0, "replans": replans}
 
 

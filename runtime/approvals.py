@@ -22,6 +22,12 @@ ANSWER_EXAMPLES: Mapping[str, str] = {
 }
 """An answer for each kind of question that certigraph's own nodes put, as JSON."""
 
+OTHER_ANSWERS: Mapping[str, str] = {
+    "approval": '{"type": "reject", "message": "..."}',
+    UNKNOWN_OUTCOME: '{"type": "repeat"} or {"type": "stop"}',
+}
+"""The other answers to such questions."""
+
 
 def find_questions(snapshot: StateSnapshot) -> list[Question]:
     """Return the questions for whose answers a graph waits, in the order of its nodes."""
@@ -82,6 +88,8 @@ def question_lines(questions: Sequence[Question], folder: Path) -> Iterator[str]
     yield from (f"waits for an answer: {format_question(question)}" for question in questions)
     if questions:
         yield f"answer with: {answer_command(questions, folder)}"
+        kinds = dict.fromkeys(_kind_of(question.value) for question in questions)
+        yield from (f"or with: {OTHER_ANSWERS[kind]}" for kind in kinds if kind)
 
 
 def format_question(question: Question) -> str:
@@ -125,12 +133,18 @@ def _format_call(call: Mapping[str, Any]) -> str:
 
 def _example_for(value: JsonValue) -> str:
     """Return an example of an answer as JSON: a decision for each call, or a place for the text."""
-    if not isinstance(value, dict):
-        return '"ANSWER"'
-    kind, calls = ("approval", value.get("action_requests")) if "action_requests" in value else (None, None)
-    if value.get("type") == UNKNOWN_OUTCOME:
-        kind, calls = UNKNOWN_OUTCOME, value.get("calls")
-    if kind is None or not isinstance(calls, list):
+    kind = _kind_of(value)
+    calls = value.get("calls" if kind == UNKNOWN_OUTCOME else "action_requests") if isinstance(value, dict) else None
+    if not kind or not isinstance(calls, list):
         return '"ANSWER"'
     example = ANSWER_EXAMPLES[kind]
     return example if len(calls) == 1 else f"[{', '.join([example] * len(calls))}]"
+
+
+def _kind_of(value: JsonValue) -> str:
+    """Return the kind of a question that certigraph's own nodes put; empty for any other question."""
+    if not isinstance(value, dict):
+        return ""
+    if value.get("type") == UNKNOWN_OUTCOME:
+        return UNKNOWN_OUTCOME
+    return "approval" if "action_requests" in value else ""
