@@ -216,8 +216,8 @@ async def drive_run(
     """
     async with keep_worlds_open():
         async with open_storage(graph, folder, context, resuming=resuming) as (saver, store):
-            kept = graph.store if store is None or isinstance(graph, AgentGraph) else store  # an agent's is its own
-            ready = graph.copy({"checkpointer": saver, "store": kept or store})
+            stores = (graph.store, store) if isinstance(graph, AgentGraph) else (store, graph.store)
+            ready = graph.copy({"checkpointer": saver, "store": next(filter(None, stores), None)})
             if not _is_shipped(graph):
                 ready = meter_own_nodes(ready, lambda: recorder.trajectory.usage.spent())  # noqa: PLW0108 - grows
             outcome = await _run_graph(ready, task, context, folder.name, recorder, resuming=resuming, answer=answer)

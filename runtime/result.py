@@ -38,9 +38,14 @@ def is_user_question(header: Header) -> bool:
     return header.task.benchmark.partition(":")[0] == ASK_BENCHMARK
 
 
+def is_request(header: Header) -> bool:
+    """Whether a run carries out a request to an agent over a user's own tools."""
+    return (header.task.benchmark, header.task.id) == (TOOLS_NAME, REQUEST_ID)
+
+
 def is_unscored(header: Header) -> bool:
     """Whether nobody knows the right answer of a run: of a user's question, and of a request to a user's own agent."""
-    return is_user_question(header) or (header.task.benchmark, header.task.id) == (TOOLS_NAME, REQUEST_ID)
+    return is_user_question(header) or is_request(header)
 
 
 def verdict_scores_of(header: Header | None, footer: Footer | None) -> Scores | None:
@@ -242,7 +247,7 @@ def report_failure(result: Result, on_error: OnError, *, awaited: bool = False) 
 
 def _format_failure(result: Result) -> str:
     header = result.trajectory.header
-    agent = ", graph=..." if is_unscored(header) and not is_user_question(header) and ":" not in header.graph else ""
+    agent = ", graph=..." if is_request(header) and ":" not in header.graph else ""
     again = f"certigraph.resume({str(result.folder)!r}{agent})"
     cause = result.message.rstrip(".") or "no message"
     return f"the run in {result.folder} ended {result.ending}: {cause}. Fix the cause, then resume with: {again}"
