@@ -77,6 +77,8 @@ class AgentOutput(TypedDict, total=False):
     """What was certified, in order; empty for methods that certify nothing."""
     ending: str
     """How the turn ended: `goal` (certified), `finished` (an answer that nothing certifies), `gave_up`, ..."""
+    ending_reason: str
+    """Why it ended so, as the method or its planner says; empty where the ending says all."""
     structured_response: Any
     """The answer in the form of `response_format`; None without it, or where no answer was given."""
 
@@ -87,6 +89,7 @@ class AgentKeys(TypedDict, total=False):
     messages: Annotated[list[AnyMessage], add_messages]
     goal: str
     ending: str
+    ending_reason: str
     structured_response: Any
 
 
@@ -145,10 +148,6 @@ class AgentGraph(EpisodicGraph):
     def world(self) -> Tools:
         """The agent's tools as the world in which it acts."""
         return cast(Tools, self.agent_context.benchmark)
-
-    def explain_ending(self, state: Any) -> str:
-        """Return why a run ended as it did, as its method says; empty where the ending says all."""
-        return _explain_ending(_method_module(self.method), state)
 
     def stream(self, input: Any, config: Any = None, **kwargs: Any) -> Iterator[Any]:  # noqa: D102 - as LangGraph's
         return super().stream(input, config, **self._complete(input, config, kwargs))
@@ -257,7 +256,7 @@ def agent(
 
     Returns:
         A compiled LangGraph graph. Its input is `{"messages": [...]}` or `{"goal": ...}`; its output has `messages`,
-        `certificates`, `ending` and `structured_response`.
+        `certificates`, `ending`, `ending_reason` and `structured_response`.
 
     Raises:
         ValueError: there is no such method, a tool or a check cannot be used, the method would use no check, or the
@@ -387,7 +386,8 @@ def read_request(state: Any) -> dict[str, Any]:
     """
     messages: list[AnyMessage] = list(state.get("messages") or ())
     goal = str(state.get("goal") or "").strip()
-    update: dict[str, Any] = {"ending": "", "structured_response": None, "goal": "", "commitment": None}
+    update: dict[str, Any] = {"goal": "", "commitment": None, "ending": "", "ending_reason": ""}
+    update["structured_response"] = None
     if goal:
         update["messages"] = [HumanMessage(goal)]
     elif messages and messages[-1].text.strip():
@@ -411,11 +411,10 @@ def _create_respond(module: Any) -> Any:
         judged = bool(state.get("certificates"))  # without any, nobody has checked the answer that was handed in
         if action and action.kind == FINISH and (ending == WORLD_ENDED or (ending == GOAL and not judged)):
             ending = FINISHED
+        reason = _explain_ending(module, state)
         text = str(action.args.get("answer", "")) if action else ""
-        if not text:
-            reason = _explain_ending(module, state)
-            text = f"I could not complete this ({ending}{f': {reason}' if reason else ''})."
-        write_answer(text, ending, runtime)
+        text = text or f"I could not complete this ({ending}{f': {reason}' if reason else ''})."
+        write_answer(text, ending, reason, runtime)
         if isinstance(world := runtime.context.benchmark, Tools):
             attempted = [attempt.target for attempt in state.get("attempts", ())]
             certified = [target for certificate in state.get("certificates", ()) for target in certificate.targets]
@@ -424,6 +423,7 @@ def _create_respond(module: Any) -> Any:
         return {
             "messages": [AIMessage(text, id=action.args.get(MESSAGE_KEY) if action else None)],
             "ending": ending,
+            "ending_reason": reason,
             "structured_response": _structured(action, runtime),
             **certificates,
         }

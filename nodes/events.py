@@ -75,9 +75,9 @@ def _write(event: Event, subtask: str, runtime: Runtime[Context]) -> None:
         runtime.stream_writer(event)
 
 
-def write_answer(text: str, ending: str, runtime: Runtime[Context]) -> None:
+def write_answer(text: str, ending: str, reason: str, runtime: Runtime[Context]) -> None:
     """Write the event that ends a turn of an agent."""
-    runtime.stream_writer({"type": "answered", "text": text, "ending": ending})
+    runtime.stream_writer({"type": "answered", "text": text, "ending": ending, "ending_reason": reason})
 
 
 def _is_agent(runtime: Runtime[Context]) -> bool:

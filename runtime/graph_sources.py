@@ -42,7 +42,6 @@ from certigraph.adapters.models.usage import (
 )
 from certigraph.adapters.processes import Setting
 from certigraph.adapters.protocols import Benchmark, Context
-from certigraph.graphs.agent import AgentGraph
 from certigraph.graphs.assembly import SWAPPED_KEY
 from certigraph.nodes.slots import node_position, spec_of
 from certigraph.state.endings import EXHAUSTED, FINISHED, GAVE_UP, GOAL, WORLD_ENDED, Fault, UnknownName
@@ -229,8 +228,8 @@ def ending_of(graph: AnyGraph, state: Mapping[str, Any], scores: Scores | None) 
     """Find the ending of a user's own graph that reached its end.
 
     The first of these counts: the function `ending(state)` in the module by which the graph was named, or in the module
-    that defines its state; the text `ending` in its state; `goal` if the world reports the goal as reached or gave the
-    full score; `world_ended` if the world ended the episode; `finished`.
+    that defines its state; the text `ending` in its state, explained by `ending_reason`; `goal` if the world reports
+    the goal as reached or gave the full score; `world_ended` if the world ended the episode; `finished`.
     """
     module = _OWN[graph.name].module if graph.name in _OWN else None
     definer = sys.modules.get(graph.builder.state_schema.__module__)
@@ -238,8 +237,7 @@ def ending_of(graph: AnyGraph, state: Mapping[str, Any], scores: Scores | None) 
     if source is not None:
         return _call_ending(source, state)
     if isinstance(given := state.get("ending"), str) and given:
-        message = graph.explain_ending(state) if isinstance(graph, AgentGraph) else ""
-        return _checked_ending(given, "the key `ending` of the state", message)
+        return _checked_ending(given, "the key `ending` of the state", str(state.get("ending_reason") or ""))
     observation = state.get("observation")
     seen = observation if isinstance(observation, Observation) else Observation(text="")
     if seen.solved or (scores is not None and scores.value >= 1):

@@ -114,10 +114,14 @@ def test_the_script_on_ones_own_tools_runs_without_a_key(tmp_path: Path, monkeyp
     monkeypatch.chdir(tmp_path)
     for name in ("OPENAI_API_KEY", "CERTIGRAPH_BASE_URL", "CERTIGRAPH_DATA"):
         monkeypatch.delenv(name, raising=False)
-    Path("refund.py").write_text(files("own-tools.md")["refund.py"], encoding="utf-8")
-    [command, printed, recorded] = [text for kind, text in blocks("own-tools.md") if kind in ("bash", "text")]
+    for name, text in files("own-tools.md").items():
+        Path(name).write_text(text, encoding="utf-8")
+    [command, printed, recorded, compared] = [text for kind, text in blocks("own-tools.md") if kind in ("bash", "text")]
     done = run_command(command.strip())
     assert (done.returncode, done.stdout) == (0, printed), done.stderr
+    done = run_command(compared.strip())
+    assert (done.returncode, "react 100.0, unchecked 100.0" in done.stdout) == (0, True), done.stderr
+    assert Path("comparison/comparison.html").exists()
     write_application(tmp_path / "support")
     monkeypatch.chdir(tmp_path / "support")
     waiting = run_command(recorded.strip())

@@ -6,6 +6,7 @@ are files and shell sessions, are run by test_docs.py.
 
 import re
 import shlex
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ PYTHON = {
     for name, text in PAGES.items()
     if not name.startswith("docs/tutorial-") and (blocks := re.findall(r"```python\n(.*?)```", text, re.DOTALL))
 }
+FILE = re.compile(r"# (\w+\.py)\n")
 COMMANDS = {
     re.split(r"\s+#", line)[0].strip(): name
     for name, text in PAGES.items()
@@ -69,6 +71,10 @@ def test_python_examples_run_and_state_true_values(page: str, tmp_path: Path, mo
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
     monkeypatch.setenv("OPENAI_API_KEY", "none")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name, text in ((match[1], block) for block in PYTHON[page] if (match := FILE.match(block))):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        monkeypatch.delitem(sys.modules, Path(name).stem, raising=False)
     names: dict[str, Any] = {}
     with warnings.catch_warnings(), scripted_endpoint("Order 17 is refunded.", TOOL_CALLS, "Refunded.") as endpoint:
         monkeypatch.setenv("CERTIGRAPH_BASE_URL", endpoint.url)  # in place of OpenAI's, for the agent with tools

@@ -196,7 +196,8 @@ def test_an_agent_without_an_answer_says_why_it_stopped(desk: Desk) -> None:
     model = ScriptedChat(responder=lambda prompt, schema: {name: answers[name] for name in schema["properties"]})
     state = agent("sdp", model=model, tools=desk.tools).invoke({"goal": GOAL})
     assert state["ending"] == "gave_up"
-    assert "gave_up: the plan is empty" in state["messages"][-1].text
+    assert state["ending_reason"].startswith("the plan is empty")
+    assert f"gave_up: {state['ending_reason']}" in state["messages"][-1].text
 
 
 @pytest.mark.parametrize("model", ["scripted:expert", "scripted:first", "simulated:act=0.2"])
@@ -473,6 +474,7 @@ def test_a_rejection_ends_a_run_of_sdp_that_plans_the_same_again(desk: Desk) -> 
     graph.invoke({"goal": GOAL}, thread())
     state = graph.invoke(Command(resume={"type": "reject", "message": "ask Ann"}), thread())
     assert ("__interrupt__" in state, state["ending"]) == (False, "gave_up")
+    assert "was not certified" in state["ending_reason"]
     assert desk.rows("refunds") == []
 
 
