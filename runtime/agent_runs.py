@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 from langchain_core.language_models import BaseChatModel
 
-from certigraph.adapters.models.chat_models import check_model_available, check_model_name, model_label
+from certigraph.adapters.models.chat_models import check_model_available, check_model_name, label_object
 from certigraph.adapters.models.profiles import check_profile_name
 from certigraph.adapters.protocols import Benchmark, Context
 from certigraph.adapters.redaction import redact_record
 from certigraph.graphs.agent import METHODS, AgentGraph
 from certigraph.graphs.assembly import SWAPPED_KEY, operators_of, swapped_specs
 from certigraph.runtime.graph_sources import AnyGraph
-from certigraph.runtime.registry import GRAPHS, LIVE_PREFIX, graph_module, parse_budget, parse_roles
+from certigraph.runtime.registry import GRAPHS, graph_module, parse_budget, parse_roles
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Task
 from certigraph.state.tools import REQUEST_ID, TOOLS_NAME
@@ -110,7 +110,7 @@ def world_of(graph: AnyGraph) -> Benchmark | None:
 def chat_model_of(graph: AnyGraph, header: Header) -> BaseChatModel | None:
     """Return the chat model object of an agent if the run was started with it; else None."""
     chat = graph.agent_context.chat if isinstance(graph, AgentGraph) else None
-    is_same = chat is not None and header.context.get("model") == f"{LIVE_PREFIX}{model_label(chat)}"
+    is_same = chat is not None and header.context.get("model") == label_object(chat)
     return chat if is_same else None
 
 

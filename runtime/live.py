@@ -26,9 +26,10 @@ from certigraph.runtime.texts import (
     passed_label,
 )
 from certigraph.state.endings import GOAL, WORLD_ENDED
-from certigraph.state.records import Certificate, Finding
+from certigraph.state.records import Action, Certificate, Finding
 from certigraph.state.search import Branch
 from certigraph.state.step import Lesson
+from certigraph.state.tools import reasons_refused
 from certigraph.state.trajectory import Event, Footer, Header, Question, Resumed, TrajectoryLine, find_cut_prompts
 
 # Plain lines of a task graph.
@@ -74,6 +75,7 @@ def plain_lines(run: RunHistory, line: TrajectoryLine) -> Iterator[str]:
     """Yield the plain lines for a trajectory line, often none. `run` must have taken that line already."""
     if isinstance(line, Event):
         yield from _cut_lines(run, line)
+        yield from _refusal_lines(run, line)
     if isinstance(line, Header):
         yield from _header_lines(line)
     elif isinstance(line, Footer):
@@ -116,6 +118,12 @@ def _cut_lines(run: RunHistory, event: Event) -> Iterator[str]:
     cuts = find_cut_prompts([event])
     if cuts and len(run.cut_prompts) == len(cuts):
         yield f"step {run.steps}: the prompt of {event.node} leaves out {format_left_out(cuts[0])}"
+
+
+def _refusal_lines(run: RunHistory, event: Event) -> Iterator[str]:
+    update: dict[str, Any] = {**(event.update or {})}
+    for action in (Action.model_validate(step["action"]) for step in update.get("history", ()) if event.node == "act"):
+        yield from (f"step {run.steps}: not made: {action.text}: {reason}" for reason in reasons_refused(action))
 
 
 def _check_lines(run: RunHistory, event: Event) -> Iterator[str]:

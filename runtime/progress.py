@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from certigraph.state.endings import GOAL
 from certigraph.state.records import RESTORE, Attempt, Audit, Certificate, Predicate, Usage
+from certigraph.state.tools import reasons_refused
 from certigraph.state.trajectory import Event
 
 PlainRecord = Mapping[str, Any]
@@ -175,6 +176,11 @@ class PlanAttempt:
         """Cascade depth of the verdict: number of predicates that hold; 0 if the attempted one does not."""
         depth: int = self.record["verdict"]["depth"]
         return depth
+
+    @cached_property
+    def refusals(self) -> list[str]:
+        """Why calls of the attempted action were not made, such as the reason that a person gave."""
+        return reasons_refused(self.attempt.action)
 
     def discharge(self, *, forced: bool) -> None:
         """Record that a certificate or, if `forced`, a pass without certification followed the attempt."""

@@ -21,7 +21,13 @@ from certigraph.adapters.encoders import find_encoder, install_advice, load_enco
 from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes
 from certigraph.adapters.imports import GRAPH_GROUP, check_names, warn_if_hidden
 from certigraph.adapters.matching import matching_method
-from certigraph.adapters.models.chat_models import chat_model, check_model_available, check_model_name, model_label
+from certigraph.adapters.models.chat_models import (
+    chat_model,
+    check_model_available,
+    check_model_name,
+    label_object,
+    model_label,
+)
 from certigraph.adapters.models.prices import format_missing_price, price_of
 from certigraph.adapters.models.profiles import check_profile_name
 from certigraph.adapters.protocols import ROLES, Benchmark, Budget, Context, Limits
@@ -223,9 +229,6 @@ def check_takes_answers(graph: str, benchmark: Benchmark) -> None:
 # Graph, operators and context of a run. The trajectory's header holds what may be shared; `local.json` in the run's
 # folder holds the rest, paths included.
 
-LIVE_PREFIX = "live:"
-"""Prefix of a model's name in a header if the model was passed as an object, which the name alone cannot create."""
-
 
 def graph_module(name: str) -> Any:
     """Import the module of one of certigraph's graphs. Raises UnknownName, which lists these graphs."""
@@ -426,9 +429,7 @@ def shareable_context(context: Context) -> dict[str, JsonValue]:
 
 
 def _label_of_model(context: Context) -> str:
-    if context.chat is not None:
-        return f"{LIVE_PREFIX}{model_label(context.chat)}"
-    return model_name(context.model)
+    return label_object(context.chat) if context.chat is not None else model_name(context.model)
 
 
 def model_name(model: str) -> str:

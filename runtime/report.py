@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from pydantic import JsonValue
 
+from certigraph.adapters.models.chat_models import describe_model
 from certigraph.adapters.models.scripts import ERROR_LABELS, IMPOSSIBLE_PREFIX
 from certigraph.runtime.approvals import format_question
 from certigraph.runtime.episodes import EpisodeHistory, EpisodeSummary, RatingHistory
@@ -397,9 +398,11 @@ def _resume_facts(trajectory: Trajectory) -> dict[str, str]:
 def _run_facts(header: Header) -> dict[str, str]:
     swapped = [f"{slot} = {spec}" for slot, spec in swaps_of(header.graph, header.operators).items()]
     roles = header.context.get("roles")
-    models = [f"{role}: {model}" for role, model in roles.items()] if isinstance(roles, dict) else []
+    models = (
+        [f"{role}: {describe_model(str(model))}" for role, model in roles.items()] if isinstance(roles, dict) else []
+    )
     facts = {
-        "model": ", ".join([str(header.context.get("model", "not recorded")), *models]),
+        "model": "; ".join([describe_model(str(header.context.get("model", "not recorded"))), *models]),
         "operators": ", ".join(swapped) or "defaults",
         "started": header.created.replace("T", " "),
         "run": header.run_id,

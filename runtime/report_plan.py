@@ -33,6 +33,11 @@ class MomentGroup(NamedTuple):
     moments: Sequence[PlanMoment]
     summary: str = ""
 
+    @property
+    def refusals(self) -> list[str]:
+        """Why calls of attempted actions were not made, each reason once."""
+        return list(dict.fromkeys(text for m in self.moments if isinstance(m, PlanAttempt) for text in m.refusals))
+
 
 class PlanTable(NamedTuple):
     """Plan of a run, and one row for each of its predicates."""

@@ -25,7 +25,7 @@ from certigraph.adapters.benchmarks import load_benchmark, name_task
 from certigraph.adapters.faults import Faults
 from certigraph.adapters.files import replace_file
 from certigraph.adapters.imports import suggest_names
-from certigraph.adapters.models.chat_models import check_model_name
+from certigraph.adapters.models.chat_models import LIVE_PREFIX, check_model_name
 from certigraph.adapters.processes import is_loop_running, own_loop, wait_for
 from certigraph.adapters.protocols import Benchmark, Budget, Context, Limits, complete_benchmark
 from certigraph.adapters.redaction import redact_record
@@ -57,7 +57,6 @@ from certigraph.runtime.graph_sources import AnyGraph, slots_of
 from certigraph.runtime.recorder import Listener, Recorder, lock_trajectory
 from certigraph.runtime.registry import (
     GRAPHS,
-    LIVE_PREFIX,
     build_graph,
     check_priced,
     check_retrieval,

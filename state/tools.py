@@ -106,6 +106,11 @@ def calls_of(action: Action) -> tuple[ToolCall, ...]:
     return tuple(map(ToolCall.model_validate, stored)) if isinstance(stored, list) else ()
 
 
+def reasons_refused(action: Action) -> list[str]:
+    """Return why calls of the action are not made, each reason once; empty if all are made."""
+    return list(dict.fromkeys(call.refused for call in calls_of(action) if call.refused))
+
+
 def replace_calls(action: Action, calls: Sequence[ToolCall]) -> Action:
     """Return the action with other calls, and what else it holds unchanged; the same object if the calls are equal."""
     if [call.as_json() for call in calls] == action.args.get(CALLS):

@@ -296,8 +296,17 @@ SCRIPT_DESCRIPTIONS = {
 """Descriptions of the scripted models by name."""
 
 
+LIVE_PREFIX = "live:"
+"""Prefix of a model's name in a header if the model was passed as an object, which the name alone cannot create."""
+
+
 def describe_model(name: str) -> str:
     """Return a model's name; if it is scripted, with a description that says that it is no language model."""
+    if name.startswith(LIVE_PREFIX):
+        given = name.removeprefix(LIVE_PREFIX)
+        return (
+            f"{given}: a script passed as an object, no language model" if is_scripted(given) else f"{given} (object)"
+        )
     if not is_scripted(name):
         return name
     kind = SCRIPT_DESCRIPTIONS.get(name) or SCRIPT_DESCRIPTIONS.get(name.partition(":")[0], "a script")
@@ -368,6 +377,11 @@ def check_model_available(name: str) -> None:
 def model_label(model: BaseChatModel) -> str:
     """Return the name under which a model's calls are recorded."""
     return str(getattr(model, "model_name", None) or model._llm_type)
+
+
+def label_object(model: BaseChatModel) -> str:
+    """Return how a header names a model that was passed as an object."""
+    return f"{LIVE_PREFIX}{model_label(model)}"
 
 
 @lru_cache(maxsize=32)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,11 +11,13 @@ from typing import Any, TypedDict
 
 import pytest
 from langgraph.store.memory import InMemoryStore
+from rich.console import Console
 from support_desk import CONDITIONS, GOAL, SCRIPT, Desk, mind
 
 import certigraph
 from certigraph.cli import main
 from certigraph.graphs.agent import METHODS, AgentGraph, agent
+from certigraph.runtime.live import LiveView
 from certigraph.state.endings import Fault, UnknownName
 
 HELPERS = Path(__file__).parent.parent / "helpers"
@@ -64,6 +67,24 @@ def test_approval_and_resume_with_the_agent(desk: Desk, tmp_path: Path) -> None:
     done = certigraph.resume(waiting.folder, graph=graph, answer={"type": "approve"})
     assert done.ending == "goal"
     assert len(desk.rows("refunds")) == len(desk.rows("mails")) == 1
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_rejection_of_a_person_is_told_and_reported(
+    desk: Desk, tmp_path: Path, method: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph = build(method, desk, interrupt_on={"refund": True})
+    waiting = certigraph.run(graph, task=GOAL, out=tmp_path / "runs")
+    with LiveView(Console()) as view:
+        answer = {"type": "reject", "message": "ask Ann"}
+        done = certigraph.resume(waiting.folder, graph=graph, answer=answer, listener=view)
+    assert "A person rejected this call: ask Ann" in " ".join(capsys.readouterr().out.split())
+    page = certigraph.write_report(done.trajectory, done.folder / "report.html").read_text(encoding="utf-8")
+    folded = re.sub(
+        r"<details class=.(try|prompt).*?</details>", "", page, flags=re.DOTALL
+    )  # without what is unfolded by hand
+    assert "A person rejected this call: ask Ann" in (folded if method == "sdp" else page)
+    assert desk.rows("refunds") == []
 
 
 def test_a_spent_budget_is_raised_on_resume(desk: Desk, tmp_path: Path) -> None:

@@ -21,7 +21,13 @@ from pydantic import Field
 from certigraph import Context as Context_certigraph
 from certigraph import ScriptedModelWarning
 from certigraph.adapters.models.calls import ask, ask_text, choose, warn_scripted_default
-from certigraph.adapters.models.chat_models import chat_model, describe_error_rates, describe_model, describe_models
+from certigraph.adapters.models.chat_models import (
+    chat_model,
+    describe_error_rates,
+    describe_model,
+    describe_models,
+    label_object,
+)
 from certigraph.adapters.models.prices import FREE_PRICE, cost_in_usd, price_of
 from certigraph.adapters.models.prompts import Prompt
 from certigraph.adapters.models.schemas import (
@@ -551,5 +557,6 @@ def test_the_error_rates_of_simulated_agents_are_one_short_line_in_words() -> No
 def test_every_script_says_that_it_is_none_and_other_models_only_their_name() -> None:
     scripts = ("scripted:first", "scripted:expert", "scripted:random", "simulated", "simulated:act=0.2")
     assert all(describe_model(name).endswith(", no language model") for name in scripts)
+    assert describe_model(label_object(ScriptedChat())).endswith("object, no language model")
     text = describe_models("openai:gpt-4o", {"validator": "scripted:first"})
     assert text.startswith("model openai:gpt-4o; validator scripted:first: a script that takes the first option")
