@@ -83,9 +83,13 @@ def check_answered(questions: Sequence[Question], folder: Path) -> None:
         raise UnknownName(f"the run waits for an answer: {shown}; answer with: {answer_command(questions, folder)}")
 
 
-def question_lines(questions: Sequence[Question], folder: Path) -> Iterator[str]:
-    """Yield the lines that show the open questions of a run and the command that answers them."""
+def question_lines(questions: Sequence[Question]) -> Iterator[str]:
+    """Yield a line for each open question of a run."""
     yield from (f"waits for an answer: {format_question(question)}" for question in questions)
+
+
+def answer_advice(questions: Sequence[Question], folder: Path) -> Iterator[str]:
+    """Yield the command that answers the open questions of a run, and the other answers that they take."""
     if questions:
         yield f"answer with: {answer_command(questions, folder)}"
         kinds = dict.fromkeys(_kind_of(question.value) for question in questions)

@@ -10,7 +10,7 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 
 from certigraph.adapters.models.chat_models import describe_models
-from certigraph.runtime.approvals import format_question
+from certigraph.runtime.approvals import question_lines
 from certigraph.runtime.episodes import BeliefHistory, EpisodeHistory, NumberedTurn, RefusedAction, format_plan
 from certigraph.runtime.history import NodeProgress, RunHistory
 from certigraph.runtime.result import error_rates_of, verdict_scores_of
@@ -86,7 +86,7 @@ def plain_lines(run: RunHistory, line: TrajectoryLine) -> Iterator[str]:
             yield f"{DENIED}: {goal[0]}"
         yield _ending_line(run, line)
     elif isinstance(line, Question):
-        yield f"waits for an answer: {format_question(line)}"
+        yield from question_lines([line])
     elif isinstance(line, Resumed):
         yield f"resumed with what is above: {_format_progress(run)}"
     elif isinstance(line, Event) and run.rating.rated:
@@ -246,8 +246,8 @@ def _parallel_searches(run: RunHistory) -> Sequence[Branch]:
 FRAMES_PER_SECOND = 8
 MAX_LINE_CHARACTERS = 160
 """Maximum number of characters of a plain line."""
-MAX_TASK_CHARACTERS = 2_000
-"""Maximum number of characters of the line with the task's goal."""
+MAX_LONG_LINE_CHARACTERS = 2_000
+"""Maximum number of characters of the line with the task's goal, and of a question that waits for an answer."""
 
 
 class LiveView:
@@ -283,7 +283,7 @@ class LiveView:
             self.run.take(line)
             self._latest = math.inf if isinstance(line, Footer | Question) else time.monotonic()
         if self._live is None:
-            longest = MAX_TASK_CHARACTERS if isinstance(line, Header) else MAX_LINE_CHARACTERS
+            longest = MAX_LONG_LINE_CHARACTERS if isinstance(line, Header | Question) else MAX_LINE_CHARACTERS
             for text in plain_lines(self.run, line):
                 self._console.print(
                     clean_line(text, longest), markup=False, emoji=False, highlight=False, soft_wrap=True

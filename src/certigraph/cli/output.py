@@ -18,7 +18,7 @@ from certigraph.adapters.models.chat_models import describe_error_rates, describ
 from certigraph.adapters.models.profiles import CHARACTERS_PER_TOKEN
 from certigraph.adapters.protocols import Limits
 from certigraph.evaluation.measures import EVALUATION_METHODS
-from certigraph.runtime.approvals import question_lines
+from certigraph.runtime.approvals import answer_advice, question_lines
 from certigraph.runtime.files import REPORT_FILE
 from certigraph.runtime.history import read_history
 from certigraph.runtime.prompts import CollectedPrompts, PromptKind, group_prompts
@@ -241,7 +241,9 @@ def print_result(result: Result, *, as_json: bool) -> None:
                 message = message.replace(" --budget", f"{resume} --budget", 1)
             console.print(clean_lines(message), markup=False)
         _print_answer(result, console)
-        for line in question_lines(result.trajectory.questions, result.folder):
+        questions = result.trajectory.questions
+        shown = question_lines(questions) if console.is_terminal else ()  # plain output has each question where it came
+        for line in (*shown, *answer_advice(questions, result.folder)):
             console.print(clean_line(line, MAX_LINE_LENGTH), markup=False)
         if cuts := format_cut_prompts(result.cut_prompts, result.usage.calls):
             console.print(clean_line(f"prompts: {cuts}"), markup=False)
