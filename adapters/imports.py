@@ -42,8 +42,16 @@ def import_named(name: str, kind: str) -> Any:
     try:
         return reduce(getattr, attribute.split("."), import_module(module)) if attribute else import_module(module)
     except (Exception, SystemExit) as error:  # the module is user code, which may raise anything
-        advice = IMPORT_ADVICE if isinstance(error, (ImportError, AttributeError)) else f"correct the module {module}"
-        raise UnknownName(f"{kind} {name!r} cannot be imported ({_format_reason(error)}): {advice}") from error
+        raise UnknownName(
+            f"{kind} {name!r} cannot be imported ({_format_reason(error)}): {_import_advice(error, module)}"
+        ) from error
+
+
+def _import_advice(error: BaseException, module: str) -> str:
+    if isinstance(error, AttributeError):
+        near = get_close_matches(str(error.name), [name for name in dir(error.obj) if not name.startswith("_")], 1)
+        return f"did you mean {near[0]}?" if near else IMPORT_ADVICE
+    return IMPORT_ADVICE if isinstance(error, ImportError) else f"correct the module {module}"
 
 
 def import_installed(entry: EntryPoint, kind: str) -> Any:

@@ -173,7 +173,7 @@ def _subtask_goal(part: GraphEvents) -> str:
 
 
 def _solver_graph(header: Header) -> str:
-    spec = header.operators.get("solve")
+    spec = header.all_operators.get("solve")
     return str(Spec.model_validate(spec).args.get("graph", SUBTASK_GRAPH)) if spec else SUBTASK_GRAPH
 
 

@@ -161,7 +161,7 @@ def write_csv(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
     """
     names = list(dict.fromkeys(name for line in lines for name in line))
     with replace_file(path) as draft, draft.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, names)
+        writer = csv.DictWriter(file, names, lineterminator="\n")
         writer.writeheader()
         writer.writerows({name: escape_formula(value) for name, value in line.items()} for line in lines)
 

@@ -268,6 +268,8 @@ def extend_state(state: type[Any], further: type[Any] | None) -> type[Any]:
 class Assembly(StateGraph[Any, Context, Any, Any]):
     """Builder of an `EpisodicGraph`. Routers run without a thread; LangGraph would start one for each call."""
 
+    method: str = ""
+    """Name of the method whose graph this is, whatever its operators and further nodes are."""
     answer_nodes: Sequence[str] = ()
     """Nodes that run only in worlds which take an answer."""
 
@@ -332,6 +334,7 @@ UNEXTENDED = Schemas()
 
 
 def assemble(
+    method: str,
     state: type[Any],
     input_schema: type[Any],
     slots: Sequence[Slot],
@@ -344,6 +347,7 @@ def assemble(
     metadata of its node.
 
     Args:
+        method: name of the method, which is that of its module.
         state: schema of the graph's state.
         input_schema: schema of the graph's input.
         slots: the slots with their defaults, in the order of the drawing.
@@ -358,6 +362,7 @@ def assemble(
     builder = Assembly(
         state, context_schema=Context, input_schema=schemas.input or input_schema, output_schema=schemas.output
     )
+    builder.method = method
     builder.answer_nodes = [slot.name for slot in slots if slot.answers_only]
     for slot in slots:
         operator: Any = swaps.get(slot.name, slot.default)
@@ -388,13 +393,21 @@ def add_path(builder: Assembly, *nodes: str) -> None:
 
 
 def operators_of(graph: CompiledStateGraph[Any, Context, Any, Any]) -> dict[str, JsonValue]:
-    """Return the specs of a compiled graph's operators by slot, read from the metadata of its nodes.
+    """Return the specs of a compiled graph's operators by slot.
 
     For a user's own graph that was built by name, only the specs of replaced operators: its metadata lists them.
     """
     swapped: dict[str, JsonValue] | None = (graph.config or {}).get("metadata", {}).get(SWAPPED_KEY)
-    if swapped is not None:
-        return dict(swapped)
+    return dict(swapped) if swapped is not None else specs_of_nodes(graph)
+
+
+def method_of(graph: CompiledStateGraph[Any, Context, Any, Any]) -> str:
+    """Return the name of the method of which a graph is one; empty if it was not built from one of certigraph's."""
+    return graph.builder.method if isinstance(graph.builder, Assembly) else ""
+
+
+def specs_of_nodes(graph: CompiledStateGraph[Any, Context, Any, Any]) -> dict[str, JsonValue]:
+    """Return the specs of all operators of a compiled graph by slot."""
     described = {name: node.metadata for name, node in graph.builder.nodes.items() if node.metadata}
     return {name: metadata["operator"] for name, metadata in described.items() if "operator" in metadata}
 

@@ -52,7 +52,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[CotOperators]) 
     Raises:
         TypeError: a keyword names no slot.
     """
-    builder = assemble(State, RunInput, SLOTS, operators)
+    builder = assemble("cot", State, RunInput, SLOTS, operators)
     builder.add_edge(START, "reset")
     add_path(builder, "reset", "plan", "execute", "act")
     builder.add_conditional_edges("act", after_act, {"continue": "execute", "over": END})

@@ -71,7 +71,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[HypothesesOpera
     Raises:
         TypeError: a keyword names no slot.
     """
-    builder = assemble(State, RunInput, SLOTS, {"explore": explore(), **operators})
+    builder = assemble("hypotheses", State, RunInput, SLOTS, {"explore": explore(), **operators})
     builder.add_edge(START, "reset")
     builder.add_edge("reset", "hypothesise")
     paths = {"hypothesis": "explore", "unanswered": END}

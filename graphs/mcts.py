@@ -86,7 +86,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[TreeOperators])
     Raises:
         TypeError: a keyword names no slot.
     """
-    builder = assemble(State, RunInput, SLOTS, {"appraise": appraise_like(operators), **operators})
+    builder = assemble("mcts", State, RunInput, SLOTS, {"appraise": appraise_like(operators), **operators})
     builder.add_edge(START, "reset")
     add_path(builder, "reset", *(slot.name for slot in RATING_SLOTS))
     builder.add_conditional_edges("route", after_route, {"search": "select", "known": "choose"})

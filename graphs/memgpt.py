@@ -48,7 +48,7 @@ def build(
     """
     own = _is_native(spec_of(to_memory(operators.get("memory", native))))
     slots = {**MEMORY_SLOTS, "use_memory": USE_MEMORY.filled(use_memory())} if own else {"decide": DECIDE_WITH_BELIEF}
-    graph = search_loop_builder(manage(), operators, rounds=MEMGPT_DEFAULTS.rounds, slots=slots, state=State)
+    graph = search_loop_builder("memgpt", manage(), operators, rounds=MEMGPT_DEFAULTS.rounds, slots=slots, state=State)
     return graph.compile(checkpointer=checkpointer, store=store, name="memgpt")
 
 

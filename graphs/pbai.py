@@ -73,11 +73,12 @@ def build_search_loop(
     deciding: Slot = react.DECIDE,
 ) -> SearchGraph:
     """Build the graph of a search agent; arguments are those of `search_loop_builder`."""
-    graph = search_loop_builder(decide, swaps, rounds=rounds, slots={"decide": deciding})
+    graph = search_loop_builder(name, decide, swaps, rounds=rounds, slots={"decide": deciding})
     return graph.compile(checkpointer=checkpointer, name=name)
 
 
 def search_loop_builder(
+    method: str,
     decide: Operator,
     swaps: Mapping[str, object],
     *,
@@ -91,6 +92,7 @@ def search_loop_builder(
     Unless `swaps` says otherwise, it has the memory `native` and no gate.
 
     Args:
+        method: name of the agent's method.
         decide: the agent's operator for the slot `decide`.
         swaps: operators by slot that replace the defaults.
         rounds: maximum number of rounds in worlds that take an answer, unless `Limits.rounds` is set.
@@ -111,7 +113,7 @@ def search_loop_builder(
         beliefs.DELIVER.filled(act),
         *(slot for name, slot in slots.items() if name == "use_memory"),
     )
-    graph = assemble(state, RunInput, nodes, with_memory(swaps), schemas)
+    graph = assemble(method, state, RunInput, nodes, with_memory(swaps), schemas)
     graph.add_edge(START, "reset")
     add_path(graph, "reset", "commit", "gate")
     graph.add_conditional_edges("gate", gate_edge(rounds), {"continue": "decide", "stop": "answer", "unanswered": END})
@@ -181,7 +183,9 @@ def builder(schemas: Schemas = UNEXTENDED, **operators: Unpack[SearchOperators])
         UnknownName: there is no memory of that name.
     """
     defaults = SearchOperators(memory=structured(start="question"), gate=exhaustion_gate())
-    return search_loop_builder(pursue(), {**defaults, **operators}, rounds=PBAI_DEFAULTS.rounds, schemas=schemas)
+    return search_loop_builder(
+        "pbai", pursue(), {**defaults, **operators}, rounds=PBAI_DEFAULTS.rounds, schemas=schemas
+    )
 
 
 def build(checkpointer: Checkpointer = None, **operators: Unpack[SearchOperators]) -> SearchGraph:

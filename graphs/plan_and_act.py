@@ -63,7 +63,7 @@ def builder(schemas: Schemas = UNEXTENDED, **operators: Unpack[PlanAndActOperato
     Raises:
         TypeError: a keyword names no slot.
     """
-    graph = assemble(State, RunInput, SLOTS, operators, schemas)
+    graph = assemble("plan_and_act", State, RunInput, SLOTS, operators, schemas)
     graph.add_edge(START, "reset")
     add_path(graph, "reset", "commit", "plan", "execute", "approve", "act")
     graph.add_conditional_edges("act", after_act, {"continue": "replan", "over": END})

@@ -45,7 +45,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[PlanAndSolveOpe
     Raises:
         TypeError: a keyword names no slot.
     """
-    builder = assemble(State, RunInput, SLOTS, operators)
+    builder = assemble("plan_and_solve", State, RunInput, SLOTS, operators)
     builder.add_edge(START, "reset")
     builder.add_edge("reset", "outline")
     builder.add_edge("outline", "decide")

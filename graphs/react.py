@@ -66,8 +66,8 @@ def builder(schemas: Schemas = UNEXTENDED, **operators: Unpack[ReactOperators]) 
     """
     check_slots(operators, [*ReactOperators.__annotations__])
     if {"gate", "memory", "answer", "deliver"} & set(operators):
-        return search_loop_builder(decide, operators, rounds=REACT_DEFAULTS.rounds, schemas=schemas)
-    graph = assemble(State, RunInput, SLOTS, operators, schemas)
+        return search_loop_builder("react", decide, operators, rounds=REACT_DEFAULTS.rounds, schemas=schemas)
+    graph = assemble("react", State, RunInput, SLOTS, operators, schemas)
     graph.add_edge(START, "reset")
     add_path(graph, "reset", "commit", "decide", "approve", "act")
     graph.add_conditional_edges("act", after_act, {"continue": "decide", "over": END})

@@ -73,7 +73,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[RewardedOperato
     Raises:
         TypeError: a keyword names no slot.
     """
-    builder = assemble(State, RunInput, SLOTS, {"appraise": appraise_like(operators), **operators})
+    builder = assemble("react_reward", State, RunInput, SLOTS, {"appraise": appraise_like(operators), **operators})
     builder.add_edge(START, "reset")
     add_path(builder, *(slot.name for slot in SLOTS))
     builder.add_conditional_edges("act", after_act, {"continue": "extract", "over": END})

@@ -94,7 +94,7 @@ def build_react_in_episodes(
         checkpointer: a LangGraph checkpointer; without one a run cannot be resumed.
         store: a LangGraph store for the lessons; the default keeps them in memory.
     """
-    builder = assemble(TrialState, RunInput, (*SLOTS, learn.filled(learner)), swaps)
+    builder = assemble(name, TrialState, RunInput, (*SLOTS, learn.filled(learner)), swaps)
     add_episode_edges(builder, first="decide", learn=learn.name)
     builder.add_edge("decide", "act")
     builder.add_conditional_edges("act", after_act, {"continue": "decide", "over": "conclude"})

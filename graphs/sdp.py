@@ -131,7 +131,7 @@ def builder(schemas: Schemas = UNEXTENDED, **operators: Unpack[SDPOperators]) ->
     Raises:
         TypeError: a keyword names no slot.
     """
-    graph = assemble(State, RunInput, guard_revalidation(SLOTS, operators), with_memory(operators), schemas)
+    graph = assemble("sdp", State, RunInput, guard_revalidation(SLOTS, operators), with_memory(operators), schemas)
     graph.add_edge(START, "reset")
     add_path(graph, "reset", "commit", "propose")
     graph.add_conditional_edges("propose", after_planning, {"planned": "realize", "gave_up": END, "forced": "answer"})

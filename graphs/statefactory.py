@@ -45,7 +45,7 @@ def build_predictor(
     Raises:
         TypeError: a keyword names no slot.
     """
-    builder = assemble(State, RunInput, PREDICTOR_SLOTS, {"rate": rate, **operators})
+    builder = assemble(name, State, RunInput, PREDICTOR_SLOTS, {"rate": rate, **operators})
     builder.add_edge(START, "reset")
     for node in ("reset", "rate"):
         builder.add_conditional_edges(node, after_rating, {"next": "rate", "over": "deliver"})
@@ -89,7 +89,7 @@ def build(checkpointer: Checkpointer = None, **operators: Unpack[StateFactoryOpe
     Raises:
         TypeError: a keyword names no slot.
     """
-    builder = assemble(State, RunInput, SLOTS, operators)
+    builder = assemble("statefactory", State, RunInput, SLOTS, operators)
     builder.add_edge(START, "reset")
     builder.add_conditional_edges("reset", after_rating, {"next": "extract", "over": "deliver"})
     builder.add_edge("extract", "interpret")

@@ -104,7 +104,7 @@ def builder(schemas: Schemas = UNEXTENDED, **operators: Unpack[StepOperators]) -
     Raises:
         TypeError: a keyword names no slot.
     """
-    graph = assemble(State, RunInput, SLOTS, with_memory(operators, "extract"), schemas)
+    graph = assemble("step", State, RunInput, SLOTS, with_memory(operators, "extract"), schemas)
     add_episode_edges(graph, first="planner", learn="memory")
     graph.add_edge("planner", "executor")
     graph.add_conditional_edges("executor", after_executor, {"proposed": "align", "handed_back": "assess"})

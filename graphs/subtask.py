@@ -79,7 +79,7 @@ def builder(schemas: Schemas = UNEXTENDED, **operators: Unpack[SubtaskOperators]
     Raises:
         TypeError: a keyword names no slot.
     """
-    graph = assemble(State, RunInput, SLOTS, with_memory(operators), schemas)
+    graph = assemble("subtask", State, RunInput, SLOTS, with_memory(operators), schemas)
     graph.add_edge(START, "reset")
     add_path(graph, "reset", "plan", "execute", "approve", "act", "memory", "gate", "supervise")
     paths = {"more": "execute", "off_plan": "replan", "done": END}

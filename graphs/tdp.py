@@ -134,7 +134,7 @@ def builder(schemas: Schemas = UNEXTENDED, **operators: Unpack[TDPOperators]) ->
         raise TypeError(f"{', '.join(inner)}: {fix}, on the command line --swap solve=GRAPH:{one}=...")
 
     outer["solve"] = to_solver(outer["solve"]) if "solve" in outer else solve(**inner)
-    graph = assemble(State, RunInput, SLOTS, outer, schemas)
+    graph = assemble("tdp", State, RunInput, SLOTS, outer, schemas)
     graph.add_edge(START, "reset")
     add_path(graph, "reset", "commit", "decompose")
     graph.add_conditional_edges("decompose", dispatch, {"ready": "solve"})

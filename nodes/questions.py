@@ -229,9 +229,9 @@ def read_decisions(kind: type[D], answer: Any, count: int) -> list[D]:
         decisions = [kind.model_validate({"type": one} if isinstance(one, str) else one) for one in given]
     except ValidationError as error:
         wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-        raise ValueError(f"the answer {answer!r:.200} cannot be used ({wrong}): {DECISION_ADVICE}") from None
+        raise ValueError(f"{answer!r:.200} is no decision ({wrong}): {DECISION_ADVICE}") from None
     except TypeError:
-        raise ValueError(f"the answer {answer!r:.200} cannot be used: {DECISION_ADVICE}") from None
+        raise ValueError(f"{answer!r:.200} is no decision: {DECISION_ADVICE}") from None
     if len(decisions) != count:
         raise ValueError(f"{len(decisions)} decisions were given for {count} calls: {DECISION_ADVICE}")
     return decisions
@@ -248,7 +248,7 @@ ANSWER_ADVICE = (
     'answered}, {"type": "repeat"}, {"type": "stop"}. Without a result the agent sees only that the answer was lost, '
     "and may choose the call again."
 )
-DECISION_ADVICE = 'give Command(resume={"decisions": [{"type": ...}, ...]}), one for each call in the question'
+DECISION_ADVICE = 'give {"decisions": [{"type": ...}, ...]}, one for each call in the question'
 HAPPENED_TEXT = (
     "The call was made; what it answered was lost. Look at what it changed, if you can, instead of making it again."
 )

@@ -31,7 +31,7 @@ from certigraph.adapters.tools.positions import require_checkpointer
 from certigraph.adapters.tools.world import Tools, ToolsEnvironment
 from certigraph.nodes.commitments import refuse_beyond_commitment
 from certigraph.nodes.questions import UNKNOWN_OUTCOME, EnteredCall, QuestionLog, ask_person, read_decisions
-from certigraph.nodes.slots import Slot
+from certigraph.nodes.slots import Slot, factory
 from certigraph.state.endings import Fault
 from certigraph.state.records import Action, Observation, Record, Step
 from certigraph.state.run import RunState
@@ -228,6 +228,7 @@ class CallDecision(Record):
     """Why the call is rejected."""
 
 
+@factory
 def approvals(interrupt_on: InterruptOn) -> AsyncOperator:
     """Create the operator of the node `approve`.
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from langchain_core.language_models import BaseChatModel
 
-from certigraph.adapters.models.chat_models import check_model_available, check_model_name, label_object
+from certigraph.adapters.models.chat_models import check_model_available, check_model_name, is_scripted, label_object
 from certigraph.adapters.models.profiles import check_profile_name
 from certigraph.adapters.protocols import Benchmark, Context
 from certigraph.adapters.redaction import redact_record
@@ -128,6 +128,9 @@ def create_agent_context(
     """
     models = {role: check_model_name(name) for role, name in parse_roles(roles or []).items()}
     for name in {*([model] if model else []), *models.values()}:
+        if is_scripted(name):
+            fix = "leave it out for the agent's own model, or name another"
+            raise UnknownName(f"{name} is a script that knows benchmarks, not the tools of {agent.name!r}: {fix}")
         check_model_available(name)
     fields: dict[str, object] = {"model": check_model_name(model)} if model else {}
     fields |= {"roles": models} if models else {}

@@ -72,15 +72,22 @@ def match_answers(questions: Sequence[Question], answer: JsonValue, run: str) ->
     raise Fault("data", f"run {run} waits for {len(ids)} answers and got {json.dumps(answer)!s:.200}: {fix}")
 
 
-def check_answered(questions: Sequence[Question], folder: Path) -> None:
+def check_answered(questions: Sequence[Question], folder: Path, *, in_python: bool) -> None:
     """Check that no question of a run is open.
 
+    Args:
+        questions: the open questions of the run.
+        folder: the folder of the run.
+        in_python: whether the run can be resumed in Python only, because it was started with an object.
+
     Raises:
-        UnknownName: one is; the message has it and the command that answers it.
+        UnknownName: one is; the message has it and the command or call that answers it.
     """
     if questions:
         shown = " ".join(format_question(question) for question in questions)
-        raise UnknownName(f"the run waits for an answer: {shown}; answer with: {answer_command(questions, folder)}")
+        call = f"certigraph.resume({str(folder)!r}, graph=..., answer={_example_answer(questions)})"
+        fix = call if in_python else answer_command(questions, folder)
+        raise UnknownName(f"the run waits for an answer: {shown}; answer with: {fix}")
 
 
 def question_lines(questions: Sequence[Question]) -> Iterator[str]:
@@ -103,6 +110,21 @@ def format_question(question: Question) -> str:
     return _format_value(value) + (f" (the answer cannot be used: {problem})" if problem else "")
 
 
+def format_answer(value: JsonValue) -> str:
+    """Format an answer to a question as one line: the decision for each call, or the text."""
+    if isinstance(value, str):
+        return " ".join(value.split())
+    if isinstance(value, dict) and isinstance(decisions := value.get("decisions"), list):
+        value = decisions
+    if isinstance(value, list):
+        return "; ".join(map(format_answer, value))
+    if not (isinstance(value, dict) and isinstance(kind := value.get("type"), str)):
+        return json.dumps(value, ensure_ascii=False)
+    edited = value.get("edited_action")
+    details = _format_call(edited) if isinstance(edited, dict) else value.get("message") or value.get("result")
+    return f"{kind}: {details}" if details else kind
+
+
 def _format_value(value: JsonValue) -> str:
     if isinstance(value, str):
         return " ".join(value.split())
@@ -115,9 +137,12 @@ def _format_value(value: JsonValue) -> str:
 
 def answer_command(questions: Sequence[Question], folder: Path) -> str:
     """Return the command that resumes a run with an answer, which stands there as an example."""
+    return f"certigraph resume {shlex.quote(str(folder))} --answer {shlex.quote(_example_answer(questions))}"
+
+
+def _example_answer(questions: Sequence[Question]) -> str:
     examples = [_example_for(question.value) for question in questions]
-    answer = examples[0] if len(examples) == 1 else f"[{', '.join(examples)}]"
-    return f"certigraph resume {shlex.quote(str(folder))} --answer {shlex.quote(answer)}"
+    return examples[0] if len(examples) == 1 else f"[{', '.join(examples)}]"
 
 
 def _approvals_in(value: JsonValue) -> list[str]:

@@ -27,7 +27,7 @@ from certigraph.adapters.protocols import Context, Limits
 from certigraph.adapters.redaction import redact_message
 from certigraph.adapters.tools.world import Tools
 from certigraph.graphs.agent import AgentGraph
-from certigraph.graphs.assembly import EpisodicGraph, operators_of
+from certigraph.graphs.assembly import EpisodicGraph, method_of, operators_of
 from certigraph.nodes.slots import Spec
 from certigraph.runtime.approvals import find_questions, match_answers
 from certigraph.runtime.files import disk_full_fault, is_disk_full
@@ -239,11 +239,11 @@ async def _score_run(graph: AnyGraph, state: Any, task: Task, context: Context) 
     """
     try:
         live = await score_world(state, context)
-        if _is_shipped(graph):
+        if method_of(graph):
             return best_scores(state, live), None
         return live or await score_own(state, task, context), None
     except Fault as fault:
-        return (best_scores(state, None) if _is_shipped(graph) else None), fault
+        return (best_scores(state, None) if method_of(graph) else None), fault
     except Exception:  # noqa: BLE001 - as in `score_world`: the ending of the run is kept
         return None, None
 

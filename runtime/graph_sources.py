@@ -8,6 +8,7 @@ import inspect
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple, get_args, get_type_hints
@@ -23,6 +24,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Command, Overwrite
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined]
+from pydantic import JsonValue
 from pydantic_core import to_jsonable_python
 
 from certigraph.adapters.benchmarks import BENCHMARKS, benchmark_of, call_world, context_of
@@ -42,7 +44,7 @@ from certigraph.adapters.models.usage import (
 )
 from certigraph.adapters.processes import Setting
 from certigraph.adapters.protocols import Benchmark, Context
-from certigraph.graphs.assembly import SWAPPED_KEY
+from certigraph.graphs.assembly import SWAPPED_KEY, method_of, operators_of, specs_of_nodes
 from certigraph.nodes.slots import node_position, spec_of
 from certigraph.state.endings import EXHAUSTED, FINISHED, GAVE_UP, GOAL, WORLD_ENDED, Fault, UnknownName
 from certigraph.state.records import Action, Observation, Record, Scores, Spent, Task
@@ -190,6 +192,14 @@ def slots_of(graph: AnyGraph) -> list[str]:
     return [name for name, node in graph.builder.nodes.items() if "operator" in (node.metadata or {})]
 
 
+def own_operators_of(graph: AnyGraph) -> dict[str, JsonValue]:
+    """Return the specs of operators that a user's own graph has by itself, and its method by default has not."""
+    method, listed = method_module(graph), operators_of(graph)
+    usual = operators_of(method.graph) if method else {}
+    found = specs_of_nodes(graph).items()
+    return {slot: spec for slot, spec in found if slot not in listed and spec != usual.get(slot)}
+
+
 def _is_graph(target: object) -> bool:
     return isinstance(target, (StateGraph, CompiledStateGraph))
 
@@ -224,12 +234,19 @@ class NamedEnding(NamedTuple):
     message: str = ""
 
 
+def method_module(graph: AnyGraph) -> Any:
+    """Return the module of the method of which a graph is one; None if it was not built from one of certigraph's."""
+    name = method_of(graph)
+    return import_module(f"certigraph.graphs.{name}") if name else None
+
+
 def ending_of(graph: AnyGraph, state: Mapping[str, Any], scores: Scores | None) -> NamedEnding:
     """Find the ending of a user's own graph that reached its end.
 
     The first of these counts: the function `ending(state)` in the module by which the graph was named, or in the module
-    that defines its state; the text `ending` in its state, explained by `ending_reason`; `goal` if the world reports
-    the goal as reached or gave the full score; `world_ended` if the world ended the episode; `finished`.
+    that defines its state; the text `ending` in its state, explained by `ending_reason`; for a graph that was built
+    from one of certigraph's, what its method says; `goal` if the world reports the goal as reached or gave the full
+    score; `world_ended` if the world ended the episode; `finished`.
     """
     module = _OWN[graph.name].module if graph.name in _OWN else None
     definer = sys.modules.get(graph.builder.state_schema.__module__)
@@ -238,6 +255,8 @@ def ending_of(graph: AnyGraph, state: Mapping[str, Any], scores: Scores | None) 
         return _call_ending(source, state)
     if isinstance(given := state.get("ending"), str) and given:
         return _checked_ending(given, "the key `ending` of the state", str(state.get("ending_reason") or ""))
+    if method := method_module(graph):
+        return _call_ending(method, state)
     observation = state.get("observation")
     seen = observation if isinstance(observation, Observation) else Observation(text="")
     if seen.solved or (scores is not None and scores.value >= 1):

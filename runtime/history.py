@@ -301,7 +301,7 @@ UNCHECKING_OPERATOR = "always_pass"
 
 def is_unchecked(header: Header) -> bool:
     """Whether a run's validator accepts whatever the world shows, so that its certificates certify nothing."""
-    return _names_operator(header.operators, UNCHECKING_OPERATOR)
+    return _names_operator(header.all_operators, UNCHECKING_OPERATOR)
 
 
 def _names_operator(described: JsonValue, name: str) -> bool:

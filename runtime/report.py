@@ -16,9 +16,16 @@ from pydantic import JsonValue
 
 from certigraph.adapters.models.chat_models import describe_model
 from certigraph.adapters.models.scripts import ERROR_LABELS, IMPOSSIBLE_PREFIX
-from certigraph.runtime.approvals import format_question
+from certigraph.graphs.assembly import swapped_specs
+from certigraph.runtime.approvals import format_answer, format_question
 from certigraph.runtime.episodes import EpisodeHistory, EpisodeSummary, RatingHistory
-from certigraph.runtime.files import COMPARISON_PAGE, PROMPTS_FILE, check_no_links, translate_trajectory_errors
+from certigraph.runtime.files import (
+    COMPARISON_PAGE,
+    PROMPTS_FILE,
+    REPORT_FILE,
+    check_no_links,
+    translate_trajectory_errors,
+)
 from certigraph.runtime.history import NodeProgress, RunHistory, TaskGraph, is_unchecked, read_history
 from certigraph.runtime.pages import Total, render_page
 from certigraph.runtime.registry import swaps_of
@@ -41,6 +48,7 @@ from certigraph.runtime.report_tasks import (
     timeline,
 )
 from certigraph.runtime.result import (
+    Result,
     error_rates_of,
     has_simulated_validator,
     is_goal_denied,
@@ -63,7 +71,7 @@ from certigraph.runtime.texts import (
 from certigraph.state.endings import EXHAUSTED, FINISHED, GAVE_UP, GOAL, WORLD_ENDED
 from certigraph.state.records import Scores, Usage
 from certigraph.state.rewards import TRUE_REWARDS
-from certigraph.state.trajectory import CutPrompt, Event, Footer, Header, Trajectory, total_usage
+from certigraph.state.trajectory import CutPrompt, Event, Footer, Header, Trajectory, read_trajectory, total_usage
 
 # The contents of a run, which depend on what its graph does.
 
@@ -177,7 +185,7 @@ def report_parts_of(trajectory: Trajectory) -> ReportParts:
         return ReportParts(contents, ("good", "goal reached"), episode_totals(episodes), charts)
     table = plan_table(run)
     charts = [progress_chart(table), *([score_chart(episodes)] if episodes.graded else [])]
-    audited = run.header is not None and "audit" in run.header.operators
+    audited = run.header is not None and "audit" in run.header.all_operators
     goal = ("good", f"goal {CERTIFIED_LABEL if audited else run.certified}")
     return ReportParts(RunContents("plan", table), goal, table.totals(), charts, certifies=True, forced=table.forced)
 
@@ -289,6 +297,8 @@ class RunReport(NamedTuple):
     totals: Sequence[Total]
     answer: Answer | None
     answer_title: str
+    answered: Sequence[tuple[str, str]]
+    """The questions to a person, and the answers that were given."""
     contents: RunContents
     charts: Sequence[LineChart]
     score_parts: Mapping[str, float | None]
@@ -301,16 +311,25 @@ class RunReport(NamedTuple):
     """Whether a simulated agent is the validator."""
 
 
-def write_report(trajectory: Trajectory, path: Path, *, whole: Path | None = None) -> Path:
-    """Write the HTML report of a finished, interrupted or running run to `path`, and return `path`.
+def write_report(
+    run: Trajectory | Result | Path | str, path: Path | str | None = None, *, whole: Path | None = None
+) -> Path:
+    """Write the HTML report of a finished, interrupted or running run, and return its path.
 
     In the folder of a run that keeps its prompts, the report shows them. The report of a run that is a part of a
     comparison links to its page: to `whole`, by default to the page that exists in a folder around the run's.
 
+    Args:
+        run: the result of a run, its trajectory, or its folder.
+        path: path of the report; by default `report.html` in the folder of the run.
+        whole: page of the comparison that the run is a part of.
+
     Raises:
+        TypeError: `run` is of another type, or is a trajectory without a path for the report.
         Fault: ("data") the trajectory has contents that no run of its graph writes, the file of prompts is damaged, or
             one of the paths is a link.
     """
+    trajectory, path = _source_of_report(run, path)
     prompts = path.parent / PROMPTS_FILE
     check_no_links(path, prompts)
     header = trajectory.header
@@ -320,6 +339,18 @@ def write_report(trajectory: Trajectory, path: Path, *, whole: Path | None = Non
         page = render_page("run.html", title=title, report=report)
     path.write_text(page, encoding="utf-8", errors="replace")  # texts of worlds may hold half of a surrogate pair
     return path
+
+
+def _source_of_report(run: Trajectory | Result | Path | str, path: Path | str | None) -> tuple[Trajectory, Path]:
+    if isinstance(run, Trajectory):
+        if path is None:
+            raise TypeError("a trajectory has no folder: name the report, write_report(trajectory, 'report.html')")
+        return run, Path(path)
+    if isinstance(run, str | Path):
+        return read_trajectory(Path(run)), Path(path or Path(run) / REPORT_FILE)
+    if isinstance(run, Result):
+        return run.trajectory, Path(path or run.folder / REPORT_FILE)
+    raise TypeError(f"{run!r:.100} is no run: give the result of a run, its trajectory, or its folder")
 
 
 def _link_to_whole(header: Header, path: Path, whole: Path | None) -> str:
@@ -350,6 +381,7 @@ def report_of(trajectory: Trajectory, prompts: KeptPrompts, link: str = "") -> R
         totals=[*parts.totals, *cost_totals(trajectory)],
         answer=None if answer is None else lay_out_answer(answer),
         answer_title="Answer, not certified" if uncertified else "Answer",
+        answered=[(format_question(one.question), format_answer(one.answer)) for one in trajectory.answered],
         contents=parts.contents,
         charts=parts.charts,
         score_parts=scores.parts if scores and not own else {},
@@ -396,7 +428,8 @@ def _resume_facts(trajectory: Trajectory) -> dict[str, str]:
 
 
 def _run_facts(header: Header) -> dict[str, str]:
-    swapped = [f"{slot} = {spec}" for slot, spec in swaps_of(header.graph, header.operators).items()]
+    differing = {**swapped_specs(header.own_operators, {}), **swaps_of(header.graph, header.operators)}
+    swapped = [f"{slot} = {spec}" for slot, spec in differing.items()]
     roles = header.context.get("roles")
     models = (
         [f"{role}: {describe_model(str(model))}" for role, model in roles.items()] if isinstance(roles, dict) else []

@@ -18,6 +18,8 @@ from certigraph.runtime.progress import (
 )
 from certigraph.runtime.result import verdict_scores_of
 from certigraph.runtime.texts import CERTIFIED_LABEL, add_passed_count, format_count, format_score, passed_label
+from certigraph.state.records import Action
+from certigraph.state.tools import calls_of
 
 MAX_OPEN_ATTEMPTS = 2
 """Maximum number of rejected attempts at a predicate that are shown expanded."""
@@ -83,6 +85,10 @@ class PlanTable(NamedTuple):
     def certified_prompts(self, row: PredicateRow) -> list[int]:
         """Return the lines of `prompts.jsonl` of the attempts that `moment_groups` leaves out."""
         return [n for m in row.moments if isinstance(m, PlanAttempt) and m.discharged for n in m.prompts]
+
+    def is_approved(self, action: Action) -> bool:
+        """Whether a person approved a call of the action."""
+        return any(call.approved for call in calls_of(action))
 
     def is_injected(self, row: PredicateRow) -> bool:
         """Whether a simulated agent proposed the predicate as an error: no action makes it true."""

@@ -169,7 +169,7 @@ def format_progress(worked: NodeProgress, label: str) -> str:
 
 def inner_run_of(worked: NodeProgress, trajectory: Trajectory) -> Trajectory:
     """Return the run of a sub-task as a trajectory of its own."""
-    solver = trajectory.header.operators.get("solve")
+    solver = trajectory.header.all_operators.get("solve")
     arguments = solver.get("args", {}) if isinstance(solver, dict) else {}
     graph = arguments.get("graph", SUBTASK_GRAPH) if isinstance(arguments, dict) else SUBTASK_GRAPH
     ending = worked.outcome.ending if worked.outcome else ""

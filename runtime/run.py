@@ -31,7 +31,7 @@ from certigraph.adapters.protocols import Benchmark, Budget, Context, Limits, co
 from certigraph.adapters.redaction import redact_record
 from certigraph.adapters.tools.world import Tools, check_script
 from certigraph.graphs.agent import AgentGraph
-from certigraph.graphs.assembly import operators_of
+from certigraph.graphs.assembly import method_of, operators_of
 from certigraph.runtime.agent_runs import (
     chat_model_of,
     check_same_agent,
@@ -53,7 +53,7 @@ from certigraph.runtime.files import (
     read_run_id,
     slug_of,
 )
-from certigraph.runtime.graph_sources import AnyGraph, slots_of
+from certigraph.runtime.graph_sources import AnyGraph, own_operators_of, slots_of
 from certigraph.runtime.recorder import Listener, Recorder, lock_trajectory
 from certigraph.runtime.registry import (
     GRAPHS,
@@ -171,13 +171,14 @@ async def arun(
     compiled = build_graph(graph) if isinstance(graph, str) else _compile(graph)
     if isinstance(compiled, AgentGraph):
         compiled, benchmark, task, context = prepare_agent_run(compiled, benchmark, task, context)
+    choose = _choose_task if benchmark or context.benchmark else _choose_task_by_default
     named = benchmark or context.benchmark or "blocksworld"
     if isinstance(named, type):
         raise TypeError(f"the benchmark is the class {named.__name__}: give an instance, {named.__name__}()")
     live = load_benchmark(named, context.data) if isinstance(named, str) else complete_benchmark(named)
     defaults = {"benchmark": live, "limits": context.limits or live.limits}
     context = context.model_copy(update={**defaults, "checkpoints": context.checkpoints or default_checkpoints()})
-    chosen = redact_record(name_task(_choose_task(task, live), live))
+    chosen = redact_record(name_task(choose(task, live), live))
     named_models = (context.model, *context.roles.values()) if context.chat is None else ()
     for model in named_models:
         check_model_name(model)
@@ -200,6 +201,8 @@ async def arun(
         task=chosen,
         context=shareable_context(context),
         versions={**current_versions(), **reranker_versions(operators)},
+        method=method_of(compiled) if compiled.name not in GRAPHS else "",
+        own_operators=own_operators_of(compiled),
     )
     with Recorder(folder / TRAJECTORY_FILE, listener, keep_prompts=keep_prompts) as recorder:
         recorder.write(header)
@@ -228,6 +231,14 @@ def _choose_task(task: str | Task | None, benchmark: Benchmark) -> Task:
         message = f"benchmark {benchmark.name} has the task {chosen!r:.100}"
         raise UnknownName(f"{message}: let its methods return certigraph.Task(benchmark=..., id=..., goal=...)")
     return chosen
+
+
+def _choose_task_by_default(task: str | Task | None, benchmark: Benchmark) -> Task:
+    try:
+        return _choose_task(task, benchmark)
+    except UnknownName as unknown:
+        fix = "name one, as in run('sdp', 'travelplanner', ...); an agent of yours takes a request as its task"
+        raise UnknownName(f"{unknown}; no benchmark was named: {fix}") from None
 
 
 def _compile(graph: AnyGraph | StateGraph[Any, Any, Any, Any]) -> AnyGraph:
@@ -320,7 +331,7 @@ async def aresume(
             "data", f"{reason} cannot restore: it can be read and reported; start it again with `certigraph run`"
         )
     if answer is None:
-        check_answered(trajectory.questions, folder)
+        check_answered(trajectory.questions, folder, in_python=is_unnamed_agent(header))
     check_same_rerankers(header.operators, header.versions)
     if graph is None and is_unnamed_agent(header):
         fix = f"certigraph.resume({str(folder)!r}, graph=...)"

@@ -47,6 +47,15 @@ class Header(Record):
     task: Task
     context: dict[str, JsonValue]
     versions: dict[str, str]
+    method: str = ""
+    """Method of which a user's own graph is one; empty for certigraph's graphs, and for graphs of another form."""
+    own_operators: dict[str, JsonValue] = Field(default_factory=dict)
+    """Operators that a user's own graph has by itself, and its method by default has not, by slot."""
+
+    @property
+    def all_operators(self) -> dict[str, JsonValue]:
+        """Operators of the run as far as the header knows them, those that an own graph has by itself included."""
+        return {**self.own_operators, **self.operators}
 
     @property
     def trial(self) -> int:
@@ -138,6 +147,13 @@ class Question(Record):
     node: str = ""
 
 
+class AnsweredQuestion(Record):
+    """A question to a person and the answer that was given."""
+
+    question: Question
+    answer: JsonValue
+
+
 class Footer(Record):
     """Last line of a trajectory: how the run ended. A resumed run may have several footers; the last one counts."""
 
@@ -193,6 +209,8 @@ class Trajectory(Record):
     """Number of events that the latest resume kept."""
     questions: list[Question] = Field(default_factory=list)
     """The questions for whose answers the run waits."""
+    answered: list[AnsweredQuestion] = Field(default_factory=list)
+    """The questions that were answered, in order. After an answer that could not be used the question comes again."""
 
     @property
     def ending(self) -> str:
@@ -245,6 +263,7 @@ def assemble_trajectory(lines: Iterable[TrajectoryLine]) -> Trajectory:
     superseded: list[Event] = []
     started: dict[int, CallStarted] = {}
     questions: list[Question] = []
+    answered: list[AnsweredQuestion] = []
     resumes = resumed_after = 0
     for line in lines:
         match line:
@@ -263,13 +282,15 @@ def assemble_trajectory(lines: Iterable[TrajectoryLine]) -> Trajectory:
             case Resumed():
                 superseded += [*(e for e in events if not line.keeps(e)), *_unrecorded_events(started.values())]
                 events = [e for e in events if line.keeps(e)]
+                given = line.answers
+                answered += [AnsweredQuestion(question=q, answer=given[q.id]) for q in questions if q.id in given]
                 started, footer, questions = {}, None, []
                 resumes, resumed_after = resumes + 1, len(events)
     if header is None:
         raise Fault("data", "the trajectory has no header line: its run was stopped before it started; start it again")
     superseded += _unrecorded_events(started.values())
     run = Trajectory(header=header, events=events, superseded=superseded, footer=footer, questions=questions)
-    return run.model_copy(update={"resumes": resumes, "resumed_after": resumed_after})
+    return run.model_copy(update={"answered": answered, "resumes": resumes, "resumed_after": resumed_after})
 
 
 def recorded_call_ids(event: Event) -> list[int]:

@@ -125,7 +125,7 @@ def test_the_script_on_ones_own_tools_runs_without_a_key(tmp_path: Path, monkeyp
     write_application(tmp_path / "support")
     monkeypatch.chdir(tmp_path / "support")
     waiting = run_command(recorded.strip())
-    assert (waiting.returncode, "answer with: certigraph resume" in waiting.stdout) == (1, True), waiting.stderr
+    assert (waiting.returncode, "answer with: certigraph resume" in waiting.stdout) == (3, True), waiting.stderr
     assert "report.html" in waiting.stdout
 
 

@@ -64,9 +64,16 @@ def test_approval_and_resume_with_the_agent(desk: Desk, tmp_path: Path) -> None:
     assert desk.rows("refunds") == []
     with pytest.raises(UnknownName, match="graph="):
         certigraph.resume(waiting.folder, answer={"type": "approve"})
+    with pytest.raises(
+        UnknownName, match=r"answer with: certigraph\.resume\('.*', graph=\.\.\., answer="
+    ):
+        certigraph.resume(waiting.folder, graph=graph)
     done = certigraph.resume(waiting.folder, graph=graph, answer={"type": "approve"})
     assert done.ending == "goal"
     assert len(desk.rows("refunds")) == len(desk.rows("mails")) == 1
+    page = certigraph.write_report(done).read_text(encoding="utf-8")
+    assert page.count("approved by a person") == 1
+    assert re.search(r"Approve refund\(order=17, amount=49.9\)\?</b>approve", page)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -84,6 +91,7 @@ def test_a_rejection_of_a_person_is_told_and_reported(
         r"<details class=.(try|prompt).*?</details>", "", page, flags=re.DOTALL
     )  # without what is unfolded by hand
     assert "A person rejected this call: ask Ann" in (folded if method == "sdp" else page)
+    assert re.search(r"Approve refund\(order=17, amount=49.9\)\?</b>reject: ask Ann", page)
     assert desk.rows("refunds") == []
 
 
@@ -205,6 +213,10 @@ def test_an_agent_named_on_the_command_line_shows_its_certificates_and_writes_a_
     finished = command(tmp_path, "run", "desk_app:step", "--task", GOAL)
     assert (finished.returncode, "score" in finished.stdout) == (0, False), finished.stderr
     assert command(tmp_path, "run", "desk_app:graph", "--task", GOAL, "--budget", "calls=1").returncode == 1
+    for script in ("scripted:expert", "simulated"):
+        refused = command(tmp_path, "run", "desk_app:graph", "--task", GOAL, "--model", script)
+        assert (refused.returncode, len(refused.stderr.splitlines())) == (2, 1), refused.stderr
+        assert "leave it out for the agent's own model" in refused.stderr
 
 
 @pytest.mark.slow
@@ -213,7 +225,7 @@ def test_a_killed_run_asks_about_the_call_that_was_cut_off_and_its_effect_happen
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     [folder] = (tmp_path / "runs").iterdir()
     waiting = command(tmp_path, "resume", str(folder))
-    assert waiting.returncode == 1
+    assert waiting.returncode == 3
     assert "refund" in waiting.stdout
     answer = json.dumps({"decisions": [{"type": "happened", "result": "refunded 17: 49.9"}]})
     done = command(tmp_path, "resume", str(folder), "--answer", answer, "--json")

@@ -394,7 +394,7 @@ def test_the_command_line_shows_and_answers(
     with pytest.raises(SystemExit) as ended:
         main(["run", "desk_package:build", "desk_package:world", "--model", "scripted:expert"])
     output = capsys.readouterr().out
-    assert ended.value.code == 1
+    assert ended.value.code == 3
     assert "certigraph resume" in output
     assert output.count("waits for an answer: Approve refund(order=17") == 1
     (folder,) = (tmp_path / "runs").iterdir()

@@ -42,6 +42,7 @@ def test_a_graph_a_builder_a_function_a_module_and_an_entry_point_are_graphs(nam
         ("runs_of_mine", [], "unknown graph"),
         ("ownagents.nowhere", [], "cannot be imported"),
         ("ownagents.faulty.deeper", [], "RuntimeError: first line second line"),
+        ("ownagents.graphs:reactin", [], r"did you mean reacting\?"),
         ("ownagents.worlds:number", [], "is 3, not a graph"),
         ("ownagents.worlds", [], "has no `build` and no `graph`"),
         ("ownagents.graphs:broken", [], r"cannot be built \(OSError: no shelf\)"),
@@ -125,16 +126,57 @@ def test_an_own_graph_with_the_name_of_a_shipped_one_has_its_own_ending(tmp_path
     assert (result.ending, result.scores and result.scores.value) == ("finished", 2 / 3)
 
 
+SDP_VARIANTS = """
+from certigraph.graphs import sdp
+from certigraph.nodes.sdp import always_pass
+
+graph = sdp.build(validate=always_pass)
+plan = sdp.builder(validate=always_pass)
+
+
+def build(**operators):
+    return sdp.build(**{"validate": always_pass, **operators})
+"""
+
+
 @pytest.mark.slow
-def test_the_state_of_an_own_graph_is_read_as_the_closest_one_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("name", ["graph", "plan", "build"])
+def test_an_own_graph_of_a_method_claims_the_goal_as_the_method_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+):
     monkeypatch.syspath_prepend(tmp_path)
-    code = "from certigraph.graphs import sdp\nfrom certigraph.nodes.sdp import always_pass\n"
-    (tmp_path / "my_sdp_variant.py").write_text(f"{code}graph = sdp.build(validate=always_pass)\n")
-    mine = run("my_sdp_variant:graph", "blocksworld", "4-0", out=tmp_path)
-    ours = run(sdp.build(validate=always_pass), "blocksworld", "4-0", out=tmp_path)
+    (tmp_path / "my_sdp_variants.py").write_text(SDP_VARIANTS)
+    context = Context(model="simulated")
+    mine = run(f"my_sdp_variants:{name}", "blocksworld", "6-2", context=context, out=tmp_path)
+    ours = run(sdp.build(validate=always_pass), "blocksworld", "6-2", context=context, out=tmp_path)
     assert mine.certificates == ours.certificates
-    assert mine.ending == ("goal" if mine.scores and mine.scores.value >= 1 else "world_ended")
-    assert write_report(mine.trajectory, mine.folder / REPORT_FILE)
+    assert (mine.ending, mine.scores) == (ours.ending, ours.scores)
+    assert (mine.ending, mine.scores and mine.scores.value) == ("goal", 0)  # nobody looked, and the scorer denies it
+    header = mine.trajectory.header
+    assert (header.method, header.operators, [*header.own_operators]) == ("sdp", {}, ["validate"])
+    page = write_report(mine).read_text(encoding="utf-8")
+    assert "validate = always_pass" in page
+    assert "accepted unchecked" in page
+
+
+def test_the_operators_of_an_own_graph_are_rebuilt_by_its_code_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "my_sdp_variants.py").write_text(SDP_VARIANTS)
+    stopped = run("my_sdp_variants:graph", "blocksworld", "4-0", out=tmp_path, context=Context(budget=Budget(calls=2)))
+    assert (stopped.ending, resume(stopped.folder, budget=Budget()).ending) == ("limit:calls", "goal")
+
+
+@pytest.mark.slow
+def test_a_report_is_written_of_a_result_a_trajectory_or_a_folder(tmp_path: Path):
+    result = run("react", "blocksworld", "3-0", context=Context(model="scripted:expert"), out=tmp_path)
+    here = [write_report(result), write_report(str(result.folder)), write_report(result.folder)]
+    assert here == [result.folder / REPORT_FILE] * 3
+    there = str(tmp_path / "page.html")
+    assert write_report(result.trajectory, there).read_bytes() == write_report(result).read_bytes()
+    with pytest.raises(TypeError, match=r"write_report\(trajectory, 'report.html'\)"):
+        write_report(result.trajectory)
+    with pytest.raises(TypeError, match="5 is no run: give the result"):
+        write_report(5)  # type: ignore[arg-type]
 
 
 def test_budget_and_resume_hold_for_a_graph_without_certigraphs_nodes(tmp_path: Path):

@@ -80,7 +80,7 @@ COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
 
 EXIT_STATUS = (
     "Exit status of a run: 0 if the goal was certified or an answer given, whatever score the benchmark gives; 1 for "
-    "another ending, 2 for invalid arguments, 130 if interrupted."
+    "another ending, 2 for invalid arguments, 3 if it waits for an answer of a person, 130 if interrupted."
 )
 
 app = typer.Typer(

@@ -224,11 +224,16 @@ def _format_cost(cost: ResearchCost) -> str:
 # Output at the end of a command: a result or figures, as text or as one JSON object.
 
 
+WAITING = 3
+"""Exit status of a run that waits for an answer of a person."""
+
+
 def print_result(result: Result, *, as_json: bool) -> None:
     """Write the HTML report of a run, print the result, and exit.
 
     Raises:
-        typer.Exit: always; the status is 0 if the run reached its goal or gave an answer, else 1.
+        typer.Exit: always; the status is 0 if the run reached its goal or gave an answer, 3 if it waits for an answer
+            of a person, else 1.
     """
     report = write_report(result.trajectory, result.folder / REPORT_FILE)
     if as_json:
@@ -248,7 +253,7 @@ def print_result(result: Result, *, as_json: bool) -> None:
         if cuts := format_cut_prompts(result.cut_prompts, result.usage.calls):
             console.print(clean_line(f"prompts: {cuts}"), markup=False)
         console.print(f"report: {report}", style="dim", markup=False)
-    raise typer.Exit(0 if result.terminated or _has_answer(result) else 1)
+    raise typer.Exit(WAITING if result.questions else 0 if result.terminated or _has_answer(result) else 1)
 
 
 def _print_answer(result: Result, console: Console) -> None:

@@ -27,9 +27,6 @@ from certigraph.state.endings import Fault, UnknownName
 
 # One run: start it, resume it, write its report.
 
-SCRIPT = "scripted:expert"
-"""Model of `run` by default. An agent has a model of its own."""
-
 
 def run_command(
     graph: GraphName,
@@ -37,7 +34,7 @@ def run_command(
     task: Annotated[
         str | None, typer.Option(help="Task id; by default the first task. For an agent of yours, the request.")
     ] = None,
-    model: Model = SCRIPT,
+    model: Model = "",
     role: Roles = None,
     data: Data = None,
     out: Out = Path("runs"),
@@ -51,6 +48,7 @@ def run_command(
 ) -> None:
     """Run a graph on one task, and show which predicates of its plan are certified.
 
+    Without --model a script that knows the answer takes the model's place: scripted:expert.
     An agent of yours (MODULE:NAME, made by certigraph.agent) has tools in place of a benchmark, and takes a request as
     its task.
     """
@@ -66,11 +64,11 @@ def run_command(
     if isinstance(compiled, AgentGraph):
         if data:
             raise UnknownName(f"--data {data} is for benchmarks, and {graph} has tools of its own: leave --data out")
-        context = create_agent_context(compiled, "" if model == SCRIPT else model, role, budget, cache, profile)
+        context = create_agent_context(compiled, model, role, budget, cache, profile)
     elif not benchmark:
         raise UnknownName(f"{graph} needs a benchmark: certigraph run {graph} BENCHMARK; `certigraph list` has them")
     else:
-        context = create_context(model, role, data, budget, benchmark, cache, profile)
+        context = create_context(model or "scripted:expert", role, data, budget, benchmark, cache, profile)
         announce_source(benchmark, data)
     context = context.model_copy(update={"faults": faults}) if faults else context
     with watch_run(out, context.limits, silent=as_json) as listener:
