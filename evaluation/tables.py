@@ -1,8 +1,10 @@
 """Tables of results: on a terminal, as CSV files, and the intervals in their cells."""
 
 import csv
+import io
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import accumulate
 from math import isnan
 from pathlib import Path
@@ -154,20 +156,42 @@ def escape_formula(value: Any) -> Any:
     return value
 
 
+QUOTING_TERMINATOR = "\r\n"
+"""Line terminator with which the module `csv` quotes cells that have a carriage return, which some programs take for
+the end of a line."""
+
+
+class _PlainLines(io.TextIOWrapper):
+    """Text file that ends lines with a line feed alone. It is written to with QUOTING_TERMINATOR, a line at a time."""
+
+    def write(self, line: str, /) -> int:
+        return super().write(line.removesuffix(QUOTING_TERMINATOR) + "\n")
+
+
+@contextmanager
+def _replace_csv(path: Path) -> Iterator[_PlainLines]:
+    with (
+        replace_file(path) as draft,
+        draft.open("wb") as binary,
+        _PlainLines(binary, encoding="utf-8", newline="") as file,
+    ):
+        yield file
+
+
 def write_csv(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
     """Write dictionaries as the lines of a CSV file, which is replaced only when it is complete.
 
     The columns are the keys of all lines. A cell for which a line has no value is empty.
     """
     names = list(dict.fromkeys(name for line in lines for name in line))
-    with replace_file(path) as draft, draft.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, names, lineterminator="\n")
+    with _replace_csv(path) as file:
+        writer = csv.DictWriter(file, names, lineterminator=QUOTING_TERMINATOR)
         writer.writeheader()
         writer.writerows({name: escape_formula(value) for name, value in line.items()} for line in lines)
 
 
 def write_frame(table: pd.DataFrame, path: Path) -> Path:
     """Write a data frame as a CSV file, which is replaced only when it is complete, and return its path."""
-    with replace_file(path) as draft:
-        table.map(escape_formula).to_csv(draft, index=False)
+    with _replace_csv(path) as file:
+        table.map(escape_formula).to_csv(file, index=False, lineterminator=QUOTING_TERMINATOR)
     return path

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from operator import not_
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -47,9 +48,9 @@ class Header(Record):
     task: Task
     context: dict[str, JsonValue]
     versions: dict[str, str]
-    method: str = ""
+    method: str = Field(default="", exclude_if=not_)
     """Method of which a user's own graph is one; empty for certigraph's graphs, and for graphs of another form."""
-    own_operators: dict[str, JsonValue] = Field(default_factory=dict)
+    own_operators: dict[str, JsonValue] = Field(default_factory=dict, exclude_if=not_)
     """Operators that a user's own graph has by itself, and its method by default has not, by slot."""
 
     @property

@@ -64,9 +64,7 @@ def test_approval_and_resume_with_the_agent(desk: Desk, tmp_path: Path) -> None:
     assert desk.rows("refunds") == []
     with pytest.raises(UnknownName, match="graph="):
         certigraph.resume(waiting.folder, answer={"type": "approve"})
-    with pytest.raises(
-        UnknownName, match=r"answer with: certigraph\.resume\('.*', graph=\.\.\., answer="
-    ):
+    with pytest.raises(UnknownName, match=r"answer with: certigraph\.resume\('.*', graph=\.\.\., answer="):
         certigraph.resume(waiting.folder, graph=graph)
     done = certigraph.resume(waiting.folder, graph=graph, answer={"type": "approve"})
     assert done.ending == "goal"

@@ -114,6 +114,11 @@ def test_a_benchmark_without_usable_tasks_says_so_before_the_run(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_unknown_task_without_a_benchmark_says_that_none_was_named(tmp_path: Path):
+    with pytest.raises(UnknownName, match=r"no task 'Refund order 17\.'.*no benchmark was named: name one"):
+        certigraph.run("sdp", task="Refund order 17.", out=tmp_path)
+
+
 def test_a_graph_that_is_not_compiled_is_compiled(tmp_path: Path):
     result = certigraph.run(react.build().builder, Counting(), context=CONTEXT, out=tmp_path)  # type: ignore[arg-type]
     assert result.ending in ("goal", "finished")

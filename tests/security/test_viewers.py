@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from browser_pages import needs_browser, title_in_browser
 from doubles import Script
@@ -18,7 +19,7 @@ from rich.console import Console
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
-from certigraph.evaluation.tables import escape_formula, write_csv
+from certigraph.evaluation.tables import escape_formula, write_csv, write_frame
 from certigraph.runtime.live import LiveView
 from certigraph.runtime.pages import render_page
 from certigraph.runtime.report import write_report
@@ -221,6 +222,16 @@ def test_a_text_that_would_be_a_formula_is_one_no_longer(text: str, tmp_path: Pa
     with (tmp_path / "x.csv").open(newline="") as file:
         [row] = csv.DictReader(file)
     assert row == {"task": f"'{text}", "score": "-0.5"}
+
+
+def test_a_carriage_return_begins_no_line_and_lines_end_plainly(tmp_path: Path):
+    text = 'a\r=1+1, "b"\r\n'
+    write_csv(tmp_path / "x.csv", [{"task": text, "run": 1}, {"task": "b", "run": 2}])
+    write_frame(pd.DataFrame({"task": [text, "b"], "run": [1, 2]}), tmp_path / "y.csv")
+    assert (tmp_path / "x.csv").read_bytes() == (tmp_path / "y.csv").read_bytes()
+    with (tmp_path / "x.csv").open(newline="") as file:
+        assert [*csv.DictReader(file)] == [{"task": text, "run": "1"}, {"task": "b", "run": "2"}]
+    assert (tmp_path / "x.csv").read_bytes() == b'task,run\n"a\r=1+1, ""b""\r\n",1\nb,2\n'
 
 
 @pytest.mark.parametrize("value", ["-5", "+1e3", "a=b", "", -1, None, "x-y"])
