@@ -13,6 +13,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import Runtime
+from pydantic_core import to_jsonable_python
 
 from certigraph.adapters.benchmarks import call_world
 from certigraph.adapters.episodes import call_environment, live_episode
@@ -31,7 +32,7 @@ from certigraph.adapters.tools.positions import require_checkpointer
 from certigraph.adapters.tools.world import Tools, ToolsEnvironment
 from certigraph.nodes.commitments import refuse_beyond_commitment
 from certigraph.nodes.questions import UNKNOWN_OUTCOME, EnteredCall, QuestionLog, ask_person, read_decisions
-from certigraph.nodes.slots import Slot, factory
+from certigraph.nodes.slots import Slot, Spec
 from certigraph.state.endings import Fault
 from certigraph.state.records import Action, Observation, Record, Step
 from certigraph.state.run import RunState
@@ -228,7 +229,6 @@ class CallDecision(Record):
     """Why the call is rejected."""
 
 
-@factory
 def approvals(interrupt_on: InterruptOn) -> AsyncOperator:
     """Create the operator of the node `approve`.
 
@@ -260,6 +260,8 @@ def approvals(interrupt_on: InterruptOn) -> AsyncOperator:
             calls[index] = call
         return {"action": replace_calls(state["action"], calls)}
 
+    rules = to_jsonable_python(interrupt_on, fallback=lambda value: getattr(value, "__name__", type(value).__name__))
+    approve.spec = Spec(name="approvals", args={"interrupt_on": rules})  # type: ignore[attr-defined]
     return approve
 
 

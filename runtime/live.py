@@ -122,7 +122,8 @@ def _cut_lines(run: RunHistory, event: Event) -> Iterator[str]:
 
 def _refusal_lines(run: RunHistory, event: Event) -> Iterator[str]:
     update: dict[str, Any] = {**(event.update or {})}
-    for action in (Action.model_validate(step["action"]) for step in update.get("history", ()) if event.node == "act"):
+    for step in update.get("history", ()) if event.node == "act" else ():
+        action = Action.model_validate(step["action"])
         yield from (f"step {run.steps}: not made: {action.text}: {reason}" for reason in reasons_refused(action))
 
 

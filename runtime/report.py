@@ -436,6 +436,7 @@ def _run_facts(header: Header) -> dict[str, str]:
     )
     facts = {
         "model": "; ".join([describe_model(str(header.context.get("model", "not recorded"))), *models]),
+        **({"method": header.method} if header.method else {}),
         "operators": ", ".join(swapped) or "defaults",
         "started": header.created.replace("T", " "),
         "run": header.run_id,
