@@ -59,6 +59,15 @@ SERVED_FIELDS = ("model", "profile", "budget", "limits")
 SHARED_LESSONS = "agent"
 """Name under which STEP keeps its lessons in the store, shared by all threads."""
 
+OTHER_NAMES = {
+    "prompt": "instructions",
+    "system_prompt": "instructions",
+    "llm": "model",
+    "middleware": "interrupt_on",
+    "output_schema": "response_format",
+}
+"""Keywords of `agent` by the names that they have in other libraries."""
+
 INPUT_FORM = 'the input needs {"messages": [("user", "...")]} or {"goal": "..."}'
 
 
@@ -304,7 +313,7 @@ def _check_choices(
     """Check what `agent` was given before anything is built; a keyword almost as one of its own is no slot's name."""
     own = [name for name in inspect.signature(agent).parameters if name != "operators"]
     for name in set(operators) - set(AgentOperators.__annotations__):
-        if near := get_close_matches(name, own, 1, cutoff=0.75):
+        if near := [OTHER_NAMES[name]] if name in OTHER_NAMES else get_close_matches(name, own, 1, cutoff=0.75):
             raise TypeError(f"agent has no keyword {name!r}; did you mean {near[0]}?")
     if method not in METHODS:
         raise ValueError(f"no method {method!r} for an agent; {suggest_names(method, METHODS)}")
@@ -344,7 +353,8 @@ def _model_fields(model: Any) -> dict[str, Any]:
     if isinstance(model, BaseChatModel):
         return {"chat": model}
     if not isinstance(model, str):
-        raise TypeError(f"model={model!r:.100}: give a LangChain chat model, or its name")
+        script = "; a function answers as certigraph.ScriptedChat(responder=...)" if callable(model) else ""
+        raise TypeError(f"model={model!r:.100}: give a LangChain chat model, or its name{script}")
     if is_scripted(model):
         reason = "scripts by name know the tasks of benchmarks, not your tools"
         raise ValueError(f"model={model!r}: {reason}; give a chat model, its name, or a certigraph.ScriptedChat")

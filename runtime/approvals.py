@@ -60,7 +60,8 @@ def match_answers(questions: Sequence[Question], answer: JsonValue, run: str) ->
         Fault: ("data") no question is open, or the number of answers is not that of the questions.
     """
     if not questions:
-        raise Fault("data", f"run {run} waits for no answer: resume it without one")
+        fix = "resume it without one; an agent asks only with the interrupt_on with which the run was started"
+        raise Fault("data", f"run {run} waits for no answer: {fix}")
     ids = [question.id for question in questions]
     if isinstance(answer, dict) and answer.keys() == {*ids}:
         return answer

@@ -1,12 +1,15 @@
 """`Tools`: the user's own tools as the world of any graph, with cases by which an agent is evaluated."""
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from langchain_core.tools import BaseTool
 from pydantic import BaseModel, Field, JsonValue
 
+from certigraph.adapters.models.chat_models import is_simulated
 from certigraph.adapters.models.schemas import Schema, bound_schema
+from certigraph.adapters.models.scripts import parse_error_rates
 from certigraph.adapters.models.tool_calls import OfferedTool
 from certigraph.adapters.protocols import Benchmark, Environment, Limits, Operator, Responder
 from certigraph.adapters.tools.checks import Checks, load_checks
@@ -250,6 +253,8 @@ EXPERT_MODELS = ("scripted:expert", "simulated")
 def check_script(benchmark: Benchmark, models: Iterable[str]) -> None:
     """Check that a benchmark of the user's own tools has an expert if a model answers by it.
 
+    A warning says that a simulated agent makes no wrong calls: they could do anything to the user's world.
+
     Raises:
         UnknownName: it has none.
     """
@@ -258,6 +263,9 @@ def check_script(benchmark: Benchmark, models: Iterable[str]) -> None:
         reason = f"the model {scripted[0]} answers by a benchmark's script, and the tools {benchmark.name!r} have none"
         fix = "name a language model, as in --model openai:gpt-4o-mini or Context(model=...)"
         raise UnknownName(f"{reason}: {fix}, or give a model object, Context(chat=...), or Tools(..., expert=SCRIPT)")
+    if isinstance(benchmark, Tools) and any(is_simulated(model) and parse_error_rates(model).act for model in scripted):
+        message = "a simulated agent makes no wrong calls of your own tools, whatever its rate of wrong actions is"
+        warnings.warn(f"{message}: only its conditions and verdicts err", stacklevel=2)
 
 
 def _check_effects(effects: Mapping[str, Effect], tools: Mapping[str, LoadedTool]) -> dict[str, Effect]:
@@ -270,7 +278,11 @@ def _check_effects(effects: Mapping[str, Effect], tools: Mapping[str, LoadedTool
 
 
 def _number_cases(cases: Sequence[Case | str]) -> list[Case]:
+    if isinstance(cases, str):
+        raise TypeError(f"cases={cases!r:.100} is one text: give a list, [{cases!r:.100}]")
     given = [Case(goal=case) if isinstance(case, str) else case for case in cases]
+    if strange := [case for case in given if not isinstance(case, Case)]:
+        raise TypeError(f"the case {strange[0]!r:.100} is no case: give a goal as text, or certigraph.Case(goal=...)")
     if any(case.id == REQUEST_ID for case in given):
         raise ValueError(f"the case id {REQUEST_ID!r} is taken by requests to agents: give the case another id")
     return [case if case.id else case.model_copy(update={"id": str(n)}) for n, case in enumerate(given, 1)]

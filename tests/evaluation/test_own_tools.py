@@ -4,6 +4,7 @@ import asyncio
 import json
 import sqlite3
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,15 @@ def test_a_run_that_was_cut_off_goes_on_where_nothing_is_undone(tmp_path: Path, 
     asyncio.run(complete_run(tmp_path / "run", graph, tools, "plain", SCRIPT))
     again = asyncio.run(complete_run(tmp_path / "run", graph, tools, "plain", SCRIPT))
     assert (again.ending, again.trajectory.resumes, len(shop.desk.rows("refunds"))) == ("goal", 1, 1)
+
+
+@pytest.mark.parametrize("model", ["simulated", "simulated:act=0", "scripted:expert"])
+def test_a_simulated_agent_is_said_to_make_no_wrong_calls(shop: Shop, model: str):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        check_evaluable(shop.tools(), [model], episodes=1)
+    told = [str(one.message) for one in caught if "makes no wrong calls" in str(one.message)]
+    assert len(told) == (model == "simulated")
 
 
 @pytest.mark.slow

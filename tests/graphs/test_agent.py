@@ -178,6 +178,10 @@ def test_unknown_names_are_refused_with_the_known_ones(desk: Desk) -> None:
         build("spd", desk)
     with pytest.raises(TypeError, match="did you mean interrupt_on"):
         build("react", desk, interrupts_on={})
+    with pytest.raises(TypeError, match="did you mean instructions"):
+        build("react", desk, system_prompt="Be brief.")
+    with pytest.raises(TypeError, match=r"ScriptedChat\(responder=...\)"):
+        build("react", desk, model=lambda_tool)
     with pytest.raises(ValueError, match="'tools', 'arguments' or None"):
         build("react", desk, commitments="tool")
     with pytest.raises(ValueError, match="look_up"):
@@ -505,6 +509,12 @@ def test_approvals_ask_the_model_nothing_again(desk: Desk) -> None:
 def test_tools_is_a_world_of_its_own() -> None:
     tools = Tools([lambda_tool], cases=["do it", "do it again"])
     assert [task.id for task in tools.tasks()] == ["1", "2"]
+    for cases, reason in (
+        ("do it", r"is one text: give a list, \['do it'\]"),
+        ([{"goal": "do it"}], r"Case\(goal=...\)"),
+    ):
+        with pytest.raises(TypeError, match=reason):
+            Tools([lambda_tool], cases=cases)  # type: ignore[arg-type]
 
 
 def lambda_tool(text: str) -> str:

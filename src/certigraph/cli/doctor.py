@@ -160,7 +160,10 @@ def _models() -> Iterator[InstalledPart]:
         except Fault as fault:
             yield InstalledPart("models", f"local:{name}", False, str(fault).rpartition("; run ")[2])
         else:
-            yield InstalledPart("models", f"local:{name}", True, f"{path.stat().st_size / 1e6:.0f} MB of weights")
+            size = f"{path.stat().st_size / 1e6:.0f} MB of weights"
+            usable = _is_installed("xllamacpp", "")
+            advice = "" if usable else f", and nothing that runs them: {_format_install(['local'])}"
+            yield InstalledPart("models", f"local:{name}", usable, f"{size}{advice}")
     for name, use in ((DEFAULT_ENCODER, "rewards and retrieval"), (MATCHING_ENCODER, "matching of actions")):
         found = find_encoder(name) is not None
         yield InstalledPart("models", name, found, f"sentence encoder: {use}" if found else install_advice(name))

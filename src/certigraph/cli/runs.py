@@ -118,7 +118,8 @@ def _check_single_run(folder: Path) -> None:
         command = f"the command that began it: certigraph compare (or ablate, study cgdp, study tdp) {out}"
         raise UnknownName(f"{folder} holds a comparison, an ablation or a study: continue it with {command}")
     if any(folder.glob(f"*/{PLAN_FILE}")):
-        raise UnknownName(f"{folder} holds a sweep: continue it with certigraph sweep FILE.yaml {out}")
+        fix = f"name the folder of one; if a sweep wrote {folder}, continue it with certigraph sweep FILE.yaml {out}"
+        raise UnknownName(f"{folder} is no run; it has folders of comparisons: {fix}")
     if log:
         retry = f"certigraph eval --retry {shlex.quote(str(log))}"
         raise UnknownName(f"{folder} holds an evaluation: continue it with {retry}; of a single run name the folder")
