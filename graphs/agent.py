@@ -396,8 +396,8 @@ def read_request(state: Any) -> dict[str, Any]:
     """
     messages: list[AnyMessage] = list(state.get("messages") or ())
     goal = str(state.get("goal") or "").strip()
-    update: dict[str, Any] = {"goal": "", "commitment": None, "ending": "", "ending_reason": ""}
-    update["structured_response"] = None
+    results = {"ending": "", "ending_reason": "", "structured_response": None}
+    update: dict[str, Any] = {"goal": "", "commitment": None, **results}
     if goal:
         update["messages"] = [HumanMessage(goal)]
     elif messages and messages[-1].text.strip():

@@ -14,9 +14,9 @@ from certigraph.adapters.models.profiles import check_profile_name
 from certigraph.adapters.protocols import Benchmark, Context
 from certigraph.adapters.redaction import redact_record
 from certigraph.graphs.agent import METHODS, AgentGraph
-from certigraph.graphs.assembly import SWAPPED_KEY, operators_of, swapped_specs
-from certigraph.runtime.graph_sources import AnyGraph
-from certigraph.runtime.registry import GRAPHS, graph_module, parse_budget, parse_roles
+from certigraph.graphs.assembly import SWAPPED_KEY
+from certigraph.runtime.graph_sources import AnyGraph, differing_operators
+from certigraph.runtime.registry import GRAPHS, parse_budget, parse_roles
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Task
 from certigraph.state.tools import REQUEST_ID, TOOLS_NAME
@@ -80,10 +80,8 @@ def name_agent(graph: AnyGraph) -> AnyGraph:
     """
     if not isinstance(graph, AgentGraph) or SWAPPED_KEY in (graph.config or {}).get("metadata", {}):
         return graph
-    swapped = swapped_specs(operators_of(graph), operators_of(graph_module(graph.method).graph))
-    metadata = {SWAPPED_KEY: {slot: spec.model_dump(mode="json") for slot, spec in swapped.items()}}
     name = f"{graph.name}-agent" if graph.name in GRAPHS else graph.name
-    return graph.copy({"name": name}).with_config(metadata=metadata)
+    return graph.copy({"name": name}).with_config(metadata={SWAPPED_KEY: differing_operators(graph)})
 
 
 def check_same_agent(graph: AnyGraph, header: Header) -> None:

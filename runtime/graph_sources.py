@@ -192,12 +192,17 @@ def slots_of(graph: AnyGraph) -> list[str]:
     return [name for name, node in graph.builder.nodes.items() if "operator" in (node.metadata or {})]
 
 
-def own_operators_of(graph: AnyGraph) -> dict[str, JsonValue]:
-    """Return the specs of operators that a user's own graph has by itself, and its method by default has not."""
-    method, listed = method_module(graph), operators_of(graph)
+def differing_operators(graph: AnyGraph) -> dict[str, JsonValue]:
+    """Return the specs of a graph's operators that its method by default has not, by slot."""
+    method = method_module(graph)
     usual = operators_of(method.graph) if method else {}
-    found = specs_of_nodes(graph).items()
-    return {slot: spec for slot, spec in found if slot not in listed and spec != usual.get(slot)}
+    return {slot: spec for slot, spec in specs_of_nodes(graph).items() if spec != usual.get(slot)}
+
+
+def own_operators_of(graph: AnyGraph) -> dict[str, JsonValue]:
+    """Return the differing operators that a user's own graph has by itself, without those that a caller named."""
+    listed = operators_of(graph)
+    return {slot: spec for slot, spec in differing_operators(graph).items() if slot not in listed}
 
 
 def _is_graph(target: object) -> bool:

@@ -304,9 +304,8 @@ def describe_model(name: str) -> str:
     """Return a model's name; if it is scripted, with a description that says that it is no language model."""
     if name.startswith(LIVE_PREFIX):
         given = name.removeprefix(LIVE_PREFIX)
-        return (
-            f"{given}: a script passed as an object, no language model" if is_scripted(given) else f"{given} (object)"
-        )
+        kind = ": a script passed as an object, no language model" if is_scripted(given) else " (object)"
+        return f"{given}{kind}"
     if not is_scripted(name):
         return name
     kind = SCRIPT_DESCRIPTIONS.get(name) or SCRIPT_DESCRIPTIONS.get(name.partition(":")[0], "a script")

@@ -19,7 +19,6 @@ from certigraph.adapters.models.profiles import CHARACTERS_PER_TOKEN
 from certigraph.adapters.protocols import Limits
 from certigraph.evaluation.measures import EVALUATION_METHODS
 from certigraph.runtime.approvals import answer_advice, question_lines
-from certigraph.runtime.files import REPORT_FILE
 from certigraph.runtime.history import read_history
 from certigraph.runtime.prompts import CollectedPrompts, PromptKind, group_prompts
 from certigraph.runtime.questions import ResearchCost, ResearchSummary, research_summary_of
@@ -235,7 +234,7 @@ def print_result(result: Result, *, as_json: bool) -> None:
         typer.Exit: always; the status is 0 if the run reached its goal or gave an answer, 3 if it waits for an answer
             of a person, else 1.
     """
-    report = write_report(result.trajectory, result.folder / REPORT_FILE)
+    report = write_report(result)
     if as_json:
         typer.echo(json.dumps(_result_fields(result), ensure_ascii=False))
     else:

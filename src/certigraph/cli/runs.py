@@ -127,11 +127,9 @@ def _check_single_run(folder: Path) -> None:
 
 def report_command(folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")]) -> None:
     """Write the HTML report of a run, in place of an earlier one."""
-    from certigraph.runtime.files import REPORT_FILE
     from certigraph.runtime.report import write_report
-    from certigraph.state.trajectory import read_trajectory
 
-    typer.echo(write_report(read_trajectory(folder), folder / REPORT_FILE))
+    typer.echo(write_report(folder))
 
 
 # Prompts of a method.
