@@ -5,7 +5,6 @@ a name from a file must not import it unless the user started that file's run (s
 """
 
 import sys
-import warnings
 from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import cache, reduce
@@ -14,6 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import PurePath
 from typing import Any
 
+from certigraph.adapters.user_warnings import warn_user
 from certigraph.state.endings import UnknownName
 
 _OFFERED_TO = "certigraph"
@@ -125,4 +125,4 @@ def _entry_points(group: str, path: tuple[str, ...]) -> dict[str, EntryPoint]:
 
 @cache
 def _warn_hidden(name: str, message: str, entry: EntryPoint) -> None:
-    warnings.warn(f"{message}: name that one as {entry.value}", stacklevel=4)
+    warn_user(f"{message}: name that one as {entry.value}")

@@ -30,6 +30,7 @@ from certigraph.graphs.assembly import operators_of
 from certigraph.nodes.slots import Spec
 from certigraph.runtime.files import PLAN_FILE, check_output_folder, has_header, read_last_footer, slug_of
 from certigraph.runtime.graph_sources import AnyGraph
+from certigraph.runtime.operators import summarize_operator
 from certigraph.runtime.registry import (
     GRAPHS,
     build_graph,
@@ -38,7 +39,6 @@ from certigraph.runtime.registry import (
     rebuild_graph,
     reranker_versions,
     shareable_context,
-    summarize_operator,
     swaps_of,
 )
 from certigraph.runtime.result import BenchmarkRow

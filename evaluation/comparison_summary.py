@@ -205,7 +205,8 @@ class Difference(Record):
         p = self.p if self.p_adjusted is None else self.p_adjusted
         if p is not None and p <= 1 - CONFIDENCE:
             return " (the interval includes 0)"
-        return " (p above 0.05)" if is_significant(self._bounds, self.n) else ""
+        which = "p" if self.p_adjusted in (None, self.p) else "Holm's p"
+        return f" ({which} above 0.05)" if is_significant(self._bounds, self.n) else ""
 
     @property
     def equal(self) -> bool:

@@ -13,7 +13,7 @@ from certigraph.adapters.protocols import Benchmark
 from certigraph.adapters.tools.world import UNDO_ADVICE, Tools, check_script
 from certigraph.evaluation.comparison import ComparedMethod
 from certigraph.graphs.assembly import operators_of
-from certigraph.nodes.tools import APPROVE
+from certigraph.nodes.approval import APPROVE
 from certigraph.runtime.graph_sources import AnyGraph, slots_of
 from certigraph.runtime.registry import GRAPHS
 from certigraph.state.endings import UnknownName

@@ -37,16 +37,17 @@ from certigraph.adapters.tools.checks import Checks, warn_of_unused
 from certigraph.adapters.tools.definitions import DEADLINE
 from certigraph.adapters.tools.positions import CHECKPOINTER_KEY, require_checkpointer
 from certigraph.adapters.tools.world import RESPONSE_ARGUMENT, Effect, ToolLike, Tools
-from certigraph.graphs.assembly import Assembly, EpisodicGraph, Schemas, extend_state, run_in_place
+from certigraph.graphs.assembly import Assembly, EpisodicGraph, Schemas, extend_state, run_in_place, slot_names
+from certigraph.nodes.approval import InterruptOn, approvals
 from certigraph.nodes.commitments import commit
 from certigraph.nodes.events import write_answer
 from certigraph.nodes.lessons import learn_nothing, no_lessons
-from certigraph.nodes.tools import STOPPED_TEXT, InterruptOn, approvals
+from certigraph.nodes.tools import STOPPED_TEXT
 from certigraph.state.commitments import CommitmentLevel
 from certigraph.state.endings import FINISHED, GOAL, WORLD_ENDED, Fault
 from certigraph.state.records import Certificate, Observation, Task
 from certigraph.state.run import ANSWER_ACTIONS, FINISH
-from certigraph.state.tools import MESSAGE_KEY, REQUEST_ID, TOOLS_NAME
+from certigraph.state.tools import MESSAGE_KEY, REQUEST_ID, TOOLS_NAME, calls_of, reasons_refused
 
 Method = Literal["sdp", "tdp", "step", "react", "plan_and_act", "pbai"]
 """Methods that can drive an agent with tools."""
@@ -240,7 +241,8 @@ def agent(
         tools: LangChain tools (those of an MCP server included) and functions with type hints, plain or async.
         effects: tools whose calls may be repeated, as `{"lookup": "repeatable"}`. The effect of every other call
             happens once, whatever is resumed, replayed or forked; this needs a checkpointer.
-        interrupt_on: tools whose calls a person approves, edits or rejects, in LangChain's form: `{"refund": True}`.
+        interrupt_on: tools about whose calls a person decides (`approve`, `edit`, `reject`, `respond`), in LangChain's
+            form: `{"refund": True}`, or a dict with `allowed_decisions` and `description` in place of True.
         commitments: what the agent commits to before it reads a tool's answer, by one more call of the model: the
             `tools` that the task may use, or also the origin of their `arguments`; None for nothing. Calls beyond that
             are refused, or need approval where `interrupt_on` names the tool.
@@ -317,6 +319,11 @@ def _check_choices(
             raise TypeError(f"agent has no keyword {name!r}; did you mean {near[0]}?")
     if method not in METHODS:
         raise ValueError(f"no method {method!r} for an agent; {suggest_names(method, METHODS)}")
+    slots = set(operators) & set(AgentOperators.__annotations__)
+    if strange := sorted(slots - set(_slots_of(method))):
+        having = [other for other in METHODS if strange[0] in _slots_of(other)]
+        known = f"{', '.join(having)} {'has' if len(having) == 1 else 'have'} it"
+        raise TypeError(f"{method} has no operator slot {strange[0]!r}; {known}")
     if checks and method != "sdp" and not (method == "tdp" and "solve" in operators):
         fix = "use method='sdp', or method='tdp' with solve='sdp'"
         raise ValueError(f"checks decide conditions of a plan, and {method} certifies none: {fix}")
@@ -338,15 +345,23 @@ def _assemble_agent(method: Method, further: type[Any] | None, operators: Mappin
     return graph
 
 
-def _method_module(method: Method) -> Any:
+def _method_module(method: str) -> Any:
     return import_module(f"certigraph.graphs.{method}")
 
 
-def _explain_ending(module: Any, state: Any) -> str:
+def _slots_of(method: str) -> list[str]:
+    return slot_names(_method_module(method).build)
+
+
+def _explain_ending(module: Any, ending: str, state: Any) -> str:
+    """Return why a turn ended so: the words of its method, and why its last call was not made, if it was not."""
     seen = state.get("observation")
     if isinstance(seen, Observation) and seen.text == STOPPED_TEXT:
         return STOPPED_TEXT
-    return str(module.message(state)) if hasattr(module, "message") else ""
+    reason = str(module.message(state)) if hasattr(module, "message") else ""
+    acted = [step.action for step in state["history"] if calls_of(step.action)]
+    refused = reasons_refused(acted[-1]) if acted and ending not in (GOAL, FINISHED) else []
+    return "; ".join(filter(None, [reason, *(f"not made: {one}" for one in refused if one not in reason)]))
 
 
 def _model_fields(model: Any) -> dict[str, Any]:
@@ -421,7 +436,7 @@ def _create_respond(module: Any) -> Any:
         judged = bool(state.get("certificates"))  # without any, nobody has checked the answer that was handed in
         if action and action.kind == FINISH and (ending == WORLD_ENDED or (ending == GOAL and not judged)):
             ending = FINISHED
-        reason = _explain_ending(module, state)
+        reason = _explain_ending(module, ending, state)
         text = str(action.args.get("answer", "")) if action else ""
         text = text or f"I could not complete this ({ending}{f': {reason}' if reason else ''})."
         write_answer(text, ending, reason, runtime)

@@ -17,13 +17,13 @@ from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.graphs.assembly import UNEXTENDED, Assembly, Schemas, add_path, assemble
 from certigraph.nodes import beliefs, react
+from certigraph.nodes.approval import APPROVE
 from certigraph.nodes.beliefs import native, structured, with_memory
 from certigraph.nodes.commitments import COMMIT
 from certigraph.nodes.gates import exhaustion_gate, no_gate
 from certigraph.nodes.react import PBAI_DEFAULTS, pursue
 from certigraph.nodes.search import answer
 from certigraph.nodes.slots import Slot
-from certigraph.nodes.tools import APPROVE
 from certigraph.nodes.world import act, reset
 from certigraph.state.endings import LimitReached
 from certigraph.state.memgpt import MEMORY

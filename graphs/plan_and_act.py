@@ -14,10 +14,10 @@ from certigraph.graphs.assembly import UNEXTENDED, Assembly, Schemas, add_path, 
 from certigraph.graphs.react import after_act
 from certigraph.nodes import plans as slots
 from certigraph.nodes import react
+from certigraph.nodes.approval import APPROVE
 from certigraph.nodes.commitments import COMMIT
 from certigraph.nodes.plans import plan, replan
 from certigraph.nodes.react import decide
-from certigraph.nodes.tools import APPROVE
 from certigraph.nodes.world import act, reset
 from certigraph.state.run import RunInput
 from certigraph.state.run import turns_message as message

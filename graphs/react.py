@@ -15,9 +15,9 @@ from certigraph.adapters.protocols import Context, Operator
 from certigraph.graphs.assembly import UNEXTENDED, Assembly, Schemas, add_path, assemble, check_slots
 from certigraph.graphs.pbai import search_loop_builder
 from certigraph.nodes import react as slots
+from certigraph.nodes.approval import APPROVE
 from certigraph.nodes.commitments import COMMIT
 from certigraph.nodes.react import REACT_DEFAULTS, decide
-from certigraph.nodes.tools import APPROVE
 from certigraph.nodes.world import act, reset
 from certigraph.state.run import ReActState as State
 from certigraph.state.run import RunInput

@@ -24,12 +24,12 @@ from certigraph.adapters.protocols import Context, Operator
 from certigraph.graphs.assembly import UNEXTENDED, Assembly, Schemas, add_path, assemble
 from certigraph.nodes import beliefs
 from certigraph.nodes import sdp as slots
+from certigraph.nodes.approval import APPROVE
 from certigraph.nodes.beliefs import with_memory
 from certigraph.nodes.commitments import COMMIT
 from certigraph.nodes.sdp import certify, propose, realize, replan, validate
 from certigraph.nodes.search import answer
 from certigraph.nodes.slots import Slot
-from certigraph.nodes.tools import APPROVE
 from certigraph.nodes.world import act, reset
 from certigraph.state.run import RunInput, is_stopped
 from certigraph.state.sdp import SDPState, needs_rest_of_plan

@@ -21,11 +21,11 @@ from certigraph.adapters.protocols import Context, Operator
 from certigraph.graphs.assembly import UNEXTENDED, Assembly, Schemas, add_path, assemble
 from certigraph.graphs.reflexion import add_episode_edges, without_store
 from certigraph.nodes import beliefs, react, step
+from certigraph.nodes.approval import APPROVE
 from certigraph.nodes.beliefs import with_memory
 from certigraph.nodes.commitments import COMMIT
 from certigraph.nodes.lessons import memorise, recall
 from certigraph.nodes.step import align, assess_when_due, execute_subtask, planner
-from certigraph.nodes.tools import APPROVE
 from certigraph.nodes.world import act, begin, conclude, reset
 from certigraph.state.run import RunInput
 from certigraph.state.step import StepState as State

@@ -16,10 +16,10 @@ from certigraph.adapters.protocols import Context, Operator
 from certigraph.graphs.assembly import UNEXTENDED, Assembly, Schemas, add_path, assemble
 from certigraph.nodes import beliefs, react
 from certigraph.nodes import plans as slots
+from certigraph.nodes.approval import APPROVE
 from certigraph.nodes.beliefs import with_memory
 from certigraph.nodes.plans import plan, replan, supervise
 from certigraph.nodes.react import execute
-from certigraph.nodes.tools import APPROVE
 from certigraph.nodes.world import act, reset
 from certigraph.state.run import RunInput
 from certigraph.state.subtask import (

@@ -117,10 +117,9 @@ def _pending(state: Mapping[str, Any]) -> tuple[Any, ...]:
 def _find_decisions(state: Mapping[str, Any], update: Mapping[str, Any]) -> Iterator[Event]:
     before, after = calls_of(state["action"]), calls_of(update["action"])
     if before != after:
+        pairs = zip(before, after, strict=False)
         decided = [
-            {**_show_call(call), "approved": call.approved, **({"reason": call.refused} if call.refused else {})}
-            for earlier, call in zip(before, after, strict=False)
-            if earlier != call
+            {"approved": call.approved, **_show_call(call, "reason")} for earlier, call in pairs if earlier != call
         ]
         yield {"type": "decided", "decisions": decided}
 
@@ -131,14 +130,16 @@ def _find_calls(state: Mapping[str, Any], update: Mapping[str, Any]) -> Iterator
     if calls and isinstance(observation, Observation):
         yield {
             "type": "acted",
-            "calls": [{**_show_call(call), **({"refused": call.refused} if call.refused else {})} for call in calls],
+            "calls": [_show_call(call, "refused") for call in calls],
             "answer": clip(one_line(observation.text), MAX_SHOWN_ANSWER),
             "failed": observation.failed or not observation.accepted,
         }
 
 
-def _show_call(call: ToolCall) -> Event:
-    return {"name": call.name, "args": call.args}
+def _show_call(call: ToolCall, refusal: str) -> Event:
+    """Return a call as events show it; a reason for which it is not made stands under the key `refusal`."""
+    texts = {refusal: call.refused, "response": call.response}
+    return {"name": call.name, "args": call.args, **{key: text for key, text in texts.items() if text}}
 
 
 def _find_obstacles(

@@ -8,7 +8,7 @@ because it is more often a second try than a second purpose.
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, NamedTuple, NoReturn, TypeVar
+from typing import Any, Literal, NamedTuple, NoReturn, TypeVar, get_args
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -223,17 +223,20 @@ def read_decisions(kind: type[D], answer: Any, count: int) -> list[D]:
     Raises:
         ValueError: the answer has another form; the message shows the right one.
     """
+    example = f'{{"type": "{get_args(kind.model_fields["type"].annotation)[0]}"}}'
+    several = f'give {{"decisions": [{example}, ...]}}, one for each of the {count} calls'
+    advice = f"give {example}" if count == 1 else several
     given = answer.get("decisions", answer) if isinstance(answer, Mapping) else answer
     given = [given] if isinstance(given, Mapping | str) else given
     try:
         decisions = [kind.model_validate({"type": one} if isinstance(one, str) else one) for one in given]
     except ValidationError as error:
         wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-        raise ValueError(f"{answer!r:.200} is no decision ({wrong}): {DECISION_ADVICE}") from None
+        raise ValueError(f"{answer!r:.200} is no decision ({wrong}): {advice}") from None
     except TypeError:
-        raise ValueError(f"{answer!r:.200} is no decision: {DECISION_ADVICE}") from None
+        raise ValueError(f"{answer!r:.200} is no decision: {advice}") from None
     if len(decisions) != count:
-        raise ValueError(f"{len(decisions)} decisions were given for {count} calls: {DECISION_ADVICE}")
+        raise ValueError(f"{len(decisions)} decisions were given for {count} calls: {advice}")
     return decisions
 
 
@@ -248,7 +251,6 @@ ANSWER_ADVICE = (
     'answered}, {"type": "repeat"}, {"type": "stop"}. Without a result the agent sees only that the answer was lost, '
     "and may choose the call again."
 )
-DECISION_ADVICE = 'give {"decisions": [{"type": ...}, ...]}, one for each call in the question'
 HAPPENED_TEXT = (
     "The call was made; what it answered was lost. Look at what it changed, if you can, instead of making it again."
 )

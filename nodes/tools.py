@@ -1,23 +1,18 @@
-"""Calling tools: effects that happen once, and a person's approval before a call.
-
-`take_tool_action` is the part of the node `act` that calls tools. `approve` is a node between choosing and acting that
-a graph has only where `interrupt_on` names a tool.
-"""
+"""Calling tools, with effects that happen once: the part of the node `act` that calls tools."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import Runtime
-from pydantic_core import to_jsonable_python
 
 from certigraph.adapters.benchmarks import call_world
 from certigraph.adapters.episodes import call_environment, live_episode
-from certigraph.adapters.protocols import AsyncOperator, Context
+from certigraph.adapters.protocols import Context
 from certigraph.adapters.tools.definitions import bound_text
 from certigraph.adapters.tools.effects import (
     PAUSED,
@@ -28,13 +23,11 @@ from certigraph.adapters.tools.effects import (
     open_ledger,
 )
 from certigraph.adapters.tools.operators import tools_of
-from certigraph.adapters.tools.positions import require_checkpointer
 from certigraph.adapters.tools.world import Tools, ToolsEnvironment
 from certigraph.nodes.commitments import refuse_beyond_commitment
-from certigraph.nodes.questions import UNKNOWN_OUTCOME, EnteredCall, QuestionLog, ask_person, read_decisions
-from certigraph.nodes.slots import Slot, Spec
+from certigraph.nodes.questions import UNKNOWN_OUTCOME, EnteredCall, QuestionLog
 from certigraph.state.endings import Fault
-from certigraph.state.records import Action, Observation, Record, Step
+from certigraph.state.records import Action, Observation, Step
 from certigraph.state.run import RunState
 from certigraph.state.tools import ToolCall, add_answers, calls_of, number_calls, replace_calls
 
@@ -106,7 +99,7 @@ async def _make_calls(
 
 
 def _have_effects(tools: Tools, calls: Sequence[ToolCall]) -> bool:
-    return any(not call.refused and not tools.is_repeatable(call.name) for call in calls)
+    return any(call.is_made and not tools.is_repeatable(call.name) for call in calls)
 
 
 class _CallMaker:
@@ -129,7 +122,7 @@ class _CallMaker:
             number: number of equal calls before it.
         """
         entered = EnteredCall(call, f"{prefix}|{number}", LedgerEntry())
-        if call.refused or call.name not in self._tools.loaded or not self._is_made_once(entered):
+        if not call.is_made or call.name not in self._tools.loaded or not self._is_made_once(entered):
             return entered
         entry = await self._ledger.read(entered.key)
         if self._tools.is_repeatable(call.name):
@@ -141,7 +134,7 @@ class _CallMaker:
 
     async def make(self, calls: Sequence[EnteredCall]) -> Answers:
         """Make the calls; neighbouring ones that may be repeated are made at the same time."""
-        if any(self._is_made_once(one) and not one.entry.answer and not one.call.refused for one in calls):
+        if any(self._is_made_once(one) and not one.entry.answer and one.call.is_made for one in calls):
             await await_saved_state(self._config)
         answers: list[tuple[ToolCall, ToolAnswer]] = []
         for once, group in groupby(calls, self._is_made_once):
@@ -167,12 +160,12 @@ class _CallMaker:
         return [result for result in made if not isinstance(result, BaseException)]
 
     async def _make_repeatable(self, one: EnteredCall) -> tuple[ToolCall, ToolAnswer]:
-        return one.call, _refusal(one.call) or await self._world.call(one.call)
+        return one.call, _answer_unmade(one.call) or await self._world.call(one.call)
 
     async def _make_in_turn(self, one: EnteredCall, *, after: Answers) -> tuple[ToolCall, ToolAnswer]:
         call, once = one.call, self._is_made_once(one)
-        if refusal := _refusal(call):
-            return call, refusal
+        if unmade := _answer_unmade(call):
+            return call, unmade
         if one.entry.answer:
             return call, one.entry.answer
         if any(answer.failed for _, answer in after) and not self._tools.is_repeatable(call.name):
@@ -195,144 +188,15 @@ class _CallMaker:
         return call, answer
 
 
-def _refusal(call: ToolCall) -> ToolAnswer | None:
-    return ToolAnswer(text=call.refused, failed=True) if call.refused else None
+def _answer_unmade(call: ToolCall) -> ToolAnswer | None:
+    """Return what the agent reads of a call that is not made; None for one that is made."""
+    if call.is_made:
+        return None
+    return ToolAnswer(text=call.refused, failed=True) if call.refused else ToolAnswer(text=bound_text(call.response))
 
 
 SKIPPED_TEXT = "The call was not made, because the one before it failed."
 STOPPED_TEXT = "A person ended the work at a question about calls whose answers were lost."
 """Observation of a run that a person ended so."""
 
-
-# Approval (LangChain's human-in-the-loop format): a person approves, edits or rejects calls before they are made.
-
-Decision = Literal["approve", "edit", "reject"]
-ALL_DECISIONS: tuple[Decision, ...] = ("approve", "edit", "reject")
-
-InterruptOn = Mapping[str, "bool | Mapping[str, Any]"]
-"""Tools that need approval: True for every decision, or `{"allowed_decisions": [...], "description": ...}`."""
-
-
-class EditedCall(Record):
-    """A call as a person changed it."""
-
-    name: str
-    args: dict[str, Any]
-
-
-class CallDecision(Record):
-    """A person's decision about a call that was chosen and not made yet."""
-
-    type: Decision
-    edited_action: EditedCall | None = None
-    message: str = ""
-    """Why the call is rejected."""
-
-
-def approvals(interrupt_on: InterruptOn) -> AsyncOperator:
-    """Create the operator of the node `approve`.
-
-    Args:
-        interrupt_on: the tools whose calls need approval.
-    """
-    allowed = {name: _allowed(name, rule) for name, rule in interrupt_on.items() if rule}
-    descriptions = {
-        name: str(rule.get("description", "")) for name, rule in interrupt_on.items() if isinstance(rule, Mapping)
-    }
-
-    async def approve(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
-        tools = tools_of(state["task"], runtime)
-        calls = [_refuse_again(call, state["history"]) for call in calls_of(state["action"])]
-        beyond = refuse_beyond_commitment(calls, state, runtime)
-        waiting = [index for index, call in enumerate(calls) if call.name in allowed and not call.refused]
-        if not waiting:
-            return {"action": replace_calls(state["action"], calls) if calls else state["action"]}
-        shown = [beyond[index] for index in waiting]
-        require_checkpointer(f"approval of {shown[0].name}", get_config())
-
-        def read(answer: Any) -> list[ToolCall]:
-            decisions = read_decisions(CallDecision, answer, len(shown))
-            pairs = zip(waiting, decisions, strict=True)
-            return [_decide_call(calls[index], decision, allowed, tools) for index, decision in pairs]
-
-        decided = await ask_person(_approval_request(shown, allowed, descriptions), read, get_config())
-        for index, call in zip(waiting, decided, strict=True):
-            calls[index] = call
-        return {"action": replace_calls(state["action"], calls)}
-
-    rules = to_jsonable_python(interrupt_on, fallback=lambda value: getattr(value, "__name__", type(value).__name__))
-    approve.spec = Spec(name="approvals", args={"interrupt_on": rules})  # type: ignore[attr-defined]
-    return approve
-
-
-def _allowed(name: str, rule: Any) -> tuple[Decision, ...]:
-    given = rule.get("allowed_decisions", ALL_DECISIONS) if isinstance(rule, Mapping) else ALL_DECISIONS
-    if unknown := [one for one in given if one not in ALL_DECISIONS]:
-        raise ValueError(f"interrupt_on[{name!r}] allows {unknown[0]!r}: the decisions are {', '.join(ALL_DECISIONS)}")
-    return tuple(given)
-
-
-def _refuse_again(call: ToolCall, history: Sequence[Step]) -> ToolCall:
-    """Return a call as refused if a person rejected an equal one and no call was made since: nobody is asked twice."""
-    for before in (one for step in reversed(history) for one in reversed(calls_of(step.action))):
-        if not before.refused:
-            break
-        if before.refused.startswith(REJECTED) and before.digest() == call.digest():
-            return call.model_copy(update={"refused": before.refused})
-    return call
-
-
-def _approval_request(
-    calls: Sequence[ToolCall], allowed: Mapping[str, Sequence[Decision]], descriptions: Mapping[str, str]
-) -> dict[str, Any]:
-    requests = [
-        {"name": call.name, "args": call.args, "description": _describe_call(call, descriptions)} for call in calls
-    ]
-    names = dict.fromkeys(call.name for call in calls)
-    configs = [{"action_name": name, "allowed_decisions": list(allowed[name])} for name in names]
-    return {"action_requests": requests, "review_configs": configs}
-
-
-def _describe_call(call: ToolCall, descriptions: Mapping[str, str]) -> str:
-    question = descriptions.get(call.name) or f"Approve {call}?"
-    return f"{question} {WITHOUT_APPROVAL} {call.refused}" if call.refused else question
-
-
-def _decide_call(
-    call: ToolCall, decision: CallDecision, allowed: Mapping[str, Sequence[Decision]], tools: Tools
-) -> ToolCall:
-    """Return the call as a person decided.
-
-    Raises:
-        ValueError: the decision is not allowed, or the edited call cannot be made.
-    """
-    if decision.type not in allowed[call.name]:
-        raise ValueError(f"{decision.type!r} is not allowed for {call.name}: {', '.join(allowed[call.name])}")
-    if decision.type == "approve":
-        return call.model_copy(update={"approved": True})
-    if decision.type == "reject":
-        return call.model_copy(update={"refused": f"{REJECTED} {decision.message or 'no reason given'}"})
-    edited = decision.edited_action
-    if edited is None or edited.name not in tools.loaded:
-        form = '{"edited_action": {"name": ..., "args": ...}}'
-        raise ValueError(f"an edit needs {form} with one of the tools {', '.join(tools.loaded)}")
-    if problem := tools.loaded[edited.name].check_arguments(edited.args):
-        raise ValueError(f"the edited call cannot be made: {problem}")
-    return ToolCall(name=edited.name, args=edited.args, approved=True)
-
-
-WITHOUT_APPROVAL = "Without your approval:"
-REJECTED = "A person rejected this call:"
-
-APPROVE = Slot("approve", {"action": Action})
-"""Slot `approve`, between choosing an action and acting. Optional."""
-
-__all__ = [
-    "ALL_DECISIONS",
-    "APPROVE",
-    "STOPPED_TEXT",
-    "UNKNOWN_OUTCOME",
-    "InterruptOn",
-    "approvals",
-    "take_tool_action",
-]
+__all__ = ["STOPPED_TEXT", "UNKNOWN_OUTCOME", "take_tool_action"]

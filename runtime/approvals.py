@@ -14,7 +14,7 @@ from certigraph.nodes.tools import UNKNOWN_OUTCOME
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import parse_json
 from certigraph.state.tools import ToolCall
-from certigraph.state.trajectory import Question
+from certigraph.state.trajectory import AnsweredQuestion, Question
 
 ANSWER_EXAMPLES: Mapping[str, str] = {
     "approval": '{"type": "approve"}',
@@ -106,8 +106,7 @@ def answer_advice(questions: Sequence[Question], folder: Path) -> Iterator[str]:
 
 def format_question(question: Question) -> str:
     """Format a question as one line, and why its latest answer could not be used, if there was one."""
-    value = question.value
-    problem = value.get("problem") if isinstance(value, dict) else None
+    value, problem = _split_problem(question.value)
     return _format_value(value) + (f" (the answer cannot be used: {problem})" if problem else "")
 
 
@@ -124,6 +123,31 @@ def format_answer(value: JsonValue) -> str:
     edited = value.get("edited_action")
     details = _format_call(edited) if isinstance(edited, dict) else value.get("message") or value.get("result")
     return f"{kind}: {details}" if details else kind
+
+
+def answer_lines(answered: Sequence[AnsweredQuestion], waiting: Sequence[Question]) -> list[tuple[str, str]]:
+    """Return the questions of a run and their answers, each as one line; why an answer could not be used stands by it.
+
+    Args:
+        answered: the questions that were answered, in order.
+        waiting: the questions that are open.
+    """
+    asked = [*(one.question for one in answered), *waiting]
+    lines = []
+    for number, one in enumerate(answered, 1):
+        question, _ = _split_problem(one.question.value)
+        later = (_split_problem(other.value) for other in asked[number:])
+        problem = next((problem for value, problem in later if value == question), "")
+        unused = f" (not used: {problem})" if problem else ""
+        lines.append((_format_value(question), format_answer(one.answer) + unused))
+    return lines
+
+
+def _split_problem(value: JsonValue) -> tuple[JsonValue, str]:
+    """Split a question into what it was when it was put first, and why its latest answer could not be used."""
+    if not isinstance(value, dict):
+        return value, ""
+    return {key: part for key, part in value.items() if key != "problem"}, str(value.get("problem", ""))
 
 
 def _format_value(value: JsonValue) -> str:

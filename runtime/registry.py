@@ -6,7 +6,7 @@ parses the `KEY=VALUE` texts of a command line.
 
 import inspect
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.metadata import version
@@ -37,6 +37,7 @@ from certigraph.graphs.assembly import check_slots, operators_of, slot_names, sw
 from certigraph.nodes.slots import Spec, build_operator
 from certigraph.runtime.files import SETTINGS_FILE
 from certigraph.runtime.graph_sources import AnyGraph, own_graph
+from certigraph.runtime.operators import OPERATORS, check_slot
 from certigraph.state.defaults import DEFAULT_ENCODER, MATCHING_ENCODER
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import parse_json
@@ -69,150 +70,6 @@ SEARCH_GRAPHS = ("pbai", "ircot", "memgpt", "iter_retgen", "hypotheses")
 
 GRAPHS = {name: f"certigraph.graphs.{name}" for name in METHOD_GRAPHS + SEARCH_GRAPHS + REWARD_GRAPHS + SUBTASK_GRAPHS}
 """Module of each of certigraph's graphs, by name of the graph."""
-
-OPERATOR_MODULES: Mapping[str, Mapping[str, str]] = {
-    "adapters.research.operators": {"force_accept": "answer"},
-    "graphs.hypotheses": {"explore": "explore"},
-    "graphs.tdp": {"solve": "solve"},
-    "nodes.belief_checks": {
-        "filtered": "memory",
-        "grounded": "memory",
-    },
-    "nodes.beliefs": {
-        "freeform": "memory",
-        "lobotomized": "memory",
-        "native": "memory",
-        "structured": "memory",
-    },
-    "nodes.factored_states": {
-        "extract_state": "extract",
-        "goal_by_rules": "interpret",
-        "interpret_goal": "interpret",
-        "offline_goal": "interpret",
-        "prompted_goal": "interpret",
-        "prompted_state": "extract",
-        "state_by_rules": "extract",
-    },
-    "nodes.gates": {
-        "either": "gate",
-        "exhaustion_gate": "gate",
-        "gap_gate": "gate",
-        "judged_gate": "gate",
-        "no_gate": "gate",
-        "resampling": "gate",
-        "satisfied_gate": "gate",
-        "shadow": "gate",
-        "smooth_gate": "gate",
-    },
-    "nodes.goal_checks": {
-        "recheck": "revalidate",
-        "votes": "audit",
-        "world_check": "audit",
-    },
-    "nodes.lookahead": {
-        "appraise": "appraise",
-        "choose_by_reward": "choose",
-        "greedy": "choose",
-        "listed": "propose",
-        "predicted": "imagine",
-        "propose_actions": "propose",
-        "rehearsed": "imagine",
-        "reward_guided": "realize",
-        "shortlisted": "propose",
-    },
-    "nodes.mcts": {
-        "backpropagate": "backpropagate",
-        "most_visited": "choose",
-        "select": "select",
-    },
-    "nodes.memgpt": {
-        "manage": "decide",
-        "use_memory": "use_memory",
-    },
-    "nodes.plans": {
-        "plan": "plan",
-        "supervise": "supervise",
-    },
-    "nodes.react": {
-        "decide": "decide, execute",
-        "decide_freely": "decide",
-        "execute": "execute, executor",
-        "pursue": "decide",
-    },
-    "nodes.rewards": {
-        "constant": "rate",
-        "judge_reward": "rate",
-        "monotonic": "rate",
-        "route": "route",
-        "supervised": "rate",
-    },
-    "nodes.sdp": {
-        "always_pass": "validate",
-        "capped": "validate",
-        "give_up": "replan",
-        "realize": "realize",
-        "replan": "replan",
-        "validate": "validate",
-    },
-    "nodes.search": {
-        "abstain": "answer",
-        "aggregate": "aggregate",
-        "answer": "answer",
-        "force_pass": "validate",
-        "generate": "decide",
-        "hypothesise": "hypothesise",
-        "reason": "decide",
-        "retrieving": "realize, decide",
-        "unforced": "validate",
-    },
-    "nodes.lessons": {
-        "gain_insights": "memory",
-        "memorise": "memory",
-        "reflect": "reflect",
-    },
-    "nodes.step": {
-        "align": "align",
-        "assess": "assess",
-        "assess_when_due": "assess",
-        "execute_subtask": "executor",
-        "none": "planner",
-        "planner": "planner",
-    },
-    "nodes.tdp": {
-        "decompose": "decompose",
-        "revise": "revise",
-        "undivided": "decompose",
-        "unrevised": "revise",
-    },
-    "nodes.world": {"act": "act, deliver"},
-}
-"""Certigraph's operators, and functions that create operators, by the module that defines them, with their slots."""
-
-
-class _ShippedOperators(Mapping[str, Callable[..., Any]]):
-    """Certigraph's operators by name. A module is imported only when one of its operators is needed."""
-
-    def __init__(self) -> None:
-        self._modules = {name: module for module, names in OPERATOR_MODULES.items() for name in names}
-
-    def __getitem__(self, name: str) -> Callable[..., Any]:
-        operator: Callable[..., Any] = getattr(import_module(f"certigraph.{self._modules[name]}"), name)
-        return operator
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._modules)
-
-    def __len__(self) -> int:
-        return len(self._modules)
-
-
-OPERATORS: Mapping[str, Callable[..., Any]] = _ShippedOperators()
-"""Certigraph's operators by name. A command line may use these names."""
-
-
-def summarize_operator(name: str) -> str:
-    """Return what one of certigraph's operators does: the first line of its docstring; empty for any other name."""
-    return (inspect.getdoc(OPERATORS[name]) or "").partition("\n")[0] if name in OPERATORS else ""
 
 
 def check_takes_answers(graph: str, benchmark: Benchmark) -> None:
@@ -260,6 +117,8 @@ def build_graph(name: str, swaps: Mapping[str, Spec] | None = None) -> AnyGraph:
     module = graph_module(name)
     try:
         check_slots(specs, slot_names(module.build))  # a wrong slot is reported before the operator in it
+        for slot, spec in specs.items():
+            check_slot(slot, spec.name)
         graph: AnyGraph = module.build(**_build_operators(specs))
     except TypeError as error:
         unknown = sorted(set(specs) - set(graph_slots(name)))

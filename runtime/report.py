@@ -17,7 +17,7 @@ from pydantic import JsonValue
 from certigraph.adapters.models.chat_models import describe_model
 from certigraph.adapters.models.scripts import ERROR_LABELS, IMPOSSIBLE_PREFIX
 from certigraph.graphs.assembly import swapped_specs
-from certigraph.runtime.approvals import format_answer, format_question
+from certigraph.runtime.approvals import answer_lines, format_question
 from certigraph.runtime.episodes import EpisodeHistory, EpisodeSummary, RatingHistory
 from certigraph.runtime.files import (
     COMPARISON_PAGE,
@@ -381,7 +381,7 @@ def report_of(trajectory: Trajectory, prompts: KeptPrompts, link: str = "") -> R
         totals=[*parts.totals, *cost_totals(trajectory)],
         answer=None if answer is None else lay_out_answer(answer),
         answer_title="Answer, not certified" if uncertified else "Answer",
-        answered=[(format_question(one.question), format_answer(one.answer)) for one in trajectory.answered],
+        answered=answer_lines(trajectory.answered, trajectory.questions),
         contents=parts.contents,
         charts=parts.charts,
         score_parts=scores.parts if scores and not own else {},

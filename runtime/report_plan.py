@@ -19,7 +19,7 @@ from certigraph.runtime.progress import (
 from certigraph.runtime.result import verdict_scores_of
 from certigraph.runtime.texts import CERTIFIED_LABEL, add_passed_count, format_count, format_score, passed_label
 from certigraph.state.records import Action
-from certigraph.state.tools import calls_of
+from certigraph.state.tools import calls_of, reasons_refused
 
 MAX_OPEN_ATTEMPTS = 2
 """Maximum number of rejected attempts at a predicate that are shown expanded."""
@@ -86,9 +86,12 @@ class PlanTable(NamedTuple):
         """Return the lines of `prompts.jsonl` of the attempts that `moment_groups` leaves out."""
         return [n for m in row.moments if isinstance(m, PlanAttempt) and m.discharged for n in m.prompts]
 
-    def is_approved(self, action: Action) -> bool:
-        """Whether a person approved a call of the action."""
-        return any(call.approved for call in calls_of(action))
+    def person_label(self, action: Action) -> str:
+        """Return what a person did about the calls of an action; empty if nobody was asked."""
+        calls = calls_of(action)
+        done = {"approved": any(call.approved for call in calls), "answered": any(call.response for call in calls)}
+        words = " and ".join(word for word, happened in done.items() if happened)
+        return f"{words} by a person" if words else ""
 
     def is_injected(self, row: PredicateRow) -> bool:
         """Whether a simulated agent proposed the predicate as an error: no action makes it true."""
@@ -124,6 +127,7 @@ def _attempts_summary(moments: Sequence[PlanMoment], row: PredicateRow) -> str:
     tries = [moment.attempt for moment in moments if isinstance(moment, PlanAttempt)]
     if len(tries) <= MAX_OPEN_ATTEMPTS:
         return ""
-    kind = "attempts without a certificate" if any(t.verdict.depth for t in tries) else "rejected attempts"
+    judged = not any(t.verdict.depth or reasons_refused(t.action) for t in tries)
+    kind = "rejected attempts" if judged else "attempts without a certificate"
     others = sorted({t.target.text for t in tries if t.target != row.predicate})
     return f"{len(tries)} {kind}" + (f" at: {'; '.join(others)}" if others else "")

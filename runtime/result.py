@@ -4,7 +4,6 @@
 evaluations store in Inspect's log.
 """
 
-import warnings
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
@@ -12,6 +11,7 @@ from typing import Any, Literal, Self, get_args
 from pydantic import JsonValue
 
 from certigraph.adapters.models.chat_models import describe_error_rates, is_simulated
+from certigraph.adapters.user_warnings import warn_user
 from certigraph.runtime.progress import valid_certificates
 from certigraph.runtime.texts import add_passed_count
 from certigraph.state.certified_states import (
@@ -233,15 +233,12 @@ def check_on_error(on_error: str) -> None:
         raise UnknownName(f"on_error={on_error!r} is unknown; known: {', '.join(get_args(OnError))}")
 
 
-def report_failure(result: Result, on_error: OnError, *, awaited: bool = False) -> Result:
-    """Return the result of a function with checked keywords. If the run failed, warn or raise first, by `on_error`.
-
-    A warning points to the caller; `awaited` says that the function is a coroutine function, which its caller awaits.
-    """
+def report_failure(result: Result, on_error: OnError) -> Result:
+    """Return the result. If the run failed, warn or raise first, by `on_error`."""
     if on_error == "raise":
         result.raise_for_error()
     elif on_error == "warn" and result.failed:
-        warnings.warn(_format_failure(result), RunFailedWarning, stacklevel=3 if awaited else 4)
+        warn_user(_format_failure(result), RunFailedWarning)
     return result
 
 

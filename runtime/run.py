@@ -207,7 +207,7 @@ async def arun(
     with Recorder(folder / TRAJECTORY_FILE, listener, keep_prompts=keep_prompts) as recorder:
         recorder.write(header)
         await drive_run(compiled, chosen, context, folder, recorder)
-    return report_failure(Result(folder, recorder.trajectory), on_error, awaited=True)
+    return report_failure(Result(folder, recorder.trajectory), on_error)
 
 
 def create_run_name(graph: str, task: Task) -> str:
@@ -349,7 +349,7 @@ async def aresume(
             for event in trajectory.events:
                 listener(event)
         await drive_run(compiled, header.task, context, folder, recorder, resuming=True, answer=answer)
-    return report_failure(Result(folder, recorder.trajectory), on_error, awaited=True)
+    return report_failure(Result(folder, recorder.trajectory), on_error)
 
 
 def _load_named(header: Header, kind: str, load: Callable[[], T]) -> T:

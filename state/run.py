@@ -468,7 +468,7 @@ def format_repeats(turns: Sequence[Turn]) -> str:
     if repeats < 2:
         return ""
     taken = f"the agent took the action {turns[-1].action!r} {repeats} times in a row, with equal answers"
-    return f"{taken}; --budget repeats=N allows more"
+    return f"{taken}; --budget repeats=N, or Limits(repeats=N), allows more"
 
 
 def count_repeats(turns: Sequence[Turn]) -> int:

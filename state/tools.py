@@ -57,6 +57,13 @@ class ToolCall(Record):
     """Why the call is not made, such as the reason that a person gave; empty for a call that is made."""
     approved: bool = False
     """Whether a person approved the call, which then is made although a commitment excludes it."""
+    response: str = ""
+    """What a person answered in place of the tool, which is then not called; empty for any other call."""
+
+    @property
+    def is_made(self) -> bool:
+        """Whether the tool is called: the call is not refused, and nobody answers in its place."""
+        return not (self.refused or self.response)
 
     def __str__(self) -> str:
         """Format the call as Python would write it: `refund(order=17, reason="late")`."""
@@ -136,7 +143,8 @@ def _count_equal(action: Action, call: ToolCall) -> int:
     # compares the stored JSON, because every call of a long episode is compared with all before it
     stored: Any = action.args.get(CALLS, ()) if action.kind == TOOL else ()
     return sum(
-        one["name"] == call.name and one.get("args", {}) == call.args and not one.get("refused") for one in stored
+        one["name"] == call.name and one.get("args", {}) == call.args and not (one.keys() & {"refused", "response"})
+        for one in stored
     )
 
 

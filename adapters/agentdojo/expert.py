@@ -80,7 +80,7 @@ def dojo_progress(state: Mapping[str, Any]) -> DojoProgress:
 
 
 def _calls_made(history: Sequence[Step]) -> Iterator[ToolCall]:
-    return (call for step in history for call in calls_of(step.action) if not call.refused)
+    return (call for step in history for call in calls_of(step.action) if call.is_made)
 
 
 # Answers by the fields of their schema.

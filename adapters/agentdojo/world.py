@@ -192,7 +192,7 @@ class DojoEnvironment(ToolsEnvironment):
         for call in calls_of(action):
             if call in self._made:
                 self._made.remove(call)
-            elif not call.refused:
+            elif call.is_made:
                 _run_call(self._runtime, self._data, call)
         super().recall(action)
 

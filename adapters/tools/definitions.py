@@ -3,7 +3,6 @@
 import asyncio
 import inspect
 import json
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from certigraph.adapters.processes import run_in_lone_thread
 from certigraph.adapters.redaction import redact_message
 from certigraph.adapters.tools.effects import ToolAnswer
 from certigraph.adapters.tools.positions import RUNTIME_KEY
+from certigraph.adapters.user_warnings import warn_user
 from certigraph.state.records import Arguments, replace_surrogates
 from certigraph.state.run import ANSWER, FINISH
 
@@ -243,9 +243,7 @@ def _warn_of_undescribed(function: Callable[..., Any], name: str) -> None:
     bare = [one.name for one in parameters if one.annotation is inspect.Parameter.empty]
     lacking = [*([] if inspect.getdoc(function) else ["a docstring"]), *(f"a type hint for {one}" for one in bare)]
     if lacking:
-        warnings.warn(
-            f"the tool {name!r} lacks {', '.join(lacking)}, by which a model knows what it does", stacklevel=6
-        )
+        warn_user(f"the tool {name!r} lacks {', '.join(lacking)}, by which a model knows what it does")
 
 
 def format_tool(name: str, parameters: Schema, description: str) -> str:

@@ -1,6 +1,5 @@
 """`Tools`: the user's own tools as the world of any graph, with cases by which an agent is evaluated."""
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -16,6 +15,7 @@ from certigraph.adapters.tools.checks import Checks, load_checks
 from certigraph.adapters.tools.definitions import DEADLINE, LoadedTool, format_tool, load_tools
 from certigraph.adapters.tools.effects import ToolAnswer
 from certigraph.adapters.tools.operators import OPERATORS
+from certigraph.adapters.user_warnings import warn_user
 from certigraph.state.endings import UnknownName
 from certigraph.state.records import Action, Arguments, Observation, Record, Scores, Task
 from certigraph.state.run import ANSWER, ANSWER_ACTIONS, FINISH
@@ -237,7 +237,7 @@ class ToolsEnvironment(Environment):
 
     def recall(self, action: Action) -> None:
         """Note an action that was taken."""
-        self._calls += [call for call in calls_of(action) if not call.refused]
+        self._calls += [call for call in calls_of(action) if call.is_made]
         if action.kind in ANSWER_ACTIONS:
             self._answer = str(action.args.get("answer", ""))
 
@@ -265,7 +265,7 @@ def check_script(benchmark: Benchmark, models: Iterable[str]) -> None:
         raise UnknownName(f"{reason}: {fix}, or give a model object, Context(chat=...), or Tools(..., expert=SCRIPT)")
     if isinstance(benchmark, Tools) and any(is_simulated(model) and parse_error_rates(model).act for model in scripted):
         message = "a simulated agent makes no wrong calls of your own tools, whatever its rate of wrong actions is"
-        warnings.warn(f"{message}: only its conditions and verdicts err", stacklevel=2)
+        warn_user(f"{message}: only its conditions and verdicts err")
 
 
 def _check_effects(effects: Mapping[str, Effect], tools: Mapping[str, LoadedTool]) -> dict[str, Effect]:

@@ -41,7 +41,7 @@ from certigraph.evaluation.tables import format_cell, format_estimate
 from certigraph.nodes.gates import MAX_CHANGE, gate_grid
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.slots import build_operator
-from certigraph.runtime.registry import OPERATORS
+from certigraph.runtime.operators import OPERATORS
 from certigraph.runtime.run import run_blocking
 from certigraph.state.run import Stagnation
 

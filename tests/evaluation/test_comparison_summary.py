@@ -431,11 +431,12 @@ def test_words_on_several_estimates_go_by_holms_p():
     found = estimates_of(plan_, rows, {(task, 0): Replay(1, 1, None, 0, 1, (1,)) for task in tasks})
     assert [e.optimism.p_adjusted for e in found] == pytest.approx([3 * e.optimism.p for e in found])
     assert all(e.optimism.p < 0.05 for e in found)
-    assert {e.words for e in found} == {"no significant difference at n=8 (p above 0.05)"}
+    assert {e.words for e in found} == {"no significant difference at n=8 (Holm's p above 0.05)"}
 
 
 @pytest.mark.parametrize(
-    ("low", "p", "reservation"), [(5, 0.083, "(p above 0.05)"), (-1, 0.04, "(the interval includes 0)"), (-1, 0.4, "")]
+    ("low", "p", "reservation"),
+    [(5, 0.083, "(Holm's p above 0.05)"), (-1, 0.04, "(the interval includes 0)"), (-1, 0.4, "")],
 )
 def test_the_words_name_the_one_condition_that_a_difference_fails(low, p, reservation):
     difference = Difference(

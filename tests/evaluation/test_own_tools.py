@@ -274,7 +274,7 @@ from langgraph.types import interrupt
 from certigraph import Case, Tools
 from certigraph.graphs import sdp
 from certigraph.nodes.sdp import validate
-from certigraph.nodes.tools import approvals
+from certigraph.nodes.approval import approvals
 
 desk = Desk(Path("desk-of-the-module.sqlite"))
 approve = approvals({"refund": True})

@@ -186,6 +186,8 @@ def test_unknown_names_are_refused_with_the_known_ones(desk: Desk) -> None:
         build("react", desk, commitments="tool")
     with pytest.raises(ValueError, match="look_up"):
         build("react", desk, interrupt_on={"nothing": True})
+    with pytest.raises(TypeError, match="react has no operator slot 'validate'; sdp has it"):
+        build("react", desk, validate=always_pass)
     with pytest.raises(TypeError, match="give a dict"):
         build("react", desk, interrupt_on=["refund"])
     with pytest.raises(ValueError, match="look_up"):
@@ -388,122 +390,6 @@ def test_calls_beyond_the_most_are_not_made_and_the_model_sees_how_many(method: 
     assert [call.args["order"] for call in refused] == [orders[MAX_CALLS]]
     assert all(f"{call}\n{call.refused}" in prompts[1] and "2 in all" in call.refused for call in refused)
     assert [call.name for call in second] == [SCRIPT[1][0]]
-
-
-# Approval.
-
-
-def approving(desk: Desk, method: str = "sdp", **options: Any) -> AgentGraph:
-    rules = {"refund": True, "send_mail": {"allowed_decisions": ["approve", "reject"]}}
-    return build(method, desk, interrupt_on=rules, **options)
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_calls_wait_for_approval_in_langchains_form(method: Any, desk: Desk) -> None:
-    graph = approving(desk, method)
-    waiting = graph.invoke({"goal": GOAL}, thread())
-    question = waiting["__interrupt__"][0].value
-    assert question["action_requests"][0]["name"] == "refund"
-    assert question["action_requests"][0]["args"] == {"order": 17, "amount": 49.9}
-    assert question["review_configs"][0]["allowed_decisions"] == ["approve", "edit", "reject"]
-    assert desk.rows("refunds") == []
-    graph.invoke(Command(resume={"decisions": [{"type": "approve"}]}), thread())
-    result = graph.invoke(Command(resume={"decisions": [{"type": "approve"}]}), thread())
-    assert "__interrupt__" not in result
-    assert (len(desk.rows("refunds")), len(desk.rows("mails"))) == (1, 1)
-
-
-def test_edited_arguments_are_what_runs(desk: Desk) -> None:
-    graph = approving(desk)
-    graph.invoke({"goal": GOAL}, thread())
-    edited = {"type": "edit", "edited_action": {"name": "refund", "args": {"order": 17, "amount": 10}}}
-    graph.invoke(Command(resume={"decisions": [edited]}), thread())
-    assert desk.rows("refunds") == [(17, 10)]
-
-
-def test_a_rejected_call_is_not_made_and_its_reason_is_observed(desk: Desk) -> None:
-    graph = approving(desk, "react")
-    graph.invoke({"goal": GOAL}, thread())
-    reject = {"type": "reject", "message": "order 17 was refunded yesterday"}
-    graph.invoke(Command(resume={"decisions": [reject]}), thread())
-    assert desk.rows("refunds") == []
-    turn = graph.get_state(thread()).values["turns"][-1]
-    assert "refunded yesterday" in turn.observation
-    assert not turn.accepted
-
-
-def test_a_rejected_call_is_asked_about_again_only_after_another_call(desk: Desk) -> None:
-    refund, look_up = ("refund", {"order": 17, "amount": 49.9}), ("look_up", {"order": 17})
-    chosen = iter([look_up, refund, refund, refund, look_up, refund, ("finish", {"answer": "Not refunded."})])
-
-    def respond(prompt: str, schema: Any) -> Any:
-        if "calls" not in schema["properties"]:
-            return {"reasoning": "", "tools": ["look_up", "refund"]}
-        name, args = next(chosen)
-        return {"thought": "", "calls": [{"name": name, "args": args}]}
-
-    graph = approving(desk, "react", model=ScriptedChat(responder=respond))
-    asked, state = 0, graph.invoke({"goal": GOAL}, thread())
-    while "__interrupt__" in state:
-        asked += 1
-        state = graph.invoke(Command(resume={"type": "reject", "message": "ask Ann"}), thread())
-    refused = [turn for turn in graph.get_state(thread()).values["turns"] if not turn.accepted]
-    assert (asked, len(refused)) == (2, 4)
-    assert all("ask Ann" in turn.observation for turn in refused)
-    assert desk.rows("refunds") == []
-
-
-def test_a_call_made_beside_a_rejected_one_lets_it_be_asked_about_again(desk: Desk) -> None:
-    refund, look_up = (
-        {"name": "refund", "args": {"order": 17, "amount": 49.9}},
-        {"name": "look_up", "args": {"order": 17}},
-    )
-    chosen = iter([[look_up], [refund, look_up], [refund], [{"name": "finish", "args": {"answer": "Not refunded."}}]])
-
-    def respond(prompt: str, schema: Any) -> Any:
-        if "calls" not in schema["properties"]:
-            return {"reasoning": "", "tools": ["look_up", "refund"]}
-        return {"thought": "", "calls": next(chosen)}
-
-    graph = approving(desk, "react", model=ScriptedChat(responder=respond))
-    asked, state = 0, graph.invoke({"goal": GOAL}, thread())
-    while "__interrupt__" in state:
-        asked += 1
-        state = graph.invoke(Command(resume={"type": "reject", "message": "ask Ann"}), thread())
-    assert (asked, desk.looked_up, desk.rows("refunds")) == (2, 2, [])
-
-
-def test_a_rejection_ends_a_run_of_sdp_that_plans_the_same_again(desk: Desk) -> None:
-    graph = approving(desk)
-    graph.invoke({"goal": GOAL}, thread())
-    state = graph.invoke(Command(resume={"type": "reject", "message": "ask Ann"}), thread())
-    assert ("__interrupt__" in state, state["ending"]) == (False, "gave_up")
-    assert "was not certified" in state["ending_reason"]
-    assert desk.rows("refunds") == []
-
-
-@pytest.mark.parametrize(
-    "answer", ["approve it", {"decisions": []}, {"decisions": [{"type": "edit"}]}, {"decisions": [{"type": "maybe"}]}]
-)
-def test_a_decision_that_cannot_be_used_can_be_given_again(answer: Any, desk: Desk) -> None:
-    graph = approving(desk)
-    graph.invoke({"goal": GOAL}, thread())
-    again = graph.invoke(Command(resume=answer), thread())
-    assert again["__interrupt__"][0].value["problem"]
-    assert desk.rows("refunds") == []
-    graph.invoke(Command(resume={"decisions": [{"type": "approve"}]}), thread())
-    assert len(desk.rows("refunds")) == 1
-
-
-def test_approvals_ask_the_model_nothing_again(desk: Desk) -> None:
-    def count_calls(interrupt_on: Any) -> int:
-        graph, name = build("react", desk, interrupt_on=interrupt_on), str(bool(interrupt_on))
-        result = graph.invoke({"goal": GOAL}, thread(name))
-        while "__interrupt__" in result:
-            result = graph.invoke(Command(resume={"decisions": [{"type": "approve"}]}), thread(name))
-        return int(graph.get_state(thread(name)).values["spent"].calls)
-
-    assert count_calls({"refund": True, "send_mail": True}) == count_calls(None)
 
 
 def test_tools_is_a_world_of_its_own() -> None:

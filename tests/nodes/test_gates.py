@@ -30,7 +30,8 @@ from certigraph.nodes.gates import (
 )
 from certigraph.nodes.slots import build_operator, spec_of
 from certigraph.nodes.world import act
-from certigraph.runtime.registry import OPERATORS, build_graph, parse_swap
+from certigraph.runtime.operators import OPERATORS
+from certigraph.runtime.registry import build_graph, parse_swap
 from certigraph.state.certified_states import CertifiedState
 from certigraph.state.endings import UnknownName
 from certigraph.state.records import Action, Observation

@@ -66,12 +66,24 @@ def test_approval_and_resume_with_the_agent(desk: Desk, tmp_path: Path) -> None:
         certigraph.resume(waiting.folder, answer={"type": "approve"})
     with pytest.raises(UnknownName, match=r"answer with: certigraph\.resume\('.*', graph=\.\.\., answer="):
         certigraph.resume(waiting.folder, graph=graph)
+    certigraph.resume(waiting.folder, graph=graph, answer={"type": "maybe"})
     done = certigraph.resume(waiting.folder, graph=graph, answer={"type": "approve"})
     assert done.ending == "goal"
     assert len(desk.rows("refunds")) == len(desk.rows("mails")) == 1
     page = certigraph.write_report(done).read_text(encoding="utf-8")
     assert page.count("approved by a person") == 1
-    assert re.search(r"Approve refund\(order=17, amount=49.9\)\?</b>approve", page)
+    assert re.search(r"Approve refund\(order=17, amount=49.9\)\?</b>approve<", page)
+    assert re.search(r"Approve refund\(order=17, amount=49.9\)\?</b>maybe \(not used: .*approve", page)
+
+
+def test_a_call_that_a_person_answered_is_marked_in_the_report(desk: Desk, tmp_path: Path) -> None:
+    graph = build("sdp", desk, interrupt_on={"look_up": True})
+    waiting = certigraph.run(graph, task=GOAL, out=tmp_path / "runs")
+    answer = {"type": "respond", "message": "49.9 euros, eligible"}
+    done = certigraph.resume(waiting.folder, graph=graph, answer=answer)
+    assert (done.ending, desk.looked_up, len(desk.rows("refunds"))) == ("goal", 0, 1)
+    page = certigraph.write_report(done).read_text(encoding="utf-8")
+    assert (page.count("answered by a person"), page.count("approved by a person")) == (1, 0)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -22,8 +22,8 @@ from certigraph.adapters.protocols import Context
 from certigraph.adapters.tools.world import Case, Tools
 from certigraph.cli import main
 from certigraph.graphs import plan_and_act, react, sdp, step, tdp
+from certigraph.nodes.approval import approvals
 from certigraph.nodes.sdp import validate
-from certigraph.nodes.tools import approvals
 from certigraph.runtime.approvals import match_answers, parse_answer, question_lines
 from certigraph.runtime.history import read_history
 from certigraph.runtime.live import plain_lines
@@ -415,7 +415,7 @@ from support_desk import GOAL, Desk, mind
 
 from certigraph import Tools
 from certigraph.graphs import sdp
-from certigraph.nodes.tools import approvals
+from certigraph.nodes.approval import approvals
 
 world = Tools(Desk(Path("desk.sqlite")).tools, cases=[GOAL], expert=mind().responder)
 

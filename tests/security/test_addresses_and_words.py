@@ -38,7 +38,8 @@ from certigraph.adapters.redaction import (
 )
 from certigraph.graphs import sdp
 from certigraph.nodes.slots import factory
-from certigraph.runtime.registry import GRAPHS, OPERATORS
+from certigraph.runtime.operators import OPERATORS
+from certigraph.runtime.registry import GRAPHS
 from certigraph.runtime.report import write_report
 from certigraph.runtime.run import resume, run
 from certigraph.state.endings import Fault

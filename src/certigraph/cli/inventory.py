@@ -7,7 +7,6 @@ After a change, write that file again with `python -m certigraph.cli.inventory`;
 import json
 from collections.abc import Collection, Mapping
 from importlib.resources import files
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +90,8 @@ def collect_inventory() -> dict[str, Any]:
     from certigraph.adapters.benchmarks import BENCHMARKS, load_benchmark
     from certigraph.adapters.models.chat_models import MODEL_FORMS
     from certigraph.adapters.protocols import Budget, Limits
-    from certigraph.runtime.registry import GRAPHS, OPERATOR_MODULES, graph_slots
+    from certigraph.runtime.operators import slots_by_operator
+    from certigraph.runtime.registry import GRAPHS, graph_slots
     from certigraph.runtime.result import ASK_BENCHMARK
 
     limits = {**Budget.model_fields, **Limits.model_fields}
@@ -99,10 +99,7 @@ def collect_inventory() -> dict[str, Any]:
         "graphs": {name: graph_slots(name) for name in GRAPHS},
         "benchmarks": {name: list(load_benchmark(name).configurations) for name in BENCHMARKS if name != ASK_BENCHMARK},
         "questions of your own": {ASK_BENCHMARK: f'certigraph {ASK_BENCHMARK} "QUESTION"'},
-        "operators": {
-            name: f"[{slots}] {_describe_operator(name)}"
-            for name, slots in sorted(chain.from_iterable(named.items() for named in OPERATOR_MODULES.values()))
-        },
+        "operators": {name: f"[{slots}] {_describe_operator(name)}" for name, slots in slots_by_operator().items()},
         "models": MODEL_FORMS.split(", "),
         "budget": {name: str(field.description) for name, field in sorted(limits.items())},
     }
@@ -112,7 +109,7 @@ def _describe_operator(name: str) -> str:
     """Describe an operator by its summary; a function that creates one also by its arguments."""
     import inspect
 
-    from certigraph.runtime.registry import OPERATORS, summarize_operator
+    from certigraph.runtime.operators import OPERATORS, summarize_operator
 
     summary, operator = summarize_operator(name), OPERATORS[name]
     if not getattr(operator, "makes_operator", False):

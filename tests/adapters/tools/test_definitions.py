@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -326,6 +327,13 @@ def test_tools_of_all_kinds_are_called(given: Any, way: str) -> None:
     result, values = run(given, way)
     assert result["ending"] == "finished"
     assert first_entry(values).endswith("row of 17")
+
+
+@pytest.mark.parametrize("build", [Tools, lambda tools: agent("react", model=mind(), tools=tools)])
+def test_a_warning_of_a_tool_names_the_line_of_the_user(build: Callable[[Any], Any]) -> None:
+    with pytest.warns(UserWarning, match="lacks a docstring") as warned:
+        build([look_up_untyped])
+    assert [one.filename for one in warned] == [__file__]
 
 
 def test_a_function_without_type_hints_takes_any_value() -> None:

@@ -1,0 +1,183 @@
+"""A person's approval of calls before they are made: the optional node `approve`, in LangChain's form.
+
+A graph has the node, between choosing and acting, only where `interrupt_on` names a tool.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, get_args
+
+from langgraph.config import get_config
+from langgraph.runtime import Runtime
+from pydantic import Field, ValidationError
+from pydantic_core import to_jsonable_python
+
+from certigraph.adapters.protocols import AsyncOperator, Context
+from certigraph.adapters.tools.operators import tools_of
+from certigraph.adapters.tools.positions import require_checkpointer
+from certigraph.adapters.tools.world import Tools
+from certigraph.nodes.commitments import refuse_beyond_commitment
+from certigraph.nodes.questions import ask_person, read_decisions
+from certigraph.nodes.slots import Slot, Spec
+from certigraph.state.records import Action, Record, Step
+from certigraph.state.run import RunState
+from certigraph.state.tools import ToolCall, calls_of, replace_calls
+
+Decision = Literal["approve", "edit", "reject", "respond"]
+ALL_DECISIONS: tuple[Decision, ...] = get_args(Decision)
+
+InterruptOn = Mapping[str, "bool | Mapping[str, Any]"]
+"""Tools that need approval: True for every decision, or `{"allowed_decisions": [...], "description": ...}`."""
+
+DescribeCall = Callable[[dict[str, Any], RunState, Runtime[Context]], str]
+"""A function that writes the question about a call, from the call in LangChain's form, the state and the runtime."""
+
+
+class ApprovalRule(Record):
+    """What a person may decide about the calls of a tool, and how a call is shown."""
+
+    allowed_decisions: tuple[Decision, ...] = Field(ALL_DECISIONS, min_length=1)
+    description: str | DescribeCall = ""
+    """The question; empty for the call itself."""
+
+
+class EditedCall(Record):
+    """A call as a person changed it."""
+
+    name: str
+    args: dict[str, Any]
+
+
+class CallDecision(Record):
+    """A person's decision about a call that was chosen and not made yet."""
+
+    type: Decision
+    edited_action: EditedCall | None = None
+    message: str = ""
+    """Why the call is rejected, or what a person answers in place of the tool."""
+
+
+def approvals(interrupt_on: InterruptOn) -> AsyncOperator:
+    """Create the operator of the node `approve`.
+
+    Args:
+        interrupt_on: the tools whose calls need approval.
+
+    Raises:
+        ValueError, TypeError: a rule has another form.
+    """
+    rules = {name: rule for name, given in interrupt_on.items() if (rule := _read_rule(name, given))}
+
+    async def approve(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
+        tools = tools_of(state["task"], runtime)
+        calls = [_refuse_again(call, state["history"]) for call in calls_of(state["action"])]
+        beyond = refuse_beyond_commitment(calls, state, runtime)
+        waiting = [index for index, call in enumerate(calls) if call.name in rules and not call.refused]
+        if not waiting:
+            return {"action": replace_calls(state["action"], calls) if calls else state["action"]}
+        require_checkpointer(f"approval of {calls[waiting[0]].name}", get_config())
+        shown = [_show_call(beyond[index], rules, state, runtime) for index in waiting]
+
+        def read(answer: Any) -> list[ToolCall]:
+            decisions = read_decisions(CallDecision, answer, len(shown))
+            pairs = zip(waiting, decisions, strict=True)
+            return [_decide_call(calls[index], decision, rules[calls[index].name], tools) for index, decision in pairs]
+
+        configs = [
+            {"action_name": name, "allowed_decisions": list(rules[name].allowed_decisions)}
+            for name in dict.fromkeys(one["name"] for one in shown)
+        ]
+        question = {"action_requests": shown, "review_configs": configs}
+        decided = await ask_person(question, read, get_config())
+        for index, call in zip(waiting, decided, strict=True):
+            calls[index] = call
+        return {"action": replace_calls(state["action"], calls)}
+
+    given = to_jsonable_python(interrupt_on, fallback=lambda value: getattr(value, "__name__", type(value).__name__))
+    approve.spec = Spec(name="approvals", args={"interrupt_on": given})  # type: ignore[attr-defined]
+    return approve
+
+
+def _read_rule(name: str, given: bool | Mapping[str, Any]) -> ApprovalRule | None:
+    """Return the rule of a tool; None for a tool whose calls need no approval."""
+    if isinstance(given, bool):
+        return ApprovalRule() if given else None
+    where, example = f"interrupt_on[{name!r}]", '{"allowed_decisions": ["approve", "reject"]}'
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{where} = {given!r:.100}: give True, False or a dict such as {example}")
+    if unknown := [key for key in given if key not in ApprovalRule.model_fields]:
+        raise ValueError(f"{where} has the key {unknown[0]!r}; it takes {' and '.join(ApprovalRule.model_fields)}")
+    decisions = given.get("allowed_decisions", ALL_DECISIONS)
+    listed = isinstance(decisions, Sequence) and not isinstance(decisions, str)
+    if not listed or not decisions or any(one not in ALL_DECISIONS for one in decisions):
+        kinds = ", ".join(ALL_DECISIONS)
+        raise ValueError(
+            f"{where} allows {decisions!r:.100}: give a list of decisions, such as {example}; the kinds are {kinds}"
+        )
+    try:
+        return ApprovalRule(**given)
+    except ValidationError:
+        wrong = given.get("description")
+        fix = "give a text, or a function of the call, the state and the runtime"
+        raise TypeError(f"{where} has the description {wrong!r:.100}: {fix}") from None
+
+
+def _refuse_again(call: ToolCall, history: Sequence[Step]) -> ToolCall:
+    """Return a call as refused if a person rejected an equal one and no call was made since: nobody is asked twice."""
+    for before in (one for step in reversed(history) for one in reversed(calls_of(step.action))):
+        if not before.refused:
+            break
+        if before.refused.startswith(REJECTED) and before.digest() == call.digest():
+            return call.model_copy(update={"refused": before.refused})
+    return call
+
+
+def _show_call(
+    call: ToolCall, rules: Mapping[str, ApprovalRule], state: RunState, runtime: Runtime[Context]
+) -> dict[str, Any]:
+    """Return a call as it stands in the question: name, arguments, and the text that a person reads."""
+    described = rules[call.name].description
+    if callable(described):
+        described = described({"type": "tool_call", "id": call.digest(), **_name_and_args(call)}, state, runtime)
+    question = described or f"Approve {call}?"
+    shown = f"{question} {WITHOUT_APPROVAL} {call.refused}" if call.refused else question
+    return {**_name_and_args(call), "description": shown}
+
+
+def _name_and_args(call: ToolCall) -> dict[str, Any]:
+    return {"name": call.name, "args": call.args}
+
+
+def _decide_call(call: ToolCall, decision: CallDecision, rule: ApprovalRule, tools: Tools) -> ToolCall:
+    """Return the call as a person decided.
+
+    Raises:
+        ValueError: the decision is not allowed, or the edited call cannot be made.
+    """
+    if decision.type not in rule.allowed_decisions:
+        allowed = ", ".join(rule.allowed_decisions)
+        raise ValueError(f"{decision.type!r} is not allowed for {call.name}: {allowed}")
+    match decision.type:
+        case "approve":
+            return call.model_copy(update={"approved": True})
+        case "reject":
+            return call.model_copy(update={"refused": f"{REJECTED} {decision.message or 'no reason given'}"})
+        case "respond":
+            if not decision.message:
+                raise ValueError('a response needs {"type": "respond", "message": what the tool would have answered}')
+            return call.model_copy(update={"response": decision.message})
+    edited = decision.edited_action
+    if edited is None or edited.name not in tools.loaded:
+        form = '{"edited_action": {"name": ..., "args": ...}}'
+        raise ValueError(f"an edit needs {form} with one of the tools {', '.join(tools.loaded)}")
+    if problem := tools.loaded[edited.name].check_arguments(edited.args):
+        raise ValueError(f"the edited call cannot be made: {problem}")
+    return ToolCall(name=edited.name, args=edited.args, approved=True)
+
+
+WITHOUT_APPROVAL = "Without your approval:"
+REJECTED = "A person rejected this call:"
+
+APPROVE = Slot("approve", {"action": Action})
+"""Slot `approve`, between choosing an action and acting. Optional."""
+
+__all__ = ["ALL_DECISIONS", "APPROVE", "ApprovalRule", "InterruptOn", "approvals"]

@@ -1,0 +1,222 @@
+"""Approval: a person approves, edits or rejects calls before they are made, or answers in place of the tool."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+from support_desk import GOAL, Desk, mind
+
+from certigraph import ScriptedChat
+from certigraph.graphs.agent import METHODS, AgentGraph, agent
+
+THREAD: Any = {"configurable": {"thread_id": "1"}}
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path / "desk.sqlite")
+
+
+def approving(desk: Desk, method: str = "sdp", **options: Any) -> AgentGraph:
+    rules = {"refund": True, "send_mail": {"allowed_decisions": ["approve", "reject"]}}
+    settings = {"model": mind(), "effects": {"look_up": "repeatable"}, "interrupt_on": rules, **options}
+    return agent(method, tools=desk.tools, checkpointer=InMemorySaver(), **settings)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_calls_wait_for_approval_in_langchains_form(method: Any, desk: Desk) -> None:
+    graph = approving(desk, method)
+    waiting = graph.invoke({"goal": GOAL}, THREAD)
+    question = waiting["__interrupt__"][0].value
+    assert question["action_requests"][0]["name"] == "refund"
+    assert question["action_requests"][0]["args"] == {"order": 17, "amount": 49.9}
+    assert question["review_configs"][0]["allowed_decisions"] == ["approve", "edit", "reject", "respond"]
+    assert desk.rows("refunds") == []
+    graph.invoke(Command(resume={"decisions": [{"type": "approve"}]}), THREAD)
+    result = graph.invoke(Command(resume={"decisions": [{"type": "approve"}]}), THREAD)
+    assert "__interrupt__" not in result
+    assert (len(desk.rows("refunds")), len(desk.rows("mails"))) == (1, 1)
+
+
+def test_edited_arguments_are_what_runs(desk: Desk) -> None:
+    graph = approving(desk)
+    graph.invoke({"goal": GOAL}, THREAD)
+    edited = {"type": "edit", "edited_action": {"name": "refund", "args": {"order": 17, "amount": 10}}}
+    graph.invoke(Command(resume={"decisions": [edited]}), THREAD)
+    assert desk.rows("refunds") == [(17, 10)]
+
+
+def test_a_rejected_call_is_not_made_and_its_reason_is_observed(desk: Desk) -> None:
+    graph = approving(desk, "react")
+    graph.invoke({"goal": GOAL}, THREAD)
+    reject = {"type": "reject", "message": "order 17 was refunded yesterday"}
+    graph.invoke(Command(resume={"decisions": [reject]}), THREAD)
+    assert desk.rows("refunds") == []
+    turn = graph.get_state(THREAD).values["turns"][-1]
+    assert "refunded yesterday" in turn.observation
+    assert not turn.accepted
+
+
+def test_a_rejected_call_is_asked_about_again_only_after_another_call(desk: Desk) -> None:
+    refund, look_up = ("refund", {"order": 17, "amount": 49.9}), ("look_up", {"order": 17})
+    chosen = iter([look_up, refund, refund, refund, look_up, refund, ("finish", {"answer": "Not refunded."})])
+
+    def respond(prompt: str, schema: Any) -> Any:
+        if "calls" not in schema["properties"]:
+            return {"reasoning": "", "tools": ["look_up", "refund"]}
+        name, args = next(chosen)
+        return {"thought": "", "calls": [{"name": name, "args": args}]}
+
+    graph = approving(desk, "react", model=ScriptedChat(responder=respond))
+    asked, state = 0, graph.invoke({"goal": GOAL}, THREAD)
+    while "__interrupt__" in state:
+        asked += 1
+        state = graph.invoke(Command(resume={"type": "reject", "message": "ask Ann"}), THREAD)
+    refused = [turn for turn in graph.get_state(THREAD).values["turns"] if not turn.accepted]
+    assert (asked, len(refused)) == (2, 4)
+    assert all("ask Ann" in turn.observation for turn in refused)
+    assert desk.rows("refunds") == []
+
+
+def test_a_call_made_beside_a_rejected_one_lets_it_be_asked_about_again(desk: Desk) -> None:
+    refund, look_up = (
+        {"name": "refund", "args": {"order": 17, "amount": 49.9}},
+        {"name": "look_up", "args": {"order": 17}},
+    )
+    chosen = iter([[look_up], [refund, look_up], [refund], [{"name": "finish", "args": {"answer": "Not refunded."}}]])
+
+    def respond(prompt: str, schema: Any) -> Any:
+        if "calls" not in schema["properties"]:
+            return {"reasoning": "", "tools": ["look_up", "refund"]}
+        return {"thought": "", "calls": next(chosen)}
+
+    graph = approving(desk, "react", model=ScriptedChat(responder=respond))
+    asked, state = 0, graph.invoke({"goal": GOAL}, THREAD)
+    while "__interrupt__" in state:
+        asked += 1
+        state = graph.invoke(Command(resume={"type": "reject", "message": "ask Ann"}), THREAD)
+    assert (asked, desk.looked_up, desk.rows("refunds")) == (2, 2, [])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_run_that_a_rejection_ended_says_so(method: Any, desk: Desk) -> None:
+    graph = approving(desk, method)
+    graph.invoke({"goal": GOAL}, THREAD)
+    state = graph.invoke(Command(resume={"type": "reject", "message": "ask Ann"}), THREAD)
+    while "__interrupt__" in state:
+        state = graph.invoke(Command(resume={"type": "reject", "message": "ask Ann"}), THREAD)
+    assert state["ending"] in ("gave_up", "exhausted")
+    assert state["ending_reason"].count("A person rejected this call: ask Ann") == 1
+
+
+def test_a_rejection_ends_a_run_of_sdp_that_plans_the_same_again(desk: Desk) -> None:
+    graph = approving(desk)
+    graph.invoke({"goal": GOAL}, THREAD)
+    state = graph.invoke(Command(resume={"type": "reject", "message": "ask Ann"}), THREAD)
+    assert ("__interrupt__" in state, state["ending"]) == (False, "gave_up")
+    assert "was not certified" in state["ending_reason"]
+    assert desk.rows("refunds") == []
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "approve it",
+        {"decisions": []},
+        {"decisions": [{"type": "edit"}]},
+        {"decisions": [{"type": "maybe"}]},
+        {"type": "respond"},
+    ],
+)
+def test_a_decision_that_cannot_be_used_can_be_given_again(answer: Any, desk: Desk) -> None:
+    graph = approving(desk)
+    graph.invoke({"goal": GOAL}, THREAD)
+    again = graph.invoke(Command(resume=answer), THREAD)
+    assert again["__interrupt__"][0].value["problem"]
+    assert desk.rows("refunds") == []
+    graph.invoke(Command(resume={"decisions": [{"type": "approve"}]}), THREAD)
+    assert len(desk.rows("refunds")) == 1
+
+
+def test_approvals_ask_the_model_nothing_again(desk: Desk) -> None:
+    def count_calls(interrupt_on: Any) -> int:
+        graph = approving(desk, "react", interrupt_on=interrupt_on)
+        result = graph.invoke({"goal": GOAL}, THREAD)
+        while "__interrupt__" in result:
+            result = graph.invoke(Command(resume={"decisions": [{"type": "approve"}]}), THREAD)
+        return int(graph.get_state(THREAD).values["spent"].calls)
+
+    assert count_calls({"refund": True, "send_mail": True}) == count_calls(None)
+
+
+# A person answers in place of the tool.
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_agent_reads_what_a_person_answered_and_the_tool_is_not_called(method: Any, desk: Desk) -> None:
+    graph = approving(desk, method, interrupt_on={"look_up": {"allowed_decisions": ["respond"]}})
+    state = graph.invoke({"goal": GOAL}, THREAD)
+    while "__interrupt__" in state:
+        state = graph.invoke(Command(resume={"type": "respond", "message": "49.9 euros, eligible"}), THREAD)
+    assert desk.looked_up == 0
+    assert desk.rows("refunds") == [(17, 49.9)]
+    assert state["ending"] in ("goal", "finished")
+
+
+def test_an_answered_call_that_is_chosen_again_is_asked_about_and_made_once(desk: Desk) -> None:
+    refund, look_up = ("refund", {"order": 17, "amount": 49.9}), ("look_up", {"order": 17})
+    chosen = iter([look_up, refund, refund, ("finish", {"answer": "Refunded."})])
+    prompts = []
+
+    def respond(prompt: str, schema: Any) -> Any:
+        if "calls" not in schema["properties"]:
+            return {"reasoning": "", "tools": ["look_up", "refund"]}
+        prompts.append(prompt)
+        name, args = next(chosen)
+        return {"thought": "", "calls": [{"name": name, "args": args}]}
+
+    graph = approving(desk, "react", model=ScriptedChat(responder=respond))
+    graph.invoke({"goal": GOAL}, THREAD)
+    graph.invoke(Command(resume={"type": "respond", "message": "The bank is closed."}), THREAD)
+    assert "The bank is closed." in prompts[2]
+    assert desk.rows("refunds") == []
+    assert graph.invoke(Command(resume={"type": "approve"}), THREAD)["ending"] == "finished"
+    assert desk.rows("refunds") == [(17, 49.9)]
+
+
+# Rules.
+
+
+def test_a_question_has_the_words_of_its_rule(desk: Desk) -> None:
+    def describe(call: dict[str, Any], state: Any, runtime: Any) -> str:
+        return f"Pay {call['args']['amount']} euros for {state['task'].goal!r}?"
+
+    rules = {"refund": {"description": describe}, "send_mail": {"description": "Send it?"}}
+    graph = approving(desk, interrupt_on=rules)
+    first = graph.invoke({"goal": GOAL}, THREAD)["__interrupt__"][0].value
+    assert first["action_requests"][0]["description"] == f"Pay 49.9 euros for {GOAL!r}?"
+    second = graph.invoke(Command(resume={"type": "approve"}), THREAD)["__interrupt__"][0].value
+    assert second["action_requests"][0]["description"] == "Send it?"
+
+
+@pytest.mark.parametrize(
+    ("rule", "named"),
+    [
+        ("yes", "'yes'"),
+        (None, "None"),
+        (["approve"], "['approve']"),
+        ({"allowed_decision": ["approve"]}, "'allowed_decision'"),
+        ({"allowed_decisions": []}, "[]"),
+        ({"allowed_decisions": "approve"}, "'approve'"),
+        ({"allowed_decisions": ["approve", "accept"]}, "'accept'"),
+        ({"description": 3}, "description 3"),
+    ],
+)
+def test_a_rule_of_another_form_is_refused_when_the_agent_is_built(rule: Any, named: str, desk: Desk) -> None:
+    with pytest.raises((TypeError, ValueError)) as refused:
+        approving(desk, interrupt_on={"refund": rule})
+    assert "interrupt_on['refund']" in str(refused.value)
+    assert named in str(refused.value)
+    assert "\n" not in str(refused.value)
