@@ -161,17 +161,17 @@ class ComparisonJob(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """Selection of tasks, and number of trials of each.
-
-    Tasks are chosen by `ids`, or by `split` and `limit`, the maximum number of tasks (0: all). With a limit the first
-    tasks are taken, or with `stratify` tasks spread over difficulty, length and kind.
-    """
+    """Selection of tasks, and number of trials of each. Tasks are chosen by `ids`, or by `split` and `limit`."""
 
     ids: Sequence[str] = ()
     split: str = ""
+    """Name of a split of the benchmark; empty for its usual tasks."""
     limit: int = 0
+    """Maximum number of tasks, of which the first ones are taken; 0 for all."""
     trials: int = 1
+    """Number of runs of each task."""
     stratify: bool = False
+    """Whether tasks of a limited choice are spread over difficulty, length and kind instead."""
 
 
 def build_job(

@@ -87,20 +87,20 @@ class Action(Record):
 
 
 class Observation(Record):
-    """What the world returned for an action.
-
-    `accepted` is False if the world refused the action and did not change. `done` is True if the world takes no further
-    action, and `solved` if the world itself reports that the goal of the task is reached. `sources` are the ids of the
-    passages or pages that the text shows; `data` are further values by name, such as a score.
-    """
+    """What the world returned for an action."""
 
     text: str
     accepted: bool = True
+    """False if the world refused the action and did not change."""
     reward: float = 0.0
     done: bool = False
+    """Whether the world takes no further action."""
     solved: bool = False
+    """Whether the world itself reports that the goal of the task is reached."""
     sources: tuple[str, ...] = ()
+    """Ids of the passages or pages that the text shows."""
     data: Arguments = Field(default_factory=dict)
+    """Further values by name, such as a score."""
 
     @property
     def failed(self) -> bool:
@@ -168,32 +168,37 @@ Empty where nobody looked at the world, as with a policy that lets every target 
 class Verdict(Record):
     """How many predicates of the plan hold now, counted from the target without a gap (SDP Eq. 3).
 
-    The target is the predicate to certify next. `depth` is the number; 0 means that the target does not hold.
-
-    `evidence` quotes what the verdict rests on, or is the id of its source; `decided_by` says who decided. `facts` are
-    what the observation showed beyond that, `outdated` the texts of earlier facts that it contradicts. `unreachable`:
-    the first predicate that does not hold cannot come true as it is worded, so a new rest of the plan is needed.
-    `exhausted`: no further attempt can help, so the run ends. `looked`: the action only gathered evidence, or came
-    before the answer with which the goal is judged, so it does not count against the budget of attempts. `pending`:
-    nobody judged, because actions follow that were chosen together with this one. `forced`: name of the policy that
-    lets the target pass although it was refused; the run then continues, and nothing is certified. `skipped`: how many
-    predicates just before the last of the `depth` ones nobody judged, because the last one is the goal and the world
-    reports it reached; they are passed over and not certified.
+    The target is the predicate to certify next.
     """
 
     depth: int = Field(ge=0)
+    """The number of predicates; 0 means that the target does not hold."""
     reason: str = ""
     evidence: str = ""
+    """Words that the verdict rests on, or the id of their source."""
     decided_by: Decider = ""
     facts: tuple[str, ...] = ()
+    """What the observation showed beyond the predicates."""
     outdated: tuple[str, ...] = ()
+    """Texts of earlier facts that the observation contradicts."""
     unreachable: bool = False
+    """Whether the first predicate that does not hold cannot come true as it is worded: the rest is planned anew."""
     exhausted: bool = False
+    """Whether no further attempt can help, so that the run ends."""
     looked: bool = False
+    """Whether the action only gathered evidence, or came before the answer with which the goal is judged.
+
+    Such an action does not count against the budget of attempts."""
     pending: bool = False
+    """Whether nobody judged, because actions follow that were chosen together with this one."""
     skipped: int = Field(default=0, ge=0)
+    """How many predicates just before the last of the `depth` ones nobody judged.
+
+    The last one is then the goal, which the world reports reached; they are passed over and not certified."""
     finding: Finding | None = None
+    """What a research step found out."""
     forced: str = ""
+    """Name of the policy that lets the target pass although it was refused; nothing is certified then."""
 
 
 class Fact(Record):
