@@ -487,6 +487,10 @@ def _join_names(names: Sequence[str]) -> str:
     return ", ".join([*names[:MAX_TITLE_METHODS], *([f"{more} more"] if more > 0 else [])])
 
 
+VERSION_LABELS = {"matching": "actions matched by"}
+"""What a page calls those of a plan's versions that are no packages."""
+
+
 def plan_facts(plan: ComparisonPlan, **more: str) -> dict[str, str]:
     """Return facts about the runs of a comparison by name, for the head or the foot of a page, with `more` facts."""
     limits = plan.budget.model_dump(exclude={"priced"}).items()
@@ -496,7 +500,7 @@ def plan_facts(plan: ComparisonPlan, **more: str) -> dict[str, str]:
         **more,
         "begun": plan.created.replace("T", " "),
         "machine": plan.machine,
-        "versions": ", ".join(f"{name} {number}" for name, number in plan.versions.items()),
+        "versions": ", ".join(f"{VERSION_LABELS.get(name, name)} {value}" for name, value in plan.versions.items()),
     }
 
 
