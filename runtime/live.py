@@ -10,6 +10,7 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 
 from certigraph.adapters.models.chat_models import describe_models
+from certigraph.adapters.models.prompts import one_line
 from certigraph.runtime.approvals import question_lines
 from certigraph.runtime.episodes import BeliefHistory, EpisodeHistory, NumberedTurn, RefusedAction, format_plan
 from certigraph.runtime.history import NodeProgress, RunHistory
@@ -29,7 +30,7 @@ from certigraph.state.endings import GOAL, WORLD_ENDED
 from certigraph.state.records import Action, Certificate, Finding
 from certigraph.state.search import Branch
 from certigraph.state.step import Lesson
-from certigraph.state.tools import reasons_refused
+from certigraph.state.tools import calls_of, reasons_refused
 from certigraph.state.trajectory import Event, Footer, Header, Question, Resumed, TrajectoryLine, find_cut_prompts
 
 # Plain lines of a task graph.
@@ -75,7 +76,7 @@ def plain_lines(run: RunHistory, line: TrajectoryLine) -> Iterator[str]:
     """Yield the plain lines for a trajectory line, often none. `run` must have taken that line already."""
     if isinstance(line, Event):
         yield from _cut_lines(run, line)
-        yield from _refusal_lines(run, line)
+        yield from _unmade_lines(run, line)
     if isinstance(line, Header):
         yield from _header_lines(line)
     elif isinstance(line, Footer):
@@ -120,11 +121,14 @@ def _cut_lines(run: RunHistory, event: Event) -> Iterator[str]:
         yield f"step {run.steps}: the prompt of {event.node} leaves out {format_left_out(cuts[0])}"
 
 
-def _refusal_lines(run: RunHistory, event: Event) -> Iterator[str]:
+def _unmade_lines(run: RunHistory, event: Event) -> Iterator[str]:
+    """Yield a line for each call that was not made: it was refused, or a person answered in place of the tool."""
     update: dict[str, Any] = {**(event.update or {})}
     for step in update.get("history", ()) if event.node == "act" else ():
         action = Action.model_validate(step["action"])
         yield from (f"step {run.steps}: not made: {action.text}: {reason}" for reason in reasons_refused(action))
+        answered = (call for call in calls_of(action) if call.response)
+        yield from (f"step {run.steps}: a person answered {call}: {one_line(call.response)}" for call in answered)
 
 
 def _check_lines(run: RunHistory, event: Event) -> Iterator[str]:

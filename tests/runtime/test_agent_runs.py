@@ -76,11 +76,16 @@ def test_approval_and_resume_with_the_agent(desk: Desk, tmp_path: Path) -> None:
     assert re.search(r"Approve refund\(order=17, amount=49.9\)\?</b>maybe \(not used: .*approve", page)
 
 
-def test_a_call_that_a_person_answered_is_marked_in_the_report(desk: Desk, tmp_path: Path) -> None:
+def test_a_call_that_a_person_answered_is_told_and_reported(
+    desk: Desk, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     graph = build("sdp", desk, interrupt_on={"look_up": True})
     waiting = certigraph.run(graph, task=GOAL, out=tmp_path / "runs")
     answer = {"type": "respond", "message": "49.9 euros, eligible"}
-    done = certigraph.resume(waiting.folder, graph=graph, answer=answer)
+    with LiveView(Console()) as view:
+        done = certigraph.resume(waiting.folder, graph=graph, answer=answer, listener=view)
+    told = " ".join(capsys.readouterr().out.split())
+    assert "a person answered look_up(order=17): 49.9 euros, eligible" in told
     assert (done.ending, desk.looked_up, len(desk.rows("refunds"))) == ("goal", 0, 1)
     page = certigraph.write_report(done).read_text(encoding="utf-8")
     assert (page.count("answered by a person"), page.count("approved by a person")) == (1, 0)
