@@ -6,7 +6,11 @@ import warnings
 PACKAGE = __name__.partition(".")[0]
 
 
-def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
+class CallWarning(UserWarning):
+    """Warning about what a function of certigraph was given."""
+
+
+def warn_user(message: str, category: type[Warning] = CallWarning) -> None:
     """Warn, and name the line outside certigraph from which its function was called.
 
     Args:
@@ -24,4 +28,4 @@ def _user_level() -> int:
     return level
 
 
-__all__ = ["warn_user"]
+__all__ = ["CallWarning", "warn_user"]

@@ -447,6 +447,7 @@ def ablate(
         UnknownName: a name is unknown; the message lists the known ones.
         Fault: the folder holds runs with other settings.
     """
+    _check_selection(swaps, choice)
     context = context or Context(model="simulated")
     benchmark = benchmark_name(benchmark, context.data)
     limits = context.limits or load_benchmark(benchmark, context.data).limits
@@ -454,3 +455,10 @@ def ablate(
     job = job._replace(command=ABLATE_COMMAND).with_prompts(keep_prompts)
     run_comparison(job, Path(out), at_once=at_once, workers=WorkerOptions(workers), silent=True)
     return write_comparison_report(job.plan, Path(out))
+
+
+def _check_selection(swaps: object, choice: object) -> None:
+    if not isinstance(swaps, list | tuple) or not all(isinstance(one, str) for one in swaps):
+        raise TypeError(f'swaps={swaps!r:.100}: give a list of texts SLOT=OPERATOR, as in ["validate=always_pass"]')
+    if not isinstance(choice, Choice):
+        raise TypeError(f"choice={choice!r:.100}: give certigraph.Choice(limit=30, trials=5)")

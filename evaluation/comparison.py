@@ -27,10 +27,10 @@ from certigraph.evaluation.jobs import RunJob, execute_run
 from certigraph.evaluation.published.matching import RunSetting
 from certigraph.evaluation.workers import active_pool
 from certigraph.graphs.assembly import operators_of
+from certigraph.nodes.catalogue import summarize_operator
 from certigraph.nodes.slots import Spec
 from certigraph.runtime.files import PLAN_FILE, check_output_folder, has_header, read_last_footer, slug_of
 from certigraph.runtime.graph_sources import AnyGraph
-from certigraph.runtime.operators import summarize_operator
 from certigraph.runtime.registry import (
     GRAPHS,
     build_graph,

@@ -217,7 +217,7 @@ def fault_warnings(endings: Mapping[str, Sequence[str]], command: str) -> Iterat
         errors = Counter(ending for ending in ended if ending.startswith("error:") and ending not in FAULT_ENDINGS)
         for ending, count in errors.items():
             message = f"{method}: {count} of {len(ended)} runs ended {ending} and count as failures"
-            yield f"{message}; after a passing outage, run them again: {command}"
+            yield f"{message}; their reports have the error, and if it has passed, run them again: {command}"
 
 
 def _format_doubt(faults: Mapping[str, int], endings: Mapping[str, Sequence[str]]) -> str:

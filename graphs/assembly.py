@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from functools import cache, wraps
 from itertools import pairwise
 from threading import Lock
-from typing import Any, NamedTuple, Self, get_args, get_type_hints
+from typing import Any, NamedTuple, Self, cast, get_args, get_type_hints
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.graph import Graph
@@ -23,8 +23,9 @@ from typing_extensions import TypedDict, is_typeddict
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.episodes import graph_scope
-from certigraph.adapters.protocols import Context
+from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.tools.positions import RUNTIME_KEY, with_send
+from certigraph.nodes.catalogue import check_slot
 from certigraph.nodes.slots import Slot, Spec, create_node, spec_of
 from certigraph.state.endings import LimitReached, UnknownName
 
@@ -356,8 +357,11 @@ def assemble(
 
     Raises:
         TypeError: a swap names no slot, or is not an operator.
+        UnknownName: a swap is one of certigraph's operators for other slots.
     """
     check_slots(swaps, [slot.name for slot in slots])
+    for name, swap in swaps.items():
+        check_slot(name, spec_of(cast(Operator, swap)).name)
     state = extend_state(state, schemas.state)
     builder = Assembly(
         state, context_schema=Context, input_schema=schemas.input or input_schema, output_schema=schemas.output

@@ -78,7 +78,8 @@ def approvals(interrupt_on: InterruptOn) -> AsyncOperator:
         shown = [_show_call(beyond[index], rules, state, runtime) for index in waiting]
 
         def read(answer: Any) -> list[ToolCall]:
-            decisions = read_decisions(CallDecision, answer, len(shown))
+            allowed = dict.fromkeys(kind for index in waiting for kind in rules[calls[index].name].allowed_decisions)
+            decisions = read_decisions(CallDecision, answer, len(shown), [*allowed])
             pairs = zip(waiting, decisions, strict=True)
             return [_decide_call(calls[index], decision, rules[calls[index].name], tools) for index, decision in pairs]
 
@@ -171,7 +172,7 @@ def _decide_call(call: ToolCall, decision: CallDecision, rule: ApprovalRule, too
         raise ValueError(f"an edit needs {form} with one of the tools {', '.join(tools.loaded)}")
     if problem := tools.loaded[edited.name].check_arguments(edited.args):
         raise ValueError(f"the edited call cannot be made: {problem}")
-    return ToolCall(name=edited.name, args=edited.args, approved=True)
+    return ToolCall(name=edited.name, args=edited.args, approved=True, edited=True)
 
 
 WITHOUT_APPROVAL = "Without your approval:"

@@ -39,10 +39,14 @@ EARLIER_QUESTION = "earlier_question"
 """Value of `type` in an interrupt in place of one whose answer was lost and is needed no more: any answer will do."""
 
 
+Outcome = Literal["happened", "repeat", "stop"]
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+
+
 class OutcomeDecision(Record):
     """A person's decision about a call that started and has no answer."""
 
-    type: Literal["happened", "repeat", "stop"]
+    type: Outcome
     result: str = ""
     """What the tool answered, or would have answered, if the call `happened`. Empty if that is not known."""
 
@@ -141,7 +145,7 @@ class QuestionLog:
             self._answers.append(interrupt({"type": EARLIER_QUESTION}))
         if not question.calls:
             return []
-        read = partial(read_decisions, OutcomeDecision, count=len(question.calls))
+        read = partial(read_decisions, OutcomeDecision, count=len(question.calls), allowed=OUTCOMES)
         decisions, given = _interrupt_until_usable(_format_question(question), read)
         self._answers += given
         return decisions
@@ -189,7 +193,7 @@ def _format_question(question: LoggedQuestion) -> dict[str, Any]:
             for call, repeats in zip(question.shown, again, strict=True)
         ],
         "question": " ".join([*texts, ANSWER_ADVICE]),
-        "decisions": ["happened", "repeat", "stop"],
+        "decisions": [*OUTCOMES],
     }
 
 
@@ -217,26 +221,33 @@ def _interrupt_until_usable(question: Mapping[str, Any], read: Callable[[Any], T
             problem = {"problem": str(error)}
 
 
-def read_decisions(kind: type[D], answer: Any, count: int) -> list[D]:
+def read_decisions(kind: type[D], answer: Any, count: int, allowed: Sequence[str]) -> list[D]:
     """Read a person's decisions, one for each call: `{"decisions": [...]}`, a list, or a single one.
+
+    Args:
+        kind: class of a decision.
+        answer: what the person answered.
+        count: number of calls.
+        allowed: types of decisions that the person may take, for the error message.
 
     Raises:
         ValueError: the answer has another form; the message shows the right one.
     """
-    example = f'{{"type": "{get_args(kind.model_fields["type"].annotation)[0]}"}}'
-    several = f'give {{"decisions": [{example}, ...]}}, one for each of the {count} calls'
-    advice = f"give {example}" if count == 1 else several
+    form = '{"type": ...}' if count == 1 else f'{{"decisions": [{{"type": ...}}, ...]}}, one for each of {count} calls'
+    advice = f"give {form}; the types are {', '.join(allowed)}"
     given = answer.get("decisions", answer) if isinstance(answer, Mapping) else answer
     given = [given] if isinstance(given, Mapping | str) else given
     try:
         decisions = [kind.model_validate({"type": one} if isinstance(one, str) else one) for one in given]
     except ValidationError as error:
-        wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-        raise ValueError(f"{answer!r:.200} is no decision ({wrong}): {advice}") from None
+        others = [one for one in error.errors() if one["loc"][:1] != ("type",)]
+        details = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in others]
+        wrong = f" ({'; '.join(details)})" if details else ""
+        raise ValueError(f"{answer!r:.200} is no decision{wrong}: {advice}") from None
     except TypeError:
         raise ValueError(f"{answer!r:.200} is no decision: {advice}") from None
     if len(decisions) != count:
-        raise ValueError(f"{len(decisions)} decisions were given for {count} calls: {advice}")
+        raise ValueError(f"{answer!r:.200} has another number of decisions: {advice}")
     return decisions
 
 

@@ -34,10 +34,10 @@ from certigraph.adapters.protocols import ROLES, Benchmark, Budget, Context, Lim
 from certigraph.adapters.redaction import MASK, show_address
 from certigraph.adapters.retrieval.reranker import load_reranker
 from certigraph.graphs.assembly import check_slots, operators_of, slot_names, swapped_specs
+from certigraph.nodes.catalogue import OPERATORS, slots_by_operator
 from certigraph.nodes.slots import Spec, build_operator
 from certigraph.runtime.files import SETTINGS_FILE
 from certigraph.runtime.graph_sources import AnyGraph, own_graph
-from certigraph.runtime.operators import OPERATORS, check_slot
 from certigraph.state.defaults import DEFAULT_ENCODER, MATCHING_ENCODER
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import parse_json
@@ -117,8 +117,6 @@ def build_graph(name: str, swaps: Mapping[str, Spec] | None = None) -> AnyGraph:
     module = graph_module(name)
     try:
         check_slots(specs, slot_names(module.build))  # a wrong slot is reported before the operator in it
-        for slot, spec in specs.items():
-            check_slot(slot, spec.name)
         graph: AnyGraph = module.build(**_build_operators(specs))
     except TypeError as error:
         unknown = sorted(set(specs) - set(graph_slots(name)))
@@ -263,6 +261,10 @@ def parse_swap(text: str) -> tuple[str, Spec]:
     slot, equals, rest = text.partition("=")
     if not equals:
         raise UnknownName(f"{text!r} is not a swap; write SLOT=OPERATOR, for example validate=always_pass")
+    operator = slot.partition(":")[0]
+    if slot != operator and operator in OPERATORS:
+        taking = slots_by_operator()[operator].partition(", ")[0]
+        raise UnknownName(f"{text!r} names no slot; write {taking}={text}")
     name, _, arguments = _split_arguments(rest)
     pairs = (pair.partition("=") for pair in arguments.split(",") if pair)
     return slot, Spec(name=name, args={key: _parse_value(value) for key, _, value in pairs})

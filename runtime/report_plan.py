@@ -89,9 +89,19 @@ class PlanTable(NamedTuple):
     def person_label(self, action: Action) -> str:
         """Return what a person did about the calls of an action; empty if nobody was asked."""
         calls = calls_of(action)
-        done = {"approved": any(call.approved for call in calls), "answered": any(call.response for call in calls)}
+        done = {
+            "approved": any(call.approved and not call.edited for call in calls),
+            "edited": any(call.edited for call in calls),
+            "answered": any(call.response for call in calls),
+        }
         words = " and ".join(word for word, happened in done.items() if happened)
         return f"{words} by a person" if words else ""
+
+    def basis(self, row: PredicateRow) -> str:
+        """Return what a certificate rests on: its evidence, else the reason of the verdict that it followed."""
+        given = [moment.attempt.verdict.reason for moment in row.moments if isinstance(moment, PlanAttempt)]
+        evidence = row.certificate.evidence if row.certificate else ""
+        return evidence or (given[-1] if given else "")
 
     def is_injected(self, row: PredicateRow) -> bool:
         """Whether a simulated agent proposed the predicate as an error: no action makes it true."""

@@ -57,6 +57,8 @@ class ToolCall(Record):
     """Why the call is not made, such as the reason that a person gave; empty for a call that is made."""
     approved: bool = False
     """Whether a person approved the call, which then is made although a commitment excludes it."""
+    edited: bool = False
+    """Whether a person changed the call, and so approved it."""
     response: str = ""
     """What a person answered in place of the tool, which is then not called; empty for any other call."""
 

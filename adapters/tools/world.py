@@ -1,5 +1,6 @@
 """`Tools`: the user's own tools as the world of any graph, with cases by which an agent is evaluated."""
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -117,6 +118,8 @@ class Tools(Benchmark):
         self.limits = limits or Limits(steps=60, trials=1)
         self.effects = _check_effects(effects or {}, self.loaded)
         self.reset = reset
+        _check_function("reset", "case", reset)
+        _check_function("check", "episode", check)
         self.response_format = response_format
         self.instructions = instructions
         self.checks = load_checks(checks or {})
@@ -275,6 +278,21 @@ def _check_effects(effects: Mapping[str, Effect], tools: Mapping[str, LoadedTool
         if effect not in ("once", "repeatable"):
             raise ValueError(f"effects[{name!r}] is {effect!r}: give 'once' or 'repeatable'")
     return dict(effects)
+
+
+def _check_function(keyword: str, argument: str, function: object) -> None:
+    if function is not None and not _takes_one_value(function):
+        form = f"give a function of the {argument}, as in {keyword}=lambda {argument}: ..."
+        raise TypeError(f"{keyword}={function!r:.100}: {form}")
+
+
+def _takes_one_value(function: object) -> bool:
+    try:
+        return callable(function) and bool(inspect.signature(function).bind(None))
+    except TypeError:
+        return False
+    except ValueError:  # some functions of C have no signature
+        return True
 
 
 def _number_cases(cases: Sequence[Case | str]) -> list[Case]:

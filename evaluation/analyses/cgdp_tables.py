@@ -38,10 +38,10 @@ from certigraph.evaluation.statistics import (
     share_interval,
 )
 from certigraph.evaluation.tables import format_cell, format_estimate
+from certigraph.nodes.catalogue import OPERATORS
 from certigraph.nodes.gates import MAX_CHANGE, gate_grid
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.slots import build_operator
-from certigraph.runtime.operators import OPERATORS
 from certigraph.runtime.run import run_blocking
 from certigraph.state.run import Stagnation
 

@@ -174,7 +174,7 @@ def __getattr__(name: str) -> Any:
     if module_name is None:
         from difflib import get_close_matches
 
-        near = get_close_matches(name, __dir__(), 1)
+        near = get_close_matches(name, __dir__(), 1, cutoff=0.7)
         fix = f"did you mean {near[0]}?" if near else f"it has {', '.join(__dir__())}"
         raise AttributeError(f"certigraph has no {name!r}; {fix}")
     try:

@@ -60,6 +60,7 @@ MISTAKES = [
     Mistake("ablate tdp blocksworld", "decompose"),
     Mistake("ablate step blocksworld", "`certigraph list step` shows"),
     Mistake("run sdp blocksworld --swap validate", "SLOT=OPERATOR"),
+    Mistake("run sdp blocksworld --swap capped:depth=1", "write validate=capped:depth=1"),
     Mistake("run sdp blocksworld --swap replan=always_pass", "an operator of validate"),
     Mistake("run sdp blocksworld --swap validator=nothing", "did you mean validate"),
     Mistake("run sdp blocksworld --swap validate=always_pas", "did you mean always_pass"),

@@ -130,6 +130,19 @@ def test_methods_with_colons_in_their_names():
     assert unchecked.operators == {"choose": {"name": STOP, "args": {}}}
 
 
+@pytest.mark.parametrize(
+    ("given", "form"),
+    [
+        ({"swaps": "validate=always_pass"}, "give a list of texts"),
+        ({"swaps": {"validate": "always_pass"}}, "give a list of texts"),
+        ({"choice": {"limit": 2}}, r"give certigraph.Choice\(limit=30"),
+    ],
+)
+def test_ablate_says_which_form_its_arguments_have(given: Any, form: str):
+    with pytest.raises(TypeError, match=form):
+        ablate("sdp", "blocksworld", **given)
+
+
 @pytest.mark.slow
 def test_ablate_in_python(tmp_path: Path):
     results = ablate(BUILD, "counting", [f"choose={STOP}"], Choice(limit=2), out=tmp_path / "ablation")

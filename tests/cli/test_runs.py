@@ -343,7 +343,7 @@ def test_a_missing_extra_is_one_line_with_the_command_that_brings_it(tmp_path: P
 
 @pytest.mark.slow
 def test_an_evaluation_says_why_runs_failed_and_where_its_log_is(certigraph) -> None:
-    shown = certigraph("eval", "sdp", "blocksworld", "--swap", "validate=memorise", "--limit", "2", "--out", "e")
+    shown = certigraph("eval", "sdp", "blocksworld", "--swap", "validate=builtins:len", "--limit", "2", "--out", "e")
     assert (shown.status, "2 error:operator" in shown.out, "2 x " in shown.out) == (1, True, True)
     shown = certigraph("eval", "react", "blocksworld", "--limit", "1", "--out", "f", "--json")
     assert Path(json.loads(shown.out)["log"]).is_file()

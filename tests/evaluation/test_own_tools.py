@@ -110,6 +110,12 @@ def look_up_once() -> Any:
     return mind([("slow", {"order": 1})]).responder
 
 
+@pytest.mark.parametrize("given", [{"reset": lambda: None}, {"check": "solved"}, {"check": lambda one, two: True}])
+def test_functions_that_cannot_be_called_with_a_case_or_an_episode_are_refused(given: Any, shop: Shop):
+    with pytest.raises(TypeError, match="give a function of the"):
+        Tools([shop.desk.look_up], cases=["one"], **given)
+
+
 @pytest.mark.slow
 def test_compare_and_ablate_take_the_object(tmp_path: Path, shop: Shop):
     tools = shop.tools(name="compared")

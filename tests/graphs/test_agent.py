@@ -26,7 +26,7 @@ from certigraph.adapters.protocols import Budget
 from certigraph.graphs.agent import METHODS, AgentGraph, AgentInput, agent
 from certigraph.graphs.sdp import builder
 from certigraph.nodes.sdp import always_pass
-from certigraph.state.endings import Fault
+from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.tools import calls_of
 
 REPEATABLE: Any = {"look_up": "repeatable"}
@@ -186,6 +186,8 @@ def test_unknown_names_are_refused_with_the_known_ones(desk: Desk) -> None:
         build("react", desk, commitments="tool")
     with pytest.raises(ValueError, match="look_up"):
         build("react", desk, interrupt_on={"nothing": True})
+    with pytest.raises(UnknownName, match="replan=always_pass: always_pass is an operator of validate"):
+        build("sdp", desk, replan=always_pass)
     with pytest.raises(TypeError, match="react has no operator slot 'validate'; sdp has it"):
         build("react", desk, validate=always_pass)
     with pytest.raises(TypeError, match="give a dict"):

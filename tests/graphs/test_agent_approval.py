@@ -220,3 +220,11 @@ def test_a_rule_of_another_form_is_refused_when_the_agent_is_built(rule: Any, na
     assert "interrupt_on['refund']" in str(refused.value)
     assert named in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_the_answer_to_an_unusable_decision_names_those_that_the_rule_allows(desk: Desk) -> None:
+    graph = approving(desk, interrupt_on={"refund": {"allowed_decisions": ["reject", "respond"]}})
+    graph.invoke({"goal": GOAL}, THREAD)
+    [question] = graph.invoke(Command(resume="no"), THREAD)["__interrupt__"]
+    assert "the types are reject, respond" in question.value["problem"]
+    assert "approve" not in question.value["problem"]

@@ -4,7 +4,7 @@ import itertools
 import json
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from itertools import count
 from pathlib import Path
@@ -23,7 +23,7 @@ from certigraph.adapters.protocols import Context, Limits
 from certigraph.graphs import clin, plan_and_solve, react, reflexion, step
 from certigraph.nodes.lessons import format_report
 from certigraph.nodes.react import execute
-from certigraph.nodes.step import assess, none, planner
+from certigraph.nodes.step import assess, none
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import resume, run
 from certigraph.state.records import Action, Observation, Task
@@ -301,9 +301,12 @@ def test_a_killed_episode_leaves_lessons_that_a_resume_reads(tmp_path: Path):
 
 
 def test_an_operator_in_a_slot_that_does_not_show_what_it_reads_is_refused_with_what_it_shows(tmp_path: Path):
-    result = played(react.build(decide=planner), tmp_path)
+    def read_subtasks(state: Mapping[str, Any]) -> dict[str, Any]:
+        return {"action": state["subtasks"]}
+
+    result = played(react.build(decide=read_subtasks), tmp_path)
     assert result.ending == "error:operator"
-    assert "operator planner in slot decide read 'subtasks'; the slot shows advice, assignment," in result.message
+    assert "read_subtasks in slot decide read 'subtasks'; the slot shows advice, assignment," in result.message
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -17,6 +17,7 @@ from certigraph.adapters.protocols import Context, Limits
 from certigraph.graphs import ircot, pbai, react, sdp, step
 from certigraph.graphs.assembly import operators_of
 from certigraph.nodes.beliefs import structured
+from certigraph.nodes.catalogue import OPERATORS
 from certigraph.nodes.gates import (
     either,
     exhaustion_gate,
@@ -30,7 +31,6 @@ from certigraph.nodes.gates import (
 )
 from certigraph.nodes.slots import build_operator, spec_of
 from certigraph.nodes.world import act
-from certigraph.runtime.operators import OPERATORS
 from certigraph.runtime.registry import build_graph, parse_swap
 from certigraph.state.certified_states import CertifiedState
 from certigraph.state.endings import UnknownName

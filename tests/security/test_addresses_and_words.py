@@ -37,8 +37,8 @@ from certigraph.adapters.redaction import (
     show_address,
 )
 from certigraph.graphs import sdp
+from certigraph.nodes.catalogue import OPERATORS
 from certigraph.nodes.slots import factory
-from certigraph.runtime.operators import OPERATORS
 from certigraph.runtime.registry import GRAPHS
 from certigraph.runtime.report import write_report
 from certigraph.runtime.run import resume, run

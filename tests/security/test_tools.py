@@ -11,7 +11,7 @@ import pytest
 from children import child_environment
 
 from certigraph.adapters.benchmarks import BENCHMARKS, load_benchmark
-from certigraph.runtime.operators import OPERATORS
+from certigraph.nodes.catalogue import OPERATORS
 from certigraph.state.endings import Fault
 from certigraph.state.records import Action
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from certigraph.adapters.extras import extra_of, missing_packages_fault
+from certigraph.adapters.user_warnings import CallWarning
 from certigraph.cli.applications import init_command
 from certigraph.cli.artifacts import (
     anatomy_command,
@@ -117,6 +118,7 @@ def read_options(
 def main(arguments: list[str] | None = None) -> None:
     """Run the `certigraph` command."""
     warnings.formatwarning = _format_warning
+    warnings.simplefilter("once", CallWarning)
     # The current directory, for the user's own operators; last, so that no file in it hides a library.
     sys.path.append("")
     try:
@@ -167,7 +169,7 @@ def _format_warning(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
 ) -> str:
     """Format a warning of certigraph on one line, without file name and line number, which do not help a user."""
-    if Path(filename).is_relative_to(Path(__file__).parents[1]):
+    if issubclass(category, CallWarning) or Path(filename).is_relative_to(Path(__file__).parents[1]):
         return f"certigraph: {message}\n"
     return _FORMAT_WARNING(message, category, filename, lineno, line)
 

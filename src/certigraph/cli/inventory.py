@@ -90,7 +90,7 @@ def collect_inventory() -> dict[str, Any]:
     from certigraph.adapters.benchmarks import BENCHMARKS, load_benchmark
     from certigraph.adapters.models.chat_models import MODEL_FORMS
     from certigraph.adapters.protocols import Budget, Limits
-    from certigraph.runtime.operators import slots_by_operator
+    from certigraph.nodes.catalogue import slots_by_operator
     from certigraph.runtime.registry import GRAPHS, graph_slots
     from certigraph.runtime.result import ASK_BENCHMARK
 
@@ -109,7 +109,7 @@ def _describe_operator(name: str) -> str:
     """Describe an operator by its summary; a function that creates one also by its arguments."""
     import inspect
 
-    from certigraph.runtime.operators import OPERATORS, summarize_operator
+    from certigraph.nodes.catalogue import OPERATORS, summarize_operator
 
     summary, operator = summarize_operator(name), OPERATORS[name]
     if not getattr(operator, "makes_operator", False):

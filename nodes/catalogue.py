@@ -13,14 +13,14 @@ OPERATOR_SLOTS: Mapping[str, Mapping[str, str]] = {
     "graphs.hypotheses": {"explore": "explore"},
     "graphs.tdp": {"solve": "solve"},
     "nodes.belief_checks": {
-        "filtered": "memory",
-        "grounded": "memory",
+        "filtered": "memory, extract",
+        "grounded": "memory, extract",
     },
     "nodes.beliefs": {
-        "freeform": "memory",
-        "lobotomized": "memory",
-        "native": "memory",
-        "structured": "memory",
+        "freeform": "memory, extract",
+        "lobotomized": "memory, extract",
+        "native": "memory, extract",
+        "structured": "memory, extract",
     },
     "nodes.factored_states": {
         "extract_state": "extract",
@@ -73,7 +73,7 @@ OPERATOR_SLOTS: Mapping[str, Mapping[str, str]] = {
     },
     "nodes.react": {
         "decide": "decide, execute",
-        "decide_freely": "decide",
+        "decide_freely": "decide, execute, executor",
         "execute": "execute, executor",
         "pursue": "decide",
     },
