@@ -132,11 +132,11 @@ def answer_lines(answered: Sequence[AnsweredQuestion], waiting: Sequence[Questio
         answered: the questions that were answered, in order.
         waiting: the questions that are open.
     """
-    asked = [*(one.question for one in answered), *waiting]
+    questions = [*(one.question for one in answered), *waiting]
     lines = []
     for number, one in enumerate(answered, 1):
         question, _ = _split_problem(one.question.value)
-        later = (_split_problem(other.value) for other in asked[number:])
+        later = (_split_problem(other.value) for other in questions[number:])
         problem = next((problem for value, problem in later if value == question), "")
         unused = f" (not used: {problem})" if problem else ""
         lines.append((_format_value(question), format_answer(one.answer) + unused))

@@ -182,7 +182,7 @@ class Verdict(Record):
     outdated: tuple[str, ...] = ()
     """Texts of earlier facts that the observation contradicts."""
     unreachable: bool = False
-    """Whether the first predicate that does not hold cannot come true as it is worded: the rest is planned anew."""
+    """Whether the first predicate that does not hold cannot come true as it is worded: the rest is planned again."""
     exhausted: bool = False
     """Whether no further attempt can help, so that the run ends."""
     looked: bool = False
