@@ -138,7 +138,7 @@ def evaluate_retry(
     written to the same folder.
 
     Args:
-        log: Inspect log of the evaluation, or of an earlier retry: a file, or its URL.
+        log: Inspect log of the evaluation, or of an earlier retry: a file, its URL, or a folder with it as the newest.
         max_samples: maximum number of concurrent runs; default: as in the first evaluation.
         ray: address of a Ray cluster for the remaining runs, as in `evaluate`; it may differ from the earlier one.
         workers: number of processes that execute the remaining runs, as in `evaluate`.
@@ -152,6 +152,7 @@ def evaluate_retry(
 
     from certigraph.evaluation.inspect_tasks import registered_name
 
+    log = _newest_log((), str(log)) if Path(log).is_dir() else log
     previous = read_log(log)
     previous.eval.task_registry_name = registered_name(previous.eval.task)
     arguments, folder = previous.eval.task_args_passed, str(log).rpartition("/")[0] or "."

@@ -266,7 +266,15 @@ HAPPENED_TEXT = (
     "The call was made; what it answered was lost. Look at what it changed, if you can, instead of making it again."
 )
 
-__all__ = ["UNKNOWN_OUTCOME", "EnteredCall", "OutcomeDecision", "QuestionLog", "ask_person", "read_decisions"]
+__all__ = [
+    "OUTCOMES",
+    "UNKNOWN_OUTCOME",
+    "EnteredCall",
+    "OutcomeDecision",
+    "QuestionLog",
+    "ask_person",
+    "read_decisions",
+]
 
 
 # Answers, each of which is used once.

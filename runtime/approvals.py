@@ -10,23 +10,22 @@ from langgraph.types import StateSnapshot
 from pydantic import JsonValue
 from pydantic_core import to_jsonable_python
 
-from certigraph.nodes.tools import UNKNOWN_OUTCOME
+from certigraph.nodes.questions import OUTCOMES, UNKNOWN_OUTCOME
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import parse_json
 from certigraph.state.tools import ToolCall
 from certigraph.state.trajectory import AnsweredQuestion, Question
 
-ANSWER_EXAMPLES: Mapping[str, str] = {
-    "approval": '{"type": "approve"}',
-    UNKNOWN_OUTCOME: '{"type": "happened", "result": "..."}',
+DECISION_FORMS: Mapping[str, str] = {
+    "approve": '{"type": "approve"}',
+    "edit": '{"type": "edit", "edited_action": {"name": "...", "args": {}}}',
+    "reject": '{"type": "reject", "message": "..."}',
+    "respond": '{"type": "respond", "message": "..."}',
+    "happened": '{"type": "happened", "result": "..."}',
+    "repeat": '{"type": "repeat"}',
+    "stop": '{"type": "stop"}',
 }
-"""An answer for each kind of question that certigraph's own nodes put, as JSON."""
-
-OTHER_ANSWERS: Mapping[str, str] = {
-    "approval": '{"type": "reject", "message": "..."}',
-    UNKNOWN_OUTCOME: '{"type": "repeat"} or {"type": "stop"}',
-}
-"""The other answers to such questions."""
+"""The decisions about a call that questions of certigraph's own nodes take, as JSON."""
 
 
 def find_questions(snapshot: StateSnapshot) -> list[Question]:
@@ -97,11 +96,12 @@ def question_lines(questions: Sequence[Question]) -> Iterator[str]:
 
 
 def answer_advice(questions: Sequence[Question], folder: Path) -> Iterator[str]:
-    """Yield the command that answers the open questions of a run, and the other answers that they take."""
+    """Yield the command that answers the open questions of a run, and the other decisions that they take."""
     if questions:
         yield f"answer with: {answer_command(questions, folder)}"
-        kinds = dict.fromkeys(_kind_of(question.value) for question in questions)
-        yield from (f"or with: {OTHER_ANSWERS[kind]}" for kind in kinds if kind)
+        others = (kind for question in questions for kinds in _decisions_of(question.value) for kind in kinds[1:])
+        if forms := [DECISION_FORMS[kind] for kind in dict.fromkeys(others)]:
+            yield f"or with: {', '.join(forms)}"
 
 
 def format_question(question: Question) -> str:
@@ -186,19 +186,24 @@ def _format_call(call: Mapping[str, Any]) -> str:
 
 
 def _example_for(value: JsonValue) -> str:
-    """Return an example of an answer as JSON: a decision for each call, or a place for the text."""
-    kind = _kind_of(value)
-    calls = value.get("calls" if kind == UNKNOWN_OUTCOME else "action_requests") if isinstance(value, dict) else None
-    if not kind or not isinstance(calls, list):
+    """Return an example of an answer as JSON: the first decision that each call takes, or a place for the text."""
+    examples = [DECISION_FORMS[kinds[0]] for kinds in _decisions_of(value)]
+    if not examples:
         return '"ANSWER"'
-    example = ANSWER_EXAMPLES[kind]
-    return example if len(calls) == 1 else f"[{', '.join([example] * len(calls))}]"
+    return examples[0] if len(examples) == 1 else f"[{', '.join(examples)}]"
 
 
-def _kind_of(value: JsonValue) -> str:
-    """Return the kind of a question that certigraph's own nodes put; empty for any other question."""
+def _decisions_of(value: JsonValue) -> list[list[str]]:
+    """Return the decisions that each call in a question takes; empty for a question of another node."""
     if not isinstance(value, dict):
-        return ""
+        return []
     if value.get("type") == UNKNOWN_OUTCOME:
-        return UNKNOWN_OUTCOME
-    return "approval" if "action_requests" in value else ""
+        calls = value.get("calls")
+        return [[*OUTCOMES] for _ in calls] if isinstance(calls, list) else []
+    requests, configs = value.get("action_requests"), value.get("review_configs")
+    if not (isinstance(requests, list) and isinstance(configs, list)):
+        return []
+    allowed = {one.get("action_name"): one.get("allowed_decisions") for one in configs if isinstance(one, dict)}
+    found = [allowed.get(one.get("name")) for one in requests if isinstance(one, dict)]
+    known = [[str(kind) for kind in kinds if kind in DECISION_FORMS] for kinds in found if isinstance(kinds, list)]
+    return known if all(known) else []

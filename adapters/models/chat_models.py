@@ -358,8 +358,12 @@ def check_model_name(name: str) -> str:
 def near_model(name: str) -> str:
     """Return the name of a model that is similar to an unknown one, or OpenAI's of this name; else the empty string."""
     kind, _, rest = name.partition(":")
-    near = get_close_matches(name, (*NAMED_MODELS, SIMULATED_MODEL), 1)
-    return near[0] if near else "" if rest or not kind else f"openai:{kind}"
+    if near := get_close_matches(name, (*NAMED_MODELS, SIMULATED_MODEL), 1):
+        return near[0]
+    if rest:
+        kinds = get_close_matches(kind, ("openai", "local", *PROVIDERS), 1, cutoff=0.8)
+        return f"{kinds[0]}:{rest}" if kinds else ""
+    return f"openai:{kind}" if kind else ""
 
 
 def check_model_available(name: str) -> None:

@@ -36,6 +36,7 @@ MISTAKES = [
     Mistake("run sdp blocksworld --mdoel local", "--model"),
     Mistake("run sdp blocksworld --split test", "certigraph run --help"),
     Mistake("run sdp blocksworld --task 99999", "tower-30"),
+    Mistake("run sdp blocksworld --model opnai:gpt-4o-mini", "did you mean openai:gpt-4o-mini?"),
     Mistake("run sdp blocksworld --model gpt-4o-mini", "did you mean openai:gpt-4o-mini?"),
     Mistake("run sdp blocksworld --model simulatd", "did you mean simulated?"),
     Mistake("run sdp blocksworld --model simulatd:act=0.2", "did you mean simulated?"),

@@ -207,8 +207,8 @@ def test_a_killed_evaluation_is_finished_without_running_anything_twice(finished
 @pytest.mark.usefixtures("_slow_operator")
 def test_an_evaluation_killed_twice_and_retried_after_its_end_still_runs_nothing_twice(tmp_path: Path):
     out = tmp_path / "out"
-    log = killed(out, tmp_path, 5)
-    first = evaluate_retry(log, quiet=True)
+    killed(out, tmp_path, 5)
+    first = evaluate_retry(out, quiet=True)
     again = evaluate_retry(first.log, quiet=True)
     assert table(again) == table(first)
     assert again.figures == first.figures

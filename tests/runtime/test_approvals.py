@@ -24,7 +24,7 @@ from certigraph.cli import main
 from certigraph.graphs import plan_and_act, react, sdp, step, tdp
 from certigraph.nodes.approval import approvals
 from certigraph.nodes.sdp import validate
-from certigraph.runtime.approvals import match_answers, parse_answer, question_lines
+from certigraph.runtime.approvals import answer_advice, match_answers, parse_answer, question_lines
 from certigraph.runtime.history import read_history
 from certigraph.runtime.live import plain_lines
 from certigraph.runtime.report import write_report
@@ -426,6 +426,25 @@ def build():
 
 
 # --- answers
+
+
+@pytest.mark.parametrize(
+    ("allowed", "first", "others"),
+    [
+        (["approve", "reject"], '{"type": "approve"}', '"reject"'),
+        (["reject", "respond"], '{"type": "reject", "message": "..."}', '"respond"'),
+        (["ignore"], '"ANSWER"', ""),
+    ],
+)
+def test_the_advice_names_the_decisions_that_a_question_takes(allowed: list[str], first: str, others: str):
+    value: Any = {
+        "action_requests": [{"name": "refund", "args": {}}],
+        "review_configs": [{"action_name": "refund", "allowed_decisions": allowed}],
+    }
+    command, *more = answer_advice([Question(id="a", value=value)], Path("runs/1"))
+    assert command.endswith(f"--answer '{first}'")
+    assert len(more) == bool(others)
+    assert all(others in line and first not in line for line in more)
 
 
 def test_answers_are_matched_with_questions():

@@ -75,7 +75,10 @@ def eval_command(
         str | None, typer.Option(metavar="ADDRESS|local", help="Execute the runs on workers of a Ray cluster.")
     ] = None,
     workers: Workers = None,
-    retry: Annotated[str | None, typer.Option(metavar="LOG", help="Finish the evaluation of this log.")] = None,
+    retry: Annotated[
+        str | None,
+        typer.Option(metavar="LOG|FOLDER", help="Finish the evaluation of this log, or of the newest one in a folder."),
+    ] = None,
     out: Annotated[str, typer.Option(help="Folder, or its URL, in which each run gets a subfolder.")] = "runs",
     keep_prompts: KeepPrompts = False,
     as_json: AsJson = False,
@@ -83,7 +86,7 @@ def eval_command(
     """Run a graph on a benchmark's tasks with Inspect, and print the official scores with confidence intervals."""
     check_evaluation_packages("benchmarks", "inspect_ai", *TABLE_PACKAGES)
     from certigraph.adapters.benchmarks import split_name
-    from certigraph.cli.output import announce_missing_tasks, announce_models, announce_source
+    from certigraph.cli.output import announce_missing_tasks, announce_models, announce_retry, announce_source
     from certigraph.evaluation.evaluate import evaluate, evaluate_retry
     from certigraph.evaluation.evaluation_results import print_evaluations
 
@@ -102,6 +105,7 @@ def eval_command(
         announce_source(benchmark, data)
         for name in names:
             announce_missing_tasks(name, data, split, 0 if task else limit)
+        announce_retry(out)
         results = [
             evaluate(
                 graph,
