@@ -35,7 +35,7 @@ DescribeCall = Callable[[dict[str, Any], RunState, Runtime[Context]], str]
 class ApprovalRule(Record):
     """What a person may decide about the calls of a tool, and how a call is shown."""
 
-    allowed_decisions: tuple[Decision, ...] = Field(ALL_DECISIONS, min_length=1)
+    allowed_decisions: tuple[Decision, ...] = Field(default=ALL_DECISIONS, min_length=1)
     description: str | DescribeCall = ""
     """The question; empty for the call itself."""
 

@@ -158,6 +158,10 @@ def slots_by_operator() -> dict[str, str]:
     return dict(sorted(chain.from_iterable(slots.items() for slots in OPERATOR_SLOTS.values())))
 
 
+ACTION_SLOTS = frozenset({"decide", "execute", "executor", "realize"})
+"""Slots that choose an action: an operator of one of them may stand in the others, whose views may show it enough."""
+
+
 def check_slot(slot: str, name: str) -> None:
     """Check that a slot takes an operator, if it is one of certigraph's.
 
@@ -165,7 +169,8 @@ def check_slot(slot: str, name: str) -> None:
         UnknownName: it does not; the message names the slots of the operator, and the operators of the slot.
     """
     slots = {operator: text.split(", ") for operator, text in slots_by_operator().items()}
-    if slot not in slots.get(name, [slot]):
+    chooses_action = slot in ACTION_SLOTS and not ACTION_SLOTS.isdisjoint(slots.get(name, ()))
+    if slot not in slots.get(name, [slot]) and not chooses_action:
         fitting = ", ".join(operator for operator, names in slots.items() if slot in names)
         own = f"; certigraph's operators of {slot} are {fitting}" if fitting else ""
         raise UnknownName(f"{slot}={name}: {name} is an operator of {' and '.join(slots[name])}{own}")
