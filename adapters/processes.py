@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import ContextVar, Token, copy_context
 from functools import partial
 from typing import Any, Generic, ParamSpec, TypeVar
@@ -95,6 +96,18 @@ def is_async_callable(function: Callable[..., Any]) -> bool:
     """Return whether a function, or an object's method `__call__`, is a coroutine function."""
     method = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004 - the method
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(method)
+
+
+def find_call_problem(function: object, *values: object) -> str:
+    """Return why a function cannot be called with so many values by place; empty if it can."""
+    if not callable(function):
+        return f"{type(function).__name__} is no function"
+    try:
+        with suppress(ValueError):  # a builtin may have no signature
+            inspect.signature(function).bind(*values)
+    except TypeError as error:
+        return str(error)
+    return ""
 
 
 async def run_in_lone_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -108,16 +108,16 @@ def read_finished_evaluation(logs: "Sequence[EvalLog]", out: str, workers: Worke
         Interrupted: the evaluation was stopped; the message has the command that finishes it.
     """
     if not logs or logs[0].status == "cancelled":
-        command = f"certigraph eval --retry {_newest_log(logs, out)}{workers.flags}"
+        begun = logs[0].location if logs else f"{out}/LOG.eval"
+        log = begun if is_url(out) else _newest_log(Path(out))
+        command = f"certigraph eval --retry {log}{workers.flags}"
         raise Interrupted(f"interrupted; resume with: {command}")
     # read the file again without the large fields: access to this log object would load the complete log
     return read_evaluation(logs[0].location)
 
 
-def _newest_log(logs: "Sequence[EvalLog]", out: str) -> str:
-    if is_url(out):
-        return logs[0].location if logs else f"{out}/LOG.eval"
-    return str(max(Path(out).glob("*.eval"), key=lambda log: log.stat().st_mtime, default=Path(out) / "LOG.eval"))
+def _newest_log(folder: Path) -> str:
+    return str(max(folder.glob("*.eval"), key=lambda log: log.stat().st_mtime, default=folder / "LOG.eval"))
 
 
 # Finish an evaluation from its log and the folders of its runs.
@@ -152,7 +152,7 @@ def evaluate_retry(
 
     from certigraph.evaluation.inspect_tasks import registered_name
 
-    log = _newest_log((), str(log)) if Path(log).is_dir() else log
+    log = _newest_log(Path(log)) if Path(log).is_dir() else log
     previous = read_log(log)
     previous.eval.task_registry_name = registered_name(previous.eval.task)
     arguments, folder = previous.eval.task_args_passed, str(log).rpartition("/")[0] or "."

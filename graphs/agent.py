@@ -320,7 +320,7 @@ def _check_choices(
     if method not in METHODS:
         raise ValueError(f"no method {method!r} for an agent; {suggest_names(method, METHODS)}")
     slots = set(operators) & set(AgentOperators.__annotations__)
-    if strange := sorted(slots - set(_slots_of(method))):
+    if slots and (strange := sorted(slots - set(_slots_of(method)))):
         having = [other for other in METHODS if strange[0] in _slots_of(other)]
         known = f"{', '.join(having)} {'has' if len(having) == 1 else 'have'} it"
         raise TypeError(f"{method} has no operator slot {strange[0]!r}; {known}")
@@ -359,8 +359,10 @@ def _explain_ending(module: Any, ending: str, state: Any) -> str:
     if isinstance(seen, Observation) and seen.text == STOPPED_TEXT:
         return STOPPED_TEXT
     reason = str(module.message(state)) if hasattr(module, "message") else ""
-    acted = [step.action for step in state["history"] if calls_of(step.action)]
-    refused = reasons_refused(acted[-1]) if acted and ending not in (GOAL, FINISHED) else []
+    if ending in (GOAL, FINISHED):
+        return reason
+    last = next((step.action for step in reversed(state["history"]) if calls_of(step.action)), None)
+    refused = reasons_refused(last) if last else []
     return "; ".join(filter(None, [reason, *(f"not made: {one}" for one in refused if one not in reason)]))
 
 

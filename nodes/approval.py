@@ -40,6 +40,13 @@ class ApprovalRule(Record):
     """The question; empty for the call itself."""
 
 
+RULE_FORMS = {
+    "allowed_decisions": f"a list of {', '.join(ALL_DECISIONS)}",
+    "description": "a text, or a function of the call, the state and the runtime",
+}
+"""What each key of a rule holds, for error messages."""
+
+
 class EditedCall(Record):
     """A call as a person changed it."""
 
@@ -102,24 +109,17 @@ def _read_rule(name: str, given: bool | Mapping[str, Any]) -> ApprovalRule | Non
     """Return the rule of a tool; None for a tool whose calls need no approval."""
     if isinstance(given, bool):
         return ApprovalRule() if given else None
-    where, example = f"interrupt_on[{name!r}]", '{"allowed_decisions": ["approve", "reject"]}'
+    where = f"interrupt_on[{name!r}]"
     if not isinstance(given, Mapping):
+        example = '{"allowed_decisions": ["approve", "reject"]}'
         raise TypeError(f"{where} = {given!r:.100}: give True, False or a dict such as {example}")
-    if unknown := [key for key in given if key not in ApprovalRule.model_fields]:
-        raise ValueError(f"{where} has the key {unknown[0]!r}; it takes {' and '.join(ApprovalRule.model_fields)}")
-    decisions = given.get("allowed_decisions", ALL_DECISIONS)
-    listed = isinstance(decisions, Sequence) and not isinstance(decisions, str)
-    if not listed or not decisions or any(one not in ALL_DECISIONS for one in decisions):
-        kinds = ", ".join(ALL_DECISIONS)
-        raise ValueError(
-            f"{where} allows {decisions!r:.100}: give a list of decisions, such as {example}; the kinds are {kinds}"
-        )
     try:
-        return ApprovalRule(**given)
-    except ValidationError:
-        wrong = given.get("description")
-        fix = "give a text, or a function of the call, the state and the runtime"
-        raise TypeError(f"{where} has the description {wrong!r:.100}: {fix}") from None
+        return ApprovalRule.model_validate({**given})
+    except ValidationError as error:
+        key = error.errors()[0]["loc"][0]
+    if key not in RULE_FORMS:
+        raise ValueError(f"{where} has the key {key!r}; it takes {' and '.join(RULE_FORMS)}")
+    raise ValueError(f"{where} has the {key} {given[str(key)]!r:.100}: give {RULE_FORMS[str(key)]}")
 
 
 def _refuse_again(call: ToolCall, history: Sequence[Step]) -> ToolCall:

@@ -1,7 +1,8 @@
 """Certigraph's operators by name, with the slots of graphs that take them."""
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from itertools import chain
 from typing import Any
@@ -153,9 +154,11 @@ def summarize_operator(name: str) -> str:
     return (inspect.getdoc(OPERATORS[name]) or "").partition("\n")[0] if name in OPERATORS else ""
 
 
-def slots_by_operator() -> dict[str, str]:
-    """Return the slots of each operator as text, several with commas between, in the order of their names."""
-    return dict(sorted(chain.from_iterable(slots.items() for slots in OPERATOR_SLOTS.values())))
+@cache
+def slots_by_operator() -> Mapping[str, Sequence[str]]:
+    """Return the slots of each operator, in the order of the operators' names."""
+    named = chain.from_iterable(slots.items() for slots in OPERATOR_SLOTS.values())
+    return {name: slots.split(", ") for name, slots in sorted(named)}
 
 
 ACTION_SLOTS = frozenset({"decide", "execute", "executor", "realize"})
@@ -168,9 +171,11 @@ def check_slot(slot: str, name: str) -> None:
     Raises:
         UnknownName: it does not; the message names the slots of the operator, and the operators of the slot.
     """
-    slots = {operator: text.split(", ") for operator, text in slots_by_operator().items()}
-    chooses_action = slot in ACTION_SLOTS and not ACTION_SLOTS.isdisjoint(slots.get(name, ()))
-    if slot not in slots.get(name, [slot]) and not chooses_action:
+    slots = slots_by_operator()
+    takes = {*slots.get(name, [slot])}
+    if takes & ACTION_SLOTS:
+        takes |= ACTION_SLOTS
+    if slot not in takes:
         fitting = ", ".join(operator for operator, names in slots.items() if slot in names)
         own = f"; certigraph's operators of {slot} are {fitting}" if fitting else ""
         raise UnknownName(f"{slot}={name}: {name} is an operator of {' and '.join(slots[name])}{own}")

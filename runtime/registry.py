@@ -263,8 +263,7 @@ def parse_swap(text: str) -> tuple[str, Spec]:
         raise UnknownName(f"{text!r} is not a swap; write SLOT=OPERATOR, for example validate=always_pass")
     operator = slot.partition(":")[0]
     if slot != operator and operator in OPERATORS:
-        taking = slots_by_operator()[operator].partition(", ")[0]
-        raise UnknownName(f"{text!r} names no slot; write {taking}={text}")
+        raise UnknownName(f"{text!r} names no slot; write {slots_by_operator()[operator][0]}={text}")
     name, _, arguments = _split_arguments(rest)
     pairs = (pair.partition("=") for pair in arguments.split(",") if pair)
     return slot, Spec(name=name, args={key: _parse_value(value) for key, _, value in pairs})

@@ -6,10 +6,8 @@ that answers at random, `simulated_responder` one that errs at given rates.
 
 import json
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from inspect import signature
 from random import Random
 from typing import Any, ClassVar, NamedTuple
 
@@ -22,7 +20,7 @@ from pydantic import Field, PrivateAttr, ValidationError, field_validator
 
 from certigraph.adapters.models.schemas import Schema, minimal_instance
 from certigraph.adapters.models.usage import current_meter
-from certigraph.adapters.processes import Setting, run_in_waiting_thread
+from certigraph.adapters.processes import Setting, find_call_problem, run_in_waiting_thread
 from certigraph.adapters.protocols import Responder, StateCheck
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Predicate, Record
@@ -161,13 +159,9 @@ class ScriptedChat(BaseChatModel):
     @field_validator("responder")
     @classmethod
     def _check_responder(cls, responder: Responder | None) -> Responder | None:
-        if responder is not None:
-            try:
-                with suppress(ValueError):  # a builtin may have no signature
-                    signature(responder).bind("", {})
-            except TypeError as error:
-                fix = "it gets the prompt and the schema, as in def respond(prompt, schema)"
-                raise TypeError(f"responder={responder!r:.100} cannot be called ({error}): {fix}") from None
+        if responder is not None and (problem := find_call_problem(responder, "", {})):
+            fix = "it gets the prompt and the schema, as in def respond(prompt, schema)"
+            raise TypeError(f"responder={responder!r:.100} cannot be called ({problem}): {fix}")
         return responder
 
     @property

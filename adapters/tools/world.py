@@ -1,6 +1,5 @@
 """`Tools`: the user's own tools as the world of any graph, with cases by which an agent is evaluated."""
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -11,6 +10,7 @@ from certigraph.adapters.models.chat_models import is_simulated
 from certigraph.adapters.models.schemas import Schema, bound_schema
 from certigraph.adapters.models.scripts import parse_error_rates
 from certigraph.adapters.models.tool_calls import OfferedTool
+from certigraph.adapters.processes import find_call_problem
 from certigraph.adapters.protocols import Benchmark, Environment, Limits, Operator, Responder
 from certigraph.adapters.tools.checks import Checks, load_checks
 from certigraph.adapters.tools.definitions import DEADLINE, LoadedTool, format_tool, load_tools
@@ -281,18 +281,9 @@ def _check_effects(effects: Mapping[str, Effect], tools: Mapping[str, LoadedTool
 
 
 def _check_function(keyword: str, argument: str, function: object) -> None:
-    if function is not None and not _takes_one_value(function):
+    if function is not None and find_call_problem(function, argument):
         form = f"give a function of the {argument}, as in {keyword}=lambda {argument}: ..."
         raise TypeError(f"{keyword}={function!r:.100}: {form}")
-
-
-def _takes_one_value(function: object) -> bool:
-    try:
-        return callable(function) and bool(inspect.signature(function).bind(None))
-    except TypeError:
-        return False
-    except ValueError:  # some functions of C have no signature
-        return True
 
 
 def _number_cases(cases: Sequence[Case | str]) -> list[Case]:

@@ -99,7 +99,9 @@ def collect_inventory() -> dict[str, Any]:
         "graphs": {name: graph_slots(name) for name in GRAPHS},
         "benchmarks": {name: list(load_benchmark(name).configurations) for name in BENCHMARKS if name != ASK_BENCHMARK},
         "questions of your own": {ASK_BENCHMARK: f'certigraph {ASK_BENCHMARK} "QUESTION"'},
-        "operators": {name: f"[{slots}] {_describe_operator(name)}" for name, slots in slots_by_operator().items()},
+        "operators": {
+            name: f"[{', '.join(slots)}] {_describe_operator(name)}" for name, slots in slots_by_operator().items()
+        },
         "models": MODEL_FORMS.split(", "),
         "budget": {name: str(field.description) for name, field in sorted(limits.items())},
     }
