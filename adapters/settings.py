@@ -11,7 +11,7 @@ from certigraph.state.endings import UnknownName
 class Settings(BaseModel):
     """Base class of what users set for a run.
 
-    Raises UnknownName, in one line, for a field that does not exist and for a value that is not allowed.
+    Raises UnknownName, in one line, for a field that does not exist or is missing, and for a value that is not allowed.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -29,6 +29,9 @@ class Settings(BaseModel):
                 field = next(iter(cls.model_fields))
                 fix = f"give a dict or a {cls.__name__}, as in {cls.__name__}({field}=...)"
                 raise UnknownName(f"{values!r:.100} is no {cls.__name__}: {fix}") from None
+            if error.errors()[0]["type"] == "missing":
+                missing = error.errors()[0]["loc"][0]
+                raise UnknownName(f"{cls.__name__} needs {missing}: write {cls.__name__}({missing}=...)") from None
             raise UnknownName(_explain_mistake(error, cls.model_construct())) from None
 
 

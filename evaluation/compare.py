@@ -112,7 +112,8 @@ def _format_opening(plan: ComparisonPlan, waiting: int) -> str:
     cells = len(plan.methods) * len(plan.tasks) * plan.trials
     size = f"{format_count(len(plan.methods), 'method')} x {format_count(len(plan.tasks), 'task')}"
     size += f" x {plan.trials} trials" if plan.trials > 1 else ""
-    line = f"{describe_models(plan.model, plan.roles)}; {format_count(cells, 'run')} ({size}): {cells - waiting} done"
+    runs = f"{format_count(cells, 'run')} ({size})"
+    line = f"{plan.benchmark}; {describe_models(plan.model, plan.roles)}; {runs}: {cells - waiting} done"
     if is_scripted(plan.model):
         return line
     most = f"at most {format_count(plan.budget.calls, 'call')} each"

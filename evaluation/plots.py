@@ -368,8 +368,10 @@ def draw_bars(panel: Any, table: pd.DataFrame, names: Sequence[str], column: str
             draw_count(panel, row, table.loc[table["method"] == name, "n"].max())
 
 
-def draw_lines(panel: Any, table: pd.DataFrame, names: Sequence[str], column: str, places: Sequence[Any]) -> None:
-    """Draw a line with intervals for each method over the values `places` of a column.
+def draw_lines(
+    panel: Any, table: pd.DataFrame, names: Sequence[str], column: str, places: Sequence[Any], *, top: float
+) -> None:
+    """Draw a line with intervals for each method over the values `places` of a column; the axis ends at `top`.
 
     The lines are shifted slightly, so that none hides another.
     """
@@ -382,7 +384,7 @@ def draw_lines(panel: Any, table: pd.DataFrame, names: Sequence[str], column: st
         panel.vlines(positions, points["low"], points["high"], alpha=0.5, **style)
         panel.plot(positions, points["value"], f"-{series_marker(number)}", markersize=5, alpha=0.9, **style)
     panel.set_xlim(-0.5, max(len(places), 1) - 0.5)
-    panel.set_ylim(-0.03, 1.03)
+    panel.set_ylim(-0.03 * top, 1.03 * top)
 
 
 def draw_panel_legend(panel: Any, handles: Sequence[Any], columns: int = 2) -> None:
@@ -488,10 +490,13 @@ def draw_pairs(panel: Any, table: pd.DataFrame, names: Sequence[str], marks: Map
 
 
 def draw_labelled_lines(
-    panel: Any, table: pd.DataFrame, names: Sequence[str], column: str, places: Sequence[Any]
+    panel: Any, table: pd.DataFrame, names: Sequence[str], column: str, places: Sequence[Any], *, top: float = 1.0
 ) -> None:
-    """Draw a line for each method over the values of a column, and label at most eight of the values on the axis."""
-    draw_lines(panel, table, names, column, places)
+    """Draw a line for each method over the values of a column, and label at most eight of the values on the axis.
+
+    The vertical axis is from 0 to `top`, the highest value that there can be.
+    """
+    draw_lines(panel, table, names, column, places, top=top)
     every = -(-len(places) // 8) or 1
     panel.set_xticks(
         range(0, len(places), every), [wrap_label(str(place), TICK_LABEL_WIDTH) for place in places[::every]]

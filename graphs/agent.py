@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, cast, get_args
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import ensure_config, merge_configs
 from langgraph.cache.base import BaseCache
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START
@@ -70,6 +71,11 @@ OTHER_NAMES = {
 """Keywords of `agent` by the names that they have in other libraries."""
 
 INPUT_FORM = 'the input needs {"messages": [("user", "...")]} or {"goal": "..."}'
+
+THREAD_FORM = (
+    "an agent with a checkpointer saves its progress under the name of a thread: give "
+    'config={"configurable": {"thread_id": "..."}}, the same one to go on'
+)
 
 
 class AgentInput(TypedDict, total=False):
@@ -180,14 +186,16 @@ class AgentGraph(EpisodicGraph):
         """Return the arguments of a run with the agent's context, and with checkpoints that are saved before effects.
 
         Raises:
-            Fault: ("data") the input is a text; ("environment") checkpoints would be saved only at the end, so that a
-                crash would lose effects.
+            Fault: ("data") the input is a text, or no thread is named for a checkpointer; ("environment") checkpoints
+                would be saved only at the end, so that a crash would lose effects.
         """
         if isinstance(given, str):
             raise Fault("data", INPUT_FORM)
         nested = CHECKPOINTER_KEY in (config or {}).get("configurable", {})
         changes: dict[str, Any] = {"context": self.complete_context(arguments.get("context"))}
         if not nested and isinstance(self.checkpointer, BaseCheckpointSaver):
+            if "thread_id" not in merge_configs(self.config, ensure_config(config)).get("configurable", {}):
+                raise Fault("data", THREAD_FORM)
             if arguments.get("durability") == "exit":
                 reason = "durability='exit' saves nothing before the run has ended, so that effects might happen twice"
                 raise Fault("environment", f"{reason}: leave durability out")

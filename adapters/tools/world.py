@@ -12,6 +12,7 @@ from certigraph.adapters.models.scripts import parse_error_rates
 from certigraph.adapters.models.tool_calls import OfferedTool
 from certigraph.adapters.processes import find_call_problem
 from certigraph.adapters.protocols import Benchmark, Environment, Limits, Operator, Responder
+from certigraph.adapters.settings import Settings
 from certigraph.adapters.tools.checks import Checks, load_checks
 from certigraph.adapters.tools.definitions import DEADLINE, LoadedTool, format_tool, load_tools
 from certigraph.adapters.tools.effects import ToolAnswer
@@ -35,7 +36,7 @@ RESPONSE_ARGUMENT = "response"
 """Key in the `args` of a finishing action: the answer in the form of `response_format`."""
 
 
-class Case(Record):
+class Case(Settings, Record):
     """A task on which an agent with tools is evaluated."""
 
     goal: str

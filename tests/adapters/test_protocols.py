@@ -23,6 +23,7 @@ from certigraph.adapters.protocols import (
     complete_benchmark,
     complete_environment,
 )
+from certigraph.adapters.tools.world import Case
 from certigraph.state.endings import GOAL, UnknownName
 from certigraph.state.records import Action, Observation, Scores, Task, Usage
 from certigraph.state.trajectory import Footer
@@ -198,6 +199,8 @@ def test_a_small_world_gets_the_defaults():
         (Context, {"budget": {"call": 3}}, "Budget has no field 'call'; did you mean calls?"),
         (Context, {"roles": {"planer": "local"}}, "no role 'planer'; did you mean planner?"),
         (Context, {"profil": "small"}, "Context has no field 'profil'; did you mean profile?"),
+        (Case, {"gaol": "refund"}, "Case has no field 'gaol'; did you mean goal?"),
+        (Case, {"id": "7"}, "Case needs goal: write Case(goal=...)"),
     ],
 )
 def test_a_field_that_there_is_not_is_answered_by_one_line_with_the_known_ones(

@@ -20,7 +20,7 @@ from certigraph import cli
 from certigraph.adapters.protocols import Context
 from certigraph.evaluation import plots
 from certigraph.evaluation.analyses.sdp import PRINTED_FIGURES, print_anatomy, write_anatomy
-from certigraph.evaluation.anatomy import ANALYSES, CAUSES, analyse, anatomy_view
+from certigraph.evaluation.anatomy import ANALYSES, ANATOMY_FIGURES, CAUSES, analyse, anatomy_view
 from certigraph.evaluation.atif import to_atif
 from certigraph.evaluation.export import rows_of
 from certigraph.evaluation.frame_rows import frame_rows_of as anatomy_rows
@@ -266,11 +266,27 @@ def test_points_of_a_curve_stay_at_their_category():
             [(name, 3, 0.5, 0.1, 0.9) for name in names], columns=["method", "x", "value", "low", "high"]
         )
         panel = Figure().subplots()
-        plots.draw_lines(panel, found, names, "x", [2, 3])
+        plots.draw_lines(panel, found, names, "x", [2, 3], top=1.0)
         places = [line.get_xdata()[0] for line in panel.get_lines()]
         assert sum(places) / count == pytest.approx(1)
         assert max(places) - min(places) <= 0.2 + 1e-9
         assert all(0 < after - before <= 0.06 + 1e-9 for before, after in pairwise(places))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ANATOMY_FIGURES)
+def test_every_value_is_drawn_inside_its_panel(name):
+    runs = [Tape(task=str(days), days=days).tries(0, 2, 1, 1).ended("goal", 1) for days in (3, 5, 7)]
+    found = frames_of([*runs, Tape(task="9").tries(1, 0).replan().tries(1).ended("gave_up", 0.5)])
+    figure = ANATOMY_FIGURES[name](analyse(found), ["sdp"])
+    drawn = 0
+    for panel in figure.axes:
+        bars = [(bar.get_x() + bar.get_width(), bar.get_y()) for bar in panel.patches]
+        for x, y in [*bars, *(point for line in panel.get_lines() for point in line.get_xydata())]:
+            drawn += 1
+            assert min(panel.get_xlim()) <= x <= max(panel.get_xlim())
+            assert min(panel.get_ylim()) <= y <= max(panel.get_ylim())
+    assert drawn
 
 
 @pytest.mark.slow

@@ -885,3 +885,12 @@ def test_entries_of_a_run_survive_when_its_process_ends_at_once(desk: Desk, tmp_
             other.close()
 
     asyncio.run(enter())
+
+
+def test_run_without_thread_is_refused(desk: Desk) -> None:
+    graph = build(desk, InMemorySaver())
+    with pytest.raises(Fault, match="thread_id"):
+        graph.invoke(USER)
+    assert counts(desk) == (0, 0)
+    graph.with_config(CONFIG).invoke(USER)
+    assert counts(desk) == (1, 1)
