@@ -43,17 +43,12 @@ from certigraph.evaluation.comparison_report import (
     terminal_tables,
     write_comparison_report,
 )
-from certigraph.evaluation.comparison_summary import (
-    Comparison,
-    ReplayEstimate,
-    ablation_methods,
-    add_published,
-    comparison_of,
-)
+from certigraph.evaluation.comparison_summary import Comparison, ablation_methods, add_published, comparison_of
 from certigraph.evaluation.evaluation_results import Evaluation, read_evaluation
 from certigraph.evaluation.measures import ComparisonRow
 from certigraph.evaluation.progress_display import show_progress
 from certigraph.evaluation.published.matching import PUBLISHED_TITLE
+from certigraph.evaluation.replays import ReplayEstimate
 from certigraph.evaluation.tables import print_report_path, table_console
 from certigraph.evaluation.tool_worlds import benchmark_name, check_evaluable, check_methods
 from certigraph.evaluation.workers import HERE, WorkerOptions, check_worker_models, run_slots

@@ -264,7 +264,8 @@ def read_plan(folder: Path) -> ComparisonPlan:
         return ComparisonPlan.model_validate_json(read_bytes(path, MAX_SETTINGS_BYTES))
     except ValidationError as error:
         raise Fault(
-            "data", f"{path} is not a plan ({error.errors()[0]['msg']}): restore it or use another --out"
+            "data",
+            f"{path} is not a plan ({error.errors()[0]['msg']}): restore it or use another folder (--out, in Python out=)",
         ) from error
 
 
@@ -280,7 +281,7 @@ def save_or_check_plan(plan: ComparisonPlan, folder: Path, resume: str) -> None:
     if not has_plan(folder):
         replace_text(folder / PLAN_FILE, plan.model_dump_json(indent=1))
     elif differing := format_differences(read_plan(folder), plan):
-        fix = f"continue that one with `{resume}`, or start this one in another --out"
+        fix = f"continue that one with `{resume}`, or start this one in another folder (--out, in Python out=)"
         raise Fault("data", f"{folder} holds runs with other settings ({differing}): {fix}")
 
 

@@ -26,13 +26,10 @@ from certigraph.evaluation.comparison_summary import (
     Comparison,
     Difference,
     MethodSummary,
-    ReplayEstimate,
     adapt_to_methods,
     add_published,
     comparison_of,
     comparison_rows,
-    estimates_of,
-    replays_of,
     shared_tasks,
 )
 from certigraph.evaluation.frames import Frames, frames_of, select_runs, without_faults
@@ -50,6 +47,7 @@ from certigraph.evaluation.published.matching import (
     PublishedView,
     view_matches,
 )
+from certigraph.evaluation.replays import ReplayEstimate, estimates_of, replays_of
 from certigraph.evaluation.tables import FittedTable, format_interval, write_csv, write_page
 from certigraph.runtime.files import COMPARISON_PAGE, REPORT_FILE
 from certigraph.runtime.registry import swaps_of
@@ -225,7 +223,8 @@ def terminal_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate] 
         yield FittedTable(DIFFERENCE_COLUMNS, cells, DIFFERENCE_ORDER)
         yield FittedTable(*need_table(comparison.needs), NEED_ORDER)
     if estimates:
-        yield " What a replay of the first method's runs estimates (SDP paper, appendix C) is on the page only."
+        first = comparison.methods[0].method
+        yield f" The page also estimates the variants from the runs of {first} alone (SDP paper, appendix C)."
 
 
 def published_view(comparison: Comparison) -> PublishedView | None:

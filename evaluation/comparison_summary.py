@@ -1,16 +1,15 @@
 """Statistics of comparisons and ablations.
 
 `comparison_of` computes scores, paired differences and costs of every method over the tasks that all methods have
-finished. `estimates_of` compares ablations estimated from recorded runs (replayed) with ablations that were executed.
+finished.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import not_
 from statistics import mean
-from typing import Any, NamedTuple
+from typing import Any
 
-import pandas as pd
 from pydantic import Field
 
 from certigraph.adapters.benchmarks import split_name
@@ -21,7 +20,6 @@ from certigraph.evaluation.comparison import (
     ComparisonPlan,
     build_method,
     describe_variants,
-    exchanged_operators,
     parse_methods,
 )
 from certigraph.evaluation.frames import Frames
@@ -51,11 +49,10 @@ from certigraph.evaluation.statistics import (
     pass_hat_k,
     relative_change,
 )
-from certigraph.nodes.slots import Spec
 from certigraph.runtime.graph_sources import slots_of
 from certigraph.runtime.registry import GRAPHS, build_graph
 from certigraph.runtime.texts import format_count
-from certigraph.state.endings import METHOD_LIMITS, UnknownName
+from certigraph.state.endings import GOAL, METHOD_LIMITS, UnknownName
 from certigraph.state.records import Record
 
 # One row for each run.
@@ -304,7 +301,7 @@ def add_published(comparison: Comparison, outline: ComparisonOutline, settings: 
 def adapt_to_methods(comparison: Comparison, plan: ComparisonPlan, certifying: Collection[str]) -> Comparison:
     """Return a copy of a comparison with descriptions of the variants, and without figures that say nothing.
 
-    It has a warning if its scores rank no methods.
+    It has a warning if its scores rank no methods, and about solved tasks that a method did not certify.
 
     Args:
         comparison: the comparison.
@@ -314,7 +311,7 @@ def adapt_to_methods(comparison: Comparison, plan: ComparisonPlan, certifying: C
     methods = [
         s if s.method in certifying else s.model_copy(update={"goals": GoalPrecision()}) for s in comparison.methods
     ]
-    warnings = list(comparison.warnings)
+    warnings = [*comparison.warnings, *uncertified_warnings(comparison.rows, certifying)]
     if len({method.graph for method in plan.methods}) > 1 and any(
         map(is_simulated, [plan.model, *plan.roles.values()])
     ):
@@ -327,6 +324,22 @@ RANKING_WARNING = (
     "the error rates of the simulated agent hit methods in different places: conditions and verdicts exist only in "
     "methods that plan or validate, so that these scores rank no methods"
 )
+
+
+def uncertified_warnings(rows: Sequence[ComparisonRow], certifying: Collection[str]) -> Iterator[str]:
+    """Yield a warning for each method that certifies predicates, but not the goal in most of the runs that it solved.
+
+    A script that answers at random, or a validator that is too strict, is seen here and not in the score.
+    """
+    for method in dict.fromkeys(row.method for row in rows if row.method in certifying):
+        solved = [row for row in rows if row.method == method and row.verdict]
+        endings = Counter(row.ending for row in solved if row.ending != GOAL)
+        if sum(endings.values()) > len(solved) / 2:
+            ended = ", ".join(endings)
+            yield (
+                f"{method}: the goal was not certified in {sum(endings.values())} of the {len(solved)} runs that the "
+                f"scorer calls solved (ended {ended}): their reports say what the validator missed"
+            )
 
 
 def limit_warnings(summaries: Sequence[MethodSummary]) -> Iterator[str]:
@@ -432,166 +445,3 @@ def ablation_methods(graph: str, swaps: Sequence[str]) -> tuple[ComparedMethod, 
     if twice := sorted({swap for swap in swaps if swaps.count(swap) > 1}):
         raise UnknownName(f"--swap {twice[0]} is given twice; give each swap once")
     return (*full, *(build_method(swap, graph, swap.split("+")) for swap in swaps))
-
-
-# Ablations estimated from recorded trajectories without running anything (SDP paper, appendix C). Each rule scales the
-# score of a recorded run to estimate the score without one mechanism. It assumes that the rest of the run would have
-# gone the same way; `report` compares it with runs of the variant.
-
-
-class Replay(NamedTuple):
-    """Measures of a recorded run of SDP that the rules of the SDP paper's appendix C need.
-
-    Positions and lengths count predicates of the plan.
-    """
-
-    first_tries: int
-    """Number of certified steps whose target was certified at the first attempt; a replanned target is a new one."""
-    certified_steps: int
-    exhausted_at: int | None
-    """Position in the plan when all attempts at a target were used up for the first time; None if this never happened.
-    """
-    planned_then: int
-    """The length of the plan at that time."""
-    steps: int
-    depths: tuple[int, ...]
-    """Cascade depth of each certified step."""
-
-    @property
-    def action_fidelity(self) -> float:
-        """Share of certified steps that were certified at the first attempt; 1 if nothing was certified."""
-        return self.first_tries / self.certified_steps if self.certified_steps else 1.0
-
-    @property
-    def certified_prefix(self) -> float:
-        """Share of the plan before the predicate whose attempts were the first to be used up; 1 if there is none."""
-        return 1.0 if self.exhausted_at is None else self.exhausted_at / max(self.planned_then, 1)
-
-    def capped_share(self, depth: int, most_steps: int) -> float:
-        """Return the share of the run that fits into `most_steps` if an action certifies at most `depth` predicates."""
-        steps = self.steps + sum(-(-k // depth) - 1 for k in self.depths)
-        return min(1.0, most_steps / steps) if steps else 1.0
-
-
-FORCED_STATUSES = ("forced", "dropped")
-"""Statuses of predicates that a policy accepted without a certificate."""
-
-ScoreFactor = Callable[[Replay, int], float]
-"""Function that takes a recorded run and its limit of steps, and returns the factor by which the score is scaled."""
-
-
-class ReplayRule(NamedTuple):
-    """A rule of the SDP paper's appendix C, which estimates the score of an ablation from a recorded run."""
-
-    name: str
-    factor: ScoreFactor
-
-
-def rule_for(swaps: Mapping[str, Spec]) -> ReplayRule | None:
-    """Return the rule that estimates a variant with these swapped operators; None if appendix C has no such rule."""
-    if len(swaps) != 1:
-        return None
-    ((slot, spec),) = swaps.items()
-    if (slot, spec.name) == ("validate", "always_pass"):
-        return ReplayRule("action fidelity", lambda replay, most: replay.action_fidelity)
-    if (slot, spec.name) == ("replan", "give_up"):
-        return ReplayRule("certified prefix", lambda replay, most: replay.certified_prefix)
-    if (slot, spec.name) == ("validate", "capped"):
-        depth = int(str(spec.args.get("depth", 1)))
-        return ReplayRule("cascade cap", lambda replay, most: replay.capped_share(depth, most))
-    return None
-
-
-def replays_of(frames: Frames, method: str) -> "ReplaysByTrial":
-    """Compute the measures for the rules of appendix C from the runs of a method, which must be one of SDP's."""
-    transitions = frames.predicates[frames.predicates["leads"] & ~frames.predicates["status"].isin(FORCED_STATUSES)]
-    by_run = {str(run): rows for run, rows in transitions.groupby("run", sort=False)}
-    replays = {}
-    for run in frames.runs[frames.runs["method"] == method].to_dict("records"):
-        rows = by_run.get(run["run"], transitions.head(0))
-        exhausted_at = None if pd.isna(run["first_exhaustion"]) else int(run["first_exhaustion"])
-        replays[run["task"], run["trial"]] = Replay(
-            first_tries=int((rows["tried"] == 1).sum()),
-            certified_steps=len(rows),
-            exhausted_at=exhausted_at,
-            planned_then=0 if exhausted_at is None else int(run["planned_then"]),
-            steps=run["steps"],
-            depths=tuple(rows["depth"].tolist()),
-        )
-    return replays
-
-
-# Replayed ablations compared with re-executed ones.
-
-ReplaysByTrial = Mapping[tuple[str, int], Replay]
-"""Measures of the first method's runs (see `Replay`), by task and trial."""
-
-
-class ReplayEstimate(Record):
-    """Score of a variant, 0 to 100, estimated by replaying the first method's runs and measured by running the variant.
-
-    `optimism` is the estimate minus the measured score, paired over tasks; above 0 the replay overestimates. `full` is
-    the score of the first method.
-    """
-
-    method: str
-    rule: str
-    full: float
-    replayed: float
-    measured: float
-    optimism: Difference
-    runs: tuple[tuple[ComparisonRow, float], ...] = Field(default=(), exclude=True, repr=False)
-    """The replayed runs, each with its estimate."""
-
-    @property
-    def words(self) -> str:
-        """The conclusion about the estimate in words."""
-        if self.optimism.equal:
-            return self.optimism.words
-        if not self.optimism.significant:
-            return f"no significant difference at n={self.optimism.n}{self.optimism.reservation}"
-        kind = "optimistic" if self.optimism.mean > 0 else "pessimistic"
-        return f"replay is {kind} by {abs(self.optimism.mean):.1f} points at n={self.optimism.n}"
-
-
-def estimates_of(plan: ComparisonPlan, rows: Sequence[ComparisonRow], replays: ReplaysByTrial) -> list[ReplayEstimate]:
-    """Estimate, from replays, every variant of the first method for which the SDP paper's appendix C has a rule."""
-    first, *others = plan.methods
-    by_method = shared_rows(plan.outline, rows)
-    first_rows = by_method[first.name]
-    if not first_rows or not replays:
-        return []
-    measured = {method.name: scores_of(by_method[method.name]) for method in others}
-    rules = [(method.name, rule_for(exchanged_operators(first, method))) for method in others if measured[method.name]]
-    estimates = [
-        _estimate(name, rule, first_rows, measured[name], replays, plan.limits.steps) for name, rule in rules if rule
-    ]
-    adjusted = adjust_family([estimate.optimism for estimate in estimates])
-    return [one.model_copy(update={"optimism": found}) for one, found in zip(estimates, adjusted, strict=True)]
-
-
-def _estimate(
-    name: str,
-    rule: ReplayRule,
-    rows: Sequence[ComparisonRow],
-    measured: ScoresByTask,
-    replays: ReplaysByTrial,
-    most: int,
-) -> ReplayEstimate:
-    runs = tuple((row, row.score * rule.factor(replays[row.task, row.trial], most)) for row in rows)
-    replayed = defaultdict(list)
-    for row, estimate in runs:
-        replayed[row.task].append(estimate)
-    return ReplayEstimate(
-        method=name,
-        rule=rule.name,
-        full=_mean_score(scores_of(rows)),
-        replayed=_mean_score(replayed),
-        measured=_mean_score(measured),
-        optimism=compute_difference("replayed", "re-executed", replayed, measured),
-        runs=runs,
-    )
-
-
-def _mean_score(scores: ScoresByTask) -> float:
-    return sum(sum(trials) for trials in scores.values()) / sum(map(len, scores.values()))

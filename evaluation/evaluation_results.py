@@ -204,7 +204,9 @@ def read_log(log: Path | str, *, without: Set[str] = frozenset()) -> "EvalLog":
     from inspect_ai.log import read_eval_log
 
     if not is_url(str(log)) and not Path(log).is_file():
-        raise Fault("data", f"no log at {log}: give a file that `certigraph eval` wrote, as in --retry runs/NAME.eval")
+        unbegun = "an evaluation that was stopped in its first seconds has none: give its command again"
+        fix = "else a file that `certigraph eval` wrote, as in --retry runs/NAME.eval"
+        raise Fault("data", f"no log at {log}; {unbegun}, {fix}")
     try:
         content = read_eval_log(str(log), exclude_fields={*without})
     except Exception as error:  # the reader tries several formats, each with exceptions of other types

@@ -37,7 +37,7 @@ from certigraph.adapters.protocols import Budget, Context, Limits, Operator
 from certigraph.adapters.tools.checks import Checks, warn_of_unused
 from certigraph.adapters.tools.definitions import DEADLINE
 from certigraph.adapters.tools.positions import CHECKPOINTER_KEY, require_checkpointer
-from certigraph.adapters.tools.world import RESPONSE_ARGUMENT, Effect, ToolLike, Tools
+from certigraph.adapters.tools.world import CONDITION, RESPONSE_ARGUMENT, Effect, ToolLike, Tools
 from certigraph.graphs.assembly import Assembly, EpisodicGraph, Schemas, extend_state, run_in_place, slot_names
 from certigraph.nodes.approval import InterruptOn, approvals
 from certigraph.nodes.commitments import commit
@@ -48,7 +48,7 @@ from certigraph.state.commitments import CommitmentLevel
 from certigraph.state.endings import FINISHED, GOAL, WORLD_ENDED, Fault
 from certigraph.state.records import Certificate, Observation, Task
 from certigraph.state.run import ANSWER_ACTIONS, FINISH
-from certigraph.state.tools import MESSAGE_KEY, REQUEST_ID, TOOLS_NAME, calls_of, reasons_refused
+from certigraph.state.tools import MESSAGE_KEY, REQUEST_ID, TOOLS_NAME, calls_of, describe_failure, reasons_refused
 
 Method = Literal["sdp", "tdp", "step", "react", "plan_and_act", "pbai"]
 """Methods that can drive an agent with tools."""
@@ -362,7 +362,7 @@ def _slots_of(method: str) -> list[str]:
 
 
 def _explain_ending(module: Any, ending: str, state: Any) -> str:
-    """Return why a turn ended so: the words of its method, and why its last call was not made, if it was not."""
+    """Return why a turn ended so: the words of its method, and why its last call was not made or failed, if so."""
     seen = state.get("observation")
     if isinstance(seen, Observation) and seen.text == STOPPED_TEXT:
         return STOPPED_TEXT
@@ -370,8 +370,8 @@ def _explain_ending(module: Any, ending: str, state: Any) -> str:
     if ending in (GOAL, FINISHED):
         return reason
     last = next((step.action for step in reversed(state["history"]) if calls_of(step.action)), None)
-    refused = reasons_refused(last) if last else []
-    return "; ".join(filter(None, [reason, *(f"not made: {one}" for one in refused if one not in reason)]))
+    refused = [f"not made: {one}" for one in reasons_refused(last) if one not in reason] if last else []
+    return "; ".join(filter(None, [reason, *refused, describe_failure(state["history"])]))
 
 
 def _model_fields(model: Any) -> dict[str, Any]:
@@ -478,9 +478,5 @@ The conversation so far:
 {before}
 
 What is to be done now:"""
-
-CONDITION = """\
-Each thing that the request asks for is done, or the answers show why it cannot or must not be done; and the answer \
-was handed in with finish. The request: {goal}"""
 
 __all__ = ["METHODS", "AgentGraph", "AgentInput", "AgentOutput", "Method", "agent"]

@@ -105,7 +105,7 @@ def _record_attempt(state: SDPState, update: Update, runtime: Runtime[Context]) 
         **set_upcoming(state, upcoming),
         "verdict": verdict,
         "attempts": [attempt],
-        "tried": state["tried"] + (not verdict.looked and not verdict.pending),
+        "tried": state["tried"] + verdict.is_counted,
     }
 
 

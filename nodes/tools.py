@@ -29,7 +29,7 @@ from certigraph.nodes.questions import UNKNOWN_OUTCOME, EnteredCall, QuestionLog
 from certigraph.state.endings import Fault
 from certigraph.state.records import Action, Observation, Step
 from certigraph.state.run import RunState
-from certigraph.state.tools import ToolCall, add_answers, calls_of, number_calls, replace_calls
+from certigraph.state.tools import MAX_ERROR, ToolCall, add_answers, calls_of, number_calls, replace_calls
 
 # Acting: every call that must happen once is entered in the ledger before it starts and after it has ended.
 
@@ -50,7 +50,7 @@ async def take_tool_action(state: RunState, runtime: Runtime[Context]) -> dict[s
         episode.recall([Step(action=action, digest=observation.digest())])
     elif answers:
         observation = _observe(answers)
-        made = replace_calls(action, [call for call, _ in answers])
+        made = replace_calls(action, [_note_error(call, answer) for call, answer in answers])
         episode.recall([Step(action=made, digest=observation.digest())])
     else:
         observation = episode.step(action)
@@ -72,6 +72,14 @@ def _observe(answers: Answers) -> Observation:
     failed: dict[str, Any] = {"result": "failed"} if any(answer.failed for _, answer in answers) else {}
     refused = all(call.refused for call, _ in answers)
     return Observation(text=bound_text(text), accepted=not refused, data={} if refused else failed)
+
+
+def _note_error(call: ToolCall, answer: ToolAnswer) -> ToolCall:
+    """Return the call with the error that its tool raised, if it did."""
+    if not (answer.failed and call.is_made):
+        return call
+    error = " ".join(answer.text.split())
+    return call.model_copy(update={"error": error if len(error) <= MAX_ERROR else f"{error[: MAX_ERROR - 3]}..."})
 
 
 async def _make_calls(

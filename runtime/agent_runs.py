@@ -50,9 +50,10 @@ def prepare_agent_run(agent: AgentGraph, benchmark: str | Benchmark, request: ob
         Fault: ("data") the request holds a secret, or the agent a context of its own, which no run keeps.
     """
     if benchmark or context.benchmark:
-        reason = f"the agent {agent.name!r} has tools of its own and runs on no benchmark: leave the benchmark out"
+        given = f"{benchmark!r:.100}" if isinstance(benchmark, str) and benchmark else "the benchmark"
+        reason = f"the agent {agent.name!r} has tools of its own and runs on no benchmark: leave {given} out"
         fix = "to evaluate its method, make a benchmark of the tools: certigraph.Tools(tools, cases=[...])"
-        raise UnknownName(f"{reason}, and give a request; {fix}")
+        raise UnknownName(f"{reason}, and give a request as --task, in Python task=...; {fix}")
     if request is not None and not isinstance(request, str):
         raise TypeError(f"task={request!r:.100}: give an agent its request as text, such as {EXAMPLE_REQUEST!r}")
     if not request or not request.strip():

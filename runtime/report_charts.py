@@ -100,7 +100,7 @@ def progress_chart(table: PlanTable) -> LineChart:
     area = f"{line} L{scale.x(plan.logged):.1f} {scale.y(0):.1f} L{scale.x(0):.1f} {scale.y(0):.1f} Z"
     attempts = [moment for moment in plan.moments if isinstance(moment, PlanAttempt)]
     steps = {
-        "miss": {attempt.step for attempt in attempts if not attempt.discharged},
+        "miss": {attempt.step for attempt in attempts if attempt.attempt.verdict.is_counted and not attempt.discharged},
         "turn": {moment.step for moment in plan.moments if isinstance(moment, PlanReplan) and not moment.extends},
         "pass": {attempt.step for attempt in attempts if attempt.attempt.verdict.forced},
     }

@@ -137,7 +137,7 @@ def _attempts_summary(moments: Sequence[PlanMoment], row: PredicateRow) -> str:
     tries = [moment.attempt for moment in moments if isinstance(moment, PlanAttempt)]
     if len(tries) <= MAX_OPEN_ATTEMPTS:
         return ""
-    judged = not any(t.verdict.depth or reasons_refused(t.action) for t in tries)
+    judged = not any(t.verdict.depth or not t.verdict.is_counted or reasons_refused(t.action) for t in tries)
     kind = "rejected attempts" if judged else "attempts without a certificate"
     others = sorted({t.target.text for t in tries if t.target != row.predicate})
     return f"{len(tries)} {kind}" + (f" at: {'; '.join(others)}" if others else "")

@@ -200,6 +200,11 @@ class Verdict(Record):
     forced: str = ""
     """Name of the policy that lets the target pass although it was refused; nothing is certified then."""
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether the attempt counts against the budget of attempts: somebody judged it, and it did not only look."""
+        return not (self.looked or self.pending)
+
 
 class Fact(Record):
     """What the world had shown by the action number `step`, and what later steps may need."""

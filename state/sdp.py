@@ -382,7 +382,7 @@ def sdp_message(state: SDPState) -> str:
     reason = f"; the last verdict: {verdict.reason}" if verdict and verdict.reason else ""
     # also those before a replan, which is counted too
     tries = takewhile(lambda a: a.position == head, reversed(state.get("attempts", ())))
-    attempts = sum(not (attempt.verdict.looked or attempt.verdict.pending) for attempt in tries)
+    attempts = sum(attempt.verdict.is_counted for attempt in tries)
     spent = f"attempts: {attempts}, replans: {state.get('replans', 0)}"
     uncertified = f"predicate {head + 1} of {len(plan)} was not certified ({spent}): {plan[head].text!r}{reason}"
     return f"{uncertified}; Replan gave up{given}" if given else uncertified

@@ -41,6 +41,9 @@ MAX_EVIDENCE = 80_000
 NOT_MADE = "(not made) "
 """Beginning of the entry of a call that was refused."""
 
+MAX_ERROR = 300
+"""Maximum number of characters of a tool's error in the record of its call; the observation has all of it."""
+
 ENTRY_FORGERY = re.compile(r"^\[(?=action \d)", re.MULTILINE)
 """Beginning of a line in an answer that looks like the heading of another entry; such a line is indented."""
 
@@ -61,6 +64,8 @@ class ToolCall(Record):
     """Whether a person changed the call, and so approved it."""
     response: str = ""
     """What a person answered in place of the tool, which is then not called; empty for any other call."""
+    error: str = ""
+    """The error that the tool raised, in at most MAX_ERROR characters; empty for a call that was answered."""
 
     @property
     def is_made(self) -> bool:
@@ -118,6 +123,19 @@ def calls_of(action: Action) -> tuple[ToolCall, ...]:
 def reasons_refused(action: Action) -> list[str]:
     """Return why calls of the action are not made, each reason once; empty if all are made."""
     return list(dict.fromkeys(call.refused for call in calls_of(action) if call.refused))
+
+
+def describe_failure(history: Sequence[Step]) -> str:
+    """Describe why the latest calls of tools failed: the error of one of them, and how often that tool failed.
+
+    Empty if they were answered.
+    """
+    last = next((calls for step in reversed(history) if (calls := calls_of(step.action))), ())
+    failed = next((call for call in last if call.error), None)
+    if failed is None:
+        return ""
+    count = sum(call.name == failed.name and bool(call.error) for step in history for call in calls_of(step.action))
+    return f"{failed.name} failed{f' {count} times' if count > 1 else ''}: {failed.error}"
 
 
 def replace_calls(action: Action, calls: Sequence[ToolCall]) -> Action:

@@ -161,8 +161,9 @@ def load_tools(tools: Sequence[BaseTool | Callable[..., Any]], deadline: float =
         ValueError: there is no tool, two tools have one name, a name is reserved, a tool's arguments cannot be written
             as JSON, or it needs arguments that no model gives.
     """
-    if isinstance(tools, BaseTool) or callable(tools):
-        raise TypeError("tools is a single tool: give a list, as in tools=[look_up_order]")
+    if isinstance(tools, BaseTool | str) or callable(tools):
+        kind = "a text" if isinstance(tools, str) else "a single tool"
+        raise TypeError(f"tools is {kind}: give a list of functions or tools, as in tools=[look_up_order]")
     loaded: dict[str, LoadedTool] = {}
     for given in tools:
         tool = _load_tool(given, deadline)

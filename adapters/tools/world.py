@@ -328,7 +328,10 @@ FINISH_DESCRIPTION = "Hand in the answer. It ends the work, so call it alone, on
 
 PART_DESCRIPTION = "Hand in the result of the assignment, for others who go on with it. Call it alone."
 
-CONDITION = "The task is carried out, and its answer is handed in: {goal}"
+CONDITION = """\
+Each thing that the request asks for is done, or the answers show why it cannot or must not be done; and the answer \
+was handed in with finish. The request: {goal}"""
+"""The goal as a condition, of an agent's request and of an evaluated case alike."""
 
 LISTED_FINISH = "hands in the answer to whoever gave the task."
 
@@ -343,6 +346,7 @@ The tools:
 {instructions}"""
 
 __all__ = [
+    "CONDITION",
     "Case",
     "CheckResult",
     "Effect",

@@ -146,6 +146,20 @@ def test_a_simulated_agent_ranks_no_methods(names: tuple[str, ...], model: str, 
     assert len(adapted.warnings) == warned
 
 
+def test_solved_runs_that_did_not_certify_their_goal_are_told():
+    plan = build_job(parse_methods(("sdp", "react")), "blocksworld", Choice(("3-0", "3-1")), Context()).plan
+    rows = [
+        row(method, task, ending, 100.0)
+        for method, ending in (("sdp", "gave_up"), ("react", "world_ended"))
+        for task in ("3-0", "3-1")
+    ]
+    (told,) = adapt_to_methods(comparison_of(plan.outline, rows), plan, ["sdp"]).warnings
+    assert "sdp" in told
+    assert "2 of the 2 runs" in told
+    certified = [one.model_copy(update={"ending": "goal"}) for one in rows]
+    assert adapt_to_methods(comparison_of(plan.outline, certified), plan, ["sdp"]).warnings == ()
+
+
 @pytest.mark.slow
 def test_a_report_names_the_comparison_and_the_method_of_its_run(compared_folder: Path):
     for graph, number in (("react", "1"), ("sdp", "2")):

@@ -40,15 +40,13 @@ from certigraph.evaluation.comparison_summary import (
     AMOUNT_LABELS,
     AmountNeed,
     Difference,
-    Replay,
     ablation_methods,
     comparison_of,
     compute_difference,
-    estimates_of,
     needs_of,
-    rule_for,
 )
 from certigraph.evaluation.measures import ComparisonRow
+from certigraph.evaluation.replays import Replay, estimates_of, rule_for
 from certigraph.evaluation.statistics import relative_change
 from certigraph.graphs import sdp
 from certigraph.nodes.sdp import give_up

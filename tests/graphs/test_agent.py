@@ -2,6 +2,7 @@
 
 import asyncio
 import pickle
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -206,6 +207,28 @@ def test_an_agent_without_an_answer_says_why_it_stopped(desk: Desk) -> None:
     assert state["ending"] == "gave_up"
     assert state["ending_reason"].startswith("the plan is empty")
     assert f"gave_up: {state['ending_reason']}" in state["messages"][-1].text
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_run_that_a_failing_tool_ended_names_its_error(method: Any) -> None:
+    def look_up(order: int) -> str:
+        """Look up an order."""
+        raise RuntimeError("the warehouse is offline")
+
+    def answer(prompt: str, schema: Any) -> Any:
+        if "calls" in schema["properties"]:
+            only_finish = "look_up" not in str(schema["properties"]["calls"])
+            calls = [UNANSWERED] if only_finish else [{"name": "look_up", "args": {"order": 17}}]
+            return {**minimal_instance(schema), "calls": calls}
+        return {
+            **minimal_instance(schema),
+            **({"conditions": ["done"]} if "conditions" in schema["properties"] else {}),
+        }
+
+    model = ScriptedChat(responder=answer)
+    state = agent(method, model=model, tools=[look_up], commitments=None).invoke({"goal": GOAL})
+    assert state["ending"] not in ("goal", "finished")
+    assert re.search(r"look_up failed( \d+ times)?: RuntimeError: the warehouse is offline", state["ending_reason"])
 
 
 @pytest.mark.parametrize("model", ["scripted:expert", "scripted:first", "simulated:act=0.2"])

@@ -6,10 +6,11 @@ from typing import Any
 import pandas as pd
 
 from certigraph.evaluation.comparison import ComparisonPlan, finished_cells, recorded_run_of
-from certigraph.evaluation.comparison_summary import Replay, comparison_rows, replays_of
+from certigraph.evaluation.comparison_summary import comparison_rows
 from certigraph.evaluation.frames import RecordedRun, frames_of
 from certigraph.evaluation.measures import ComparisonRow
 from certigraph.evaluation.plots import points_of
+from certigraph.evaluation.replays import Replay, replays_of
 from certigraph.state.records import Scores, Task, Usage
 from certigraph.state.trajectory import Event, Footer, Header, Trajectory
 

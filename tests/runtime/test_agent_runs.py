@@ -141,7 +141,7 @@ def test_an_agent_that_gives_up_says_why(desk: Desk, tmp_path: Path) -> None:
         ({}, "needs a request"),
         ({"task": "  "}, "needs a request"),
         ({"task": 5}, "as text"),
-        ({"task": GOAL, "benchmark": "blocksworld"}, "leave the benchmark out"),
+        ({"task": GOAL, "benchmark": "blocksworld"}, "leave 'blocksworld' out"),
         ({"task": "Rotate the key sk-abcdefghijklmnopqrstuvwx1234567890."}, "holds a secret"),
         ({"task": GOAL, "context": {"roles": {"executor": "scripted:first"}}}, "name the model too"),
     ],

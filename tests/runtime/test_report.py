@@ -58,9 +58,9 @@ class Tape:
         usage = Usage(node=node, calls=1, input_tokens=10, output_tokens=2, cached_tokens=4, seconds=0.5)
         self.lines.append(Event(t=0.0, superstep=len(self.lines) + 1, node=node, usage=usage, update=update))
 
-    def attempt(self, depth, action="go", reason="not yet", answer="a view"):
+    def attempt(self, depth, action="go", reason="not yet", answer="a view", looked=False):
         self.steps += 1
-        verdict = Verdict(depth=depth, reason=reason)
+        verdict = Verdict(depth=depth, reason=reason, looked=looked)
         attempt = Attempt(
             position=self.head, target=self.plan[self.head], action=Action(text=action), digest="d", verdict=verdict
         )
@@ -262,6 +262,15 @@ def test_an_attempt_that_was_judged_to_hold_and_not_certified_is_shown(tmp_path)
     assert "judged to hold, but not certified" in html
     assert "it holds" not in html
     assert "attempt without a certificate" in html
+
+
+@pytest.mark.parametrize(("looked", "missed"), [(True, 0), (False, 1)])
+def test_an_attempt_that_only_looked_is_no_miss(looked, missed, tmp_path):
+    tape = Tape("a").attempt(0, "look", looked=looked).attempt(1, "go")
+    html = page(tape.trajectory("goal"), tmp_path)
+    assert "look" in re.findall(r'<span class="action">(\w+)</span>', html)
+    assert html.count("attempt without a certificate") == missed
+    assert html.count('class="try"') == missed
 
 
 @pytest.mark.parametrize("value", [0.5, 1.0])

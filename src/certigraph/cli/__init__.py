@@ -117,8 +117,7 @@ def read_options(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the `certigraph` command."""
-    warnings.formatwarning = _format_warning
-    warnings.simplefilter("once", CallWarning)
+    warnings.formatwarning = _create_warning_format()
     # The current directory, for the user's own operators; last, so that no file in it hides a library.
     sys.path.append("")
     try:
@@ -165,13 +164,24 @@ def _file_error(error: OSError) -> str:
     return f"{error.filename or 'a file'}: {error.strerror or error}: {fix}"
 
 
-def _format_warning(
-    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
-) -> str:
-    """Format a warning of certigraph on one line, without file name and line number, which do not help a user."""
-    if issubclass(category, CallWarning) or Path(filename).is_relative_to(Path(__file__).parents[1]):
-        return f"certigraph: {message}\n"
-    return _FORMAT_WARNING(message, category, filename, lineno, line)
+def _create_warning_format() -> Callable[..., str]:
+    """Create the function that formats warnings: those of certigraph as one line, each once.
+
+    File name and line number do not help a user of commands. Python's own filter forgets what it showed whenever a
+    library changes the filters.
+    """
+    shown: set[str] = set()
+
+    def format_warning(message: Warning | str, category: type[Warning], filename: str, *rest: Any) -> str:
+        if not (issubclass(category, CallWarning) or Path(filename).is_relative_to(Path(__file__).parents[1])):
+            return _FORMAT_WARNING(message, category, filename, *rest)
+        line = f"certigraph: {message}\n"
+        if line in shown:
+            return ""
+        shown.add(line)
+        return line
+
+    return format_warning
 
 
 _FORMAT_WARNING = warnings.formatwarning

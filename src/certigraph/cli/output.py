@@ -184,7 +184,8 @@ def answer_lines(answer: JsonValue) -> Iterator[str]:
     """Yield the answer that a run gave, one line for each part; nothing if it gave none."""
     if isinstance(answer, list) and all(isinstance(part, dict) for part in answer):
         for part in answer:
-            fields = "; ".join(f"{name}: {value}" for name, value in part.items())  # type: ignore[union-attr]
+            # an entry of TravelPlanner's format may end with a semicolon of its own
+            fields = "; ".join(f"{name}: {value}".rstrip(";") for name, value in part.items())  # type: ignore[union-attr]
             yield clean_line(f"answer: {fields}", MAX_LINE_LENGTH)
     elif not isinstance(answer, dict):  # an object is a record of the world, such as rewards, and not an answer
         yield from (f"answer: {clean_line(text, MAX_LINE_LENGTH)}" for text in split_answer(answer) if text)

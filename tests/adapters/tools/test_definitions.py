@@ -404,6 +404,8 @@ def test_no_tools_at_all_are_refused_with_what_may_be_given() -> None:
         agent("sdp", model=mind(), tools=[])
     with pytest.raises(TypeError, match="single tool: give a list"):
         agent("sdp", model=mind(), tools=len)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="a text: give a list"):
+        agent("sdp", model=mind(), tools="look_up")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("given", "hidden"), [(with_state, "state"), (with_store, "store"), (with_runtime, "runtime")])
