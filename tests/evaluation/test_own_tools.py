@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import os
 import sqlite3
+import subprocess
 import sys
 import warnings
 from collections.abc import Callable
@@ -362,3 +364,19 @@ def test_every_command_takes_the_name(
     assert "tokens of prompts" in printed(capsys, "prompts", "sdp", world, "--stable")
     for to in ("atif", "inspect", "parquet"):
         printed(capsys, "export", "evaluated", "--to", to, "--out", f"exported-{to}")
+
+
+@pytest.mark.slow
+def test_a_warning_is_told_once_by_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    write_module(tmp_path, monkeypatch)
+    command = ["compare", "sdp", "react", "--on", "shop_module:world", "--model", "simulated:propose=0,split=0"]
+    paths = os.pathsep.join(sys.path)  # the module imports helpers of the tests
+    ended = subprocess.run(
+        [sys.executable, "-m", "certigraph", *command],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr.count("makes no wrong calls") == 1
