@@ -103,11 +103,16 @@ def check_names(names: Iterable[Any], known: Iterable[str], problem: str) -> Non
             raise UnknownName(f"{problem} {name!r}; {suggest_names(name, names_known)}")
 
 
+def near_names(name: str, known: Iterable[str]) -> list[str]:
+    """Return the known names that are similar to an unknown one."""
+    # a word with another first letter is rather another word than a slip
+    return [match for match in get_close_matches(name, list(known)) if match[:1] == name[:1]]
+
+
 def suggest_names(name: str, known: Iterable[str], rest: str = "") -> str:
     """Format the known names that are similar to an unknown one, and where the rest is listed; else all names."""
     names = list(dict.fromkeys(known))
-    # a word with another first letter is rather another word than a slip
-    if near := [match for match in get_close_matches(name, names) if match[:1] == name[:1]]:
+    if near := near_names(name, names):
         return f"did you mean {' or '.join(near)}?{rest and f' {rest}'}"
     return f"known: {', '.join(names)}"
 

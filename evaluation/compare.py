@@ -50,7 +50,7 @@ from certigraph.evaluation.progress_display import show_progress
 from certigraph.evaluation.published.matching import PUBLISHED_TITLE
 from certigraph.evaluation.replays import ReplayEstimate
 from certigraph.evaluation.tables import print_report_path, table_console
-from certigraph.evaluation.tool_worlds import benchmark_name, check_evaluable, check_methods
+from certigraph.evaluation.tool_worlds import benchmark_name, check_evaluable, check_methods, check_no_agents
 from certigraph.evaluation.workers import HERE, WorkerOptions, check_worker_models, run_slots
 from certigraph.runtime.files import COMPARISON_PAGE
 from certigraph.runtime.registry import (
@@ -252,6 +252,7 @@ def run_comparison(
         should_stop: called before each run; if it returns True, no further runs are started.
 
     Raises:
+        UnknownName: a method is an agent.
         Fault: the folder holds another plan, another process is using it, or the first runs all failed with the same
             message.
         Interrupted: Ctrl-C was pressed; the message has the command that continues the comparison.
@@ -266,6 +267,7 @@ def run_comparison(
         models = (context.model, *context.roles.values())
         check_worker_models(*models)
         check_evaluable(live, (), episodes=1, shared=True)
+    check_no_agents(plan.methods)
     save_or_check_plan(plan, folder, resume)
     plan = job.with_prompts(read_plan(folder).keep_prompts).plan
     with lock_folder(folder):

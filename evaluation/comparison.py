@@ -134,7 +134,9 @@ def parse_methods(names: Sequence[str], swaps: Sequence[str] = ()) -> tuple[Comp
         # the longest name first, because the name of a graph of one's own has a colon
         name = next((name for name in sorted(chosen, key=len, reverse=True) if text.startswith(f"{name}:")), None)
         if name is None:
-            unknown = text.partition(":")[0]
+            unknown, first = text.partition(":")[0], next(iter(graphs), "METHOD")
+            if "=" in unknown:
+                raise UnknownName(f"--swap {text} names no method: write it before the slot, as in {first}:{text}")
             form = "write METHOD:SLOT=OPERATOR for"
             raise UnknownName(f"--swap {text}: no method {unknown!r}; {form} {', '.join(graphs)}")
         chosen[name].append(text.removeprefix(f"{name}:"))
@@ -263,10 +265,8 @@ def read_plan(folder: Path) -> ComparisonPlan:
     try:
         return ComparisonPlan.model_validate_json(read_bytes(path, MAX_SETTINGS_BYTES))
     except ValidationError as error:
-        raise Fault(
-            "data",
-            f"{path} is not a plan ({error.errors()[0]['msg']}): restore it or use another folder (--out, in Python out=)",
-        ) from error
+        fix = "restore it or use another folder (--out, in Python out=)"
+        raise Fault("data", f"{path} is not a plan ({error.errors()[0]['msg']}): {fix}") from error
 
 
 def save_or_check_plan(plan: ComparisonPlan, folder: Path, resume: str) -> None:

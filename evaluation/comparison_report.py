@@ -9,7 +9,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from certigraph.adapters.files import replace_text
-from certigraph.adapters.models.chat_models import is_scripted, is_simulated
+from certigraph.adapters.models.chat_models import describe_error_rates, is_scripted, is_simulated
 from certigraph.evaluation.anatomy import anatomy_view
 from certigraph.evaluation.comparison import (
     MODEL_SEPARATOR,
@@ -493,8 +493,10 @@ VERSION_LABELS = {"matching": "actions matched by"}
 def plan_facts(plan: ComparisonPlan, **more: str) -> dict[str, str]:
     """Return facts about the runs of a comparison by name, for the head or the foot of a page, with `more` facts."""
     limits = plan.budget.model_dump(exclude={"priced"}).items()
+    kind, _, rates = describe_error_rates(plan.model, plan.roles).partition(": ")
     return {
         "model": ", ".join([plan.model, *(f"{role}: {model}" for role, model in plan.roles.items())]),
+        **({kind: rates} if rates else {}),
         "budget a run": ", ".join(f"{value:,.12g} {kind}" for kind, value in limits),
         **more,
         "begun": plan.created.replace("T", " "),

@@ -12,6 +12,7 @@ from certigraph.adapters.benchmarks import name_object
 from certigraph.adapters.protocols import Benchmark
 from certigraph.adapters.tools.world import UNDO_ADVICE, Tools, check_script
 from certigraph.evaluation.comparison import ComparedMethod
+from certigraph.graphs.agent import AgentGraph
 from certigraph.graphs.assembly import operators_of
 from certigraph.nodes.approval import APPROVE
 from certigraph.runtime.graph_sources import AnyGraph, slots_of
@@ -36,6 +37,19 @@ def check_unattended(graph: AnyGraph) -> None:
     """
     if APPROVE.name in slots_of(graph) or _names_slot(operators_of(graph), APPROVE.name):
         raise _unattended_error(graph.name)
+
+
+def check_no_agents(methods: Iterable[ComparedMethod]) -> None:
+    """Check that no method of a comparison is an agent, which has tools of its own. Graphs of users are built.
+
+    Raises:
+        UnknownName: one is.
+    """
+    for method in methods:
+        if method.graph not in GRAPHS and isinstance(graph := method.build(), AgentGraph):
+            reason = f"the agent {method.graph!r} has tools of its own and runs on no benchmark"
+            fix = "certigraph.Tools(tools, cases=[...]), and name the method that drives the agent, such as"
+            raise UnknownName(f"{reason}: make a benchmark of its tools, {fix} {graph.method}")
 
 
 def _unattended_error(graph: str) -> UnknownName:

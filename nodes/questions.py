@@ -17,6 +17,7 @@ from langgraph.errors import GraphInterrupt
 from langgraph.types import Interrupt, interrupt
 from pydantic import BaseModel, ValidationError
 
+from certigraph.adapters.imports import near_names
 from certigraph.adapters.tools.definitions import bound_text
 from certigraph.adapters.tools.effects import NOT_STARTED, REPEAT, Ledger, LedgerEntry, LoggedQuestion, ToolAnswer
 from certigraph.adapters.tools.positions import (
@@ -240,15 +241,21 @@ def read_decisions(kind: type[D], answer: Any, count: int, allowed: Sequence[str
     try:
         decisions = [kind.model_validate({"type": one} if isinstance(one, str) else one) for one in given]
     except ValidationError as error:
+        similar = [name for one in given for name in near_names(_type_of(one), allowed) if _type_of(one) not in allowed]
+        near = f"did you mean {similar[0]}? " if similar else ""
         others = [one for one in error.errors() if one["loc"][:1] != ("type",)]
         details = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in others]
         wrong = f" ({'; '.join(details)})" if details else ""
-        raise ValueError(f"{answer!r:.200} is no decision{wrong}: {advice}") from None
+        raise ValueError(f"{answer!r:.200} is no decision{wrong}: {near}{advice}") from None
     except TypeError:
         raise ValueError(f"{answer!r:.200} is no decision: {advice}") from None
     if len(decisions) != count:
         raise ValueError(f"{answer!r:.200} has another number of decisions: {advice}")
     return decisions
+
+
+def _type_of(decision: object) -> str:
+    return str(decision.get("type", "") if isinstance(decision, Mapping) else decision)
 
 
 UNKNOWN_QUESTION = "These calls started, but the process ended before an answer was stored. Did they happen?"

@@ -258,7 +258,7 @@ async def always_pass(state: ValidateView, runtime: Runtime[Context]) -> dict[st
 
 @factory
 def capped(validate: Operator = validate, *, depth: int = 1) -> Operator:
-    """Let a validator certify at most `depth` predicates at once; 1: no cascades (SDP's ablation, section 4.3).
+    """Cap how many predicates a validator certifies at once; a depth of 1: no cascades (SDP's ablation, section 4.3).
 
     Raises:
         UnknownName: `depth` is not a positive integer.

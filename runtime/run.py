@@ -223,7 +223,8 @@ def _choose_task(task: str | Task | None, benchmark: Benchmark) -> Task:
     named = isinstance(task, str) and task
     first = () if named else benchmark.tasks()[:1]
     if not named and not first:
-        raise UnknownName(f"benchmark {benchmark.name} has no tasks: let its method `tasks` return at least one")
+        fix = "give Tools(..., cases=[...])" if isinstance(benchmark, Tools) else "let its method `tasks` return some"
+        raise UnknownName(f"benchmark {benchmark.name} has no tasks: {fix}")
     if not isinstance(task, str | None):
         raise TypeError(f"task={task!r:.100}: give the id as text, such as {first[0].id!r}")
     chosen: object = benchmark.task(task) if task else first[0]

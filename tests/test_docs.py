@@ -120,7 +120,9 @@ def test_the_script_on_ones_own_tools_runs_without_a_key(tmp_path: Path, monkeyp
     done = run_command(command.strip())
     assert (done.returncode, done.stdout) == (0, printed), done.stderr
     done = run_command(compared.strip())
-    assert (done.returncode, "react 100.0, unchecked 100.0" in done.stdout) == (0, True), done.stderr
+    assert (done.returncode, "sdp 100.0 of 100 over 1 task; react 0.0, unchecked 0.0" in done.stdout) == (0, True), (
+        done.stderr
+    )
     assert Path("comparison/comparison.html").exists()
     write_application(tmp_path / "support")
     monkeypatch.chdir(tmp_path / "support")

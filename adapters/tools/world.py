@@ -268,8 +268,8 @@ def check_script(benchmark: Benchmark, models: Iterable[str]) -> None:
         fix = "name a language model, as in --model openai:gpt-4o-mini or Context(model=...)"
         raise UnknownName(f"{reason}: {fix}, or give a model object, Context(chat=...), or Tools(..., expert=SCRIPT)")
     if isinstance(benchmark, Tools) and any(is_simulated(model) and parse_error_rates(model).act for model in scripted):
-        message = "a simulated agent makes no wrong calls of your own tools, whatever its rate of wrong actions is"
-        warn_user(f"{message}: only its conditions and verdicts err")
+        message = "a simulated agent makes no wrong calls of your own tools, so that its rate of wrong actions does not"
+        warn_user(f"{message} apply here: only its conditions and verdicts err")
 
 
 def _check_effects(effects: Mapping[str, Effect], tools: Mapping[str, LoadedTool]) -> dict[str, Effect]:

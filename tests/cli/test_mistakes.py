@@ -59,6 +59,7 @@ MISTAKES = [
     Mistake("run sdp blocksworld --model scripted:expertt", "did you mean scripted:expert?"),
     Mistake("run sdp blocksworld --task 99-9", "2 to 30 blocks"),
     Mistake("ablate tdp blocksworld", "decompose"),
+    Mistake("compare sdp react --swap validate=always_pass", "as in sdp:validate=always_pass"),
     Mistake("ablate step blocksworld", "`certigraph list step` shows"),
     Mistake("run sdp blocksworld --swap validate", "SLOT=OPERATOR"),
     Mistake("run sdp blocksworld --swap capped:depth=1", "write validate=capped:depth=1"),

@@ -124,7 +124,7 @@ def test_the_command_runs_goes_on_and_reports(
     assert status == 1
     assert "calls are made" in shown
     assert "give a larger `most`" in shown
-    assert "blocksworld (1 of 1)\nmodel simulated:act=0.1: " in errors
+    assert "blocksworld (1 of 1)\nblocksworld; model simulated:act=0.1: " in errors
     assert "; 6 runs (3 methods x 2 tasks): 0 done" in errors
     status, shown, errors = call_command(capsys, file(tmp_path))
     assert status == 0

@@ -35,6 +35,7 @@ from certigraph.evaluation.comparison_report import (
     format_verdict,
     method_table,
     need_table,
+    plan_facts,
     terminal_tables,
     write_comparison_page,
     write_comparison_report,
@@ -158,6 +159,13 @@ def test_solved_runs_that_did_not_certify_their_goal_are_told():
     assert "2 of the 2 runs" in told
     certified = [one.model_copy(update={"ending": "goal"}) for one in rows]
     assert adapt_to_methods(comparison_of(plan.outline, certified), plan, ["sdp"]).warnings == ()
+
+
+def test_the_page_names_the_error_rates_of_a_simulated_agent():
+    plan = build_job(parse_methods(["sdp"]), "blocksworld", Choice(("3-0",)), Context(model="simulated:act=0.3")).plan
+    assert "wrong actions 30%" in plan_facts(plan)["error rates"]
+    scripted = plan.model_copy(update={"model": "scripted:expert"})
+    assert "error rates" not in plan_facts(scripted)
 
 
 @pytest.mark.slow

@@ -204,6 +204,10 @@ def test_approvals_are_refused_because_nobody_answers(
         with pytest.raises(UnknownName, match="nobody answers in an evaluation"):
             attempt()
     assert shop.began == []
+    with pytest.raises(UnknownName, match=r"Tools\(tools, cases.* such as sdp"):
+        agents = build_job(parse_methods(["sdp", "shop_module:clerk"]), "blocksworld", Choice(("3-0",)), Context())
+        run_comparison(agents, tmp_path / "agents", silent=True)
+    assert not (tmp_path / "agents").exists()
     with pytest.raises(SystemExit) as ended:
         main(["eval", "shop_module:approving", "shop_module:world"])
     assert ended.value.code == 2
@@ -279,7 +283,7 @@ from support_desk import GOAL, Desk, mind
 
 from langgraph.types import interrupt
 
-from certigraph import Case, Tools
+from certigraph import Case, Tools, agent
 from certigraph.graphs import sdp
 from certigraph.nodes.sdp import validate
 from certigraph.nodes.approval import approvals
@@ -322,6 +326,9 @@ lasting = Tools(
 
 def approving(**operators):
     return sdp.builder(approve=approve, **operators)
+
+
+clerk = agent("sdp", model=mind(), tools=desk.tools)
 """
 
 

@@ -127,6 +127,7 @@ def test_a_rejection_ends_a_run_of_sdp_that_plans_the_same_again(desk: Desk) -> 
         {"decisions": []},
         {"decisions": [{"type": "edit"}]},
         {"decisions": [{"type": "maybe"}]},
+        {"decisions": [7]},
         {"type": "respond"},
     ],
 )
@@ -149,6 +150,14 @@ def test_approvals_ask_the_model_nothing_again(desk: Desk) -> None:
         return int(graph.get_state(THREAD).values["spent"].calls)
 
     assert count_calls({"refund": True, "send_mail": True}) == count_calls(None)
+
+
+def test_a_misspelt_decision_is_answered_by_the_right_one(desk: Desk) -> None:
+    for answer in ("aprove", {"type": "aprove"}, {"decisions": [{"type": "aprove"}]}):
+        graph = approving(desk)
+        graph.invoke({"goal": GOAL}, THREAD)
+        again = graph.invoke(Command(resume=answer), THREAD)
+        assert "did you mean approve?" in again["__interrupt__"][0].value["problem"]
 
 
 # A person answers in place of the tool.
