@@ -25,12 +25,13 @@ class Settings(BaseModel):
         try:
             return validate(values)
         except ValidationError as error:
-            if not error.errors()[0]["loc"]:
+            first = error.errors()[0]
+            if not first["loc"]:
                 field = next(iter(cls.model_fields))
                 fix = f"give a dict or a {cls.__name__}, as in {cls.__name__}({field}=...)"
                 raise UnknownName(f"{values!r:.100} is no {cls.__name__}: {fix}") from None
-            if error.errors()[0]["type"] == "missing":
-                missing = error.errors()[0]["loc"][0]
+            if first["type"] == "missing":
+                missing = first["loc"][0]
                 raise UnknownName(f"{cls.__name__} needs {missing}: write {cls.__name__}({missing}=...)") from None
             raise UnknownName(_explain_mistake(error, cls.model_construct())) from None
 

@@ -334,12 +334,10 @@ def uncertified_warnings(rows: Sequence[ComparisonRow], certifying: Collection[s
     for method in dict.fromkeys(row.method for row in rows if row.method in certifying):
         solved = [row for row in rows if row.method == method and row.verdict]
         endings = Counter(row.ending for row in solved if row.ending != GOAL)
-        if sum(endings.values()) > len(solved) / 2:
-            ended = ", ".join(endings)
-            yield (
-                f"{method}: the goal was not certified in {sum(endings.values())} of the {len(solved)} runs that the "
-                f"scorer calls solved (ended {ended}): their reports say what the validator missed"
-            )
+        if endings.total() > len(solved) / 2:
+            count, ended = f"{endings.total()} of the {len(solved)} runs", ", ".join(endings)
+            missed = f"{method}: the goal was not certified in {count} that the scorer calls solved (ended {ended})"
+            yield f"{missed}: their reports say what the validator missed"
 
 
 def limit_warnings(summaries: Sequence[MethodSummary]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from langgraph.runtime import Runtime
 
 from certigraph.adapters.benchmarks import call_world
 from certigraph.adapters.episodes import call_environment, live_episode
+from certigraph.adapters.models.prompts import clip, one_line
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.tools.definitions import bound_text
 from certigraph.adapters.tools.effects import (
@@ -78,8 +79,7 @@ def _note_error(call: ToolCall, answer: ToolAnswer) -> ToolCall:
     """Return the call with the error that its tool raised, if it did."""
     if not (answer.failed and call.is_made):
         return call
-    error = " ".join(answer.text.split())
-    return call.model_copy(update={"error": error if len(error) <= MAX_ERROR else f"{error[: MAX_ERROR - 3]}..."})
+    return call.model_copy(update={"error": clip(one_line(answer.text), MAX_ERROR)})
 
 
 async def _make_calls(

@@ -17,9 +17,8 @@ from certigraph.adapters.files import replace_file
 from certigraph.evaluation.anatomy import ANATOMY_FIGURES, AnalysisTables, analyse, lay_out_anatomy, methods_of
 from certigraph.evaluation.comparison_report import format_model_note
 from certigraph.evaluation.frames import Frames
-from certigraph.evaluation.measures import MISSING_VALUE
 from certigraph.evaluation.plots import chart_style, find_line, save_drawing
-from certigraph.evaluation.tables import write_frame, write_page
+from certigraph.evaluation.tables import format_interval, write_frame, write_page
 from certigraph.runtime.texts import format_count
 from certigraph.state.endings import INTERRUPTED
 
@@ -182,10 +181,7 @@ def _figure_rows(tables: AnalysisTables, method: str) -> Iterator[tuple[str, tup
     for name, figure in PRINTED_FIGURES.items():
         line = find_line(tables[figure.table], method, **figure.where)
         if line is not None:
-            shown = [_format_figure(line[part], "tokens" in name) for part in ("value", "low", "high")]
-            interval = MISSING_VALUE if pd.isna(line["low"]) else f"{shown[1]} to {shown[2]}"
-            yield name, (shown[0], interval, format_count(line["n"], figure.counted))
-
-
-def _format_figure(value: float, amount: bool) -> str:
-    return "?" if pd.isna(value) else f"{value:,.0f}" if amount else f"{value:.0%}"
+            form, value = ",.0f" if "tokens" in name else ".0%", line["value"]
+            shown = "?" if pd.isna(value) else f"{value:{form}}"
+            interval = format_interval(line["low"], line["high"], form)
+            yield name, (shown, interval, format_count(line["n"], figure.counted))
