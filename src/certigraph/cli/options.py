@@ -32,7 +32,7 @@ OnBenchmark = typer.Option("--on", metavar="BENCHMARK", help="BENCHMARK or BENCH
 Out = Annotated[Path, typer.Option(help="Folder in which each run gets a subfolder.")]
 Swaps = Annotated[
     list[str] | None,
-    typer.Option("--swap", help="Replace the operator of a slot: SLOT=OPERATOR, such as validate=always_pass."),
+    typer.Option("--swap", help="Replace the operator of a slot: SLOT=OPERATOR, such as replan=give_up."),
 ]
 Budgets = Annotated[
     list[str] | None,
@@ -58,7 +58,7 @@ Profile = Annotated[
 ]
 Split = Annotated[str, typer.Option(help="Split of the tasks; by default the benchmark's.")]
 Tasks = Annotated[list[str] | None, typer.Option("--task", help="Task id, instead of a split; repeat for more.")]
-Faults = Annotated[str, typer.Option(metavar="RATES", help="Faults to inject: timeout=0.1,crash=0.01,seed=3.")]
+Faults = Annotated[str, typer.Option(metavar="RATES", help="Faults to inject: crash=0.1,seed=3.")]
 Names = list[str] | None
 """Type of an option that may be repeated."""
 
