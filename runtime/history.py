@@ -58,7 +58,7 @@ class NodeProgress:
         """Start and end of each execution of a graph node for the sub-task, in seconds since the start of the run."""
         self.plan = PlanHistory()
         """Plan of the graph that works on the sub-task; empty if that graph certifies no predicates."""
-        self.calls = self.tokens = self.steps = self.replans = 0
+        self.calls = self.tokens = self.steps = self.replans = self.gave_up = 0
         self.seconds = 0.0
         self.action = ""
 
@@ -105,7 +105,10 @@ class NodeProgress:
         update: Mapping[str, Any] = event.update or {}
         self.action = update.get("action", {}).get("text", self.action)
         # Plans of solvers without predicates (`outline`) count here too, which `plan.replans` leaves out.
-        self.replans += event.node == "replan" and bool(update)
+        if event.node == "replan" and event.update is not None:
+            replanned = bool(update.keys() - {"gave_up"})
+            self.replans += replanned
+            self.gave_up += not replanned
 
 
 # Revisions of the task graph.

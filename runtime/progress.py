@@ -191,8 +191,9 @@ class PlanAttempt:
 class PlanReplan(NamedTuple):
     """A replan at a position of the plan.
 
-    `tail` is the number of predicates that the new plan has from there, 0 if the replan gave up. `extends`: the replan
+    `tail` is the number of predicates that the new plan has from there, 0 if there is none. `extends`: the replan
     continued a plan that was cut because it had too many conditions. `reason` says why it gave up, if the operator did.
+    `failed`: it did not finish, because of an error or a limit.
     """
 
     position: int
@@ -201,6 +202,12 @@ class PlanReplan(NamedTuple):
     extends: bool = False
     prompts: Sequence[int] = ()
     reason: str = ""
+    failed: bool = False
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether the replan finished, and there is no new plan."""
+        return not (self.tail or self.extends or self.failed)
 
 
 class PlanAudit(NamedTuple):
@@ -286,7 +293,7 @@ class PlanHistory:
         Going back to an earlier state takes back the invalidations since.
         """
         self.replans = 0
-        """Number of replans that led to new predicates."""
+        """Number of replans that led to new predicates; `gave_up` counts the others."""
         self.extended = False
         """Whether the latest replan continued a plan that was cut because it had too many conditions."""
         self.exhaustion: Exhaustion | None = None
@@ -313,7 +320,7 @@ class PlanHistory:
         self._answer = update.get("observation", {}).get("text", self._answer)
         (self.prompts if event.node in PLANNING_NODES else self._prompts).extend(event.prompts)
         if event.node == "replan":
-            self._replan(update)
+            self._replan(update, failed=event.update is None)
         if event.update is not None:
             self._before = event.node
         for invalidation in update.get("invalidations", ()):
@@ -343,6 +350,11 @@ class PlanHistory:
         """Number of predicates that a policy let pass uncertified and that were not taken back later."""
         state = self._states[-1]
         return state.passed if state else 0
+
+    @property
+    def gave_up(self) -> int:
+        """Number of replans that gave up."""
+        return sum(isinstance(moment, PlanReplan) and moment.gave_up for moment in self.moments)
 
     @property
     def total(self) -> int:
@@ -409,15 +421,15 @@ class PlanHistory:
             grouped[moment.position].append(moment)
         return grouped
 
-    def _replan(self, update: PlainRecord) -> None:
+    def _replan(self, update: PlainRecord, *, failed: bool) -> None:
         self.extended, tried, self.tried = self._before == EXTENDING_NODE, self.tried, 0
         plan = update.get("plan", ())
         self.replans += bool(plan) and not self.extended
         if tried and self._before not in CHECK_NODES | {EXTENDING_NODE}:
             self.exhaustion = self.exhaustion or Exhaustion(self.head, len(self.plan))
         tail = max(len(plan) - self.head, 0)
-        replan = PlanReplan(self.head, self.steps, tail, self.extended, self._take_prompts(), update.get("gave_up", ""))
-        self.moments.append(replan)
+        prompts, reason = self._take_prompts(), update.get("gave_up", "")
+        self.moments.append(PlanReplan(self.head, self.steps, tail, self.extended, prompts, reason, failed))
 
     def _attempt(self, record: PlainRecord) -> None:
         position, target, verdict = record["position"], record["target"], record["verdict"]
@@ -481,6 +493,11 @@ def fold_graphs(events: Iterable[Event]) -> Sequence[PlanHistory]:
     for event in events:
         folds.setdefault(event.scope, PlanHistory()).fold(event)
     return tuple(folds.values())
+
+
+def add_gave_up_count(text: str, gave_up: int) -> str:
+    """Add to a text about replans how many gave up, if any did: 0 replans (1 gave up)."""
+    return f"{text} ({gave_up:,} gave up)" if gave_up else text
 
 
 def kind_of(target: PlainRecord) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from certigraph.runtime.episodes import EpisodeHistory, EpisodeSummary, RatingHistory
-from certigraph.runtime.progress import PlanAttempt, PlanReplan
+from certigraph.runtime.progress import PlanAttempt, PlanReplan, add_gave_up_count
 from certigraph.runtime.report_plan import PlanTable
 from certigraph.runtime.texts import PASSED_LABEL, format_count
 
@@ -104,7 +104,8 @@ def progress_chart(table: PlanTable) -> LineChart:
         "turn": {moment.step for moment in plan.moments if isinstance(moment, PlanReplan) and not moment.extends},
         "pass": {attempt.step for attempt in attempts if attempt.attempt.verdict.forced},
     }
-    names = {"miss": "attempt without a certificate", "turn": "replan", "pass": PASSED_LABEL}
+    replan = add_gave_up_count("replan", plan.gave_up)
+    names = {"miss": "attempt without a certificate", "turn": replan, "pass": PASSED_LABEL}
     return LineChart(
         title,
         label=f"{certified} predicates {table.label} in {plan.logged} world steps",

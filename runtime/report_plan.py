@@ -15,6 +15,7 @@ from certigraph.runtime.progress import (
     PlanReplan,
     PredicateRow,
     PredicateStatus,
+    add_gave_up_count,
 )
 from certigraph.runtime.result import verdict_scores_of
 from certigraph.runtime.texts import CERTIFIED_LABEL, add_passed_count, format_count, format_score, passed_label
@@ -70,7 +71,7 @@ class PlanTable(NamedTuple):
         certified = self.count("certified")
         total = certified + self.count("forced", "failed", "target", "waiting")
         note = add_passed_count("predicates", self.count("forced"))
-        replans = format_count(self.plan.replans, "replan")
+        replans = add_gave_up_count(format_count(self.plan.replans, "replan"), self.plan.gave_up)
         return [
             Total(self.label, f"{certified}/{total}", note),
             Total("world steps", f"{self.plan.logged:,}", replans),

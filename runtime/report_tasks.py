@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from certigraph.runtime.history import NodeProgress, TaskGraph
 from certigraph.runtime.pages import Total
+from certigraph.runtime.progress import add_gave_up_count
 from certigraph.runtime.texts import clip_text, format_compact, format_count, format_duration
 from certigraph.state.records import Usage
 from certigraph.state.trajectory import Event, Footer, Trajectory, total_usage
@@ -131,12 +132,13 @@ SUBTASK_GRAPH = "subtask"
 
 def task_totals(tasks: TaskGraph) -> list[Total]:
     """Return the totals of a task graph: completed sub-tasks, world steps and revisions."""
-    replans = sum(worked.replans for worked in tasks.nodes.values())
+    replans = format_count(sum(worked.replans for worked in tasks.nodes.values()), "replan")
+    gave_up = sum(worked.gave_up for worked in tasks.nodes.values())
     failed = tasks.count("failed")
     return [
         Total("sub-tasks", f"{tasks.count('completed')}/{tasks.live}", f"completed, {failed} failed"),
         Total("world steps", f"{tasks.steps:,}", "of all sub-tasks"),
-        Total("revisions", f"{len(tasks.revisions)}", format_count(replans, "replan")),
+        Total("revisions", f"{len(tasks.revisions)}", add_gave_up_count(replans, gave_up)),
     ]
 
 

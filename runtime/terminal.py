@@ -14,7 +14,7 @@ from certigraph.adapters.models.chat_models import describe_model
 from certigraph.adapters.models.prompts import format_action
 from certigraph.runtime.episodes import NumberedTurn, RefusedAction, format_plan
 from certigraph.runtime.history import NodeProgress, NodeStatus, RunHistory
-from certigraph.runtime.progress import PredicateRow
+from certigraph.runtime.progress import PredicateRow, add_gave_up_count
 from certigraph.runtime.result import error_rates_of, verdict_scores_of
 from certigraph.runtime.texts import (
     add_passed_count,
@@ -473,7 +473,7 @@ def _plan_progress(run: RunHistory, steps: int | None) -> dict[str, str]:
         **passed,
         **graded,
         "steps": _format_fraction(run.steps, step_limit(run, steps)),
-        "replans": f"{run.plan.replans}",
+        "replans": add_gave_up_count(f"{run.plan.replans}", run.plan.gave_up),
     }
 
 

@@ -72,6 +72,14 @@ def test_a_replan_that_gives_up_is_a_moment_and_no_replan():
     plan.fold(event("replan"))
     assert plan.replans == 0
     plan.fold(event("replan", plan=[{"text": "c"}]))
-    assert plan.replans == 1
+    assert (plan.replans, plan.gave_up) == (1, 1)
     assert plan.moments == [PlanReplan(0, 0, 0), PlanReplan(0, 0, 1)]
     assert plan.target == "c"
+
+
+def test_a_replan_that_a_limit_ended_did_not_give_up():
+    plan = PlanHistory()
+    plan.fold(event("propose", plan=[{"text": "a"}], head=0))
+    plan.fold(event("replan").model_copy(update={"update": None}))
+    assert (plan.replans, plan.gave_up) == (0, 0)
+    assert plan.moments == [PlanReplan(0, 0, 0, failed=True)]

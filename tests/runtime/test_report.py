@@ -213,6 +213,8 @@ def test_failed_run_shows_where_it_failed_and_what_was_never_reached(tmp_path):
     assert {"cascade 2", "by the same action", "3 rejected attempts", "too dear", "replanning gave up"} <= {
         words for words in re.findall(r"[^<>⟲]+", html.replace("⟲ ", ""))
     }
+    assert "0 replans (1 gave up)" in html
+    assert "replan (1 gave up)" in html  # the key of the chart
     assert "validate = capped:depth=1" in html
 
 
