@@ -3,6 +3,7 @@
 import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from langgraph.types import StateSnapshot
 from pydantic import JsonValue
 from pydantic_core import to_jsonable_python
 
-from certigraph.nodes.questions import OUTCOMES, UNKNOWN_OUTCOME
+from certigraph.nodes.questions import OUTCOMES, UNKNOWN_OUTCOME, Outcome, OutcomeDecision, read_decisions
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import parse_json
 from certigraph.state.tools import ToolCall
@@ -101,7 +102,7 @@ def answer_advice(questions: Sequence[Question], folder: Path) -> Iterator[str]:
         yield f"answer with: {answer_command(questions, folder)}"
         others = (kind for question in questions for kinds in _decisions_of(question.value) for kind in kinds[1:])
         if forms := [DECISION_FORMS[kind] for kind in dict.fromkeys(others)]:
-            yield f"or with: {', '.join(forms)}"
+            yield f"or with one of these decisions: {', '.join(forms)}"
 
 
 def format_question(question: Question) -> str:
@@ -143,6 +144,24 @@ def answer_lines(answered: Sequence[AnsweredQuestion], waiting: Sequence[Questio
     return lines
 
 
+def outcome_decisions(answered: Sequence[AnsweredQuestion]) -> list[tuple[ToolCall, Outcome]]:
+    """Return the calls that were cut off, each with a person's decision; answers that could not be used have none.
+
+    Args:
+        answered: the questions that were answered, in order.
+    """
+    found: list[tuple[ToolCall, Outcome]] = []
+    for one in answered:
+        value = one.question.value
+        if not (isinstance(value, dict) and value.get("type") == UNKNOWN_OUTCOME):
+            continue
+        calls = _parse_calls(value.get("calls"))
+        with suppress(ValueError):
+            decisions = read_decisions(OutcomeDecision, one.answer, count=len(calls), allowed=OUTCOMES)
+            found += zip(calls, [decision.type for decision in decisions], strict=True)
+    return found
+
+
 def _split_problem(value: JsonValue) -> tuple[JsonValue, str]:
     """Split a question into what it was when it was put first, and why its latest answer could not be used."""
     if not isinstance(value, dict):
@@ -177,20 +196,29 @@ def _approvals_in(value: JsonValue) -> list[str]:
 
 
 def _calls_in(calls: JsonValue) -> list[str]:
-    return [_format_call(one) for one in calls if isinstance(one, dict)] if isinstance(calls, list) else []
+    return [*map(str, _parse_calls(calls))]
+
+
+def _parse_calls(calls: JsonValue) -> list[ToolCall]:
+    return [_parse_call(one) for one in calls if isinstance(one, dict)] if isinstance(calls, list) else []
+
+
+def _parse_call(call: Mapping[str, Any]) -> ToolCall:
+    args = call.get("args")
+    return ToolCall(name=str(call.get("name", "")), args=args if isinstance(args, dict) else {})
 
 
 def _format_call(call: Mapping[str, Any]) -> str:
-    args = call.get("args")
-    return str(ToolCall(name=str(call.get("name", "")), args=args if isinstance(args, dict) else {}))
+    return str(_parse_call(call))
 
 
 def _example_for(value: JsonValue) -> str:
-    """Return an example of an answer as JSON: the first decision that each call takes, or a place for the text."""
+    """Return an example of an answer as JSON: the first decision that each call takes, or a place for the text.
+
+    Decisions have the one form that `certigraph resume`, LangGraph's `Command` and LangChain's interfaces all take.
+    """
     examples = [DECISION_FORMS[kinds[0]] for kinds in _decisions_of(value)]
-    if not examples:
-        return '"ANSWER"'
-    return examples[0] if len(examples) == 1 else f"[{', '.join(examples)}]"
+    return f'{{"decisions": [{", ".join(examples)}]}}' if examples else '"ANSWER"'
 
 
 def _decisions_of(value: JsonValue) -> list[list[str]]:

@@ -17,6 +17,7 @@ from certigraph.state.graph_states import state_type
 from certigraph.state.records import Usage
 from certigraph.state.tdp import Node, Outcome
 from certigraph.state.trajectory import (
+    AnsweredQuestion,
     CutPrompt,
     Event,
     Footer,
@@ -325,6 +326,8 @@ class RunHistory:
         self.footer: Footer | None = None
         self.questions: list[Question] = []
         """The questions for whose answers the run waits."""
+        self.answered: list[AnsweredQuestion] = []
+        """The questions that were answered, in order."""
         self.spent = dict.fromkeys(USAGE_FIELDS, 0.0)
         self.cut_prompts: list[CutPrompt] = []
         """Model calls whose prompts were cut to the model's context window."""
@@ -366,7 +369,7 @@ class RunHistory:
         Superseded events, whose work was done again after a resume, count only as cost.
         """
         self.header, self.footer = trajectory.header, trajectory.footer
-        self.questions = [*trajectory.questions]
+        self.questions, self.answered = [*trajectory.questions], trajectory.answered
         self.cut_prompts = trajectory.cut_prompts
         self._begin()
         for event in trajectory.events:

@@ -1,10 +1,12 @@
 """Plan in a report: predicates with their attempts, certificates, replans and audits."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
 from certigraph.adapters.models.scripts import is_impossible
+from certigraph.runtime.approvals import outcome_decisions
 from certigraph.runtime.history import RunHistory
 from certigraph.runtime.pages import Total
 from certigraph.runtime.progress import (
@@ -27,6 +29,9 @@ MAX_OPEN_ATTEMPTS = 2
 
 MOMENT_KINDS = {PlanAttempt: "attempts", PlanReplan: "replans", PlanAudit: "audits"}
 """Kind of a group of moments in the template, by type of the moments."""
+
+OUTCOME_LABELS = {"repeat": "made again, as a person decided", "happened": "it happened, as a person answered"}
+"""What a person decided about a call that was cut off; `stop` ends the run before the call has an answer."""
 
 
 class MomentGroup(NamedTuple):
@@ -51,6 +56,8 @@ class PlanTable(NamedTuple):
     """Label of predicates with a certificate."""
     denied: str = ""
     """That the scorer denies the goal, which the last predicate stands for, and why it was certified; else empty."""
+    outcomes: Mapping[tuple[int, str], str] = {}
+    """What a person decided about calls that were cut off, by world step and call."""
 
     def count(self, *statuses: PredicateStatus) -> int:
         """Count the predicates of the plan that have one of the statuses."""
@@ -87,8 +94,8 @@ class PlanTable(NamedTuple):
         """Return the lines of `prompts.jsonl` of the attempts that `moment_groups` leaves out."""
         return [n for m in row.moments if isinstance(m, PlanAttempt) and m.discharged for n in m.prompts]
 
-    def person_label(self, action: Action) -> str:
-        """Return what a person did about the calls of an action; empty if nobody was asked."""
+    def person_label(self, action: Action, step: int) -> str:
+        """Return what a person did about the calls of an action at a world step; empty if nobody was asked."""
         calls = calls_of(action)
         done = {
             "approved": any(call.approved and not call.edited for call in calls),
@@ -96,7 +103,8 @@ class PlanTable(NamedTuple):
             "answered": any(call.response for call in calls),
         }
         words = " and ".join(word for word, happened in done.items() if happened)
-        return f"{words} by a person" if words else ""
+        outcomes = dict.fromkeys(self.outcomes.get((step, str(call)), "") for call in calls)
+        return "; ".join(filter(None, [f"{words} by a person" if words else "", *outcomes]))
 
     def basis(self, row: PredicateRow) -> str:
         """Return what a certificate rests on: its evidence, else the reason of the verdict that it followed."""
@@ -121,7 +129,22 @@ def plan_table(run: RunHistory) -> PlanTable:
 
     For a graph without a plan, the rows come from its certificates and attempts.
     """
-    return PlanTable(run.plan, run.plan.rows(run.ending, solved=run.solved), run.certified, format_denial(run))
+    rows = run.plan.rows(run.ending, solved=run.solved)
+    return PlanTable(run.plan, rows, run.certified, format_denial(run), _label_outcomes(run))
+
+
+def _label_outcomes(run: RunHistory) -> dict[tuple[int, str], str]:
+    # A decision does not say at which step its call was made: where only some of several equal calls were cut off,
+    # none has a label.
+    decided: defaultdict[str, list[str]] = defaultdict(list)
+    for call, outcome in outcome_decisions(run.answered):
+        decided[str(call)].append(OUTCOME_LABELS.get(outcome, ""))
+    made: defaultdict[str, list[int]] = defaultdict(list)
+    for moment in run.plan.attempts if decided else ():
+        for call in calls_of(moment.attempt.action):
+            made[str(call)].append(moment.step)
+    equal = [(call, labels) for call, labels in decided.items() if len(labels) == len(made[call])]
+    return {(step, call): label for call, labels in equal for step, label in zip(made[call], labels, strict=True)}
 
 
 def format_denial(run: RunHistory) -> str:
