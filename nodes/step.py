@@ -248,14 +248,13 @@ others; an empty list if none does."""
 NEXT_INSTRUCTION = """\
 Think first: what of the task is reached, in the order in which the task asks for it? Did the last subtask bring what it
 was meant to bring, by what the world answered? What comes next? Why can it be reached from here: what does it need,
-and is that there? Then give the next subtask: one result that a few
-actions reach, large enough to be worth handing over, with the names of things and places as the world shows them,
-everything that must be known to reach it, and what would settle it sooner. You see every answer that the agent gets:
-ask for no reports, and leave out what will soon have changed, such as what is left of moves. If a change only needs
-time, the subtask is to wait for it, with what shows that it has come. An action that cannot be undone, such as
-declaring which thing is the one asked for, belongs into the subtask in which the task wants it and no earlier one, as
-its last action, once what decides it is known; if several things would do, say what else the chosen one has to be good
-for."""
+and is that there? Then give the next subtask: one result that a few actions reach, large enough to be worth handing
+over, with the names of things and places as the world shows them, everything that must be known to reach it, and what
+would settle it sooner. You see every answer that the agent gets: do not ask it to tell you what it finds, and leave out
+what will soon have changed, such as what is left of moves. If a change only needs time, the subtask is to wait for it,
+with what shows that it has come. An action that cannot be undone, such as declaring which thing is the one asked for,
+belongs into the subtask in which the task wants it and no earlier one, as its last action, once what decides it is
+known; if several things would do, say what else the chosen one has to be good for."""
 
 HAND_IN_INSTRUCTION = """\
 The task ends when its answer is handed in with finish. Once all else that it asks for is done, the subtask is to hand

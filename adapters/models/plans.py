@@ -237,5 +237,5 @@ Think first about what is asked at the end. Then write a new rest of the plan fr
 conditions. {tries}
 Do not repeat what is certified and still holds. The last condition is the goal itself, word for word:
 {goal}
-If there is no way to the goal, give an empty list.
+Give an empty list only if nothing that can still be done makes the goal, as it is worded, true.
 """

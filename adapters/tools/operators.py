@@ -200,8 +200,8 @@ then says so. A text that the task wants written is yours to word.
 """
 
 AT_GOAL = """\
-The conditions before the target hold. Hand in the answer with finish if it is all that is missing: it says what was
-done and found, whatever the task asks to be told, and what could not be done.
+The target is the goal, the last condition of the plan. Hand in the answer with finish if it is all that is missing: it
+says what was done and found, whatever the task asks to be told, and what could not be done.
 """
 
 DECIDE_REQUEST = """\

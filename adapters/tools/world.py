@@ -324,7 +324,9 @@ def _format_briefing(tools: Iterable[LoadedTool], finish: OfferedTool, instructi
     return BRIEFING.format(tools="\n".join(f"- {tool}" for tool in listed), instructions=instructions.strip()).rstrip()
 
 
-FINISH_DESCRIPTION = "Hand in the answer. It ends the work, so call it alone, once everything asked for is done."
+FINISH_DESCRIPTION = (
+    "Hand in the answer. It ends the work: call it alone, once everything asked for is done or found to be impossible."
+)
 
 PART_DESCRIPTION = "Hand in the result of the assignment, for others who go on with it. Call it alone."
 
