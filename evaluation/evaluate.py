@@ -6,6 +6,7 @@ that was interrupted or that has failed runs.
 
 import gc
 import math
+import shlex
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -35,7 +36,7 @@ from certigraph.runtime.registry import (
 from certigraph.runtime.result import BenchmarkRow
 from certigraph.runtime.run import checked_keywords, run_blocking
 from certigraph.runtime.storage import check_checkpoint_server
-from certigraph.runtime.texts import shorten_text
+from certigraph.runtime.texts import format_count, shorten_text
 from certigraph.state.endings import Interrupted, UnknownName
 
 if TYPE_CHECKING:
@@ -85,11 +86,13 @@ MAX_MESSAGE_CHARACTERS = 200
 
 
 @contextmanager
-def show_runs(name: str, total: int, *, quiet: bool) -> Iterator[None]:
-    """Inside a block, show how many of `total` runs have ended, unless `quiet` is set."""
+def show_runs(name: str, total: int, *, notices: Sequence[str] = (), quiet: bool) -> Iterator[None]:
+    """Inside a block, show `notices` and how many of `total` runs have ended, unless `quiet` is set."""
     from certigraph.evaluation.inspect_runs import row_listener
 
     with show_progress(name, total, silent=quiet) as display:
+        for notice in notices:
+            display.print(notice)
 
         def listener(row: BenchmarkRow) -> None:
             display.report(name, display.done + 1)
@@ -159,14 +162,20 @@ def evaluate_retry(
     if arguments.get("journal"):
         # the runs are in the folder of their log, which may have been moved or be named by another relative path
         arguments["out"] = folder
-    model = str((previous.eval.metadata or {}).get("model", ""))
+    metadata = previous.eval.metadata or {}
+    benchmark, model = str(metadata["benchmark"]), str(metadata.get("model", ""))
     options = WorkerOptions(workers, ray)
     if options.is_shared:
         check_worker_models(model, *(role.partition("=")[2] for role in arguments.get("role", [])))
     planned = len(previous.eval.dataset.sample_ids or ()) * (previous.eval.config.epochs or 1)
-    left = planned - sum(sample.error is None for sample in previous.samples or ())
+    kept = sum(sample.error is None for sample in previous.samples or ())
+    left = planned - kept
+    notices = [f"{benchmark}: {kept} of {format_count(planned, 'run')} kept, {left} to go"]
+    if left:
+        notices.append(f"to resume: certigraph eval --retry {shlex.quote(str(log) if is_url(folder) else folder)}")
     slots = run_slots(options, model, max_samples)
-    with reduced_garbage_collection(), slots as concurrent, show_runs(previous.eval.task, left, quiet=quiet):
+    progress = show_runs(benchmark, left, notices=notices, quiet=quiet)
+    with reduced_garbage_collection(), slots as concurrent, progress:
         logs = eval_retry(previous, log_dir=folder, max_samples=concurrent, **NO_DISPLAY)
     return read_finished_evaluation(logs, folder, options)
 
@@ -239,8 +248,6 @@ def evaluate(
         Fault: the budget limits dollars and a model has no known price, or the evaluation could not be finished.
         Interrupted: the evaluation was interrupted; the message has the command that finishes it.
     """
-    from inspect_ai import eval as inspect_eval
-
     benchmark = benchmark_name(benchmark, data)
     live = load_benchmark(benchmark, data)
     specs = dict(map(parse_swap, swaps))
@@ -266,20 +273,12 @@ def evaluate(
         keep_prompts=keep_prompts,
         **{slot: str(spec) for slot, spec in specs.items()},
     )
-    usual = MAX_SCRIPTED_SAMPLES if is_scripted(model) else None
-    planned = len(task.dataset[: None if stratify else limit]) * trials
-    slots = run_slots(options, model, max_samples, usual=usual)
-    with reduced_garbage_collection(), slots as concurrent, show_runs(benchmark, planned, quiet=quiet):
-        logs = inspect_eval(
-            task,
-            model=None,
-            limit=None if stratify else limit,
-            max_samples=concurrent,
-            log_dir=str(out),
-            # scripted runs end before a user could watch them in Inspect's viewer
-            log_realtime=not is_scripted(model),
-            **NO_DISPLAY,
-        )
+    slots = run_slots(options, model, max_samples, usual=MAX_SCRIPTED_SAMPLES if is_scripted(model) else None)
+    most = None if stratify else limit  # a stratified task has only the chosen samples
+    progress = show_runs(benchmark, len(task.dataset[:most]) * trials, quiet=quiet)
+    with reduced_garbage_collection(), slots as concurrent, progress:
+        # scripted runs end before a user could watch them in Inspect's viewer
+        logs = _execute_task(task, str(out), most, concurrent, realtime=not is_scripted(model))
     return read_finished_evaluation(logs, str(out), options)
 
 
@@ -310,6 +309,17 @@ def _create_task(benchmark: str, **arguments: Any) -> "InspectTask":
 
     name, config = split_name(benchmark)
     return TASKS[name](config=config, **arguments) if name in TASKS else own_task(benchmark, **arguments)
+
+
+def _execute_task(
+    task: "InspectTask", out: str, limit: int | None, concurrent: int | None, *, realtime: bool
+) -> "Sequence[EvalLog]":
+    """Execute the first `limit` samples of a task; with `realtime` Inspect's viewer can show unfinished runs."""
+    from inspect_ai import eval as inspect_eval
+
+    return inspect_eval(
+        task, model=None, limit=limit, max_samples=concurrent, log_dir=out, log_realtime=realtime, **NO_DISPLAY
+    )
 
 
 def _max_failures(fail_on: float | None, planned: Callable[[], int]) -> int:
