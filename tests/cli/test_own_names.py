@@ -64,7 +64,7 @@ def test_run_and_report(capsys: pytest.CaptureFixture[str]):
     stopped = printed(capsys, "run", BUILD, f"{WORLD}:tall", "--swap", f"choose={STOP}")
     assert (stopped["benchmark"], stopped["task"], stopped["ending"]) == (f"{WORLD}:tall", "5", "world_ended")
     with pytest.raises(SystemExit):
-        main(["report", stopped["run"]])
+        main(["report", stopped["folder"]])
     assert f"choose = {STOP}" in Path(capsys.readouterr().out.strip()).read_text()
 
 

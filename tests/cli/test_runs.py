@@ -96,7 +96,7 @@ def test_goal_is_0_and_json_is_one_object(certigraph) -> None:
     summary = json.loads(shown.out)
     assert shown.status == 0
     assert (summary["ending"], summary["terminated"], summary["certified"]) == ("goal", True, 4)
-    assert (Path(summary["run"]) / "report.html").is_file()
+    assert (Path(summary["folder"]) / "report.html").is_file()
 
 
 @pytest.mark.slow
@@ -105,17 +105,17 @@ def test_another_ending_is_1_and_resume_with_more_budget_reaches_the_goal(certig
     summary = json.loads(stopped.out)
     assert stopped.status == 1
     assert summary["ending"] == "limit:steps"
-    resumed = certigraph("resume", summary["run"], "--budget", "steps=20", "--json")
+    resumed = certigraph("resume", summary["folder"], "--budget", "steps=20", "--json")
     assert resumed.status == 0
     assert json.loads(resumed.out)["certified"] == 4
-    assert certigraph("resume", summary["run"]).status == 2
+    assert certigraph("resume", summary["folder"]).status == 2
 
 
 @pytest.mark.slow
 def test_a_task_graph_s_summary_counts_all_that_its_sub_tasks_did(certigraph) -> None:
     shown = certigraph("run", "tdp", "hotpotqa:interactive", "--json")
     summary = json.loads(shown.out)
-    trajectory = read_trajectory(Path(summary["run"]))
+    trajectory = read_trajectory(Path(summary["folder"]))
     assert summary["steps"] == row_of(trajectory).steps > len(trajectory.state()["history"])
     assert summary["subtasks"]["completed"] == sum(summary["subtasks"].values()) == len(trajectory.state()["outcomes"])
 

@@ -30,7 +30,7 @@ DROPPED = CHANGING | {"run_id", "commit", "number", "id_", "duration"}
 
 DOTTED = re.compile(r"\bcertigraph(?:\.\w+)*[.:](\w+)")
 UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
-RUN = re.compile(r"\b\d{8}-\d{6}-[\w.-]+?-[0-9a-f]{8}\b(?::[0-9a-f]{8})?")
+RUN = re.compile(r"\b\d{8}-\d{6}-[\w.-]+?-[0-9a-f]{8}\b(?:[:-][0-9a-f]{8})?")
 LOG = re.compile(r"\b\d{4}-\d\d-\d\dT[\d-]+_([\w.-]+?)_\w{22}\b")
 """The name of an inspect_ai log."""
 

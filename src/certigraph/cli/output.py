@@ -336,7 +336,7 @@ def _result_fields(result: Result) -> dict[str, Any]:
         "goal_denied": is_goal_denied(result.ending, is_solved(verdict_scores_of(header, result.trajectory.footer))),
         "message": result.message,
         "questions": result.questions,
-        "run": str(result.folder),
+        "folder": str(result.folder),
         "certified": len(result.certified.predicates),
         "plan": len(state.get("plan", [])),
         **_progress_fields(result),
