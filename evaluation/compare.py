@@ -12,7 +12,6 @@ import typer
 from certigraph.adapters.benchmarks import is_own, load_benchmark, split_name
 from certigraph.adapters.models.chat_models import (
     check_model_available,
-    describe_error_rates,
     describe_models,
     is_scripted,
 )
@@ -50,7 +49,13 @@ from certigraph.evaluation.progress_display import show_progress
 from certigraph.evaluation.published.matching import PUBLISHED_TITLE
 from certigraph.evaluation.replays import ReplayEstimate
 from certigraph.evaluation.tables import print_report_path, table_console
-from certigraph.evaluation.tool_worlds import benchmark_name, check_evaluable, check_methods, check_no_agents
+from certigraph.evaluation.tool_worlds import (
+    benchmark_name,
+    check_evaluable,
+    check_methods,
+    check_no_agents,
+    describe_effective_rates,
+)
 from certigraph.evaluation.workers import HERE, WorkerOptions, check_worker_models, run_slots
 from certigraph.runtime.files import COMPARISON_PAGE
 from certigraph.runtime.registry import (
@@ -78,19 +83,12 @@ LONG_RUN_SECONDS = 0.5
 
 
 @contextmanager
-def show_outcomes(
-    plan: ComparisonPlan, waiting: Sequence[ComparisonCell], resume: str, *, silent: bool
-) -> Iterator[CellListener]:
-    """Print the amount of work and how to resume it, and yield a listener that prints the progress.
-
-    `waiting` are the unfinished cells.
-    """
+def show_outcomes(waiting: Sequence[ComparisonCell], notices: Sequence[str], *, silent: bool) -> Iterator[CellListener]:
+    """Print `notices`, and yield a listener that prints the progress; `waiting` are the unfinished cells."""
     labels = [*map(_label_of, waiting), ""]
     with show_progress(labels[0], len(waiting), silent=silent) as display:
-        advice = f"to resume: {resume}" if waiting else ""
-        opening = _format_opening(plan, len(waiting))
-        for line in filter(None, (opening, describe_error_rates(plan.model, plan.roles), advice)):
-            display.print(line)
+        for notice in notices:
+            display.print(notice)
 
         def listener(cell: ComparisonCell, row: BenchmarkRow) -> None:
             display.advance(display.done + 1, labels[display.done + 1])
@@ -103,12 +101,12 @@ def show_outcomes(
         yield listener
 
 
-def _format_opening(plan: ComparisonPlan, waiting: int) -> str:
+def _format_work(plan: ComparisonPlan, waiting: int) -> str:
     cells = len(plan.methods) * len(plan.tasks) * plan.trials
     size = f"{format_count(len(plan.methods), 'method')} x {format_count(len(plan.tasks), 'task')}"
     size += f" x {plan.trials} trials" if plan.trials > 1 else ""
     runs = f"{format_count(cells, 'run')} ({size})"
-    line = f"{plan.benchmark}; {describe_models(plan.model, plan.roles)}; {runs}: {cells - waiting} done"
+    line = f"{describe_models(plan.model, plan.roles)}; {runs}: {cells - waiting} done"
     if is_scripted(plan.model):
         return line
     most = f"at most {format_count(plan.budget.calls, 'call')} each"
@@ -232,6 +230,7 @@ def run_comparison(
     workers: WorkerOptions = HERE,
     silent: bool = False,
     resume: str = "",
+    title: str = "",
     group: str = "",
     listener: CellListener = lambda cell, row: None,
     should_stop: Callable[[], bool] = lambda: False,
@@ -247,6 +246,7 @@ def run_comparison(
         workers: processes that execute the runs.
         silent: do not print the progress on stderr.
         resume: shell command that continues the comparison; by default that of the job.
+        title: what the progress calls the comparison; by default the benchmark.
         group: what reports of the runs name as the whole; by default the kind of the comparison and its folder.
         listener: called after each cell.
         should_stop: called before each run; if it returns True, no further runs are started.
@@ -268,15 +268,18 @@ def run_comparison(
         check_worker_models(*models)
         check_evaluable(live, (), episodes=1, shared=True)
     check_no_agents(plan.methods)
-    save_or_check_plan(plan, folder, resume)
-    plan = job.with_prompts(read_plan(folder).keep_prompts).plan
     with lock_folder(folder):
+        save_or_check_plan(plan, folder, resume)
+        plan = job.with_prompts(read_plan(folder).keep_prompts).plan
         save_settings(folder, context)
         cells = unfinished_cells(cells_of(plan, folder))
+        work = f"{title or plan.benchmark}; {_format_work(plan, len(cells))}"
+        rates, advice = describe_effective_rates(live, plan.model, plan.roles), f"to resume: {resume}" if cells else ""
         try:
             slots = run_slots(workers if cells else HERE, context.model, at_once if at_once > 1 else None)
-            with slots as concurrent, show_outcomes(plan, cells, resume, silent=silent) as progress:
-                listeners, most = (progress, listener, _stop_on_equal_failures(resume)), concurrent or 1
+            progress = show_outcomes(cells, [*filter(None, (work, rates, advice))], silent=silent)
+            with slots as concurrent, progress as show_outcome:
+                listeners, most = (show_outcome, listener, _stop_on_equal_failures(resume)), concurrent or 1
                 run_blocking(run_cells(plan, cells, named, live, listeners, at_once=most, should_stop=should_stop))
         except KeyboardInterrupt:
             raise Interrupted(f"interrupted; resume with: {resume}") from None
@@ -319,16 +322,15 @@ def finish_comparison(
 
 
 def print_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate] = (), *, as_json: bool) -> None:
-    """Print a comparison as tables or as one JSON object.
+    """Print a comparison as tables and its finding, which long tables would push off a screen if it were first.
 
-    The finding is last, and in a file or pipe also first; on a terminal long tables would push that off the screen.
+    With `as_json` it is printed as one JSON object.
     """
     if as_json:
         typer.echo(json.dumps(comparison_to_json(comparison, estimates), ensure_ascii=False))
         return
-    console, finding = table_console(), format_verdict(comparison)
-    opening = [comparison_line(comparison)] if console.is_terminal else [finding, comparison_line(comparison)]
-    console.print(*opening, sep="\n\n", markup=False)
+    console = table_console()
+    console.print(comparison_line(comparison), markup=False)
     for table in terminal_tables(comparison, estimates):
         console.print("", table, sep="\n", markup=False)
     if view := published_view(comparison):
@@ -336,7 +338,7 @@ def print_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate] = (
         console.print(*view.terminal_tables(), sep="\n")
     for warning in comparison.warnings:
         console.print(f"\nwarning: {warning}", markup=False, soft_wrap=True)
-    console.print(f"\n{finding}", markup=False)
+    console.print(f"\n{format_verdict(comparison)}", markup=False)
 
 
 # Comparison of Inspect logs that `certigraph eval` wrote.

@@ -29,7 +29,14 @@ from certigraph.evaluation.workers import active_pool
 from certigraph.graphs.assembly import operators_of
 from certigraph.nodes.catalogue import summarize_operator
 from certigraph.nodes.slots import Spec
-from certigraph.runtime.files import PLAN_FILE, check_output_folder, has_header, read_last_footer, slug_of
+from certigraph.runtime.files import (
+    PLAN_FILE,
+    check_output_folder,
+    find_trajectories,
+    has_header,
+    read_last_footer,
+    slug_of,
+)
 from certigraph.runtime.graph_sources import AnyGraph
 from certigraph.runtime.registry import (
     GRAPHS,
@@ -272,17 +279,20 @@ def read_plan(folder: Path) -> ComparisonPlan:
 def save_or_check_plan(plan: ComparisonPlan, folder: Path, resume: str) -> None:
     """Save the plan in its folder, or check that the folder holds the same plan; `resume` continues that comparison.
 
+    A plan of which nothing has been run is replaced.
+
     Raises:
         Fault: the folder holds runs with other settings, and the message names the differences; or
             `check_output_folder` refuses it.
     """
     check_output_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    if not has_plan(folder):
-        replace_text(folder / PLAN_FILE, plan.model_dump_json(indent=1))
-    elif differing := format_differences(read_plan(folder), plan):
+    differing = format_differences(read_plan(folder), plan) if has_plan(folder) else ""
+    if differing and find_trajectories(folder):
         fix = f"continue that one with `{resume}`, or start this one in another folder (--out, in Python out=)"
         raise Fault("data", f"{folder} holds runs with other settings ({differing}): {fix}")
+    if differing or not has_plan(folder):
+        replace_text(folder / PLAN_FILE, plan.model_dump_json(indent=1))
 
 
 def format_differences(saved: ComparisonPlan, new: ComparisonPlan) -> str:
@@ -342,7 +352,15 @@ def _format_value(value: Any) -> str:
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Inside the block, lock a folder for this process. The operating system releases the lock if the process dies."""
+    """Inside the block, lock a folder for this process; it is created if it does not exist.
+
+    The operating system releases the lock if the process dies.
+
+    Raises:
+        Fault: another process is using the folder, or `check_output_folder` refuses it.
+    """
+    check_output_folder(folder)
+    folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -387,6 +405,16 @@ def cells_of(plan: ComparisonPlan, folder: Path) -> list[ComparisonCell]:
         for trial in range(plan.trials)
         for method, slug in zip(plan.methods, slugs, strict=True)
     ]
+
+
+def read_method_names(folder: Path) -> dict[Path, str]:
+    """Read the names that a comparison gave to its methods, by the folder of each cell; none without a plan.
+
+    Raises:
+        Fault: the plan cannot be read.
+    """
+    cells = cells_of(read_plan(folder), folder) if has_plan(folder) else []
+    return {cell.folder: cell.method.name for cell in cells}
 
 
 def read_cell_trajectory(cell: ComparisonCell) -> Trajectory | None:

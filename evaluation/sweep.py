@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rich.console import Console
 from rich.table import Table
 
 from certigraph.adapters.extras import TABLE_PACKAGES, check_evaluation_packages
@@ -53,7 +52,7 @@ from certigraph.evaluation.measures import MISSING_VALUE, ComparisonRow, format_
 from certigraph.evaluation.sweep_file import Sweep, TotalLimits, expand_sweep, folder_name, order_of, read_sweep
 from certigraph.evaluation.tables import format_estimate, terminal_table, write_csv
 from certigraph.evaluation.workers import HERE, WorkerOptions, run_slots
-from certigraph.runtime.files import COMPARISON_PAGE, PLAN_FILE, check_output_folder
+from certigraph.runtime.files import COMPARISON_PAGE, PLAN_FILE, check_output_folder, find_trajectories
 from certigraph.runtime.registry import check_priced, swaps_of
 from certigraph.runtime.texts import format_compact, format_count
 from certigraph.state.endings import GOAL, Fault
@@ -198,7 +197,6 @@ def run_sweep(given: PreparedSweep, *, silent: bool = False) -> list[str]:
         Fault: the folder was started with another file, another process is using it, or there is no such cluster.
         Interrupted: by Ctrl-C; the message has the command that resumes the sweep.
     """
-    given.out.mkdir(parents=True, exist_ok=True)
     sweep = given.sweep
     at_once = sweep.at_once if sweep.at_once > 1 else None
     with lock_folder(given.out):
@@ -228,12 +226,13 @@ def write_plans(given: PreparedSweep) -> None:
 def check_unchanged(given: PreparedSweep) -> None:
     """Check that the folder of a sweep that was started earlier holds the same plans.
 
-    A benchmark may be added to a sweep; with any other change the runs of one table would not be comparable.
+    A benchmark may be added to a sweep; with any other change the runs of one table would not be comparable. A plan of
+    which nothing has been run may be changed.
 
     Raises:
         Fault: ("data") the plans differ.
     """
-    started = comparison_folders(given.out)
+    started = {folder for folder in comparison_folders(given.out) if find_trajectories(folder)}
     if removed := sorted(path.name for path in started - {arm.folder for arm in given.arms}):
         raise Fault("data", f"{given.out} has runs of {', '.join(removed)}, which are not in {given.file}: {PLAN_FIX}")
     for arm in given.arms:
@@ -245,8 +244,6 @@ def _run_arm(given: PreparedSweep, arm: SweepArm, budget: TotalBudget, at_once: 
     """Execute the unfinished runs of one comparison; return the error that stopped it, or an empty string."""
     if budget.exhausted() or not unfinished_cells(arm.cells):
         return ""
-    console = Console(stderr=True, highlight=False, soft_wrap=True, quiet=silent)
-    console.print(f"{arm.title} ({given.arms.index(arm) + 1} of {len(given.arms)})", markup=False)
     try:
         run_comparison(
             arm.order,
@@ -254,6 +251,7 @@ def _run_arm(given: PreparedSweep, arm: SweepArm, budget: TotalBudget, at_once: 
             at_once=at_once,
             silent=silent,
             resume=given.resume_command,
+            title=f"{arm.title} ({given.arms.index(arm) + 1} of {len(given.arms)})",
             group=f"sweep {given.out.resolve().name}",
             listener=lambda cell, row: budget.record(cell, row.footer.usage),
             should_stop=lambda: bool(budget.exhausted()),

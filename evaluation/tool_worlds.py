@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from pydantic import JsonValue
 
 from certigraph.adapters.benchmarks import name_object
+from certigraph.adapters.models.chat_models import describe_error_rates, is_simulated
+from certigraph.adapters.models.scripts import parse_error_rates, simulated_name
 from certigraph.adapters.protocols import Benchmark
 from certigraph.adapters.tools.world import UNDO_ADVICE, Tools, check_script
 from certigraph.evaluation.comparison import ComparedMethod
@@ -27,6 +29,18 @@ def benchmark_name(benchmark: str | Benchmark, data: str | None) -> str:
         UnknownName: the object has the name of a shipped benchmark.
     """
     return benchmark if isinstance(benchmark, str) else name_object(benchmark, data)
+
+
+def describe_effective_rates(benchmark: Benchmark, model: str, roles: Mapping[str, str]) -> str:
+    """Describe the error rates of simulated agents that have an effect: wrong actions have none on own tools."""
+    if isinstance(benchmark, Tools):
+        model = _without_wrong_actions(model)
+        roles = {role: _without_wrong_actions(other) for role, other in roles.items()}
+    return describe_error_rates(model, roles)
+
+
+def _without_wrong_actions(model: str) -> str:
+    return simulated_name(parse_error_rates(model).model_copy(update={"act": 0.0})) if is_simulated(model) else model
 
 
 def check_unattended(graph: AnyGraph) -> None:

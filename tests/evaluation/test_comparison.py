@@ -99,9 +99,13 @@ def test_cells_go_task_by_task(tmp_path: Path):
     assert len({cell.folder for cell in cells}) == 4
 
 
-def test_a_changed_plan_is_refused_with_what_differs(tmp_path: Path):
-    for _ in range(2):
-        save_or_check_plan(job_of().plan, tmp_path, "the command")
+def test_a_changed_plan_is_refused_with_what_differs_and_without_runs_replaced(tmp_path: Path):
+    for plan in (job_of(calls=7).plan, job_of().plan, job_of().plan):
+        save_or_check_plan(plan, tmp_path, "the command")
+    assert read_plan(tmp_path).budget.calls == 6
+    run = cells_of(job_of().plan, tmp_path)[0].folder / "run"
+    run.mkdir(parents=True)
+    (run / "trajectory.jsonl").touch()
     changed = job_of(tasks=("3-0", "4-1"), calls=7).plan
     with pytest.raises(Fault, match=r"\b4-0 there\b.* 4-1 here; budget\.calls: 6 there, 7 here") as refusal:
         save_or_check_plan(changed, tmp_path, "the command")

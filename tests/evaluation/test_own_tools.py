@@ -358,7 +358,7 @@ def test_every_command_takes_the_name(
     world = "shop_module:world"
     fields = json.loads(printed(capsys, "run", "sdp", world, "--task", "polite", "--json"))
     assert (fields["ending"], fields["scores"]["value"], fields["benchmark"]) == ("goal", 1, world)
-    assert (Path(fields["run"]) / "report.html").is_file()
+    assert (Path(fields["folder"]) / "report.html").is_file()
     evaluated = json.loads(printed(capsys, "eval", "sdp", world, "--out", "evaluated", "--json"))
     assert evaluated["score"] == 1
     compared = json.loads(printed(capsys, "compare", "sdp", "react", "--on", world, "--out", "compared", "--json"))
@@ -387,3 +387,4 @@ def test_a_warning_is_told_once_by_a_command(tmp_path: Path, monkeypatch: pytest
     )
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr.count("makes no wrong calls") == 1
+    assert "error rates: false accepts 10%, false rejects 10%\n" in ended.stderr
