@@ -9,6 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -258,6 +259,8 @@ class FoundRuns(NamedTuple):
 
     runs: Sequence[tuple[Path, Header]]
     unbegun: tuple[Path, ...]
+    names: Mapping[Path, str] = MappingProxyType({})
+    """Names of methods that a comparison gave, by the parent of the folder of a run; other names are from headers."""
 
 
 def find_runs(folders: Iterable[Path]) -> FoundRuns:
@@ -301,7 +304,8 @@ class _NamedRun(NamedTuple):
 def read_recorded_runs(found_runs: FoundRuns) -> Iterator[RecordedRun]:
     """Read the runs one at a time, each with the name of its method.
 
-    The name has the graph and the swapped operators, and also the model and the benchmark if the runs differ in them.
+    The name is that in `found_runs.names`; else it has the graph and the swapped operators, and also the model and the
+    benchmark if the runs differ in them.
 
     Raises:
         Fault: a line other than the last of a trajectory cannot be read.
@@ -310,8 +314,11 @@ def read_recorded_runs(found_runs: FoundRuns) -> Iterator[RecordedRun]:
 
 
 def _named_runs(found_runs: FoundRuns) -> list[_NamedRun]:
-    names = _method_names([header for _, header in found_runs.runs])
-    return [_NamedRun(path, names[_name_parts(h)], h.task.id, h.trial) for path, h in found_runs.runs]
+    names, given = _method_names([header for _, header in found_runs.runs]), found_runs.names
+    return [
+        _NamedRun(path, given.get(path.parent.parent, names[_name_parts(header)]), header.task.id, header.trial)
+        for path, header in found_runs.runs
+    ]
 
 
 def _read_header(path: Path) -> Header | None:

@@ -22,6 +22,8 @@ from certigraph.evaluation import plots
 from certigraph.evaluation.analyses.sdp import PRINTED_FIGURES, print_anatomy, write_anatomy
 from certigraph.evaluation.anatomy import ANALYSES, ANATOMY_FIGURES, CAUSES, analyse, anatomy_view
 from certigraph.evaluation.atif import to_atif
+from certigraph.evaluation.compare import Choice, build_job, run_comparison
+from certigraph.evaluation.comparison import parse_methods
 from certigraph.evaluation.export import rows_of
 from certigraph.evaluation.frame_rows import frame_rows_of as anatomy_rows
 from certigraph.evaluation.frames import Frames, RecordedRun, find_runs, frames_of, read_frames, read_recorded_runs
@@ -484,6 +486,18 @@ def test_methods_are_distinguished_by_what_differs(tmp_path):
     run("sdp", "blocksworld", "4-0", context=Context(model="scripted:first"), out=tmp_path)
     names = {r.method for r in read_recorded_runs(find_runs([tmp_path]))}
     assert names == {"react, scripted:expert", "sdp, scripted:expert", "sdp, scripted:first"}
+
+
+@pytest.mark.slow
+def test_the_names_that_a_comparison_gave_are_kept(tmp_path, capsys):
+    names = ["sdp", "unchecked=sdp", "again=sdp"]
+    job = build_job(parse_methods(names, ["unchecked:validate=always_pass"]), "blocksworld", Choice(["3-0"]), Context())
+    run_comparison(job, tmp_path / "cmp", silent=True)
+    with pytest.raises(SystemExit):
+        cli.main(["anatomy", str(tmp_path / "cmp"), "--out", str(tmp_path / "anatomy")])
+    printed = capsys.readouterr().out
+    assert re.findall(r"^ (sdp|unchecked|again) *$", printed, re.MULTILINE) == ["sdp", "unchecked", "again"]
+    assert "always_pass" not in printed
 
 
 @pytest.mark.slow

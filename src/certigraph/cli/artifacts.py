@@ -70,9 +70,12 @@ def anatomy_command(
     """Analyse where runs succeed, stall and spend: one page, plots, and a table for each analysis."""
     check_evaluation_packages("analyses", "pyarrow", *TABLE_PACKAGES)
     from certigraph.evaluation.analyses.sdp import print_anatomy, write_anatomy
+    from certigraph.evaluation.comparison import read_method_names
     from certigraph.evaluation.frames import find_runs, read_frames, select_scored
 
     runs = find_runs(folders)
+    if len(folders) == 1:  # in several comparisons one name may stand for different methods
+        runs = runs._replace(names=read_method_names(folders[0]))
     with_score = select_scored(runs)
     without_score = len(runs.runs) - len(with_score.runs)
     frames = read_frames(with_score, workers=min(os.cpu_count() or 1, MAX_READERS))
