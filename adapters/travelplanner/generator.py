@@ -338,8 +338,8 @@ def _create_item(description: str, content: str) -> ReferenceItem:
 # Feasible queries in the benchmark's schema.
 
 _WISH_COUNT = {"easy": 0, "medium": 1, "hard": 3}
-_SLACKS = (1.0, 1.1, 1.3, 1.6)
-"""Ratios of budget to lowest cost, used in rotation; 1.0 leaves no slack."""
+_SLACKS = (1.1, 1.0, 1.3, 1.6)
+"""Ratios of budget to lowest cost, used in rotation; 1.0 leaves no slack. The first task, that of examples, has some."""
 
 
 class _Journey(NamedTuple):
@@ -530,7 +530,7 @@ def _write_csv(path: Path, columns: str, rows: Iterable[Iterable[object]]) -> No
 
 def load_generated_folder() -> Path:
     """Return the cached folder with a small set of generated data, which is written on first use."""
-    folder = cache_folder() / "travelplanner-generated-0"
+    folder = cache_folder() / "travelplanner-generated-1"  # the number changes with what `generate_world` writes
     if not (folder / f"{SPLIT}.jsonl").is_file():
         generate_world(folder, seed=0)
     return folder

@@ -142,7 +142,7 @@ def test_any_walk_through_the_options_of_a_generated_task_passes(generated: Trav
 
 @pytest.mark.slow
 def test_a_task_without_a_dollar_to_spare_passes_however_dear_the_choices(generated: TravelPlanner) -> None:
-    for task in generated.tasks()[::4]:
+    for task in generated.tasks()[1::4]:
         catalog = catalog_of(generated, task)
         chooser = OptionChooser(catalog, generated.query(task).budget, lookahead=True)
         assert chooser.money_left(Draft()) == Lookahead(catalog, every_meal=True).lowest_cost(Draft())
