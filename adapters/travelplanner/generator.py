@@ -339,7 +339,7 @@ def _create_item(description: str, content: str) -> ReferenceItem:
 
 _WISH_COUNT = {"easy": 0, "medium": 1, "hard": 3}
 _SLACKS = (1.1, 1.0, 1.3, 1.6)
-"""Ratios of budget to lowest cost, used in rotation; 1.0 leaves no slack. The first task, that of examples, has some."""
+"""Ratios of budget to lowest cost, used in rotation; 1.0 leaves no slack. The first task is that of examples."""
 
 
 class _Journey(NamedTuple):

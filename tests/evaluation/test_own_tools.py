@@ -31,9 +31,11 @@ from certigraph.graphs import sdp
 from certigraph.nodes.sdp import validate
 from certigraph.runtime import graph_sources
 from certigraph.runtime.prompts import collect_prompts
+from certigraph.runtime.registry import build_graph, parse_swap
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import complete_run, resume, run
 from certigraph.state.endings import UnknownName
+from certigraph.state.tools import calls_of
 
 SCRIPT = Context(model="scripted:expert")
 
@@ -70,6 +72,20 @@ def test_a_case_is_run_by_its_id(tmp_path: Path, shop: Shop):
     result = run("sdp", shop.tools(), "polite", context=SCRIPT, out=tmp_path)
     assert (result.ending, result.scores and result.scores.value) == ("goal", 1)
     assert (result.trajectory.header.task.id, shop.began) == ("polite", ["polite"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("committed", [["look_up"], ["look_up", "refund", "send_mail"]])
+def test_a_run_makes_commitments_by_a_swap(tmp_path: Path, shop: Shop, committed: list[str]):
+    def commit_to(prompt: str, schema: dict[str, Any]) -> Any:
+        commitment = {"reasoning": "", "tools": committed}
+        return commitment if "tools" in schema["properties"] else mind().responder(prompt, schema)
+
+    swapped = build_graph("sdp", dict([parse_swap("commit=commit")]))
+    result = run(swapped, shop.tools(expert=commit_to), "plain", context=SCRIPT, out=tmp_path)
+    assert bool(shop.desk.rows("refunds")) == ("refund" in committed)
+    refused = {call.name for step in result.state["history"] for call in calls_of(step.action) if call.refused}
+    assert ("refund" in refused) == ("refund" not in committed)
 
 
 @pytest.mark.slow
