@@ -14,6 +14,7 @@ from certigraph.adapters.models.prompts import one_line
 from certigraph.runtime.approvals import question_lines
 from certigraph.runtime.episodes import BeliefHistory, EpisodeHistory, NumberedTurn, RefusedAction, format_plan
 from certigraph.runtime.history import NodeProgress, RunHistory
+from certigraph.runtime.progress import PlanReplan
 from certigraph.runtime.result import error_rates_of, verdict_scores_of
 from certigraph.runtime.terminal import DENIED, clean_line, draw_frame, reward_lines
 from certigraph.runtime.texts import (
@@ -168,8 +169,10 @@ def _format_short_finding(finding: Finding) -> str:
 
 def _replan_line(run: RunHistory, update: Mapping[str, Any]) -> str:
     if "plan" not in update:
+        latest = run.plan.moments[-1]
+        outcome = "gave up" if isinstance(latest, PlanReplan) and latest.gave_up else "did not finish"
         reason = f": {update['gave_up']}" if update.get("gave_up") else ""
-        return f"step {run.steps}: replanning gave up: {run.plan.target}{reason}"
+        return f"step {run.steps}: replanning {outcome}: {run.plan.target}{reason}"
     done = "extended the plan" if run.plan.extended else "replanned"
     rest = len(run.plan.plan) - run.plan.head
     return f"step {run.steps}: {done}, {rest} predicates from here: {run.plan.target}"

@@ -19,7 +19,6 @@ from certigraph.cli.options import (
     Faults,
     Folders,
     KeepAllPrompts,
-    KeepPrompts,
     Model,
     Names,
     OnBenchmark,
@@ -80,7 +79,7 @@ def eval_command(
         typer.Option(metavar="LOG|FOLDER", help="Finish the evaluation of this log, or of the newest one in a folder."),
     ] = None,
     out: Annotated[str, typer.Option(help="Folder, or its URL, in which each run gets a subfolder.")] = "runs",
-    keep_prompts: KeepPrompts = False,
+    keep_prompts: KeepAllPrompts = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a graph on a benchmark's tasks with Inspect, and print the official scores with confidence intervals."""
