@@ -16,6 +16,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
+from langchain_core.runnables import Runnable
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.files import expand_path
@@ -320,7 +321,11 @@ def _build_own(name: str, folder: Path | None) -> Benchmark:
 
 def _call_factory(name: str, target: Any, folder: Path | None, config: str) -> Any:
     if not callable(target):
-        raise UnknownName(f"{name!r} is {target!r:.60}, not a benchmark: name a class, such as {EXAMPLE}")
+        if isinstance(target, Runnable):
+            fix = f"run it by its own name, without another graph: certigraph run {name} --task ..."
+            raise UnknownName(f"{name!r} is a graph, not a benchmark: {fix}")
+        fix = f"name a class or an object that has what certigraph.Benchmark lists, such as {EXAMPLE}"
+        raise UnknownName(f"{name!r} is of type {type(target).__name__}, not a benchmark: {fix}")
     try:
         parameters = inspect.signature(target).parameters
         return target(**{key: value for key, value in {"data": folder, "config": config}.items() if key in parameters})

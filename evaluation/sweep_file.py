@@ -298,7 +298,8 @@ def order_of(
     context = create_context(sweep.model, roles, data, budget, case.name, cache, sweep.profile)
     context = context.model_copy(update={"faults": sweep.faults, "checkpoints": sweep.checkpoints})
     selection = sweep.selection_of(case)
-    choice = Choice(selection.tasks, selection.split, selection.limit, sweep.trials, selection.stratify)
+    split, limit, stratify = selection.split, selection.limit, selection.stratify
+    choice = Choice(ids=selection.tasks, split=split, limit=limit, trials=sweep.trials, stratify=stratify)
     return build_job(methods, case.name, choice, context)
 
 

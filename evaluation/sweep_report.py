@@ -16,6 +16,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 from rich.console import Console
 
+from certigraph.adapters.keywords import checked_keywords
 from certigraph.adapters.models.chat_models import is_scripted
 from certigraph.evaluation.comparison import ComparedMethod, read_plan, unfinished_cells
 from certigraph.evaluation.comparison_report import plan_facts
@@ -46,7 +47,6 @@ from certigraph.evaluation.workers import HERE, WorkerOptions
 from certigraph.runtime.pages import Total
 from certigraph.runtime.registry import swaps_of
 from certigraph.runtime.result import is_goal_denied
-from certigraph.runtime.run import checked_keywords
 from certigraph.runtime.texts import clip_text, format_compact, format_count
 from certigraph.state.endings import EXHAUSTED, GAVE_UP, GOAL, WORLD_ENDED, Fault
 
@@ -286,7 +286,7 @@ def _sweep_facts(given: PreparedSweep) -> dict[str, str]:
 # The function for Python programs.
 
 
-@checked_keywords
+@checked_keywords()
 def sweep(
     file: Path | str,
     out: Path | str | None = None,

@@ -4,9 +4,7 @@ The graph takes messages or a goal, and returns messages. Two nodes are added to
 task of the input, and `respond` makes a message of the answer. With `interrupt_on` there is a third one, `approve`.
 """
 
-import inspect
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Annotated, Any, Literal, cast, get_args
 
@@ -26,6 +24,7 @@ from typing_extensions import TypedDict, Unpack
 
 from certigraph.adapters.extras import import_extra
 from certigraph.adapters.imports import suggest_names
+from certigraph.adapters.keywords import checked_keywords
 from certigraph.adapters.models.chat_models import (
     check_model_available,
     is_known_model,
@@ -219,6 +218,7 @@ class AgentGraph(EpisodicGraph):
         return self.agent_context.model_copy(update=fields)
 
 
+@checked_keywords(OTHER_NAMES)
 def agent(
     method: Method = "sdp",
     *,
@@ -320,11 +320,7 @@ def agent(
 def _check_choices(
     method: str, checks: Checks | None, commitments: CommitmentLevel | None, operators: Mapping[str, Any]
 ) -> None:
-    """Check what `agent` was given before anything is built; a keyword almost as one of its own is no slot's name."""
-    own = [name for name in inspect.signature(agent).parameters if name != "operators"]
-    for name in set(operators) - set(AgentOperators.__annotations__):
-        if near := [OTHER_NAMES[name]] if name in OTHER_NAMES else get_close_matches(name, own, 1, cutoff=0.75):
-            raise TypeError(f"agent has no keyword {name!r}; did you mean {near[0]}?")
+    """Check what `agent` was given before anything is built."""
     if method not in METHODS:
         raise ValueError(f"no method {method!r} for an agent; {suggest_names(method, METHODS)}")
     slots = set(operators) & set(AgentOperators.__annotations__)

@@ -154,7 +154,9 @@ def find_trajectories(folder: Path) -> Sequence[Path]:
         hint = f"`certigraph eval` saves runs next to its log, in {folder.parent}"
         raise Fault("data", f"{folder} is a file: give a folder with runs; {hint}")
     if not folder.is_dir():
-        raise Fault("data", f"{folder}: no such folder: give folders that `certigraph run` wrote")
+        raise Fault(
+            "data", f"{folder}: no such folder: give one that `certigraph run`, `eval`, `compare` or `ablate` wrote"
+        )
     return sorted(folder.rglob(TRAJECTORY_FILE))
 
 

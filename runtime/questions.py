@@ -8,6 +8,7 @@ from pydantic import JsonValue
 
 from certigraph.adapters.assistantbench.web import OwnQuestion
 from certigraph.adapters.benchmarks import load_benchmark
+from certigraph.adapters.keywords import checked_keywords
 from certigraph.adapters.models.scripts import SIMULATED_MODEL
 from certigraph.adapters.protocols import Benchmark, Context
 from certigraph.adapters.research.plans import goal_of, is_step
@@ -15,7 +16,7 @@ from certigraph.adapters.web.protocol import PageSource, SearchProvider
 from certigraph.runtime.graph_sources import AnyGraph
 from certigraph.runtime.recorder import Listener
 from certigraph.runtime.result import ASK_BENCHMARK, OnError, Result, check_on_error, report_failure
-from certigraph.runtime.run import checked_keywords, run
+from certigraph.runtime.run import run
 from certigraph.state.certified_states import KnownFinding
 from certigraph.state.defaults import DEFAULT_MODEL
 from certigraph.state.endings import UnknownName, is_resumable
@@ -23,7 +24,7 @@ from certigraph.state.records import Record, Spent, Task
 from certigraph.state.search import GENERATED_WEB, create_question_task
 
 
-@checked_keywords
+@checked_keywords()
 def ask(
     question: str,
     *,

@@ -6,14 +6,13 @@ its folder needs. `delete` removes everything that certigraph saved of a run.
 
 import asyncio
 import datetime
-import inspect
 import json
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from langchain_core.language_models import BaseChatModel
@@ -24,7 +23,7 @@ from pydantic import JsonValue
 from certigraph.adapters.benchmarks import load_benchmark, name_task
 from certigraph.adapters.faults import Faults
 from certigraph.adapters.files import replace_file
-from certigraph.adapters.imports import suggest_names
+from certigraph.adapters.keywords import checked_keywords
 from certigraph.adapters.models.chat_models import LIVE_PREFIX, check_model_name
 from certigraph.adapters.processes import is_loop_running, own_loop, wait_for
 from certigraph.adapters.protocols import Benchmark, Budget, Context, Limits, complete_benchmark
@@ -75,36 +74,10 @@ from certigraph.state.endings import Fault, UnknownName, is_resumable
 from certigraph.state.records import Task, read_bounded_lines
 from certigraph.state.trajectory import SCHEMA_VERSION, TRAJECTORY_FILE, Header, read_trajectory
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def checked_keywords(function: Callable[P, T]) -> Callable[P, T]:
-    """Decorate a function so that a keyword which it does not take is answered by the right one, when it is called.
-
-    Raises:
-        TypeError: a keyword is not the function's, or a value without keyword needs one.
-    """
-    parameters = inspect.signature(function).parameters
-    known = list(parameters)
-    by_place = sum(one.kind is one.POSITIONAL_OR_KEYWORD for one in parameters.values())
-
-    @wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        if len(args) > by_place:
-            fix = f"by name, as in {known[by_place]}=..."
-            raise TypeError(f"{function.__name__} takes {by_place} values by place, the others {fix}")
-        if unknown := sorted(set(kwargs) - set(known)):
-            name = unknown[0]
-            in_context = "context" in known and name in Context.model_fields
-            fix = f"give context=certigraph.Context({name}=...)" if in_context else suggest_names(name, known)
-            raise TypeError(f"{function.__name__} has no keyword {name!r}: {fix}")
-        return function(*args, **kwargs)
-
-    return call
-
-
-@checked_keywords
+@checked_keywords()
 def run(
     graph: str | AnyGraph = "sdp",
     benchmark: str | Benchmark = "",
@@ -150,7 +123,7 @@ def run(
     return report_failure(run_blocking(coroutine), on_error)
 
 
-@checked_keywords
+@checked_keywords()
 async def arun(
     graph: str | AnyGraph = "sdp",
     benchmark: str | Benchmark = "",
@@ -256,7 +229,7 @@ def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
         return asyncio.run(coroutine)
 
 
-@checked_keywords
+@checked_keywords()
 def resume(
     folder: Path | str,
     *,
@@ -303,7 +276,7 @@ def resume(
     return report_failure(result, on_error)
 
 
-@checked_keywords
+@checked_keywords()
 async def aresume(
     folder: Path | str,
     *,

@@ -367,7 +367,7 @@ def read_trajectory(path: Path | str) -> Trajectory:
 
 def _describe_missing(given: Path) -> str:
     where = str(given) if given.exists() else f"{given}, which does not exist"
-    inside = max(given.glob(f"*/{TRAJECTORY_FILE}"), key=lambda file: file.stat().st_mtime, default=None)
+    inside = max(given.rglob(TRAJECTORY_FILE), key=lambda file: file.stat().st_mtime, default=None)
     hint = f"; the latest of the runs in it is {inside.parent}" if inside else ""
     return f"no trajectory at {where}: give the folder of a run, as `certigraph run` printed it{hint}"
 

@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from langchain_core.tools import BaseTool
 from pydantic import BaseModel, Field, JsonValue
 
+from certigraph.adapters.keywords import checked_keywords
 from certigraph.adapters.models.chat_models import is_simulated
 from certigraph.adapters.models.schemas import Schema, bound_schema
 from certigraph.adapters.models.scripts import parse_error_rates
@@ -97,6 +98,7 @@ class Tools(Benchmark):
     longest_answer = 20_000
     longest_query = 20_000
 
+    @checked_keywords()
     def __init__(
         self,
         tools: Sequence[ToolLike],

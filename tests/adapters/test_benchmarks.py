@@ -51,7 +51,7 @@ def test_a_configuration_and_a_data_folder_reach_the_class(tmp_path: Path):
     [
         ("blokworld", r"did you mean blocksworld.*module:attribute, for example"),
         ("conting", r"did you mean counting"),
-        ("ownagents.worlds:number", "is 3, not a benchmark"),
+        ("ownagents.worlds:number", "is of type int, not a benchmark"),
         ("ownagents.worlds:Needy", r"cannot be built \(TypeError: .*shelf"),
         ("ownagents.worlds:Partial", "has no open"),
         ("ownagents.worlds:nix", r"cannot be imported \(AttributeError"),

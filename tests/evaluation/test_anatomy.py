@@ -491,7 +491,9 @@ def test_methods_are_distinguished_by_what_differs(tmp_path):
 @pytest.mark.slow
 def test_the_names_that_a_comparison_gave_are_kept(tmp_path, capsys):
     names = ["sdp", "unchecked=sdp", "again=sdp"]
-    job = build_job(parse_methods(names, ["unchecked:validate=always_pass"]), "blocksworld", Choice(["3-0"]), Context())
+    job = build_job(
+        parse_methods(names, ["unchecked:validate=always_pass"]), "blocksworld", Choice(ids=["3-0"]), Context()
+    )
     run_comparison(job, tmp_path / "cmp", silent=True)
     with pytest.raises(SystemExit):
         cli.main(["anatomy", str(tmp_path / "cmp"), "--out", str(tmp_path / "anatomy")])

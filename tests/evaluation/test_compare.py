@@ -57,7 +57,7 @@ def test_two_logs_are_paired_by_task(full: Path, tmp_path: Path, capsys: pytest.
 def test_the_progress_says_that_the_scorer_denied_a_goal(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     certifying = parse_methods(["sdp"], ["sdp:validate=always_pass"])
     context = Context(model="simulated:act=1", budget=Budget(calls=50))
-    run_comparison(build_job(certifying, "blocksworld", Choice(("3-0",)), context), tmp_path)
+    run_comparison(build_job(certifying, "blocksworld", Choice(ids=("3-0",)), context), tmp_path)
     assert "sdp 3-0: goal (denied by the scorer), score 0 of 100" in capsys.readouterr().err
 
 
@@ -180,7 +180,7 @@ pytest.importorskip("statsmodels", reason="pip install 'certigraph[eval]'")
 
 @pytest.mark.slow
 def test_checkpoints_of_runs_that_are_over_are_deleted(used: Server, tmp_path: Path):
-    given = build_job(parse_methods(["sdp"]), "blocksworld", Choice(["3-0"]), Context())
+    given = build_job(parse_methods(["sdp"]), "blocksworld", Choice(ids=["3-0"]), Context())
     run_comparison(given, tmp_path, silent=True)
     [row] = rows_of(given.plan, tmp_path)
     assert used.sql("SELECT count(*) FROM checkpoints WHERE thread_id = %s", row.run) == [(0,)]

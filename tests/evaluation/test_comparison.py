@@ -52,7 +52,7 @@ TASKS = ("3-0", "4-0")
 
 def job_of(*graphs: str, tasks: Sequence[str] = TASKS, calls: int = 6, swaps: Sequence[str] = ()) -> ComparisonJob:
     context = Context(budget=Budget(calls=calls))
-    return build_job(parse_methods(graphs or ("react", "sdp"), swaps), "blocksworld", Choice(tasks), context)
+    return build_job(parse_methods(graphs or ("react", "sdp"), swaps), "blocksworld", Choice(ids=tasks), context)
 
 
 def done(given: ComparisonJob, folder: Path) -> list[str]:
@@ -119,7 +119,8 @@ def test_a_changed_plan_is_refused_with_what_differs_and_without_runs_replaced(t
 def test_other_swaps_are_named_and_a_plan_that_differs_in_everything_in_three_parts():
     swaps, others = ["validate=always_pass", "replan=give_up"], ["validate=capped:depth=1"]
     one, other = (
-        build_job(ablation_methods("sdp", of), "blocksworld", Choice(TASKS), Context()).plan for of in (swaps, others)
+        build_job(ablation_methods("sdp", of), "blocksworld", Choice(ids=TASKS), Context()).plan
+        for of in (swaps, others)
     )
     [named] = format_differences(one, other).split("; ")
     there, here = named.split(" there, ")

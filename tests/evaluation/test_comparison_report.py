@@ -105,7 +105,7 @@ def compared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A comparison of two methods on two tasks, with its report."""
     folder = tmp_path_factory.mktemp("compared")
     context = Context(budget=Budget(calls=50))
-    given = build_job(parse_methods(("react", "sdp"), ()), "blocksworld", Choice(("3-0", "3-1")), context)
+    given = build_job(parse_methods(("react", "sdp"), ()), "blocksworld", Choice(ids=("3-0", "3-1")), context)
     run_comparison(given, folder, silent=True)
     write_comparison_report(given.plan, folder)
     return folder
@@ -142,13 +142,13 @@ def test_only_a_method_that_certifies_has_a_goal_precision(compared_folder: Path
     ],
 )
 def test_a_simulated_agent_ranks_no_methods(names: tuple[str, ...], model: str, warned: bool):
-    plan = build_job(parse_methods(names), "blocksworld", Choice(("3-0",)), Context(model=model)).plan
+    plan = build_job(parse_methods(names), "blocksworld", Choice(ids=("3-0",)), Context(model=model)).plan
     adapted = adapt_to_methods(comparison_of(plan.outline, []), plan, plan.outline.methods)
     assert len(adapted.warnings) == warned
 
 
 def test_solved_runs_that_did_not_certify_their_goal_are_told():
-    plan = build_job(parse_methods(("sdp", "react")), "blocksworld", Choice(("3-0", "3-1")), Context()).plan
+    plan = build_job(parse_methods(("sdp", "react")), "blocksworld", Choice(ids=("3-0", "3-1")), Context()).plan
     rows = [
         row(method, task, ending, 100.0)
         for method, ending in (("sdp", "gave_up"), ("react", "world_ended"))
@@ -162,7 +162,9 @@ def test_solved_runs_that_did_not_certify_their_goal_are_told():
 
 
 def test_the_page_names_the_error_rates_of_a_simulated_agent():
-    plan = build_job(parse_methods(["sdp"]), "blocksworld", Choice(("3-0",)), Context(model="simulated:act=0.3")).plan
+    plan = build_job(
+        parse_methods(["sdp"]), "blocksworld", Choice(ids=("3-0",)), Context(model="simulated:act=0.3")
+    ).plan
     assert "wrong actions 30%" in plan_facts(plan)["error rates"]
     scripted = plan.model_copy(update={"model": "scripted:expert"})
     assert "error rates" not in plan_facts(scripted)
@@ -204,7 +206,7 @@ def cli_report(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_every_foldout_begins_with_what_it_is_for(tmp_path: Path):
-    ablate("sdp", "blocksworld", ["validate=always_pass"], Choice(("4-0", "4-1")), out=tmp_path)
+    ablate("sdp", "blocksworld", ["validate=always_pass"], Choice(ids=("4-0", "4-1")), out=tmp_path)
     html = (tmp_path / "comparison.html").read_text(encoding="utf-8")
     sentences = re.findall(r'<details[^>]*><summary>[^<]*</summary>\s*<p class="key">([^<]+)</p>', html)
     assert len(sentences) == html.count("<details") > len(ANALYSES) - 4
@@ -214,7 +216,7 @@ def test_every_foldout_begins_with_what_it_is_for(tmp_path: Path):
 
 @pytest.mark.slow
 def test_estimates_are_traceable_to_the_runs_that_were_replayed(compared_folder: Path, tmp_path: Path):
-    found = ablate("sdp", "blocksworld", (), Choice(("4-0", "4-1"), trials=2), out=tmp_path)
+    found = ablate("sdp", "blocksworld", (), Choice(ids=("4-0", "4-1"), trials=2), out=tmp_path)
     with (tmp_path / "replays.csv").open(newline="") as lines:
         rows = list(csv.DictReader(lines))
     assert len(rows) == 3 * 2 * 2
@@ -257,7 +259,7 @@ def test_only_the_chart_and_the_table_of_methods_are_not_folded(compared_folder:
 
 @pytest.mark.slow
 def test_a_folder_with_the_name_of_its_kind_is_named_once(tmp_path: Path):
-    given = build_job(parse_methods(("react",)), "blocksworld", Choice(("3-0",)), Context())
+    given = build_job(parse_methods(("react",)), "blocksworld", Choice(ids=("3-0",)), Context())
     run_comparison(given, tmp_path / "comparison", silent=True)
     write_comparison_report(given.plan, tmp_path / "comparison")
     [report] = tmp_path.rglob("report.html")
@@ -281,7 +283,7 @@ def test_a_change_that_rounds_to_zero_has_no_minus():
 
 @pytest.mark.slow
 def test_a_variant_shows_the_runs_in_which_its_score_differs_with_their_reports(tmp_path: Path):
-    ablate("sdp", "blocksworld", ["validate=always_pass"], Choice(("4-0", "4-1"), trials=2), out=tmp_path / "abl")
+    ablate("sdp", "blocksworld", ["validate=always_pass"], Choice(ids=("4-0", "4-1"), trials=2), out=tmp_path / "abl")
     html = (tmp_path / "abl" / "comparison.html").read_text(encoding="utf-8")
     section = html[html.index("Runs with different scores") :].partition("</section>")[0]
     plan, results = read_plan(tmp_path / "abl"), json.loads((tmp_path / "abl" / "table.json").read_text())
@@ -521,7 +523,7 @@ def test_logs_are_compared_without_the_pairs_that_a_fault_took(broken, tmp_path:
 @pytest.mark.slow
 def test_comparison_anatomy_and_pages_name_the_faults_and_the_next_call_mends_them(broken, tmp_path: Path, capsys):
     context = Context(budget=Budget(calls=50))
-    given = build_job(parse_methods(("react", "sdp"), ()), "blocksworld", Choice(TASKS), context)
+    given = build_job(parse_methods(("react", "sdp"), ()), "blocksworld", Choice(ids=TASKS), context)
     broken("3-1")
     run_comparison(given, tmp_path, silent=True)
     found = write_comparison_report(given.plan, tmp_path)

@@ -158,7 +158,7 @@ def test_a_method_without_a_run_is_compared_with_nothing(missing: str):
 
 @pytest.mark.slow
 def test_a_method_whose_runs_all_failed_leaves_the_others_their_report(tmp_path: Path):
-    given = build_job(parse_methods(("react", "sdp")), "blocksworld", Choice(TASKS), Context())
+    given = build_job(parse_methods(("react", "sdp")), "blocksworld", Choice(ids=TASKS), Context())
     cells = [cell for cell in cells_of(given.plan, tmp_path) if cell.method.name == "react"]
     for cell in cells:
         asyncio.run(carry_out_cell(given.plan, cell, given.context, given.benchmark))
@@ -184,7 +184,7 @@ def test_figures_are_short():
 @pytest.mark.slow
 def test_scripted_methods_need_what_their_runs_were_billed(tmp_path: Path):
     context = Context(budget=Budget(calls=40))
-    given = build_job(parse_methods(("react", "plan_and_solve")), "blocksworld", Choice(TASKS), context)
+    given = build_job(parse_methods(("react", "plan_and_solve")), "blocksworld", Choice(ids=TASKS), context)
     run_comparison(given, tmp_path, silent=True)
     found = write_comparison_report(given.plan, tmp_path).comparison
     billed = {(c.method.name, c.task): read_cell_trajectory(c).usage for c in cells_of(given.plan, tmp_path)}  # type: ignore[union-attr]
@@ -367,7 +367,7 @@ def test_a_variant_is_described_by_what_its_operators_do():
 @pytest.mark.slow
 def test_variants_are_described_in_the_terminal_and_on_the_page(tmp_path: Path):
     swap = "validate=capped:depth=1"
-    job = build_job(ablation_methods("sdp", [swap]), "blocksworld", Choice(("3-0",)), Context())
+    job = build_job(ablation_methods("sdp", [swap]), "blocksworld", Choice(ids=("3-0",)), Context())
     run_comparison(job, tmp_path, silent=True)
     found = write_comparison_report(job.plan, tmp_path).comparison
     shown = Console(file=io.StringIO(), width=200)
@@ -406,7 +406,7 @@ def row_ablating(method: str, task: str, trial: int, score: float) -> Comparison
 def test_an_estimate_is_paired_with_what_was_measured():
     tasks = tuple(f"3-{n}" for n in range(8))
     plan_ = build_job(
-        ablation_methods("sdp", ["validate=always_pass"]), "blocksworld", Choice(tasks, trials=2), Context()
+        ablation_methods("sdp", ["validate=always_pass"]), "blocksworld", Choice(ids=tasks, trials=2), Context()
     ).plan
     runs = [(task, trial) for task in tasks for trial in (0, 1)]
     rows = [row_ablating("sdp", *at, 100) for at in runs]
@@ -421,7 +421,7 @@ def test_an_estimate_is_paired_with_what_was_measured():
 def test_words_on_several_estimates_go_by_holms_p():
     tasks = tuple(f"3-{n}" for n in range(8))
     swaps = ("validate=always_pass", "replan=give_up", "validate=capped:depth=1")
-    plan_ = build_job(ablation_methods("sdp", swaps), "blocksworld", Choice(tasks), Context()).plan
+    plan_ = build_job(ablation_methods("sdp", swaps), "blocksworld", Choice(ids=tasks), Context()).plan
     # each alone has p = 0.033; three of them are not significant
     apart = (40, 40, 40, 40, 0, 0, 0, 0)
     rows = [row_ablating("sdp", task, 0, 100) for task in tasks]

@@ -144,7 +144,7 @@ def test_compare_and_ablate_take_the_object(tmp_path: Path, shop: Shop):
     rows = rows_of(job.plan, tmp_path / "compared")
     assert [(row.method, row.score) for row in rows] == [("sdp", 100), ("react", 100)] * 2
     results = ablate(
-        "sdp", tools, ["validate=always_pass"], Choice(["plain"]), context=SCRIPT, out=tmp_path / "ablated"
+        "sdp", tools, ["validate=always_pass"], Choice(ids=["plain"]), context=SCRIPT, out=tmp_path / "ablated"
     )
     assert [method.score for method in results.comparison.methods] == [100, 100]
 
@@ -221,7 +221,7 @@ def test_approvals_are_refused_because_nobody_answers(
             attempt()
     assert shop.began == []
     with pytest.raises(UnknownName, match=r"Tools\(tools, cases.* such as sdp"):
-        agents = build_job(parse_methods(["sdp", "shop_module:clerk"]), "blocksworld", Choice(("3-0",)), Context())
+        agents = build_job(parse_methods(["sdp", "shop_module:clerk"]), "blocksworld", Choice(ids=("3-0",)), Context())
         run_comparison(agents, tmp_path / "agents", silent=True)
     assert not (tmp_path / "agents").exists()
     with pytest.raises(SystemExit) as ended:

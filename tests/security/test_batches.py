@@ -64,7 +64,7 @@ def test_an_id_that_a_log_would_cut_off_is_refused() -> None:
 def test_a_comparison_of_hostile_tasks_stays_in_its_folder_and_is_text(hostile: None, tmp_path: Path) -> None:
     out = tmp_path / "a" / "b" / "compared"
     context = Context(budget=Budget(calls=2))
-    job = build_job(parse_methods(["react", "sdp"], ()), "blocksworld", Choice(tuple(IDS)), context)
+    job = build_job(parse_methods(["react", "sdp"], ()), "blocksworld", Choice(ids=tuple(IDS)), context)
     run_comparison(job, out, silent=True)
     write_comparison_report(job.plan, out)
     stays(tmp_path, out)

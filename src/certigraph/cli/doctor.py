@@ -44,9 +44,6 @@ EXTRAS = {
 }
 """What each extra is for."""
 
-TORCH_COMMAND = "pip install torch==2.13.0"
-"""Command that installs torch for CPUs, which the extra `embeddings` needs."""
-
 GPL_EXTRAS = ("alfworld", "textworld")
 """Extras that need GPL packages, which no other command installs."""
 
@@ -81,6 +78,8 @@ _MARKS = {True: typer.style("yes", fg="green"), False: typer.style("no ", fg="ye
 
 
 def _install_commands(extras: Sequence[str]) -> Iterator[str]:
+    from certigraph.adapters.encoders import TORCH_COMMAND
+
     if "embeddings" in extras and not _is_installed("torch", ""):
         yield f"{TORCH_COMMAND}  # first: else pip fetches torch for GPUs, gigabytes"
     for names, comment in (

@@ -239,7 +239,7 @@ def compare_command(
             typer.echo(
                 f"nothing to compare {methods[0].name} with: name another GRAPH, or use certigraph eval", err=True
             )
-        choice = Choice(task or [], split, limit, trials)
+        choice = Choice(ids=task or [], split=split, limit=limit, trials=trials)
         given = build_job(methods, on, choice, create_context(model, role, data, budget, on, cache, profile))
     else:
         given = load_job(out, report_only=report_only)
@@ -292,7 +292,8 @@ def ablate_command(
     else:
         announce_source(benchmark, data)
         announce_missing_tasks(benchmark, data, split, 0 if task else limit)
-        methods, choice = ablation_methods(graph, swap or []), Choice(task or [], split, limit, trials)
+        methods = ablation_methods(graph, swap or [])
+        choice = Choice(ids=task or [], split=split, limit=limit, trials=trials)
         given = build_job(
             methods, benchmark, choice, create_context(model, role, data, budget, benchmark, cache, profile)
         )
@@ -402,7 +403,7 @@ def cgdp_command(
         methods = methods_of(selection)
         announce_source(on, data)
         context = create_context(model, role, data, budget, on, cache, profile)
-        given = build_job(methods, on, Choice(task or [], split, limit), context)
+        given = build_job(methods, on, Choice(ids=task or [], split=split, limit=limit), context)
     else:
         given = load_job(out, report_only=report_only)
     if judge and not rubric:

@@ -25,6 +25,9 @@ from certigraph.cli.options import (
 from certigraph.state.defaults import DEFAULT_MODEL
 from certigraph.state.endings import Fault, UnknownName
 
+MAX_OPEN_RUNS = 3
+"""Maximum number of unfinished runs that a message names."""
+
 # One run: start it, resume it, write its report.
 
 
@@ -108,7 +111,7 @@ def resume_command(
 
 def _check_single_run(folder: Path) -> None:
     """Raise UnknownName if a folder holds many runs that another command continues; the message names it."""
-    from certigraph.runtime.files import PLAN_FILE
+    from certigraph.runtime.files import PLAN_FILE, find_trajectories, read_last_footer
     from certigraph.state.trajectory import TRAJECTORY_FILE
 
     out, log = f"--out {shlex.quote(str(folder))}", max(folder.glob("*.eval"), default=None)
@@ -122,7 +125,9 @@ def _check_single_run(folder: Path) -> None:
         raise UnknownName(f"{folder} is no run; it has folders of comparisons: {fix}")
     if log:
         retry = f"certigraph eval --retry {shlex.quote(str(log))}"
-        raise UnknownName(f"{folder} holds an evaluation: continue it with {retry}; of a single run name the folder")
+        open_runs = [path.parent for path in find_trajectories(folder) if read_last_footer(path) is None]
+        shown = f"; begun and not finished: {', '.join(map(str, open_runs[-MAX_OPEN_RUNS:]))}" if open_runs else ""
+        raise UnknownName(f"{folder} is no run; continue its latest evaluation with {retry}{shown}")
 
 
 def report_command(folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")]) -> None:

@@ -198,7 +198,7 @@ def test_same_runs_make_the_same_files(tmp_path):
 
 
 def test_nothing_to_draw_says_what_to_give(tmp_path):
-    with pytest.raises(Fault, match=r"no such folder: give folders that `certigraph run` wrote"):
+    with pytest.raises(Fault, match=r"no such folder: give one that `certigraph run`"):
         read_episodes([tmp_path / "none"])
     with pytest.raises(Fault, match="no run below"):
         read_episodes([tmp_path])
