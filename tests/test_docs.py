@@ -14,10 +14,14 @@ from typing import Any
 
 import pytest
 from children import child_path
+from langgraph.checkpoint.memory import InMemorySaver
 from readme_blocks import check_block
 from scripted_endpoint import Call, ScriptedEndpoint, scripted_endpoint
+from support_desk import GOAL, Desk, mind
 
+import certigraph
 from certigraph.cli.applications import write_application
+from certigraph.graphs.agent import METHODS, Method
 
 DOCS = Path(__file__).parent.parent / "docs"
 BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
@@ -129,6 +133,36 @@ def test_the_script_on_ones_own_tools_runs_without_a_key(tmp_path: Path, monkeyp
     waiting = run_command(recorded.strip())
     assert (waiting.returncode, "answer with: certigraph resume" in waiting.stdout) == (3, True), waiting.stderr
     assert "report.html" in waiting.stdout
+
+
+def requested_fields(method: Method, folder: Path) -> set[tuple[str, ...]]:
+    """Run an agent by a script, and return the fields of each form of answer that was requested."""
+    script, requested = mind().responder, set()
+
+    def respond(prompt: str, schema: dict[str, Any]) -> Any:
+        requested.add(tuple(schema["properties"]))
+        return script(prompt, schema)
+
+    desk = Desk(folder / "desk.sqlite")
+    model = certigraph.ScriptedChat(responder=respond)
+    graph = certigraph.agent(method, model=model, tools=desk.tools, checkpointer=InMemorySaver())
+    graph.invoke({"goal": GOAL}, {"configurable": {"thread_id": "1"}})
+    return requested
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS)
+def test_the_fields_that_a_script_is_asked_for_are_listed(method: Method, tmp_path: Path):
+    text = (DOCS / "own-tools.md").read_text(encoding="utf-8")
+    lines = text.partition("| fields | what is asked | methods |\n")[2].partition("\n\n")[0].splitlines()[1:]
+    rows = [[part.strip() for part in line.strip("|").split("|")] for line in lines]
+    listed = {
+        tuple(re.findall(r"`(\w+)`", re.sub(r": of each.*", "", fields)))
+        for fields, _, methods in rows
+        if methods == "all" or f"`{method}`" in methods
+    }
+    found = requested_fields(method, tmp_path)
+    assert found <= listed
 
 
 CALL_AGENT = """
