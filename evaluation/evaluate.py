@@ -81,6 +81,8 @@ def reduced_garbage_collection() -> Iterator[None]:
 NO_DISPLAY: dict[str, Any] = {"ctl_server": False, "display": "none", "score_display": False}
 """Options of Inspect without its own display, whose words users of certigraph do not know."""
 
+BEGUN_NOTE = " (one that had begun goes on where it was, if its world can)"
+"""What becomes of runs that had not ended, for the line about a retry."""
 
 MAX_MESSAGE_CHARACTERS = 200
 """Maximum number of characters of the line about a failed run."""
@@ -171,7 +173,7 @@ def evaluate_retry(
     planned = len(previous.eval.dataset.sample_ids or ()) * (previous.eval.config.epochs or 1)
     kept = sum(sample.error is None for sample in previous.samples or ())
     left = planned - kept
-    notices = [f"{benchmark}: {kept} of {format_count(planned, 'run')} kept, {left} to go"]
+    notices = [f"{benchmark}: {kept} of {format_count(planned, 'run')} kept, {left} to go{BEGUN_NOTE if left else ''}"]
     if left:
         notices.append(f"to resume: certigraph eval --retry {shlex.quote(str(log) if is_url(folder) else folder)}")
     slots = run_slots(options, model, max_samples)

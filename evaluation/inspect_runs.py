@@ -241,6 +241,11 @@ class BridgedChat(ChatOpenAI):
         return self._limit
 
     @property
+    def label(self) -> str:
+        """Name of Inspect's model in headers of runs and in reports: `inspect/local`, `inspect/anthropic/NAME`."""
+        return f"{ACTIVE_MODEL}/{str(self._behind).removeprefix('certigraph/')}"
+
+    @property
     def priced_as(self) -> str:
         """Name of Inspect's model, under which its price is looked up."""
         return str(self._behind)

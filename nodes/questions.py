@@ -222,6 +222,18 @@ def _interrupt_until_usable(question: Mapping[str, Any], read: Callable[[Any], T
             problem = {"problem": str(error)}
 
 
+DECISION_FORMS: Mapping[str, str] = {
+    "approve": '{"type": "approve"}',
+    "edit": '{"type": "edit", "edited_action": {"name": "...", "args": {}}}',
+    "reject": '{"type": "reject", "message": "..."}',
+    "respond": '{"type": "respond", "message": "..."}',
+    "happened": '{"type": "happened", "result": "..."}',
+    "repeat": '{"type": "repeat"}',
+    "stop": '{"type": "stop"}',
+}
+"""The decisions about a call that questions of certigraph's own nodes take, as JSON."""
+
+
 def read_decisions(kind: type[D], answer: Any, count: int, allowed: Sequence[str]) -> list[D]:
     """Read a person's decisions, one for each call: `{"decisions": [...]}`, a list, or a single one.
 
@@ -246,6 +258,8 @@ def read_decisions(kind: type[D], answer: Any, count: int, allowed: Sequence[str
         others = [one for one in error.errors() if one["loc"][:1] != ("type",)]
         details = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in others]
         wrong = f" ({'; '.join(details)})" if details else ""
+        if details and (meant := [name for one in given if (name := _type_of(one)) in DECISION_FORMS]):
+            advice = f"give {DECISION_FORMS[meant[0]]}"
         raise ValueError(f"{answer!r:.200} is no decision{wrong}: {near}{advice}") from None
     except TypeError:
         raise ValueError(f"{answer!r:.200} is no decision: {advice}") from None

@@ -11,22 +11,18 @@ from langgraph.types import StateSnapshot
 from pydantic import JsonValue
 from pydantic_core import to_jsonable_python
 
-from certigraph.nodes.questions import OUTCOMES, UNKNOWN_OUTCOME, Outcome, OutcomeDecision, read_decisions
+from certigraph.nodes.questions import (
+    DECISION_FORMS,
+    OUTCOMES,
+    UNKNOWN_OUTCOME,
+    Outcome,
+    OutcomeDecision,
+    read_decisions,
+)
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import parse_json
 from certigraph.state.tools import ToolCall
 from certigraph.state.trajectory import AnsweredQuestion, Question
-
-DECISION_FORMS: Mapping[str, str] = {
-    "approve": '{"type": "approve"}',
-    "edit": '{"type": "edit", "edited_action": {"name": "...", "args": {}}}',
-    "reject": '{"type": "reject", "message": "..."}',
-    "respond": '{"type": "respond", "message": "..."}',
-    "happened": '{"type": "happened", "result": "..."}',
-    "repeat": '{"type": "repeat"}',
-    "stop": '{"type": "stop"}',
-}
-"""The decisions about a call that questions of certigraph's own nodes take, as JSON."""
 
 
 def find_questions(snapshot: StateSnapshot) -> list[Question]:

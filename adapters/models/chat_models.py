@@ -383,8 +383,8 @@ def model_label(model: BaseChatModel) -> str:
 
 
 def label_object(model: BaseChatModel) -> str:
-    """Return how a header names a model that was passed as an object."""
-    return f"{LIVE_PREFIX}{model_label(model)}"
+    """Return how a header names a model that was passed as an object, by its attribute `label` if it has one."""
+    return f"{LIVE_PREFIX}{getattr(model, 'label', '') or model_label(model)}"
 
 
 @lru_cache(maxsize=32)

@@ -72,6 +72,7 @@ MISTAKES = [
     Mistake("run sdp worlds.py:World", "worlds:World"),
     Mistake("run sdp worlds:World", "a module that Python can import from the current directory"),
     Mistake("run agents/desk.py:build blocksworld", "agents.desk:build"),
+    Mistake("resume nowhere --answer [1", "begins as JSON and is none: close its brackets"),
     Mistake("resume nowhere", "nowhere, which does not exist: give the folder of a run"),
     Mistake("report nowhere", "the folder of a run"),
     Mistake("index nowhere.jsonl", ".jsonl"),

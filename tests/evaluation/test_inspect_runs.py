@@ -19,6 +19,7 @@ from pydantic import SecretStr
 from tenacity import Future, RetryError
 
 from certigraph.adapters.models.calls import ask_text
+from certigraph.adapters.models.chat_models import describe_model, label_object
 from certigraph.adapters.models.prompts import Prompt
 from certigraph.adapters.models.usage import Meter, metering
 from certigraph.adapters.protocols import Budget, Context
@@ -65,6 +66,15 @@ def query_bridge(
     with metering(Meter("propose", Budget(**budget))) as meter, pytest.raises(Fault) as fault:
         asyncio.run(ask_text(Prompt("s", "u"), role="planner", runtime=runtime))
     return fault.value, meter.calls, len(requests)
+
+
+@pytest.mark.parametrize("behind", ["local", "anthropic/claude"])
+def test_a_header_names_the_model_behind_inspect(monkeypatch: pytest.MonkeyPatch, behind: str) -> None:
+    name = f"certigraph/{behind}" if behind == "local" else behind
+    monkeypatch.setattr(BridgedChat, "_behind", property(lambda chat: name))
+    chat = Bridged(model="inspect", api_key=SecretStr("none"))
+    assert label_object(chat) == f"live:inspect/{behind}"
+    assert describe_model(label_object(chat)) == f"inspect/{behind} (object)"
 
 
 def test_what_inspect_repeated_in_vain_is_one_call_and_one_fault(monkeypatch: pytest.MonkeyPatch) -> None:

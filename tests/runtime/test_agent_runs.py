@@ -227,6 +227,8 @@ def test_an_agent_named_on_the_command_line_shows_its_certificates_and_writes_a_
     assert "score" not in done.stdout
     finished = command(tmp_path, "run", "desk_app:step", "--task", GOAL)
     assert (finished.returncode, "score" in finished.stdout) == (0, False), finished.stderr
+    as_json = json.loads(command(tmp_path, "run", "desk_app:step", "--task", GOAL, "--json").stdout)
+    assert (as_json["model"], as_json["language_model"]) == ("live:scripted", False)
     assert command(tmp_path, "run", "desk_app:graph", "--task", GOAL, "--budget", "calls=1").returncode == 1
     for script in ("scripted:expert", "simulated"):
         refused = command(tmp_path, "run", "desk_app:graph", "--task", GOAL, "--model", script)

@@ -22,7 +22,8 @@ from certigraph.adapters.protocols import Context
 from certigraph.adapters.tools.world import Case, Tools
 from certigraph.cli import main
 from certigraph.graphs import plan_and_act, react, sdp, step, tdp
-from certigraph.nodes.approval import approvals
+from certigraph.nodes.approval import CallDecision, approvals
+from certigraph.nodes.questions import read_decisions
 from certigraph.nodes.sdp import validate
 from certigraph.runtime.approvals import answer_advice, match_answers, parse_answer, question_lines
 from certigraph.runtime.history import read_history
@@ -465,6 +466,11 @@ def test_answers_are_matched_with_questions():
     for wrong in ("x", ["x"], {"a": 1}):
         with pytest.raises(Fault):
             match_answers([one, two], wrong, "r")
+
+
+def test_a_decision_of_another_form_is_answered_by_its_own():
+    with pytest.raises(ValueError, match=r'give \{"type": "edit", "edited_action": \{"name"'):
+        read_decisions(CallDecision, {"type": "edit", "args": {"order": 17}}, 1, ["approve", "edit"])
 
 
 def test_an_answer_is_json_or_text():

@@ -102,9 +102,12 @@ def resume_command(
     from certigraph.runtime.run import resume
 
     _check_single_run(folder)
+    given = None if answer is None else parse_answer(answer)
+    if isinstance(given, str) and given.lstrip()[:1] in ("{", "["):
+        fix = "close its brackets and quotes, and put it in single quotes for the shell"
+        raise UnknownName(f"--answer {answer!r:.200} begins as JSON and is none: {fix}")
     new_budget, limits = load_allowance(folder, budget)
     with watch_run(folder.parent, limits, silent=as_json) as listener:
-        given = None if answer is None else parse_answer(answer)
         result = resume(folder, answer=given, budget=new_budget, limits=limits, listener=listener, on_error="ignore")
     print_result(result, as_json=as_json)
 
