@@ -10,18 +10,23 @@ from typing import ParamSpec, TypeVar, get_args
 
 from certigraph.adapters.imports import suggest_names
 from certigraph.adapters.protocols import Context
+from certigraph.adapters.settings import Settings
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
+CONTEXT: Mapping[str, type[Settings]] = MappingProxyType({"context": Context})
+"""The settings that most functions take."""
+
 
 def checked_keywords(
-    other_names: Mapping[str, str] = MappingProxyType({}),
+    other_names: Mapping[str, str] = MappingProxyType({}), *, settings: Mapping[str, type[Settings]] = CONTEXT
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Create a decorator by which a function answers a wrong or missing keyword with the right one, when it is called.
 
     Args:
         other_names: keywords of the function by the names that they have in other libraries.
+        settings: classes of settings that the function may take, by keyword: their fields are no keywords.
 
     Raises:
         TypeError: by the decorated function, for a keyword that is not its own or is missing, and for a value without
@@ -34,7 +39,7 @@ def checked_keywords(
 
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
-            for mistake in _find_mistakes(parameters, len(args), kwargs, other_names):
+            for mistake in _find_mistakes(parameters, len(args), kwargs, other_names, settings):
                 raise TypeError(f"{name} {mistake}")
             return function(*args, **kwargs)
 
@@ -44,7 +49,11 @@ def checked_keywords(
 
 
 def _find_mistakes(
-    parameters: Mapping[str, Parameter], places: int, given: Collection[str], other_names: Mapping[str, str]
+    parameters: Mapping[str, Parameter],
+    places: int,
+    given: Collection[str],
+    other_names: Mapping[str, str],
+    settings: Mapping[str, type[Settings]],
 ) -> Iterator[str]:
     """Yield what is wrong with `places` values without keyword and the `given` keywords of a call."""
     by_place = [name for name, one in parameters.items() if one.kind is Parameter.POSITIONAL_OR_KEYWORD]
@@ -58,8 +67,9 @@ def _find_mistakes(
         near = [other_names[name]] if name in other_names else get_close_matches(name, own, 1, cutoff=0.75)
         if near:
             yield f"has no keyword {name!r}: did you mean {near[0]}?"
-        elif "context" in own and name in Context.model_fields:
-            yield f"has no keyword {name!r}: give context=certigraph.Context({name}=...)"
+        elif holders := [key for key, kind in settings.items() if key in own and name in kind.model_fields]:
+            kind = settings[holders[0]].__name__
+            yield f"has no keyword {name!r}: give {holders[0]}=certigraph.{kind}({name}=...)"
         elif not further:
             yield f"has no keyword {name!r}: {suggest_names(name, own)}"
     for name in [name for name in own if name not in given and name not in by_place[:places]]:

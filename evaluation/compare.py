@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 import typer
-from pydantic import Field
 
 from certigraph.adapters.benchmarks import is_own, load_benchmark, split_name
 from certigraph.adapters.keywords import checked_keywords
@@ -18,10 +17,11 @@ from certigraph.adapters.models.chat_models import (
     is_scripted,
 )
 from certigraph.adapters.protocols import Benchmark, Context
-from certigraph.adapters.settings import Settings
 from certigraph.evaluation.comparison import (
+    ALL_TASKS,
     MODEL_SEPARATOR,
     CellListener,
+    Choice,
     ComparedMethod,
     ComparisonCell,
     ComparisonOutline,
@@ -75,7 +75,6 @@ from certigraph.runtime.run import run_blocking
 from certigraph.runtime.terminal import DENIED
 from certigraph.runtime.texts import format_count, format_duration, shorten_text
 from certigraph.state.endings import INTERRUPTED, Fault, Interrupted
-from certigraph.state.records import Record
 
 # Progress messages: the amount of work, the outcome of each run, and the time that is left.
 
@@ -156,20 +155,6 @@ class ComparisonJob(NamedTuple):
     def with_prompts(self, keep: bool) -> Self:
         """Return a copy whose runs keep their prompts if `keep` is set, or if they do already."""
         return self._replace(plan=self.plan.model_copy(update={"keep_prompts": keep or self.plan.keep_prompts}))
-
-
-class Choice(Settings, Record):
-    """Selection of tasks, and number of trials of each. Tasks are chosen by `ids`, or by `split` and `limit`."""
-
-    ids: Sequence[str] = ()
-    split: str = ""
-    """Name of a split of the benchmark; empty for its usual tasks."""
-    limit: int = Field(default=0, ge=0)
-    """Maximum number of tasks, of which the first ones are taken; 0 for all."""
-    trials: int = Field(default=1, ge=1)
-    """Number of runs of each task."""
-    stratify: bool = False
-    """Whether tasks of a limited choice are spread over difficulty, length and kind instead."""
 
 
 def build_job(
@@ -415,11 +400,8 @@ def _list_tasks(tasks: Sequence[tuple[str, int]]) -> str:
 
 # The Python function for ablations.
 
-ALL_TASKS = Choice()
-"""Every task of the benchmark's default split, one trial each."""
 
-
-@checked_keywords()
+@checked_keywords(settings={"context": Context, "choice": Choice})
 def ablate(
     graph: str = "sdp",
     benchmark: str | Benchmark = "blocksworld",

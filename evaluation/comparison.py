@@ -17,11 +17,12 @@ from itertools import chain, islice, takewhile, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import JsonValue, ValidationError
+from pydantic import Field, JsonValue, ValidationError
 
 from certigraph.adapters.benchmarks import split_name
 from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes, replace_text
 from certigraph.adapters.protocols import PAPER_LIMITS, Benchmark, Budget, Context, Limits
+from certigraph.adapters.settings import Settings
 from certigraph.evaluation.frames import RecordedRun
 from certigraph.evaluation.jobs import RunJob, execute_run
 from certigraph.evaluation.published.matching import RunSetting
@@ -56,6 +57,24 @@ from certigraph.state.records import Record, Task
 from certigraph.state.trajectory import TRAJECTORY_FILE, Footer, Trajectory, read_trajectory
 
 # The plan of a comparison.
+
+
+class Choice(Settings, Record):
+    """Selection of tasks, and number of trials of each. Tasks are chosen by `ids`, or by `split` and `limit`."""
+
+    ids: Sequence[str] = ()
+    split: str = ""
+    """Name of a split of the benchmark; empty for its usual tasks."""
+    limit: int = Field(default=0, ge=0)
+    """Maximum number of tasks, of which the first ones are taken; 0 for all."""
+    trials: int = Field(default=1, ge=1)
+    """Number of runs of each task."""
+    stratify: bool = False
+    """Whether tasks of a limited choice are spread over difficulty, length and kind instead."""
+
+
+ALL_TASKS = Choice()
+"""Every task of the benchmark's default split, one trial each."""
 
 
 class ComparedMethod(Record):

@@ -18,6 +18,7 @@ from certigraph.adapters.keywords import checked_keywords
 from certigraph.adapters.models.chat_models import check_model_available, is_scripted
 from certigraph.adapters.processes import Setting
 from certigraph.adapters.protocols import Benchmark
+from certigraph.evaluation.comparison import Choice
 from certigraph.evaluation.evaluation_results import Evaluation, read_evaluation, read_log
 from certigraph.evaluation.jobs import is_url
 from certigraph.evaluation.progress_display import show_progress
@@ -251,6 +252,7 @@ def evaluate(
         Fault: the budget limits dollars and a model has no known price, or the evaluation could not be finished.
         Interrupted: the evaluation was interrupted; the message has the command that finishes it.
     """
+    Choice(ids=[*ids], split=split, limit=limit or 0, trials=trials, stratify=stratify)  # refuses what is no choice
     benchmark = benchmark_name(benchmark, data)
     live = load_benchmark(benchmark, data)
     specs = dict(map(parse_swap, swaps))

@@ -11,8 +11,8 @@ import yaml
 from pydantic import BeforeValidator, Field, ValidationError
 
 from certigraph.adapters.benchmarks import is_own
-from certigraph.evaluation.compare import Choice, ComparisonJob, build_job
-from certigraph.evaluation.comparison import ComparedMethod, build_method
+from certigraph.evaluation.compare import ComparisonJob, build_job
+from certigraph.evaluation.comparison import Choice, ComparedMethod, build_method
 from certigraph.runtime.registry import GRAPHS, create_context, graph_slots
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Record

@@ -264,7 +264,7 @@ def read_decisions(kind: type[D], answer: Any, count: int, allowed: Sequence[str
     except TypeError:
         raise ValueError(f"{answer!r:.200} is no decision: {advice}") from None
     if len(decisions) != count:
-        raise ValueError(f"{answer!r:.200} has another number of decisions: {advice}")
+        raise ValueError(f"{answer!r:.200} has {len(decisions)} decisions, where {count} are needed: {advice}")
     return decisions
 
 

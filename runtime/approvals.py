@@ -56,7 +56,7 @@ def match_answers(questions: Sequence[Question], answer: JsonValue, run: str) ->
         Fault: ("data") no question is open, or the number of answers is not that of the questions.
     """
     if not questions:
-        fix = "resume it without one; an agent asks only with the interrupt_on with which the run was started"
+        fix = "resume it without one; if it did ask, give the agent with the interrupt_on with which it was started"
         raise Fault("data", f"run {run} waits for no answer: {fix}")
     ids = [question.id for question in questions]
     if isinstance(answer, dict) and answer.keys() == {*ids}:

@@ -53,7 +53,7 @@ def require_checkpointer(purpose: str, config: RunnableConfig) -> None:
         Fault: ("operator") it has none.
     """
     if not config.get("configurable", {}).get(CHECKPOINTER_KEY):
-        fix = "give the outermost graph one, as in agent(..., checkpointer=InMemorySaver())"
+        fix = "give the outermost graph one: agent(..., checkpointer=InMemorySaver(serde=certigraph.serializer()))"
         raise Fault("operator", f"{purpose} interrupts the run, which needs a checkpointer to go on: {fix}")
 
 

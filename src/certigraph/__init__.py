@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from certigraph.adapters.tools.world import Case as Case
     from certigraph.adapters.tools.world import Episode as Episode
     from certigraph.adapters.tools.world import Tools as Tools
-    from certigraph.evaluation.compare import Choice as Choice
     from certigraph.evaluation.compare import ablate as ablate
+    from certigraph.evaluation.comparison import Choice as Choice
     from certigraph.evaluation.evaluate import evaluate as evaluate
     from certigraph.evaluation.sweep_report import sweep as sweep
     from certigraph.graphs.agent import agent as agent

@@ -31,6 +31,10 @@ AGENT: dict[str, Any] = {"model": mind(), "tools": [look_up]}
         (certigraph.Tools, "Tools needs tools: give tools=..."),
         (lambda: certigraph.run("sdp", model="local"), "run has no keyword 'model': give context=certigraph.Context("),
         (lambda: certigraph.evaluate("sdp", "web", certigraph.Choice()), "the others are model=, roles="),
+        (
+            lambda: certigraph.ablate("sdp", "web", limit=5),
+            "'limit': give choice=certigraph.Choice(limit=...)",
+        ),
     ],
 )
 def test_a_wrong_or_missing_keyword_is_answered_by_the_right_one(call: Callable[[], Any], answer: str):
@@ -46,6 +50,20 @@ def test_a_wrong_or_missing_keyword_is_answered_by_the_right_one(call: Callable[
 def test_a_choice_of_tasks_refuses_unknown_fields_and_values(values: dict[str, Any], answer: str):
     with pytest.raises(UnknownName) as raised:
         certigraph.Choice(**values)
+    assert answer in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "answer"),
+    [
+        ({"limit": -1}, "limit=-1: it should be"),
+        ({"limit": "five"}, "limit=five: give a number"),
+        ({"trials": 0}, "trials=0"),
+    ],
+)
+def test_an_evaluation_refuses_what_is_no_choice_of_tasks(options: dict[str, Any], answer: str):
+    with pytest.raises(UnknownName) as raised:
+        certigraph.evaluate("sdp", "blocksworld", **options)
     assert answer in str(raised.value)
 
 

@@ -14,8 +14,8 @@ from own_names import BUILD, GRAPH, INSTALLED, STOP, WORLD
 
 from certigraph.cli import main
 from certigraph.cli.inventory import INVENTORY_FILE, KINDS, collect_inventory
-from certigraph.evaluation.compare import Choice, ablate
-from certigraph.evaluation.comparison import build_method, parse_methods
+from certigraph.evaluation.compare import ablate
+from certigraph.evaluation.comparison import Choice, build_method, parse_methods
 from certigraph.evaluation.evaluate import evaluate, evaluate_retry
 from certigraph.evaluation.sweep_report import sweep
 from certigraph.evaluation.workers import RunJob

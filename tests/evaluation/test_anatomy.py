@@ -22,8 +22,8 @@ from certigraph.evaluation import plots
 from certigraph.evaluation.analyses.sdp import PRINTED_FIGURES, print_anatomy, write_anatomy
 from certigraph.evaluation.anatomy import ANALYSES, ANATOMY_FIGURES, CAUSES, analyse, anatomy_view
 from certigraph.evaluation.atif import to_atif
-from certigraph.evaluation.compare import Choice, build_job, run_comparison
-from certigraph.evaluation.comparison import parse_methods
+from certigraph.evaluation.compare import build_job, run_comparison
+from certigraph.evaluation.comparison import Choice, parse_methods
 from certigraph.evaluation.export import rows_of
 from certigraph.evaluation.frame_rows import frame_rows_of as anatomy_rows
 from certigraph.evaluation.frames import Frames, RecordedRun, find_runs, frames_of, read_frames, read_recorded_runs

@@ -12,8 +12,8 @@ from recorded import rows_of
 from certigraph import cli
 from certigraph.adapters.models.prices import PRICES_VARIABLE
 from certigraph.adapters.protocols import Budget, Context
-from certigraph.evaluation.compare import Choice, build_job, compare_logs, run_comparison
-from certigraph.evaluation.comparison import parse_methods
+from certigraph.evaluation.compare import build_job, compare_logs, run_comparison
+from certigraph.evaluation.comparison import Choice, parse_methods
 from certigraph.evaluation.comparison_report import comparison_line, format_model_note
 from certigraph.evaluation.evaluate import evaluate
 from certigraph.evaluation.evaluation_results import read_evaluation

@@ -21,8 +21,9 @@ from sweeps import ended, redone
 
 from certigraph import cli
 from certigraph.adapters.protocols import Budget, Context
-from certigraph.evaluation.compare import Choice, ComparisonJob, build_job, run_comparison
+from certigraph.evaluation.compare import ComparisonJob, build_job, run_comparison
 from certigraph.evaluation.comparison import (
+    Choice,
     ComparisonOutline,
     build_plan,
     cells_of,

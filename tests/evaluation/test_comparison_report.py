@@ -23,8 +23,15 @@ from certigraph.adapters import benchmarks
 from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.evaluation.anatomy import ANALYSES, analyse
-from certigraph.evaluation.compare import Choice, ablate, build_job, compare_logs, print_tables, run_comparison
-from certigraph.evaluation.comparison import ComparedMethod, ComparisonOutline, build_plan, parse_methods, read_plan
+from certigraph.evaluation.compare import ablate, build_job, compare_logs, print_tables, run_comparison
+from certigraph.evaluation.comparison import (
+    Choice,
+    ComparedMethod,
+    ComparisonOutline,
+    build_plan,
+    parse_methods,
+    read_plan,
+)
 from certigraph.evaluation.comparison_report import (
     DATA_FILES,
     MAX_SHOWN_CHANGES,

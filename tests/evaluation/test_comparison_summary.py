@@ -19,8 +19,9 @@ from rich.console import Console
 from certigraph import cli
 from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.cli.inventory import read_inventory
-from certigraph.evaluation.compare import Choice, build_job, run_comparison
+from certigraph.evaluation.compare import build_job, run_comparison
 from certigraph.evaluation.comparison import (
+    Choice,
     ComparisonOutline,
     build_method,
     cells_of,

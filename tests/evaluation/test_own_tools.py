@@ -22,8 +22,8 @@ from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.tools.world import Case, Episode, Tools
 from certigraph.cli import main
-from certigraph.evaluation.compare import Choice, ablate, build_job, run_comparison
-from certigraph.evaluation.comparison import parse_methods
+from certigraph.evaluation.compare import ablate, build_job, run_comparison
+from certigraph.evaluation.comparison import Choice, parse_methods
 from certigraph.evaluation.evaluate import evaluate, evaluate_retry
 from certigraph.evaluation.sweep_report import sweep
 from certigraph.evaluation.tool_worlds import benchmark_name, check_evaluable

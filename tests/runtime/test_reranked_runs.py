@@ -12,7 +12,8 @@ from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.protocols import Budget, Context
 from certigraph.adapters.retrieval import reranker
 from certigraph.adapters.retrieval.reranker import load_reranker
-from certigraph.evaluation.compare import Choice, ComparedMethod, build_job
+from certigraph.evaluation.compare import ComparedMethod, build_job
+from certigraph.evaluation.comparison import Choice
 from certigraph.graphs import ircot, iter_retgen, memgpt, pbai, sdp
 from certigraph.graphs.assembly import operators_of
 from certigraph.nodes.memgpt import manage

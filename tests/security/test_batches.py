@@ -15,8 +15,8 @@ from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.protocols import Budget, Context
 from certigraph.evaluation.analyses.rewards import FailedPair, predictor_table
 from certigraph.evaluation.analyses.rewards_report import RewardFindings, write_rewards_page
-from certigraph.evaluation.compare import Choice, build_job, run_comparison
-from certigraph.evaluation.comparison import parse_methods
+from certigraph.evaluation.compare import build_job, run_comparison
+from certigraph.evaluation.comparison import Choice, parse_methods
 from certigraph.evaluation.comparison_report import DATA_FILES, write_comparison_report
 from certigraph.evaluation.evaluate import evaluate
 from certigraph.evaluation.inspect_tasks import create_dataset

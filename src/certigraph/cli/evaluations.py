@@ -214,14 +214,13 @@ def compare_command(
     check_evaluation_packages("comparisons", *TABLE_PACKAGES)
     from certigraph.cli.output import announce_missing_tasks, announce_source
     from certigraph.evaluation.compare import (
-        Choice,
         build_job,
         compare_logs,
         finish_comparison,
         load_job,
         print_tables,
     )
-    from certigraph.evaluation.comparison import parse_methods
+    from certigraph.evaluation.comparison import Choice, parse_methods
     from certigraph.evaluation.workers import WorkerOptions
     from certigraph.runtime.registry import create_context
 
@@ -280,7 +279,8 @@ def ablate_command(
     """
     check_evaluation_packages("comparisons", *TABLE_PACKAGES)
     from certigraph.cli.output import announce_missing_tasks, announce_source
-    from certigraph.evaluation.compare import ABLATE_COMMAND, Choice, build_job, finish_comparison, load_job
+    from certigraph.evaluation.compare import ABLATE_COMMAND, build_job, finish_comparison, load_job
+    from certigraph.evaluation.comparison import Choice
     from certigraph.evaluation.comparison_summary import ablation_methods
     from certigraph.evaluation.workers import WorkerOptions
     from certigraph.runtime.registry import create_context
@@ -390,8 +390,8 @@ def cgdp_command(
     from certigraph.cli.output import announce_source
     from certigraph.evaluation.analyses.cgdp import DEFAULT_BENCHMARK, StudySelection, methods_of, run_command
     from certigraph.evaluation.analyses.cgdp_rubric import RubricChoice
-    from certigraph.evaluation.compare import Choice, build_job, load_job
-    from certigraph.evaluation.comparison import has_plan
+    from certigraph.evaluation.compare import build_job, load_job
+    from certigraph.evaluation.comparison import Choice, has_plan
     from certigraph.evaluation.workers import WorkerOptions
     from certigraph.runtime.registry import create_context
 
