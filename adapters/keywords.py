@@ -39,7 +39,7 @@ def checked_keywords(
 
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
-            for mistake in _find_mistakes(parameters, len(args), kwargs, other_names, settings):
+            if mistake := next(_find_mistakes(parameters, len(args), kwargs, other_names, settings), ""):
                 raise TypeError(f"{name} {mistake}")
             return function(*args, **kwargs)
 
@@ -72,8 +72,8 @@ def _find_mistakes(
             yield f"has no keyword {name!r}: give {holders[0]}=certigraph.{kind}({name}=...)"
         elif not further:
             yield f"has no keyword {name!r}: {suggest_names(name, own)}"
-    for name in [name for name in own if name not in given and name not in by_place[:places]]:
-        if parameters[name].default is Parameter.empty:
+    for name in own:
+        if parameters[name].default is Parameter.empty and name not in {*given, *by_place[:places]}:
             yield f"needs {name}: give {name}=..."
 
 

@@ -118,7 +118,7 @@ def format_answer(value: JsonValue) -> str:
     if not (isinstance(value, dict) and isinstance(kind := value.get("type"), str)):
         return json.dumps(value, ensure_ascii=False)
     edited = value.get("edited_action")
-    details = _format_call(edited) if isinstance(edited, dict) else value.get("message") or value.get("result")
+    details = str(_parse_call(edited)) if isinstance(edited, dict) else value.get("message") or value.get("result")
     return f"{kind}: {details}" if details else kind
 
 
@@ -171,7 +171,7 @@ def _format_value(value: JsonValue) -> str:
     if calls := _approvals_in(value):
         return "; ".join(calls)
     if isinstance(value, dict) and isinstance(text := value.get("question"), str):
-        return f"{text} {'; '.join(_calls_in(value.get('calls')))}".strip()
+        return f"{text} {'; '.join(map(str, _parse_calls(value.get('calls'))))}".strip()
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -188,11 +188,7 @@ def _example_answer(questions: Sequence[Question]) -> str:
 def _approvals_in(value: JsonValue) -> list[str]:
     requests = value.get("action_requests") if isinstance(value, dict) else None
     shown = requests if isinstance(requests, list) else []
-    return [str(one.get("description") or _format_call(one)) for one in shown if isinstance(one, dict)]
-
-
-def _calls_in(calls: JsonValue) -> list[str]:
-    return [*map(str, _parse_calls(calls))]
+    return [str(one.get("description") or _parse_call(one)) for one in shown if isinstance(one, dict)]
 
 
 def _parse_calls(calls: JsonValue) -> list[ToolCall]:
@@ -202,10 +198,6 @@ def _parse_calls(calls: JsonValue) -> list[ToolCall]:
 def _parse_call(call: Mapping[str, Any]) -> ToolCall:
     args = call.get("args")
     return ToolCall(name=str(call.get("name", "")), args=args if isinstance(args, dict) else {})
-
-
-def _format_call(call: Mapping[str, Any]) -> str:
-    return str(_parse_call(call))
 
 
 def _example_for(value: JsonValue) -> str:

@@ -270,11 +270,12 @@ def is_known_model(name: str) -> bool:
 
 
 def is_scripted(name: str) -> bool:
-    """Return whether a model name selects a script and no language model.
+    """Return whether a model's name, as given or as a header has it, is that of a script and of no language model.
 
     Scripts are the expert, the simulated agent, and those that take the first or a random option.
     """
-    return name.partition(":")[0] == "scripted" or is_simulated(name)
+    given = name.removeprefix(LIVE_PREFIX)
+    return given.partition(":")[0] == "scripted" or is_simulated(given)
 
 
 def is_local(name: str) -> bool:
@@ -303,9 +304,8 @@ LIVE_PREFIX = "live:"
 def describe_model(name: str) -> str:
     """Return a model's name; if it is scripted, with a description that says that it is no language model."""
     if name.startswith(LIVE_PREFIX):
-        given = name.removeprefix(LIVE_PREFIX)
-        kind = ": a script passed as an object, no language model" if is_scripted(given) else " (object)"
-        return f"{given}{kind}"
+        kind = ": a script passed as an object, no language model" if is_scripted(name) else " (object)"
+        return f"{name.removeprefix(LIVE_PREFIX)}{kind}"
     if not is_scripted(name):
         return name
     kind = SCRIPT_DESCRIPTIONS.get(name) or SCRIPT_DESCRIPTIONS.get(name.partition(":")[0], "a script")

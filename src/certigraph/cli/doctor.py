@@ -78,10 +78,10 @@ _MARKS = {True: typer.style("yes", fg="green"), False: typer.style("no ", fg="ye
 
 
 def _install_commands(extras: Sequence[str]) -> Iterator[str]:
-    from certigraph.adapters.encoders import TORCH_COMMAND
+    from certigraph.adapters.encoders import TORCH_COMMAND, TORCH_REASON
 
     if "embeddings" in extras and not _is_installed("torch", ""):
-        yield f"{TORCH_COMMAND}  # first: else pip fetches torch for GPUs, gigabytes"
+        yield f"{TORCH_COMMAND}  # first: {TORCH_REASON}"
     for names, comment in (
         ([extra for extra in extras if extra not in GPL_EXTRAS], ""),
         ([extra for extra in extras if extra in GPL_EXTRAS], "  # needs GPL packages"),

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from certigraph.adapters.benchmarks import BENCHMARKS, data_folder, load_benchmark, split_name
-from certigraph.adapters.models.chat_models import LIVE_PREFIX, describe_error_rates, describe_models, is_scripted
+from certigraph.adapters.models.chat_models import describe_error_rates, describe_models, is_scripted
 from certigraph.adapters.models.profiles import CHARACTERS_PER_TOKEN
 from certigraph.adapters.protocols import Limits
 from certigraph.evaluation.measures import EVALUATION_METHODS
@@ -330,7 +330,7 @@ def _result_fields(result: Result) -> dict[str, Any]:
         "task": header.task.id,
         "question": header.task.goal,
         "model": model,
-        "language_model": not is_scripted(model.removeprefix(LIVE_PREFIX)),
+        "language_model": not is_scripted(model),
         "ending": result.ending,
         "terminated": result.terminated,
         "goal_denied": is_goal_denied(result.ending, is_solved(verdict_scores_of(header, result.trajectory.footer))),
