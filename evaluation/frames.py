@@ -218,7 +218,7 @@ def frames_of(recorded: Iterable[RecordedRun]) -> Frames:
 
 
 def read_frames(found_runs: "FoundRuns", *, workers: int = 1) -> Frames:
-    """Read runs to data frames.
+    """Read runs to data frames, those of one folder in the order of their methods' names.
 
     Args:
         found_runs: the runs.
@@ -302,7 +302,7 @@ class _NamedRun(NamedTuple):
 
 
 def read_recorded_runs(found_runs: FoundRuns) -> Iterator[RecordedRun]:
-    """Read the runs one at a time, each with the name of its method.
+    """Read the runs one at a time, each with the name of its method; those of one folder in the order of these names.
 
     The name is that in `found_runs.names`; else it has the graph and the swapped operators, and also the model and the
     benchmark if the runs differ in them.
@@ -315,10 +315,13 @@ def read_recorded_runs(found_runs: FoundRuns) -> Iterator[RecordedRun]:
 
 def _named_runs(found_runs: FoundRuns) -> list[_NamedRun]:
     names, given = _method_names([header for _, header in found_runs.runs]), found_runs.names
-    return [
+    runs = [
         _NamedRun(path, given.get(path.parent.parent, names[_name_parts(header)]), header.task.id, header.trial)
         for path, header in found_runs.runs
     ]
+    # by method inside each folder: names of runs begin with the second of their start, which must not order the methods
+    folders = {folder: place for place, folder in enumerate(dict.fromkeys(run.path.parent.parent for run in runs))}
+    return sorted(runs, key=lambda run: (folders[run.path.parent.parent], run.method))
 
 
 def _read_header(path: Path) -> Header | None:

@@ -348,10 +348,11 @@ class RunJournal:
     def find_or_name_run(self, cell: SampleRun, graph: str, task: Task) -> str:
         """Return the name of the run to use for a sample.
 
-        It is the latest run of the sample if that run is finished or can be resumed, else a new run, which is recorded.
+        It is the latest run of the sample if that run is finished or can be resumed, or if it has a folder and nothing
+        in it because the process was killed at its start; else a new run, which is recorded.
         """
-        folder = self.begun(cell)
-        if folder and not needs_restart(folder):
+        folder = self._latest_folder(cell)
+        if folder and not (has_run(folder) and needs_restart(folder)):
             return folder.name
         if folder:
             self._shared.drop_copy(folder.name)
@@ -375,8 +376,13 @@ class RunJournal:
 
     def begun(self, cell: SampleRun) -> Path | None:
         """Return the folder of the latest run of a sample; None if there is no run or its folder was deleted."""
-        folder = self._shared.fetch_run(self._runs[cell]) if cell in self._runs else None
+        folder = self._latest_folder(cell)
         return folder if folder and has_run(folder) else None
+
+    def _latest_folder(self, cell: SampleRun) -> Path | None:
+        # where somebody deleted the folder, a server may still have checkpoints under its name, which is not used again
+        folder = self._shared.fetch_run(self._runs[cell]) if cell in self._runs else None
+        return folder if folder and folder.is_dir() else None
 
     @cached_property
     def _runs(self) -> dict[SampleRun, str]:

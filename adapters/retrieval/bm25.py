@@ -143,13 +143,14 @@ def find_title_keys(question: str, known: Callable[[str], bool]) -> list[str]:
         known: returns whether any title of the corpus has a key; called for sequences of up to ten words.
     """
     tokens = list(_query_words(question))
+    spellings = [token.word for token in tokens]
     used_positions: set[int] = set()
     keys = []
     for length in range(min(MAX_TITLE_WORDS, len(tokens)), 0, -1):
         for start in range(len(tokens) - length + 1):
             span = range(start, start + length)
             if used_positions.isdisjoint(span) and (length > 1 or tokens[start].name):
-                key = " ".join(tokens[position].word for position in span)
+                key = " ".join(spellings[start : start + length])
                 if known(key):
                     used_positions.update(span)
                     keys.append(key)

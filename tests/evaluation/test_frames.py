@@ -137,6 +137,13 @@ def test_several_processes_read_the_same_frames_in_the_same_order(few: None, tmp
         pd.testing.assert_frame_equal(getattr(alone, name), getattr(together, name))
 
 
+def test_the_methods_of_a_folder_are_in_one_order_whatever_began_first(tmp_path: Path):
+    for name, graph in (("18-00-sdp", "sdp"), ("18-01-react", "react"), ("18-01-sdp", "sdp"), ("18-02-react", "react")):
+        write(tmp_path / name, run(act("a"), name=name, graph=graph))
+    runs = read_frames(find_runs([tmp_path])).runs
+    assert runs["run"].tolist() == ["18-01-react", "18-02-react", "18-00-sdp", "18-01-sdp"]
+
+
 @pytest.mark.slow
 def test_a_torn_trajectory_is_named_by_the_process_that_read_it(few: None, tmp_path: Path):
     paths = [write(tmp_path / f"r{number}", run(act("a"), act("b"), name=f"r{number}")) for number in range(4)]

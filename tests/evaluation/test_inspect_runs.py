@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from certigraph.evaluation.evaluate import evaluate, evaluate_retry
 from certigraph.evaluation.evaluation_results import Evaluation
 from certigraph.evaluation.inspect_runs import BridgedChat, RunJournal, SampleRun
 from certigraph.state.endings import Fault
+from certigraph.state.records import Task
 from certigraph.state.trajectory import read_trajectory
 
 # Requests that fail behind inspect's bridge: inspect has repeated them, so that nobody here does it once more.
@@ -241,6 +243,20 @@ def test_the_journal_survives_a_torn_line(tmp_path: Path):
     last = RunJournal(tmp_path, "journal")
     assert last.begun(SampleRun("4-0", 0)) == tmp_path / "run-a"
     assert last.begun(SampleRun("4-0", 1)) == tmp_path / "run-b"
+
+
+@pytest.mark.parametrize("written", [None, "", '{"type": "hea'])
+def test_a_run_that_was_killed_before_its_header_is_begun_in_its_own_folder(tmp_path: Path, written: str | None):
+    cell, task = SampleRun("4-0", 0), Task(benchmark="b", id="4-0", goal="g")
+    name = RunJournal(tmp_path, "journal").find_or_name_run(cell, "sdp", task)
+    (tmp_path / name).mkdir()
+    if written is not None:
+        (tmp_path / name / "trajectory.jsonl").write_text(written)
+    later = RunJournal(tmp_path, "journal")
+    assert later.find_or_name_run(cell, "sdp", task) == name
+    assert later.restarts(cell) == 0
+    shutil.rmtree(tmp_path / name)
+    assert RunJournal(tmp_path, "journal").find_or_name_run(cell, "sdp", task) != name
 
 
 @pytest.mark.slow
