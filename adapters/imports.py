@@ -11,6 +11,7 @@ from functools import cache, reduce
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import PurePath
+from pkgutil import iter_modules
 from typing import Any
 
 from certigraph.adapters.user_warnings import warn_user
@@ -51,7 +52,15 @@ def _import_advice(error: BaseException, module: str) -> str:
     if isinstance(error, AttributeError):
         near = get_close_matches(str(error.name), [name for name in dir(error.obj) if not name.startswith("_")], 1)
         return f"did you mean {near[0]}?" if near else IMPORT_ADVICE
-    return IMPORT_ADVICE if isinstance(error, ImportError) else f"correct the module {module}"
+    if not isinstance(error, ModuleNotFoundError):
+        return IMPORT_ADVICE if isinstance(error, ImportError) else f"correct the module {module}"
+    missing = str(error.name)
+    if not f"{module}.".startswith(f"{missing}."):
+        return f"install {missing}, or correct the import of it"
+    package, _, last = missing.rpartition(".")
+    folders = getattr(sys.modules[package], "__path__", ()) if package else None
+    near = near_names(last, (one.name for one in iter_modules(folders)))
+    return f"did you mean {'.'.join(filter(None, (package, near[0])))}?" if near else IMPORT_ADVICE
 
 
 def import_installed(entry: EntryPoint, kind: str) -> Any:

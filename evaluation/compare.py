@@ -1,4 +1,4 @@
-"""Commands `compare` and `ablate`: progress messages, execution and output; `ablate` as a Python function."""
+"""Commands `compare` and `ablate`, also as Python functions: progress messages, execution and output."""
 
 import json
 import shlex
@@ -30,6 +30,7 @@ from certigraph.evaluation.comparison import (
     cells_of,
     has_final_ending,
     lock_folder,
+    parse_methods,
     read_plan,
     run_cells,
     save_or_check_plan,
@@ -398,7 +399,44 @@ def _list_tasks(tasks: Sequence[tuple[str, int]]) -> str:
     return ", ".join(names[:MAX_SHOWN_TASKS]) + more
 
 
-# The Python function for ablations.
+# The Python functions.
+
+
+@checked_keywords({"graphs": "methods", "on": "benchmark"}, settings={"context": Context, "choice": Choice})
+def compare(
+    methods: Sequence[str],
+    benchmark: str | Benchmark = "blocksworld",
+    swaps: Sequence[str] = (),
+    choice: Choice = ALL_TASKS,
+    *,
+    context: Context | None = None,
+    out: Path | str = "comparison",
+    at_once: int = 1,
+    workers: int | None = None,
+    keep_prompts: bool = False,
+) -> ComparisonResults:
+    """Run methods on the same tasks, trials and budget, and write the report: `compare(["sdp", "react"], tools)`.
+
+    Args:
+        methods: names of graphs, `mypackage.graphs:build` for a user's own; `NAME=GRAPH` gives a method another name,
+            so that one graph can be compared with itself under swaps.
+        benchmark: as in `ablate`.
+        swaps: `METHOD:SLOT=OPERATOR`, a swapped operator of one method: `sdp:validate=always_pass`.
+        choice: as in `ablate`.
+        context: model, budget and limits; by default a script answers that knows each task's solution.
+        out: the folder of the comparison; an unfinished comparison in it is continued.
+        at_once: as in `ablate`.
+        workers: as in `ablate`.
+        keep_prompts: as in `ablate`.
+
+    Raises:
+        UnknownName: a name is unknown; the message lists the known ones.
+        Fault: the folder holds runs with other settings.
+    """
+    _check_texts("methods", methods or None, '["sdp", "react"]')
+    _check_texts("swaps", swaps, '["sdp:validate=always_pass"]')
+    job = _build_own_job(parse_methods(methods, swaps), benchmark, choice, context or Context(), COMPARE_COMMAND)
+    return _execute(job.with_prompts(keep_prompts), out, at_once, workers)
 
 
 @checked_keywords(settings={"context": Context, "choice": Choice})
@@ -433,18 +471,28 @@ def ablate(
         UnknownName: a name is unknown; the message lists the known ones.
         Fault: the folder holds runs with other settings.
     """
-    _check_selection(swaps, choice)
+    _check_texts("swaps", swaps, '["validate=always_pass"]')
     context = context or Context(model="simulated")
-    benchmark = benchmark_name(benchmark, context.data)
-    limits = context.limits or load_benchmark(benchmark, context.data).limits
-    job = build_job(ablation_methods(graph, swaps), benchmark, choice, context.model_copy(update={"limits": limits}))
-    job = job._replace(command=ABLATE_COMMAND).with_prompts(keep_prompts)
-    run_comparison(job, Path(out), at_once=at_once, workers=WorkerOptions(workers), silent=True)
-    return write_comparison_report(job.plan, Path(out))
+    job = _build_own_job(ablation_methods(graph, swaps), benchmark, choice, context, ABLATE_COMMAND)
+    return _execute(job.with_prompts(keep_prompts), out, at_once, workers)
 
 
-def _check_selection(swaps: object, choice: object) -> None:
-    if not isinstance(swaps, list | tuple) or not all(isinstance(one, str) for one in swaps):
-        raise TypeError(f'swaps={swaps!r:.100}: give a list of texts SLOT=OPERATOR, as in ["validate=always_pass"]')
+def _check_texts(name: str, value: object, example: str) -> None:
+    if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
+        raise TypeError(f"{name}={value!r:.100}: give a list of texts, as in {example}")
+
+
+def _build_own_job(
+    methods: Sequence[ComparedMethod], benchmark: str | Benchmark, choice: object, context: Context, command: str
+) -> ComparisonJob:
     if not isinstance(choice, Choice):
         raise TypeError(f"choice={choice!r:.100}: give certigraph.Choice(limit=30, trials=5)")
+    benchmark = benchmark_name(benchmark, context.data)
+    limits = context.limits or load_benchmark(benchmark, context.data).limits
+    job = build_job(methods, benchmark, choice, context.model_copy(update={"limits": limits}))
+    return job._replace(command=command)
+
+
+def _execute(job: ComparisonJob, out: Path | str, at_once: int, workers: int | None) -> ComparisonResults:
+    run_comparison(job, Path(out), at_once=at_once, workers=WorkerOptions(workers), silent=True)
+    return write_comparison_report(job.plan, Path(out))

@@ -162,9 +162,9 @@ def parse_methods(names: Sequence[str], swaps: Sequence[str] = ()) -> tuple[Comp
         if name is None:
             unknown, first = text.partition(":")[0], next(iter(graphs), "METHOD")
             if "=" in unknown:
-                raise UnknownName(f"--swap {text} names no method: write it before the slot, as in {first}:{text}")
+                raise UnknownName(f"swap {text} names no method: write it before the slot, as in {first}:{text}")
             form = "write METHOD:SLOT=OPERATOR for"
-            raise UnknownName(f"--swap {text}: no method {unknown!r}; {form} {', '.join(graphs)}")
+            raise UnknownName(f"swap {text}: no method {unknown!r}; {form} {', '.join(graphs)}")
         chosen[name].append(text.removeprefix(f"{name}:"))
     return tuple(build_method(name, graph, chosen[name]) for name, graph in graphs.items())
 

@@ -441,5 +441,5 @@ def ablation_methods(graph: str, swaps: Sequence[str]) -> tuple[ComparedMethod, 
         fix = f"give --swap SLOT=OPERATOR; the slots are {slots}; {where}"
         raise UnknownName(f"nothing to ablate in {graph}: {fix}")
     if twice := sorted({swap for swap in swaps if swaps.count(swap) > 1}):
-        raise UnknownName(f"--swap {twice[0]} is given twice; give each swap once")
+        raise UnknownName(f"swap {twice[0]} is given twice; give each swap once")
     return (*full, *(build_method(swap, graph, swap.split("+")) for swap in swaps))

@@ -228,7 +228,7 @@ def evaluate(
         budget: limits of each run and of its method: `calls=20`, `steps=30`.
         data: data folder; None: CERTIGRAPH_DATA, else a generated world.
         split: split of the tasks; default: the benchmark's default split.
-        limit: number of tasks, taken from the start of the split.
+        limit: maximum number of tasks, taken from the start of the split; None or 0: all.
         stratify: choose the `limit` tasks evenly over difficulty and length instead.
         ids: ids of the tasks, in place of a split.
         trials: runs of each task.
@@ -252,7 +252,8 @@ def evaluate(
         Fault: the budget limits dollars and a model has no known price, or the evaluation could not be finished.
         Interrupted: the evaluation was interrupted; the message has the command that finishes it.
     """
-    Choice(ids=[*ids], split=split, limit=limit or 0, trials=trials, stratify=stratify)  # refuses what is no choice
+    choice = Choice(ids=[*ids], split=split, limit=limit or 0, trials=trials, stratify=stratify)
+    first = None if choice.stratify else choice.limit or None  # a stratified task has only the chosen samples
     benchmark = benchmark_name(benchmark, data)
     live = load_benchmark(benchmark, data)
     specs = dict(map(parse_swap, swaps))
@@ -263,10 +264,10 @@ def evaluate(
         graph=graph,
         model=model,
         data=data or "",
-        split=split,
-        ids=list(ids),
-        stratify=limit if stratify and limit else 0,
-        trials=trials,
+        split=choice.split,
+        ids=list(choice.ids),
+        stratify=choice.limit if choice.stratify else 0,
+        trials=choice.trials,
         role=list(roles),
         budget=list(budget),
         cache=cache or "",
@@ -274,16 +275,15 @@ def evaluate(
         faults=faults,
         out=str(out),
         journal=f"journal-{uuid.uuid4().hex[:12]}",
-        fail_on=_max_failures(fail_on, lambda: trials * (len(ids) or len(live.tasks(split)[:limit]))),
+        fail_on=_max_failures(fail_on, lambda: trials * (len(ids) or len(live.tasks(split)[: choice.limit or None]))),
         keep_prompts=keep_prompts,
         **{slot: str(spec) for slot, spec in specs.items()},
     )
     slots = run_slots(options, model, max_samples, usual=MAX_SCRIPTED_SAMPLES if is_scripted(model) else None)
-    most = None if stratify else limit  # a stratified task has only the chosen samples
-    progress = show_runs(benchmark, len(task.dataset[:most]) * trials, quiet=quiet)
+    progress = show_runs(benchmark, len(task.dataset[:first]) * trials, quiet=quiet)
     with reduced_garbage_collection(), slots as concurrent, progress:
         # scripted runs end before a user could watch them in Inspect's viewer
-        logs = _execute_task(task, str(out), most, concurrent, realtime=not is_scripted(model))
+        logs = _execute_task(task, str(out), first, concurrent, realtime=not is_scripted(model))
     return read_finished_evaluation(logs, str(out), options)
 
 

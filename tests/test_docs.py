@@ -128,6 +128,10 @@ def test_the_script_on_ones_own_tools_runs_without_a_key(tmp_path: Path, monkeyp
         done.stderr
     )
     assert Path("comparison/comparison.html").exists()
+    [compared] = [text for kind, text in blocks("own-tools.md") if kind == "python" and "certigraph.compare(" in text]
+    Path("compared.py").write_text(compared, encoding="utf-8")
+    done = run_command("python compared.py")
+    assert (done.returncode, f"# {done.stdout}") == (0, compared.splitlines(keepends=True)[-1]), done.stderr
     write_application(tmp_path / "support")
     monkeypatch.chdir(tmp_path / "support")
     waiting = run_command(recorded.strip())

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from certigraph.adapters.tools.world import Episode as Episode
     from certigraph.adapters.tools.world import Tools as Tools
     from certigraph.evaluation.compare import ablate as ablate
+    from certigraph.evaluation.compare import compare as compare
     from certigraph.evaluation.comparison import Choice as Choice
     from certigraph.evaluation.evaluate import evaluate as evaluate
     from certigraph.evaluation.sweep_report import sweep as sweep
@@ -98,6 +99,7 @@ PUBLIC_NAMES = {
     "evaluation.compare": (
         "Choice",
         "ablate",
+        "compare",
     ),
     "evaluation.evaluate": ("evaluate",),
     "evaluation.sweep_report": ("sweep",),

@@ -58,6 +58,7 @@ MISTAKES = [
     Mistake("sweep nowhere.yaml", "graphs: [sdp] and benchmarks: [blocksworld]"),
     Mistake("run sdp blocksworld --model scripted:expertt", "did you mean scripted:expert?"),
     Mistake("run sdp blocksworld --task 99-9", "2 to 30 blocks"),
+    Mistake("compare sdp --on", "see certigraph compare --help"),
     Mistake("ablate tdp blocksworld", "decompose"),
     Mistake("compare sdp react --swap validate=always_pass", "as in sdp:validate=always_pass"),
     Mistake("ablate step blocksworld", "`certigraph list step` shows"),

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from own_names import BUILD, GRAPH, INSTALLED, STOP, WORLD
 
+import certigraph
 from certigraph.cli import main
 from certigraph.cli.inventory import INVENTORY_FILE, KINDS, collect_inventory
 from certigraph.evaluation.compare import ablate
@@ -141,6 +142,31 @@ def test_methods_with_colons_in_their_names():
 def test_ablate_says_which_form_its_arguments_have(given: Any, form: str):
     with pytest.raises(TypeError, match=form):
         ablate("sdp", "blocksworld", **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "form"),
+    [
+        ({"methods": "sdp"}, r'methods=.sdp.: give a list of texts, as in \["sdp", "react"\]'),
+        ({"methods": []}, "give a list of texts"),
+        ({"methods": ["sdp"], "swaps": "validate=always_pass"}, "give a list of texts"),
+        ({"methods": ["sdp"], "choice": 5}, r"give certigraph.Choice\(limit=30"),
+    ],
+)
+def test_compare_says_which_form_its_arguments_have(given: Any, form: str):
+    with pytest.raises(TypeError, match=form):
+        certigraph.compare(**given)
+
+
+@pytest.mark.slow
+def test_compare_in_python(tmp_path: Path):
+    given: Any = {"swaps": [f"bare:choose={STOP}"], "choice": Choice(limit=2), "out": tmp_path / "compared"}
+    results = certigraph.compare([BUILD, f"bare={BUILD}"], "counting", **given)
+    assert {one.method: (one.n, one.score) for one in results.comparison.methods} == {BUILD: (2, 100), "bare": (2, 0)}
+    before = sorted((tmp_path / "compared").rglob("trajectory.jsonl"))
+    again = certigraph.compare([BUILD, f"bare={BUILD}"], "counting", **given)
+    assert again.comparison == results.comparison
+    assert sorted((tmp_path / "compared").rglob("trajectory.jsonl")) == before
 
 
 @pytest.mark.slow

@@ -115,6 +115,13 @@ def test_a_benchmark_runs_and_every_run_leaves_its_row_and_its_folder(tmp_path: 
     assert read_evaluation(done.log) == done
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("_no_data_no_key")
+def test_a_limit_of_zero_is_none(tmp_path: Path):
+    done = evaluate("sdp", "blocksworld", budget=["calls=1"], limit=0, out=tmp_path)
+    assert done.figures["n"] == len(load_benchmark("blocksworld").tasks())
+
+
 @pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.usefixtures("_no_data_no_key")

@@ -138,16 +138,17 @@ def main(arguments: list[str] | None = None) -> None:
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise
-        _exit_with_message(_usage_error(error), 2)
+        _exit_with_message(_usage_error(error, sys.argv[1:] if arguments is None else arguments), 2)
 
 
-def _usage_error(error: Any) -> str:
+def _usage_error(error: Any, arguments: list[str]) -> str:
     # One line, though typer lists the choices of an option on a line each, with the command whose help has more.
     message = " ".join(str(error.format_message()).replace("Value error, ", "").split())
     if not message:
         return "name a command, for example: certigraph list"
     ctx = getattr(error, "ctx", None)  # the program may be "python -m certigraph"
-    words = ctx.command_path.removeprefix(ctx.find_root().info_name).split() if ctx else []
+    # an option without its value is refused before its command is known
+    words = ctx.command_path.removeprefix(ctx.find_root().info_name).split() if ctx else arguments[:1]
     if words == ["run"] and getattr(error, "option_name", "") == "--limit":
         message += "; a run has one task: choose it with --task, or run several with certigraph eval ... --limit N"
     if getattr(error, "option_name", "") == "--limits":
