@@ -58,7 +58,7 @@ def _import_advice(error: BaseException, module: str) -> str:
     if not f"{module}.".startswith(f"{missing}."):
         return f"install {missing}, or correct the import of it"
     package, _, last = missing.rpartition(".")
-    folders = getattr(sys.modules[package], "__path__", ()) if package else None
+    folders = getattr(sys.modules.get(package), "__path__", ()) if package else None
     near = near_names(last, (one.name for one in iter_modules(folders)))
     return f"did you mean {'.'.join(filter(None, (package, near[0])))}?" if near else IMPORT_ADVICE
 

@@ -420,14 +420,14 @@ def compare(
     Args:
         methods: names of graphs, `mypackage.graphs:build` for a user's own; `NAME=GRAPH` gives a method another name,
             so that one graph can be compared with itself under swaps.
-        benchmark: as in `ablate`.
+        benchmark: the name of a benchmark or of a user's own, or the object, such as `Tools(...)`; as in `ablate`.
         swaps: `METHOD:SLOT=OPERATOR`, a swapped operator of one method: `sdp:validate=always_pass`.
-        choice: as in `ablate`.
+        choice: selection of tasks and number of trials: `Choice(limit=30, trials=5)`.
         context: model, budget and limits; by default a script answers that knows each task's solution.
         out: the folder of the comparison; an unfinished comparison in it is continued.
-        at_once: as in `ablate`.
-        workers: as in `ablate`.
-        keep_prompts: as in `ablate`.
+        at_once: maximum number of runs at the same time.
+        workers: number of processes that execute the runs; default: this process.
+        keep_prompts: whether each run keeps its prompts and replies in its folder, as in `certigraph.run`.
 
     Raises:
         UnknownName: a name is unknown; the message lists the known ones.

@@ -172,7 +172,7 @@ def test_the_command_warns_on_one_line(tmp_path: Path):
     environment = {**os.environ, "OPENAI_API_KEY": "blocksworld"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     warned = [line for line in done.stderr.splitlines() if "OPENAI_API_KEY" in line]
-    assert len(warned) == 1 and warned[0].startswith("certigraph: the secret in OPENAI_API_KEY is")
+    assert len(warned) == 1 and warned[0].startswith("certigraph: warning: the secret in OPENAI_API_KEY is")
 
 
 @pytest.mark.parametrize(

@@ -176,7 +176,7 @@ def _create_warning_format() -> Callable[..., str]:
     def format_warning(message: Warning | str, category: type[Warning], filename: str, *rest: Any) -> str:
         if not (issubclass(category, CallWarning) or Path(filename).is_relative_to(Path(__file__).parents[1])):
             return _FORMAT_WARNING(message, category, filename, *rest)
-        line = f"certigraph: {message}\n"
+        line = f"certigraph: warning: {message}\n"
         if line in shown:
             return ""
         shown.add(line)
