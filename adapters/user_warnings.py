@@ -1,7 +1,10 @@
-"""Warnings that point to the user's own line, whatever number of certigraph's functions lie between."""
+"""The user's own lines: those that warnings point to, and those in which an exception was raised."""
 
 import sys
+import sysconfig
+import traceback
 import warnings
+from pathlib import Path
 
 PACKAGE = __name__.partition(".")[0]
 
@@ -28,4 +31,19 @@ def _user_level() -> int:
     return level
 
 
-__all__ = ["CallWarning", "warn_user"]
+_LIBRARY_FOLDERS = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+"""Folders of installed packages and the standard library, whose code is not the user's."""
+
+
+def error_location(error: BaseException) -> str:
+    """Return the last line outside of installed packages at which an exception was raised, where it is corrected.
+
+    The file has its name only, because trajectories hold no paths: `tools.py:12 in reset`.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not any(map(frame.filename.startswith, _LIBRARY_FOLDERS))]
+    frame = (own or frames)[-1]
+    return f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}"
+
+
+__all__ = ["CallWarning", "error_location", "warn_user"]

@@ -17,6 +17,7 @@ from certigraph.adapters.models.chat_models import (
     is_scripted,
 )
 from certigraph.adapters.protocols import Benchmark, Context
+from certigraph.adapters.user_warnings import warn_user
 from certigraph.evaluation.comparison import (
     ALL_TASKS,
     MODEL_SEPARATOR,
@@ -495,4 +496,7 @@ def _build_own_job(
 
 def _execute(job: ComparisonJob, out: Path | str, at_once: int, workers: int | None) -> ComparisonResults:
     run_comparison(job, Path(out), at_once=at_once, workers=WorkerOptions(workers), silent=True)
-    return write_comparison_report(job.plan, Path(out))
+    results = write_comparison_report(job.plan, Path(out))
+    for warning in results.comparison.warnings:
+        warn_user(warning)
+    return results

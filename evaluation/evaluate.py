@@ -8,16 +8,17 @@ import gc
 import math
 import shlex
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from certigraph.adapters.benchmarks import check_ready, load_benchmark, split_name
+from certigraph.adapters.benchmarks import check_ready, is_own, load_benchmark, split_name
 from certigraph.adapters.keywords import checked_keywords
 from certigraph.adapters.models.chat_models import check_model_available, is_scripted
 from certigraph.adapters.processes import Setting
 from certigraph.adapters.protocols import Benchmark
+from certigraph.adapters.tools.world import Tools
 from certigraph.evaluation.comparison import Choice
 from certigraph.evaluation.evaluation_results import Evaluation, read_evaluation, read_log
 from certigraph.evaluation.jobs import is_url
@@ -82,16 +83,18 @@ def reduced_garbage_collection() -> Iterator[None]:
 NO_DISPLAY: dict[str, Any] = {"ctl_server": False, "display": "none", "score_display": False}
 """Options of Inspect without its own display, whose words users of certigraph do not know."""
 
-BEGUN_NOTE = " (one that had begun goes on where it was, if its world can)"
-"""What becomes of runs that had not ended, for the line about a retry."""
-
 MAX_MESSAGE_CHARACTERS = 200
 """Maximum number of characters of the line about a failed run."""
 
 
 @contextmanager
-def show_runs(name: str, total: int, *, notices: Sequence[str] = (), quiet: bool) -> Iterator[None]:
-    """Inside a block, show `notices` and how many of `total` runs have ended, unless `quiet` is set."""
+def show_runs(
+    name: str, total: int, *, notices: Sequence[str] = (), kept: Container[str] = (), quiet: bool
+) -> Iterator[None]:
+    """Inside a block, show `notices` and how many of `total` runs have ended, unless `quiet` is set.
+
+    Runs in `kept` are not counted: they are only read.
+    """
     from certigraph.evaluation.inspect_runs import row_listener
 
     with show_progress(name, total, silent=quiet) as display:
@@ -99,6 +102,8 @@ def show_runs(name: str, total: int, *, notices: Sequence[str] = (), quiet: bool
             display.print(notice)
 
         def listener(row: BenchmarkRow) -> None:
+            if row.run in kept:
+                return
             display.report(name, display.done + 1)
             display.advance(display.done, f"{name}, {display.time_left}")
             if row.ending.startswith("error:"):
@@ -157,6 +162,7 @@ def evaluate_retry(
     """
     from inspect_ai import eval_retry
 
+    from certigraph.evaluation.inspect_runs import RunJournal
     from certigraph.evaluation.inspect_tasks import registered_name
 
     log = _newest_log(Path(log)) if Path(log).is_dir() else log
@@ -172,16 +178,27 @@ def evaluate_retry(
     if options.is_shared:
         check_worker_models(model, *(role.partition("=")[2] for role in arguments.get("role", [])))
     planned = len(previous.eval.dataset.sample_ids or ()) * (previous.eval.config.epochs or 1)
-    kept = sum(sample.error is None for sample in previous.samples or ())
-    left = planned - kept
-    notices = [f"{benchmark}: {kept} of {format_count(planned, 'run')} kept, {left} to go{BEGUN_NOTE if left else ''}"]
-    if left:
+    logged = sum(sample.error is None for sample in previous.samples or ())
+    # Inspect logs samples in batches: a kill leaves runs that ended and are not in the log
+    kept = RunJournal(folder, arguments["journal"]).ended_runs() if arguments.get("journal") else set[str]()
+    ended = max(logged, len(kept))
+    notices = [f"{benchmark}: {ended} of {format_count(planned, 'run')} ended and are kept, {planned - ended} to go"]
+    if ended < planned:
         notices.append(f"to resume: certigraph eval --retry {shlex.quote(str(log) if is_url(folder) else folder)}")
+        notices.append(_describe_begun_runs(benchmark, arguments.get("data")))
     slots = run_slots(options, model, max_samples)
-    progress = show_runs(benchmark, left, notices=notices, quiet=quiet)
+    progress = show_runs(benchmark, planned - ended, notices=notices, kept=kept, quiet=quiet)
     with reduced_garbage_collection(), slots as concurrent, progress:
         logs = eval_retry(previous, log_dir=folder, max_samples=concurrent, **NO_DISPLAY)
     return read_finished_evaluation(logs, folder, options)
+
+
+def _describe_begun_runs(benchmark: str, data: str | None) -> str:
+    """Describe what a retry does with a run that had begun and not ended."""
+    live = load_benchmark(benchmark, data or None) if is_own(benchmark) else None
+    if isinstance(live, Tools) and live.reset:
+        return "a run that had begun starts again: `reset` first, then its calls once more"
+    return "a run that had begun goes on where it was, if its world can"
 
 
 # Run a graph over a benchmark's tasks under Inspect.

@@ -8,6 +8,7 @@ import json
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -316,6 +317,8 @@ def print_evaluations(done: Sequence[Evaluation], *, as_json: bool) -> None:
 def _figure_cells(evaluation: Evaluation, name: str) -> tuple[str, str]:
     if name not in evaluation.figures:
         return "", ""
+    if isnan(evaluation.figures[name]):
+        return MISSING_VALUE, "no run that counts"
     low, high = evaluation.intervals.get(name) or (None, None)
     interval = format_interval(low, high, ".1%", missing="too few tasks or no spread")
     return f"{evaluation.figures[name]:.1%}", interval
@@ -370,7 +373,7 @@ def _figures_to_json(evaluation: Evaluation) -> dict[str, object]:
     """Convert the figures and counts of one evaluation for the JSON output."""
     published = evaluation.published
     return {
-        **evaluation.figures,
+        **{name: None if isnan(value) else value for name, value in evaluation.figures.items()},
         "n": evaluation.n,
         "runs": len(evaluation.rows),
         "faults": evaluation.faults,

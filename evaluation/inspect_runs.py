@@ -57,7 +57,7 @@ from certigraph.evaluation.jobs import RunJob, RunStorage, execute_run
 from certigraph.evaluation.workers import active_pool
 from certigraph.runtime.graph_sources import AnyGraph
 from certigraph.runtime.result import BenchmarkRow
-from certigraph.runtime.run import create_run_name, has_run, needs_restart
+from certigraph.runtime.run import create_run_name, has_run, needs_restart, needs_resume
 from certigraph.state.endings import Fault, LimitKind, LimitReached, UnknownName
 from certigraph.state.records import Task, read_bounded_lines
 from certigraph.state.trajectory import Event, TrajectoryLine
@@ -363,6 +363,11 @@ class RunJournal:
     def restarts(self, cell: SampleRun) -> int:
         """Return how many runs were started for a sample before its latest run."""
         return max(self._begun[cell] - 1, 0)
+
+    def ended_runs(self) -> set[str]:
+        """Return the runs of samples that ended, and not in an error, as far as their folders are on this machine."""
+        folders = [self._shared.folder / run for run in self._runs.values()]
+        return {folder.name for folder in folders if has_run(folder) and not needs_resume(folder)}
 
     def record(self, cell: SampleRun, run: str) -> None:
         """Record that a run is about to start for a sample."""

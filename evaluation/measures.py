@@ -222,6 +222,8 @@ def fault_warnings(endings: Mapping[str, Sequence[str]], command: str) -> Iterat
 
 def _format_doubt(faults: Mapping[str, int], endings: Mapping[str, Sequence[str]]) -> str:
     shares = {method: faults[method] / len(ended) for method, ended in endings.items() if ended}
+    if min(shares.values()) == 1:
+        return ". No run is left to score"
     if len(set(shares.values())) > 1:
         most = max(shares, key=lambda method: shares[method])
         return f". The shares differ: what fails under {most} may be its hardest tasks, and the rest flatter it"

@@ -88,11 +88,13 @@ def check_evaluable(benchmark: Benchmark, models: Iterable[str], *, episodes: in
         shared: whether several processes execute the runs.
 
     Raises:
-        UnknownName: the model is a script, and the tools have none; effects of a run would meet the next run of the
-            same case; or `reset` would be called by several processes at the same time.
+        UnknownName: there are no cases; the model is a script, and the tools have none; effects of a run would meet
+            the next run of the same case; or `reset` would be called by several processes at the same time.
     """
     if not isinstance(benchmark, Tools):
         return
+    if not benchmark.tasks():
+        raise UnknownName(f"{benchmark.name} has no cases to run: give Tools(..., cases=[...])")
     check_script(benchmark, models)
     if benchmark.reset and shared:
         reason = f"the cases of {benchmark.name} share what `reset` brings to its beginning, so that one runs at a time"

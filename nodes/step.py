@@ -549,8 +549,9 @@ ASSESS_QUESTION = """\
 Reason first: what does the subtask ask for, and which answer, or which part of what the world shows now, says that it
 is so or that it can never be so? Quote it. Then:
 - completed: true if the subtask is completed. If nothing shows it, it is not.
-- blocked: true if the subtask is not completed and the world shows that it cannot be, such as by a thing that is broken
-  or missing. That it is not completed yet, or that a few actions failed, does not block it.
+- blocked: true if the subtask is not completed and the world shows that it cannot be as it is worded: a thing is broken
+  or missing, or something has to be done first that the subtask does not include. That it is not completed yet, or that
+  a few actions failed, does not block it.
 """
 
 SMALL_ASSESS_QUESTION = """\

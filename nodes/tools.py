@@ -10,7 +10,7 @@ from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import Runtime
 
-from certigraph.adapters.benchmarks import call_world
+from certigraph.adapters.benchmarks import call_world, context_of
 from certigraph.adapters.episodes import call_environment, live_episode
 from certigraph.adapters.models.prompts import clip, one_line
 from certigraph.adapters.protocols import Context
@@ -28,7 +28,7 @@ from certigraph.adapters.tools.world import Tools, ToolsEnvironment
 from certigraph.nodes.commitments import refuse_beyond_commitment
 from certigraph.nodes.questions import UNKNOWN_OUTCOME, EnteredCall, QuestionLog
 from certigraph.state.endings import Fault
-from certigraph.state.records import Action, Observation, Step
+from certigraph.state.records import CHECK, Action, Observation, Step
 from certigraph.state.run import RunState
 from certigraph.state.tools import MAX_ERROR, ToolCall, add_answers, calls_of, number_calls, replace_calls
 
@@ -57,11 +57,18 @@ async def take_tool_action(state: RunState, runtime: Runtime[Context]) -> dict[s
         observation = episode.step(action)
     evidence = state["evidence"]
     if answers:
-        evidence = add_answers(evidence, len(history) + 1, [(call, answer.text) for call, answer in answers])
+        number = _count_actions(history, runtime) + 1
+        evidence = add_answers(evidence, number, [(call, answer.text) for call, answer in answers])
     return {"observation": observation, "evidence": evidence, "history": episode.log[len(history) :]}
 
 
 Answers = Sequence[tuple[ToolCall, ToolAnswer]]
+
+
+def _count_actions(history: Sequence[Step], runtime: Runtime[Context]) -> int:
+    # as prompts number actions: those of the sub-task at work, and without steps in which the agent only looked
+    entry = context_of(runtime).entry
+    return sum(step.action.kind != CHECK for step in history[len(entry.steps) if entry else 0 :])
 
 
 def _observe(answers: Answers) -> Observation:

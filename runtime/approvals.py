@@ -19,7 +19,7 @@ from certigraph.nodes.questions import (
     OutcomeDecision,
     read_decisions,
 )
-from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.endings import AnswerMissing, Fault
 from certigraph.state.records import parse_json
 from certigraph.state.tools import ToolCall
 from certigraph.state.trajectory import AnsweredQuestion, Question
@@ -78,13 +78,13 @@ def check_answered(questions: Sequence[Question], folder: Path, *, in_python: bo
         in_python: whether the run can be resumed in Python only, because it was started with an object.
 
     Raises:
-        UnknownName: one is; the message has it and the command or call that answers it.
+        AnswerMissing: one is; the message has it and the command or call that answers it.
     """
     if questions:
         shown = " ".join(format_question(question) for question in questions)
         call = f"certigraph.resume({str(folder)!r}, graph=..., answer={_example_answer(questions)})"
         fix = call if in_python else answer_command(questions, folder)
-        raise UnknownName(f"the run waits for an answer: {shown}; answer with: {fix}")
+        raise AnswerMissing(f"the run waits for an answer: {shown}; answer with: {fix}")
 
 
 def question_lines(questions: Sequence[Question]) -> Iterator[str]:

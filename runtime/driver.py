@@ -4,8 +4,6 @@
 whose files are incomplete is never scored or resumed.
 """
 
-import sysconfig
-import traceback
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -26,6 +24,7 @@ from certigraph.adapters.models.usage import send_usage_to, use_call_log
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.adapters.redaction import redact_message
 from certigraph.adapters.tools.world import Tools
+from certigraph.adapters.user_warnings import error_location
 from certigraph.graphs.agent import AgentGraph
 from certigraph.graphs.assembly import EpisodicGraph, method_of, operators_of
 from certigraph.nodes.slots import Spec
@@ -359,21 +358,8 @@ async def _stream_graph(
     except Exception as error:  # noqa: BLE001 - an operator is user code: its failure is an ending, not a crash
         if is_disk_full(error):
             return _GraphOutcome(None, "error:data", str(disk_full_fault(recorder.path.parent)))
-        return _GraphOutcome(None, "error:operator", f"{type(error).__name__}: {error} ({_error_location(error)})")
+        return _GraphOutcome(None, "error:operator", f"{type(error).__name__}: {error} ({error_location(error)})")
     return _GraphOutcome(None if waits else state, "", "")
-
-
-_LIBRARY_FOLDERS = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
-"""Folders of installed packages and the standard library, whose code is not the user's."""
-
-
-def _error_location(error: Exception) -> str:
-    # The last line outside of installed packages, where a mistake is corrected; only the name of the file, since a
-    # trajectory holds no paths.
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not any(map(frame.filename.startswith, _LIBRARY_FOLDERS))]
-    frame = (own or frames)[-1]
-    return f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}"
 
 
 async def _prepare_input(graph: AnyGraph, config: Any, inputs: Any, recorder: Recorder, answer: JsonValue) -> Any:

@@ -258,7 +258,7 @@ def resume(
         on_error: what happens when the ending is `error:<boundary>`: "warn", "raise" or "ignore", as in `run`.
 
     Raises:
-        UnknownName: the run waits for an answer, and none was given; the message has the question.
+        AnswerMissing: the run waits for an answer, and none was given; the message has the question.
         Fault: the folder holds no run, the run has reached a final ending, or an earlier version started it; or the
             answer cannot be used, and the run waits for another one.
         RunFailed: the run failed and `on_error` is "raise".
@@ -354,6 +354,12 @@ def has_run(folder: Path) -> bool:
     return path.is_file() and has_header(path)
 
 
+def needs_resume(folder: Path) -> bool:
+    """Whether a run was cut off or ended in an error, so that there is something left to do for it."""
+    footer = read_last_footer(folder / TRAJECTORY_FILE)
+    return footer is None or footer.ending.startswith("error:")
+
+
 def needs_restart(folder: Path) -> bool:
     """Whether a run ended in such a way that a retry has to start it again instead of resuming it."""
     footer = read_last_footer(folder / TRAJECTORY_FILE)
@@ -404,7 +410,7 @@ async def _bring_to_ending(
     keep_prompts: bool,
     listener: Listener | None,
 ) -> Result:
-    if has_run(folder) and _needs_resume(folder) and isinstance(live, Tools) and live.reset:
+    if has_run(folder) and needs_resume(folder) and isinstance(live, Tools) and live.reset:
         await _clear_run(folder)
     if not has_run(folder):
         chosen = live.task(task)
@@ -420,7 +426,7 @@ async def _bring_to_ending(
             on_error="ignore",
         )
     result = Result(folder)
-    if not _needs_resume(folder) or result.questions:
+    if not needs_resume(folder) or result.questions:
         return result
     own = None if graph.name in GRAPHS else graph
     return await aresume(folder, benchmark=live, graph=own, chat=context.chat, listener=listener, on_error="ignore")
@@ -445,11 +451,6 @@ async def _clear_run(folder: Path) -> None:
     with lock_trajectory(folder / TRAJECTORY_FILE):
         await delete_thread(folder, _load_run_context(folder))
         _delete_files(folder)
-
-
-def _needs_resume(folder: Path) -> bool:
-    footer = read_last_footer(folder / TRAJECTORY_FILE)
-    return footer is None or footer.ending.startswith("error:")
 
 
 # Deleting a run: its files, its rows on a Postgres server and its lines in journals.

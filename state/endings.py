@@ -58,6 +58,10 @@ class UnknownName(KeyError):
         return str(self.args[0])
 
 
+class AnswerMissing(UnknownName):
+    """A run waits for an answer of a person, and none was given. The message has the question and how to answer it."""
+
+
 class Interrupted(Exception):
     """The user pressed Ctrl-C. The message has the command that resumes the run.
 

@@ -233,8 +233,8 @@ that cause; split what is large.
 """
 
 REST_QUESTION = """\
-Think first about what is asked at the end. Then write a new rest of the plan from here to the goal, at most {most}
-conditions. {tries}
+Think first about the question with which this text ends. Then write a new rest of the plan from here to the goal, at
+most {most} conditions. {tries}
 Do not repeat what is certified and still holds. The last condition is the goal itself, word for word:
 {goal}
 Give an empty list only if nothing that can still be done makes the goal, as it is worded, true.

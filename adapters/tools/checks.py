@@ -19,7 +19,7 @@ from langgraph.runtime import Runtime
 from pydantic import TypeAdapter
 from pydantic.errors import PydanticUserError
 
-from certigraph.adapters.models.prompts import bullet_list, one_line
+from certigraph.adapters.models.prompts import bullet_list, one_line, paragraphs
 from certigraph.adapters.models.scripts import use_about
 from certigraph.adapters.models.verdicts import ask_verdict
 from certigraph.adapters.processes import is_async_callable, run_in_lone_thread
@@ -335,7 +335,8 @@ async def judge_by_checks(
         verdict = Verdict(depth=0, decided_by="code", looked=looked, unreachable=unfilled)
         return _combine(span, refuted, verdict, left)
     known = [str(one) for one in span if one.outcome]
-    notes = CHECKED_NOTE.format(known=bullet_list(known)) if known else ""
+    handed_in = ANSWER_NOTE if any(one.condition.kind == "goal" for one in left) else ""
+    notes = paragraphs(CHECKED_NOTE.format(known=bullet_list(known)) if known else "", handed_in)
     open_conditions = [one.condition for one in left]
     with use_about({"tail": open_conditions}):
         by_model = await ask_verdict(state, runtime, tail=open_conditions, notes=notes)
@@ -386,7 +387,7 @@ def _combine(span: Sequence[_Judged], refuted: _Judged | None, by_model: Verdict
     return by_model.model_copy(
         update={
             "depth": depth,
-            "reason": "; ".join(filter(None, [*map(str, [*by_code, *undecided]), words, *at_end])),
+            "reason": "; ".join(filter(None, [*map(str, [*by_code, *undecided]), words.rstrip(". "), *at_end])),
             "evidence": "; ".join(filter(None, evidence)),
             "decided_by": " and ".join(dict.fromkeys(deciders)),
         }
@@ -399,6 +400,11 @@ NO_ANSWER = "the goal is judged once finish has handed in an answer"
 CHECKED_NOTE = """\
 Checked by code just now; what it decided stands:
 {known}"""
+
+ANSWER_NOTE = """\
+An answer was handed in with the latest action. It counts only if the world bears out what it says: not if it claims
+what was not done, or leaves out what it was to tell. That a thing cannot be done is shown only where none of the ways
+to it that the world named is left."""
 
 __all__ = [
     "Check",

@@ -1,9 +1,12 @@
 """`Tools`: the user's own tools as the world of any graph, with cases by which an agent is evaluated."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from math import nan
+from typing import Any, Literal, NamedTuple, SupportsFloat, TypeAlias, TypeVar, cast
 
 from langchain_core.tools import BaseTool
+from langgraph.errors import GraphBubbleUp
 from pydantic import BaseModel, Field, JsonValue
 
 from certigraph.adapters.keywords import checked_keywords
@@ -11,18 +14,21 @@ from certigraph.adapters.models.chat_models import is_simulated
 from certigraph.adapters.models.schemas import Schema, bound_schema
 from certigraph.adapters.models.scripts import parse_error_rates
 from certigraph.adapters.models.tool_calls import OfferedTool
-from certigraph.adapters.processes import find_call_problem
+from certigraph.adapters.processes import find_call_problem, is_async_callable
 from certigraph.adapters.protocols import Benchmark, Environment, Limits, Operator, Responder
 from certigraph.adapters.settings import Settings
 from certigraph.adapters.tools.checks import Checks, load_checks
 from certigraph.adapters.tools.definitions import DEADLINE, LoadedTool, format_tool, load_tools
 from certigraph.adapters.tools.effects import ToolAnswer
 from certigraph.adapters.tools.operators import OPERATORS
-from certigraph.adapters.user_warnings import warn_user
-from certigraph.state.endings import UnknownName
+from certigraph.adapters.user_warnings import error_location, warn_user
+from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Action, Arguments, Observation, Record, Scores, Task
 from certigraph.state.run import ANSWER, ANSWER_ACTIONS, FINISH
 from certigraph.state.tools import ANSWER_ARGUMENT, REQUEST_ID, TOOLS_NAME, ToolCall, calls_of
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 Effect = Literal["once", "repeatable"]
 """What a call of a tool does: something that must happen `once`, or something that may be repeated, such as reading."""
@@ -151,7 +157,7 @@ class Tools(Benchmark):
     def begin(self, task: Task) -> None:
         """Bring what the tools work on to the beginning of a case, before an episode of it."""
         if self.reset and task.id in self._cases:
-            self.reset(self._cases[task.id])
+            _call_own("reset", self.reset, self._cases[task.id])
 
     def expert(self) -> Responder | None:
         """Return the script that answers for the model `scripted:expert`."""
@@ -202,13 +208,21 @@ class Tools(Benchmark):
         )
 
     def score(self, episode: Episode) -> Scores:
-        """Score an episode by `check`; without it, whether an answer was handed in."""
+        """Score an episode by `check`; without it, whether an answer was handed in.
+
+        Raises:
+            Fault: ("environment") `check` failed, or returned no score.
+        """
+        answer = episode.answer or None
         if self._check is None:
-            return Scores(value=float(bool(episode.answer)), answer=episode.answer or None)
-        found = self._check(episode)
+            return Scores(value=float(bool(answer)), answer=answer)
+        found = _call_own("check", self._check, episode)
         if isinstance(found, Scores):
-            return found if found.answer is not None else found.model_copy(update={"answer": episode.answer or None})
-        return Scores(value=float(found), answer=episode.answer or None)
+            return found if found.answer is not None else found.model_copy(update={"answer": answer})
+        if isinstance(found, str) or not 0 <= (value := _to_number(found)) <= 1:
+            form = "let it return True or False, a number from 0 to 1, or certigraph.Scores(value=...)"
+            raise Fault("environment", f"Tools(check=...) returned {found!r:.100}: {form}")
+        return Scores(value=value, answer=answer)
 
 
 class ToolsEnvironment(Environment):
@@ -283,8 +297,30 @@ def _check_effects(effects: Mapping[str, Effect], tools: Mapping[str, LoadedTool
     return dict(effects)
 
 
-def _check_function(keyword: str, argument: str, function: object) -> None:
-    if function is not None and find_call_problem(function, argument):
+def _call_own(keyword: str, function: Callable[[T], R], argument: T) -> R:
+    """Call a function that the user gave. Raises Fault ("environment") for every exception that it raises."""
+    try:
+        return function(argument)
+    except (Fault, GraphBubbleUp):
+        raise
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error} ({error_location(error)})"
+        raise Fault("environment", f"Tools({keyword}=...) failed with {reason}: correct it and start again") from error
+
+
+def _to_number(value: object) -> float:
+    try:
+        return float(cast(SupportsFloat, value))
+    except (TypeError, ValueError):
+        return nan
+
+
+def _check_function(keyword: str, argument: str, function: Callable[..., object] | None) -> None:
+    if function is None:
+        return
+    if callable(function) and is_async_callable(function):
+        raise TypeError(f"{keyword}={function!r:.100} is async: give a plain function, `def` without `async`")
+    if find_call_problem(function, argument):
         form = f"give a function of the {argument}, as in {keyword}=lambda {argument}: ..."
         raise TypeError(f"{keyword}={function!r:.100}: {form}")
 
@@ -297,7 +333,10 @@ def _number_cases(cases: Sequence[Case | str]) -> list[Case]:
         raise TypeError(f"the case {strange[0]!r:.100} is no case: give a goal as text, or certigraph.Case(goal=...)")
     if any(case.id == REQUEST_ID for case in given):
         raise ValueError(f"the case id {REQUEST_ID!r} is taken by requests to agents: give the case another id")
-    return [case if case.id else case.model_copy(update={"id": str(n)}) for n, case in enumerate(given, 1)]
+    numbered = [case if case.id else case.model_copy(update={"id": str(n)}) for n, case in enumerate(given, 1)]
+    if twice := [id_ for id_, count in Counter(case.id for case in numbered).items() if count > 1]:
+        raise ValueError(f"two cases have the id {twice[0]!r}: give each case an id of its own")
+    return numbered
 
 
 def _create_part_tool() -> OfferedTool:

@@ -34,6 +34,7 @@ from certigraph.cli.evaluations import (
     study_app,
     sweep_command,
 )
+from certigraph.cli.options import WAITING
 from certigraph.cli.runs import (
     ask_command,
     delete_command,
@@ -42,7 +43,7 @@ from certigraph.cli.runs import (
     resume_command,
     run_command,
 )
-from certigraph.state.endings import Fault, Interrupted, UnknownName
+from certigraph.state.endings import AnswerMissing, Fault, Interrupted, UnknownName
 
 __all__ = ["app", "main"]
 
@@ -122,6 +123,8 @@ def main(arguments: list[str] | None = None) -> None:
     sys.path.append("")
     try:
         sys.exit(app(arguments, standalone_mode=False) or 0)
+    except AnswerMissing as waiting:
+        _exit_with_message(str(waiting), WAITING)
     except (UnknownName, Fault) as error:
         _exit_with_message(str(error), 2)
     except Interrupted as interrupt:

@@ -1,9 +1,12 @@
-"""Arguments and options that several commands share."""
+"""Arguments, options and the exit status that several commands share."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+WAITING = 3
+"""Exit status of a run that waits for an answer of a person."""
 
 GRAPH_HELP = "Name of a graph, or module:attribute for your own; `certigraph list graphs` shows all."
 BENCHMARK_HELP = "Name of a benchmark, or NAME:CONFIGURATION, or module:attribute for your own."

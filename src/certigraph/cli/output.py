@@ -17,6 +17,7 @@ from certigraph.adapters.benchmarks import BENCHMARKS, data_folder, load_benchma
 from certigraph.adapters.models.chat_models import describe_error_rates, describe_models, is_scripted
 from certigraph.adapters.models.profiles import CHARACTERS_PER_TOKEN
 from certigraph.adapters.protocols import Limits
+from certigraph.cli.options import WAITING
 from certigraph.evaluation.measures import EVALUATION_METHODS
 from certigraph.runtime.approvals import answer_advice, question_lines
 from certigraph.runtime.history import read_history
@@ -228,10 +229,6 @@ def _format_cost(cost: ResearchCost) -> str:
 
 
 # Output at the end of a command: a result or figures, as text or as one JSON object.
-
-
-WAITING = 3
-"""Exit status of a run that waits for an answer of a person."""
 
 
 def print_result(result: Result, *, as_json: bool) -> None:
