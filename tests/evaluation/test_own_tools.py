@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.tools.world import Case, Episode, Tools
 from certigraph.cli import main
-from certigraph.evaluation.compare import ablate, build_job, run_comparison
+from certigraph.evaluation.compare import ablate, build_job, compare, run_comparison
 from certigraph.evaluation.comparison import Choice, parse_methods
 from certigraph.evaluation.evaluate import evaluate, evaluate_retry
 from certigraph.evaluation.sweep_report import sweep
@@ -132,6 +133,72 @@ def look_up_once() -> Any:
 def test_functions_that_cannot_be_called_with_a_case_or_an_episode_are_refused(given: Any, shop: Shop):
     with pytest.raises(TypeError, match="give a function of the"):
         Tools([shop.desk.look_up], cases=["one"], **given)
+
+
+async def waits(case: Case) -> None: ...
+
+
+@pytest.mark.parametrize("given", [{"reset": waits}, {"check": waits}])
+def test_functions_that_would_have_to_be_awaited_are_refused(given: Any, shop: Shop):
+    with pytest.raises(TypeError, match="is async: give a plain function"):
+        Tools([shop.desk.look_up], cases=["one"], **given)
+
+
+@pytest.mark.parametrize("cases", [[Case(goal="a", id="x"), Case(goal="b", id="x")], [Case(goal="a", id="2"), "b"]])
+def test_two_cases_with_one_id_are_refused(cases: Any, shop: Shop):
+    with pytest.raises(ValueError, match="two cases have the id"):
+        Tools([shop.desk.look_up], cases=cases)
+
+
+def fails(given: object) -> bool:
+    raise RuntimeError("locked")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        (
+            {"reset": fails},
+            r"Tools\(reset=...\) failed with RuntimeError: locked \(test_own_tools.py:\d+ in fails",
+        ),
+        (
+            {"check": fails},
+            r"Tools\(check=...\) failed with RuntimeError: locked \(test_own_tools.py:\d+ in fails",
+        ),
+        ({"check": lambda episode: "yes"}, "returned 'yes'"),
+        ({"check": lambda episode: None}, "returned None"),
+        ({"check": lambda episode: 2}, "returned 2"),
+    ],
+)
+def test_functions_of_tools_that_fail_are_faults_of_the_world(given: Any, reason: str, tmp_path: Path, shop: Shop):
+    result = run("sdp", shop.tools(**given), "plain", context=SCRIPT, out=tmp_path, on_error="ignore")
+    assert result.ending == "error:environment"
+    assert re.search(reason, result.message or "")
+    evaluated = evaluate(
+        "sdp", shop.tools(**given), model="scripted:expert", limit=1, out=tmp_path / "eval", quiet=True
+    )
+    assert (evaluated.faults, evaluated.n) == (1, 0)
+
+
+@pytest.mark.slow
+def test_tools_without_cases_are_refused_before_anything_is_run(tmp_path: Path, shop: Shop):
+    tools = Tools([shop.desk.look_up], expert=mind().responder)
+    for begin in (
+        lambda: evaluate("sdp", tools, model="scripted:expert", out=tmp_path / "eval"),
+        lambda: compare(["sdp", "react"], tools, context=SCRIPT, out=tmp_path / "compared"),
+    ):
+        with pytest.raises(UnknownName, match=r"has no cases to run: give Tools\(..., cases="):
+            begin()
+    assert not [*tmp_path.glob("*/*")]
+
+
+@pytest.mark.slow
+def test_compare_in_python_warns_where_the_report_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shop: Shop):
+    write_module(tmp_path, monkeypatch)
+    with pytest.warns(UserWarning, match="react: 2 of 2 runs ended error:operator and count as failures"):
+        failing = {"swaps": ["react:decide=shop_module:broken"], "context": SCRIPT, "out": tmp_path / "compared"}
+        compare(["sdp", "react"], shop.tools(), **failing)
 
 
 @pytest.mark.slow
@@ -331,6 +398,10 @@ async def questioning(state, runtime):
     if state["task"].id == "plain":
         interrupt("Shall I go on?")
     return await validate(state, runtime)
+
+
+async def broken(state, runtime):
+    raise RuntimeError("broken")
 
 
 lasting = Tools(

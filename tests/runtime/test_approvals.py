@@ -411,7 +411,7 @@ def test_the_command_line_shows_and_answers(
     (folder,) = (tmp_path / "runs").iterdir()
     with pytest.raises(SystemExit) as ended:
         main(["resume", str(folder)])
-    assert ended.value.code == 2
+    assert ended.value.code == 3
     assert "--answer" in capsys.readouterr().err
     with pytest.raises(SystemExit) as ended:
         main(["resume", str(folder), "--answer", json.dumps(APPROVE), "--json"])

@@ -448,6 +448,31 @@ def test_certificates_say_that_code_decided(desk: Desk, way: str) -> None:
     assert refunded.evidence == "1 rows of refunds"
 
 
+@pytest.mark.parametrize("options", [{"method": "sdp"}, {"method": "tdp", "solve": "sdp"}])
+def test_answers_and_facts_are_numbered_alike_where_the_agent_only_looks_in_between(desk: Desk, options: Any) -> None:
+    worker, looked, facts = mind().responder, 0, dict[str, int]()
+    assert worker is not None
+
+    def respond(prompt: str, schema: Schema) -> Any:
+        nonlocal looked
+        situation, fields = current_situation(), schema.get("properties", {})
+        view: Any = situation.view if situation else {}
+        facts.update({fact.text: fact.step for fact in view.get("facts", ())})
+        if "calls" in fields and situation and situation.state["history"] and "target_holds" in prompt + str(schema):
+            looked += 1
+            if looked in (1, 3):
+                return {"thought": "", "calls": [{"name": "target_holds", "args": {}}]}
+        answer = worker(prompt, schema)
+        if "holds" in fields and (numbers := re.findall(r"^\[action (\d+)", view["evidence"].view, re.MULTILINE)):
+            answer |= {"established": [f"known after action {numbers[-1]}"]}
+        return answer
+
+    agent(model=ScriptedChat(responder=respond), tools=desk.tools, **options).invoke({"goal": GOAL})
+    assert looked >= 3
+    assert len(facts) >= 2
+    assert {text: int(text.split()[-1]) for text in facts} == facts
+
+
 @pytest.mark.slow
 def test_a_model_that_claims_falsely_is_overruled(desk: Desk) -> None:
     settings: dict[str, Any] = {"tools": desk.tools, "limits": Limits(steps=6, attempts=2, replans=1)}
