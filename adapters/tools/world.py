@@ -22,7 +22,7 @@ from certigraph.adapters.tools.definitions import DEADLINE, LoadedTool, format_t
 from certigraph.adapters.tools.effects import ToolAnswer
 from certigraph.adapters.tools.operators import OPERATORS
 from certigraph.adapters.user_warnings import error_location, warn_user
-from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.endings import Fault, Stopped, UnknownName
 from certigraph.state.records import Action, Arguments, Observation, Record, Scores, Task
 from certigraph.state.run import ANSWER, ANSWER_ACTIONS, FINISH
 from certigraph.state.tools import ANSWER_ARGUMENT, REQUEST_ID, TOOLS_NAME, ToolCall, calls_of
@@ -301,7 +301,7 @@ def _call_own(keyword: str, function: Callable[[T], R], argument: T) -> R:
     """Call a function that the user gave. Raises Fault ("environment") for every exception that it raises."""
     try:
         return function(argument)
-    except (Fault, GraphBubbleUp):
+    except (Stopped, GraphBubbleUp):
         raise
     except Exception as error:
         reason = f"{type(error).__name__}: {error} ({error_location(error)})"
