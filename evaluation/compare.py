@@ -55,11 +55,13 @@ from certigraph.evaluation.published.matching import PUBLISHED_TITLE
 from certigraph.evaluation.replays import ReplayEstimate
 from certigraph.evaluation.tables import print_report_path, table_console
 from certigraph.evaluation.tool_worlds import (
+    add_digests,
     benchmark_name,
     check_evaluable,
     check_methods,
     check_no_agents,
     describe_effective_rates,
+    format_changes,
 )
 from certigraph.evaluation.workers import HERE, WorkerOptions, check_worker_models, run_slots
 from certigraph.runtime.files import COMPARISON_PAGE
@@ -76,7 +78,7 @@ from certigraph.runtime.result import BenchmarkRow, is_goal_denied, is_solved
 from certigraph.runtime.run import run_blocking
 from certigraph.runtime.terminal import DENIED
 from certigraph.runtime.texts import format_count, format_duration, shorten_text
-from certigraph.state.endings import INTERRUPTED, Fault, Interrupted
+from certigraph.state.endings import INTERRUPTED, Fault, Interrupted, UnknownName
 
 # Progress messages: the amount of work, the outcome of each run, and the time that is left.
 
@@ -195,19 +197,32 @@ def load_job(folder: Path, *, report_only: bool = False) -> ComparisonJob:
         report_only: do not load a user's own benchmark, because a report needs none.
 
     Raises:
+        UnknownName: the comparison was begun in Python with a benchmark object.
         Fault: the folder holds no comparison, or it was started on another machine.
     """
     plan, context = read_plan(folder), load_settings(folder)
     for name in {context.model, *context.roles.values()}:
         check_model_available(name)
-    keeps_out = report_only and is_own(plan.benchmark)
-    return ComparisonJob(plan, context, None if keeps_out else load_benchmark(plan.benchmark, context.data))
+    if report_only and is_own(plan.benchmark):
+        return ComparisonJob(plan, context, None)
+    try:
+        return ComparisonJob(plan, context, load_benchmark(plan.benchmark, context.data))
+    except UnknownName as unknown:
+        if ":" in plan.benchmark:
+            raise
+        reason = f"{folder} was begun in Python with the benchmark object {plan.benchmark!r}, which no command can find"
+        raise UnknownName(f"{reason}: give the same call in Python again; --report-only writes the report") from unknown
 
 
 # Execution and output.
 
 MAX_EQUAL_FAILURES = 3
 """Number of runs at the start that stop the comparison if all of them fail with the same message."""
+
+CHANGED_NOTE = """\
+{changed} changed since {folder} was begun; {kept} that ended before stay as they are: to run them again, give another \
+folder (--out, in Python out=)"""
+"""Warning that a comparison mixes runs from before and after a change of the user's code."""
 
 OUTSIDE_FAILURES = ("error:data", "error:environment", "error:model")
 """Endings of runs by a failure outside the method: of the data, the world or the model."""
@@ -259,11 +274,17 @@ def run_comparison(
         check_worker_models(*models)
         check_evaluable(live, (), episodes=1, shared=True)
     check_no_agents(plan.methods)
+    plan = add_digests(plan, live)
     with lock_folder(folder):
         save_or_check_plan(plan, folder, resume)
-        plan = job.with_prompts(read_plan(folder).keep_prompts).plan
+        saved = read_plan(folder)
+        changed = format_changes(saved, plan)
+        plan = job.with_prompts(saved.keep_prompts).plan
         save_settings(folder, context)
-        cells = unfinished_cells(cells_of(plan, folder))
+        planned = cells_of(plan, folder)
+        cells = unfinished_cells(planned)
+        if changed and (kept := len(planned) - len(cells)):
+            warn_user(CHANGED_NOTE.format(changed=changed, kept=format_count(kept, "run"), folder=folder))
         work = f"{title or plan.benchmark}; {_format_work(plan, len(cells))}"
         rates, advice = describe_effective_rates(live, plan.model, plan.roles), f"to resume: {resume}" if cells else ""
         try:

@@ -119,6 +119,10 @@ class ComparisonPlan(Record):
     faults: str = ""
     keep_prompts: bool = False
     """Whether runs keep their prompts and replies, as in `certigraph.run`."""
+    goals: dict[str, str] = Field(default_factory=dict)
+    """Digests of the goals of the user's own cases, by task."""
+    sources: dict[str, str] = Field(default_factory=dict)
+    """Digests of the source of the user's own functions, and of the files with them, by name."""
     versions: dict[str, str]
     machine: str
     created: str
@@ -269,10 +273,10 @@ def select_stratified_tasks(tasks: Sequence[Task], n: int) -> list[Task]:
 MAX_SHOWN_DIFFERENCES = 3
 """Maximum number of differences between two plans in a message."""
 
-IGNORED_FIELDS = {"keep_prompts", "versions", "machine", "created"}
+IGNORED_FIELDS = {"keep_prompts", "sources", "versions", "machine", "created"}
 """Fields of a plan that may change between two calls."""
 
-LISTED_FIELDS = {"methods", "tasks"}
+LISTED_FIELDS = {"methods", "tasks", "goals"}
 """Fields of a plan whose differences are described as a whole."""
 
 
@@ -324,6 +328,11 @@ def format_differences(saved: ComparisonPlan, new: ComparisonPlan) -> str:
     lines = [
         *_differing_methods(saved.methods, new.methods),
         *_differing_tasks(saved.tasks, new.tasks),
+        *(
+            f"another goal of the case {task}"
+            for task, goal in new.goals.items()
+            if saved.goals.get(task, goal) != goal
+        ),
         *(f"{key}: {_format_value(one.get(key))} there, {_format_value(other.get(key))} here" for key in keys),
     ]
     more = f"; and {len(lines) - MAX_SHOWN_DIFFERENCES} more" if len(lines) > MAX_SHOWN_DIFFERENCES else ""
@@ -355,6 +364,10 @@ def _differing_tasks(saved: Sequence[str], new: Sequence[str]) -> Iterator[str]:
     elif saved != new:
         one, other = next((one, other) for one, other in zip(saved, new, strict=True) if one != other)
         yield f"other tasks, such as {one} there and {other} here"
+
+
+def _has_changed(saved: Mapping[str, str], new: Mapping[str, str], key: str) -> bool:
+    return key in saved and saved[key] != new[key]
 
 
 def _flatten(value: Any, at: str = "") -> Iterator[tuple[str, Any]]:

@@ -5,6 +5,7 @@ calls the metrics of a benchmark figures.
 """
 
 import json
+import shlex
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
@@ -39,7 +40,8 @@ from certigraph.evaluation.published.matching import (
 )
 from certigraph.evaluation.statistics import Interval, MeanEstimate, figure_intervals, pass_hat_k
 from certigraph.evaluation.tables import format_interval
-from certigraph.runtime.result import ROW_KEY, BenchmarkRow
+from certigraph.runtime.result import ROW_KEY, BenchmarkRow, Result
+from certigraph.runtime.run import has_run
 from certigraph.runtime.texts import format_count
 from certigraph.state.endings import INTERRUPTED, Boundary, Fault, UnknownName
 from certigraph.state.records import Record
@@ -344,11 +346,14 @@ def _goal_precision_cells(goals: GoalPrecision) -> tuple[str, str]:
 
 
 def _failure_messages(evaluation: Evaluation) -> Iterator[str]:
-    """Yield the error messages of failed runs with their counts, the most frequent first."""
-    messages = Counter(
-        " ".join((row.footer.message or row.ending).split())[:MAX_MESSAGE_CHARACTERS] for row in evaluation.failed
-    )
+    """Yield the error messages of failed runs with their counts, the most frequent first, and the runs that wait."""
+    folders = {row.run: Path(evaluation.log).parent / row.run for row in evaluation.failed if row.ending == INTERRUPTED}
+    waiting = {run: folder for run, folder in folders.items() if has_run(folder) and Result(folder).questions}
+    failed = [row for row in evaluation.failed if row.run not in waiting]
+    messages = Counter(" ".join((row.footer.message or row.ending).split())[:MAX_MESSAGE_CHARACTERS] for row in failed)
     yield from (f"{count} x {message}" for message, count in messages.most_common(MAX_REASONS))
+    for folder in waiting.values():
+        yield f"waits for an answer of a person: certigraph resume {shlex.quote(str(folder))}"
 
 
 def _format_counts(evaluation: Evaluation) -> str:

@@ -1,19 +1,23 @@
-"""The user's own tools in evaluations: naming a benchmark object, and checks before the first run.
+"""The user's own tools in evaluations: naming a benchmark object, checks before the first run, and what has changed.
 
 Nobody answers questions in an evaluation, and what tools do stays done: a run of a case would find what another run of
 it has left.
 """
 
-from collections.abc import Iterable, Mapping
+import hashlib
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 
 from pydantic import JsonValue
 
 from certigraph.adapters.benchmarks import name_object
+from certigraph.adapters.imports import import_named
 from certigraph.adapters.models.chat_models import describe_error_rates, is_simulated
 from certigraph.adapters.models.scripts import parse_error_rates, simulated_name
 from certigraph.adapters.protocols import Benchmark
 from certigraph.adapters.tools.world import UNDO_ADVICE, Tools, check_script
-from certigraph.evaluation.comparison import ComparedMethod
+from certigraph.evaluation.comparison import ComparedMethod, ComparisonPlan
 from certigraph.graphs.agent import AgentGraph
 from certigraph.graphs.assembly import operators_of
 from certigraph.nodes.approval import APPROVE
@@ -114,3 +118,47 @@ def check_methods(methods: Iterable[ComparedMethod], benchmark: Benchmark) -> No
             check_unattended(method.build())
         elif _names_slot(method.operators, APPROVE.name):
             raise _unattended_error(method.graph)
+
+
+# What results depend on besides the settings of a plan: the goals of the user's cases, and the user's code.
+
+
+def add_digests(plan: ComparisonPlan, benchmark: Benchmark) -> ComparisonPlan:
+    """Return a plan with digests of the goals of the user's own cases and of the source of the user's own code."""
+    own = dict(_own_operators(plan.methods))
+    goals = {}
+    if isinstance(benchmark, Tools):
+        own |= benchmark.own_functions()
+        goals = {task.id: _digest(task.goal) for task in benchmark.tasks() if task.id in plan.tasks}
+    return plan.model_copy(update={"goals": goals, "sources": dict(sorted(_source_digests(own)))})
+
+
+def format_changes(before: ComparisonPlan, now: ComparisonPlan) -> str:
+    """Format which of the user's own functions and files have changed since a plan was saved; empty if none has."""
+    changed = [name for name, digest in now.sources.items() if before.sources.get(name, digest) != digest]
+    return ", ".join(changed)
+
+
+def _own_operators(methods: Iterable[ComparedMethod]) -> Iterator[tuple[str, Callable[..., object]]]:
+    for method in methods:
+        named = [spec["name"] for spec in method.operators.values() if isinstance(spec, dict) and "name" in spec]
+        for name in (method.graph, *map(str, named)):
+            if ":" in name and callable(function := import_named(name, "operator")):
+                yield name, function
+
+
+def _source_digests(own: Mapping[str, Callable[..., object]]) -> Iterator[tuple[str, str]]:
+    """Yield a name and a digest for each function whose source is there, and for each file with one."""
+    for name, function in own.items():
+        written = inspect.unwrap(function)
+        written = written if inspect.isroutine(written) or inspect.isclass(written) else type(written)
+        try:
+            yield name, _digest(inspect.getsource(written))
+            if (path := inspect.getsourcefile(written)) and Path(path).is_file():
+                yield Path(path).name, _digest(Path(path).read_text(encoding="utf-8", errors="replace"))
+        except (OSError, TypeError):  # written in a console, or in C
+            continue
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]

@@ -112,6 +112,12 @@ class PlanTable(NamedTuple):
         evidence = row.certificate.evidence if row.certificate else ""
         return evidence or (given[-1] if given else "")
 
+    def answer(self, row: PredicateRow) -> str:
+        """Return what the world answered to the action of a certificate; empty if what it rests on says so already."""
+        answers = [moment.answer for moment in row.moments if isinstance(moment, PlanAttempt) and moment.discharged]
+        latest = answers[-1].strip() if answers else ""
+        return "" if latest in self.basis(row) else latest
+
     def is_injected(self, row: PredicateRow) -> bool:
         """Whether a simulated agent proposed the predicate as an error: no action makes it true."""
         return is_impossible(row.predicate.text)

@@ -18,6 +18,7 @@ from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatResult
 from pydantic import Field, PrivateAttr, ValidationError, field_validator
 
+from certigraph.adapters.imports import suggest_names
 from certigraph.adapters.models.schemas import Schema, minimal_instance
 from certigraph.adapters.models.usage import current_meter
 from certigraph.adapters.processes import Setting, find_call_problem, run_in_waiting_thread
@@ -460,7 +461,11 @@ def parse_error_rates(name: str) -> ErrorRates:
         return ErrorRates.model_validate(values)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise UnknownName(_format_rates_error(name, f"{'.'.join(map(str, first['loc']))!r}: {first['msg']}")) from error
+        key = ".".join(map(str, first["loc"]))
+        unknown = first["type"] == "extra_forbidden"
+        hint = suggest_names(key, ErrorRates.model_fields)
+        problem = f"no rate {key!r}; {hint}" if unknown else f"{key!r}: {first['msg']}"
+        raise UnknownName(_format_rates_error(name, problem)) from error
 
 
 def simulated_name(errors: ErrorRates) -> str:
