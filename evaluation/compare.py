@@ -220,8 +220,8 @@ MAX_EQUAL_FAILURES = 3
 """Number of runs at the start that stop the comparison if all of them fail with the same message."""
 
 CHANGED_NOTE = """\
-{changed} changed since {folder} was begun; {kept} that ended before stay as they are: to run them again, give another \
-folder (--out, in Python out=)"""
+{changed} changed since {folder} was begun; runs that ended before, {kept} of {planned}, stay as they are: to run them \
+again, give another folder (--out, in Python out=)"""
 """Warning that a comparison mixes runs from before and after a change of the user's code."""
 
 OUTSIDE_FAILURES = ("error:data", "error:environment", "error:model")
@@ -284,7 +284,7 @@ def run_comparison(
         planned = cells_of(plan, folder)
         cells = unfinished_cells(planned)
         if changed and (kept := len(planned) - len(cells)):
-            warn_user(CHANGED_NOTE.format(changed=changed, kept=format_count(kept, "run"), folder=folder))
+            warn_user(CHANGED_NOTE.format(changed=changed, kept=kept, planned=len(planned), folder=folder))
         work = f"{title or plan.benchmark}; {_format_work(plan, len(cells))}"
         rates, advice = describe_effective_rates(live, plan.model, plan.roles), f"to resume: {resume}" if cells else ""
         try:

@@ -23,9 +23,10 @@ from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.tools.world import Case, Episode, Tools
 from certigraph.cli import main
-from certigraph.evaluation.compare import ablate, build_job, compare, run_comparison
+from certigraph.evaluation.compare import ablate, build_job, compare, load_job, run_comparison
 from certigraph.evaluation.comparison import Choice, parse_methods
 from certigraph.evaluation.evaluate import evaluate, evaluate_retry
+from certigraph.evaluation.evaluation_results import print_evaluations
 from certigraph.evaluation.sweep_report import sweep
 from certigraph.evaluation.tool_worlds import benchmark_name, check_evaluable
 from certigraph.graphs import sdp
@@ -35,7 +36,7 @@ from certigraph.runtime.prompts import collect_prompts
 from certigraph.runtime.registry import build_graph, parse_swap
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import complete_run, resume, run
-from certigraph.state.endings import UnknownName
+from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.tools import calls_of
 
 SCRIPT = Context(model="scripted:expert")
@@ -216,6 +217,45 @@ def test_compare_and_ablate_take_the_object(tmp_path: Path, shop: Shop):
     assert [method.score for method in results.comparison.methods] == [100, 100]
 
 
+@pytest.mark.slow
+def test_other_goals_are_refused_in_a_folder_with_runs_and_changed_code_is_named(tmp_path: Path, shop: Shop):
+    given: dict[str, Any] = {"choice": Choice(ids=["plain"]), "context": SCRIPT, "out": tmp_path / "compared"}
+    compare(["sdp", "react"], shop.tools(), **given)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compare(["sdp", "react"], shop.tools(), **given)
+    with pytest.warns(UserWarning, match=r"^check changed since .*compared was begun; .* 2 of 2, stay"):
+        kept = compare(["sdp", "react"], shop.tools(check=lambda episode: False), **given)
+    assert [method.score for method in kept.comparison.methods] == [100, 100]
+    other = Tools(shop.desk.tools, [Case(id="plain", goal="Another goal.")], reset=shop.reset, expert=mind().responder)
+    with pytest.raises(Fault, match=r"another goal of the case plain.*out="):
+        compare(["sdp", "react"], other, **given)
+
+
+@pytest.mark.slow
+def test_a_changed_file_of_a_user_is_named_by_a_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    write_module(tmp_path, monkeypatch)
+    command = ["compare", "react", "--on", "shop_module:world", "--model", "scripted:expert", "--out", "compared"]
+    for _ in range(2):  # no warning, which would be an error here
+        with pytest.raises(SystemExit), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            main(command)
+    (tmp_path / "shop_module.py").write_text(f"{MODULE}\nchanged = True\n")
+    with pytest.raises(SystemExit), pytest.warns(UserWarning, match="shop_module.py changed since compared was begun"):
+        main(command)
+
+
+@pytest.mark.slow
+def test_a_comparison_over_an_object_is_continued_in_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shop: Shop
+):
+    compare(["react"], shop.tools(name="lasting"), context=SCRIPT, out=tmp_path)
+    monkeypatch.setattr(benchmarks, "_OWN", {})  # as in another process
+    with pytest.raises(UnknownName, match="begun in Python with the benchmark object 'lasting'"):
+        load_job(tmp_path)
+    assert load_job(tmp_path, report_only=True).plan.benchmark == "lasting"
+
+
 FAILED: list[str] = []
 
 
@@ -339,7 +379,9 @@ def test_an_object_has_a_name_of_its_own(shop: Shop, tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_a_retry_counts_a_run_that_a_person_has_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shop: Shop):
+def test_a_retry_counts_a_run_that_a_person_has_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
     write_module(tmp_path, monkeypatch)
     world = "shop_module:lasting"
     swaps = ["validate=shop_module:questioning"]
@@ -347,6 +389,8 @@ def test_a_retry_counts_a_run_that_a_person_has_answered(tmp_path: Path, monkeyp
     assert sorted(row.ending for row in first.rows) == ["goal", "interrupted"]
     assert len(first.failed) == 1
     folder = Path("runs") / first.failed[0].run
+    print_evaluations([first], as_json=False)
+    assert f"certigraph resume {folder.resolve()}" in capsys.readouterr().out
     while resume(folder, answer="yes").questions:
         pass
     (log,) = Path("runs").glob("*.eval")
