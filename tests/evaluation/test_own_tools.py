@@ -23,6 +23,7 @@ from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.tools.world import Case, Episode, Tools
 from certigraph.cli import main
+from certigraph.evaluation import progress_display
 from certigraph.evaluation.compare import ablate, build_job, compare, load_job, run_comparison
 from certigraph.evaluation.comparison import Choice, parse_methods
 from certigraph.evaluation.evaluate import evaluate, evaluate_retry
@@ -397,6 +398,21 @@ def test_a_retry_counts_a_run_that_a_person_has_answered(
     again = evaluate_retry(log, quiet=True)
     assert [row.ending for row in again.rows] == ["goal", "goal"]
     assert {row.run for row in again.rows} == {row.run for row in first.rows}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("world", "begun"), [("world", "starts again: `reset` first"), ("lasting", "goes on where")])
+def test_a_retry_says_what_becomes_of_runs_that_had_begun(
+    world: str, begun: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    write_module(tmp_path, monkeypatch)
+    monkeypatch.setattr(progress_display, "MAX_SILENT_SECONDS", 0.0)
+    swaps = ["validate=shop_module:broken"]
+    failed = evaluate("sdp", f"shop_module:{world}", swaps=swaps, limit=1, out=tmp_path / "runs", quiet=True)
+    capsys.readouterr()
+    evaluate_retry(failed.log)
+    shown = capsys.readouterr().err
+    assert "0 of 1 run" in shown and begun in shown
 
 
 # --- from the command line
