@@ -118,6 +118,12 @@ def is_own(name: str) -> bool:
     return split_name(name)[0] not in BENCHMARKS
 
 
+def is_object_name(name: str) -> bool:
+    """Return whether a name can only be that of a benchmark object (`name_object`), which no other process finds."""
+    base, _ = split_name(name)
+    return is_own(base) and ":" not in base and base not in installed(BENCHMARK_GROUP)
+
+
 def own_name(benchmark: Benchmark) -> str:
     """Return the name by which a user's own benchmark was loaded; empty for a shipped one and for any other object."""
     return next((key.name for key, loaded in _OWN.items() if loaded is benchmark), "")

@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 
 import typer
 
-from certigraph.adapters.benchmarks import is_own, load_benchmark, split_name
+from certigraph.adapters.benchmarks import is_object_name, is_own, load_benchmark, split_name
 from certigraph.adapters.keywords import checked_keywords
 from certigraph.adapters.models.chat_models import (
     check_model_available,
@@ -146,6 +146,10 @@ ABLATE_COMMAND = "certigraph ablate"
 """Command that messages name as the one that continues an ablation."""
 
 
+SAME_CALL = "the same call in Python"
+"""What messages name in place of a command where the benchmark is an object, which no command can find."""
+
+
 class ComparisonJob(NamedTuple):
     """Plan of a comparison, with the context and the benchmark that its runs need."""
 
@@ -208,10 +212,10 @@ def load_job(folder: Path, *, report_only: bool = False) -> ComparisonJob:
     try:
         return ComparisonJob(plan, context, load_benchmark(plan.benchmark, context.data))
     except UnknownName as unknown:
-        if ":" in plan.benchmark:
+        if not is_object_name(plan.benchmark):
             raise
         reason = f"{folder} was begun in Python with the benchmark object {plan.benchmark!r}, which no command can find"
-        raise UnknownName(f"{reason}: give the same call in Python again; --report-only writes the report") from unknown
+        raise UnknownName(f"{reason}: give {SAME_CALL} again; --report-only writes the report") from unknown
 
 
 # Execution and output.
@@ -251,7 +255,7 @@ def run_comparison(
             workers, 1 means as many as they allow.
         workers: processes that execute the runs.
         silent: do not print the progress on stderr.
-        resume: shell command that continues the comparison; by default that of the job.
+        resume: shell command that continues the comparison; by default that of the job, or the same call in Python.
         title: what the progress calls the comparison; by default the benchmark.
         group: what reports of the runs name as the whole; by default the kind of the comparison and its folder.
         listener: called after each cell.
@@ -264,7 +268,7 @@ def run_comparison(
         Interrupted: Ctrl-C was pressed; the message has the command that continues the comparison.
     """
     plan, context, live, command = job
-    resume = resume or f"{command} --out {shlex.quote(str(folder))}"
+    resume = resume or _resume_command(plan, command, folder)
     kind = "ablation" if command == ABLATE_COMMAND else "comparison"
     whole = " ".join(dict.fromkeys([kind, folder.resolve().name]))  # a folder may have the name of its kind
     named = context.model_copy(update={"group": group or whole})
@@ -295,6 +299,10 @@ def run_comparison(
                 run_blocking(run_cells(plan, cells, named, live, listeners, at_once=most, should_stop=should_stop))
         except KeyboardInterrupt:
             raise Interrupted(f"interrupted; resume with: {resume}") from None
+
+
+def _resume_command(plan: ComparisonPlan, command: str, folder: Path) -> str:
+    return SAME_CALL if is_object_name(plan.benchmark) else f"{command} --out {shlex.quote(str(folder))}"
 
 
 def _stop_on_equal_failures(resume: str) -> CellListener:

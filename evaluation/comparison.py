@@ -312,7 +312,7 @@ def save_or_check_plan(plan: ComparisonPlan, folder: Path, resume: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     differing = format_differences(read_plan(folder), plan) if has_plan(folder) else ""
     if differing and find_trajectories(folder):
-        fix = f"continue that one with `{resume}`, or start this one in another folder (--out, in Python out=)"
+        fix = f"continue that one with: {resume}, or start this one in another folder (--out, in Python out=)"
         raise Fault("data", f"{folder} holds runs with other settings ({differing}): {fix}")
     if differing or not has_plan(folder):
         replace_text(folder / PLAN_FILE, plan.model_dump_json(indent=1))

@@ -77,7 +77,7 @@ from certigraph.state.trajectory import SCHEMA_VERSION, TRAJECTORY_FILE, Header,
 T = TypeVar("T")
 
 
-@checked_keywords()
+@checked_keywords({"goal": "task", "request": "task"})
 def run(
     graph: str | AnyGraph = "sdp",
     benchmark: str | Benchmark = "",
@@ -123,7 +123,7 @@ def run(
     return report_failure(run_blocking(coroutine), on_error)
 
 
-@checked_keywords()
+@checked_keywords({"goal": "task", "request": "task"})
 async def arun(
     graph: str | AnyGraph = "sdp",
     benchmark: str | Benchmark = "",

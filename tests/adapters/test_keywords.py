@@ -30,6 +30,7 @@ AGENT: dict[str, Any] = {"model": mind(), "tools": [look_up]}
         (lambda: certigraph.Tools([look_up], chek=look_up), "Tools has no keyword 'chek': did you mean check?"),
         (certigraph.Tools, "Tools needs tools: give tools=..."),
         (lambda: certigraph.run("sdp", model="local"), "run has no keyword 'model': give context=certigraph.Context("),
+        (lambda: certigraph.run("sdp", goal="Refund order 17."), "run has no keyword 'goal': did you mean task?"),
         (lambda: certigraph.evaluate("sdp", "web", certigraph.Choice()), "the others are model=, roles="),
         (
             lambda: certigraph.ablate("sdp", "web", limit=5),

@@ -110,7 +110,7 @@ def test_a_changed_plan_is_refused_with_what_differs_and_without_runs_replaced(t
     changed = job_of(tasks=("3-0", "4-1"), calls=7).plan
     with pytest.raises(Fault, match=r"\b4-0 there\b.* 4-1 here; budget\.calls: 6 there, 7 here") as refusal:
         save_or_check_plan(changed, tmp_path, "the command")
-    assert "continue that one with `the command`" in str(refusal.value)
+    assert "continue that one with: the command" in str(refusal.value)
     fewer = job_of(tasks=("3-0",)).plan
     assert format_differences(job_of().plan, fewer) == "2 tasks there, 1 here (by limit, split or task ids)"
     swapped = job_of("react", "sdp", swaps=["sdp:validate=always_pass"]).plan
