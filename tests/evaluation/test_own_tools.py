@@ -259,7 +259,7 @@ def test_a_comparison_over_an_object_is_continued_in_python(
 
 @pytest.mark.slow
 def test_a_comparison_over_an_object_names_no_command_that_cannot_find_it(tmp_path: Path, shop: Shop):
-    with pytest.raises(Fault, match="the first 3 runs failed alike .* resume with: the same call in Python$"):
+    with pytest.raises(Fault, match=r"the first 3 runs failed alike .* resume with: the same call in Python$"):
         compare(["react", "sdp"], shop.tools(check=fails), context=SCRIPT, out=tmp_path)
 
 
