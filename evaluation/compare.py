@@ -302,7 +302,9 @@ def run_comparison(
 
 
 def _resume_command(plan: ComparisonPlan, command: str, folder: Path) -> str:
-    return SAME_CALL if is_object_name(plan.benchmark) else f"{command} --out {shlex.quote(str(folder))}"
+    # studies have commands that make their benchmark themselves
+    from_python = command in (COMPARE_COMMAND, ABLATE_COMMAND) and is_object_name(plan.benchmark)
+    return SAME_CALL if from_python else f"{command} --out {shlex.quote(str(folder))}"
 
 
 def _stop_on_equal_failures(resume: str) -> CellListener:
