@@ -4,6 +4,7 @@ import sys
 import sysconfig
 import traceback
 import warnings
+from functools import cache
 from pathlib import Path
 
 PACKAGE = __name__.partition(".")[0]
@@ -31,8 +32,14 @@ def _user_level() -> int:
     return level
 
 
-_LIBRARY_FOLDERS = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
-"""Folders of installed packages and the standard library, whose code is not the user's."""
+def is_users_file(filename: str) -> bool:
+    """Return whether a file is none of the standard library and of no installed package."""
+    return not filename.startswith(_library_folders())
+
+
+@cache
+def _library_folders() -> tuple[str, ...]:
+    return tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 
 
 def error_location(error: BaseException) -> str:
@@ -41,9 +48,9 @@ def error_location(error: BaseException) -> str:
     The file has its name only, because trajectories hold no paths: `tools.py:12 in reset`.
     """
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not any(map(frame.filename.startswith, _LIBRARY_FOLDERS))]
+    own = [frame for frame in frames if is_users_file(frame.filename)]
     frame = (own or frames)[-1]
     return f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}"
 
 
-__all__ = ["CallWarning", "error_location", "warn_user"]
+__all__ = ["CallWarning", "error_location", "is_users_file", "warn_user"]

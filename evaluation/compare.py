@@ -29,6 +29,7 @@ from certigraph.evaluation.comparison import (
     ComparisonPlan,
     build_plan,
     cells_of,
+    changed_keys,
     has_final_ending,
     lock_folder,
     parse_methods,
@@ -61,7 +62,6 @@ from certigraph.evaluation.tool_worlds import (
     check_methods,
     check_no_agents,
     describe_effective_rates,
-    format_changes,
 )
 from certigraph.evaluation.workers import HERE, WorkerOptions, check_worker_models, run_slots
 from certigraph.runtime.files import COMPARISON_PAGE
@@ -144,7 +144,6 @@ COMPARE_COMMAND = "certigraph compare"
 
 ABLATE_COMMAND = "certigraph ablate"
 """Command that messages name as the one that continues an ablation."""
-
 
 SAME_CALL = "the same call in Python"
 """What messages name in place of a command where the benchmark is an object, which no command can find."""
@@ -278,17 +277,8 @@ def run_comparison(
         check_worker_models(*models)
         check_evaluable(live, (), episodes=1, shared=True)
     check_no_agents(plan.methods)
-    plan = add_digests(plan, live)
     with lock_folder(folder):
-        save_or_check_plan(plan, folder, resume)
-        saved = read_plan(folder)
-        changed = format_changes(saved, plan)
-        plan = job.with_prompts(saved.keep_prompts).plan
-        save_settings(folder, context)
-        planned = cells_of(plan, folder)
-        cells = unfinished_cells(planned)
-        if changed and (kept := len(planned) - len(cells)):
-            warn_user(CHANGED_NOTE.format(changed=changed, kept=kept, planned=len(planned), folder=folder))
+        plan, cells = _open_plan(job, live, folder, resume)
         work = f"{title or plan.benchmark}; {_format_work(plan, len(cells))}"
         rates, advice = describe_effective_rates(live, plan.model, plan.roles), f"to resume: {resume}" if cells else ""
         try:
@@ -299,6 +289,25 @@ def run_comparison(
                 run_blocking(run_cells(plan, cells, named, live, listeners, at_once=most, should_stop=should_stop))
         except KeyboardInterrupt:
             raise Interrupted(f"interrupted; resume with: {resume}") from None
+
+
+def _open_plan(
+    job: ComparisonJob, live: Benchmark, folder: Path, resume: str
+) -> tuple[ComparisonPlan, list[ComparisonCell]]:
+    """Save the plan of a comparison, or check it against the saved one, and return it with the unfinished cells.
+
+    A warning names the user's own code that has changed since runs of the folder ended.
+    """
+    plan = add_digests(job.plan, live)
+    save_or_check_plan(plan, folder, resume)
+    saved = read_plan(folder)
+    save_settings(folder, job.context)
+    planned = cells_of(plan, folder)
+    cells = unfinished_cells(planned)
+    changed, kept = ", ".join(changed_keys(saved.sources, plan.sources)), len(planned) - len(cells)
+    if changed and kept:
+        warn_user(CHANGED_NOTE.format(changed=changed, kept=kept, planned=len(planned), folder=folder))
+    return job.with_prompts(saved.keep_prompts).plan, cells
 
 
 def _resume_command(plan: ComparisonPlan, command: str, folder: Path) -> str:

@@ -35,7 +35,6 @@ from certigraph.runtime.files import (
     check_output_folder,
     find_trajectories,
     has_header,
-    read_last_footer,
     slug_of,
 )
 from certigraph.runtime.graph_sources import AnyGraph
@@ -50,7 +49,7 @@ from certigraph.runtime.registry import (
     swaps_of,
 )
 from certigraph.runtime.result import BenchmarkRow
-from certigraph.runtime.run import create_run_name
+from certigraph.runtime.run import create_run_name, needs_resume
 from certigraph.runtime.texts import format_count
 from certigraph.state.endings import INTERRUPTED, Fault, UnknownName
 from certigraph.state.records import Record, Task
@@ -328,15 +327,16 @@ def format_differences(saved: ComparisonPlan, new: ComparisonPlan) -> str:
     lines = [
         *_differing_methods(saved.methods, new.methods),
         *_differing_tasks(saved.tasks, new.tasks),
-        *(
-            f"another goal of the case {task}"
-            for task, goal in new.goals.items()
-            if saved.goals.get(task, goal) != goal
-        ),
+        *(f"another goal of the case {task}" for task in changed_keys(saved.goals, new.goals)),
         *(f"{key}: {_format_value(one.get(key))} there, {_format_value(other.get(key))} here" for key in keys),
     ]
     more = f"; and {len(lines) - MAX_SHOWN_DIFFERENCES} more" if len(lines) > MAX_SHOWN_DIFFERENCES else ""
     return "; ".join(lines[:MAX_SHOWN_DIFFERENCES]) + more
+
+
+def changed_keys(saved: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
+    """Return the keys that both mappings have with different values."""
+    return [key for key, value in new.items() if saved.get(key, value) != value]
 
 
 def _differing_methods(saved: Sequence[ComparedMethod], new: Sequence[ComparedMethod]) -> Iterator[str]:
@@ -364,10 +364,6 @@ def _differing_tasks(saved: Sequence[str], new: Sequence[str]) -> Iterator[str]:
     elif saved != new:
         one, other = next((one, other) for one, other in zip(saved, new, strict=True) if one != other)
         yield f"other tasks, such as {one} there and {other} here"
-
-
-def _has_changed(saved: Mapping[str, str], new: Mapping[str, str], key: str) -> bool:
-    return key in saved and saved[key] != new[key]
 
 
 def _flatten(value: Any, at: str = "") -> Iterator[tuple[str, Any]]:
@@ -463,7 +459,7 @@ def has_final_ending(footer: Footer | None) -> bool:
 def unfinished_cells(cells: Sequence[ComparisonCell]) -> list[ComparisonCell]:
     """List the cells whose runs are not finished, in order."""
     folders = ((cell, cell.run_folder) for cell in cells)
-    return [cell for cell, run in folders if not (run and has_final_ending(read_last_footer(run / TRAJECTORY_FILE)))]
+    return [cell for cell, run in folders if run is None or needs_resume(run)]
 
 
 def finished_cells(plan: ComparisonPlan, folder: Path) -> Iterator[tuple[ComparisonCell, Trajectory]]:

@@ -17,6 +17,7 @@ from certigraph.adapters.models.chat_models import describe_error_rates, is_simu
 from certigraph.adapters.models.scripts import parse_error_rates, simulated_name
 from certigraph.adapters.protocols import Benchmark
 from certigraph.adapters.tools.world import UNDO_ADVICE, Tools, check_script
+from certigraph.adapters.user_warnings import is_users_file
 from certigraph.evaluation.comparison import ComparedMethod, ComparisonPlan
 from certigraph.graphs.agent import AgentGraph
 from certigraph.graphs.assembly import operators_of
@@ -133,12 +134,6 @@ def add_digests(plan: ComparisonPlan, benchmark: Benchmark) -> ComparisonPlan:
     return plan.model_copy(update={"goals": goals, "sources": dict(sorted(_source_digests(own)))})
 
 
-def format_changes(before: ComparisonPlan, now: ComparisonPlan) -> str:
-    """Format which of the user's own functions and files have changed since a plan was saved; empty if none has."""
-    changed = [name for name, digest in now.sources.items() if before.sources.get(name, digest) != digest]
-    return ", ".join(changed)
-
-
 def _own_operators(methods: Iterable[ComparedMethod]) -> Iterator[tuple[str, Callable[..., object]]]:
     for method in methods:
         named = [spec["name"] for spec in method.operators.values() if isinstance(spec, dict) and "name" in spec]
@@ -153,9 +148,11 @@ def _source_digests(own: Mapping[str, Callable[..., object]]) -> Iterator[tuple[
         written = inspect.unwrap(function)
         written = written if inspect.isroutine(written) or inspect.isclass(written) else type(written)
         try:
-            yield name, _digest(inspect.getsource(written))
-            if (path := inspect.getsourcefile(written)) and Path(path).is_file():
-                yield Path(path).name, _digest(Path(path).read_text(encoding="utf-8", errors="replace"))
+            path = Path(inspect.getsourcefile(written) or "")
+            if is_users_file(str(path)):
+                yield name, _digest(inspect.getsource(written))
+                if path.is_file():  # cells of a notebook are in none
+                    yield path.name, _digest(path.read_text(encoding="utf-8", errors="replace"))
         except (OSError, TypeError):  # written in a console, or in C
             continue
 

@@ -70,7 +70,7 @@ from certigraph.runtime.registry import (
 )
 from certigraph.runtime.result import OnError, Result, check_on_error, report_failure
 from certigraph.runtime.storage import check_checkpoint_server, default_checkpoints, delete_thread, drop_checkpoints
-from certigraph.state.endings import Fault, UnknownName, is_resumable
+from certigraph.state.endings import Fault, UnknownName, is_error, is_resumable
 from certigraph.state.records import Task, read_bounded_lines
 from certigraph.state.trajectory import SCHEMA_VERSION, TRAJECTORY_FILE, Header, read_trajectory
 
@@ -357,7 +357,7 @@ def has_run(folder: Path) -> bool:
 def needs_resume(folder: Path) -> bool:
     """Whether a run was cut off or ended in an error, so that there is something left to do for it."""
     footer = read_last_footer(folder / TRAJECTORY_FILE)
-    return footer is None or footer.ending.startswith("error:")
+    return footer is None or is_error(footer.ending)
 
 
 def needs_restart(folder: Path) -> bool:

@@ -56,6 +56,12 @@ class LoadedTool:
         """Format the tool as prompts list it."""
         return format_tool(self.name, self.parameters, self.description)
 
+    @property
+    def function(self) -> Callable[..., Any] | None:
+        """The function, plain or async, that the tool calls; None for a tool that is a class of its own."""
+        called = (self.tool.func, self.tool.coroutine) if isinstance(self.tool, StructuredTool | Tool) else ()
+        return next(filter(None, called), None)
+
     def check_arguments(self, args: Arguments) -> str:
         """Return what is wrong with the arguments of a call, by the tool's own schema; empty if they fit."""
         known, required = self.parameters.get("properties", {}), self.parameters.get("required", ())

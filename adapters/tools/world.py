@@ -166,7 +166,7 @@ class Tools(Benchmark):
     def own_functions(self) -> Mapping[str, Callable[..., object]]:
         """Return the user's functions by what they are for: `reset`, `check`, `expert`, names of tools, forms."""
         given = {"reset": self.reset, "check": self._check, "expert": self._expert}
-        tools = {name: getattr(tool.tool, "func", None) or type(tool.tool) for name, tool in self.loaded.items()}
+        tools = {name: tool.function or type(tool.tool) for name, tool in self.loaded.items()}
         checks = {check.form: check.function for check in self.checks}
         return {name: function for name, function in {**given, **tools, **checks}.items() if function is not None}
 

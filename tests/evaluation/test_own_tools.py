@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.tools import tool
 from langgraph.types import interrupt
 from recorded import rows_of
 from support_desk import GOAL, Desk, mind
@@ -29,7 +30,7 @@ from certigraph.evaluation.comparison import Choice, parse_methods
 from certigraph.evaluation.evaluate import evaluate, evaluate_retry
 from certigraph.evaluation.evaluation_results import print_evaluations
 from certigraph.evaluation.sweep_report import sweep
-from certigraph.evaluation.tool_worlds import benchmark_name, check_evaluable
+from certigraph.evaluation.tool_worlds import add_digests, benchmark_name, check_evaluable
 from certigraph.graphs import sdp
 from certigraph.nodes.sdp import validate
 from certigraph.runtime import graph_sources
@@ -231,6 +232,18 @@ def test_other_goals_are_refused_in_a_folder_with_runs_and_changed_code_is_named
     other = Tools(shop.desk.tools, [Case(id="plain", goal="Another goal.")], reset=shop.reset, expert=mind().responder)
     with pytest.raises(Fault, match=r"another goal of the case plain.*out="):
         compare(["sdp", "react"], other, **given)
+
+
+async def look_up_later(order: int) -> str:
+    """Look up an order."""
+    return f"order {order}"
+
+
+def test_the_source_of_async_tools_counts_and_that_of_libraries_does_not():
+    tools = Tools([look_up_later, tool(look_up_later).copy(update={"name": "again"})], cases=["a"])
+    job = build_job(parse_methods(["react"]), tools, Choice(), Context(model="openai:m", limits=tools.limits))
+    sources = add_digests(job.plan, tools).sources
+    assert sources.keys() == {"look_up_later", "again", "test_own_tools.py"}
 
 
 @pytest.mark.slow
