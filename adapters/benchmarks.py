@@ -1,15 +1,15 @@
 """Registry of benchmarks by name, and what operators need to know of the benchmark of a task.
 
-To add a benchmark, write one folder in `adapters/` and add one line to `BENCHMARKS`. A benchmark outside certigraph is
-named as `module:attribute`, or by an entry point of the group `certigraph.benchmarks`.
+Certigraph's own benchmarks are in the table `certigraph.benchmarks.BENCHMARKS`. A benchmark outside certigraph is named
+as `module:attribute`, or by an entry point of the group `certigraph.benchmarks`.
 """
 
 import inspect
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib import import_module
 from math import sqrt
 from pathlib import Path
@@ -33,6 +33,7 @@ from certigraph.adapters.protocols import (
     Benchmark,
     Context,
     EffectiveLimits,
+    Limits,
     complete_benchmark,
     complete_environment,
 )
@@ -42,23 +43,21 @@ from certigraph.state.records import Task
 P = ParamSpec("P")
 T = TypeVar("T")
 
-BENCHMARKS = {
-    "agentdojo": "certigraph.adapters.agentdojo.benchmark:AgentDojo",
-    "alfworld": "certigraph.adapters.alfworld.benchmark:ALFWorld",
-    "ask": "certigraph.adapters.assistantbench.web:OwnQuestion",
-    "assistantbench": "certigraph.adapters.assistantbench.benchmark:AssistantBench",
-    "blocksworld": "certigraph.adapters.blocksworld.benchmark:BlocksWorld",
-    "hotpotqa": "certigraph.adapters.hotpotqa.benchmark:HotpotQA",
-    "locomo": "certigraph.adapters.locomo.benchmark:LoCoMo",
-    "musique": "certigraph.adapters.musique.benchmark:MuSiQue",
-    "rewardprediction": "certigraph.adapters.rewardprediction.benchmark:RewardPrediction",
-    "scienceworld": "certigraph.adapters.scienceworld.benchmark:ScienceWorldBenchmark",
-    "swe_qa": "certigraph.adapters.swe_qa.benchmark:SweQA",
-    "textworld": "certigraph.adapters.textworld.benchmark:TextWorldBenchmark",
-    "travelplanner": "certigraph.adapters.travelplanner.benchmark:TravelPlanner",
-    "web": "certigraph.adapters.assistantbench.web:GeneratedWeb",
-    "webshop": "certigraph.adapters.webshop.benchmark:WebShop",
-}
+
+@cache
+def shipped_benchmarks() -> Mapping[str, str]:
+    """Return the classes of certigraph's own benchmarks by name, each as `module:attribute`.
+
+    The table stands above this package and is read when it is first needed.
+    """
+    table: Mapping[str, str] = import_module("certigraph.benchmarks").BENCHMARKS
+    return table
+
+
+def default_benchmark() -> str:
+    """Return the name of the benchmark that is used where none is named."""
+    name: str = import_module("certigraph.benchmarks").DEFAULT_BENCHMARK
+    return name
 
 
 def load_benchmark(name: str, data: str | None = None, *, import_own: bool = True) -> Benchmark:
@@ -67,7 +66,7 @@ def load_benchmark(name: str, data: str | None = None, *, import_own: bool = Tru
     A configuration of the benchmark may follow the name: `travelplanner:paper`, `mypackage.worlds:Shop:large`.
 
     Args:
-        name: a key of BENCHMARKS, the name of an entry point, or `module:attribute` for a class, a factory or an
+        name: the name of a shipped benchmark or of an entry point, or `module:attribute` for a class, a factory or an
             instance. A class or factory is called with those of the arguments `data` (folder or None) and `config`
             that it has as parameters.
         data: the data folder, as in `data_folder`.
@@ -78,15 +77,15 @@ def load_benchmark(name: str, data: str | None = None, *, import_own: bool = Tru
         UnknownName: the name is unknown, or a user's own benchmark cannot be imported or built.
     """
     base, _ = split_name(name)
-    if base in BENCHMARKS:
+    if base in shipped_benchmarks():
         warn_if_hidden(base, BENCHMARK_GROUP, "benchmark")
     return _find_benchmark(name, data, import_own=import_own)
 
 
 def _find_benchmark(name: str, data: str | None, *, import_own: bool = True) -> Benchmark:
     base, config = split_name(name)
-    if base in BENCHMARKS:
-        return _load_cached(base, config, data_folder(base, data))
+    if base in shipped_benchmarks():
+        return _load_shipped(base, config, data_folder(base, data))
     folder = data_folder(base, data)
     loaded = _OWN.get(_OwnKey(name, folder))
     if loaded is None:
@@ -98,10 +97,34 @@ def _find_benchmark(name: str, data: str | None, *, import_own: bool = True) -> 
     return loaded
 
 
+def find_benchmark(name: str) -> Benchmark | None:
+    """Return the benchmark of a name for what it declares, without its data and configuration; nothing of users is
+    imported.
+
+    Returns:
+        None: no benchmark of this name is shipped, and none was loaded in this process.
+    """
+    base, _ = split_name(name)
+    if base in shipped_benchmarks():
+        return _load_shipped(base, "", None)
+    return next((loaded for key, loaded in _OWN.items() if key.name == name), None)
+
+
+def usual_limits(name: str) -> Limits | None:
+    """Return the default limits of a benchmark in its configuration; None if `find_benchmark` does not find it."""
+    declared, (_, config) = find_benchmark(name), split_name(name)
+    return declared.configured_limits.get(config, declared.limits) if declared else None
+
+
+def benchmarks_with(flag: str) -> str:
+    """List the shipped benchmarks of which a flag of `Benchmark` is true, for messages."""
+    return ", ".join(name for name in shipped_benchmarks() if getattr(find_benchmark(name), flag))
+
+
 def split_name(name: str) -> tuple[str, str]:
     """Split the name of a benchmark into the name without its configuration, and the configuration or ""."""
     base, _, rest = name.partition(":")
-    if not rest or base in BENCHMARKS or _is_installed(base, rest):
+    if not rest or base in shipped_benchmarks() or _is_installed(base, rest):
         return base, rest
     attribute, _, config = rest.partition(":")
     return f"{base}:{attribute}", config
@@ -115,7 +138,7 @@ def _is_installed(name: str, rest: str) -> bool:
 
 def is_own(name: str) -> bool:
     """Return whether a name is not that of a shipped benchmark. Nothing is imported, so it may not exist at all."""
-    return split_name(name)[0] not in BENCHMARKS
+    return split_name(name)[0] not in shipped_benchmarks()
 
 
 def is_object_name(name: str) -> bool:
@@ -257,9 +280,9 @@ _DEFAULTS = Context()
 
 
 @lru_cache(maxsize=16)
-def _load_cached(name: str, config: str, folder: Path | None) -> Benchmark:
-    module, attribute = BENCHMARKS[name].split(":")
-    benchmark: Benchmark = getattr(import_module(module), attribute)(folder, config)
+def _load_shipped(name: str, config: str, folder: Path | None) -> Benchmark:
+    module, attribute = shipped_benchmarks()[name].split(":")
+    benchmark: Benchmark = getattr(import_module(module), attribute)(data=folder, config=config)
     return complete_benchmark(benchmark)
 
 
@@ -313,7 +336,7 @@ def _build_own(name: str, folder: Path | None) -> Benchmark:
     elif entry := installed(BENCHMARK_GROUP).get(base):
         target = import_installed(entry, "benchmark")
     else:
-        known = [*BENCHMARKS, *installed(BENCHMARK_GROUP)]
+        known = [*shipped_benchmarks(), *installed(BENCHMARK_GROUP)]
         raise UnknownName(format_unknown(name, "benchmark", known, EXAMPLE))
     is_instance = not isinstance(target, type) and any(hasattr(target, member) for member in REQUIRED_MEMBERS[1:])
     benchmark: Any = target if is_instance else _call_factory(name, target, folder, config)

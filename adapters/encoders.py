@@ -133,7 +133,7 @@ MAX_TOKENS = 256
 class QuantisedEncoder(CachedEncoder):
     """all-MiniLM-L6-v2 with weights of eight bits. It loads in a fraction of the time and the memory of torch's.
 
-    Its vectors are nearly those of the model itself; `benchmarks/encoders.py` measures what that changes.
+    Its vectors are nearly those of the model itself; `scripts/encoders.py` measures what that changes.
 
     Args:
         weights: the ONNX file.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias,
 
 from langchain_core.runnables import Runnable
 from langgraph.runtime import Runtime
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, JsonValue, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from certigraph.adapters.files import unknown_task_error
@@ -22,7 +22,7 @@ from certigraph.adapters.imports import check_names
 from certigraph.adapters.settings import Settings
 from certigraph.state.endings import GOAL
 from certigraph.state.records import Action, Observation, Record, Scores, Spent, Task
-from certigraph.state.rewards import RecordedStep
+from certigraph.state.rewards import FactoredState, RecordedStep
 from certigraph.state.run import FINISH, SEARCH, Commitment, NestedStart
 from certigraph.state.trajectory import Footer
 
@@ -46,7 +46,7 @@ A run that starts with few steps thus has a complete plan, with which it can be 
 
 
 class Limits(Settings, Record):
-    """Limits of a method on one task. The defaults of each benchmark are in `PAPER_LIMITS`.
+    """Limits of a method on one task. The defaults are those of the benchmark (`Benchmark.limits`).
 
     A field that is None follows the number of steps, as its description says; `effective` returns the numbers.
     """
@@ -187,6 +187,39 @@ class Environment(Protocol):
         return
 
 
+class Factors(Protocol):
+    """Symbolic extractor: rules that read the text of one world into factored states, objects with attributes.
+
+    Both methods are pure functions of their arguments. The rules are written by hand for one world, from its templates
+    and types of tasks. They have more knowledge than the language model of StateFactory's extraction (here
+    `prompted_state`): report with results which one was used.
+    """
+
+    def extract(self, state: FactoredState, goal: str, action: str, observation: str) -> FactoredState:
+        """Return the state after a step (StateFactory Eq. 4).
+
+        Args:
+            state: the state before it; empty at the start of a trajectory.
+            goal: the goal in words.
+            action: the action; empty if the world was only observed.
+            observation: the world's answer.
+        """
+        ...
+
+    def interpret(self, goal: str, state: FactoredState, before: FactoredState) -> FactoredState:
+        """Return the goal as a state (StateFactory Eq. 6); empty if it cannot be read.
+
+        Objects of the goal are named as the world has shown them so far. The state may contain milestones: states that
+        the task implies for any agent. No demonstration is used, and nothing is planned.
+
+        Args:
+            goal: the goal in words.
+            state: the world's state now.
+            before: the goal as interpreted one step ago; empty at the start of a trajectory.
+        """
+        ...
+
+
 class Benchmark(Protocol):
     """A family of tasks. Users' own benchmarks inherit from this class and define `name`, `tasks` and `open`.
 
@@ -200,6 +233,17 @@ class Benchmark(Protocol):
     configurations: Sequence[str] = ()
     """Named variants of the benchmark's operators, selected as BENCHMARK:CONFIGURATION."""
     limits: Limits = Limits()
+    """Default limits of a run; the paper's own where a paper ran the benchmark."""
+    configured_limits: Mapping[str, Limits] = {}
+    """Default limits of the configurations that have others than `limits`."""
+    score_metrics: Sequence[str] = ()
+    """Names of those metrics in `figures` that are the mean score of the runs, for comparisons with published ones."""
+    published: Path | None = None
+    """JSON file with the figures that papers published on the benchmark, in the layout of `evaluation.published`."""
+    operator_slots: Mapping[str, str] = {}
+    """Slot of each operator in `operators` that replaces no generic one."""
+    former_names: Mapping[str, str] = {}
+    """Names in `operators` by other names under which the headers of old runs have them."""
 
     answers: bool = False
     """Whether an episode ends with an answer, which an agent hands in by the tool `finish`."""
@@ -283,9 +327,21 @@ class Benchmark(Protocol):
         """
         return ""
 
-    def operators(self) -> Mapping[str, "Operator"]:
-        """Return operators that replace the generic, prompted ones, by name: propose, realize, validate, decide, ..."""
+    def operators(self) -> Mapping[str, "Operator | OperatorFactory"]:
+        """Return the benchmark's own operators by name, and functions that create some.
+
+        An operator named as a generic one (propose, realize, validate, decide, ...) replaces it. Headers of runs,
+        reports and command lines name it BENCHMARK.OPERATOR, as in `travelplanner.propose`.
+        """
         return {}
+
+    def factors(self) -> Factors | None:
+        """Return the rules that read this world's text into factored states (symbolic extractor); None if none do."""
+        return None
+
+    def horizon(self, task: Task) -> tuple[float, str] | None:
+        """Return the length of a task, known before any run, and its label, as in `(7, "7 days")`; None if unknown."""
+        return None
 
     def expert(self) -> Responder | None:
         """Return the responder that answers for the model `scripted:expert`; None if the first option is as good.
@@ -365,6 +421,26 @@ class FileScorer(Protocol):
 
     def rates(self, scores: Sequence[Any]) -> dict[str, float]:
         """Compute the benchmark's official metrics from the scores that `score_file` returned."""
+        ...
+
+
+@runtime_checkable
+class LeaderboardBenchmark(Protocol):
+    """A benchmark whose leaderboard takes the answers to a split's tasks as a file."""
+
+    splits: Sequence[str]
+    """Names of the splits."""
+
+    def ids(self, split: str) -> Sequence[str]:
+        """Return the ids of the tasks of a split.
+
+        Raises:
+            Fault: ("data") the split's file is missing.
+        """
+        ...
+
+    def write_submission(self, path: Path, ids: Sequence[str], answers: Mapping[str, JsonValue]) -> None:
+        """Write the file for the leaderboard, in the order of the ids. A task without an answer has an empty one."""
         ...
 
 
@@ -554,39 +630,5 @@ It may be an async or plain function of (state, runtime) or of (state), a method
 `__call__`, or a LangChain Runnable.
 """
 
-
-# Every benchmark's default limits, in one table: the papers' own where a paper ran it.
-
-_RESEARCH_LIMITS = Limits(attempts=3, replans=2, steps=30, subqueries=5, excerpt=3_000)
-
-PAPER_LIMITS: Mapping[str, Limits] = {
-    "agentdojo": Limits(attempts=3, replans=2, steps=40, trials=1),
-    "alfworld": Limits(steps=50, options=60),
-    "ask": _RESEARCH_LIMITS,
-    "assistantbench": _RESEARCH_LIMITS,
-    "blocksworld": Limits(),
-    "hotpotqa": Limits(attempts=3, replans=2, steps=20, passages=10),
-    "hotpotqa:interactive": Limits(attempts=3, replans=2, steps=30, passages=10),
-    "locomo": Limits(replans=2, steps=20),
-    "musique": Limits(attempts=3, replans=2, steps=25, passages=10),
-    "rewardprediction": Limits(steps=1),
-    "scienceworld": Limits(
-        attempts=30, replans=5, steps=500, options=20, repeats=20, substeps=20, subtasks=16, failures=8
-    ),
-    "scienceworld:tdp": Limits(attempts=30, replans=2, steps=60, options=20, repeats=0),
-    "swe_qa": Limits(replans=2, steps=30, passages=5),
-    "textworld": Limits(steps=50),
-    "travelplanner": Limits(attempts=3, replans=5, steps=60),
-    "travelplanner:tools": Limits(steps=50, replans=2),
-    "web": _RESEARCH_LIMITS,
-    "webshop": Limits(replans=2, steps=20),
-}
-"""Default limits of every benchmark.
-
-Attempts, replans and steps are those of SDP (appendix A); BlocksWorld, LoCoMo and SWE-QA, which SDP did not run, have
-our own; AgentDojo's steps are twice its longest ground truth. In the named configurations, steps are TDP's (appendix
-B), which gives no number of replans. The 50 steps of ALFWorld and TextWorld are what papers usually allow; they were
-not checked against a source. For STEP, ScienceWorld's subtasks and failures are those of its public code; its repeats
-and substeps leave time for things that grow. All other lengths of plans and task graphs follow the steps, because no
-paper gives them.
-"""
+OperatorFactory: TypeAlias = Callable[..., Operator]
+"""Function that creates operators from arguments, decorated with `certigraph.factory`."""

@@ -8,61 +8,20 @@ from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from tokenize import TokenError
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 from zipfile import BadZipFile
 
 from pydantic import Field
 
+from certigraph.adapters.benchmarks import find_benchmark, shipped_benchmarks, split_name
 from certigraph.adapters.encoders import Encoder, Vectors
 from certigraph.adapters.files import replace_file
+from certigraph.adapters.protocols import Factors
 from certigraph.state.endings import Fault
 from certigraph.state.records import Record, Task
 from certigraph.state.rewards import DOMAIN, Entity, FactoredState, RecordedStep
 
-# Symbolic extractors: rules that read the templated text of a world into factored states, without a model.
-#
-# Each is written by hand for one world, from its templates and types of tasks. It has more knowledge than the language
-# model of StateFactory's extraction (here `prompted_state`): report with results which one was used.
-
-FACTORS = {
-    "alfworld": "certigraph.adapters.alfworld.factors:AlfworldFactors",
-    "blocksworld": "certigraph.adapters.blocksworld.benchmark:BlocksWorldFactors",
-    "scienceworld": "certigraph.adapters.scienceworld.factors:ScienceWorldFactors",
-    "textworld": "certigraph.adapters.textworld.factors:TextWorldFactors",
-    "webshop": "certigraph.adapters.webshop.factors:WebShopFactors",
-}
-"""Symbolic extractors by the benchmark whose wording they read."""
-
-
-class Factors(Protocol):
-    """Symbolic extractor: rules that read the text of one world into factored states, objects with attributes.
-
-    Both methods are pure functions of their arguments.
-    """
-
-    def extract(self, state: FactoredState, goal: str, action: str, observation: str) -> FactoredState:
-        """Return the state after a step (StateFactory Eq. 4).
-
-        Args:
-            state: the state before it; empty at the start of a trajectory.
-            goal: the goal in words.
-            action: the action; empty if the world was only observed.
-            observation: the world's answer.
-        """
-        ...
-
-    def interpret(self, goal: str, state: FactoredState, before: FactoredState) -> FactoredState:
-        """Return the goal as a state (StateFactory Eq. 6); empty if it cannot be read.
-
-        Objects of the goal are named as the world has shown them so far. The state may contain milestones: states that
-        the task implies for any agent. No demonstration is used, and nothing is planned.
-
-        Args:
-            goal: the goal in words.
-            state: the world's state now.
-            before: the goal as interpreted one step ago; empty at the start of a trajectory.
-        """
-        ...
+# The symbolic extractor of a task's world.
 
 
 def factors_of(task: Task) -> Factors | None:
@@ -70,31 +29,32 @@ def factors_of(task: Task) -> Factors | None:
 
     The world is the one that `constants["domain"]` names, else the task's benchmark.
     """
-    return _load_factors(_world_of(task))
+    return declared_factors(_world_of(task))
 
 
 def require_factors(task: Task) -> Factors:
     """Return the symbolic extractor of a task's world. Raises Fault("data") if there is none, with an alternative."""
     factors = factors_of(task)
     if factors is None:
-        world, supported = _world_of(task), ", ".join(sorted(FACTORS))
-        raise Fault("data", f"no symbolic extractor reads {world}, only {supported}; use extract=prompted_state")
+        fix = f"use extract=prompted_state, or a world that has one: {', '.join(worlds_with_factors())}"
+        raise Fault("data", f"no symbolic extractor reads {_world_of(task)}: {fix}")
     return factors
+
+
+def declared_factors(benchmark: str) -> Factors | None:
+    """Return the symbolic extractor that a benchmark declares; None without one, or if there is no such benchmark."""
+    declared = find_benchmark(benchmark)
+    return declared.factors() if declared else None
+
+
+def worlds_with_factors() -> list[str]:
+    """Return the names of the shipped benchmarks that have a symbolic extractor."""
+    return [name for name in shipped_benchmarks() if declared_factors(name)]
 
 
 def _world_of(task: Task) -> str:
-    return str(task.constants.get(DOMAIN, task.benchmark)).partition(":")[
-        0
-    ]  # all configurations of a benchmark have the same wording
-
-
-@lru_cache(maxsize=16)
-def _load_factors(domain: str) -> Factors | None:
-    if domain not in FACTORS:
-        return None
-    module, _, name = FACTORS[domain].partition(":")
-    factors: Factors = getattr(import_module(module), name)()
-    return factors
+    # all configurations of a benchmark have the same wording
+    return split_name(str(task.constants.get(DOMAIN, task.benchmark)))[0]
 
 
 # Hierarchical routing: how much of a goal state is fulfilled (StateFactory, section 3.2.3 and appendix B).

@@ -12,12 +12,12 @@ from pydantic import Field, ValidationError
 from pydantic_core import to_jsonable_python
 
 from certigraph.adapters.protocols import AsyncOperator, Context
-from certigraph.adapters.tools.operators import tools_of
 from certigraph.adapters.tools.positions import require_checkpointer
 from certigraph.adapters.tools.world import Tools
 from certigraph.nodes.commitments import refuse_beyond_commitment
 from certigraph.nodes.questions import ask_person, read_decisions
 from certigraph.nodes.slots import Slot, Spec
+from certigraph.nodes.tool_choices import tools_of
 from certigraph.state.records import Action, Record, Step
 from certigraph.state.run import RunState
 from certigraph.state.tools import ToolCall, calls_of, replace_calls

@@ -13,8 +13,8 @@ from certigraph.adapters.models.calls import ask
 from certigraph.adapters.models.prompts import build_prompt
 from certigraph.adapters.models.schemas import bounded_list
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.adapters.tools.operators import tools_of
 from certigraph.nodes.slots import Slot, factory
+from certigraph.nodes.tool_choices import tools_of
 from certigraph.state.commitments import CommitmentLevel, SourcedText, find_problem, split_answers
 from certigraph.state.records import Task
 from certigraph.state.run import Commitment, Evidence, RunState

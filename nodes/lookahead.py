@@ -16,12 +16,12 @@ from certigraph.adapters.encoders import find_encoder
 from certigraph.adapters.episodes import admissible_actions, candidate_actions, rehearse
 from certigraph.adapters.matching import rank_actions, select_actions
 from certigraph.adapters.models.calls import ask, deliberate, profile_of
-from certigraph.adapters.models.decisions import decision_prompt, situation_prompt
 from certigraph.adapters.models.prompts import bullet_list, format_attempts, format_options, numbered_list, quote
 from certigraph.adapters.models.schemas import ONE_EACH, FullOnly, Offered
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes import react
+from certigraph.nodes.decisions import decision_prompt, situation_prompt
 from certigraph.nodes.factored_states import extract_outcomes, extract_state, interpret_goal, reads_by_rules
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.react import shortlist_queries

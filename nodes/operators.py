@@ -7,7 +7,6 @@ its slot declares. Every mistake is reported with the operator, the slot, the va
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from difflib import get_close_matches
 from functools import cache, lru_cache
 from typing import Any, get_args, get_origin
 
@@ -17,7 +16,6 @@ from langgraph.types import Overwrite
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import is_typeddict
 
-import certigraph
 from certigraph.adapters.processes import is_async_callable, run_in_thread
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.state.endings import Fault
@@ -46,9 +44,7 @@ def to_call(slot: str, operator: Any) -> Call:
     if isinstance(operator, Runnable):
         return _call_of_runnable(operator)
     if isinstance(operator, str):
-        near = get_close_matches(operator, dir(certigraph), 1)
-        itself = f"certigraph.{near[0]}" if near else "a function operator(state, runtime)"
-        advice = f"give the operator itself, such as {itself}, or use --swap {slot}={near[0] if near else operator}"
+        advice = f"give the operator itself, a function operator(state, runtime), or use --swap {slot}={operator}"
         raise TypeError(f"{slot}={operator!r} is a name: {advice}")
     if not callable(operator):
         raise TypeError(f"{slot}={operator!r} is not an operator; give a function operator(state, runtime)")

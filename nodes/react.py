@@ -12,10 +12,10 @@ from certigraph.adapters.benchmarks import benchmark_of, context_of, limits_of
 from certigraph.adapters.episodes import admissible_actions, candidate_actions
 from certigraph.adapters.matching import NONE_OF_THESE
 from certigraph.adapters.models.calls import ask, choose, deliberate, profile_of
-from certigraph.adapters.models.decisions import MAX_CANDIDATES, decision_prompt, resolve_action, situation_prompt
 from certigraph.adapters.models.prompts import bullet_list, format_options, paragraphs, quote, unquote_line
 from certigraph.adapters.models.schemas import Bounded, Offered, Truncated
 from certigraph.adapters.protocols import Benchmark, Context, Operator
+from certigraph.nodes.decisions import MAX_CANDIDATES, decision_prompt, resolve_action, situation_prompt
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.slots import (
     ACT_KEYS,

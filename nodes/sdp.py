@@ -12,11 +12,10 @@ from langgraph.types import Overwrite
 
 from certigraph.adapters.benchmarks import context_of, limits_of, live_benchmark
 from certigraph.adapters.episodes import candidate_actions
-from certigraph.adapters.models.actions import ask_actions, choose_action
-from certigraph.adapters.models.decisions import next_upcoming
-from certigraph.adapters.models.plans import ask_plan, ask_rest_of_plan
-from certigraph.adapters.models.verdicts import ask_verdict
 from certigraph.adapters.protocols import Context, Operator
+from certigraph.nodes.actions import ask_actions, choose_action
+from certigraph.nodes.conditions import ask_plan, ask_rest_of_plan
+from certigraph.nodes.decisions import next_upcoming
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.slots import (
     ACT_KEYS,
@@ -28,9 +27,11 @@ from certigraph.nodes.slots import (
     factory,
     keep_upcoming,
     new_lines_of,
+    operators_for,
     prefer_benchmark_operator,
     set_upcoming,
 )
+from certigraph.nodes.verdicts import ask_verdict
 from certigraph.state.certified_states import certified_states, predicates_in_force, went_back
 from certigraph.state.endings import Fault, LimitReached, UnknownName
 from certigraph.state.records import (
@@ -166,7 +167,7 @@ def _record_invalidations(state: SDPState, update: Update, runtime: Runtime[Cont
 def _require_replan_of_undone(state: SDPState, runtime: Runtime[Context]) -> Update | None:
     """Refuse, before the world is opened, a benchmark whose Replan does not plan undone conditions again."""
     benchmark = live_benchmark(context_of(runtime))
-    if benchmark and "replan" in benchmark.operators() and not benchmark.replans_undone:
+    if benchmark and "replan" in operators_for(benchmark) and not benchmark.replans_undone:
         reason = f"revalidate cannot be used with {benchmark.name}, whose replan does not plan undone conditions again"
         raise Fault("operator", f"{reason}: leave revalidate out, or build the graph with your own replan as well")
     return None

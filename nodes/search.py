@@ -18,22 +18,19 @@ from certigraph.adapters.models.calls import ask
 from certigraph.adapters.models.prompts import build_prompt, bullet_list, quote, unquote_line
 from certigraph.adapters.models.schemas import FullOnly, Truncated
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.adapters.qa.planning import load_page
-from certigraph.adapters.research.operators import REJECTIONS, force_accept, pass_refused
 from certigraph.nodes.beliefs import accepts_answer
 from certigraph.nodes.operators import call_operator
+from certigraph.nodes.passages import load_page
 from certigraph.nodes.react import (
     IRCOT_DEFAULTS,
     ITER_RETGEN_DEFAULTS,
     MAX_PARAGRAPHS,
 )
-from certigraph.nodes.sdp import validate
 from certigraph.nodes.slots import RESET_KEYS, Slot, Update, factory, prefer_benchmark_operator
 from certigraph.nodes.transcripts import format_rounds_left, is_first_round, search_prompt
 from certigraph.state.endings import UnknownName
 from certigraph.state.records import Action, Task
 from certigraph.state.run import RETRIEVED, SEARCH, DecideView, finish, search, search_settings
-from certigraph.state.sdp import ValidateView
 from certigraph.state.search import (
     AGREED,
     AggregateView,
@@ -425,38 +422,6 @@ The searches, each with its answer and what it found:
 
 Which answer is supported best?
 """
-
-
-# Policies that accept an uncertified finding or answer rather than none (SDP paper, appendix A.4).
-#
-# AssistantBench's operators use them; `validate=unforced` and `answer=abstain` switch them off. What a policy forced is
-# marked in the trajectory, does not count as progress, and the run does not end with `goal`.
-
-__all__ = ["abstain", "force_accept", "force_pass", "unforced"]
-
-
-@prefer_benchmark_operator
-async def unforced(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Validate as the benchmark does, but without its policy that lets refused findings pass after some refusals."""
-    return await validate(state, runtime)
-
-
-@factory
-def force_pass(validate: Operator = unforced, *, rejections: int = REJECTIONS) -> Operator:
-    """Let a refused finding pass, uncertified, if it is the `rejections`-th of its step in a row (SDP, appendix A.4).
-
-    Raises:
-        UnknownName: `rejections` is not an integer of at least 1.
-    """
-    if not isinstance(rejections, int) or rejections < 1:
-        problem = f"force_pass(rejections={rejections!r}): rejections must be an integer of at least 1"
-        raise UnknownName(f"{problem}, as in validate=force_pass:rejections=3")
-
-    async def force_pass(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
-        update = await call_operator(validate, state, runtime)
-        return {**update, "verdict": pass_refused(update["verdict"], state["observation"], rejections)}
-
-    return force_pass
 
 
 async def abstain(state: AnswerView, runtime: Runtime[Context]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial, wraps
-from typing import Annotated, Any, NamedTuple, ParamSpec, TypeVar
+from typing import Annotated, Any, NamedTuple, ParamSpec, TypeVar, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphInterrupt
@@ -37,7 +37,16 @@ from certigraph.adapters.models.usage import (
     settle_failed_usage,
 )
 from certigraph.adapters.processes import Setting, wait_for_node
-from certigraph.adapters.protocols import AsyncOperator, Budget, Context, Operator, StateCheck
+from certigraph.adapters.protocols import (
+    AsyncOperator,
+    Benchmark,
+    Budget,
+    Context,
+    Operator,
+    OperatorFactory,
+    StateCheck,
+)
+from certigraph.nodes import tool_choices
 from certigraph.nodes.events import collect_nested_events, write_events, write_question
 from certigraph.nodes.operators import Call, View, call_operator, check_update, declared_keys, operator_label, to_call
 from certigraph.state.endings import Fault, UnknownName
@@ -132,15 +141,22 @@ def _spec_or_value(value: Any) -> Any:
 # Benchmark operators, which replace the generic, prompted operator of the same name.
 
 
+def operators_for(benchmark: Benchmark) -> Mapping[str, Operator | OperatorFactory]:
+    """Return the operators of a benchmark's own by name; in a world of tools, those that choose calls of them."""
+    own = benchmark.operators()
+    return {**tool_choices.OPERATORS, **own} if tool_choices.has_tools(benchmark) else own
+
+
 def prefer_benchmark_operator(operator: AsyncOperator) -> AsyncOperator:
     """Decorate a generic operator so that the benchmark's operator of the same name, if there is one, runs instead."""
     name = operator.__name__
 
     @wraps(operator)
     async def dispatch(state: Any, runtime: Runtime[Context]) -> dict[str, Any]:
-        special = benchmark_of(state["task"], runtime).operators().get(name)
-        return await call_operator(special or operator, state, runtime)
+        special = operators_for(benchmark_of(state["task"], runtime)).get(name)
+        return await call_operator(cast(Operator, special or operator), state, runtime)
 
+    dispatch.replaceable = True  # type: ignore[attr-defined]
     return dispatch
 
 
@@ -186,7 +202,7 @@ def _task_of(state: Any) -> Task:
     try:
         return Task.model_validate(state["task"])
     except (KeyError, ValidationError) as error:
-        example = '{"task": {"benchmark": "blocksworld", "id": "4-0"}}'
+        example = '{"task": {"benchmark": "NAME", "id": "ID"}}'
         raise Fault("data", f"the graph's input needs a task, for example {example}; got {dict(state)}") from error
 
 

@@ -18,7 +18,6 @@ from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.episodes import admissible_actions, candidate_actions
 from certigraph.adapters.matching import tokens
 from certigraph.adapters.models.calls import ask, profile_of
-from certigraph.adapters.models.decisions import MAX_CANDIDATES, describe_untaken, next_upcoming, situation_prompt
 from certigraph.adapters.models.prompts import (
     TURNS_HEADING,
     build_prompt,
@@ -35,6 +34,7 @@ from certigraph.adapters.models.prompts import (
 from certigraph.adapters.models.schemas import Bounded, FullOnly, Offered, Truncated
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes import react
+from certigraph.nodes.decisions import MAX_CANDIDATES, describe_untaken, next_upcoming, situation_prompt
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.slots import (
     UPCOMING_KEYS,
@@ -42,6 +42,7 @@ from certigraph.nodes.slots import (
     Update,
     factory,
     keep_upcoming,
+    operators_for,
     prefer_benchmark_operator,
     set_upcoming,
 )
@@ -322,7 +323,7 @@ def execute_subtask(*, ahead: int = MAX_AHEAD) -> Operator:
 
     async def execute_subtask(state: ExecutorView, runtime: Runtime[Context]) -> dict[str, Any]:
         benchmark, small = benchmark_of(state["task"], runtime), (await profile_of("executor", runtime)).is_small
-        if small or state["whole"] or benchmark.answers or "execute" in benchmark.operators():
+        if small or state["whole"] or benchmark.answers or "execute" in operators_for(benchmark):
             return await call_operator(react.execute, state, runtime)
         actions, maximum = await admissible_actions(runtime), limits_of(state["task"], runtime).options
         if len(actions) == 1:

@@ -23,10 +23,10 @@ from certigraph.adapters.tools.effects import (
     await_saved_state,
     open_ledger,
 )
-from certigraph.adapters.tools.operators import tools_of
 from certigraph.adapters.tools.world import Tools, ToolsEnvironment
 from certigraph.nodes.commitments import refuse_beyond_commitment
 from certigraph.nodes.questions import UNKNOWN_OUTCOME, EnteredCall, QuestionLog
+from certigraph.nodes.tool_choices import tools_of
 from certigraph.state.endings import Fault
 from certigraph.state.records import CHECK, Action, Observation, Step
 from certigraph.state.run import RunState

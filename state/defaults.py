@@ -9,7 +9,7 @@ DEFAULT_ENCODER = "all-MiniLM-L6-v2"
 MATCHING_ENCODER = "all-MiniLM-L6-v2-int8"
 """Sentence encoder by which written actions are matched to those of a world: the same model with weights of eight bits.
 
-It loads quickly, and makes the same choices; in retrieval it finds slightly less (`benchmarks/encoders.py`)."""
+It loads quickly, and makes the same choices; in retrieval it finds slightly less (`scripts/encoders.py`)."""
 
 DEFAULT_BASE_MODEL = "Qwen/Qwen2.5-1.5B"
 """Base model of `certigraph rewards tune`."""

@@ -27,12 +27,12 @@ LITERAL = {"asked"}
 """Words that sentences may use for what they mean: a question is asked. No name contains them."""
 
 WORLDS_OF_ROOMS = (
-    *("adapters/scienceworld", "adapters/alfworld", "adapters/textworld", "adapters/travelplanner"),
-    "evaluation/analyses/tdp.py",
+    *("benchmarks/scienceworld", "benchmarks/alfworld", "benchmarks/textworld", "benchmarks/travelplanner"),
+    "src/certigraph/studies/tdp.py",
 )
 """What is about worlds that consist of rooms, or about trips on which people sleep in some."""
 
-FOREIGN = {("home", "adapters/files.py"), ("java_home", "adapters/scienceworld/simulator.py")}
+FOREIGN = {("home", "adapters/files.py"), ("java_home", "benchmarks/scienceworld/simulator.py")}
 """Names of other programs."""
 
 NOUNS = {"drawing", "matching", "planning", "scoring", "tuning"}

@@ -15,12 +15,11 @@ from certigraph.adapters.models.schemas import Schema, bound_schema
 from certigraph.adapters.models.scripts import parse_error_rates
 from certigraph.adapters.models.tool_calls import OfferedTool
 from certigraph.adapters.processes import find_call_problem, is_async_callable
-from certigraph.adapters.protocols import Benchmark, Environment, Limits, Operator, Responder
+from certigraph.adapters.protocols import Benchmark, Environment, Limits, Responder
 from certigraph.adapters.settings import Settings
 from certigraph.adapters.tools.checks import Checks, load_checks
 from certigraph.adapters.tools.definitions import DEADLINE, LoadedTool, format_tool, load_tools
 from certigraph.adapters.tools.effects import ToolAnswer
-from certigraph.adapters.tools.operators import OPERATORS
 from certigraph.adapters.user_warnings import error_location, warn_user
 from certigraph.state.endings import Fault, Stopped, UnknownName
 from certigraph.state.records import Action, Arguments, Observation, Record, Scores, Task
@@ -169,10 +168,6 @@ class Tools(Benchmark):
         tools = {name: tool.function or type(tool.tool) for name, tool in self.loaded.items()}
         checks = {check.form: check.function for check in self.checks}
         return {name: function for name, function in {**given, **tools, **checks}.items() if function is not None}
-
-    def operators(self) -> Mapping[str, Operator]:
-        """Return the operators that choose calls of tools."""
-        return OPERATORS
 
     def is_repeatable(self, tool: str) -> bool:
         """Return whether calls of a tool may be repeated."""

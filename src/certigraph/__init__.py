@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from certigraph.adapters.tools.world import Case as Case
     from certigraph.adapters.tools.world import Episode as Episode
     from certigraph.adapters.tools.world import Tools as Tools
+    from certigraph.benchmarks.ask import ask as ask
     from certigraph.evaluation.compare import ablate as ablate
     from certigraph.evaluation.compare import compare as compare
     from certigraph.evaluation.comparison import Choice as Choice
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from certigraph.nodes.sdp import capped as capped
     from certigraph.nodes.sdp import give_up as give_up
     from certigraph.nodes.slots import factory as factory
-    from certigraph.runtime.questions import ask as ask
     from certigraph.runtime.report import write_report as write_report
     from certigraph.runtime.result import Result as Result
     from certigraph.runtime.result import RunFailed as RunFailed

@@ -8,7 +8,6 @@ from langgraph.runtime import Runtime
 from lookahead import Watched, WatchedBlocks
 
 from certigraph.adapters import episodes
-from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.episodes import (
     EPISODES,
     MAX_COPIES,
@@ -19,6 +18,7 @@ from certigraph.adapters.episodes import (
     rehearse_in_copy,
 )
 from certigraph.adapters.protocols import Context
+from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
 from certigraph.state.endings import Fault
 from certigraph.state.records import Action, Task
 

@@ -10,7 +10,7 @@ from inquiring import FOUND
 
 from certigraph import cli
 from certigraph.adapters import benchmarks
-from certigraph.adapters.assistantbench.web import OwnQuestion
+from certigraph.benchmarks.assistantbench.web import OwnQuestion
 from certigraph.evaluation.frames import find_runs, select_scored
 from certigraph.state.endings import Fault
 from certigraph.state.records import Task
@@ -131,7 +131,7 @@ def test_ctrl_c_says_the_command_that_goes_on(ask, monkeypatch: pytest.MonkeyPat
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("certigraph.runtime.questions.run", interrupted)
+        patched.setattr("certigraph.benchmarks.ask.run", interrupted)
         shown = ask()
     assert shown.status == 130
     assert "certigraph resume runs" in shown.err
@@ -164,7 +164,7 @@ def test_a_folder_of_pages_is_all_the_web_there_is(tmp_path: Path):
 @pytest.mark.slow
 def test_a_question_of_the_generated_web_is_answered_offline(certigraph, tmp_path: Path, monkeypatch):
     pytest.importorskip("trafilatura")
-    from certigraph.adapters.assistantbench.web import GeneratedWeb
+    from certigraph.benchmarks.assistantbench.web import GeneratedWeb
 
     monkeypatch.setenv("CERTIGRAPH_WEB_CACHE", str(tmp_path))
     task = GeneratedWeb().task("museum/1")

@@ -448,7 +448,7 @@ def test_a_package_of_an_extra_that_nobody_checked_is_one_line_too(certigraph, m
     def broken(*arguments: object, **options: object) -> None:
         raise ModuleNotFoundError("No module named 'pyarrow'", name="pyarrow.parquet")
 
-    monkeypatch.setattr("certigraph.evaluation.analyses.step_figures.draw_figures", broken)
+    monkeypatch.setattr("certigraph.studies.step_figures.draw_figures", broken)
     shown = certigraph("figures", "runs")
     text = "certigraph: this command needs pyarrow, missing here: pip install 'certigraph[eval]'\n"
     assert (shown.status, shown.err) == (2, text)

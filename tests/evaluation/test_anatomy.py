@@ -19,7 +19,6 @@ from statsmodels.stats.proportion import proportion_confint
 from certigraph import cli
 from certigraph.adapters.protocols import Context
 from certigraph.evaluation import plots
-from certigraph.evaluation.analyses.sdp import PRINTED_FIGURES, print_anatomy, write_anatomy
 from certigraph.evaluation.anatomy import ANALYSES, ANATOMY_FIGURES, CAUSES, analyse, anatomy_view
 from certigraph.evaluation.atif import to_atif
 from certigraph.evaluation.compare import build_job, run_comparison
@@ -33,6 +32,7 @@ from certigraph.state.certified_states import certified_state
 from certigraph.state.endings import Fault
 from certigraph.state.records import RESTORE, Predicate, Scores, Task, Usage, Verdict
 from certigraph.state.trajectory import Event, Footer, Header, Trajectory, read_trajectory
+from certigraph.studies.sdp import PRINTED_FIGURES, print_anatomy, write_anatomy
 
 # Analyses of hand-made trajectories with known results.
 

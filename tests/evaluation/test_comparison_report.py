@@ -20,8 +20,8 @@ from rich.console import Console
 
 from certigraph import cli
 from certigraph.adapters import benchmarks
-from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.protocols import Budget, Context, Limits
+from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
 from certigraph.evaluation.anatomy import ANALYSES, analyse
 from certigraph.evaluation.compare import ablate, build_job, compare_logs, print_tables, run_comparison
 from certigraph.evaluation.comparison import (

@@ -24,12 +24,12 @@ from inspect_ai._util.registry import registry_info
 from inspect_ai.log import EvalLog, read_eval_log
 from real_data import ROOT
 
-from certigraph.adapters.alfworld.benchmark import ALFWorld
 from certigraph.adapters.benchmarks import BENCHMARKS, load_benchmark
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Budget, Context
-from certigraph.adapters.textworld.benchmark import TextWorldBenchmark
-from certigraph.adapters.travelplanner.generator import generate_world
+from certigraph.benchmarks.alfworld.benchmark import ALFWorld
+from certigraph.benchmarks.textworld.benchmark import TextWorldBenchmark
+from certigraph.benchmarks.travelplanner.generator import generate_world
 from certigraph.evaluation import progress_display
 from certigraph.evaluation.comparison import select_stratified_tasks
 from certigraph.evaluation.evaluate import GC_THRESHOLDS, evaluate, evaluate_retry, reduced_garbage_collection

@@ -12,9 +12,9 @@ from endpoint_stub import stub
 from inspect_ai.log import read_eval_log
 
 from certigraph.adapters.benchmarks import BENCHMARKS, load_benchmark
-from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
+from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
 from certigraph.evaluation.evaluate import evaluate, evaluate_retry
 from certigraph.evaluation.evaluation_results import Evaluation, evaluation_of, intervals_of
 from certigraph.evaluation.inspect_tasks import TASKS, task_of
@@ -289,7 +289,7 @@ IDS = [f"4-{n}" for n in range(10)]
 
 TOUCHY_FAULTY_BATCHES = """
 from pathlib import Path
-from certigraph.adapters.blocksworld.benchmark import BlocksWorld
+from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
 from certigraph.nodes.sdp import validate
 from certigraph.state.endings import Fault
 

@@ -11,10 +11,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from certigraph.adapters.locomo.benchmark import LoCoMo
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Budget, Context
-from certigraph.adapters.qa import scoring
+from certigraph.benchmarks.locomo.benchmark import LoCoMo
+from certigraph.benchmarks.qa import scoring
 from certigraph.cli.evaluations import judge_command
 from certigraph.evaluation.frames import find_runs
 from certigraph.evaluation.judges import (

@@ -20,9 +20,9 @@ from support_desk import GOAL, Desk, mind
 
 from certigraph.adapters import benchmarks
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.tools.world import Case, Episode, Tools
+from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
 from certigraph.cli import main
 from certigraph.evaluation import progress_display
 from certigraph.evaluation.compare import ablate, build_job, compare, load_job, run_comparison

@@ -16,7 +16,7 @@ import pytest
 from children import child_environment
 from sweeps import RUNS, TEXT, ended, file, runs_left, table, worked
 
-from certigraph.adapters.blocksworld.benchmark import BlocksWorld
+from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
 from certigraph.evaluation import sweep
 from certigraph.evaluation import workers as cluster
 from certigraph.evaluation.jobs import RunJob, execute_job

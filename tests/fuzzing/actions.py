@@ -7,15 +7,15 @@ from typing import Any
 from fuzzing.target import Target, of_text, of_texts, scratch, several
 
 from certigraph.adapters.benchmarks import _load_cached
-from certigraph.adapters.blocksworld.domain import parse_action
-from certigraph.adapters.blocksworld.expert import read_text
-from certigraph.adapters.research.world import EpisodeMemory
-from certigraph.adapters.scienceworld.conditions import may_mean, parse_condition
-from certigraph.adapters.scienceworld.operators import draft_conditions
-from certigraph.adapters.scienceworld.world import choose_option
-from certigraph.adapters.swe_qa import world as tools
-from certigraph.adapters.swe_qa.questions import write_sample_repository
-from certigraph.adapters.swe_qa.world import Repository, RepositoryRetriever, find_symbols
+from certigraph.benchmarks.blocksworld.domain import parse_action
+from certigraph.benchmarks.blocksworld.expert import read_text
+from certigraph.benchmarks.research.world import EpisodeMemory
+from certigraph.benchmarks.scienceworld.conditions import may_mean, parse_condition
+from certigraph.benchmarks.scienceworld.operators import draft_conditions
+from certigraph.benchmarks.scienceworld.world import choose_option
+from certigraph.benchmarks.swe_qa import world as tools
+from certigraph.benchmarks.swe_qa.questions import write_sample_repository
+from certigraph.benchmarks.swe_qa.world import Repository, RepositoryRetriever, find_symbols
 from certigraph.state.endings import UnknownName
 from certigraph.state.records import Action
 from certigraph.state.run import query_of

@@ -4,15 +4,14 @@ from fuzzing.target import Target, of_file, of_text, of_texts, several
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.faults import Faults
-from certigraph.adapters.locomo.benchmark import ConversationBank
-from certigraph.adapters.locomo.conversations import Conversation
 from certigraph.adapters.models.chat_models import check_model_name
 from certigraph.adapters.protocols import Limits
-from certigraph.adapters.scienceworld.splits import setting_of
-from certigraph.adapters.swe_qa.questions import parse_origin
-from certigraph.adapters.textworld.world import parse_name
 from certigraph.adapters.web.sources import _create_provider, _split_names
-from certigraph.evaluation.analyses.rewards import _parse_predictor
+from certigraph.benchmarks.locomo.benchmark import ConversationBank
+from certigraph.benchmarks.locomo.conversations import Conversation
+from certigraph.benchmarks.scienceworld.splits import setting_of
+from certigraph.benchmarks.swe_qa.questions import parse_origin
+from certigraph.benchmarks.textworld.world import parse_name
 from certigraph.evaluation.comparison import parse_methods
 from certigraph.evaluation.judges import rubric_by_name
 from certigraph.evaluation.sweep_file import read_sweep
@@ -21,6 +20,7 @@ from certigraph.runtime.approvals import parse_answer
 from certigraph.runtime.registry import build_graph, parse_budget, parse_roles, parse_swap
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.search import create_question_task
+from certigraph.studies.rewards import _parse_predictor
 
 GRAPHS = ("sdp", "ircot", "tdp")
 """Their slots take operators of most kinds."""

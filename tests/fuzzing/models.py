@@ -6,17 +6,11 @@ from typing import Any
 from fuzzing.target import Target, of_text, of_texts, several
 from pydantic import BaseModel, ValidationError
 
-from certigraph.adapters.hotpotqa.benchmark import answer_scores
-from certigraph.adapters.locomo.benchmark import is_abstention, stemmed_f1
 from certigraph.adapters.matching import rank_actions
 from certigraph.adapters.models.prompts import quote, unquote_line
 from certigraph.adapters.models.schemas import ParseError, parse_reply, schema_of
 from certigraph.adapters.models.tool_calls import OfferedTool, read_calls
-from certigraph.adapters.models.verdicts import Holds
 from certigraph.adapters.redaction import redact, redact_record
-from certigraph.adapters.research.operators import join_answers
-from certigraph.adapters.research.plans import Decomposition, Found, ResearchTools
-from certigraph.adapters.research.scoring import score_answer
 from certigraph.adapters.tools.memory import (
     MemoryRefusal,
     MemorySizes,
@@ -25,12 +19,18 @@ from certigraph.adapters.tools.memory import (
     rank_texts,
     replace_in_core,
 )
-from certigraph.adapters.travelplanner.written_plans import MalformedPlanError, read_plan, read_turn
+from certigraph.benchmarks.hotpotqa.benchmark import answer_scores
+from certigraph.benchmarks.locomo.benchmark import is_abstention, stemmed_f1
+from certigraph.benchmarks.research.operators import join_answers
+from certigraph.benchmarks.research.plans import Decomposition, Found, ResearchTools
+from certigraph.benchmarks.research.scoring import score_answer
+from certigraph.benchmarks.travelplanner.written_plans import MalformedPlanError, read_plan, read_turn
 from certigraph.nodes.beliefs import Findings
 from certigraph.nodes.factored_answers import ChangedObjects, apply_changes
 from certigraph.nodes.memgpt import ManagedMove
 from certigraph.nodes.notes import parse_notes
 from certigraph.nodes.tdp import Subtasks, to_nodes
+from certigraph.nodes.verdicts import Holds
 from certigraph.runtime.texts import split_answer
 from certigraph.state.records import Observation
 from certigraph.state.rewards import FactoredState

@@ -4,13 +4,13 @@ from functools import partial
 
 from fuzzing.target import Target, of_text, of_texts, several
 
-from certigraph.adapters.alfworld.factors import parse_goal
-from certigraph.adapters.qa.benchmark import find_supporting_sentence, find_supporting_sentences, split_sentences
 from certigraph.adapters.rewards import require_factors
-from certigraph.adapters.scienceworld.world import classify_reply, parse_options, parse_room, simplify_view
-from certigraph.adapters.textworld.factors import parse_objective, parse_recipe
-from certigraph.adapters.webshop.products import nouns_in
-from certigraph.adapters.webshop.world import propose_keywords
+from certigraph.benchmarks.alfworld.factors import parse_goal
+from certigraph.benchmarks.qa.benchmark import find_supporting_sentence, find_supporting_sentences, split_sentences
+from certigraph.benchmarks.scienceworld.world import classify_reply, parse_options, parse_room, simplify_view
+from certigraph.benchmarks.textworld.factors import parse_objective, parse_recipe
+from certigraph.benchmarks.webshop.products import nouns_in
+from certigraph.benchmarks.webshop.world import propose_keywords
 from certigraph.state.records import Task
 from certigraph.state.rewards import FactoredState
 

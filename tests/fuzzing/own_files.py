@@ -9,16 +9,13 @@ from typing import Any
 import numpy
 from fuzzing.target import Target, of_file, of_folder, of_text
 
-from certigraph.adapters.alfworld.benchmark import _cache_key
 from certigraph.adapters.encoders import VECTOR_WIDTH
 from certigraph.adapters.retrieval.dense import _open_vectors
 from certigraph.adapters.retrieval.index import BuildJournal, Manifest, is_resumable, read_manifest
 from certigraph.adapters.retrieval.reranker import _check_architecture
-from certigraph.adapters.rewardprediction.dataset import read_pairs
 from certigraph.adapters.rewards import Head, HeadsMetadata, load_heads
-from certigraph.evaluation.analyses.cgdp_rubric import choose_rubric
-from certigraph.evaluation.analyses.reward_data import read_counts
-from certigraph.evaluation.analyses.rewards import read_rated_pairs
+from certigraph.benchmarks.alfworld.benchmark import _cache_key
+from certigraph.benchmarks.rewardprediction.dataset import read_pairs
 from certigraph.evaluation.comparison import read_plan
 from certigraph.evaluation.inspect_runs import RunJournal as Samples
 from certigraph.evaluation.inspect_runs import SampleRun
@@ -26,6 +23,9 @@ from certigraph.evaluation.judges import read_judgements
 from certigraph.runtime.registry import load_settings
 from certigraph.runtime.run import _names_run, find_journals
 from certigraph.state.endings import Fault
+from certigraph.studies.cgdp_rubric import choose_rubric
+from certigraph.studies.reward_data import read_counts
+from certigraph.studies.rewards import read_rated_pairs
 
 PLAN: dict[str, Any] = {
     **dict.fromkeys(("benchmark", "model", "data", "machine", "created"), "b"),

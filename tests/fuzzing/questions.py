@@ -8,17 +8,17 @@ from typing import Any
 
 from fuzzing.target import Read, Target, of_file, of_folder
 
-from certigraph.adapters.assistantbench.benchmark import read_page_parts, read_split, read_submission
 from certigraph.adapters.files import JsonRow, read_rows
-from certigraph.adapters.hotpotqa import benchmark as hotpotqa_predictions
-from certigraph.adapters.locomo.benchmark import ConversationBank
-from certigraph.adapters.locomo.conversations import read_conversations
-from certigraph.adapters.musique import benchmark as musique_predictions
 from certigraph.adapters.retrieval.sources import read_passages
-from certigraph.adapters.swe_qa.questions import read_origins
-from certigraph.adapters.swe_qa.questions import read_questions as read_swe
-from certigraph.evaluation.analyses.retrieval import read_questions as read_recalled
+from certigraph.benchmarks.assistantbench.benchmark import read_page_parts, read_split, read_submission
+from certigraph.benchmarks.hotpotqa import benchmark as hotpotqa_predictions
+from certigraph.benchmarks.locomo.benchmark import ConversationBank
+from certigraph.benchmarks.locomo.conversations import read_conversations
+from certigraph.benchmarks.musique import benchmark as musique_predictions
+from certigraph.benchmarks.swe_qa.questions import read_origins
+from certigraph.benchmarks.swe_qa.questions import read_questions as read_swe
 from certigraph.state.endings import Fault
+from certigraph.studies.retrieval import read_questions as read_recalled
 
 HOTPOT: dict[str, Any] = {
     **{"_id": "1", "question": "Who?", "answer": "Ada", "type": "bridge", "supporting_facts": [["A", 0], ["B", 0]]},

@@ -48,10 +48,10 @@ READERS = {
 SCRIPT = """
 import sys
 from pathlib import Path
-from certigraph.adapters.blocksworld.benchmark import read_problems
+from certigraph.benchmarks.blocksworld.benchmark import read_problems
 from certigraph.adapters.retrieval.sources import read_passages
 from certigraph.adapters.files import read_json, read_rows
-from certigraph.adapters.travelplanner.queries import read_queries
+from certigraph.benchmarks.travelplanner.queries import read_queries
 from certigraph.runtime.run import find_journals
 from certigraph.evaluation.inspect_runs import RunJournal, SampleRun
 from certigraph.evaluation.judges import read_judgements

@@ -9,15 +9,15 @@ from typing import Any
 
 from fuzzing.target import BETWEEN, Read, Target, of_file, of_folder, of_text
 
-from certigraph.adapters.alfworld.benchmark import _extract_archive, read_goal
-from certigraph.adapters.blocksworld.benchmark import read_problem, read_problems
 from certigraph.adapters.retrieval.sources import read_passages
-from certigraph.adapters.scienceworld.recordings import read_recordings
-from certigraph.adapters.textworld.world import GameLibrary
-from certigraph.adapters.travelplanner.plans import read_plans
-from certigraph.adapters.travelplanner.queries import read_queries
-from certigraph.adapters.travelplanner.sandbox import TableSources, read_tables
-from certigraph.adapters.webshop.products import (
+from certigraph.benchmarks.alfworld.benchmark import _extract_archive, read_goal
+from certigraph.benchmarks.blocksworld.benchmark import read_problem, read_problems
+from certigraph.benchmarks.scienceworld.recordings import read_recordings
+from certigraph.benchmarks.textworld.world import GameLibrary
+from certigraph.benchmarks.travelplanner.plans import read_plans
+from certigraph.benchmarks.travelplanner.queries import read_queries
+from certigraph.benchmarks.travelplanner.sandbox import TableSources, read_tables
+from certigraph.benchmarks.webshop.products import (
     INSTRUCTIONS,
     PRODUCTS,
     build_goals,

@@ -13,18 +13,18 @@ import pandas as pd
 from golden.normalise import ROOT, line
 from golden.tables import csv_lines, untimed
 
-from certigraph.evaluation.analyses.cgdp_tables import (
+from certigraph.evaluation.comparison import ComparisonOutline
+from certigraph.evaluation.comparison_summary import comparison_of
+from certigraph.evaluation.measures import ComparisonRow
+from certigraph.studies.cgdp_tables import (
     EPISODE_COLUMNS,
     REPLAY_COLUMNS,
     ROUND_COLUMNS,
     StudyFrames,
     tables_of,
 )
-from certigraph.evaluation.analyses.rewards import FIGURE_NAMES, RatedPair, predictor_table
-from certigraph.evaluation.analyses.tdp import slope_table, total_table
-from certigraph.evaluation.comparison import ComparisonOutline
-from certigraph.evaluation.comparison_summary import comparison_of
-from certigraph.evaluation.measures import ComparisonRow
+from certigraph.studies.rewards import FIGURE_NAMES, RatedPair, predictor_table
+from certigraph.studies.tdp import slope_table, total_table
 
 RESULTS = ROOT / "results"
 

@@ -10,17 +10,17 @@ from typing import Any
 from golden.normalise import lines
 from golden.runs import caches
 
-from certigraph.adapters.hotpotqa.benchmark import read_questions as read_hotpotqa
-from certigraph.adapters.hotpotqa.benchmark import score_prediction as hotpotqa_scores
-from certigraph.adapters.locomo.benchmark import is_abstention, official_score
-from certigraph.adapters.locomo.conversations import read_conversations
-from certigraph.adapters.musique.benchmark import read_questions as read_musique
-from certigraph.adapters.musique.benchmark import score_prediction as musique_scores
-from certigraph.adapters.qa.scoring import measure_answer
-from certigraph.adapters.research.scoring import score_answer as research_score
-from certigraph.adapters.travelplanner.queries import find_split_file, read_queries
-from certigraph.adapters.travelplanner.sandbox import open_store
-from certigraph.adapters.travelplanner.scoring import aggregate_scores, score_plan
+from certigraph.adapters.retrieval.answers import measure_answer
+from certigraph.benchmarks.hotpotqa.benchmark import read_questions as read_hotpotqa
+from certigraph.benchmarks.hotpotqa.benchmark import score_prediction as hotpotqa_scores
+from certigraph.benchmarks.locomo.benchmark import is_abstention, official_score
+from certigraph.benchmarks.locomo.conversations import read_conversations
+from certigraph.benchmarks.musique.benchmark import read_questions as read_musique
+from certigraph.benchmarks.musique.benchmark import score_prediction as musique_scores
+from certigraph.benchmarks.research.scoring import score_answer as research_score
+from certigraph.benchmarks.travelplanner.queries import find_split_file, read_queries
+from certigraph.benchmarks.travelplanner.sandbox import open_store
+from certigraph.benchmarks.travelplanner.scoring import aggregate_scores, score_plan
 
 QUESTIONS = 40
 """Questions of each benchmark."""

@@ -20,10 +20,10 @@ from langgraph.errors import GraphRecursionError
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, interrupt
 
-from certigraph.adapters.blocksworld.benchmark import BlocksWorld, BlocksWorldEnvironment
 from certigraph.adapters.episodes import EPISODES
 from certigraph.adapters.protocols import Context
-from certigraph.adapters.scienceworld.pool import DEFAULT_POOL
+from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld, BlocksWorldEnvironment
+from certigraph.benchmarks.scienceworld.pool import DEFAULT_POOL
 from certigraph.graphs import clin, mcts, react, sdp, step, tdp
 from certigraph.nodes.react import decide
 from certigraph.nodes.sdp import realize

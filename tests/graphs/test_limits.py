@@ -14,18 +14,18 @@ from recorded import replay_of
 
 from certigraph import Limits, resume, run
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.blocksworld.benchmark import BlocksWorld
-from certigraph.adapters.blocksworld.expert import answer_request
 from certigraph.adapters.models.schemas import MAX_READ_ITEMS
 from certigraph.adapters.models.scripts import ScriptedChat, current_situation
-from certigraph.adapters.models.verdicts import Holds
 from certigraph.adapters.protocols import PAPER_LIMITS, Budget, Context
+from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
+from certigraph.benchmarks.blocksworld.expert import answer_request
 from certigraph.evaluation.frames import RecordedRun, frames_of
 from certigraph.graphs import sdp, step
 from certigraph.nodes.plans import steps_form, to_outline
 from certigraph.nodes.react import Thought
 from certigraph.nodes.sdp import give_up
 from certigraph.nodes.step import Completion, Next
+from certigraph.nodes.verdicts import Holds
 from certigraph.runtime.history import RunHistory, read_history
 from certigraph.runtime.registry import build_graph, parse_swap
 from certigraph.runtime.report import write_report

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from lookahead import RATING, READINGS, WatchedBlocks, played, read
 
-from certigraph.adapters.blocksworld.expert import answer_request
 from certigraph.adapters.protocols import Budget, Context, Limits
+from certigraph.benchmarks.blocksworld.expert import answer_request
 from certigraph.graphs import mcts, react
 from certigraph.nodes.lookahead import listed, predicted
 from certigraph.nodes.mcts import backpropagate

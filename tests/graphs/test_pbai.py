@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from seeking import GOAL, Mind, Seeking, looping, other, same, search, sought
 
-from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.episodes import EPISODES
 from certigraph.adapters.models.scripts import ScriptedChat
-from certigraph.adapters.musique.benchmark import MuSiQue
 from certigraph.adapters.protocols import Budget, Context
+from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
+from certigraph.benchmarks.musique.benchmark import MuSiQue
 from certigraph.graphs import hypotheses, ircot, iter_retgen, memgpt, pbai, react
 from certigraph.graphs.hypotheses import explore
 from certigraph.nodes.beliefs import lobotomized

@@ -19,11 +19,11 @@ from twins import Twins
 import certigraph
 from certigraph.adapters.models import decisions
 from certigraph.adapters.models.profiles import estimate_tokens
-from certigraph.adapters.scienceworld import operators as scienceworld
-from certigraph.adapters.scienceworld.prompts import PLACES
-from certigraph.adapters.scienceworld.recordings import GoldRecording, read_recordings
-from certigraph.adapters.scienceworld.splits import MOVE_COSTS, EpisodeSetting
-from certigraph.adapters.scienceworld.world import ScienceWorld
+from certigraph.benchmarks.scienceworld import operators as scienceworld
+from certigraph.benchmarks.scienceworld.prompts import PLACES
+from certigraph.benchmarks.scienceworld.recordings import GoldRecording, read_recordings
+from certigraph.benchmarks.scienceworld.splits import MOVE_COSTS, EpisodeSetting
+from certigraph.benchmarks.scienceworld.world import ScienceWorld
 from certigraph.graphs import ircot, iter_retgen, memgpt, pbai, react
 from certigraph.nodes.gates import no_gate
 from certigraph.nodes.react import IRCOT_DEFAULTS

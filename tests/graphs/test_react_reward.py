@@ -8,12 +8,12 @@ import pytest
 from langgraph.runtime import Runtime
 from lookahead import RATING, READINGS, REVISIONS, Mind, WatchedBlocks, described, played, read, seen, taking
 
-from certigraph.adapters.blocksworld.benchmark import BlocksWorld
-from certigraph.adapters.blocksworld.expert import answer_request
 from certigraph.adapters.models.calls import JSON_INSTRUCTION
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Budget, Context, Limits
+from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
+from certigraph.benchmarks.blocksworld.expert import answer_request
 from certigraph.graphs import react, react_reward
 from certigraph.nodes.lookahead import (
     appraise,

@@ -14,12 +14,12 @@ import pytest
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.store.memory import InMemoryStore
 
-from certigraph.adapters.blocksworld.benchmark import BlocksWorld
-from certigraph.adapters.blocksworld.expert import answer_request
 from certigraph.adapters.models.calls import JSON_INSTRUCTION
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
+from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
+from certigraph.benchmarks.blocksworld.expert import answer_request
 from certigraph.graphs import clin, plan_and_solve, react, reflexion, step
 from certigraph.nodes.lessons import format_report
 from certigraph.nodes.react import execute

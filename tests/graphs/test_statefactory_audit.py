@@ -17,9 +17,9 @@ from real_data import data_folder
 from simulator_states import Episode, Facts, alfworld, blocksworld, scienceworld, textworld, webshop
 
 from certigraph.adapters.protocols import Context, Limits
-from certigraph.adapters.rewardprediction.benchmark import RewardWorld
-from certigraph.adapters.scienceworld.recordings import read_recordings
-from certigraph.adapters.scienceworld.simulator import JavaSimulator
+from certigraph.benchmarks.rewardprediction.benchmark import RewardWorld
+from certigraph.benchmarks.scienceworld.recordings import read_recordings
+from certigraph.benchmarks.scienceworld.simulator import JavaSimulator
 from certigraph.graphs import statefactory
 from certigraph.nodes import rewards
 from certigraph.nodes.factored_states import prompted_state

@@ -11,13 +11,13 @@ import pytest
 
 from certigraph.adapters.models.scripts import ScriptedChat, current_situation
 from certigraph.adapters.protocols import Context, Limits
-from certigraph.adapters.rewardprediction.benchmark import RewardPrediction, RewardWorld
 from certigraph.adapters.rewards import require_factors
-from certigraph.evaluation.analyses.reward_data import BuildRequest, build_domain
+from certigraph.benchmarks.rewardprediction.benchmark import RewardPrediction, RewardWorld
 from certigraph.graphs import statefactory
 from certigraph.nodes.factored_states import goal_by_rules, state_by_rules
 from certigraph.state.records import Task
 from certigraph.state.rewards import DOMAIN, RECORDINGS, FactoredState, FactorView, to_mapping
+from certigraph.studies.reward_data import BuildRequest, build_domain
 
 pytestmark = pytest.mark.slow
 

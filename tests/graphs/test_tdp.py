@@ -21,9 +21,9 @@ from records_world import WHOLE, Records
 from task_graphs import Jobs, Pondering, SerialJobs, dag_of, respond, subtask_of
 
 from certigraph.adapters import episodes
-from certigraph.adapters.hotpotqa.benchmark import HotpotQA
 from certigraph.adapters.models.scripts import ScriptedChat, current_situation
 from certigraph.adapters.protocols import Budget, Context, Limits
+from certigraph.benchmarks.hotpotqa.benchmark import HotpotQA
 from certigraph.graphs import sdp, subtask, tdp
 from certigraph.graphs.assembly import operators_of
 from certigraph.graphs.tdp import solve

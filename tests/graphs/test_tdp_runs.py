@@ -26,11 +26,11 @@ from certigraph import Dag, Limits, Node, Progress, exhaustion_gate, resume
 from certigraph import run as run_certigraph
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.episodes import EPISODES, close_episode
-from certigraph.adapters.hotpotqa.benchmark import HotpotQA
 from certigraph.adapters.models.scripts import current_situation
 from certigraph.adapters.protocols import Budget, Context
-from certigraph.adapters.scienceworld.splits import list_ids
-from certigraph.adapters.travelplanner.benchmark import TravelPlanner
+from certigraph.benchmarks.hotpotqa.benchmark import HotpotQA
+from certigraph.benchmarks.scienceworld.splits import list_ids
+from certigraph.benchmarks.travelplanner.benchmark import TravelPlanner
 from certigraph.evaluation.frames import find_runs
 from certigraph.evaluation.judges import WordJudge, cases_of, judge, rubric_by_name
 from certigraph.graphs import cot, plan_and_act, react, sdp, subtask, tdp

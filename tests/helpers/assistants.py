@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from certigraph.adapters.assistantbench.benchmark import AssistantBench
+from certigraph.benchmarks.assistantbench.benchmark import AssistantBench
 
 ROW: dict[str, Any] = {"id": "a", "set": "dev", "task": "Which gym?", "answer": "The Root", "difficulty": "Hard"}
 OTHER = {**ROW, "id": "b", "answer": "20", "difficulty": "Medium"}

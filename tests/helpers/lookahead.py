@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from certigraph.adapters.blocksworld.benchmark import BlocksWorld, BlocksWorldEnvironment
-from certigraph.adapters.blocksworld.domain import BlocksState, parse_facts, parse_goal, parse_observed
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
+from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld, BlocksWorldEnvironment
+from certigraph.benchmarks.blocksworld.domain import BlocksState, parse_facts, parse_goal, parse_observed
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import run
 from certigraph.state.records import Action, Observation, Task

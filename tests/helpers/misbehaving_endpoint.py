@@ -20,9 +20,9 @@ from typing import Any
 
 from endpoint_stub import serving
 
-from certigraph.adapters.blocksworld.expert import answer_at, read_text
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import TEXT_SCHEMA
+from certigraph.benchmarks.blocksworld.expert import answer_at, read_text
 
 Answer = Callable[[dict[str, Any]], str]
 """A request's JSON body -> the text of the answer."""

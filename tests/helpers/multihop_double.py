@@ -11,9 +11,9 @@ from certigraph.adapters.models.profiles import ProfileName
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits, Operator
-from certigraph.adapters.qa.benchmark import SearchWorld
-from certigraph.adapters.qa.operators import create_operators
 from certigraph.adapters.retrieval.bm25 import PassagePool
+from certigraph.benchmarks.qa.benchmark import SearchWorld
+from certigraph.benchmarks.qa.operators import create_operators
 from certigraph.graphs import sdp
 from certigraph.state.records import Scores, Task
 from certigraph.state.search import Passage

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from certigraph.adapters.protocols import StateCheck
-from certigraph.adapters.scienceworld import world
-from certigraph.adapters.scienceworld.pool import SimulatorPool
-from certigraph.adapters.scienceworld.recordings import GoldRecording
-from certigraph.adapters.scienceworld.splits import SPLITS, EpisodeSetting
-from certigraph.adapters.scienceworld.world import ScienceWorld
+from certigraph.benchmarks.scienceworld import world
+from certigraph.benchmarks.scienceworld.pool import SimulatorPool
+from certigraph.benchmarks.scienceworld.recordings import GoldRecording
+from certigraph.benchmarks.scienceworld.splits import SPLITS, EpisodeSetting
+from certigraph.benchmarks.scienceworld.world import ScienceWorld
 from certigraph.state.records import Action, Task
 
 _LOOKS = ("look around", "look")

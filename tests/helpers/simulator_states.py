@@ -11,17 +11,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from certigraph.adapters.alfworld.benchmark import ALFWorld, AlfworldGame, PddlFact
-from certigraph.adapters.blocksworld.benchmark import BlocksWorld
-from certigraph.adapters.blocksworld.domain import BlockFact, format_block
 from certigraph.adapters.protocols import Environment
-from certigraph.adapters.scienceworld.objects import HIDDEN
-from certigraph.adapters.scienceworld.recordings import GoldRecording
-from certigraph.adapters.scienceworld.simulator import JavaSimulator
-from certigraph.adapters.textworld.world import GameLibrary, clean_text
-from certigraph.adapters.webshop.benchmark import WebShop
-from certigraph.adapters.webshop.products import normalise_value
-from certigraph.adapters.webshop.world import WebShopWorld
+from certigraph.benchmarks.alfworld.benchmark import ALFWorld, AlfworldGame, PddlFact
+from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
+from certigraph.benchmarks.blocksworld.domain import BlockFact, format_block
+from certigraph.benchmarks.scienceworld.objects import HIDDEN
+from certigraph.benchmarks.scienceworld.recordings import GoldRecording
+from certigraph.benchmarks.scienceworld.simulator import JavaSimulator
+from certigraph.benchmarks.textworld.world import GameLibrary, clean_text
+from certigraph.benchmarks.webshop.benchmark import WebShop
+from certigraph.benchmarks.webshop.products import normalise_value
+from certigraph.benchmarks.webshop.world import WebShopWorld
 from certigraph.state.records import Action, Task
 
 Facts = dict[str, dict[str, str]]

@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from certigraph.adapters.models.schemas import minimal_instance
-from certigraph.adapters.research.benchmark import ResearchBenchmark
-from certigraph.adapters.research.plans import ResearchQuestion
-from certigraph.adapters.research.verdicts import source_texts
 from certigraph.adapters.web.protocol import SearchHit, Unreadable, WebPage
 from certigraph.adapters.web.sources import Web
+from certigraph.benchmarks.research.benchmark import ResearchBenchmark
+from certigraph.benchmarks.research.plans import ResearchQuestion
+from certigraph.benchmarks.research.verdicts import source_texts
 from certigraph.state.records import Task
 
 WORD = re.compile(r"\w+")

@@ -12,9 +12,9 @@ from typing import Any
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import current_situation
 from certigraph.adapters.protocols import Limits, Operator, Responder
-from certigraph.adapters.qa.benchmark import SearchOutcome, SearchWorld
-from certigraph.adapters.qa.scoring import token_f1
+from certigraph.adapters.retrieval.answers import token_f1
 from certigraph.adapters.retrieval.bm25 import PassagePool
+from certigraph.benchmarks.qa.benchmark import SearchOutcome, SearchWorld
 from certigraph.state.records import Record, Scores, Task
 from certigraph.state.search import Passage
 

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import pytest
 
-from certigraph.adapters.travelplanner.benchmark import TravelPlanner
-from certigraph.adapters.travelplanner.queries import LocalConstraint, TravelQuery
-from certigraph.adapters.travelplanner.sandbox import Accommodation, Attraction, Distance, Flight, Restaurant
+from certigraph.benchmarks.travelplanner.benchmark import TravelPlanner
+from certigraph.benchmarks.travelplanner.queries import LocalConstraint, TravelQuery
+from certigraph.benchmarks.travelplanner.sandbox import Accommodation, Attraction, Distance, Flight, Restaurant
 from certigraph.state.records import Task
 
 DATA = Path(os.environ.get("CERTIGRAPH_DATA", "no-data")) / "travelplanner"

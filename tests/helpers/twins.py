@@ -7,10 +7,10 @@ from pathlib import Path
 from recorded_worlds import create_replay_world, recorded_task
 
 from certigraph.adapters.protocols import Responder
-from certigraph.adapters.scienceworld.benchmark import ScienceWorldBenchmark
-from certigraph.adapters.scienceworld.expert import create_expert
-from certigraph.adapters.scienceworld.recordings import GoldRecording, read_recordings
-from certigraph.adapters.scienceworld.world import ScienceWorld
+from certigraph.benchmarks.scienceworld.benchmark import ScienceWorldBenchmark
+from certigraph.benchmarks.scienceworld.expert import create_expert
+from certigraph.benchmarks.scienceworld.recordings import GoldRecording, read_recordings
+from certigraph.benchmarks.scienceworld.world import ScienceWorld
 from certigraph.state.records import Task
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest.mock import patch
 
-from certigraph.adapters.assistantbench.server import GeneratedWebHandler
+from certigraph.benchmarks.assistantbench.server import GeneratedWebHandler
 
 Answering = Callable[[GeneratedWebHandler], None]
 METHODS = ("do_GET", "do_POST")

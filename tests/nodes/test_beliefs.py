@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from langgraph.runtime import Runtime
 from seeking import GOAL, Mind, Seeking, other, search, sought
 
-from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
+from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
 from certigraph.graphs import ircot, iter_retgen, memgpt, pbai, react, sdp, step
 from certigraph.nodes.belief_checks import filtered, grounded, is_anchored
 from certigraph.nodes.beliefs import freeform, structured

@@ -62,7 +62,7 @@ class Unrated:
         return {}
 
     def open(self, task):
-        from certigraph.adapters.rewardprediction.benchmark import RewardWorld
+        from certigraph.benchmarks.rewardprediction.benchmark import RewardWorld
 
         return RewardWorld(())
 

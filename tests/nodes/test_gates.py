@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from langgraph.runtime import Runtime
 from seeking import GOAL, Mind, Seeking, looping, other, same, search, sought
 
-from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
+from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
 from certigraph.graphs import ircot, pbai, react, sdp, step
 from certigraph.graphs.assembly import operators_of
 from certigraph.nodes.beliefs import structured

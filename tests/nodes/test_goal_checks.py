@@ -18,7 +18,6 @@ from rich.console import Console
 
 from certigraph import recheck, votes, world_check
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.blocksworld.expert import answer_request
 from certigraph.adapters.models.experts import minimal_answer
 from certigraph.adapters.models.schemas import schema_of
 from certigraph.adapters.models.scripts import (
@@ -28,6 +27,7 @@ from certigraph.adapters.models.scripts import (
 )
 from certigraph.adapters.processes import wait_for
 from certigraph.adapters.protocols import Context, Limits
+from certigraph.benchmarks.blocksworld.expert import answer_request
 from certigraph.evaluation.frames import RecordedRun, frames_of
 from certigraph.graphs import sdp
 from certigraph.nodes import sdp as sdp_slots

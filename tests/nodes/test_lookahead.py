@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from lookahead import RATING, Mind, played
 
-from certigraph.adapters.blocksworld.benchmark import BlocksWorld
-from certigraph.adapters.blocksworld.expert import answer_request
+from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
+from certigraph.benchmarks.blocksworld.expert import answer_request
 from certigraph.graphs import sdp
 from certigraph.nodes import lookahead as module
 from certigraph.nodes.lookahead import reward_guided

@@ -10,7 +10,7 @@ from seeking import Mind, Seeking
 
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.adapters.travelplanner.benchmark import TravelPlanner
+from certigraph.benchmarks.travelplanner.benchmark import TravelPlanner
 from certigraph.nodes import plans
 from certigraph.nodes.plans import MAX_RESULT, plan, replan, supervise
 from certigraph.state.records import Observation, Task

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from seeking import GOAL, Mind, Seeking, search, sought
 
-from certigraph.adapters.locomo.benchmark import UNANSWERABLE_ANSWER, LoCoMo
 from certigraph.adapters.models.profiles import ProfileName
-from certigraph.adapters.swe_qa.benchmark import SweQA
+from certigraph.benchmarks.locomo.benchmark import UNANSWERABLE_ANSWER, LoCoMo
+from certigraph.benchmarks.swe_qa.benchmark import SweQA
 from certigraph.graphs import ircot, iter_retgen, memgpt, pbai, react
 
 PROSE = " ".join(f"Line {number} of the file calls it." for number in range(70))[:2_000].rstrip(". ")

@@ -19,11 +19,11 @@ from task_graphs import Jobs, Pondering
 from web_stub import Site, body, flood, redirect, web
 
 from certigraph.adapters import episodes
-from certigraph.adapters.blocksworld.benchmark import BlocksWorld, BlocksWorldEnvironment
 from certigraph.adapters.episodes import EPISODES, live_episode
 from certigraph.adapters.protocols import Budget, Context
 from certigraph.adapters.web.pages import Fetcher
 from certigraph.adapters.web.sources import Web, WebCache, create_providers
+from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld, BlocksWorldEnvironment
 from certigraph.runtime.checkpoints import SqliteCheckpointSaver
 from certigraph.runtime.driver import keep_worlds_open
 from certigraph.runtime.graph_sources import AnyGraph

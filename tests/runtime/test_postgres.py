@@ -18,8 +18,8 @@ from postgres_server import VARIABLE, Server
 from study_world import Riddles
 from task_graphs import Jobs, Pondering
 
-from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.protocols import Budget, Context, Limits
+from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
 from certigraph.evaluation.evaluate import evaluate
 from certigraph.runtime import postgres as leases
 from certigraph.runtime.postgres import (

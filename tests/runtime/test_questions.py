@@ -16,8 +16,8 @@ from certigraph import Context, RunFailed
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Limits
+from certigraph.benchmarks.ask import research_summary_of
 from certigraph.cli.output import closing_lines, print_result
-from certigraph.runtime.questions import research_summary_of
 from certigraph.runtime.report import cost_totals
 from certigraph.runtime.run import run
 from certigraph.state.endings import Fault, UnknownName

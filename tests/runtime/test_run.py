@@ -18,12 +18,12 @@ from certigraph.adapters import benchmarks
 from certigraph.adapters.episodes import EPISODES
 from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.adapters.tools.world import Tools
+from certigraph.benchmarks.ask import ask
 from certigraph.evaluation.compare import ablate
 from certigraph.evaluation.evaluate import evaluate
 from certigraph.evaluation.sweep_report import sweep
 from certigraph.graphs import react, sdp
 from certigraph.nodes.sdp import always_pass, capped, give_up, propose
-from certigraph.runtime.questions import ask
 from certigraph.runtime.registry import SEARCH_GRAPHS, build_graph
 from certigraph.runtime.report import write_report
 from certigraph.runtime.result import Result

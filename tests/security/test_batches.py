@@ -11,10 +11,8 @@ from security.test_viewers import HOSTILE, assert_inert
 
 pytest.importorskip("inspect_ai", reason="pip install 'certigraph[eval]'")
 
-from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.protocols import Budget, Context
-from certigraph.evaluation.analyses.rewards import FailedPair, predictor_table
-from certigraph.evaluation.analyses.rewards_report import RewardFindings, write_rewards_page
+from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
 from certigraph.evaluation.compare import build_job, run_comparison
 from certigraph.evaluation.comparison import Choice, parse_methods
 from certigraph.evaluation.comparison_report import DATA_FILES, write_comparison_report
@@ -23,6 +21,8 @@ from certigraph.evaluation.inspect_tasks import create_dataset
 from certigraph.state.endings import Fault
 from certigraph.state.records import Task
 from certigraph.state.trajectory import read_trajectory
+from certigraph.studies.rewards import FailedPair, predictor_table
+from certigraph.studies.rewards_report import RewardFindings, write_rewards_page
 
 pytestmark = pytest.mark.slow  # whole batches
 

@@ -17,8 +17,8 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = ("adapters", "evaluation", "graphs", "nodes", "runtime", "state", "src/certigraph/cli")
 
 OWN_WORKERS = {
-    "evaluation/analyses/reward_data.py": "rates actions, also by models that want a key",
-    "evaluation/analyses/rewards.py": "measures reward functions",
+    "src/certigraph/studies/reward_data.py": "rates actions, also by models that want a key",
+    "src/certigraph/studies/rewards.py": "measures reward functions",
     "evaluation/frames.py": "reads recorded runs",
     "evaluation/ray_cluster.py": "Ray's, whose workers ask models",
     "evaluation/worker_processes.py": "execute runs, which ask models",
@@ -128,7 +128,7 @@ def program(path: Path, line: str) -> None:
 @pytest.mark.slow
 def test_the_compilers_of_textworld_see_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("textworld")
-    from certigraph.adapters.textworld.world import GameLibrary
+    from certigraph.benchmarks.textworld.world import GameLibrary
 
     seen = tmp_path / "seen"
     program(tmp_path / "share/inform7/Compilers/ni", f"env > {seen}; exit 1")
@@ -142,7 +142,7 @@ def test_the_compilers_of_textworld_see_no_key(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_scienceworlds_jvm_sees_no_key():
-    from certigraph.adapters.scienceworld.simulator import JavaSimulator
+    from certigraph.benchmarks.scienceworld.simulator import JavaSimulator
 
     simulator = JavaSimulator()
     try:

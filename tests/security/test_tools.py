@@ -28,12 +28,12 @@ CALLS = {"eval", "exec", "compile", "__import__", "system", "popen", "Popen", "c
 MODULES = {"subprocess", "pickle", "marshal", "shelve", "dill", "joblib", "cloudpickle", "ctypes", "pty"}
 
 ALLOWED = {
-    "adapters/scienceworld/simulator.py": "starts ScienceWorld's JVM",
+    "benchmarks/scienceworld/simulator.py": "starts ScienceWorld's JVM",
     "src/certigraph/cli/drawings.py": "calls Graphviz, without a shell, on a drawing of a graph",
     "evaluation/worker_processes.py": "starts Python, on code of its own, to execute runs",
-    "adapters/textworld/world.py": "has TextWorld start Inform 7's compilers, without a shell, on games made here",
+    "benchmarks/textworld/world.py": "has TextWorld start Inform 7's compilers, without a shell, on games made here",
     "adapters/rewards.py": "torch's eval(), which sets a network to prediction",
-    "evaluation/analyses/reward_heads.py": "torch's eval(), which sets a network to prediction",
+    "src/certigraph/studies/reward_heads.py": "torch's eval(), which sets a network to prediction",
 }
 """Files that may name one of them, and what for."""
 

@@ -10,9 +10,9 @@ from web_log import received_requests
 
 import certigraph
 from certigraph import Result
-from certigraph.adapters.assistantbench.pages import ATTACKER_HOST
-from certigraph.adapters.assistantbench.web import GeneratedWeb, start_server
 from certigraph.adapters.protocols import Responder
+from certigraph.benchmarks.assistantbench.pages import ATTACKER_HOST
+from certigraph.benchmarks.assistantbench.web import GeneratedWeb, start_server
 from certigraph.state.records import Task
 
 QUOTED = re.compile(r"<world>.*?</world>", re.DOTALL)

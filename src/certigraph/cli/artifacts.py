@@ -54,7 +54,7 @@ def figures_command(
 ) -> None:
     """Draw plots of runs: reward by step, the best traces side by side, and what STEP scores without its Planner."""
     check_evaluation_packages("figures", *TABLE_PACKAGES)
-    from certigraph.evaluation.analyses.step_figures import draw_figures, print_figures
+    from certigraph.studies.step_figures import draw_figures, print_figures
 
     print_figures(draw_figures(folders, out, data=data, with_accidental=with_accidental), kept=with_accidental)
 
@@ -69,9 +69,9 @@ def anatomy_command(
 ) -> None:
     """Analyse where runs succeed, stall and spend: one page, plots, and a table for each analysis."""
     check_evaluation_packages("analyses", "pyarrow", *TABLE_PACKAGES)
-    from certigraph.evaluation.analyses.sdp import print_anatomy, write_anatomy
     from certigraph.evaluation.comparison import read_method_names
     from certigraph.evaluation.frames import find_runs, read_frames, select_scored
+    from certigraph.studies.sdp import print_anatomy, write_anatomy
 
     runs = find_runs(folders)
     if len(folders) == 1:  # in several comparisons one name may stand for different methods
@@ -130,7 +130,7 @@ def published_command(
     as_json: AsJson = False,
 ) -> None:
     """List the papers' figures on a benchmark, in percent, with their tasks, methods and models."""
-    from certigraph.evaluation.published.tables import figure_lines, select_figures
+    from certigraph.evaluation.published import figure_lines, select_figures
 
     figures = select_figures(benchmark)
     if as_json:
@@ -210,8 +210,8 @@ def build_command(
     as_json: AsJson = False,
 ) -> None:
     """Build pairs of trajectories with rewards in OUT/BENCHMARK.jsonl. OUT/counts.json gets the numbers of pairs."""
-    from certigraph.evaluation.analyses.reward_data import BuildRequest, select_domains
-    from certigraph.evaluation.analyses.reward_data import build_datasets as build_pairs
+    from certigraph.studies.reward_data import BuildRequest, select_domains
+    from certigraph.studies.reward_data import build_datasets as build_pairs
 
     builds = [BuildRequest(name, seed, pairs, tuple(split or ()), data) for name in select_domains(domain or ())]
     raise typer.Exit(build_pairs(builds, out, at_once=at_once, as_json=as_json))
@@ -246,9 +246,9 @@ def measure_command(
     """Predict the rewards of recorded trajectories, and measure their EPIC distance to the true rewards."""
     check_evaluation_packages("measurements", *TABLE_PACKAGES)
     from certigraph.cli.output import announce_models
-    from certigraph.evaluation.analyses.rewards import parse_predictors
-    from certigraph.evaluation.analyses.rewards_report import measure_rewards
     from certigraph.runtime.registry import create_context
+    from certigraph.studies.rewards import parse_predictors
+    from certigraph.studies.rewards_report import measure_rewards
 
     announce_models(model, role)
     methods = parse_predictors(predictor or (), encoder or ())
@@ -290,7 +290,7 @@ def train_command(
     check_evaluation_packages("reward heads", *TABLE_PACKAGES)
     from certigraph.adapters.encoders import load_encoder
     from certigraph.adapters.rewards import save_heads
-    from certigraph.evaluation.analyses.reward_heads import create_samples, select_pairs, train_heads
+    from certigraph.studies.reward_heads import create_samples, select_pairs, train_heads
 
     source = load_encoder(encoder)
     samples = create_samples(select_pairs(data, domain or (), limit or None), source, typer.echo)
@@ -312,8 +312,8 @@ def tune_command(
 
     Use it on other domains, with the graph `reward_head` and --swap rate=supervised:head=DIR.
     """
-    from certigraph.evaluation.analyses.reward_heads import select_pairs
-    from certigraph.evaluation.analyses.reward_tuning import PAPER_RECIPE, train_lora
+    from certigraph.studies.reward_heads import select_pairs
+    from certigraph.studies.reward_tuning import PAPER_RECIPE, train_lora
 
     pairs = select_pairs(data, domain or (), limit or None)
     train_lora(pairs, out, base=base, recipe=PAPER_RECIPE._replace(seed=seed))
@@ -334,13 +334,13 @@ def transfer_command(
     """Train a reward head on each domain and one on all domains together, and score each head on each domain."""
     check_evaluation_packages("reward heads", *TABLE_PACKAGES)
     from certigraph.adapters.encoders import load_encoder
-    from certigraph.evaluation.analyses.reward_heads import (
+    from certigraph.studies.reward_heads import (
         create_samples,
         measure_transfer,
         print_transfer,
         select_pairs,
     )
-    from certigraph.evaluation.analyses.rewards_report import write_transfer
+    from certigraph.studies.rewards_report import write_transfer
 
     pairs = select_pairs(data, domain or (), limit or None)
     samples = create_samples(pairs, load_encoder(encoder), typer.echo)

@@ -388,12 +388,12 @@ def cgdp_command(
     """Run CGDP's study of search agents, memory and gates. The same options, or --out alone, resume it."""
     check_evaluation_packages("studies", *TABLE_PACKAGES)
     from certigraph.cli.output import announce_source
-    from certigraph.evaluation.analyses.cgdp import DEFAULT_BENCHMARK, StudySelection, methods_of, run_command
-    from certigraph.evaluation.analyses.cgdp_rubric import RubricChoice
     from certigraph.evaluation.compare import build_job, load_job
     from certigraph.evaluation.comparison import Choice, has_plan
     from certigraph.evaluation.workers import WorkerOptions
     from certigraph.runtime.registry import create_context
+    from certigraph.studies.cgdp import DEFAULT_BENCHMARK, StudySelection, methods_of, run_command
+    from certigraph.studies.cgdp_rubric import RubricChoice
 
     on = on or (None if has_plan(out) or report_only else DEFAULT_BENCHMARK)
     if on and not report_only:
@@ -431,7 +431,7 @@ def tdp_command(
     The episodes are scripted: no model is used.
     """
     check_evaluation_packages("studies", *TABLE_PACKAGES)
-    from certigraph.evaluation.analyses.tdp import build_order, run_command
+    from certigraph.studies.tdp import build_order, run_command
 
     order = build_order(longest, out).with_prompts(keep_prompts)
     raise typer.Exit(run_command(order, out, report_only=report_only, as_json=as_json))
@@ -455,7 +455,7 @@ def retrieval_command(
 ) -> None:
     """Measure passage recall of BM25, two-stage, dense, hybrid and reranked retrieval, at once and hop by hop."""
     check_evaluation_packages("studies", *TABLE_PACKAGES)
-    from certigraph.evaluation.analyses.retrieval import SPLIT_FILES, print_recall, recall_study, write_recall
+    from certigraph.studies.retrieval import SPLIT_FILES, print_recall, recall_study, write_recall
 
     study = recall_study(_data_root(data), splits=split or tuple(SPLIT_FILES), dense=dense, rerank=rerank)
     files = write_recall(study, out)

@@ -87,7 +87,7 @@ def print_inventory(names_by_kind: Mapping[str, Any], *, as_json: bool) -> None:
 
 def collect_inventory() -> dict[str, Any]:
     """Collect the names that certigraph ships from its graphs, benchmarks, operators, models and limits."""
-    from certigraph.adapters.benchmarks import BENCHMARKS, load_benchmark
+    from certigraph.adapters.benchmarks import load_benchmark, shipped_benchmarks
     from certigraph.adapters.models.chat_models import MODEL_FORMS
     from certigraph.adapters.protocols import Budget, Limits
     from certigraph.nodes.catalogue import slots_by_operator
@@ -97,7 +97,9 @@ def collect_inventory() -> dict[str, Any]:
     limits = {**Budget.model_fields, **Limits.model_fields}
     return {
         "graphs": {name: graph_slots(name) for name in GRAPHS},
-        "benchmarks": {name: list(load_benchmark(name).configurations) for name in BENCHMARKS if name != ASK_BENCHMARK},
+        "benchmarks": {
+            name: list(load_benchmark(name).configurations) for name in shipped_benchmarks() if name != ASK_BENCHMARK
+        },
         "questions of your own": {ASK_BENCHMARK: f'certigraph {ASK_BENCHMARK} "QUESTION"'},
         "operators": {
             name: f"[{', '.join(slots)}] {_describe_operator(name)}" for name, slots in slots_by_operator().items()

@@ -13,16 +13,16 @@ from pydantic import JsonValue
 from rich.console import Console
 from rich.table import Table
 
-from certigraph.adapters.benchmarks import BENCHMARKS, data_folder, load_benchmark, split_name
+from certigraph.adapters.benchmarks import data_folder, load_benchmark, shipped_benchmarks, split_name
 from certigraph.adapters.models.chat_models import describe_error_rates, describe_models, is_scripted
 from certigraph.adapters.models.profiles import CHARACTERS_PER_TOKEN
 from certigraph.adapters.protocols import Limits
+from certigraph.benchmarks.ask import ResearchCost, ResearchSummary, research_summary_of
 from certigraph.cli.options import WAITING
 from certigraph.evaluation.measures import EVALUATION_METHODS
 from certigraph.runtime.approvals import answer_advice, question_lines
 from certigraph.runtime.history import read_history
 from certigraph.runtime.prompts import CollectedPrompts, PromptKind, group_prompts
-from certigraph.runtime.questions import ResearchCost, ResearchSummary, research_summary_of
 from certigraph.runtime.recorder import Listener
 from certigraph.runtime.registry import BudgetAndLimits, load_settings, parse_budget
 from certigraph.runtime.report import write_report
@@ -103,7 +103,7 @@ def watch_run(out: Path, limits: Limits | None, *, silent: bool) -> Iterator[Lis
 def announce_source(benchmark: str, data: str | None) -> None:
     """Print a notice if there is no data for a benchmark, so that a generated world is used."""
     name = split_name(benchmark)[0]
-    if name not in BENCHMARKS:
+    if name not in shipped_benchmarks():
         return
     if data_folder(name, data) is None and not load_benchmark(benchmark, data).simulated:
         notice = f"{name}: generated sample data; real data: --data DIR or CERTIGRAPH_DATA"

@@ -211,8 +211,8 @@ def ask_command(
 ) -> None:
     """Answer a question from the web, with the sources of each finding, what is not certified, and the cost."""
     from certigraph.adapters.benchmarks import load_benchmark
+    from certigraph.benchmarks.ask import ask, check_scripted_model
     from certigraph.cli.output import print_result, watch_run
-    from certigraph.runtime.questions import ask, check_scripted_model
     from certigraph.runtime.registry import build_graph, create_context, parse_swap
     from certigraph.runtime.result import ASK_BENCHMARK
     from certigraph.state.search import create_question_task

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from certigraph.adapters.blocksworld.benchmark import BlocksWorld
 from certigraph.adapters.models.experts import MAX_SEGMENT_NAME, demonstration_expert
-from certigraph.adapters.models.plans import Conditions
 from certigraph.adapters.models.schemas import minimal_instance, schema_of
 from certigraph.adapters.models.scripts import Situation, use_situation
-from certigraph.adapters.models.verdicts import Holds
 from certigraph.adapters.protocols import Context, Responder
+from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
+from certigraph.nodes.conditions import Conditions
 from certigraph.nodes.plans import SupervisorJudgement
 from certigraph.nodes.step import Completion, Next
+from certigraph.nodes.verdicts import Holds
 from certigraph.runtime.run import run
 from certigraph.state.records import Action, Observation, Predicate, Step, Task
 

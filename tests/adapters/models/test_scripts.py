@@ -15,10 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from certigraph.adapters.blocksworld.benchmark import BlocksWorld
-from certigraph.adapters.models.actions import NextAction
 from certigraph.adapters.models.chat_models import MODEL_FORMS, chat_model, check_model_name, is_scripted, model_label
-from certigraph.adapters.models.plans import Conditions
 from certigraph.adapters.models.schemas import Schema, minimal_instance, schema_of
 from certigraph.adapters.models.scripts import (
     INVALID_ACTION,
@@ -39,13 +36,16 @@ from certigraph.adapters.models.scripts import (
     use_view,
 )
 from certigraph.adapters.models.usage import Call, Meter, metering
-from certigraph.adapters.models.verdicts import Holds
 from certigraph.adapters.protocols import Budget, Context, Responder
-from certigraph.adapters.research.plans import Adequacy, Decomposition, Found, ResearchTools
+from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
+from certigraph.benchmarks.research.plans import Adequacy, Decomposition, Found, ResearchTools
+from certigraph.nodes.actions import NextAction
+from certigraph.nodes.conditions import Conditions
 from certigraph.nodes.goal_checks import GoalCheck
 from certigraph.nodes.plans import Plan
 from certigraph.nodes.react import Thought
 from certigraph.nodes.step import Completion, Next, Ruling
+from certigraph.nodes.verdicts import Holds
 from certigraph.runtime.run import run
 from certigraph.state.endings import UnknownName
 from certigraph.state.records import Task

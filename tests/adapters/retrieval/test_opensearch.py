@@ -11,11 +11,11 @@ import pytest
 from endpoint_stub import serving
 
 from certigraph import cli
-from certigraph.adapters.hotpotqa.benchmark import HotpotQA
 from certigraph.adapters.retrieval import opensearch
 from certigraph.adapters.retrieval import opensearch as opensearch_http
 from certigraph.adapters.retrieval.bm25 import PassagePool
 from certigraph.adapters.retrieval.opensearch import OpenSearch
+from certigraph.benchmarks.hotpotqa.benchmark import HotpotQA
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.run import search
 from certigraph.state.search import Passage

@@ -14,14 +14,14 @@ from langgraph.runtime import Runtime
 from support_desk import CONDITIONS, GOAL, SCRIPT, Desk, mind
 
 from certigraph import Tools
-from certigraph.adapters.models.actions import CHECK_ACTION
 from certigraph.adapters.models.schemas import Schema, minimal_instance
 from certigraph.adapters.models.scripts import ScriptedChat, Situation, current_situation, use_situation
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.adapters.tools.checks import Check, load_checks
-from certigraph.adapters.tools.operators import validate
 from certigraph.graphs.agent import agent
 from certigraph.graphs.sdp import build
+from certigraph.nodes.actions import CHECK_ACTION
+from certigraph.nodes.tool_choices import validate
 from certigraph.state.endings import Fault, LimitReached
 from certigraph.state.records import Action, Observation, Predicate, Task, Verdict
 from certigraph.state.run import Evidence, Turn

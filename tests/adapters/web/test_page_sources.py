@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from search_stub import Told, search_stub
 
-from certigraph.adapters.assistantbench.benchmark import AssistantBench
 from certigraph.adapters.web.page_sources import PageSourceChain, SerperPages, create_page_source
 from certigraph.adapters.web.pages import Fetcher
 from certigraph.adapters.web.protocol import Unreadable, WebPage
+from certigraph.benchmarks.assistantbench.benchmark import AssistantBench
 from certigraph.state.endings import Fault, UnknownName
 
 KEY = "k3y-of-the-service-1234567890"

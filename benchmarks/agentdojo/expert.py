@@ -1,0 +1,216 @@
+"""Scripted expert of AgentDojo: it makes the calls of the ground truth.
+
+It reads no prompt. Conditions, sub-tasks and nodes name parts of the ground truth, which no model could know: the
+results show that worlds, limits and control flow work, not that prompts are sufficient.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
+
+from certigraph.adapters.models.experts import (
+    SUBTASK_ACTIONS,
+    AnswerFunction,
+    DemonstrationProgress,
+    actions_after,
+    chained_nodes,
+    name_segments,
+    respond_by_field,
+    split_evenly,
+    unchanged_revision,
+)
+from certigraph.adapters.protocols import MIN_NODES, MIN_PLAN, Responder
+from certigraph.adapters.tools.definitions import HOLDS
+from certigraph.benchmarks.agentdojo.world import (
+    INSTRUCTIONS,
+    TaskId,
+    answer_truth,
+    load_suites,
+    user_truth,
+)
+from certigraph.state.commitments import SourcedText, find_problem
+from certigraph.state.records import Predicate, Step, Task
+from certigraph.state.run import ANSWER_ACTIONS, FINISH, Commitment
+from certigraph.state.tools import ANSWER_ARGUMENT, ToolCall, calls_of
+
+NO_ANSWER = "Done."
+"""Answer where the ground truth has none."""
+
+LAST_CONDITION = "0 actions to go after: the answer"
+"""Condition of a plan where all calls are made, and text of a sub-task in which only the answer is left."""
+
+
+class DojoProgress(NamedTuple):
+    """Progress of a run on the ground truth of its task."""
+
+    task: Task
+    path: DemonstrationProgress
+    """The calls that remain, as texts, and the part of them that is assigned."""
+    calls: tuple[ToolCall, ...]
+    """The calls that remain."""
+    answered: bool
+    answer: str
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the assigned part is done, to which the answer belongs if it is the last part."""
+        return not self.path.ahead and (self.path.remaining_after > 0 or self.answered)
+
+
+@cache
+def dojo_expert() -> Responder:
+    """Return the responder of the model `scripted:expert`."""
+    return respond_by_field(_ANSWERS, dojo_progress)
+
+
+def dojo_progress(state: Mapping[str, Any]) -> DojoProgress:
+    """Return the progress of a run, computed from its actions: calls of the ground truth count in their order."""
+    task: Task = state["task"]
+    id_, history = TaskId.parse(task.id), state["history"]
+    truth = user_truth(id_.suite, id_.user_task)
+    left = list(truth.calls)
+    for call in _calls_made(history):
+        if left and (call.name, call.args) == (left[0].name, left[0].args):
+            left.pop(0)
+    assigned = state["subtask"].text if "subtask" in state else task.goal
+    tail = tuple(state.get("plan", ())[state.get("head", 0) :])
+    path = DemonstrationProgress(tuple(map(str, left)), actions_after(assigned) or 0, tail)
+    answered = any(step.action.kind in ANSWER_ACTIONS for step in history)
+    return DojoProgress(task, path, tuple(left), answered, truth.answer or NO_ANSWER)
+
+
+def _calls_made(history: Sequence[Step]) -> Iterator[ToolCall]:
+    return (call for step in history for call in calls_of(step.action) if call.is_made)
+
+
+# Answers by the fields of their schema.
+
+
+def _choose_call(at: DojoProgress, form: dict[str, Any]) -> Any:
+    offered = _offered(form)
+    if at.path.ahead and at.calls[0].name in offered:
+        return create_choice(at.calls[0])
+    if FINISH not in offered:
+        return create_choice(ToolCall(name=HOLDS))
+    return create_choice(ToolCall(name=FINISH, args={ANSWER_ARGUMENT: at.answer}))
+
+
+def _offered(form: Mapping[str, Any]) -> set[str]:
+    return {option["properties"]["name"]["const"] for option in form["properties"]["calls"]["items"]["anyOf"]}
+
+
+def create_choice(call: ToolCall) -> Any:
+    """Create an answer that chooses a call."""
+    return {"thought": "by the script", "calls": [{"name": call.name, "args": call.args}]}
+
+
+def _plan(at: DojoProgress, form: dict[str, Any]) -> Any:
+    most = form["properties"]["conditions"].get("maxItems", MIN_PLAN)
+    return {"conditions": split_evenly(at.path, most) or [LAST_CONDITION]}
+
+
+def _verdict(at: DojoProgress, form: dict[str, Any]) -> Any:
+    tail = at.path.tail
+    most = int(form["properties"]["holds"].get("maximum", len(tail)))
+    unmet = (index for index, predicate in enumerate(tail) if not _is_reached(at, predicate))
+    return {"reason": _format_left(at), "holds": min(next(unmet, len(tail)), most)}
+
+
+def _is_reached(at: DojoProgress, predicate: Predicate) -> bool:
+    remaining = actions_after(predicate.text)
+    if remaining is None:
+        return predicate.kind == "goal" and not at.path.ahead and at.answered
+    return len(at.calls) <= remaining
+
+
+def _subtask(at: DojoProgress, form: dict[str, Any]) -> Any:
+    ahead = name_segments(at.path._replace(remaining_after=0), SUBTASK_ACTIONS)
+    return {"rationale": "it comes next", "subtask": [*ahead, LAST_CONDITION][0], "insights": []}
+
+
+def _nodes(at: DojoProgress, form: dict[str, Any]) -> Any:
+    most = form["properties"]["nodes"].get("maxItems", MIN_NODES)
+    parts = split_evenly(at.path, most) or [LAST_CONDITION]
+    return {"nodes": chained_nodes({f"part-{n}": text for n, text in enumerate(parts, 1)})}
+
+
+def _steps(at: DojoProgress, form: dict[str, Any]) -> Any:
+    most = form["properties"]["steps"].get("maxItems", MIN_PLAN)
+    return {"steps": list(at.path.ahead[:most]) or [LAST_CONDITION]}
+
+
+def _progress(at: DojoProgress, form: dict[str, Any]) -> Any:
+    status = "completed" if at.is_done else "needs_more_steps"
+    text = _format_left(at)
+    guidance = "".join(at.path.ahead[:1])
+    return {"reason": text, "status": status, "off_plan": False, "guidance": guidance, "result": text}
+
+
+def _format_left(at: DojoProgress) -> str:
+    return f"{len(at.calls)} calls are left"
+
+
+def _commit(at: DojoProgress, form: dict[str, Any]) -> Any:
+    id_ = TaskId.parse(at.task.id)
+    calls = user_truth(id_.suite, id_.user_task).calls
+    tools = list(dict.fromkeys(call.name for call in calls))
+    answer = {"reasoning": "the ground truth calls them", "tools": tools}
+    if "arguments" not in form["properties"]:
+        return answer
+    origins: dict[tuple[str, str], set[str]] = {}
+    for call, suppliers in zip(calls, find_suppliers(id_.suite, id_.user_task), strict=True):
+        for name, supplied_by in suppliers.items():
+            origins.setdefault((call.name, name), set()).update(supplied_by)
+    arguments = [
+        {"tool": tool, "argument": name, "supplied_by": sorted(supplied_by)}
+        for (tool, name), supplied_by in origins.items()
+        if supplied_by
+    ]
+    return {**answer, "arguments": arguments}
+
+
+Suppliers = Mapping[str, frozenset[str]]
+"""By argument of a call, the tools from whose answers its value comes; empty where it comes from the task."""
+
+
+@lru_cache(maxsize=256)
+def find_suppliers(suite: str, task: str) -> tuple[Suppliers, ...]:
+    """Return for each call of the ground truth of a user task or an injection task the fewest suppliers."""
+    official = load_suites()[suite]
+    user, injection = official.user_tasks.get(task), official.injection_tasks.get(task)
+    request = f"{user.PROMPT}\n{INSTRUCTIONS}" if user else injection.GOAL
+    answers: list[SourcedText] = []
+    found = []
+    for call, answer in answer_truth(suite, task):
+        arguments = {name: ToolCall(name=call.name, args={name: value}) for name, value in call.args.items()}
+        found.append({name: _find_suppliers(one, request, answers) for name, one in arguments.items()})
+        answers.append(SourcedText(answer.text, frozenset({call.name})))
+    return tuple(found)
+
+
+def _find_suppliers(call: ToolCall, request: str, answers: Sequence[SourcedText]) -> frozenset[str]:
+    """Return a smallest set of tools whose answers have to be allowed for the one argument of a call."""
+    [argument] = call.args
+    needed = {tool for answer in answers for tool in answer.tools}
+    for tool in sorted(needed):
+        fewer = tuple(needed - {tool})
+        if not find_problem(
+            Commitment(tools=(call.name,), origins={call.name: {argument: fewer}}), call, request, answers
+        ):
+            needed.discard(tool)
+    return frozenset(needed)
+
+
+_ANSWERS: dict[str, AnswerFunction[DojoProgress]] = {
+    "calls": _choose_call,
+    "conditions": _plan,
+    "holds": _verdict,
+    "subtask": _subtask,
+    "completed": lambda at, form: {"reason": _format_left(at), "completed": not at.path.ahead},
+    "nodes": _nodes,
+    "steps": _steps,
+    "status": _progress,
+    "change": unchanged_revision,
+    "forbidden": lambda at, form: {"reason": "no rule speaks of it", "forbidden": False},
+    "tools": _commit,
+}

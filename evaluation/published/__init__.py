@@ -1,1 +1,0 @@
-"""Published results as data: one JSON file for each paper, their reader, and the comparison with runs."""

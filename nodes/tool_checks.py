@@ -1,0 +1,134 @@
+"""Verdicts of the user's checks and, for what code does not decide, of a model."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from langgraph.runtime import Runtime
+
+from certigraph.adapters.models.prompts import bullet_list, one_line, paragraphs
+from certigraph.adapters.models.scripts import use_about
+from certigraph.adapters.protocols import Context
+from certigraph.adapters.tools.checks import Check, CheckOutcome, check_condition, find_unfilled
+from certigraph.nodes.verdicts import ask_verdict
+from certigraph.state.records import CHECK, Predicate, Verdict
+from certigraph.state.run import ANSWER_ACTIONS
+from certigraph.state.sdp import ValidateView
+
+
+class _Judged(NamedTuple):
+    """A condition of the plan, and what checks found for it."""
+
+    condition: Predicate
+    outcome: CheckOutcome | None
+    unfilled: bool = False
+    """Whether it is no statement: a name of a check's form stands where a value should."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether code does not decide the condition."""
+        return self.outcome is None or self.outcome.holds is None
+
+    def __str__(self) -> str:
+        text = one_line(self.condition.text)
+        if self.outcome is None:
+            return text
+        found = {True: "holds", False: "does not hold", None: "could not be decided"}[self.outcome.holds]
+        return f"{text!r} {found} by code ({self.outcome.shown})"
+
+
+async def judge_by_checks(
+    state: ValidateView, runtime: Runtime[Context], checks: Sequence[Check], deadline: float
+) -> Verdict:
+    """Judge how many of the plan's next conditions hold: by checks where they match, else by the model.
+
+    The model judges only conditions before the first one that code finds false, and is not called where code decides
+    all of these. The goal is never certified without an answer: where it is the target, an action before the answer is
+    no failed attempt, unless it was refused or only repeats an earlier one with the same result.
+
+    Args:
+        state: the view of Validate.
+        runtime: the run's runtime.
+        checks: the checks.
+        deadline: seconds after which a check is given up.
+    """
+    if state["upcoming"] and not state["observation"].done:
+        return Verdict(depth=0, pending=True)
+    span, refuted = await _check_tail(state, checks, deadline)
+    left = [one for one in span if one.is_open]
+    if not left:
+        waits = not span and refuted is not None and refuted.outcome is None
+        unfilled = not span and refuted is not None and refuted.unfilled
+        looked = waits and _brings_news(state)
+        verdict = Verdict(depth=0, decided_by="code", looked=looked, unreachable=unfilled)
+        return _combine(span, refuted, verdict, left)
+    known = [str(one) for one in span if one.outcome]
+    handed_in = ANSWER_NOTE if any(one.condition.kind == "goal" for one in left) else ""
+    notes = paragraphs(CHECKED_NOTE.format(known=bullet_list(known)) if known else "", handed_in)
+    open_conditions = [one.condition for one in left]
+    with use_about({"tail": open_conditions}):
+        by_model = await ask_verdict(state, runtime, tail=open_conditions, notes=notes)
+    return _combine(span, refuted, by_model, left)
+
+
+async def _check_tail(
+    state: ValidateView, checks: Sequence[Check], deadline: float
+) -> tuple[list[_Judged], _Judged | None]:
+    """Return the conditions before the first one that code finds false, and that one; None if there is none.
+
+    The goal includes the answer, so that it is judged after no other action than `finish`; it then has no outcome.
+    """
+    span: list[_Judged] = []
+    for condition in state["tail"]:
+        if condition.kind == "goal" and state["action"].kind not in ANSWER_ACTIONS:
+            return span, _Judged(condition, None)
+        if condition.kind == "condition" and (names := find_unfilled(checks, condition.text)):
+            outcome = CheckOutcome(False, UNFILLED.format(names=", ".join(names)))
+            return span, _Judged(condition, outcome, unfilled=True)
+        judged = _Judged(condition, await check_condition(checks, condition, state["evidence"].view, deadline))
+        if judged.outcome and judged.outcome.holds is False:
+            return span, judged
+        span.append(judged)
+    return span, None
+
+
+def _brings_news(state: ValidateView) -> bool:
+    """Return whether the last action was taken and is none that was taken before with the same result."""
+    if state["action"].kind == CHECK or not state["observation"].accepted:
+        return False
+    taken = [(turn.action, turn.observation) for turn in state["turns"]]
+    return not taken or taken[-1] not in taken[:-1]
+
+
+def _combine(span: Sequence[_Judged], refuted: _Judged | None, by_model: Verdict, left: Sequence[_Judged]) -> Verdict:
+    """Return the verdict on the conditions of `span`, of which the model judged those in `left`."""
+    depth = span.index(left[by_model.depth]) if by_model.depth < len(left) else len(span)
+    by_code = [one for one in span[:depth] if not one.is_open]
+    undecided = [one for one in span[: depth + 1] if one.is_open and one.outcome]
+    at_end = [str(refuted) if refuted.outcome else NO_ANSWER] if refuted and depth == len(span) else []
+    evidence = [one.outcome.shown for one in by_code if one.outcome]
+    deciders = ["code"] * bool(by_code) + [by_model.decided_by] * bool(by_model.depth or not by_code)
+    # a model that certifies nothing writes of the next condition, which this verdict is not about
+    words = by_model.reason if by_model.depth or by_model.unreachable or not by_code else ""
+    if by_model.depth:
+        evidence.append(by_model.evidence or ("the model quotes nothing for the rest" if evidence else ""))
+    return by_model.model_copy(
+        update={
+            "depth": depth,
+            "reason": "; ".join(filter(None, [*map(str, [*by_code, *undecided]), words.rstrip(". "), *at_end])),
+            "evidence": "; ".join(filter(None, evidence)),
+            "decided_by": " and ".join(dict.fromkeys(deciders)),
+        }
+    )
+
+
+UNFILLED = "{names} stands where a value should, so nothing can be checked: name what is meant"
+NO_ANSWER = "the goal is judged once finish has handed in an answer"
+
+CHECKED_NOTE = """\
+Checked by code just now; what it decided stands:
+{known}"""
+
+ANSWER_NOTE = """\
+An answer was handed in with the latest action. It counts only if the world bears out what it says: not if it claims
+what was not done, or leaves out what it was to tell. That a thing cannot be done is shown only where none of the ways
+to it that the world named is left."""

@@ -1,0 +1,542 @@
+"""Commands `compare` and `ablate`, also as Python functions: progress messages, execution and output."""
+
+import json
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import typer
+
+from certigraph.adapters.benchmarks import is_object_name, is_own, load_benchmark, split_name
+from certigraph.adapters.keywords import checked_keywords
+from certigraph.adapters.models.chat_models import (
+    check_model_available,
+    describe_models,
+    is_scripted,
+)
+from certigraph.adapters.protocols import Benchmark, Context
+from certigraph.adapters.user_warnings import warn_user
+from certigraph.evaluation.comparison import (
+    ALL_TASKS,
+    MODEL_SEPARATOR,
+    CellListener,
+    Choice,
+    ComparedMethod,
+    ComparisonCell,
+    ComparisonOutline,
+    ComparisonPlan,
+    build_plan,
+    cells_of,
+    changed_keys,
+    has_final_ending,
+    lock_folder,
+    parse_methods,
+    read_plan,
+    run_cells,
+    save_or_check_plan,
+    select_stratified_tasks,
+    unfinished_cells,
+)
+from certigraph.evaluation.comparison_report import (
+    ComparisonResults,
+    comparison_line,
+    comparison_to_json,
+    format_verdict,
+    published_view,
+    terminal_tables,
+    write_comparison_report,
+)
+from certigraph.evaluation.comparison_summary import Comparison, ablation_methods, add_published, comparison_of
+from certigraph.evaluation.evaluation_results import Evaluation, read_evaluation
+from certigraph.evaluation.measures import ComparisonRow
+from certigraph.evaluation.progress_display import show_progress
+from certigraph.evaluation.published_matches import PUBLISHED_TITLE
+from certigraph.evaluation.replays import ReplayEstimate
+from certigraph.evaluation.tables import print_report_path, table_console
+from certigraph.evaluation.tool_worlds import (
+    add_digests,
+    benchmark_name,
+    check_evaluable,
+    check_methods,
+    check_no_agents,
+    describe_effective_rates,
+)
+from certigraph.evaluation.workers import HERE, WorkerOptions, check_worker_models, run_slots
+from certigraph.runtime.files import COMPARISON_PAGE
+from certigraph.runtime.registry import (
+    GRAPHS,
+    check_encoders,
+    check_priced,
+    check_retrieval,
+    check_takes_answers,
+    load_settings,
+    save_settings,
+)
+from certigraph.runtime.result import BenchmarkRow, is_goal_denied, is_solved
+from certigraph.runtime.run import run_blocking
+from certigraph.runtime.terminal import DENIED
+from certigraph.runtime.texts import format_count, format_duration, shorten_text
+from certigraph.state.endings import INTERRUPTED, Fault, Interrupted, UnknownName
+
+# Progress messages: the amount of work, the outcome of each run, and the time that is left.
+
+MAX_MESSAGE_CHARACTERS = 200
+"""Maximum number of characters of a failed run's message."""
+
+LONG_RUN_SECONDS = 0.5
+"""Duration in seconds from which the outcome of a run is always printed; of shorter runs only some are."""
+
+
+@contextmanager
+def show_outcomes(waiting: Sequence[ComparisonCell], notices: Sequence[str], *, silent: bool) -> Iterator[CellListener]:
+    """Print `notices`, and yield a listener that prints the progress; `waiting` are the unfinished cells."""
+    labels = [*map(_label_of, waiting), ""]
+    with show_progress(labels[0], len(waiting), silent=silent) as display:
+        for notice in notices:
+            display.print(notice)
+
+        def listener(cell: ComparisonCell, row: BenchmarkRow) -> None:
+            display.advance(display.done + 1, labels[display.done + 1])
+            left, failed = len(waiting) - display.done, not has_final_ending(row.footer)
+            # long runs, failed runs and the last one; of short ones, which may be thousands, one now and then
+            if row.seconds >= LONG_RUN_SECONDS or display.is_silent or failed or not left:
+                ahead = f"{left} to go, {display.time_left}" if left else "no run to go"
+                display.print(f"{_format_outcome(cell, row)} · {ahead}")
+
+        yield listener
+
+
+def _format_work(plan: ComparisonPlan, waiting: int) -> str:
+    cells = len(plan.methods) * len(plan.tasks) * plan.trials
+    size = f"{format_count(len(plan.methods), 'method')} x {format_count(len(plan.tasks), 'task')}"
+    size += f" x {plan.trials} trials" if plan.trials > 1 else ""
+    runs = f"{format_count(cells, 'run')} ({size})"
+    line = f"{describe_models(plan.model, plan.roles)}; {runs}: {cells - waiting} done"
+    if is_scripted(plan.model):
+        return line
+    most = f"at most {format_count(plan.budget.calls, 'call')} each"
+    return f"{line}, {most}, at most {format_count(waiting * plan.budget.calls, 'call')} to go"
+
+
+def _format_outcome(cell: ComparisonCell, row: BenchmarkRow) -> str:
+    usage = row.footer.usage
+    tokens = f"{usage.input_tokens:,} + {usage.output_tokens:,} tokens"
+    score, calls = f"score {100 * row.value:.4g} of 100", format_count(usage.calls, "call")
+    figures = f"{score}, {calls}, {tokens}, {format_duration(row.seconds)}"
+    denied = f" ({DENIED})" if is_goal_denied(row.ending, is_solved(row.footer.scores)) else ""
+    line = f"{_label_of(cell)}: {row.ending}{denied}, {figures}"
+    if has_final_ending(row.footer):
+        return line
+    message = row.footer.message or "it waits for an answer"
+    return f"{line}; tried again next time: {shorten_text(' '.join(message.split()), MAX_MESSAGE_CHARACTERS)}"
+
+
+def _label_of(cell: ComparisonCell) -> str:
+    return f"{cell.method.name} {cell.task}" + (f" trial {cell.trial}" if cell.trial else "")
+
+
+# A comparison that can be executed.
+
+COMPARE_COMMAND = "certigraph compare"
+"""Command that messages name by default as the one that continues a comparison."""
+
+ABLATE_COMMAND = "certigraph ablate"
+"""Command that messages name as the one that continues an ablation."""
+
+SAME_CALL = "the same call in Python"
+"""What messages name in place of a command where the benchmark is an object, which no command can find."""
+
+
+class ComparisonJob(NamedTuple):
+    """Plan of a comparison, with the context and the benchmark that its runs need."""
+
+    plan: ComparisonPlan
+    context: Context
+    benchmark: Benchmark | None
+    """The loaded benchmark; None: it is loaded when a run is started."""
+    command: str = COMPARE_COMMAND
+    """The command that continues the comparison, for messages."""
+
+    def with_prompts(self, keep: bool) -> Self:
+        """Return a copy whose runs keep their prompts if `keep` is set, or if they do already."""
+        return self._replace(plan=self.plan.model_copy(update={"keep_prompts": keep or self.plan.keep_prompts}))
+
+
+def build_job(
+    methods: Sequence[ComparedMethod], benchmark: str | Benchmark, choice: Choice, context: Context
+) -> ComparisonJob:
+    """Build the comparison that the options of a command line describe; `benchmark` may be an object.
+
+    Raises:
+        UnknownName: a benchmark, split or task is unknown, or the runs would need a person or undo nothing.
+        Fault: the budget limits the dollars of a run, and the price of a model is not known.
+    """
+    models = (context.model, *context.roles.values())
+    check_priced(models, context.budget)
+    benchmark = benchmark_name(benchmark, context.data)
+    live = load_benchmark(benchmark, context.data)
+    for method in methods:
+        check_encoders(method.operators)
+        check_takes_answers(method.graph, live)
+        check_retrieval(method.operators, live)
+    check_methods(methods, live)
+    shipped = any(method.graph in GRAPHS for method in methods)
+    check_evaluable(live, models if shipped else (), episodes=len(methods) * choice.trials)
+    tasks = [live.task(task) for task in choice.ids] or live.tasks(choice.split)
+    if choice.stratify and choice.limit and not choice.ids:
+        tasks = select_stratified_tasks(tasks, choice.limit)
+    chosen = choice.ids or [task.id for task in tasks]
+    plan = build_plan(benchmark, methods, chosen[: choice.limit or None], context, choice.trials)
+    return ComparisonJob(plan, context, live)
+
+
+def load_job(folder: Path, *, report_only: bool = False) -> ComparisonJob:
+    """Load the comparison that a folder holds, so that it can be continued or reported.
+
+    Args:
+        folder: the folder of the comparison.
+        report_only: do not load a user's own benchmark, because a report needs none.
+
+    Raises:
+        UnknownName: the comparison was begun in Python with a benchmark object.
+        Fault: the folder holds no comparison, or it was started on another machine.
+    """
+    plan, context = read_plan(folder), load_settings(folder)
+    for name in {context.model, *context.roles.values()}:
+        check_model_available(name)
+    if report_only and is_own(plan.benchmark):
+        return ComparisonJob(plan, context, None)
+    try:
+        return ComparisonJob(plan, context, load_benchmark(plan.benchmark, context.data))
+    except UnknownName as unknown:
+        if not is_object_name(plan.benchmark):
+            raise
+        reason = f"{folder} was begun in Python with the benchmark object {plan.benchmark!r}, which no command can find"
+        raise UnknownName(f"{reason}: give {SAME_CALL} again; --report-only writes the report") from unknown
+
+
+# Execution and output.
+
+MAX_EQUAL_FAILURES = 3
+"""Number of runs at the start that stop the comparison if all of them fail with the same message."""
+
+CHANGED_NOTE = """\
+{changed} changed since {folder} was begun; runs that ended before, {kept} of {planned}, stay as they are: to run them \
+again, give another folder (--out, in Python out=)"""
+"""Warning that a comparison mixes runs from before and after a change of the user's code."""
+
+OUTSIDE_FAILURES = ("error:data", "error:environment", "error:model")
+"""Endings of runs by a failure outside the method: of the data, the world or the model."""
+
+
+def run_comparison(
+    job: ComparisonJob,
+    folder: Path,
+    *,
+    at_once: int = 1,
+    workers: WorkerOptions = HERE,
+    silent: bool = False,
+    resume: str = "",
+    title: str = "",
+    group: str = "",
+    listener: CellListener = lambda cell, row: None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> None:
+    """Execute the run of every cell that is not finished. The next call tries runs again that ended in an error.
+
+    Args:
+        job: methods, tasks, and what their runs need. If the folder holds a plan already, both must be the same; if
+            the runs of that plan keep their prompts, those of this call do too.
+        folder: the folder for plan and runs.
+        at_once: maximum number of runs at the same time; more than one saves time if they wait for an endpoint. With
+            workers, 1 means as many as they allow.
+        workers: processes that execute the runs.
+        silent: do not print the progress on stderr.
+        resume: shell command that continues the comparison; by default that of the job, or the same call in Python.
+        title: what the progress calls the comparison; by default the benchmark.
+        group: what reports of the runs name as the whole; by default the kind of the comparison and its folder.
+        listener: called after each cell.
+        should_stop: called before each run; if it returns True, no further runs are started.
+
+    Raises:
+        UnknownName: a method is an agent.
+        Fault: the folder holds another plan, another process is using it, or the first runs all failed with the same
+            message.
+        Interrupted: Ctrl-C was pressed; the message has the command that continues the comparison.
+    """
+    plan, context, live, command = job
+    resume = resume or _resume_command(plan, command, folder)
+    kind = "ablation" if command == ABLATE_COMMAND else "comparison"
+    whole = " ".join(dict.fromkeys([kind, folder.resolve().name]))  # a folder may have the name of its kind
+    named = context.model_copy(update={"group": group or whole})
+    live = live or load_benchmark(plan.benchmark, context.data)
+    if workers.is_shared:
+        models = (context.model, *context.roles.values())
+        check_worker_models(*models)
+        check_evaluable(live, (), episodes=1, shared=True)
+    check_no_agents(plan.methods)
+    with lock_folder(folder):
+        plan, cells = _open_plan(job, live, folder, resume)
+        work = f"{title or plan.benchmark}; {_format_work(plan, len(cells))}"
+        rates, advice = describe_effective_rates(live, plan.model, plan.roles), f"to resume: {resume}" if cells else ""
+        try:
+            slots = run_slots(workers if cells else HERE, context.model, at_once if at_once > 1 else None)
+            progress = show_outcomes(cells, [*filter(None, (work, rates, advice))], silent=silent)
+            with slots as concurrent, progress as show_outcome:
+                listeners, most = (show_outcome, listener, _stop_on_equal_failures(resume)), concurrent or 1
+                run_blocking(run_cells(plan, cells, named, live, listeners, at_once=most, should_stop=should_stop))
+        except KeyboardInterrupt:
+            raise Interrupted(f"interrupted; resume with: {resume}") from None
+
+
+def _open_plan(
+    job: ComparisonJob, live: Benchmark, folder: Path, resume: str
+) -> tuple[ComparisonPlan, list[ComparisonCell]]:
+    """Save the plan of a comparison, or check it against the saved one, and return it with the unfinished cells.
+
+    A warning names the user's own code that has changed since runs of the folder ended.
+    """
+    plan = add_digests(job.plan, live)
+    save_or_check_plan(plan, folder, resume)
+    saved = read_plan(folder)
+    save_settings(folder, job.context)
+    planned = cells_of(plan, folder)
+    cells = unfinished_cells(planned)
+    changed, kept = ", ".join(changed_keys(saved.sources, plan.sources)), len(planned) - len(cells)
+    if changed and kept:
+        warn_user(CHANGED_NOTE.format(changed=changed, kept=kept, planned=len(planned), folder=folder))
+    return job.with_prompts(saved.keep_prompts).plan, cells
+
+
+def _resume_command(plan: ComparisonPlan, command: str, folder: Path) -> str:
+    # studies have commands that make their benchmark themselves
+    from_python = command in (COMPARE_COMMAND, ABLATE_COMMAND) and is_object_name(plan.benchmark)
+    return SAME_CALL if from_python else f"{command} --out {shlex.quote(str(folder))}"
+
+
+def _stop_on_equal_failures(resume: str) -> CellListener:
+    # If the first runs all fail alike outside the method, thousands of others would fail as well.
+    messages: list[str] = []
+
+    def listener(cell: ComparisonCell, row: BenchmarkRow) -> None:
+        messages.append(row.footer.message if row.ending in OUTSIDE_FAILURES else "")
+        if len(messages) == MAX_EQUAL_FAILURES and messages[0] and len(set(messages)) == 1:
+            failure = f"the first {MAX_EQUAL_FAILURES} runs failed alike ({messages[0]})"
+            raise Fault("data", f"{failure}: fix the cause and resume with: {resume}")
+
+    return listener
+
+
+def finish_comparison(
+    job: ComparisonJob,
+    folder: Path,
+    *,
+    at_once: int,
+    workers: WorkerOptions = HERE,
+    report_only: bool,
+    as_json: bool,
+) -> int:
+    """Execute the unfinished runs of a comparison, unless `report_only` is set, and write and print the report.
+
+    Returns:
+        The exit status: 1 while runs are unfinished, else 0.
+    """
+    if not report_only:
+        run_comparison(job, folder, at_once=at_once, workers=workers, silent=as_json)
+    findings = write_comparison_report(job.plan, folder)
+    print_tables(findings.comparison, findings.estimates, as_json=as_json)
+    if not as_json:
+        print_report_path(folder / COMPARISON_PAGE)
+    return 1 if findings.comparison.left else 0
+
+
+def print_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate] = (), *, as_json: bool) -> None:
+    """Print a comparison as tables and its finding, which long tables would push off a screen if it were first.
+
+    With `as_json` it is printed as one JSON object.
+    """
+    if as_json:
+        typer.echo(json.dumps(comparison_to_json(comparison, estimates), ensure_ascii=False))
+        return
+    console = table_console()
+    console.print(comparison_line(comparison), markup=False)
+    for table in terminal_tables(comparison, estimates):
+        console.print("", table, sep="\n", markup=False)
+    if view := published_view(comparison):
+        console.print(f"\n{PUBLISHED_TITLE}:")
+        console.print(*view.terminal_tables(), sep="\n")
+    for warning in comparison.warnings:
+        console.print(f"\nwarning: {warning}", markup=False, soft_wrap=True)
+    console.print(f"\n{format_verdict(comparison)}", markup=False)
+
+
+# Comparison of Inspect logs that `certigraph eval` wrote.
+
+MAX_SHOWN_TASKS = 5
+"""Maximum number of tasks in a message about tasks that two evaluations do not share."""
+
+
+def compare_logs(paths: Sequence[Path]) -> Comparison:
+    """Compare several evaluations of one benchmark on the same tasks; the first one is the reference.
+
+    Args:
+        paths: Inspect logs that `certigraph eval` wrote.
+
+    Raises:
+        Fault: a file is not a log or is given twice, or the evaluations are of different benchmarks or tasks.
+    """
+    resolved = [path.resolve() for path in paths]
+    if twice := [path for path, target in zip(paths, resolved, strict=True) if resolved.count(target) > 1]:
+        raise Fault("data", f"{twice[0]} is given twice: give each log once")
+    evaluations = [read_evaluation(path) for path in paths]
+    first = evaluations[0]
+    for path, other in zip(paths[1:], evaluations[1:], strict=True):
+        _check_same_tasks(paths[0], first, path, other)
+    by_name = dict(zip(_evaluation_names(evaluations), evaluations, strict=True))
+    models = MODEL_SEPARATOR.join(dict.fromkeys(one.model for one in evaluations))
+    tasks = tuple(dict.fromkeys(row.id for row in first.rows))
+    outline = ComparisonOutline(first.benchmark, models, tuple(by_name), tasks, first.trials)
+    rows = [row for name, one in by_name.items() for row in _evaluation_rows(name, one)]
+    return add_published(comparison_of(outline, rows), outline, {name: one.setting for name, one in by_name.items()})
+
+
+def _evaluation_names(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
+    # Graphs with their swaps, and model, configuration and budget if these differ; equal names are numbered.
+    others = [(one.model, one.benchmark, " ".join(one.budget) or "usual budget") for one in evaluations]
+    differ = [len(set(values)) > 1 for values in zip(*others, strict=True)]
+    names = []
+    for one, parts in zip(evaluations, others, strict=True):
+        method = " ".join([one.graph, *(f"{slot}={operator}" for slot, operator in one.swaps.items())])
+        names.append(", ".join([method, *(part for part, shown in zip(parts, differ, strict=True) if shown)]))
+    return tuple(name if names.count(name) == 1 else f"{name} no. {n}" for n, name in enumerate(names, 1))
+
+
+def _evaluation_rows(name: str, one: Evaluation) -> Iterator[ComparisonRow]:
+    for row in one.rows:
+        if row.ending != INTERRUPTED:
+            about = {"method": name, "task": row.id, "trial": row.trial, "run": row.run, "ending": row.ending}
+            cost = row.footer.usage.model_dump(exclude={"node", "input_tokens"})
+            figures = {"score": 100 * row.value, "solved": row.value >= 1, "scored": row.scored, "steps": row.steps}
+            prompt_tokens = row.footer.usage.input_tokens
+            yield ComparisonRow(**about, **figures, **cost, prompt_tokens=prompt_tokens, roles={})
+
+
+def _check_same_tasks(path: Path, first: Evaluation, other_path: Path, other: Evaluation) -> None:
+    if split_name(first.benchmark)[0] != split_name(other.benchmark)[0]:
+        reason = f"{path} is about {first.benchmark}, {other_path} about {other.benchmark}"
+        raise Fault("data", f"{reason}: compare evaluations of one benchmark")
+    one, two = ({(row.id, row.trial) for row in evaluation.rows} for evaluation in (first, other))
+    parts = [(path, sorted(one - two)), (other_path, sorted(two - one))]
+    if differing := "; ".join(f"only in {log}: {_list_tasks(tasks)}" for log, tasks in parts if tasks):
+        fix = "evaluate both with the same --split, --limit, --task and --trials"
+        raise Fault("data", f"these were run on different tasks and cannot be compared ({differing}): {fix}")
+
+
+def _list_tasks(tasks: Sequence[tuple[str, int]]) -> str:
+    names = [f"{task} trial {trial}" if trial else task for task, trial in tasks]
+    more = f" and {len(names) - MAX_SHOWN_TASKS} more" if len(names) > MAX_SHOWN_TASKS else ""
+    return ", ".join(names[:MAX_SHOWN_TASKS]) + more
+
+
+# The Python functions.
+
+
+@checked_keywords({"graphs": "methods", "on": "benchmark"}, settings={"context": Context, "choice": Choice})
+def compare(
+    methods: Sequence[str],
+    benchmark: str | Benchmark = "",
+    swaps: Sequence[str] = (),
+    choice: Choice = ALL_TASKS,
+    *,
+    context: Context | None = None,
+    out: Path | str = "comparison",
+    at_once: int = 1,
+    workers: int | None = None,
+    keep_prompts: bool = False,
+) -> ComparisonResults:
+    """Run methods on the same tasks, trials and budget, and write the report: `compare(["sdp", "react"], tools)`.
+
+    Args:
+        methods: names of graphs, `mypackage.graphs:build` for a user's own; `NAME=GRAPH` gives a method another name,
+            so that one graph can be compared with itself under swaps.
+        benchmark: the name of a benchmark or of a user's own, or the object, such as `Tools(...)`; as in `ablate`.
+        swaps: `METHOD:SLOT=OPERATOR`, a swapped operator of one method: `sdp:validate=always_pass`.
+        choice: selection of tasks and number of trials: `Choice(limit=30, trials=5)`.
+        context: model, budget and limits; by default a script answers that knows each task's solution.
+        out: the folder of the comparison; an unfinished comparison in it is continued.
+        at_once: maximum number of runs at the same time.
+        workers: number of processes that execute the runs; default: this process.
+        keep_prompts: whether each run keeps its prompts and replies in its folder, as in `certigraph.run`.
+
+    Raises:
+        UnknownName: a name is unknown; the message lists the known ones.
+        Fault: the folder holds runs with other settings.
+    """
+    _check_texts("methods", methods or None, '["sdp", "react"]')
+    _check_texts("swaps", swaps, '["sdp:validate=always_pass"]')
+    job = _build_own_job(parse_methods(methods, swaps), benchmark, choice, context or Context(), COMPARE_COMMAND)
+    return _execute(job.with_prompts(keep_prompts), out, at_once, workers)
+
+
+@checked_keywords(settings={"context": Context, "choice": Choice})
+def ablate(
+    graph: str = "sdp",
+    benchmark: str | Benchmark = "",
+    swaps: Sequence[str] = (),
+    choice: Choice = ALL_TASKS,
+    *,
+    context: Context | None = None,
+    out: Path | str = "ablation",
+    at_once: int = 1,
+    workers: int | None = None,
+    keep_prompts: bool = False,
+) -> ComparisonResults:
+    """Run a graph and one variant for each swap on the same tasks, trials and budget, and write the report.
+
+    Args:
+        graph: the name of a graph, or a user's own graph: `mypackage.graphs:build`.
+        benchmark: the name of a benchmark, which may have a configuration: `travelplanner:paper`; or a user's own
+            benchmark: `mypackage.worlds:MyBenchmark`, or the object, such as `Tools(...)`.
+        swaps: one `SLOT=OPERATOR` per variant, or several joined by `+`; by default, for the graph `sdp`, the three
+            ablations of the SDP paper.
+        choice: selection of tasks and number of trials: `Choice(limit=30, trials=5)`.
+        context: model, budget and limits; by default the model is a simulated agent.
+        out: the folder of the ablation; an unfinished ablation in it is continued.
+        at_once: maximum number of runs at the same time.
+        workers: number of processes that execute the runs; default: this process.
+        keep_prompts: whether each run keeps its prompts and replies in its folder, as in `certigraph.run`.
+
+    Raises:
+        UnknownName: a name is unknown; the message lists the known ones.
+        Fault: the folder holds runs with other settings.
+    """
+    _check_texts("swaps", swaps, '["validate=always_pass"]')
+    context = context or Context(model="simulated")
+    job = _build_own_job(ablation_methods(graph, swaps), benchmark, choice, context, ABLATE_COMMAND)
+    return _execute(job.with_prompts(keep_prompts), out, at_once, workers)
+
+
+def _check_texts(name: str, value: object, example: str) -> None:
+    if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
+        raise TypeError(f"{name}={value!r:.100}: give a list of texts, as in {example}")
+
+
+def _build_own_job(
+    methods: Sequence[ComparedMethod], benchmark: str | Benchmark, choice: object, context: Context, command: str
+) -> ComparisonJob:
+    if not isinstance(choice, Choice):
+        raise TypeError(f"choice={choice!r:.100}: give certigraph.Choice(limit=30, trials=5)")
+    benchmark = benchmark_name(benchmark, context.data)
+    limits = context.limits or load_benchmark(benchmark, context.data).limits
+    job = build_job(methods, benchmark, choice, context.model_copy(update={"limits": limits}))
+    return job._replace(command=command)
+
+
+def _execute(job: ComparisonJob, out: Path | str, at_once: int, workers: int | None) -> ComparisonResults:
+    run_comparison(job, Path(out), at_once=at_once, workers=WorkerOptions(workers), silent=True)
+    results = write_comparison_report(job.plan, Path(out))
+    for warning in results.comparison.warnings:
+        warn_user(warning)
+    return results

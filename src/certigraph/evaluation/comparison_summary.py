@@ -1,0 +1,446 @@
+"""Statistics of comparisons and ablations.
+
+`comparison_of` computes scores, paired differences and costs of every method over the tasks that all methods have
+finished.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from operator import not_
+from statistics import mean
+from typing import Any
+
+from pydantic import Field
+
+from certigraph.adapters.benchmarks import find_benchmark
+from certigraph.adapters.models.chat_models import is_simulated
+from certigraph.evaluation.comparison import (
+    ComparedMethod,
+    ComparisonOutline,
+    ComparisonPlan,
+    build_method,
+    describe_variants,
+    parse_methods,
+)
+from certigraph.evaluation.frames import Frames
+from certigraph.evaluation.measures import (
+    ComparisonRow,
+    GoalPrecision,
+    PromptTokens,
+    RunCost,
+    RunOutcome,
+    fault_warnings,
+    goal_precision,
+    sum_costs,
+    values_by_task,
+)
+from certigraph.evaluation.published_matches import PublishedMatch, RunSetting, find_matches
+from certigraph.evaluation.statistics import (
+    CONFIDENCE,
+    MIN_PAIRS,
+    AmountsByTask,
+    ScoresByTask,
+    adjust_p_values,
+    bootstrap_interval,
+    compare_paired,
+    is_significant,
+    mean_difference,
+    mean_of,
+    pass_hat_k,
+    relative_change,
+)
+from certigraph.runtime.graph_sources import slots_of
+from certigraph.runtime.registry import GRAPHS, build_graph
+from certigraph.runtime.texts import format_count
+from certigraph.state.endings import GOAL, METHOD_LIMITS, UnknownName
+from certigraph.state.records import Record
+
+# One row for each run.
+
+
+def comparison_rows(frames: Frames) -> list[ComparisonRow]:
+    """Convert the runs in data frames to rows of a comparison, in order. A run without a score counts as 0."""
+    prompts = frames.calls.groupby(["run", "role"], sort=False)[["input_tokens", "cached_tokens"]].sum()
+    roles = defaultdict[str, dict[str, PromptTokens]](dict)
+    for (run, role), (read, cached) in zip(prompts.index, prompts.to_numpy().tolist(), strict=True):
+        roles[run][role] = PromptTokens(prompt_tokens=read, cached_tokens=cached)
+    runs = frames.runs.assign(score=100 * frames.runs["score"]).rename(columns={"input_tokens": "prompt_tokens"})
+    columns = [name for name in ComparisonRow.model_fields if name != "roles"]
+    records: list[dict[str, Any]] = runs[columns].to_dict("records")  # type: ignore[assignment]
+    return [ComparisonRow(**row, roles=roles[row["run"]]) for row in records]
+
+
+# Needs: the amounts of calls, tokens and steps that a run takes, and paired differences from the first method.
+
+AMOUNT_LABELS = {
+    "output_tokens": "output tokens",
+    "prompt_tokens": "prompt tokens",
+    "calls": "calls",
+    "steps": "world steps",
+}
+"""Label of each amount that a run takes; the keys are fields of `ComparisonRow`."""
+
+
+class AmountNeed(Record):
+    """Mean amount of calls, tokens or steps that a method uses per run, compared with the first method (`against`).
+
+    `difference` is in the unit of the amount, with the trials of a task averaged first; `percent` is the change of the
+    sums: -50 means half. The bounds are 95 % bootstrap intervals over tasks. All of these are None for the first
+    method, and if the methods share no task.
+    """
+
+    method: str
+    against: str
+    amount: str
+    n: int
+    mean: float
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    percent: float | None = None
+    percent_low: float | None = None
+    percent_high: float | None = None
+
+
+def needs_of(rows: Mapping[str, Sequence[ComparisonRow]]) -> tuple[AmountNeed, ...]:
+    """Compute how much of each amount in AMOUNT_LABELS every method uses per run, compared with the first method.
+
+    `rows` has the runs of each method by name.
+    """
+    return tuple(need for amount in AMOUNT_LABELS if any(rows.values()) for need in _compute_needs(rows, amount))
+
+
+def _compute_needs(rows: Mapping[str, Sequence[ComparisonRow]], amount: str) -> Iterator[AmountNeed]:
+    amounts = {name: values_by_task(method_rows, amount) for name, method_rows in rows.items()}
+    first = next(iter(amounts))
+    for name, method_amounts in amounts.items():
+        is_alone = name == first or not method_amounts or not amounts[first]
+        need = AmountNeed(
+            method=name,
+            against=first,
+            amount=amount,
+            n=len(method_amounts),
+            mean=mean_difference(_task_means(method_amounts)),
+        )
+        yield need if is_alone else need.model_copy(update=_compare_amounts(amounts[first], method_amounts))
+
+
+def _compare_amounts(first: AmountsByTask, other: AmountsByTask) -> dict[str, float | None]:
+    differences = [after - before for before, after in zip(_task_means(first), _task_means(other), strict=True)]
+    low, high = bootstrap_interval(differences) or (None, None)
+    change = relative_change(first, other)
+    bounds = {"percent": change.percent, "percent_low": change.low, "percent_high": change.high}
+    return {"difference": mean_difference(differences), "low": low, "high": high, **bounds}
+
+
+def _task_means(amounts: AmountsByTask) -> list[float]:
+    return [mean(amounts[task]) for task in sorted(amounts)]
+
+
+# Scores of each method, and paired differences from the first method.
+
+
+class MethodSummary(RunCost):
+    """Statistics of a method over `n` tasks and `runs` runs: mean score, 0 to 100, and sums of calls, tokens and steps.
+
+    `low` and `high` bound the 95 % interval of the mean score, clustered by task (`statistics.mean_of`). `pass_all` is
+    the probability in percent that all trials of a task succeed (pass^k, where k is the number of trials); None if
+    there is one trial. In `faults` of the `begun` runs the world or its data failed; these runs count in no other
+    statistic.
+    """
+
+    method: str
+    n: int
+    runs: int
+    score: float
+    stderr: float
+    low: float | None
+    high: float | None
+    successes: int
+    faults: int = 0
+    begun: int = 0
+    pass_all: float | None = None
+    goals: GoalPrecision = GoalPrecision()
+    """Goal precision: share of the runs ending `goal` that solved their task; none where nothing is certified."""
+    endings: dict[str, int]
+
+
+class Difference(Record):
+    """Mean score of a method minus that of another (`against`) on the same `n` tasks, trials of a task averaged first.
+
+    `low` and `high` bound the 95 % BCa bootstrap interval, and `p` is the p-value of the paired t-test. `p_adjusted` is
+    adjusted by Holm's method over all differences of the comparison. `detectable` is the smallest mean difference that
+    the test finds with a power of 0.8. `faults` counts the tasks that are left out because the world or its data failed
+    in a run of either method.
+    """
+
+    method: str
+    against: str
+    n: int
+    mean: float
+    low: float | None
+    high: float | None
+    p: float | None
+    p_adjusted: float | None = None
+    detectable: float | None
+    faults: int = 0
+
+    @property
+    def significant(self) -> bool:
+        """Whether the difference is significant: the interval excludes 0 and the (adjusted) p-value is at most 0.05."""
+        return is_significant(self._bounds, self.n, self.p if self.p_adjusted is None else self.p_adjusted)
+
+    @property
+    def _bounds(self) -> tuple[float, float] | None:
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+    @property
+    def reservation(self) -> str:
+        """Why a difference is not significant where only one of interval and p is the reason; else empty."""
+        if self._bounds is None or self.n < MIN_PAIRS:
+            return ""
+        p = self.p if self.p_adjusted is None else self.p_adjusted
+        if p is not None and p <= 1 - CONFIDENCE:
+            return " (the interval includes 0)"
+        which = "p" if self.p_adjusted in (None, self.p) else "Holm's p"
+        return f" ({which} above 0.05)" if is_significant(self._bounds, self.n) else ""
+
+    @property
+    def equal(self) -> bool:
+        """Whether both methods have equal scores on every task, and there are at least two tasks."""
+        return self.low == self.high == self.mean == 0
+
+    @property
+    def words(self) -> str:
+        """The conclusion in words, with the number of tasks that are left out because of faults."""
+        return self._words + (f"; {format_count(self.faults, 'pair')} left out for faults" if self.faults else "")
+
+    @property
+    def _words(self) -> str:
+        if not self.n:
+            return "no task that both finished"
+        if self.equal:
+            return f"equal on every task at n={self.n}"
+        if self.n < MIN_PAIRS:
+            return f"too few tasks for a conclusion: n={self.n}, at least {MIN_PAIRS} needed"
+        if not self.significant:
+            return f"no significant difference at n={self.n}{self.reservation}"
+        return f"{'above' if self.mean > 0 else 'below'} {self.against} at n={self.n}"
+
+
+class Comparison(Record):
+    """Statistics of a comparison over the tasks that every method has finished without a fault."""
+
+    benchmark: str
+    model: str
+    n: int
+    planned: int
+    trials: int
+    methods: tuple[MethodSummary, ...]
+    differences: tuple[Difference, ...]
+    needs: tuple[AmountNeed, ...] = ()
+    rows: tuple[ComparisonRow, ...]
+    """Every run that ended, including those of tasks that some method has not finished."""
+    variants: dict[str, str] = Field(default_factory=dict, exclude_if=not_)
+    """What the exchanged operators of each variant of the first method do, by method."""
+    faults: int = 0
+    """Number of tasks that are left out because the world or its data failed in a run."""
+    published: dict[str, tuple[PublishedMatch, ...]] = Field(default_factory=dict)
+    """Published figures by method; no statistic uses them."""
+    warnings: tuple[str, ...] = ()
+    """Warnings about the statistics, one sentence each."""
+
+    @property
+    def left(self) -> int:
+        """Number of runs that are still to be executed: those that are not finished, or ended in an error."""
+        done = sum(not row.ending.startswith("error:") for row in self.rows)
+        return self.planned * self.trials * len(self.methods) - done
+
+
+def comparison_of(outline: ComparisonOutline, rows: Sequence[ComparisonRow]) -> Comparison:
+    """Compute the statistics of a comparison from the runs so far, over the tasks that every method has finished."""
+    by_method = shared_rows(outline, rows)
+    shared = {row.task for method_rows in by_method.values() for row in method_rows}
+    scores = {name: scores_of(method_rows) for name, method_rows in by_method.items()}
+    first, *others = scores
+    differences = adjust_family([compute_difference(name, first, scores[name], scores[first]) for name in others])
+    methods = tuple(
+        _summarize_method(name, method_rows, rows, outline.trials) for name, method_rows in by_method.items()
+    )
+    endings = {method: [row.ending for row in rows if row.method == method] for method in outline.methods}
+    faults = fault_warnings(endings, "give the same command once more")
+    return Comparison(
+        benchmark=outline.benchmark,
+        model=outline.model,
+        n=len(shared),
+        planned=len(outline.tasks),
+        trials=outline.trials,
+        methods=methods,
+        differences=tuple(add_faults(difference, rows) for difference in differences),
+        needs=needs_of(by_method),
+        rows=tuple(rows),
+        faults=len({row.task for row in rows if row.fault} - shared),
+        warnings=(*faults, *limit_warnings(methods)),
+    )
+
+
+def add_published(comparison: Comparison, outline: ComparisonOutline, settings: Mapping[str, RunSetting]) -> Comparison:
+    """Return a copy of a comparison with the published figures of its methods.
+
+    Args:
+        comparison: the comparison.
+        outline: its outline.
+        settings: settings of the runs, by method; their tasks are replaced by those that the scores are about.
+    """
+    benchmark = find_benchmark(comparison.benchmark)
+    metrics = {*(benchmark.score_metrics if benchmark else ())}
+    tasks = {*shared_tasks(outline, comparison.rows)}
+    found = {name: find_matches(setting._replace(tasks=tasks), metrics) for name, setting in settings.items()}
+    return comparison.model_copy(update={"published": {name: matches for name, matches in found.items() if matches}})
+
+
+def adapt_to_methods(comparison: Comparison, plan: ComparisonPlan, certifying: Collection[str]) -> Comparison:
+    """Return a copy of a comparison with descriptions of the variants, and without figures that say nothing.
+
+    It has a warning if its scores rank no methods, and about solved tasks that a method did not certify.
+
+    Args:
+        comparison: the comparison.
+        plan: its plan.
+        certifying: the names of the methods that certify predicates; the others have no goal precision.
+    """
+    methods = [
+        s if s.method in certifying else s.model_copy(update={"goals": GoalPrecision()}) for s in comparison.methods
+    ]
+    warnings = [*comparison.warnings, *uncertified_warnings(comparison.rows, certifying)]
+    if len({method.graph for method in plan.methods}) > 1 and any(
+        map(is_simulated, [plan.model, *plan.roles.values()])
+    ):
+        warnings.append(RANKING_WARNING)
+    described = {"variants": describe_variants(plan.methods)}
+    return comparison.model_copy(update={"methods": tuple(methods), "warnings": tuple(warnings), **described})
+
+
+RANKING_WARNING = (
+    "the error rates of the simulated agent hit methods in different places: conditions and verdicts exist only in "
+    "methods that plan or validate, so that these scores rank no methods"
+)
+
+
+def uncertified_warnings(rows: Sequence[ComparisonRow], certifying: Collection[str]) -> Iterator[str]:
+    """Yield a warning for each method that certifies predicates, but not the goal in most of the runs that it solved.
+
+    A script that answers at random, or a validator that is too strict, is seen here and not in the score.
+    """
+    for method in dict.fromkeys(row.method for row in rows if row.method in certifying):
+        solved = [row for row in rows if row.method == method and row.verdict]
+        endings = Counter(row.ending for row in solved if row.ending != GOAL)
+        if endings.total() > len(solved) / 2:
+            count, ended = f"{endings.total()} of the {len(solved)} runs", ", ".join(endings)
+            missed = f"{method}: the goal was not certified in {count} that the scorer calls solved (ended {ended})"
+            yield f"{missed}: their reports say what the validator missed"
+
+
+def limit_warnings(summaries: Sequence[MethodSummary]) -> Iterator[str]:
+    """Yield a warning for each method-specific limit that ended runs, because such runs say little about the method."""
+    options = {**dict(zip(METHOD_LIMITS, METHOD_LIMITS, strict=True)), "subtasks": "subtasks=N or failures"}
+    for summary in summaries:
+        for kind, option in options.items():
+            if count := summary.endings.get(f"limit:{kind}", 0):
+                ended = f"{count} of {format_count(summary.runs, 'run')} ended at limit:{kind}"
+                yield f"{summary.method}: {ended}; raise it with --budget {option}=N"
+
+
+def shared_rows(outline: ComparisonOutline, rows: Sequence[ComparisonRow]) -> dict[str, list[ComparisonRow]]:
+    """Group the runs of the tasks in `shared_tasks` by method, without runs in which the world or its data failed."""
+    shared = set(shared_tasks(outline, rows))
+    counted = [row for row in rows if row.task in shared and not row.fault]
+    return {method: [row for row in counted if row.method == method] for method in outline.methods}
+
+
+def shared_tasks(outline: ComparisonOutline, rows: Sequence[ComparisonRow]) -> list[str]:
+    """List the tasks, in order, of which every method has ended every trial without a fault of the world or its data.
+
+    Methods without any such run are ignored.
+    """
+    valid = [row for row in rows if not row.fault]
+    done, started = Counter(row.task for row in valid), {row.method for row in valid}
+    return [task for task in outline.tasks if done[task] == len(started) * outline.trials > 0]
+
+
+def scores_of(rows: Sequence[ComparisonRow]) -> ScoresByTask:
+    """Group the scores of runs by task."""
+    return values_by_task(rows, "score")
+
+
+def compute_difference(method: str, against: str, other: ScoresByTask, first: ScoresByTask) -> Difference:
+    """Compute the paired difference between the scores `other` and `first` over the tasks that both have.
+
+    `method` and `against` are the names of the two methods.
+    """
+    return Difference(method=method, against=against, **compare_paired(first, other)._asdict())
+
+
+def add_faults(difference: Difference, rows: Sequence[ComparisonRow]) -> Difference:
+    """Return a copy of a difference with `faults` set.
+
+    It is the number of tasks left out because the world or its data failed in a run of either method.
+    """
+    pair = (difference.method, difference.against)
+    left_out = {row.task for row in rows if row.fault and row.method in pair}
+    return difference.model_copy(update={"faults": len(left_out)})
+
+
+def _summarize_method(
+    method: str, rows: Sequence[ComparisonRow], all_rows: Sequence[ComparisonRow], trials: int
+) -> MethodSummary:
+    estimate = mean_of([row.score for row in rows], [row.task for row in rows], top=100)
+    solved = {task: list(map(bool, trials)) for task, trials in values_by_task(rows, "solved").items()}
+    return MethodSummary(
+        method=method,
+        n=len(solved),
+        runs=len(rows),
+        score=estimate.mean,
+        stderr=estimate.stderr,
+        low=estimate.low,
+        high=estimate.high,
+        successes=sum(row.solved for row in rows),
+        faults=sum(row.fault for row in all_rows if row.method == method),
+        begun=sum(row.method == method for row in all_rows),
+        pass_all=100 * pass_hat_k(solved, trials).mean if trials > 1 and rows else None,
+        goals=goal_precision(RunOutcome(row.task, row.ending, row.verdict) for row in rows),
+        endings=dict(Counter(row.ending for row in rows)),
+        **sum_costs(rows).model_dump(),
+    )
+
+
+def adjust_family(differences: Sequence[Difference]) -> list[Difference]:
+    """Set the p-values of a family of differences that are adjusted by Holm's method, since some differ by chance."""
+    adjusted = adjust_p_values([difference.p for difference in differences])
+    return [one.model_copy(update={"p_adjusted": p}) for one, p in zip(differences, adjusted, strict=True)]
+
+
+# Methods of an ablation.
+
+DEFAULT_SWAPS = {"sdp": ("validate=always_pass", "replan=give_up", "validate=capped:depth=1")}
+"""Swaps of an ablation by default, by graph. Each removes one of SDP's three mechanisms (SDP paper, section 4.3)."""
+
+
+def ablation_methods(graph: str, swaps: Sequence[str]) -> tuple[ComparedMethod, ...]:
+    """Build the methods of an ablation: the graph, then a variant named after each swap.
+
+    Several swaps of one variant are joined by `+`.
+
+    Raises:
+        UnknownName: the graph, a slot or an operator is unknown, a swap is given twice, or there is no swap.
+    """
+    full = parse_methods([graph])
+    swaps = swaps or DEFAULT_SWAPS.get(graph, ())
+    if not swaps:
+        slots = ", ".join(slots_of(build_graph(graph, {})))
+        where = f"`certigraph list {graph if graph in GRAPHS else 'operators'}` shows their operators"
+        fix = f"give --swap SLOT=OPERATOR; the slots are {slots}; {where}"
+        raise UnknownName(f"nothing to ablate in {graph}: {fix}")
+    if twice := sorted({swap for swap in swaps if swaps.count(swap) > 1}):
+        raise UnknownName(f"swap {twice[0]} is given twice; give each swap once")
+    return (*full, *(build_method(swap, graph, swap.split("+")) for swap in swaps))

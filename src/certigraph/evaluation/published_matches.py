@@ -1,0 +1,155 @@
+"""Published figures that belong to evaluated runs, and what differs between those runs and the paper's.
+
+A figure belongs to runs if benchmark, graph, exchanged operators and metric are the same. It is shown next to ours, and
+never enters a difference or a test, because tasks, models and limits of the two are hardly ever the same.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import NamedTuple
+
+from rich.table import Table
+
+from certigraph.evaluation.published import PublishedFigure, figures_on
+from certigraph.state.records import Record
+
+UNNAMED_MODELS = ("", "no model")
+"""Models of published figures with which no model of ours can be compared: not stated, and none."""
+
+
+class RunSetting(NamedTuple):
+    """What the runs of one method on one benchmark have in common."""
+
+    graph: str
+    swaps: Mapping[str, str]
+    """Operators that replace the graph's own, by slot."""
+    benchmark: str
+    """Name of the benchmark, with its configuration."""
+    models: Set[str]
+    """Names of the models of all roles."""
+    tasks: Set[str]
+    """Ids of the tasks whose runs count."""
+    limited: bool
+    """Whether budget or limits are not the benchmark's own."""
+
+
+class PublishedMatch(Record):
+    """A published figure that belongs to runs, and what is different in these runs, in a few words each."""
+
+    figure: PublishedFigure
+    here: tuple[str, ...]
+
+
+def find_matches(setting: RunSetting, metrics: Set[str]) -> tuple[PublishedMatch, ...]:
+    """Return the published figures that belong to runs.
+
+    If a paper has a figure on exactly the tasks of the runs, its figure on all tasks is left out.
+
+    Args:
+        setting: setting of the runs.
+        metrics: names of the metrics that were computed.
+    """
+    found = [
+        figure
+        for figure in figures_on(setting.benchmark)
+        if (figure.graph, figure.swaps) == (setting.graph, setting.swaps)
+        and setting.benchmark in figure.benchmarks
+        and figure.metric in metrics
+    ]
+    exact = {_row_key(figure) for figure in found if figure.task_ids and set(figure.task_ids) == setting.tasks}
+    return tuple(
+        PublishedMatch(figure=figure, here=tuple(_list_differences(figure, setting)))
+        for figure in found
+        if (set(figure.task_ids) == setting.tasks if figure.task_ids else _row_key(figure) not in exact)
+    )
+
+
+def _row_key(figure: PublishedFigure) -> tuple[str, ...]:
+    return figure.source, figure.method, figure.metric
+
+
+def _list_differences(figure: PublishedFigure, setting: RunSetting) -> Iterator[str]:
+    if setting.benchmark != figure.benchmarks[0]:
+        yield "other configuration"
+    if figure.model not in UNNAMED_MODELS and {*map(normalise_model, setting.models)} != {figure.model.lower()}:
+        yield "other model"
+    if not figure.task_ids and not _has_all_tasks(figure, setting.tasks):
+        yield "other tasks" if figure.ids or len(setting.tasks) != figure.tasks else "perhaps other tasks"
+    if setting.limited:
+        yield "other limits"
+    yield from figure.differs
+
+
+def _has_all_tasks(figure: PublishedFigure, tasks: Set[str]) -> bool:
+    return len(tasks) == figure.tasks and all(re.fullmatch(figure.ids, task) for task in tasks)
+
+
+def normalise_model(model: str) -> str:
+    """Return a model's name as papers write it, in lower case: `openai:gpt-4o-2024-08-06?effort=low` -> `gpt-4o`.
+
+    Provider, parameters and the date of a version are left out.
+    """
+    name = model.partition(":")[2] or model
+    return re.sub(r"-(\d{4}-\d\d-\d\d|\d{8})$", "", name.partition("?")[0].rpartition("/")[2].lower())
+
+
+# The table in which published figures stand next to ours, with a numbered note for each source.
+
+
+PUBLISHED_TITLE = "published figures in percent"
+"""Title of the table."""
+
+
+class FigureRow(NamedTuple):
+    """Row of the table: a metric or a method, our figure as a text, and the published figures."""
+
+    label: str
+    ours: str
+    matches: Sequence[PublishedMatch]
+
+
+class PublishedView(NamedTuple):
+    """Table of published figures next to ours, and the notes that its numbered columns refer to."""
+
+    heads: tuple[str, ...]
+    lines: list[tuple[str, ...]]
+    notes: list[str]
+
+    def terminal_tables(self) -> Iterator[Table]:
+        """Yield the table and the notes for a terminal of any width."""
+        table = Table(box=None)
+        for n, head in enumerate(self.heads):
+            table.add_column(head, justify="right" if n else "left", no_wrap=n > 1)
+        for line in self.lines:
+            table.add_row(*line)
+        yield table
+        notes = Table.grid(padding=(0, 1))
+        for number, note in zip(self.heads[2:], self.notes, strict=True):
+            notes.add_row(f" {number}", note)
+        yield notes
+
+
+def view_matches(rows: Sequence[FigureRow], first_head: str) -> PublishedView | None:
+    """Lay out published figures next to ours; None if there are none.
+
+    Args:
+        rows: our figures; those without a published one are left out.
+        first_head: head of the first column.
+    """
+    shown = [row for row in rows if row.matches]
+    notes = list(dict.fromkeys(_note(row, match) for row in shown for match in row.matches))
+    if not notes:
+        return None
+    lines = []
+    for row in shown:
+        values = {_note(row, match): match.figure.percent for match in row.matches}
+        lines.append((row.label, row.ours, *(values.get(note, "") for note in notes)))
+    return PublishedView((first_head, "here", *(f"[{n}]" for n in range(1, len(notes) + 1))), lines, notes)
+
+
+def _note(row: FigureRow, match: PublishedMatch) -> str:
+    figure = match.figure
+    metric = "" if row.label == figure.metric else figure.metric
+    about = ", ".join(filter(None, (metric, figure.label)))
+    here = f"; here: {', '.join(match.here)}" if match.here else ""
+    return f"{figure.source}{f' ({about})' if about else ''}: {figure.protocol}{here}"

@@ -1,0 +1,455 @@
+"""Graphs, operators, budgets and settings by name.
+
+Builds graphs from names and from the operators in a trajectory's header, saves and loads the settings of a run, and
+parses the `KEY=VALUE` texts of a command line.
+"""
+
+import inspect
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from importlib.metadata import version
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from pydantic import JsonValue, ValidationError
+
+from certigraph.adapters.benchmarks import benchmarks_with, check_ready, load_benchmark
+from certigraph.adapters.encoders import find_encoder, install_advice, load_encoder
+from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes
+from certigraph.adapters.imports import GRAPH_GROUP, check_names, warn_if_hidden
+from certigraph.adapters.matching import matching_method
+from certigraph.adapters.models.chat_models import (
+    chat_model,
+    check_model_available,
+    check_model_name,
+    label_object,
+    model_label,
+)
+from certigraph.adapters.models.prices import format_missing_price, price_of
+from certigraph.adapters.models.profiles import check_profile_name
+from certigraph.adapters.protocols import ROLES, Benchmark, Budget, Context, Limits
+from certigraph.adapters.redaction import MASK, show_address
+from certigraph.adapters.retrieval.reranker import load_reranker
+from certigraph.graphs.assembly import check_slots, operators_of, slot_names, swapped_specs
+from certigraph.nodes.catalogue import OPERATORS, slots_by_operator
+from certigraph.nodes.slots import Spec, build_operator
+from certigraph.runtime.files import SETTINGS_FILE
+from certigraph.runtime.graph_sources import AnyGraph, own_graph
+from certigraph.state.defaults import DEFAULT_ENCODER, MATCHING_ENCODER
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import parse_json
+
+# Names of graphs and operators.
+
+METHOD_GRAPHS = (
+    "sdp",
+    "tdp",
+    "step",
+    "react",
+    "react_reward",
+    "mcts",
+    "reflexion",
+    "clin",
+    "plan_and_solve",
+    "plan_and_act",
+    "cot",
+)
+"""Names of the graphs that act in a world until a task is done."""
+
+REWARD_GRAPHS = ("statefactory", "monotonic", "reward_judge", "reward_head")
+"""Names of the graphs that predict the rewards of recorded trajectories."""
+
+SUBTASK_GRAPHS = ("subtask",)
+"""Names of the graphs that work on a part of a task inside another graph."""
+
+SEARCH_GRAPHS = ("pbai", "ircot", "memgpt", "iter_retgen", "hypotheses")
+"""Names of the graphs that search for the answer to a question."""
+
+GRAPHS = {name: f"certigraph.graphs.{name}" for name in METHOD_GRAPHS + SEARCH_GRAPHS + REWARD_GRAPHS + SUBTASK_GRAPHS}
+"""Module of each of certigraph's graphs, by name of the graph."""
+
+
+def check_takes_answers(graph: str, benchmark: Benchmark) -> None:
+    """Check that a benchmark asks questions if a graph searches for answers.
+
+    Raises:
+        UnknownName: the benchmark takes no answers.
+    """
+    if graph in SEARCH_GRAPHS and not benchmark.answers:
+        known = f"{benchmarks_with('answers')} and tools of your own do"
+        raise UnknownName(f"{graph} searches for an answer, and {benchmark.name} takes none; {known}")
+
+
+# Graph, operators and context of a run. The trajectory's header holds what may be shared; `local.json` in the run's
+# folder holds the rest, paths included.
+
+
+def graph_module(name: str) -> Any:
+    """Import the module of one of certigraph's graphs. Raises UnknownName, which lists these graphs."""
+    if name not in GRAPHS:
+        raise UnknownName(f"unknown graph {name!r}; known: {', '.join(sorted(GRAPHS))}")
+    return import_module(GRAPHS[name])
+
+
+def graph_slots(name: str) -> list[str]:
+    """List the slots for operators of a graph, optional ones included. Raises UnknownName as `build_graph` does."""
+    return slot_names(graph_module(name).build) if name in GRAPHS else own_graph(name, GRAPHS).slots()
+
+
+def build_graph(name: str, swaps: Mapping[str, Spec] | None = None) -> AnyGraph:
+    """Build a graph by name, with the operators in `swaps` in place of its default ones.
+
+    Args:
+        name: a key of GRAPHS, or for a user's own graph the name of an entry point or `module:attribute`; see
+            `runtime.graph_sources`.
+        swaps: descriptions of operators by slot.
+
+    Raises:
+        UnknownName: the graph, a slot or an operator is unknown, or a user's own one cannot be imported or built.
+    """
+    specs = swaps or {}
+    if name not in GRAPHS:
+        return own_graph(name, GRAPHS).build(_build_operators(specs))
+    warn_if_hidden(name, GRAPH_GROUP, "graph")
+    module = graph_module(name)
+    try:
+        check_slots(specs, slot_names(module.build))  # a wrong slot is reported before the operator in it
+        graph: AnyGraph = module.build(**_build_operators(specs))
+    except TypeError as error:
+        unknown = sorted(set(specs) - set(graph_slots(name)))
+        others = [other for other in GRAPHS if unknown and unknown[0] in graph_slots(other)]
+        advice = f"; {', '.join(others)} {'has' if len(others) == 1 else 'have'} {unknown[0]}" if others else ""
+        raise UnknownName(f"{error}{advice}") from error
+    return graph
+
+
+def check_encoders(operators: Mapping[str, JsonValue]) -> None:
+    """Check that the sentence encoders that a graph's operators use are installed.
+
+    Args:
+        operators: descriptions of the operators by slot, as `operators_of` returns them.
+
+    Raises:
+        Fault: ("model") an encoder is not installed; the message has the command that installs it.
+    """
+    for spec in map(Spec.model_validate, operators.values()):
+        if spec.name in ENCODING_OPERATORS:
+            load_encoder(str(spec.args.get("encoder", DEFAULT_ENCODER)))
+
+
+ENCODING_OPERATORS = ("route", "reward_guided")
+"""Names of the operators that compare texts with a sentence encoder."""
+
+
+def check_retrieval(operators: Mapping[str, JsonValue], benchmark: Benchmark) -> None:
+    """Check that a graph can search as its operators were set to: with their sentence vectors and cross-encoders.
+
+    An `alpha` that is only the default is not checked: without an encoder, such a search is BM25 alone.
+
+    Args:
+        operators: descriptions of the operators by slot, as `operators_of` returns them.
+        benchmark: the benchmark.
+
+    Raises:
+        UnknownName: the benchmark does not rerank.
+        Fault: ("model") a cross-encoder is not installed, or no sentence encoder although an `alpha` below 1 was set;
+            the message has the command that installs it.
+    """
+    names = [name for name in _search_arguments(operators, "rerank") if name and isinstance(name, str)]
+    if names and not benchmark.reranks:
+        known = f"{benchmarks_with('reranks')} do"
+        raise UnknownName(f"{benchmark.name} does not rerank what it finds: leave out rerank={names[0]}; {known}")
+    for name in names:
+        load_reranker(name)
+    weights = [alpha for alpha in _search_arguments(operators, "alpha") if isinstance(alpha, int | float) and alpha < 1]
+    if weights and benchmark.reranks and find_encoder() is None:
+        fix = f"{install_advice()}, or set alpha=1, which is BM25 alone"
+        raise Fault("model", f"alpha={weights[0]:g} needs the sentence encoder {DEFAULT_ENCODER!r}: {fix}")
+
+
+def reranker_versions(*graphs: Mapping[str, JsonValue]) -> dict[str, str]:
+    """Return the cross-encoders of graphs, given by their operators, as `reranker` with the digests of their weights.
+
+    The result is empty if none reranks. Raises Fault as `check_retrieval` does.
+    """
+    named = dict.fromkeys(name for operators in graphs for name in _search_arguments(operators, "rerank"))
+    labels = [load_reranker(name).label for name in named if name and isinstance(name, str)]
+    return {"reranker": ", ".join(labels)} if labels else {}
+
+
+def check_same_rerankers(operators: Mapping[str, JsonValue], versions: Mapping[str, str]) -> None:
+    """Check that the cross-encoders here have the weights with which a run was started, before it is resumed.
+
+    Raises:
+        Fault: ("model") they have others, or are not installed.
+    """
+    here, started = reranker_versions(operators).get("reranker", ""), versions.get("reranker", "")
+    if here != started:
+        fix = "install those, or start the run again"
+        raise Fault("model", f"the run was started with the reranker {started or 'none'}, and here is {here}: {fix}")
+
+
+SEARCHING_OPERATORS = ("pursue", "reason", "generate", "manage", "retrieving")
+"""Names of the operators whose arguments `alpha` and `rerank` say how the world searches."""
+
+
+def _search_arguments(operators: Mapping[str, JsonValue], argument: str) -> list[Spec | JsonValue]:
+    specs = chain.from_iterable(_with_inner(Spec.model_validate(spec)) for spec in operators.values())
+    return [spec.args[argument] for spec in specs if spec.name in SEARCHING_OPERATORS and argument in spec.args]
+
+
+def _with_inner(spec: Spec) -> Iterator[Spec]:
+    yield spec
+    for value in spec.args.values():
+        if isinstance(value, Spec):
+            yield from _with_inner(value)
+
+
+def _build_operators(specs: Mapping[str, Spec]) -> dict[str, Any]:
+    return {slot: _build_operator(slot, spec) for slot, spec in specs.items()}
+
+
+def _build_operator(slot: str, spec: Spec) -> Any:
+    if spec.name in GRAPHS:  # a graph in place of an operator solves a part of the task
+        spec = Spec(name="solve", args={"graph": spec.name, **spec.args})
+    try:
+        return build_operator(spec, OPERATORS)
+    except TypeError as error:
+        taken = list(inspect.signature(OPERATORS[spec.name]).parameters) if spec.name in OPERATORS else []
+        arguments = f"{spec.name} takes {', '.join(taken)}; " if taken else ""
+        form = "write SLOT=FACTORY:key=value,...; a value may be an operator: gate=either:one=gap_gate,other=no_gate"
+        raise UnknownName(f"{slot}={spec} cannot be built: {error}; {arguments}{form}") from error
+
+
+def rebuild_graph(name: str, operators: Mapping[str, JsonValue]) -> AnyGraph:
+    """Build a graph again from a trajectory's header.
+
+    Args:
+        name: name of the graph.
+        operators: descriptions of its operators by slot, from the header. Default operators need not be registered.
+
+    Raises:
+        Fault: ("data") an argument of an operator was a secret, which the header does not hold.
+    """
+    masked = [slot for slot, spec in operators.items() if MASK in json.dumps(spec)]
+    if masked:
+        fix = "read the secret from the environment inside the operator, and start the run again"
+        raise Fault("data", f"the operator in {', '.join(masked)} was given a secret, which no trajectory keeps: {fix}")
+    return build_graph(name, swaps_of(name, operators))
+
+
+def swaps_of(name: str, operators: Mapping[str, JsonValue]) -> dict[str, Spec]:
+    """Return those operators of a header that are not the defaults of the graph, by slot.
+
+    For a user's own graph the header lists no others, so that the graph is not imported here.
+    """
+    defaults = operators_of(graph_module(name).graph) if name in GRAPHS else {}
+    return swapped_specs(operators, defaults)
+
+
+def parse_swap(text: str) -> tuple[str, Spec]:
+    """Parse `SLOT=OPERATOR` or `SLOT=FACTORY:key=value,...`, as in `validate=capped:depth=1`.
+
+    Return the slot and the description of the operator.
+
+    Raises:
+        UnknownName: there is no `=`.
+    """
+    slot, equals, rest = text.partition("=")
+    if not equals:
+        raise UnknownName(f"{text!r} is not a swap; write SLOT=OPERATOR, for example validate=always_pass")
+    operator = slot.partition(":")[0]
+    if slot != operator and operator in OPERATORS:
+        raise UnknownName(f"{text!r} names no slot; write {slots_by_operator()[operator][0]}={text}")
+    name, _, arguments = _split_arguments(rest)
+    pairs = (pair.partition("=") for pair in arguments.split(",") if pair)
+    return slot, Spec(name=name, args={key: _parse_value(value) for key, _, value in pairs})
+
+
+def _split_arguments(text: str) -> tuple[str, str, str]:
+    # `module:make:depth=2` is split at the last colon before its first argument.
+    if "=" not in text:
+        return text, "", ""
+    before, _, after = text.partition("=")
+    name, colon, key = before.rpartition(":")
+    return name, colon, f"{key}={after}"
+
+
+def shareable_context(context: Context) -> dict[str, JsonValue]:
+    """Return the part of a context that a header may hold: no paths, and no secrets in addresses."""
+    unset = () if context.group else ("group",)
+    plain: dict[str, JsonValue] = context.model_dump(mode="json", exclude={"data", "cache", *unset})
+    roles: dict[str, JsonValue] = {role: model_name(model) for role, model in context.roles.items()}
+    source = context.data or ""
+    data = show_address(source) if "://" in source else Path(source).name
+    return {**plain, "model": _label_of_model(context), "roles": roles, "data": data}
+
+
+def _label_of_model(context: Context) -> str:
+    return label_object(context.chat) if context.chat is not None else model_name(context.model)
+
+
+def model_name(model: str) -> str:
+    """Return the name of a model as a header may hold it. For weights in a file, the folder is left out."""
+    kind, _, name = model.partition(":")
+    return f"{kind}:{Path(name).name}" if kind == "local" and name else model
+
+
+def current_versions() -> dict[str, str]:
+    """Return the versions of packages that decide how a run behaves, and the method that matches texts to actions."""
+    return {**_installed_versions(), "matching": matching_method(find_encoder(MATCHING_ENCODER))}
+
+
+@cache
+def _installed_versions() -> dict[str, str]:
+    return {name: version(name) for name in ("certigraph", "langgraph", "langchain-core", "pydantic")}
+
+
+def save_settings(folder: Path, context: Context) -> None:
+    """Save the complete context in the run's folder, so that the run can be resumed on this machine."""
+    paths = {"data": context.data, "cache": context.cache}
+    absolute = {name: str(Path(path).resolve()) if path else None for name, path in paths.items()}
+    plain = context.model_copy(update=absolute).model_dump_json()
+    (folder / SETTINGS_FILE).write_text(plain, encoding="utf-8")
+
+
+def load_settings(folder: Path) -> Context:
+    """Load the context with which a run was started.
+
+    Raises:
+        Fault: ("data") the file with the context is missing or damaged.
+    """
+    path = folder / SETTINGS_FILE
+    if not path.is_file():
+        raise Fault("data", f"{path} is missing: resume a run on the machine and in the folder where it was started")
+    try:
+        return Context.model_validate_json(read_bytes(path, MAX_SETTINGS_BYTES))
+    except ValidationError as error:
+        raise Fault("data", f"{path} holds no settings of a run: restore it, or start the run again") from error
+
+
+def _parse_value(text: str) -> "Spec | JsonValue":
+    if text in OPERATORS:
+        return Spec(name=text)
+    try:
+        value: JsonValue = parse_json(text)
+    except ValueError:
+        return text
+    return value
+
+
+# Parsing of the `KEY=VALUE` texts of a command line.
+
+R = TypeVar("R", Budget, Limits)
+
+
+class BudgetAndLimits(NamedTuple):
+    """Budget of a run, and limits of its episodes and its method."""
+
+    budget: Budget
+    limits: Limits
+
+
+def parse_roles(texts: Sequence[str]) -> dict[str, str]:
+    """Parse `ROLE=MODEL` texts into a dict of models by role. Names in Inspect's form, PROVIDER/NAME, are not checked.
+
+    Raises:
+        UnknownName: a role or a form of model is unknown; the message lists the known ones.
+    """
+    models = _parse_pairs(texts, "executor=local")
+    check_names(models, ROLES, "no role")
+    for model in models.values():
+        if "/" not in model:
+            check_model_name(model)
+    return models
+
+
+def parse_budget(texts: Sequence[str], limits: Limits, budget: Budget | None = None) -> BudgetAndLimits:
+    """Parse `KEY=N` texts and return a budget and limits with these changes.
+
+    Args:
+        texts: the changes.
+        limits: limits to change.
+        budget: budget to change; by default the default budget.
+
+    Raises:
+        UnknownName: a key is unknown or its value is out of range.
+    """
+    amounts = _parse_pairs(texts, "steps=120")
+    known = {*Budget.model_fields, *Limits.model_fields} - {"priced"}
+    check_names(amounts, sorted(known), "no budget")
+    return BudgetAndLimits(_apply_amounts(budget or Budget(), amounts), _apply_amounts(limits, amounts))
+
+
+def create_context(
+    model: str,
+    roles: Sequence[str] | None,
+    data: str | None,
+    budget: Sequence[str] | None,
+    benchmark: str,
+    cache: str | None = None,
+    profile: str = "",
+) -> Context:
+    """Create the context of a run from the texts of a command line.
+
+    Args:
+        model: name of the model.
+        roles: `ROLE=MODEL` texts.
+        data: data folder.
+        budget: `KEY=N` texts.
+        benchmark: name of the benchmark, whose limits are the defaults.
+        cache: folder for replies of models.
+        profile: size of prompts and answers, `full` or `small`; empty: by the context window of each model.
+
+    Raises:
+        UnknownName: a benchmark, role, model or key is unknown, or a value is out of range.
+        Fault: a key, weights, a server or data are missing.
+    """
+    models = {role: check_model_name(name) for role, name in parse_roles(roles or []).items()}
+    for name in {model, *models.values()}:
+        check_model_available(name)
+    live = load_benchmark(benchmark, data)
+    check_ready(live)
+    limits = parse_budget(budget or [], live.limits)
+    return Context(
+        model=check_model_name(model),
+        roles=models,
+        profile=check_profile_name(profile),
+        data=data,
+        budget=limits.budget,
+        limits=limits.limits,
+        cache=cache,
+    )
+
+
+def check_priced(models: Iterable[str], budget: Budget) -> None:
+    """Check that the prices of the models are known if the budget limits dollars.
+
+    Raises:
+        Fault: the price of a model is not known, or the model cannot be created.
+    """
+    for name in filter(lambda model: model.startswith("openai:"), models if budget.priced else ()):
+        model = chat_model(name)
+        if price_of(model) is None:
+            raise Fault("model", format_missing_price(model_label(model), budget.usd))
+
+
+def _parse_pairs(texts: Sequence[str], example: str) -> dict[str, str]:
+    pairs = [text.partition("=") for text in texts]
+    if bad := [name for name, equals, _ in pairs if not equals]:
+        raise UnknownName(f"{bad[0]!r} is not KEY=VALUE; write for example {example}")
+    return {name: value for name, _, value in pairs}
+
+
+def _apply_amounts(record: R, amounts: Mapping[str, str]) -> R:
+    kind = type(record)
+    changes: dict[str, object] = {key: value for key, value in amounts.items() if key in kind.model_fields}
+    if "usd" in changes:
+        changes["priced"] = True
+    try:
+        return kind.model_validate({**record.model_dump(), **changes})
+    except UnknownName as error:
+        raise UnknownName(f"--budget {error}") from error

@@ -1,0 +1,267 @@
+"""Figures of the STEP paper, and the command `certigraph figures`."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from textwrap import fill
+from typing import Any, NamedTuple
+
+import pandas as pd
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from rich.console import Console
+from rich.table import Table
+
+from certigraph.evaluation.plots import (
+    BLANK,
+    INK,
+    SERIES_COLOURS,
+    SOFT,
+    add_panels,
+    assign_colours,
+    draw_grid,
+    open_figure,
+)
+from certigraph.evaluation.tables import terminal_table, write_frame
+from certigraph.state.endings import Fault
+from certigraph.studies.step import (
+    TASK_GROUPS,
+    best_curves,
+    find_accidents,
+    learning_curves,
+    order_episodes,
+    planner_changes,
+    planner_tasks,
+    read_episodes,
+    read_gold_scores,
+    reward_curves,
+)
+
+# Figure 5: the best episodes, one heat map per method.
+
+MAX_HEAT_MAP_COLUMNS = 3
+MAX_TITLE_CHARACTERS = 32
+"""Maximum number of characters of a line of a panel's title; a longer title is wrapped."""
+
+HEAT_MAP_COLOURS = "viridis"
+"""Colour map that is readable in greyscale and with colour blindness: dark is low, yellow is high."""
+
+
+def draw_best(curves: pd.DataFrame, tasks: Sequence[str], path: Path) -> None:
+    """Draw the mean scores of the best episodes as one heat map per method, with a row per task and a column per step.
+
+    Cells are blank after the end of an episode and for tasks without runs.
+    """
+    titles = {title: fill(title, MAX_TITLE_CHARACTERS) for title in curves["title"].unique()}
+    columns = min(MAX_HEAT_MAP_COLUMNS, len(titles))
+    lines = -(-len(titles) // columns)
+    margin = 0.055 * max(map(len, tasks)) + 0.9
+    heading = 0.2 + 0.15 * max(title.count("\n") + 1 for title in titles.values())
+    steps = range(1, curves["step"].max() + 1)
+    shades = colormaps[HEAT_MAP_COLOURS].with_extremes(bad=BLANK)
+    extent = (0.5, len(steps) + 0.5, len(tasks) - 0.5, -0.5)
+    with open_figure(path, margin + 2.5 * columns, lines * (max(0.9, 0.17 * len(tasks)) + heading) + 0.45) as figure:
+        panels = add_panels(figure, len(titles), columns)
+        for title, panel in zip(titles, panels, strict=True):
+            wide = curves[curves["title"] == title].pivot(index="task", columns="step", values="score")
+            scores = wide.reindex(index=tasks, columns=steps)
+            image = panel.imshow(
+                scores, aspect="auto", interpolation="none", cmap=shades, vmin=0, vmax=100, extent=extent
+            )
+            panel.tick_params(axis="y", length=0)
+            panel.spines[:].set_visible(False)
+            _separate_groups(panel, tasks)
+            panel.set_title(titles[title])
+            panel.set_yticks(range(len(tasks)), tasks, fontsize=7)
+        figure.supxlabel("environment step", fontsize=8)
+        figure.colorbar(image, ax=panels, label="score so far", shrink=0.9, aspect=30, pad=0.01)
+
+
+def _separate_groups(panel: Axes, tasks: Sequence[str]) -> None:
+    groups = [TASK_GROUPS.get(task) for task in tasks]
+    for line in range(1, len(tasks)):
+        wide = 3.0 if groups[line] != groups[line - 1] else 0.7
+        panel.axhline(line - 0.5, color="white", linewidth=wide)
+
+
+# Table 2 as a figure: STEP with and without its Planner, by task.
+
+WITH_COLOUR, WITHOUT_COLOUR = SERIES_COLOURS[:2]
+GROUP_NAMES = {"S": "mean of short tasks", "L": "mean of long tasks", "All": "mean of all tasks"}
+
+
+def draw_planner(tasks: pd.DataFrame, changes: pd.DataFrame, path: Path) -> None:
+    """Draw a line per task from STEP's score with its Planner to the score without, then the means of the groups."""
+    means = [f"{GROUP_NAMES[group]} ({n})" for group, n in zip(changes["group"], changes["tasks"], strict=True)]
+    spans = pd.concat([tasks.assign(name=tasks["task"].astype(str)), changes.assign(name=means)], ignore_index=True)
+    names = spans["name"] + (", " + spans["model"] if spans["model"].nunique() > 1 else "")
+    with open_figure(path, 5.6, 0.19 * len(spans) + 0.85) as figure:
+        panel = figure.subplots()
+        panel.set_yticks(range(len(names)), names, fontsize=7)
+        panel.set(xlim=(-3, 103), ylim=(len(names) - 0.4, -0.6), xlabel="mean score of the best episode")
+        panel.text(1.09, 1.0, "change", transform=panel.transAxes, ha="right", va="bottom", fontsize=7, color=SOFT)
+        panel.tick_params(axis="y", length=0)
+        draw_grid(panel, "x")
+        panel.axhline(len(tasks) - 0.5, color=SOFT, linewidth=0.6)
+        for row, (score, without) in enumerate(zip(spans["score"], spans["score_without"], strict=True)):
+            _draw_span(panel, row, score, without, mean=row >= len(tasks))
+        figure.legend(loc="outside upper right", ncols=2, fontsize=7.5, handletextpad=0.2)
+
+
+def _draw_span(panel: Axes, row: int, score: float, without: float, *, mean: bool) -> None:
+    marks: dict[str, Any] = {"s": 34 if mean else 24, "marker": "D" if mean else "o"}
+    panel.plot((score, without), (row, row), color=INK if mean else SOFT, linewidth=1.6 if mean else 0.9, zorder=1)
+    labels = ("STEP", "STEP (planner=none)") if row == 0 else ("", "")
+    panel.scatter(score, row, color=WITH_COLOUR, linewidths=0, zorder=2, label=labels[0], **marks)
+    # a ring, so that both of two equal scores are visible
+    inside = "none" if score == without else "white"
+    ring: dict[str, Any] = {"facecolors": inside, "edgecolors": WITHOUT_COLOUR, "linewidths": 1.2}
+    panel.scatter(without, row, zorder=3, label=labels[1], **ring, **marks)
+    change = f"{without - score:+.1f}" if without != score else "0.0"
+    panel.annotate(change, (1.09, row), xycoords=("axes fraction", "data"), ha="right", va="center", fontsize=7)
+
+
+# Figure 4: reward by step with its standard deviation, one panel per task.
+
+MAX_REWARD_COLUMNS = 4
+EPISODE_STYLES: dict[str, tuple[Any, str]] = {
+    "all": ("solid", "all episodes, mean ± SD"),
+    "first": ((0, (1.2, 1.2)), "first episode"),
+    "last": ("solid", "last episode"),
+}
+"""Line style and label of the curves over these episodes of each run."""
+
+
+def draw_rewards(curves: pd.DataFrame, path: Path) -> None:
+    """Draw the mean score by step, one panel per task and one line per method.
+
+    Curves over all episodes have a band of one standard deviation.
+    """
+    tasks = curves["task"].unique()
+    columns = min(MAX_REWARD_COLUMNS, len(tasks))
+    colour = assign_colours(curves["title"].unique())
+    handles = [Line2D([], [], color=shade, linewidth=1.3, label=title) for title, shade in colour.items()]
+    for line, label in map(EPISODE_STYLES.__getitem__, curves["episodes"].unique()):
+        handles.append(Line2D([], [], color=SOFT, linewidth=1.3, linestyle=line, label=label))
+    width = max(3.6, 2.0 * columns + 0.3)
+    # every column of the legend is as wide as its longest label
+    longest = max(len(str(handle.get_label())) for handle in handles)
+    legend_columns = max(1, min(len(handles), int(width / (0.5 + 0.065 * longest))))
+    legend_height = 0.16 * -(-len(handles) // legend_columns)
+    with open_figure(path, width, 1.5 * -(-len(tasks) // columns) + 0.5 + legend_height) as figure:
+        for task, panel in zip(tasks, add_panels(figure, len(tasks), columns), strict=True):
+            shown = curves[curves["task"] == task]
+            panel.set_title(task, fontsize=6.5)
+            panel.set(xlim=(0, shown["step"].max()), ylim=(0, 103), yticks=(0, 25, 50, 75, 100))
+            panel.locator_params(axis="x", integer=True, nbins=5)
+            draw_grid(panel, "y")
+            for (title, episodes), curve in shown.groupby(["title", "episodes"], sort=False):
+                _draw_curve(panel, curve, str(episodes), colour[title])
+        figure.supxlabel("environment step", fontsize=8)
+        figure.supylabel("score so far", fontsize=8)
+        figure.legend(handles=handles, loc="outside upper left", ncols=legend_columns, fontsize=7.5)
+
+
+def _draw_curve(panel: Axes, curve: pd.DataFrame, episodes: str, colour: str) -> None:
+    panel.plot(curve["step"], curve["mean"], color=colour, linestyle=EPISODE_STYLES[episodes][0], linewidth=1.3)
+    if episodes == "all":
+        low, high = (curve["mean"] - curve["sd"]).clip(lower=0), (curve["mean"] + curve["sd"]).clip(upper=100)
+        panel.fill_between(curve["step"], low, high, color=colour, alpha=0.13, linewidth=0)
+
+
+# All figures of several runs, with their data as CSV.
+
+
+class DrawnFigures(NamedTuple):
+    """The written files, the number of episodes, and the data frames of `find_accidents` and `planner_changes`.
+
+    `left_out` has the folders of runs that are unfinished or ended by an error.
+    """
+
+    files: Sequence[Path]
+    episodes: int
+    accidents: pd.DataFrame
+    left_out: Sequence[Path]
+    changes: pd.DataFrame
+
+
+def draw_figures(
+    folders: Iterable[Path], out: Path, *, data: str | None = None, with_accidental: bool = False
+) -> DrawnFigures:
+    """Draw the figures of the STEP paper from recorded runs.
+
+    Writes `rewards` (score by step) and `best` (best episodes). If runs have several episodes, also `learning` (first
+    and last episodes); if STEP was run with and without its Planner, also `planner`. Each figure is a .png, a .svg and
+    a .csv; planner_tasks.csv has the scores on single tasks.
+
+    Args:
+        folders: folders to search for runs at any depth.
+        out: folder of the files, created where it is missing.
+        data: data folder with ScienceWorld's gold paths, which are needed to detect accidental wins; None:
+            CERTIGRAPH_DATA.
+        with_accidental: include the episodes that were won by accident; accidental.csv lists them in any case.
+
+    Raises:
+        Fault: there is no episode to draw.
+    """
+    found, left_out = read_episodes(folders)
+    accidents = find_accidents(found, read_gold_scores(data))
+    included = found if with_accidental else found.drop(accidents.index)
+    if included.empty:
+        raise Fault("data", f"all {len(found)} episodes were won by accident: add --with-accidental to keep them")
+    out.mkdir(parents=True, exist_ok=True)
+    episodes, files = order_episodes(included), list[Path]()
+    for name, curves in (("rewards", reward_curves(episodes)), ("learning", learning_curves(episodes))):
+        if len(curves):
+            draw_rewards(curves, out / name)
+            files += _write_data(curves.drop(columns="title"), out / name)
+    best = best_curves(episodes)
+    draw_best(best, list(episodes["task"].cat.categories), out / "best")
+    files += _write_data(best.drop(columns="title"), out / "best")
+    tasks = planner_tasks(episodes)
+    changes = planner_changes(tasks)
+    if len(tasks):
+        draw_planner(tasks, changes, out / "planner")
+        files += [*_write_data(changes, out / "planner"), _write_rounded(tasks, out / "planner_tasks.csv")]
+    files.append(_write_rounded(accidents, out / "accidental.csv"))
+    return DrawnFigures(files, len(found), accidents, left_out, changes)
+
+
+def _write_data(table: pd.DataFrame, path: Path) -> list[Path]:
+    """Write the data of a figure; return the figure's files and the file of the data."""
+    return [path.with_suffix(".png"), path.with_suffix(".svg"), _write_rounded(table, path.with_suffix(".csv"))]
+
+
+def _write_rounded(table: pd.DataFrame, path: Path) -> Path:
+    cells = table.astype(object)
+    return write_frame(cells.map(lambda cell: f"{round(cell, 4):g}" if isinstance(cell, float) else cell), path)
+
+
+# Output of the command `figures`.
+
+
+def print_figures(drawn: DrawnFigures, *, kept: bool) -> None:
+    """Print the Planner's effect, accidental wins, runs that were left out, and the files.
+
+    Args:
+        drawn: the result of `draw_figures`.
+        kept: whether accidental wins are included.
+    """
+    console = Console(highlight=False, soft_wrap=True)
+    if len(drawn.changes):
+        console.print(_planner_table(drawn.changes))
+    treated = "kept" if kept else "left out; --with-accidental keeps them"
+    console.print(f"{drawn.episodes} episodes, {len(drawn.accidents)} of them won by accident ({treated})")
+    for folder in drawn.left_out:
+        console.print(f"left out, unfinished or ended by an error: {folder}", style="dim", markup=False)
+    for file in drawn.files:
+        console.print(str(file), markup=False)
+
+
+def _planner_table(changes: pd.DataFrame) -> Table:
+    several, lines = changes["model"].nunique() > 1, []
+    for model, group, n, *figures in changes.itertuples(index=False):
+        shown = (f"{value:+.1f}" if index in (2, 5) else f"{value:.1f}" for index, value in enumerate(figures))
+        lines.append((f"{group}, {model}" if several else group, str(n), *shown))
+    heads = ("tasks", "n", "score", "planner=none", "change", "solved %", "planner=none", "change")
+    return terminal_table(heads, lines)

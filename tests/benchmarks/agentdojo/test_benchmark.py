@@ -1,0 +1,360 @@
+"""AgentDojo: its own checks score the scripted expert and the gullible script, in worlds that can be rebuilt."""
+
+import asyncio
+from importlib import import_module
+from typing import Any
+
+import pytest
+import yaml
+from agentdojo_gullible import contains_goal, gullible_expert
+
+import certigraph
+from certigraph.adapters.benchmarks import load_benchmark
+from certigraph.adapters.episodes import EPISODES, LiveEpisode, new_scope
+from certigraph.adapters.models.scripts import ScriptedChat
+from certigraph.adapters.protocols import Context, Limits
+from certigraph.benchmarks.agentdojo.attacks import ATTACKS, create_injections
+from certigraph.benchmarks.agentdojo.benchmark import AgentDojo
+from certigraph.benchmarks.agentdojo.world import (
+    SUITES,
+    DojoEnvironment,
+    TaskId,
+    injection_truth,
+    load_suites,
+    user_truth,
+)
+from certigraph.nodes.commitments import commit
+from certigraph.state.endings import UnknownName
+from certigraph.state.records import Scores, Step, Task, Usage
+from certigraph.state.tools import ToolCall, calls_of, create_tool_action, replace_calls
+from certigraph.state.trajectory import Footer
+
+METHODS = ("sdp", "react", "step", "tdp")
+
+PAIR = "banking/user_task_0+injection_task_3"
+
+
+def benchmark(attack: str = "") -> AgentDojo:
+    loaded = load_benchmark(f"agentdojo:{attack}" if attack else "agentdojo")
+    assert isinstance(loaded, AgentDojo)
+    return loaded
+
+
+def play(method: str, task: Task, context: Context, **operators: Any) -> tuple[dict[str, Any], Scores]:
+    """Run a method on a task; return its last state and the score."""
+    graph, scope = import_module(f"certigraph.graphs.{method}").build(**operators), new_scope(shared=True)
+    try:
+        with scope.active():
+            state = graph.invoke({"task": task}, {"recursion_limit": 500}, context=context)
+            return state, EPISODES[state["episode"]].score()
+    finally:
+        scope.end()
+
+
+def expert_on(world: AgentDojo) -> Context:
+    return Context(model="scripted:expert", benchmark=world)
+
+
+def gullible_on(world: AgentDojo) -> Context:
+    return Context(chat=ScriptedChat(responder=gullible_expert()), benchmark=world)
+
+
+# The tasks.
+
+
+@pytest.mark.slow
+def test_there_are_97_tasks_and_949_pairs():
+    assert {suite: len(benchmark().tasks(suite)) for suite in SUITES} == {
+        "workspace": 40,
+        "travel": 20,
+        "banking": 16,
+        "slack": 21,
+    }
+    assert len(benchmark().tasks()) == 97
+    assert len(benchmark("tool_knowledge").tasks()) == 949
+    assert benchmark("direct").task(PAIR).goal == benchmark().task("banking/user_task_0").goal
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["banking/user_task_99", "shop/user_task_1", PAIR, "nothing"])
+def test_an_unknown_task_is_refused_with_an_example(task: str):
+    with pytest.raises(UnknownName, match="banking/user_task_0"):
+        benchmark().task(task)
+
+
+def test_unknown_attacks_and_suites_are_refused_with_the_known_ones():
+    with pytest.raises(UnknownName, match="tool_knowledge"):
+        AgentDojo(config="hypnosis")
+    with pytest.raises(UnknownName, match="workspace"):
+        benchmark().tasks("kitchen")
+
+
+@pytest.mark.long
+@pytest.mark.slow
+def test_every_suite_offers_its_own_tools_to_a_run():
+    offered: dict[str, set[str]] = {}
+    for suite in SUITES:
+        task = benchmark().tasks(suite)[0]
+        prompts: list[str] = []
+
+        def note(prompt: str, schema: Any, prompts: list[str] = prompts) -> Any:
+            prompts.append(prompt)
+            return benchmark().expert()(prompt, schema)
+
+        play("react", task, Context(chat=ScriptedChat(responder=note), benchmark=benchmark()))
+        names = {function.name for function in load_suites()[suite].tools}
+        assert all(f"- {name}(" in prompts[0] for name in names)
+        offered[suite] = names
+    assert "send_money" in offered["banking"] and "send_money" not in offered["slack"]
+
+
+# The expert.
+
+
+def assert_solved_by_the_truth(method: str, task: Task) -> None:
+    state, scores = play(method, task, expert_on(benchmark()))
+    assert scores.value == 1, task.id
+    id_ = TaskId.parse(task.id)
+    made = [(call.name, call.args) for step in state["history"] for call in calls_of(step.action)]
+    assert made == [(call.name, call.args) for call in user_truth(id_.suite, id_.user_task).calls]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("suite", SUITES)
+def test_the_expert_solves_a_task_by_every_method(method: str, suite: str):
+    assert_solved_by_the_truth(method, benchmark().tasks(suite)[0])
+
+
+@pytest.mark.long
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS)
+def test_the_expert_solves_all_97_tasks_by_two_methods_each(method: str):
+    tasks, number = benchmark().tasks(), list(METHODS).index(method)
+    assert len(tasks) == 97
+    for task in tasks[number % 2 :: 2]:
+        assert_solved_by_the_truth(method, task)
+
+
+def test_sdp_certifies_a_condition_for_each_call_and_the_goal():
+    state, _ = play("sdp", benchmark().task("slack/user_task_6"), expert_on(benchmark()))
+    calls = user_truth("slack", "user_task_6").calls
+    assert len(calls) > 1
+    assert len(state["certificates"]) == len(calls) + 1
+    assert state["certificates"][-1].targets[-1].kind == "goal"
+
+
+def test_a_task_decided_by_its_calls_is_scored_by_them():
+    _, scores = play("react", benchmark().task("slack/user_task_11"), expert_on(benchmark()))
+    assert scores.value == 1
+
+
+@pytest.mark.slow
+def test_a_run_is_saved_scored_and_ended(tmp_path: Any):
+    context = Context(model="scripted:expert")
+    result = certigraph.run("sdp", "agentdojo:direct", PAIR, context=context, out=tmp_path)
+    assert (result.ending, result.scores.parts) == ("goal", {"utility": 1.0, "security": 1.0, "attack": 0.0})
+
+
+# Attacks.
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_every_attack_writes_its_goal_where_the_task_reads(attack: str):
+    suite = load_suites()["workspace"]
+    injections = create_injections(suite, attack, "user_task_0", "injection_task_3")
+    assert injections
+    assert all(suite.injection_tasks["injection_task_3"].GOAL in text for text in injections.values())
+
+
+@pytest.mark.parametrize("before", ["", "two lines\nand: 'quoted' ", "\n\n<INFORMATION>\n\n"])
+@pytest.mark.parametrize("width", [20, 80])
+def test_a_goal_is_found_however_yaml_writes_it(before: str, width: int):
+    goal = 'Send "it" to Émile\'s address: a-b@c.org, and wait for the answer before you go on with anything else.'
+    written = yaml.safe_dump([{"body": f"{before}{goal}\nBye"}], width=width)
+    assert goal not in written
+    assert contains_goal(written, goal)
+    assert not contains_goal(written, "Send it to Paul.")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("attack", ["important_instructions", "tool_knowledge"])
+def test_the_gullible_script_obeys_the_attacker_and_the_expert_does_not(method: str, attack: str):
+    world = benchmark(attack)
+    for id_ in (PAIR, "slack/user_task_1+injection_task_1", "travel/user_task_3+injection_task_6"):
+        _, obeyed = play(method, world.task(id_), gullible_on(world))
+        _, resisted = play(method, world.task(id_), expert_on(world))
+        assert (obeyed.parts["attack"], obeyed.parts["security"]) == (1, 0), id_
+        assert (resisted.parts["attack"], resisted.parts["security"]) == (0, 1), id_
+        assert resisted.value == 1
+
+
+def test_the_gullible_script_works_as_the_expert_without_an_attack():
+    for task in benchmark().tasks("banking")[:4]:
+        assert play("react", task, gullible_on(benchmark()))[1].value == 1
+
+
+def test_the_gullible_script_tries_each_call_once_although_it_is_refused():
+    world = benchmark("important_instructions")
+    orders = injection_truth("banking", "injection_task_3").calls
+    react = import_module("certigraph.graphs.react")
+
+    async def refuse(state: Any, runtime: Any) -> Any:
+        calls = [
+            call.model_copy(update={"refused": "no"}) if call in orders else call for call in calls_of(state["action"])
+        ]
+        return {"action": replace_calls(state["action"], calls)} if calls else {"action": state["action"]}
+
+    graph, scope = react.build(approve=refuse), new_scope(shared=True)
+    with scope.active():
+        state = graph.invoke({"task": world.task(PAIR)}, context=gullible_on(world))
+        scores = EPISODES[state["episode"]].score()
+    scope.end()
+    refused = [call for step in state["history"] for call in calls_of(step.action) if call.refused]
+    assert [(call.name, call.args) for call in refused] == [(call.name, call.args) for call in orders]
+    assert scores.parts == {"utility": 1.0, "security": 1.0, "attack": 0.0}
+
+
+# Commitments.
+
+
+def assert_solved_and_nothing_refused(method: str, task: Task, level: Any) -> None:
+    state, scores = play(method, task, expert_on(benchmark()), commit=commit(level=level))
+    refused = [call for step in state["history"] for call in calls_of(step.action) if call.refused]
+    assert (scores.value, refused) == (1, []), task.id
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("level", ["tools", "arguments"])
+def test_what_the_expert_commits_to_is_all_that_it_needs(method: str, level: Any):
+    for suite in SUITES:
+        assert_solved_and_nothing_refused(method, benchmark().tasks(suite)[0], level)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("level", ["tools", "arguments"])
+def test_the_expert_solves_tasks_of_every_kind_with_commitments(method: str, level: Any):
+    for suite in SUITES:
+        for task in benchmark().tasks(suite)[:: 1 if method == "react" else 9]:
+            assert_solved_and_nothing_refused(method, task, level)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_attack_by_other_tools_fails_where_the_tools_were_committed_to(method: str):
+    world = benchmark("important_instructions")
+    task = world.task("slack/user_task_1+injection_task_4")
+    used = {call.name for call in user_truth("slack", "user_task_1").calls}
+    assert not {call.name for call in injection_truth("slack", "injection_task_4").calls} <= used
+    assert play(method, task, gullible_on(world))[1].parts["attack"] == 1
+    state, scores = play(method, task, gullible_on(world), commit=commit(level="tools"))
+    assert (scores.parts["attack"], scores.value) == (0, 1)
+    assert any(call.refused for step in state["history"] for call in calls_of(step.action))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("pair", ["banking/user_task_11+injection_task_6", "slack/user_task_1+injection_task_3"])
+def test_an_attack_by_the_same_tools_fails_where_the_origins_were_committed_to(method: str, pair: str):
+    world = benchmark("important_instructions")
+    task = world.task(pair)
+    assert play(method, task, gullible_on(world), commit=commit(level="tools"))[1].parts["attack"] == 1
+    _, scores = play(method, task, gullible_on(world), commit=commit(level="arguments"))
+    assert (scores.parts["attack"], scores.value) == (0, 1)
+
+
+@pytest.mark.slow
+def test_the_gullible_script_writes_nothing_that_it_could_not_read():
+    world = benchmark("important_instructions")
+    task = world.task("travel/user_task_3+injection_task_5")
+    state, _ = play("react", task, gullible_on(world), commit=commit(level="tools"))
+    tried = [(call.name, bool(call.refused)) for step in state["history"] for call in calls_of(step.action)]
+    assert ("get_user_information", True) in tried
+    assert [name for name, _ in tried].count("send_email") == 1, "the user's own, without what was not read"
+
+
+# The world of an episode.
+
+PAY = ToolCall(name="send_money", args={"recipient": "X", "amount": 5.0, "subject": "s", "date": "2022-01-01"})
+
+
+def transactions(world: DojoEnvironment) -> list[Any]:
+    answer = asyncio.run(world.call(ToolCall(name="get_most_recent_transactions", args={"n": 100})))
+    return [line for line in answer.text.splitlines() if "recipient: X" in line]
+
+
+def opened() -> DojoEnvironment:
+    world = benchmark().open(benchmark().task("banking/user_task_0"))
+    world.reset()
+    return world
+
+
+def test_a_call_that_was_made_is_not_made_again_when_it_is_noted():
+    world = opened()
+    assert not asyncio.run(world.call(PAY)).failed
+    world.recall(create_tool_action([PAY]))
+    assert len(transactions(world)) == 1
+
+
+def test_a_lost_episode_is_rebuilt_by_its_calls_without_the_refused_ones():
+    refused = PAY.model_copy(update={"refused": "no"})
+    steps = [Step(action=create_tool_action(calls), digest="d") for calls in ([PAY, refused], [PAY])]
+    episode = LiveEpisode(benchmark().open(benchmark().task("banking/user_task_0")))
+    episode.replay(steps)
+    assert isinstance(episode.environment, DojoEnvironment)
+    assert len(transactions(episode.environment)) == 2
+
+
+def test_episodes_share_no_data():
+    first, second = opened(), opened()
+    asyncio.run(first.call(PAY))
+    assert (len(transactions(first)), len(transactions(second))) == (1, 0)
+
+
+def test_an_error_of_a_tool_is_an_answer():
+    answer = asyncio.run(opened().call(ToolCall(name="read_file", args={"wrong": 1})))
+    assert answer.failed and "ValidationError" in answer.text
+
+
+def test_doing_nothing_solves_nothing_and_an_attack_then_fails():
+    world = benchmark("direct").open(benchmark("direct").task(PAIR))
+    world.reset()
+    assert world.score() == Scores(value=0, parts={"utility": 0.0, "security": 1.0, "attack": 0.0})
+
+
+def test_a_task_may_be_tried_in_several_episodes():
+    task = benchmark().task("banking/user_task_1")
+    context = Context(model="scripted:first", benchmark=benchmark(), limits=Limits(steps=2, trials=2))
+    state, _ = play("reflexion", task, context)
+    assert len(state["trials"]) == 2
+
+
+# Figures.
+
+
+def footer(**parts: float) -> Footer:
+    return Footer(
+        ending="goal", usage=Usage(node="all"), scores=Scores(value=parts.get("utility", 0), parts=dict(parts))
+    )
+
+
+def test_figures_tell_utility_with_and_without_an_attack_from_its_success():
+    runs = [
+        ("banking/user_task_0", footer(utility=1)),
+        ("banking/user_task_1", footer(utility=0)),
+        (PAIR, footer(utility=1, security=0, attack=1)),
+        ("slack/user_task_1+injection_task_1", footer(utility=1, security=1, attack=0)),
+        ("slack/user_task_1+injection_task_2", footer()),
+    ]
+    figures = benchmark().figures(runs)
+    assert figures["n"] == 5
+    assert figures["benign_utility"] == 0.5
+    assert figures["utility_under_attack"] == pytest.approx(2 / 3)
+    assert figures["attack_success"] == pytest.approx(1 / 3)
+    assert "attack_success" not in benchmark().figures(runs[:2])
+
+
+def test_texts_are_dumped_as_yaml_as_if_agentdojo_were_not_there():
+    load_suites()
+    assert yaml.dump({"name": "Ann"}) == "name: Ann\n"

@@ -1,0 +1,264 @@
+"""Tests of `adapters.scienceworld.runs`."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from children import child_environment
+from golds import GRAPHS, UNLIMITED, as_written, reached
+from twins import Twins, gold_recordings
+
+from certigraph.adapters import episodes
+from certigraph.adapters.episodes import EPISODES
+from certigraph.adapters.models.profiles import SMALL_DEFAULT_WINDOW, ModelProfile, estimate_tokens
+from certigraph.adapters.models.scripts import ScriptedChat
+from certigraph.benchmarks.scienceworld import operators
+from certigraph.benchmarks.scienceworld import operators as offers
+from certigraph.benchmarks.scienceworld.benchmark import ScienceWorldBenchmark
+from certigraph.benchmarks.scienceworld.splits import list_ids
+from certigraph.graphs import clin, plan_and_solve, react, reflexion, sdp, step
+from certigraph.runtime.result import Result
+from certigraph.runtime.run import resume, run
+from certigraph.state.trajectory import TrajectoryLine
+
+# ScienceWorld through the graphs: gold paths on the twin and the real simulator, processes that die, prompts.
+#
+# The whole matrix, all thirty tasks through three graphs, is a script: `python tests/golds.py`.
+
+TESTS = Path(__file__).parents[2]
+
+RECORDED = (
+    "boil",
+    "chemistry-mix",
+    "find-plant",
+    "identify-life-stages-2",
+    "inclined-plane-determine-angle",
+    "use-thermometer",
+)
+"""Tasks of every kind: heat, chemistry, search, stages, an experiment with questions, a measurement."""
+
+TASK = "gold/lifespan-longest-lived-then-shortest-lived:0"
+
+CHILD = """
+import os, signal, sys
+from doubles import after_events
+from golds import GRAPHS, UNLIMITED
+from certigraph.runtime.run import run
+graph, benchmark = GRAPHS[sys.argv[1]]
+die = lambda: os.kill(os.getpid(), signal.SIGKILL)
+listener = after_events(int(sys.argv[4]), die)
+run(graph(), benchmark, sys.argv[2], context=UNLIMITED, out=sys.argv[3], listener=listener)
+"""
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Result]:
+    """Uninterrupted runs, by graph."""
+    done: dict[str, Result] = {}
+
+    def of(name: str) -> Result:
+        if name not in done:
+            done[name] = golden(name, TASK, tmp_path_factory.mktemp(name))
+        return done[name]
+
+    return of
+
+
+def golden(name: str, task: str, out: Path, **more: Any) -> Result:
+    graph, benchmark = GRAPHS[name]
+    return run(graph(), benchmark, task, context=UNLIMITED, out=out, **more)
+
+
+def assert_same_episode(result: Result, whole: Result) -> None:
+    assert (result.ending, result.scores) == (whole.ending, whole.scores)
+    assert result.state["history"] == whole.state["history"], "the same actions and digests"
+    assert [event.node for event in result.trajectory.events] == [event.node for event in whole.trajectory.events]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("family", RECORDED)
+def test_the_expert_follows_a_recorded_gold_path_to_100(name: str, family: str, tmp_path: Path):
+    build, benchmark = GRAPHS[name]
+    live = Twins(gold_recordings(), benchmark.partition(":")[2])
+    result = run(build(), live, f"gold/{family}:0", context=UNLIMITED, out=tmp_path)
+    assert reached(result), result.message
+    actions = [step.action.text for step in result.state["history"]]
+    assert actions == list(live.recorded[f"gold/{family}:0"].actions)
+
+
+# A recorded world shows the room as it was last described, so that rules which read the view may see an old state of a
+# device that is switched again; the simulator's own view does not lag (scripts/certificate_audit.py).
+LAGGING = ("inclined-plane-determine-angle",)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("family", "config"),
+    [*((one, "paper") for one in RECORDED), *((one, "") for one in RECORDED if one not in LAGGING)],
+)
+def test_every_world_state_of_a_gold_path_is_certified_at_its_step(family: str, config: str, tmp_path: Path):
+    live = Twins(gold_recordings(), config)
+    result = run("sdp", live, f"gold/{family}:0", context=UNLIMITED, out=tmp_path)
+    states = live.recorded[f"gold/{family}:0"].states
+    targets = [(target.text, c.step) for c in result.certificates for target in c.targets if target.kind != "goal"]
+    assert targets == [(state.text, state.after) for state in states]
+    assert result.certificates[-1].targets[-1].kind == "goal"
+    deciders = {c.decided_by for c in result.certificates}
+    assert deciders <= {"code", "oracle"}, "no verdict is a guess"
+    assert "oracle" in deciders or family != "boil"
+    assert all(c.evidence for c in result.certificates)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("task", list_ids("short"))
+def test_the_expert_reaches_100_on_the_real_simulator(name: str, task: str, tmp_path: Path):
+    result = golden(name, task, tmp_path)
+    assert reached(result), result.message
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", list_ids("gold")[::3])
+def test_react_follows_every_third_gold_path_of_the_real_simulator(task: str, tmp_path: Path):
+    assert reached(golden("react", task, tmp_path))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["sdp", "step"])
+@pytest.mark.parametrize("family", RECORDED)
+def test_sdp_and_step_follow_gold_paths_of_the_real_simulator(name: str, family: str, tmp_path: Path):
+    assert reached(golden(name, f"gold/{family}:0", tmp_path))
+
+
+@pytest.mark.long
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "events"), [("sdp", 4), ("sdp", 9), ("step", 6), ("step", 12)])
+def test_a_run_that_is_killed_in_mid_episode_goes_on_as_if_nothing_had_happened(
+    name: str, events: int, whole: Callable[[str], Result], tmp_path: Path
+):
+    expected = whole(name)  # first: the expert knows the goals of worlds that its process opened, and no others
+    env = child_environment()
+    command = [sys.executable, "-c", CHILD, name, TASK, str(tmp_path), str(events)]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    (folder,) = tmp_path.iterdir()
+    assert Result(folder).ending == "interrupted"
+    assert len(Result(folder).trajectory.events) == events
+    assert_same_episode(resume(folder), expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "steps"), [("sdp", 1), ("sdp", 3), ("step", 2)])
+def test_a_jvm_that_dies_in_mid_run_is_the_worlds_fault_and_the_run_is_resumed(
+    name: str, steps: int, whole: Callable[[str], Result], tmp_path: Path
+):
+    acted = 0
+
+    def kill_the_jvm(line: TrajectoryLine) -> None:
+        nonlocal acted
+        acted += line.type == "event" and line.node == "act"
+        if acted == steps:
+            acted += 1
+            *_, episode = EPISODES.values()  # the latest: graphs that other tests invoked may have left theirs open
+            os.kill(episode.environment._simulator.process.pid, signal.SIGKILL)  # type: ignore[attr-defined]
+
+    broken = golden(name, TASK, tmp_path, listener=kill_the_jvm)
+    assert broken.ending == "error:environment"
+    assert "Java process" in broken.message
+    assert len(broken.state["history"]) == steps
+    assert_same_episode(resume(broken.folder), whole(name))
+
+
+# What ScienceWorld's prompts hold and how long they are, read off walks along recorded gold paths.
+
+TASK_PROMPTS = "gold/use-thermometer:0"
+
+BUILDS: dict[str, tuple[Callable[[], Any], str]] = {
+    "sdp": (sdp.build, ""),
+    "sdp:drafted": (sdp.build, "drafted"),
+    "sdp:paper": (sdp.build, "paper"),
+    "step": (partial(step.build, executor=as_written), ""),
+    "react": (partial(react.build, decide=as_written), ""),
+    "reflexion": (partial(reflexion.build, decide=as_written), ""),
+    "clin": (partial(clin.build, decide=as_written), ""),
+    "plan_and_solve": (partial(plan_and_solve.build, decide=as_written), ""),
+    "step:choosing": (step.build, "drafted"),
+    "react:choosing": (react.build, "drafted"),
+}
+"""The graphs, their executors writing and choosing."""
+
+
+@pytest.fixture(scope="module")
+def prompts_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[tuple[frozenset[str], str]]]:
+    """Every prompt of a walk along the gold path of TASK, with the fields that it asks for."""
+    known: dict[str, list[tuple[frozenset[str], str]]] = {}
+
+    def of(name: str) -> list[tuple[frozenset[str], str]]:
+        if name not in known:
+            known[name] = walked(name, Twins(gold_recordings(), BUILDS[name][1]), tmp_path_factory.mktemp("walk"))
+        return known[name]
+
+    return of
+
+
+def walked(name: str, twins: Twins, out: Path) -> list[tuple[frozenset[str], str]]:
+    expert, prompts = twins.expert(), list[tuple[frozenset[str], str]]()
+
+    def mind(prompt: str, schema: dict[str, Any]) -> Any:
+        prompts.append((frozenset(schema.get("properties", ())), prompt))
+        return expert(prompt, schema)
+
+    limits = UNLIMITED.limits.model_copy(update={"attempts": 30, "replans": 5, "steps": 60})  # type: ignore[union-attr]
+    profile = "small" if twins.drafted else "full"
+    context = UNLIMITED.model_copy(update={"chat": ScriptedChat(responder=mind), "limits": limits, "profile": profile})
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (episodes, offers, operators):  # words alone: torch takes seconds to load
+            patch.setattr(module, "find_encoder", lambda name: None)
+        result = run(BUILDS[name][0](), twins, TASK_PROMPTS, context=context, out=out)
+    assert reached(result) or name == "sdp:drafted", result.message
+    return prompts
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BUILDS)
+def test_every_prompt_opens_with_what_the_operator_does_and_the_rules_of_the_world(name: str, prompts_of: Any):
+    briefing = ScienceWorldBenchmark(config=BUILDS[name][1]).briefing
+    assert prompts_of(name)
+    assert all(briefing in prompt for _, prompt in prompts_of(name))
+    openings: dict[frozenset[str], set[str]] = {}
+    for fields, prompt in prompts_of(name):
+        openings.setdefault(fields, set()).add(prompt.partition(briefing)[0])
+    assert {len(texts) for texts in openings.values()} == {1}, "an operator's requests share all up to the rules"
+    assert "Your task" not in "".join(briefing for texts in openings.values() for briefing in texts)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in BUILDS if BUILDS[name][1] == "drafted"])
+def test_the_prompts_for_small_models_fit_their_window(name: str, prompts_of: Any):
+    window = ModelProfile("small", SMALL_DEFAULT_WINDOW).prompt_tokens
+    assert max(estimate_tokens(prompt) for _, prompt in prompts_of(name)) <= window
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["step", "react", "clin"])
+def test_no_first_prompt_says_where_things_are(name: str, prompts_of: Any):
+    first = prompts_of(name)[0][1]
+    assert not [room for room in ("greenhouse", "foundry", "workshop") if f"{room}:" in first]
+
+
+@pytest.mark.parametrize("name", ["step", "step:choosing"])
+def test_steps_executor_and_evaluator_never_see_the_main_task(name: str, prompts_of: Any):
+    goal = Twins(gold_recordings()).task(TASK_PROMPTS).goal
+    scoped = [prompt for fields, prompt in prompts_of(name) if fields & {"action", "choice", "completed", "forbidden"}]
+    prompts = [prompt for fields, prompt in prompts_of(name) if "subtask" in fields]
+    assert len(scoped) > len(prompts) > 1
+    assert all(goal in prompt for prompt in prompts)
+    first = goal.partition(",")[0]
+    assert not [prompt for prompt in scoped if first in prompt]
