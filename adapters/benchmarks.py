@@ -48,15 +48,15 @@ T = TypeVar("T")
 def shipped_benchmarks() -> Mapping[str, str]:
     """Return the classes of certigraph's own benchmarks by name, each as `module:attribute`.
 
-    The table stands above this package and is read when it is first needed.
+    The package of that name stands above this one, so that its table is read when it is first needed.
     """
-    table: Mapping[str, str] = import_module("certigraph.benchmarks").BENCHMARKS
+    table: Mapping[str, str] = import_module(BENCHMARK_GROUP).BENCHMARKS
     return table
 
 
 def default_benchmark() -> str:
     """Return the name of the benchmark that is used where none is named."""
-    name: str = import_module("certigraph.benchmarks").DEFAULT_BENCHMARK
+    name: str = import_module(BENCHMARK_GROUP).DEFAULT_BENCHMARK
     return name
 
 

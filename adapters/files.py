@@ -20,8 +20,8 @@ from typing import IO, Any, NamedTuple, TypeVar, TypeVarTuple, cast
 
 from pydantic import BaseModel, ValidationError
 
+from certigraph.adapters.json_lines import MAX_LINE, parse_json, parse_json_at, read_bounded_lines
 from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.records import MAX_LINE, parse_json, parse_json_at, read_bounded_lines
 
 # Paths, the cache folder and atomic writes.
 

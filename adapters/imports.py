@@ -17,10 +17,8 @@ from typing import Any
 from certigraph.adapters.user_warnings import warn_user
 from certigraph.state.endings import UnknownName
 
-_OFFERED_TO = "certigraph"
-
-BENCHMARK_GROUP, GRAPH_GROUP = f"{_OFFERED_TO}.benchmarks", f"{_OFFERED_TO}.graphs"
-"""Groups of entry points by which a distribution offers benchmarks and graphs."""
+BENCHMARK_GROUP = "certigraph.benchmarks"
+"""Group of entry points by which a distribution offers benchmarks; certigraph's own are in the package of this name."""
 
 IMPORT_ADVICE = "define it at the top level of a module that Python can import from the current directory"
 """Advice in the message about a name that cannot be imported."""

@@ -6,9 +6,9 @@ import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from contextvars import ContextVar, Token, copy_context
-from functools import partial
+from functools import cache, partial
 from typing import Any, Generic, ParamSpec, TypeVar
 
 # Where coroutines and blocking calls run: a graph serves `invoke` and `ainvoke` without blocking an event loop.
@@ -183,16 +183,13 @@ def _run_on_thread_loop(coroutine: Coroutine[Any, Any, T]) -> T:
         raise
 
 
-# Locks for libraries that are not thread-safe, shared by every benchmark that uses them.
+# Locks for libraries that are not thread-safe.
 
-TEXTWORLD_LOCK = threading.RLock()
-"""Lock held around every call into textworld, by ALFWorld and TextWorld alike.
 
-Each of its parser modules (`textworld.logic`, `textworld.envs.pddl`, `textworld.textgen`) has one TatSu object, whose
-stack two threads corrupt; its translator of PDDL keeps options in globals and replaces sys.argv and sys.stdout; its
-generator draws from a global random generator. Threads would gain little without the lock: all of it is Python and
-waits for the interpreter lock. The planner's search, which is C++ in a library loaded per game, needs no lock.
-"""
+@cache
+def library_lock(name: str) -> AbstractContextManager[object]:
+    """Return the lock of a library, held around every call into it by all worlds that use it."""
+    return threading.RLock()
 
 
 # Child processes: the environment variables of a program that certigraph starts.

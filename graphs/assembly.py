@@ -25,7 +25,7 @@ from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.episodes import graph_scope
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.tools.positions import RUNTIME_KEY, with_send
-from certigraph.nodes.catalogue import check_slot
+from certigraph.graphs.catalogue import check_slot
 from certigraph.nodes.slots import Slot, Spec, create_node, spec_of
 from certigraph.state.endings import LimitReached, UnknownName
 
@@ -273,6 +273,8 @@ class Assembly(StateGraph[Any, Context, Any, Any]):
     """Name of the method whose graph this is, whatever its operators and further nodes are."""
     answer_nodes: Sequence[str] = ()
     """Nodes that run only in worlds which take an answer."""
+    operators: Mapping[str, Any] = {}
+    """Operators by slot, as they were given."""
 
     def compile(self, *args: Any, **kwargs: Any) -> EpisodicGraph:
         """Compile the graph, as in LangGraph."""
@@ -368,8 +370,10 @@ def assemble(
     )
     builder.method = method
     builder.answer_nodes = [slot.name for slot in slots if slot.answers_only]
+    given = {slot.name: swaps.get(slot.name, slot.default) for slot in slots}
+    builder.operators = {name: operator for name, operator in given.items() if operator is not None}
     for slot in slots:
-        operator: Any = swaps.get(slot.name, slot.default)
+        operator: Any = given[slot.name]
         if operator is None:
             continue
         spec = spec_of(operator).model_dump(mode="json")

@@ -450,6 +450,6 @@ def _expert_steps(task: Task, runtime: Runtime[Context]) -> Sequence[RecordedSte
     benchmark = benchmark_of(task, runtime)
     steps = benchmark.oracle(task)
     if not steps:
-        fix = "only rewardprediction's own tasks have one; leave out interpret=offline_goal"
+        fix = "take a benchmark of recorded trajectories, or leave out interpret=offline_goal"
         raise Fault("data", f"{benchmark.name} has no expert trajectory for {task.id}: {fix}")
     return steps

@@ -131,7 +131,7 @@ def _import_operator(name: str, shipped: Mapping[str, object]) -> Callable[..., 
 def _operator_name(function: object) -> str:
     module = getattr(function, "__module__", None) or "__main__"
     name: str = getattr(function, "__qualname__", type(function).__qualname__)
-    return name if module.startswith(("certigraph.nodes.", "certigraph.graphs.")) else f"{module}:{name}"
+    return name if module.partition(".")[0] == "certigraph" else f"{module}:{name}"
 
 
 def _spec_or_value(value: Any) -> Any:

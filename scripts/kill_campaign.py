@@ -436,7 +436,7 @@ def budget_trial(
 
 def run_budgets(options: argparse.Namespace, root: Path) -> CampaignResult:
     """Run budgets of 1 to 12 calls on healthy and misbehaving servers, with and without kills."""
-    from certigraph.state.trajectory import read_trajectory
+    from certigraph.adapters.trajectories import read_trajectory
 
     random_source, result = random.Random(options.seed), CampaignResult()
     os.environ.update(OPENAI_API_KEY="sk-campaign-0123456789abcdef")

@@ -27,10 +27,10 @@ from slow_endpoint import slow_endpoint, use_endpoint
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.episodes import EPISODES
 from certigraph.adapters.protocols import Context
+from certigraph.adapters.trajectories import read_trajectory
 from certigraph.runtime.registry import build_graph
 from certigraph.runtime.run import arun
 from certigraph.runtime.storage import drop_checkpoints
-from certigraph.state.trajectory import read_trajectory
 
 GRAPHS = ("sdp", "react", "tdp", "step", "plan_and_act", "plan_and_solve", "cot", "reflexion", "clin")
 """Graphs that the episodes use. None of them needs a text encoder, whose weights would hide a memory leak."""

@@ -190,7 +190,7 @@ def recorded_steps(task: Task) -> list[RecordedStep]:
     except ValidationError as error:
         example = f'constants={{"{RECORDINGS}": [[{{"action": "open door", "observation": "It is open."}}]]}}'
         reason = f"task {task.id} has no trajectory to predict rewards of"
-        raise Fault("data", f"{reason}: run a task of rewardprediction, or give Task(..., {example})") from error
+        raise Fault("data", f"{reason}: take a task with one, or give Task(..., {example})") from error
     return [step.model_copy(update={"recording": n}) for n, steps in enumerate(recordings) for step in steps]
 
 

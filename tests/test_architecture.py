@@ -11,21 +11,24 @@ from typing import NamedTuple
 
 import pytest
 from children import child_path
+from product import LINKED, REAL, ROOT, folder_of, product_files, product_path
 
-ROOT = Path(__file__).parent.parent
-ARROWS = {
-    "state": set[str](),
-    "adapters": {"state"},
-    "nodes": {"adapters", "state"},
-    "graphs": {"nodes", "adapters", "state"},
-    "runtime": {"graphs", "nodes", "adapters", "state"},
-    "evaluation": {"runtime", "graphs", "nodes", "adapters", "state"},
-}
-SHARED_ADAPTERS = {"models", "qa", "research", "retrieval", "tools", "web"}
-"""Folders under adapters/ that are no benchmark and may be imported by all of them."""
+PACKAGE = ""
+"""The package itself, whose public names come from all parts but the command line."""
 
-LONGEST = 600
-"""Lines of the longest file of the product."""
+ORDER = ("state", "adapters", "nodes", "graphs", "runtime", "evaluation", "benchmarks", "studies", PACKAGE, "cli")
+"""Parts of the product from the ground up. A part may import those that come before it."""
+
+LAYERS = tuple(part for part in ORDER if part != PACKAGE)
+
+APART = {("benchmarks", "evaluation")}
+"""Parts of which neither knows the other, although one comes before the other."""
+
+BENCHMARKS_BY_NAME = "certigraph.benchmarks"
+"""The one name of a part above that stands below it: the loader finds shipped benchmarks by it."""
+
+SHARED = {"qa", "research"}
+"""Folders of benchmarks/ that several benchmarks share."""
 
 MODULE = re.compile(r"certigraph(\.\w+)+(:\w+)?")
 
@@ -59,12 +62,13 @@ class Import(NamedTuple):
     module: str
 
     def __str__(self) -> str:
-        return f"{self.file.relative_to(ROOT)}:{self.line} imports {self.module}"
+        return f"{product_path(self.file)}:{self.line} names {self.module}"
 
 
 @cache
-def imports_under(folder: str) -> tuple[Import, ...]:
-    return tuple(found for file in sorted((ROOT / folder).rglob("*.py")) for found in imports_in(file))
+def imports_of(part: str) -> tuple[Import, ...]:
+    """What a part imports, for type checkers and within functions too, and the modules that it names in texts."""
+    return tuple(found for file in product_files(part) for found in imports_in(file))
 
 
 def imports_in(file: Path) -> Iterator[Import]:
@@ -79,48 +83,78 @@ def imports_in(file: Path) -> Iterator[Import]:
 
 
 def target(found: Import) -> tuple[str, ...]:
-    """The folders of ours that an import leads to: ("adapters", "models")."""
+    """The folders of ours that an import leads to: ("adapters", "models"); none for a module of others."""
     top, *rest = found.module.replace(":", ".").split(".")
-    return tuple(rest[:2]) if top == "certigraph" and rest else ()
+    if top != "certigraph":
+        return ()
+    return tuple(rest[:2]) if rest and rest[0] in LAYERS else (PACKAGE,)
+
+
+def upward(part: str) -> list[str]:
+    """What a part names that does not stand below it."""
+    below = set(ORDER[: ORDER.index(part) + 1]) - {other for one, other in APART if one == part}
+    found = (i for i in imports_of(part) if target(i) and target(i)[0] not in below)
+    return [str(i) for i in found if i.module != BENCHMARKS_BY_NAME]
+
+
+@pytest.mark.parametrize("part", LAYERS)
+def test_arrows_point_down(part: str):
+    assert imports_of(part)
+    assert upward(part) == []
+
+
+def test_one_text_below_names_what_stands_above():
+    named = [str(i) for part in LAYERS[:6] for i in imports_of(part) if i.module == BENCHMARKS_BY_NAME]
+    assert [name.partition(":")[0] for name in named] == ["adapters/imports.py"]
+
+
+def test_the_layers_are_all_folders_of_the_product():
+    packages = {p.parent.name for p in (*ROOT.glob("*/__init__.py"), *ROOT.glob("src/certigraph/*/__init__.py"))}
+    assert packages == set(LAYERS) == {*LINKED, *REAL}
 
 
 def benchmark_folders() -> list[str]:
-    inner = (p.name for p in (ROOT / "adapters").iterdir() if (p / "__init__.py").is_file())
-    return sorted(set(inner) - SHARED_ADAPTERS)
+    inner = (p.name for p in (ROOT / "benchmarks").iterdir() if (p / "__init__.py").is_file())
+    return sorted(set(inner) - SHARED)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("folder", ARROWS)
-def test_arrows_point_one_way(folder: str):
-    allowed = ARROWS[folder] | {folder}
-    wrong = [str(i) for i in imports_under(folder) if target(i) and target(i)[0] not in allowed]
-    assert imports_under(folder)
-    assert wrong == []
-
-
-def test_the_arrows_know_every_folder():
-    packages = {p.parent.name for p in ROOT.glob("*/__init__.py")}
-    assert packages == set(ARROWS)
-
-
-@pytest.mark.slow
 def test_no_benchmark_knows_another():
     folders = benchmark_folders()
     assert {"blocksworld", "travelplanner"} <= set(folders)
     for folder in folders:
-        others = {("adapters", other) for other in folders if other != folder}
-        assert [str(i) for i in imports_under(f"adapters/{folder}") if target(i) in others] == []
+        others = {("benchmarks", other) for other in folders if other != folder}
+        own = [i for i in imports_of("benchmarks") if product_path(i.file).startswith(f"benchmarks/{folder}/")]
+        assert [str(i) for i in own if target(i) in others] == []
 
 
-@pytest.mark.parametrize("folder", ["state", "adapters/models", "nodes", "graphs"])
-def test_operators_and_graphs_know_no_benchmark(folder: str):
-    benchmarks = {("adapters", name) for name in benchmark_folders()}
-    assert [str(i) for i in imports_under(folder) if target(i) in benchmarks] == []
+@pytest.mark.parametrize("part", LAYERS[:6])
+def test_nothing_below_benchmarks_names_one(part: str):
+    """Neither in code nor in messages. Docstrings and comments may cite what a paper measured."""
+    words = re.compile("|".join(rf"(?<![a-z]){name}(?![a-z])" for name in benchmark_folders()), re.IGNORECASE)
+    found = [
+        f"{product_path(file)}:{line}: {text[:60]}"
+        for file in product_files(part)
+        for line, text in names_and_texts(ast.parse(file.read_text(encoding="utf-8")))
+        if words.search(text)
+    ]
+    assert found == []
 
 
-@pytest.mark.parametrize("folder", [f for f in ARROWS if f != "evaluation"])
-def test_nothing_below_evaluation_knows_inspect(folder: str):
-    assert [str(i) for i in imports_under(folder) if i.module.split(".")[0] == "inspect_ai"] == []
+def names_and_texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """The names that code uses and the texts in it, but for docstrings."""
+    documentation = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
+            yield node.lineno, node.value
+        elif isinstance(node, ast.Name | ast.Attribute | ast.arg):
+            yield node.lineno, getattr(node, "id", "") or getattr(node, "attr", "") or getattr(node, "arg", "")
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.lineno, node.name
+
+
+@pytest.mark.parametrize("part", [part for part in LAYERS if part not in ("evaluation", "cli")])
+def test_only_evaluation_knows_inspect(part: str):
+    assert [str(i) for i in imports_of(part) if i.module.split(".")[0] == "inspect_ai"] == []
 
 
 REPORT = {"pages", "report", "report_charts", "report_plan", "report_tasks", "report_episodes"}
@@ -129,7 +163,7 @@ FOLD = {"progress", "history", "episodes"}
 
 
 def test_report_and_live_view_read_one_fold_and_do_not_know_each_other():
-    files = {name: ROOT / "runtime" / f"{name}.py" for name in REPORT | LIVE_VIEW | FOLD}
+    files = {name: folder_of("runtime") / f"{name}.py" for name in REPORT | LIVE_VIEW | FOLD}
     known = {
         name: {i.module.split(".")[2] for i in imports_in(file) if target(i)[:1] == ("runtime",)}
         for name, file in files.items()
@@ -140,17 +174,11 @@ def test_report_and_live_view_read_one_fold_and_do_not_know_each_other():
     assert all("history" in known[name] for name in ("report", "terminal"))
 
 
-def test_every_root_package_has_its_link_under_the_import_name():
-    for folder in ARROWS:
+def test_every_folder_at_the_top_has_its_link_under_the_import_name():
+    for folder in LINKED:
         link = ROOT / "src" / "certigraph" / folder
         assert link.is_symlink(), f"{link} is missing: ln -s ../../{folder} {link}"
         assert str(link.readlink()) == f"../../{folder}"
-
-
-def test_the_linter_leaves_the_links_out():
-    """A file reached by two ways would be checked, and with --fix changed, twice."""
-    settings = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    assert [folder for folder in ARROWS if f'"src/certigraph/{folder}"' not in settings] == []
 
 
 @pytest.mark.slow
@@ -185,37 +213,21 @@ def test_the_command_line_starts_with_few_modules():
     assert (int(modules) < 300, pydantic) == (True, "False"), done.stdout
 
 
-def test_no_file_is_longer_than_one_topic():
-    lengths = {str(file): len(file.read_text(encoding="utf-8").splitlines()) for file in modules().values()}
-    assert {file: n for file, n in lengths.items() if n > LONGEST} == {}
-
-
 @cache
 def modules() -> dict[str, Path]:
     """Every module of the product by its name."""
-    files = [*(ROOT / "src" / "certigraph").glob("*.py"), *(ROOT / "src" / "certigraph" / "cli").glob("*.py")]
-    roots = [(ROOT / "src", file) for file in files]
-    roots += [(ROOT, file) for folder in ARROWS for file in (ROOT / folder).rglob("*.py")]
-    named = {".".join(file.relative_to(root).with_suffix("").parts): file for root, file in roots}
-    return {
-        f"certigraph.{name.removeprefix('certigraph.')}".removesuffix(".__init__"): file for name, file in named.items()
-    }
+    files = [*(ROOT / "src" / "certigraph").glob("*.py"), *product_files()]
+    dotted = {file: product_path(file).removesuffix(".py").replace("/", ".") for file in files}
+    return {f"certigraph.{name}".removesuffix(".__init__"): file for file, name in dotted.items()}
 
 
 @cache
 def module_imports() -> dict[str, set[str]]:
-    """The modules that each module imports, wherever in it, but for type checkers alone."""
+    """The modules that each module imports, wherever in it, those for type checkers included."""
     found: dict[str, set[str]] = {}
     for name, file in modules().items():
         tree = ast.parse(file.read_text(encoding="utf-8"))
-        typing_only = {
-            id(node)
-            for block in ast.walk(tree)
-            if isinstance(block, ast.If) and getattr(block.test, "id", None) == "TYPE_CHECKING"
-            for part in block.body
-            for node in ast.walk(part)
-        }
-        imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and id(node) not in typing_only]
+        imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
         dotted = {f"{node.module}.{alias.name}" for node in imports for alias in node.names}
         found[name] = {d if d in modules() else d.rpartition(".")[0] for d in dotted} & set(modules()) - {name}
     return found

@@ -9,9 +9,9 @@ from golden.cases import FOLDER, Golden, goldens
 from golden.matrix import MORE, RUNS
 from real_data import data_folder
 
-from certigraph.adapters.benchmarks import BENCHMARKS
 from certigraph.adapters.models.schemas import Schema
 from certigraph.adapters.models.scripts import ScriptedChat
+from certigraph.benchmarks import BENCHMARKS
 from certigraph.runtime.registry import GRAPHS
 
 GOLDENS = goldens()

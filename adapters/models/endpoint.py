@@ -15,6 +15,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.constants import TAG_NOSTREAM
 
 from certigraph.adapters.http import UnboundedAnswer, read_retry_after
+from certigraph.adapters.json_lines import replace_surrogates
 from certigraph.adapters.models.chat_models import (
     EFFORT_SEPARATOR,
     REFUSAL_STATUSES,
@@ -36,7 +37,6 @@ from certigraph.adapters.models.usage import has_plausible_counts, usage_of
 from certigraph.adapters.processes import is_own_loop, run_in_lone_thread
 from certigraph.adapters.redaction import redact_message, show_address
 from certigraph.state.endings import Fault
-from certigraph.state.records import replace_surrogates
 
 # Faults of endpoints, with messages that say what failed and what to do.
 

@@ -13,8 +13,9 @@ from langchain_core.messages import BaseMessage
 from pydantic import JsonValue
 from pydantic_core import to_jsonable_python
 
+from certigraph.adapters.json_lines import replace_surrogates
 from certigraph.adapters.processes import Setting
-from certigraph.state.records import Record, replace_surrogates
+from certigraph.state.records import Record
 
 
 @dataclass

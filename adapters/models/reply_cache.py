@@ -18,6 +18,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.outputs import Generation
 
 from certigraph.adapters.files import CacheFile, expand_path
+from certigraph.adapters.json_lines import parse_json
 from certigraph.adapters.models.chat_models import model_label, spoils_answers
 from certigraph.adapters.models.endpoint import ModelReply, langchain_cache
 from certigraph.adapters.models.schemas import Schema
@@ -26,7 +27,6 @@ from certigraph.adapters.models.usage import NO_USAGE
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.redaction import redact_message
 from certigraph.state.endings import Fault
-from certigraph.state.records import parse_json
 
 CACHE_FILE = "replies.sqlite"
 """Name of the cache's file."""

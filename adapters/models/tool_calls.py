@@ -9,6 +9,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage, SystemMessage
 from langgraph.runtime import Runtime
 
+from certigraph.adapters.json_lines import parse_json
 from certigraph.adapters.models.calls import JSON_INSTRUCTION, AnswerForm, model_for, profile_of, request_answer
 from certigraph.adapters.models.chat_models import unwrap_model
 from certigraph.adapters.models.prompts import Prompt
@@ -16,7 +17,6 @@ from certigraph.adapters.models.schemas import FENCE, MAX_REPAIRED_CHARS, THOUGH
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.models.streams import ArgumentOf, watch_reply
 from certigraph.adapters.protocols import Context
-from certigraph.state.records import parse_json
 from certigraph.state.run import FINISH
 from certigraph.state.tools import ANSWER_ARGUMENT, ToolCall, parse_calls
 

@@ -17,6 +17,7 @@ from langchain_core.messages.ai import UsageMetadata
 from langchain_core.messages.utils import count_tokens_approximately
 from pydantic import BaseModel
 
+from certigraph.adapters.json_lines import replace_surrogates
 from certigraph.adapters.models.exchanges import Exchange, keep_exchange
 from certigraph.adapters.models.prices import (
     FREE_PRICE,
@@ -30,7 +31,7 @@ from certigraph.adapters.processes import Setting
 from certigraph.adapters.protocols import Budget
 from certigraph.adapters.redaction import redact_message
 from certigraph.state.endings import Fault, LimitKind, LimitReached, Stopped
-from certigraph.state.records import Record, Spent, Usage, replace_surrogates
+from certigraph.state.records import Record, Spent, Usage
 from certigraph.state.trajectory import CallStarted
 
 # Token counts of a call: the endpoint's if they are plausible, else an estimate.

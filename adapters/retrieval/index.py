@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from certigraph.adapters.extras import import_extra
 from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes, read_text
+from certigraph.adapters.json_lines import parse_json
 from certigraph.adapters.retrieval.bm25 import (
     ANALYZER,
     MAX_TITLE_HITS,
@@ -28,7 +29,7 @@ from certigraph.adapters.retrieval.bm25 import (
     title_keys,
 )
 from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.records import Record, parse_json
+from certigraph.state.records import Record
 from certigraph.state.search import Passage
 
 # Fields of a passage in a tantivy index.

@@ -12,10 +12,10 @@ from typing import Any, Protocol
 
 from certigraph.adapters.encoders import WEIGHT_FILES, find_downloaded, load_model
 from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes
+from certigraph.adapters.json_lines import parse_json
 from certigraph.adapters.retrieval.bm25 import PassageHit, Retriever
 from certigraph.adapters.retrieval.dense import encoded_text
 from certigraph.state.endings import Fault
-from certigraph.state.records import parse_json
 from certigraph.state.search import Passage
 
 # Cross-encoders of sentence-transformers on this machine; nothing is downloaded.

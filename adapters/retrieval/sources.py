@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import IO, Any
 
 from certigraph.adapters.files import JsonRow, decode_json, read_list
+from certigraph.adapters.json_lines import read_bounded_lines
 from certigraph.state.endings import Fault
-from certigraph.state.records import read_bounded_lines
 from certigraph.state.search import Passage
 
 # Conversion of a JSON row, in any supported layout, to passages.
 
 ROW_LAYOUTS = (
     '{"id": "1", "title": "...", "text": "..."}, the text also as "contents", "paragraph_text" or a list of sentences, '
-    "or a question of HotpotQA or MuSiQue with its paragraphs"
+    "or a question with its paragraphs"
 )
 """The supported layouts of a row, for error messages."""
 

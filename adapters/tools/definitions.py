@@ -18,13 +18,14 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
 from pydantic import BaseModel, ValidationError
 
+from certigraph.adapters.json_lines import replace_surrogates
 from certigraph.adapters.models.schemas import Schema, bound_schema
 from certigraph.adapters.processes import run_in_lone_thread
 from certigraph.adapters.redaction import redact_message
 from certigraph.adapters.tools.effects import ToolAnswer
 from certigraph.adapters.tools.positions import RUNTIME_KEY
 from certigraph.adapters.user_warnings import warn_user
-from certigraph.state.records import Arguments, replace_surrogates
+from certigraph.state.records import Arguments
 from certigraph.state.run import ANSWER, FINISH
 
 HOLDS, UNREACHABLE = "target_holds", "target_unreachable"

@@ -31,13 +31,17 @@ from certigraph.adapters.files import (
     replace_file,
     unknown_task_error,
 )
+from certigraph.adapters.json_lines import parse_json
 from certigraph.adapters.models.experts import demonstration_expert
-from certigraph.adapters.processes import TEXTWORLD_LOCK
+from certigraph.adapters.processes import library_lock
 from certigraph.adapters.protocols import Benchmark, Environment, Factors, Limits, Responder
 from certigraph.benchmarks.alfworld.factors import AlfworldFactors
 from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.records import Action, Observation, Scores, Task, parse_json
+from certigraph.state.records import Action, Observation, Scores, Task
 from certigraph.state.trajectory import Footer
+
+TEXTWORLD_LOCK = library_lock("textworld")
+"""Lock held around every call into textworld, whose parsers and generator threads cannot share."""
 
 # Description of what the agent sees at its location, in the simulator's wording, without using a command.
 

@@ -8,6 +8,7 @@ from langgraph.runtime import Runtime
 from pydantic import JsonValue
 
 from certigraph.adapters.benchmarks import limits_of
+from certigraph.adapters.json_lines import parse_json
 from certigraph.adapters.models.calls import ask, profile_of
 from certigraph.adapters.models.prompts import (
     bullet_list,
@@ -57,7 +58,7 @@ from certigraph.nodes.operators import call_operator
 from certigraph.nodes.sdp import validate
 from certigraph.nodes.slots import factory, prefer_benchmark_operator
 from certigraph.state.endings import UnknownName
-from certigraph.state.records import Action, Attempt, Observation, Predicate, Verdict, parse_json
+from certigraph.state.records import Action, Attempt, Observation, Predicate, Verdict
 from certigraph.state.run import ANSWER, shown_advice
 from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView
 from certigraph.state.search import (

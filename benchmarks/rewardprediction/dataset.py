@@ -11,9 +11,10 @@ from typing import Any, NamedTuple, Protocol
 from pydantic import Field
 
 from certigraph.adapters.files import JsonRow, read_json, read_rows, validate_row
+from certigraph.adapters.json_lines import ends_with_newline
 from certigraph.adapters.protocols import Benchmark, Environment, TaskDemonstrator
 from certigraph.state.endings import Fault
-from certigraph.state.records import Action, Observation, Record, Task, ends_with_newline
+from certigraph.state.records import Action, Observation, Record, Task
 
 # The published form of RewardPrediction's trajectories: a goal, and steps with raw and shaped rewards.
 

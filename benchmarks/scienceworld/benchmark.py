@@ -210,4 +210,4 @@ class ScienceWorldBenchmark(Benchmark):
     def _operators(self) -> Mapping[str, Operator]:
         from certigraph.benchmarks.scienceworld.operators import create_operators
 
-        return create_operators(self)
+        return create_operators(grounded=self.grounded, drafted=self.drafted)

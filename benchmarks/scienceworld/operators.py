@@ -11,7 +11,7 @@ among actions of the kind that the target needs (`select_target_actions`).
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from langgraph.runtime import Runtime
 
@@ -43,10 +43,6 @@ from certigraph.nodes.verdicts import ask_verdict
 from certigraph.state.defaults import MATCHING_ENCODER
 from certigraph.state.records import CHECK, WRITTEN, Action, Observation, Predicate, Verdict
 from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView, needs_rest_of_plan
-
-if TYPE_CHECKING:
-    from certigraph.benchmarks.scienceworld.benchmark import ScienceWorldBenchmark
-
 
 # Draft of a plan from the orders in the task's sentences. It is shown to the model that proposes the plan, which keeps,
 # completes or replaces it. This is not in the SDP paper, where the model writes the plan from the task alone.
@@ -260,22 +256,23 @@ REJECTED = "rejected"
 """Evidence of a verdict on an action that the world rejected."""
 
 
-def create_operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operator]:
+def create_operators(*, grounded: bool, drafted: bool) -> Mapping[str, Operator]:
     """Create the SDP operators propose, realize, validate and replan, by name.
 
-    `benchmark.grounded` enables the extensions that the SDP paper does not describe.
+    Args:
+        grounded: whether they have extensions that the SDP paper does not describe.
+        drafted: whether they suit a model too small to plan and to write actions.
     """
-    grounded = benchmark.grounded
 
     async def propose(state: ProposeView, runtime: Runtime[Context]) -> dict[str, Any]:
         hint = draft_conditions(state["task"].goal) if grounded else []
-        if hint and benchmark.drafted:
+        if hint and drafted:
             return {"plan": _append_goal(hint)}
         return await ask_plan(state, runtime, goal=GOAL, notes=_planning_notes(hint, worded=grounded))
 
     async def replan(state: SDPReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
         remaining = [] if needs_rest_of_plan(state) else _remaining_conditions(state)
-        if remaining and benchmark.drafted:
+        if remaining and drafted:
             return {"plan": _append_goal(remaining)}
         refused = [attempt for attempt in state["attempts"] if attempt.verdict.evidence == REJECTED]
         named = bullet_list(dict.fromkeys(attempt.action.text for attempt in refused))
@@ -284,7 +281,7 @@ def create_operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operato
         return await ask_rest_of_plan(state, runtime, goal=GOAL, notes=notes, findings=findings)
 
     async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
-        if benchmark.drafted:
+        if drafted:
             return {"action": await _choose_action(state, FEW_OPTIONS, runtime)}
         if grounded and (evident := await _find_evident_action(state, runtime)):
             return {"action": evident, "upcoming": state["upcoming"]}
@@ -297,7 +294,7 @@ def create_operators(benchmark: "ScienceWorldBenchmark") -> Mapping[str, Operato
     async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
         tail, observation = state["tail"], state["observation"]
         verdict = _judge_by_shortcut(tail, observation)
-        if benchmark.drafted and verdict is None:
+        if drafted and verdict is None:
             verdict = _judge_draft(tail, observation, state["evidence"].view)
         elif grounded and len({*_pending_options(observation)}) == 1:
             verdict = Verdict(depth=0, pending=True)  # there is nothing to choose, and nothing was done yet

@@ -20,10 +20,20 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from certigraph.adapters.files import cache_folder, read_bytes, unknown_task_error
-from certigraph.adapters.processes import TEXTWORLD_LOCK, child_environment
+from certigraph.adapters.json_lines import parse_json
+from certigraph.adapters.processes import child_environment, library_lock
 from certigraph.adapters.protocols import Environment
 from certigraph.state.endings import Fault
-from certigraph.state.records import Action, Observation, Scores, parse_json
+from certigraph.state.records import Action, Observation, Scores
+
+TEXTWORLD_LOCK = library_lock("textworld")
+"""Lock held around every call into textworld, which ALFWorld uses too.
+
+Each of its parser modules (`textworld.logic`, `textworld.envs.pddl`, `textworld.textgen`) has one TatSu object, whose
+stack two threads corrupt; its translator of PDDL keeps options in globals and replaces sys.argv and sys.stdout; its
+generator draws from a global random generator. Threads would gain little without the lock: all of it is Python and
+waits for the interpreter lock. The planner's search, which is C++ in a library loaded per game, needs no lock.
+"""
 
 # Kinds of games.
 

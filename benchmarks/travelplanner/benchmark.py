@@ -8,61 +8,22 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from certigraph.adapters.benchmarks import check_configuration, mean_score
+from certigraph.adapters.benchmarks import mean_score
 from certigraph.adapters.files import memoize_by_identity
 from certigraph.adapters.protocols import Benchmark, Limits, Operator, Responder
-from certigraph.benchmarks.travelplanner import planning
 from certigraph.benchmarks.travelplanner.expert import SimulatedPlanner, create_expert
-from certigraph.benchmarks.travelplanner.generator import load_generated_folder
 from certigraph.benchmarks.travelplanner.operators import create_operators
-from certigraph.benchmarks.travelplanner.options import Trip, TripCatalog, trip_of
-from certigraph.benchmarks.travelplanner.planning import CatalogCache, OptionChooser, route_of
+from certigraph.benchmarks.travelplanner.options import TripCatalog
 from certigraph.benchmarks.travelplanner.plans import PlanRow
-from certigraph.benchmarks.travelplanner.queries import QuerySplits, TravelQuery, constants_of
-from certigraph.benchmarks.travelplanner.sandbox import Sandbox, SandboxStore, open_store
+from certigraph.benchmarks.travelplanner.queries import TravelQuery, constants_of
+from certigraph.benchmarks.travelplanner.sandbox import Sandbox
 from certigraph.benchmarks.travelplanner.scoring import PlanScore, aggregate_scores, score_file, score_plan
 from certigraph.benchmarks.travelplanner.tools import BRIEFING, TOOLS, Lookups, create_lookups, create_tool_operators
+from certigraph.benchmarks.travelplanner.trips import CONFIGS, TravelTrips, config_of
 from certigraph.benchmarks.travelplanner.world import ToolWorld, TravelWorld
 from certigraph.benchmarks.travelplanner.written_plans import ScoredQuery, create_oneshot_operators, text_rates
-from certigraph.state.records import Observation, Predicate, Record, Scores, Task
+from certigraph.state.records import Scores, Task
 from certigraph.state.trajectory import Footer
-
-# Named configurations: extensions of the SDP paper, and the tool world of the TDP paper.
-
-
-class TravelPlannerConfig(Record):
-    """Switches for extensions that the SDP paper does not describe, and for the tool world of the TDP paper."""
-
-    lookahead: bool = True
-    """Offer only options after which the rest of the trip, missing cuisines included, is still affordable."""
-    rollback: bool = True
-    """Allow Replan to go back to an earlier certified state."""
-    reorder: bool = True
-    """Allow Replan to visit the cities in another order."""
-    tools: bool = False
-    """Hide the reference information: the agent looks things up with tools, keeps notes, and plans from the notes."""
-
-
-CONFIGS = {
-    "": TravelPlannerConfig(),
-    "paper": TravelPlannerConfig(lookahead=False, rollback=False, reorder=False),
-    "lookahead": TravelPlannerConfig(rollback=False, reorder=False),
-    "rollback": TravelPlannerConfig(lookahead=False, reorder=False),
-    "reorder": TravelPlannerConfig(lookahead=False, rollback=False),
-    "tools": TravelPlannerConfig(tools=True),
-}
-"""Configurations by name. `travelplanner:paper` is as in the SDP paper, `travelplanner:tools` as in the TDP paper."""
-
-
-def config_of(name: str) -> TravelPlannerConfig:
-    """Return the configuration of a name.
-
-    Raises:
-        UnknownName: there is no such configuration; the message lists the known ones.
-    """
-    check_configuration("travelplanner", name, [*CONFIGS])
-    return CONFIGS[name]
-
 
 # Rates over several runs: the official ones, their mean, and those of plans that were written as text.
 
@@ -93,7 +54,7 @@ def average_rate(official: Mapping[str, float]) -> float:
 # The benchmark itself.
 
 
-class TravelPlanner(Benchmark):
+class TravelPlanner(TravelTrips, Benchmark):
     """TravelPlanner in sole-planning mode: a query's reference information names the cities and their order.
 
     The configuration `tools` hides this information; see `ToolWorld`.
@@ -109,7 +70,7 @@ class TravelPlanner(Benchmark):
     published = Path(__file__).with_name("published.json")
 
     def __init__(self, data: Path | None = None, config: str = "") -> None:
-        self.config = config_of(config)
+        super().__init__(data, config_of(config))
         self.name = f"travelplanner:{config}" if config else "travelplanner"
         self.limits = self.configured_limits.get(config, self.limits)
         self.delivers = self.concurrent = self.config.tools
@@ -117,17 +78,6 @@ class TravelPlanner(Benchmark):
             self.briefing, self.tools = BRIEFING, TOOLS
         else:
             self.no_written_actions = "take travelplanner:tools, where agents act by tools"
-        self._folder = data
-
-    @cached_property
-    def folder(self) -> Path:
-        """Data folder; if none was given, a cached folder of generated data, which is written on first use."""
-        return self._folder or load_generated_folder()
-
-    @cached_property
-    def sandbox(self) -> SandboxStore:
-        """Database of flights, roads, restaurants, accommodations and attractions."""
-        return open_store(self.folder / "database")
 
     def horizon(self, task: Task) -> tuple[float, str]:
         """Return the number of days of a trip."""
@@ -136,11 +86,11 @@ class TravelPlanner(Benchmark):
 
     def tasks(self, split: str = "") -> Sequence[Task]:
         """Return the tasks of a split: `validation` (the default) or `train`."""
-        return [self.task(task_id) for task_id in self._splits.ids(split)]
+        return [self.task(task_id) for task_id in self.splits.ids(split)]
 
     def task(self, task_id: str) -> Task:
         """Return a task. Its id is the `idx` of its query, or `train/IDX` in the train split."""
-        query = self._splits.query(task_id)
+        query = self.splits.query(task_id)
         return Task(benchmark=self.name, id=task_id, goal=query.query, constants=constants_of(query))
 
     def open(self, task: Task) -> TravelWorld:
@@ -170,49 +120,15 @@ class TravelPlanner(Benchmark):
 
     def figures(self, runs: Sequence[tuple[str, Footer]]) -> dict[str, float]:
         """Return the rates of runs as fractions (see `RunRates.of`); a run without a plan counts as not delivered."""
-        return self._figures.of([(self._splits.query(task_id), footer.scores) for task_id, footer in runs])
+        return self._figures.of([(self.splits.query(task_id), footer.scores) for task_id, footer in runs])
 
     def score_file(self, path: Path, split: str = "") -> list[PlanScore]:
         """Score a JSONL file of plans (`idx` and `plan`) by the official rules; `rates` aggregates the scores."""
-        return score_file(path, self._splits.queries(split), self.sandbox)
+        return score_file(path, self.splits.queries(split), self.sandbox)
 
     def rates(self, scores: Sequence[PlanScore]) -> dict[str, float]:
         """Return the six official rates of scored plans, and the share of malformed plans, which pass no constraint."""
         return aggregate_scores(scores) | {"malformed": mean_score([bool(score.malformed) for score in scores])}
-
-    def query(self, task: Task) -> TravelQuery:
-        """Return the query of a task."""
-        return self._splits.query(task.id)
-
-    def trip(self, query: TravelQuery) -> Trip:
-        """Return the trip through the cities of the reference information, in their order."""
-        return trip_of(query)
-
-    def is_feasible(self, query: TravelQuery) -> bool:
-        """Return whether a plan on the route of the reference information can meet all constraints and the budget."""
-        return self._catalogs.is_feasible(query)
-
-    def chooser(self, task: Task, target: Predicate) -> OptionChooser:
-        """Return the chooser that offers options for a predicate, on the route that the predicate names."""
-        query = self.query(task)
-        return OptionChooser(self.catalog(query, route_of(target)), query.budget, lookahead=self.config.lookahead)
-
-    def violations(self, task: Task, target: Predicate, observation: Observation) -> list[str]:
-        """Return the reasons why an observation does not satisfy a predicate; empty if it does."""
-        query = self.query(task)
-        return planning.find_violations(self.catalog(query, route_of(target)), query.budget, target, observation)
-
-    def catalog(self, query: TravelQuery, route: tuple[str, ...]) -> TripCatalog:
-        """Return the catalog of options for a query's trip on a route; it is built once per query and route."""
-        return self._catalogs.of(query, route)
-
-    @cached_property
-    def _splits(self) -> QuerySplits:
-        return QuerySplits(self.folder)
-
-    @cached_property
-    def _catalogs(self) -> CatalogCache:
-        return CatalogCache(self.sandbox)
 
     @cached_property
     def _figures(self) -> RunRates:
@@ -220,7 +136,7 @@ class TravelPlanner(Benchmark):
 
     @cached_property
     def _lookups(self) -> Lookups:
-        return create_lookups(self.folder / "database", self.sandbox, self._splits.legs())
+        return create_lookups(self.folder / "database", self.sandbox, self.splits.legs())
 
     @cached_property
     def _expert(self) -> Responder:

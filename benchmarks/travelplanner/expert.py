@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from math import ceil
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import Field
 
@@ -30,6 +30,7 @@ from certigraph.benchmarks.travelplanner.options import (
 from certigraph.benchmarks.travelplanner.planning import OptionChooser, book_option, choices_of
 from certigraph.benchmarks.travelplanner.plans import MEALS, booked_kind_of
 from certigraph.benchmarks.travelplanner.queries import TravelQuery
+from certigraph.benchmarks.travelplanner.trips import TravelTrips
 from certigraph.benchmarks.travelplanner.written_plans import (
     ATTRACTIONS,
     DELIVER,
@@ -37,10 +38,6 @@ from certigraph.benchmarks.travelplanner.written_plans import (
     STAYS,
 )
 from certigraph.state.records import Record, Step
-
-if TYPE_CHECKING:
-    from certigraph.benchmarks.travelplanner.benchmark import TravelPlanner
-
 
 # Gold itinerary: always the cheapest option after which the rest of the trip is affordable.
 
@@ -57,7 +54,7 @@ class GoldItinerary(NamedTuple):
         return self.draft.booked.get(f"{day}:{name}", NOTHING)
 
 
-def build_gold_itinerary(benchmark: "TravelPlanner", query: TravelQuery) -> GoldItinerary:
+def build_gold_itinerary(benchmark: TravelTrips, query: TravelQuery) -> GoldItinerary:
     """Build the gold itinerary of a query, on the route of its reference information.
 
     It passes the official scorer if any itinerary on this route does. If none is affordable, it has the cheapest
@@ -245,7 +242,7 @@ class ItineraryProgress:
 AnswerBuilder = Callable[[ItineraryProgress], Any]
 
 
-def create_expert(benchmark: "TravelPlanner") -> Responder:
+def create_expert(benchmark: TravelTrips) -> Responder:
     """Create the scripted expert of the tool world.
 
     Outside a graph node, and for an answer schema that it does not know, it answers with the schema's smallest

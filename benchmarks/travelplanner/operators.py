@@ -7,7 +7,7 @@ of cities.
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import permutations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from langgraph.runtime import Runtime
 from pydantic import JsonValue
@@ -40,13 +40,10 @@ from certigraph.benchmarks.travelplanner.planning import (
     book_option,
     choices_of,
 )
+from certigraph.benchmarks.travelplanner.trips import TravelTrips
 from certigraph.state.certified_states import CertifiedState, certified_states
 from certigraph.state.records import RESTORE, Action, Attempt, Predicate, Verdict
 from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView
-
-if TYPE_CHECKING:
-    from certigraph.benchmarks.travelplanner.benchmark import TravelPlanner
-
 
 # Replan. As in the SDP paper it retries the remaining predicates; the extensions go back to an earlier state or change
 # the route.
@@ -76,7 +73,7 @@ class RedoDecision(NamedTuple):
     predicate: Predicate
 
 
-def replan_tail(benchmark: "TravelPlanner", state: SDPReplanView) -> list[Predicate]:
+def replan_tail(benchmark: TravelTrips, state: SDPReplanView) -> list[Predicate]:
     """Return the predicates that replace the remaining plan; empty if nothing is left to try."""
     tail, config = list(state["plan"][state["head"] :]), benchmark.config
     if not (config.rollback or config.reorder):
@@ -90,7 +87,7 @@ def replan_tail(benchmark: "TravelPlanner", state: SDPReplanView) -> list[Predic
     return []
 
 
-def _find_redos(benchmark: "TravelPlanner", state: SDPReplanView) -> Iterator[RedoDecision]:
+def _find_redos(benchmark: TravelTrips, state: SDPReplanView) -> Iterator[RedoDecision]:
     """Yield earlier decisions that may make the current predicate reachable if they are taken differently."""
     target, decisions = state["plan"][state["head"]], _certified_decisions(benchmark, state)
     if target.kind == TRANSPORT:
@@ -102,7 +99,7 @@ def _find_redos(benchmark: "TravelPlanner", state: SDPReplanView) -> Iterator[Re
         yield from _skip_meals(benchmark, state)
 
 
-def _certified_decisions(benchmark: "TravelPlanner", state: SDPReplanView) -> list[CertifiedDecision]:
+def _certified_decisions(benchmark: TravelTrips, state: SDPReplanView) -> list[CertifiedDecision]:
     """Return all certified decisions, the latest first."""
     certified: CertifiedState = state["certified"]
     drafts = [draft_of(certified.actions[:number]) for number in range(len(certified.actions) + 1)]
@@ -149,7 +146,7 @@ def _compute_saving(decision: CertifiedDecision) -> float:
     return chooser.money_left(draft) - chooser.money_left(decision.after)
 
 
-def _skip_meals(benchmark: "TravelPlanner", state: SDPReplanView) -> Iterator[RedoDecision]:
+def _skip_meals(benchmark: TravelTrips, state: SDPReplanView) -> Iterator[RedoDecision]:
     """Yield decisions to leave out the meals of a travel day, which the official rules allow; the latest day first."""
     chain = [*state["certified"].predicates, state["plan"][state["head"]]]
     travel_days = benchmark.trip(benchmark.query(state["task"])).travel_days
@@ -162,7 +159,7 @@ def _add_argument(target: Predicate, name: str, value: JsonValue = True) -> Pred
     return target.model_copy(update={"args": {**target.args, name: value}})
 
 
-def _restore_draft(benchmark: "TravelPlanner", state: SDPReplanView, keep: int) -> list[Predicate]:
+def _restore_draft(benchmark: TravelTrips, state: SDPReplanView, keep: int) -> list[Predicate]:
     """Return, in a list, the predicate "the draft is again as it was after `keep` decisions"; empty if all are kept."""
     certified, stuck = state["certified"], state["plan"][state["head"]]
     actions = certified.actions[:keep]
@@ -177,7 +174,7 @@ def _restore_draft(benchmark: "TravelPlanner", state: SDPReplanView, keep: int) 
     return [Predicate(text=text, kind=RESTORE, args=args)]
 
 
-def _find_untried_trip(benchmark: "TravelPlanner", state: SDPReplanView) -> Trip | None:
+def _find_untried_trip(benchmark: TravelTrips, state: SDPReplanView) -> Trip | None:
     """Return the trip in the next order of the cities that the run has not tried; None if all were tried."""
     query = benchmark.query(state["task"])
     predicates = [*state["plan"], *(attempt.target for attempt in state["attempts"])]
@@ -189,7 +186,7 @@ def _find_untried_trip(benchmark: "TravelPlanner", state: SDPReplanView) -> Trip
 # Propose, Realize and Validate: deterministic except for one model call that chooses among options.
 
 
-def create_operators(benchmark: "TravelPlanner") -> Mapping[str, Operator]:
+def create_operators(benchmark: TravelTrips) -> Mapping[str, Operator]:
     """Create the SDP operators propose, realize, validate and replan for one benchmark, by name."""
 
     async def propose(state: ProposeView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -229,7 +226,7 @@ def _fixed_action(target: Predicate) -> Action | None:
 
 
 async def _choose_bookings(
-    benchmark: "TravelPlanner", state: RealizeView, draft: Draft, runtime: Runtime[Context]
+    benchmark: TravelTrips, state: RealizeView, draft: Draft, runtime: Runtime[Context]
 ) -> Action:
     """Make the choices of the current predicate one after another, and return the action for all bookings."""
     target, chooser = state["target"], benchmark.chooser(state["task"], state["target"])

@@ -15,8 +15,9 @@ from typing import IO, Any, Literal, NamedTuple, cast
 from pydantic import ConfigDict, Field, JsonValue, field_validator, model_validator
 
 from certigraph.adapters.files import JsonRow, missing_data_fault, read_rows, unknown_task_error, validate_row
+from certigraph.adapters.json_lines import read_bounded_lines
 from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.records import Arguments, Record, read_bounded_lines
+from certigraph.state.records import Arguments, Record
 
 # Text files, plain or gzipped.
 

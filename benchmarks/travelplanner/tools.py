@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
@@ -32,6 +32,7 @@ from certigraph.adapters.protocols import Context, Operator
 from certigraph.benchmarks.travelplanner.options import Option, TripLeg, escape_line_breaks, list_transports
 from certigraph.benchmarks.travelplanner.queries import ListedLeg
 from certigraph.benchmarks.travelplanner.sandbox import Sandbox, find_sources
+from certigraph.benchmarks.travelplanner.trips import TravelTrips
 from certigraph.benchmarks.travelplanner.written_plans import (
     DELIVER,
     MAX_PLAN_CHARS,
@@ -42,9 +43,6 @@ from certigraph.benchmarks.travelplanner.written_plans import (
 )
 from certigraph.state.records import Action, Observation
 from certigraph.state.run import DecideView, Turn, parse_action
-
-if TYPE_CHECKING:
-    from certigraph.benchmarks.travelplanner.benchmark import TravelPlanner
 
 # Tool names and formats, and parsing an action as a tool call.
 
@@ -393,7 +391,7 @@ class TravelPlannerMove(BaseModel):
     text: Annotated[str, Field(min_length=1), Bounded(MAX_WRITTEN_CHARS)]
 
 
-def create_tool_operators(benchmark: "TravelPlanner") -> Mapping[str, Operator]:
+def create_tool_operators(benchmark: TravelTrips) -> Mapping[str, Operator]:
     """Return the operators `decide` (agent with a task) and `execute` (agent with a sub-task), which work alike.
 
     They ask the model for a thought and a tool call. For `MakePlan` they ask again, for the plan, and deliver it.
@@ -422,7 +420,7 @@ def create_tool_action(tool: str, text: str, *, small: bool = False) -> Action:
     return Action(text=f"{tool}[{clip(shown, MAX_SHOWN_CHARS) if small else shown}]", kind=tool, args={"query": text})
 
 
-async def _make_plan(state: DecideView, request: str, benchmark: "TravelPlanner", runtime: Runtime[Context]) -> Action:
+async def _make_plan(state: DecideView, request: str, benchmark: TravelTrips, runtime: Runtime[Context]) -> Action:
     profile, notes = await profile_of("planner", runtime), state["evidence"].view
     if profile.is_small:
         # Of everything that was looked up, the prompt of a small model contains only the notebook.

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -29,12 +29,9 @@ from certigraph.benchmarks.travelplanner.plans import SEATS, PlanDay, WrittenPla
 from certigraph.benchmarks.travelplanner.queries import TravelQuery
 from certigraph.benchmarks.travelplanner.sandbox import Accommodation, Restaurant, Sandbox
 from certigraph.benchmarks.travelplanner.scoring import check_within_sandbox
+from certigraph.benchmarks.travelplanner.trips import TravelTrips
 from certigraph.state.records import Action, Observation, Scores, Task
 from certigraph.state.run import DecideView, OutlineView
-
-if TYPE_CHECKING:
-    from certigraph.benchmarks.travelplanner.benchmark import TravelPlanner
-
 
 # Parsing. Malformed plans are not repaired, because the rate of malformed plans is measured.
 
@@ -303,7 +300,7 @@ SINGLE_PASS = "The plan is written once and delivered; its cost cannot be asked 
 """First line of an outline. It is shown to the model, and makes `decide` treat every reply as a delivery."""
 
 
-def create_oneshot_operators(benchmark: "TravelPlanner") -> Mapping[str, Operator]:
+def create_oneshot_operators(benchmark: TravelTrips) -> Mapping[str, Operator]:
     """Create the operators decide and outline of agents that write plans as text: ReAct, Reflexion, plan-and-solve."""
 
     async def outline(state: OutlineView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -339,7 +336,7 @@ class ReferencePart(NamedTuple):
 
 
 async def _load_reference(
-    benchmark: "TravelPlanner", task: Task, profile: ModelProfile, runtime: Runtime[Context]
+    benchmark: TravelTrips, task: Task, profile: ModelProfile, runtime: Runtime[Context]
 ) -> ReferencePart:
     """Format the reference information: complete lists, or shortlists for a small model or where they do not fit.
 

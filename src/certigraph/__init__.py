@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from certigraph.adapters.tools.world import Case as Case
     from certigraph.adapters.tools.world import Episode as Episode
     from certigraph.adapters.tools.world import Tools as Tools
+    from certigraph.adapters.trajectories import read_trajectory as read_trajectory
     from certigraph.benchmarks.ask import ask as ask
     from certigraph.evaluation.compare import ablate as ablate
     from certigraph.evaluation.compare import compare as compare
@@ -68,7 +69,6 @@ if TYPE_CHECKING:
     from certigraph.state.tdp import Node as Node
     from certigraph.state.tdp import Outcome as Outcome
     from certigraph.state.trajectory import Trajectory as Trajectory
-    from certigraph.state.trajectory import read_trajectory as read_trajectory
     from certigraph.state.trajectory import serializer as serializer
 
 __version__ = "0.1.0"
@@ -82,6 +82,7 @@ PUBLIC_NAMES = {
         "faulty_endpoint",
     ),
     "adapters.models.scripts": ("ScriptedChat",),
+    "adapters.trajectories": ("read_trajectory",),
     "adapters.protocols": (
         "Benchmark",
         "Budget",
@@ -126,7 +127,7 @@ PUBLIC_NAMES = {
         "give_up",
     ),
     "nodes.slots": ("factory",),
-    "runtime.questions": ("ask",),
+    "benchmarks.ask": ("ask",),
     "runtime.report": ("write_report",),
     "runtime.result": (
         "Result",
@@ -165,7 +166,6 @@ PUBLIC_NAMES = {
     "state.trajectory": (
         "serializer",
         "Trajectory",
-        "read_trajectory",
     ),
 }
 """Names that the package exports, by the module that has them; a module is imported when a name of it is used."""

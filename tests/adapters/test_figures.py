@@ -2,7 +2,8 @@
 
 import pytest
 
-from certigraph.adapters.benchmarks import BENCHMARKS, load_benchmark, mean_score, standard_error
+from certigraph.adapters.benchmarks import load_benchmark, mean_score, standard_error
+from certigraph.benchmarks import BENCHMARKS
 from certigraph.state.endings import Fault
 
 

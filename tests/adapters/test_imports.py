@@ -11,7 +11,6 @@ from own_names import INSTALLED
 from certigraph.adapters import imports
 from certigraph.adapters.imports import (
     BENCHMARK_GROUP,
-    GRAPH_GROUP,
     distribution_of,
     format_unknown,
     import_installed,
@@ -19,6 +18,7 @@ from certigraph.adapters.imports import (
     installed,
     warn_if_hidden,
 )
+from certigraph.runtime.graph_sources import GRAPH_GROUP
 from certigraph.state.endings import UnknownName
 
 

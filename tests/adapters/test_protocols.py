@@ -5,15 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from product import product_files, product_path
 from pydantic import BaseModel
 
 from certigraph import run
-from certigraph.adapters.benchmarks import BENCHMARKS, load_benchmark
+from certigraph.adapters.benchmarks import load_benchmark, usual_limits
 from certigraph.adapters.faults import Faults, FaultyEnvironment
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import (
-    PAPER_LIMITS,
     Benchmark,
     Budget,
     Context,
@@ -24,11 +24,10 @@ from certigraph.adapters.protocols import (
     complete_environment,
 )
 from certigraph.adapters.tools.world import Case
+from certigraph.benchmarks import BENCHMARKS
 from certigraph.state.endings import GOAL, UnknownName
 from certigraph.state.records import Action, Observation, Scores, Task, Usage
 from certigraph.state.trajectory import Footer
-
-ROOT = Path(__file__).parents[2]
 
 APPENDIX = {
     "travelplanner": (3, 5, 60),
@@ -41,20 +40,22 @@ APPENDIX = {
 
 
 @pytest.mark.parametrize("name", APPENDIX)
-def test_the_table_has_the_papers_numbers(name: str):
-    limits = PAPER_LIMITS[name]
+def test_declared_limits_have_the_papers_numbers(name: str):
+    limits = usual_limits(name)
     assert (limits.attempts, limits.replans, limits.steps) == APPENDIX[name]
 
 
 def test_subqueries_and_passages_are_the_papers():
-    assert PAPER_LIMITS["assistantbench"].subqueries == 5
-    assert {PAPER_LIMITS[name].passages for name in ("hotpotqa", "musique")} == {10}
+    assert usual_limits("assistantbench").subqueries == 5
+    assert {usual_limits(name).passages for name in ("hotpotqa", "musique")} == {10}
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
-def test_every_benchmark_takes_its_limits_from_the_table(name: str, monkeypatch: pytest.MonkeyPatch):
+def test_every_configuration_has_the_limits_that_its_class_declares(name: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
-    assert load_benchmark(name).limits is PAPER_LIMITS[name]
+    for config in ("", *load_benchmark(name).configurations):
+        configured = f"{name}:{config}" if config else name
+        assert load_benchmark(configured).limits == usual_limits(configured)
 
 
 @pytest.mark.parametrize(
@@ -79,8 +80,7 @@ def test_a_value_that_is_not_allowed_is_named_in_one_line(kind: Any, values: dic
 
 
 def test_a_benchmark_the_paper_did_not_run_has_the_defaults():
-    assert PAPER_LIMITS["blocksworld"] == Limits()
-    assert set(PAPER_LIMITS) >= set(BENCHMARKS) | set(APPENDIX)
+    assert usual_limits("blocksworld") == Limits()
 
 
 # Worlds of one's own: what they have to define, and what they get by default.
@@ -279,9 +279,10 @@ def test_both_kinds_of_worlds_run(benchmark: Any, tmp_path: Path):
 def test_no_member_of_a_world_is_read_by_its_name_in_a_string():
     optional = members(Benchmark) | members(Environment) | {"demonstration", "score_file"}
     found = [
-        f"{file.relative_to(ROOT)}:{call.lineno}"
-        for folder in ("adapters", "nodes", "graphs", "runtime", "evaluation", "src/certigraph/cli")
-        for file in sorted((ROOT / folder).rglob("*.py"))
+        f"{product_path(file)}:{call.lineno}"
+        for file in product_files(
+            "adapters", "nodes", "graphs", "benchmarks", "runtime", "evaluation", "studies", "cli"
+        )
         for call in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in ("getattr", "hasattr")
         if isinstance(call.args[1], ast.Constant) and call.args[1].value in optional
@@ -293,9 +294,8 @@ def test_no_member_of_a_world_is_read_by_its_name_in_a_string():
 def test_no_record_declares_a_default_that_type_checkers_do_not_see():
     """`Field(3)` is a required field for a checker without pydantic's plugin; `Field(default=3)` is not."""
     found = [
-        f"{file.relative_to(ROOT)}:{call.lineno}"
-        for folder in ("state", "adapters", "nodes", "graphs", "runtime", "evaluation", "src/certigraph/cli")
-        for file in sorted((ROOT / folder).rglob("*.py"))
+        f"{product_path(file)}:{call.lineno}"
+        for file in product_files()
         for call in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in ("Field", "PrivateAttr")
         if call.args

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import pytest
 from inquiring import FOUND
 
+from certigraph import benchmarks as registered
 from certigraph import cli
-from certigraph.adapters import benchmarks
 from certigraph.benchmarks.assistantbench.web import OwnQuestion
 from certigraph.evaluation.frames import find_runs, select_scored
 from certigraph.state.endings import Fault
@@ -42,7 +42,7 @@ def certigraph(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: 
 @pytest.fixture
 def ask(certigraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Ask of a script; the folder of pages makes its world one of this test alone."""
-    monkeypatch.setitem(benchmarks.BENCHMARKS, "ask", "asking:Named")
+    monkeypatch.setitem(registered.BENCHMARKS, "ask", "asking:Named")
     (tmp_path / "pages").mkdir()
     return lambda *options: certigraph(
         "ask", "How much is it?", "--pages", "pages", "--model", "scripted:expert", *options

@@ -55,7 +55,7 @@ MISTAKES = [
     Mistake("run sdp blocksworld --budget 20", "steps=120"),
     Mistake("run sdp blocksworld --role plan=local", "did you mean planner"),
     Mistake("prompts sdp blocksworld --role planer", "did you mean planner"),
-    Mistake("sweep nowhere.yaml", "graphs: [sdp] and benchmarks: [blocksworld]"),
+    Mistake("sweep nowhere.yaml", "graphs: [sdp] and benchmarks: [NAME]"),
     Mistake("run sdp blocksworld --model scripted:expertt", "did you mean scripted:expert?"),
     Mistake("run sdp blocksworld --task 99-9", "2 to 30 blocks"),
     Mistake("compare sdp --on", "see certigraph compare --help"),

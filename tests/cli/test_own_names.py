@@ -13,6 +13,7 @@ import pytest
 from own_names import BUILD, GRAPH, INSTALLED, STOP, WORLD
 
 import certigraph
+from certigraph.adapters.trajectories import read_trajectory
 from certigraph.cli import main
 from certigraph.cli.inventory import INVENTORY_FILE, KINDS, collect_inventory
 from certigraph.evaluation.compare import ablate
@@ -23,7 +24,6 @@ from certigraph.evaluation.workers import RunJob
 from certigraph.runtime.registry import GRAPHS
 from certigraph.runtime.run import run
 from certigraph.state.endings import UnknownName
-from certigraph.state.trajectory import read_trajectory
 
 ROOT = Path(__file__).parent.parent.parent
 

@@ -16,8 +16,8 @@ from recorded import row_of
 
 from certigraph import cli
 from certigraph.adapters.benchmarks import load_benchmark
+from certigraph.adapters.trajectories import read_trajectory
 from certigraph.cli.output import announce_missing_tasks
-from certigraph.state.trajectory import read_trajectory
 
 ROOT = Path(__file__).parents[2]
 

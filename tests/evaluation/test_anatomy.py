@@ -18,6 +18,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from certigraph import cli
 from certigraph.adapters.protocols import Context
+from certigraph.adapters.trajectories import read_trajectory
 from certigraph.evaluation import plots
 from certigraph.evaluation.anatomy import ANALYSES, ANATOMY_FIGURES, CAUSES, analyse, anatomy_view
 from certigraph.evaluation.atif import to_atif
@@ -31,7 +32,7 @@ from certigraph.runtime.run import run
 from certigraph.state.certified_states import certified_state
 from certigraph.state.endings import Fault
 from certigraph.state.records import RESTORE, Predicate, Scores, Task, Usage, Verdict
-from certigraph.state.trajectory import Event, Footer, Header, Trajectory, read_trajectory
+from certigraph.state.trajectory import Event, Footer, Header, Trajectory
 from certigraph.studies.sdp import PRINTED_FIGURES, print_anatomy, write_anatomy
 
 # Analyses of hand-made trajectories with known results.

@@ -21,6 +21,7 @@ from rich.console import Console
 from certigraph import cli
 from certigraph.adapters import benchmarks
 from certigraph.adapters.protocols import Budget, Context, Limits
+from certigraph.adapters.trajectories import read_trajectory
 from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
 from certigraph.evaluation.anatomy import ANALYSES, analyse
 from certigraph.evaluation.compare import ablate, build_job, compare_logs, print_tables, run_comparison
@@ -62,7 +63,6 @@ from certigraph.evaluation.tables import FittedTable
 from certigraph.runtime.report import write_report
 from certigraph.state.endings import Fault
 from certigraph.state.records import Task
-from certigraph.state.trajectory import read_trajectory
 
 # Title of the page of a comparison, and trials in its table of runs.
 
@@ -437,7 +437,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         monkeypatch.setattr(BlocksWorld, "open", fails)
 
     monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
-    benchmarks._load_cached.cache_clear()
+    benchmarks._load_shipped.cache_clear()
     return breaking
 
 

@@ -24,9 +24,11 @@ from inspect_ai._util.registry import registry_info
 from inspect_ai.log import EvalLog, read_eval_log
 from real_data import ROOT
 
-from certigraph.adapters.benchmarks import BENCHMARKS, load_benchmark
+from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Budget, Context
+from certigraph.adapters.trajectories import read_trajectory
+from certigraph.benchmarks import BENCHMARKS
 from certigraph.benchmarks.alfworld.benchmark import ALFWorld
 from certigraph.benchmarks.textworld.benchmark import TextWorldBenchmark
 from certigraph.benchmarks.travelplanner.generator import generate_world
@@ -38,7 +40,7 @@ from certigraph.evaluation.inspect_tasks import TASKS
 from certigraph.runtime.run import run
 from certigraph.state.endings import UnknownName
 from certigraph.state.records import Action, Task, Usage
-from certigraph.state.trajectory import Footer, read_trajectory
+from certigraph.state.trajectory import Footer
 
 # Benchmarks under inspect_ai: verdicts, figures, endings and usage arrive in its log; one bad run stays alone.
 

@@ -11,6 +11,7 @@ from inspect_ai.analysis import events_df, samples_df
 from inspect_ai.log import list_eval_logs, read_eval_log, write_eval_log
 
 from certigraph.adapters.protocols import Budget, Context, Limits
+from certigraph.adapters.trajectories import add_line_number, parse_line, read_trajectory
 from certigraph.evaluation.atif import to_atif
 from certigraph.evaluation.export import SCHEMA, export, format_exported_files, to_parquet
 from certigraph.evaluation.inspect_log import to_inspect, usage_by
@@ -20,7 +21,7 @@ from certigraph.runtime.run import resume, run
 from certigraph.state.certified_states import certified_states
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import RESTORE, Predicate, Usage
-from certigraph.state.trajectory import Event, Resumed, add_line_number, parse_line, read_trajectory
+from certigraph.state.trajectory import Event, Resumed
 
 SHORT = Limits(attempts=2, replans=1, steps=4, trials=2)
 HOSTILE = '<script>alert("x")</script>\x00 attachment://0 \u202e [bold]\N{PILE OF POO}'

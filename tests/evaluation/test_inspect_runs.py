@@ -24,12 +24,12 @@ from certigraph.adapters.models.chat_models import describe_model, label_object
 from certigraph.adapters.models.prompts import Prompt
 from certigraph.adapters.models.usage import Meter, metering
 from certigraph.adapters.protocols import Budget, Context
+from certigraph.adapters.trajectories import read_trajectory
 from certigraph.evaluation.evaluate import evaluate, evaluate_retry
 from certigraph.evaluation.evaluation_results import Evaluation
 from certigraph.evaluation.inspect_runs import BridgedChat, RunJournal, SampleRun
 from certigraph.state.endings import Fault
 from certigraph.state.records import Task
-from certigraph.state.trajectory import read_trajectory
 
 # Requests that fail behind inspect's bridge: inspect has repeated them, so that nobody here does it once more.
 

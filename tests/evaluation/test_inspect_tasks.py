@@ -11,9 +11,11 @@ import pytest
 from endpoint_stub import stub
 from inspect_ai.log import read_eval_log
 
-from certigraph.adapters.benchmarks import BENCHMARKS, load_benchmark
+from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
+from certigraph.adapters.trajectories import read_trajectory
+from certigraph.benchmarks import BENCHMARKS
 from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
 from certigraph.evaluation.evaluate import evaluate, evaluate_retry
 from certigraph.evaluation.evaluation_results import Evaluation, evaluation_of, intervals_of
@@ -22,7 +24,7 @@ from certigraph.runtime.result import BenchmarkRow
 from certigraph.runtime.run import run
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Scores, Usage
-from certigraph.state.trajectory import Footer, read_trajectory
+from certigraph.state.trajectory import Footer
 
 # What an evaluation is given reaches every run: trials, budgets, roles, a cache; the impossible is refused.
 

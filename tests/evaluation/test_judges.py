@@ -13,29 +13,25 @@ from typer.testing import CliRunner
 
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Budget, Context
+from certigraph.adapters.retrieval import answers
 from certigraph.benchmarks.locomo.benchmark import LoCoMo
-from certigraph.benchmarks.qa import scoring
 from certigraph.cli.evaluations import judge_command
 from certigraph.evaluation.frames import find_runs
 from certigraph.evaluation.judges import (
     NO_ANSWER,
     NO_JUDGE,
-    RUBRICS,
-    CgdpVerdict,
     JudgeCase,
     JudgingResult,
     Rubric,
-    SweVerdict,
-    TdpVerdict,
     cases_of,
     judge,
     mean_scores,
     read_judgements,
-    rubric_by_name,
 )
 from certigraph.runtime.run import run
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Task
+from certigraph.studies.rubrics import RUBRICS, CgdpVerdict, SweVerdict, TdpVerdict, rubric_by_name
 
 app = typer.Typer()
 app.command()(judge_command)
@@ -229,13 +225,13 @@ def test_measures_of_text_ask_no_model_and_count_the_nearest_reference(tmp_path:
 def test_similarity_is_the_cosine_with_the_nearest_reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     cosines = iter([[1.0], [0.2, 0.8]])
     encoder = SimpleNamespace(encode=lambda texts: np.array([[cosine, 0.0] for cosine in next(cosines)][: len(texts)]))
-    monkeypatch.setattr(scoring, "find_encoder", lambda: encoder)
+    monkeypatch.setattr(answers, "find_encoder", lambda: encoder)
     [one] = judged([case(0)], grader(), tmp_path / "j.jsonl", "similarity").judgements
     assert (one.score, one.parts) == (80.0, {"similarity": 0.8})
 
 
 def test_similarity_without_an_encoder_says_what_brings_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(scoring, "find_encoder", lambda: None)
+    monkeypatch.setattr(answers, "find_encoder", lambda: None)
     with pytest.raises(Fault, match="pip install"):
         judged([case(0)], grader(), tmp_path / "j.jsonl", "similarity")
 

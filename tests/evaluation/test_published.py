@@ -1,11 +1,10 @@
-"""Tests of `evaluation.published.tables`: every published figure names what exists here."""
+"""Tests of `evaluation.published`: every published figure names what exists here."""
 
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from certigraph.evaluation.published.tables import PublishedTable, figure_lines, load_papers, published_figures
 from pydantic import ValidationError
 
 from certigraph import cli
@@ -15,6 +14,7 @@ from certigraph.benchmarks.assistantbench.benchmark import ResearchQuestion
 from certigraph.benchmarks.research.scoring import official_scores, research_figures
 from certigraph.benchmarks.rewardprediction.benchmark import FIGURE_NAMES
 from certigraph.benchmarks.rewardprediction.dataset import PUBLISHED_DOMAINS
+from certigraph.evaluation.published import PublishedTable, figure_lines, load_papers, published_figures
 from certigraph.runtime.registry import GRAPHS, build_graph, parse_swap
 from certigraph.state.records import Scores, Usage
 from certigraph.state.trajectory import Footer

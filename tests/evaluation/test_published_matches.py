@@ -1,19 +1,10 @@
-"""Tests of `evaluation.published.matching`, and of what `eval` and `compare` print and write of it."""
+"""Tests of `evaluation.published_matches`, and of what `eval` and `compare` print and write of it."""
 
 import json
 from io import StringIO
 from pathlib import Path
 
 import pytest
-from certigraph.evaluation.published.matching import (
-    SCORE_METRICS,
-    FigureRow,
-    PublishedMatch,
-    RunSetting,
-    find_matches,
-    normalise_model,
-    view_matches,
-)
 from rich.console import Console
 
 from certigraph import cli
@@ -22,6 +13,14 @@ from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.benchmarks.scienceworld.splits import STEP_LONG, STEP_SHORT
 from certigraph.evaluation.comparison import build_plan, parse_methods
 from certigraph.evaluation.evaluation_results import Evaluation, print_evaluations
+from certigraph.evaluation.published_matches import (
+    FigureRow,
+    PublishedMatch,
+    RunSetting,
+    find_matches,
+    normalise_model,
+    view_matches,
+)
 from certigraph.runtime.result import BenchmarkRow
 from certigraph.state.records import Scores, Usage
 from certigraph.state.trajectory import Footer
@@ -154,7 +153,7 @@ def test_the_score_of_a_comparison_is_the_mean_of_these_metrics():
         for n, v in enumerate((0.25, 0.75))
     ]
     figures = load_benchmark("scienceworld").figures(runs)
-    assert [figures[name] for name in SCORE_METRICS["scienceworld"]] == [0.5, 0.5]
+    assert [figures[name] for name in load_benchmark("scienceworld").score_metrics] == [0.5, 0.5]
 
 
 # The table.

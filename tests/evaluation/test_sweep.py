@@ -16,6 +16,7 @@ import pytest
 from children import child_environment
 from sweeps import RUNS, TEXT, ended, file, runs_left, table, worked
 
+from certigraph.adapters.trajectories import read_trajectory
 from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
 from certigraph.evaluation import sweep
 from certigraph.evaluation import workers as cluster
@@ -27,7 +28,6 @@ from certigraph.evaluation.sweep_report import sweep as sweep_sweep_report
 from certigraph.evaluation.workers import WorkerOptions
 from certigraph.runtime.result import BenchmarkRow
 from certigraph.state.endings import Fault, Interrupted
-from certigraph.state.trajectory import read_trajectory
 
 # Sweeps that are killed or interrupted, whose worlds fail, or whose runs are other processes'.
 

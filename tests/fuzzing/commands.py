@@ -13,7 +13,6 @@ from certigraph.benchmarks.scienceworld.splits import setting_of
 from certigraph.benchmarks.swe_qa.questions import parse_origin
 from certigraph.benchmarks.textworld.world import parse_name
 from certigraph.evaluation.comparison import parse_methods
-from certigraph.evaluation.judges import rubric_by_name
 from certigraph.evaluation.sweep_file import read_sweep
 from certigraph.graphs.assembly import operators_of
 from certigraph.runtime.approvals import parse_answer
@@ -21,6 +20,7 @@ from certigraph.runtime.registry import build_graph, parse_budget, parse_roles, 
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.search import create_question_task
 from certigraph.studies.rewards import _parse_predictor
+from certigraph.studies.rubrics import rubric_by_name
 
 GRAPHS = ("sdp", "ircot", "tdp")
 """Their slots take operators of most kinds."""

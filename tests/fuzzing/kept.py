@@ -10,6 +10,7 @@ from langchain_core.outputs import Generation
 from langgraph.runtime import Runtime
 from langgraph.store.memory import InMemoryStore
 
+from certigraph.adapters.json_lines import parse_json
 from certigraph.adapters.models.prices import PRICES_EXAMPLE, _read_prices
 from certigraph.adapters.models.reply_cache import ReplyCache
 from certigraph.adapters.protocols import Context
@@ -18,7 +19,7 @@ from certigraph.adapters.web.sources import PAGE_TYPE, WebCache
 from certigraph.benchmarks.alfworld.benchmark import _read_plan
 from certigraph.nodes.lessons import namespace_of, recall
 from certigraph.state.endings import Fault
-from certigraph.state.records import Task, parse_json
+from certigraph.state.records import Task
 
 LESSON: dict[str, Any] = {"trial": 1, "report": "Done.", "run": "r", "written": 1.0}
 

@@ -5,17 +5,16 @@ import gzip
 import pytest
 from fuzzing.trajectories import EVENT, HEADER, RUN
 
-from certigraph.adapters import files
+from certigraph.adapters import files, trajectories
+from certigraph.adapters.json_lines import MAX_DEPTH as DEEPEST
+from certigraph.adapters.json_lines import parse_json
 from certigraph.adapters.models.schemas import MAX_CHARS, MAX_REPLY_DEPTH, ParseError, parse_reply
 from certigraph.adapters.retrieval.index import read_manifest
 from certigraph.evaluation.comparison import read_plan
 from certigraph.runtime import files as endings
 from certigraph.runtime.files import _read_last_line, has_header
 from certigraph.runtime.registry import load_settings
-from certigraph.state import trajectory
 from certigraph.state.endings import Fault
-from certigraph.state.records import MAX_DEPTH as DEEPEST
-from certigraph.state.records import parse_json
 
 
 def nested(levels: int) -> str:
@@ -68,19 +67,19 @@ def test_a_packed_file_is_not_unpacked_beyond_what_is_read(tmp_path) -> None:
 
 @pytest.mark.parametrize("last", [b"", b"\n"])
 def test_a_line_longer_than_a_trajectory_has_is_no_torn_one(last, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(trajectory, "MAX_TRAJECTORY_LINE", 1_000)
+    monkeypatch.setattr(trajectories, "MAX_TRAJECTORY_LINE", 1_000)
     path = tmp_path / "trajectory.jsonl"
     path.write_bytes(HEADER + EVENT.replace(b'"a"', b'"' + b"a" * 2_000 + b'"').rstrip() + last)
     with pytest.raises(Fault, match=r"trajectory.jsonl:2: a line has more than 1,000 bytes: restore the file"):
-        trajectory.read_trajectory(path)
+        trajectories.read_trajectory(path)
 
 
 def test_only_so_much_of_a_first_or_last_line_is_read(tmp_path, monkeypatch) -> None:
     path = tmp_path / "trajectory.jsonl"
     path.write_bytes(b"x" * 300_000 + b"\n")
-    monkeypatch.setattr(trajectory, "MAX_TRAJECTORY_LINE", 1_000)
+    monkeypatch.setattr(trajectories, "MAX_TRAJECTORY_LINE", 1_000)
     monkeypatch.setattr(endings, "MAX_TRAJECTORY_LINE", 1_000)
-    assert trajectory.read_header_line(path) == b""
+    assert trajectories.read_header_line(path) == b""
     assert not has_header(path)
     with path.open("rb") as file:
         assert len(_read_last_line(file.fileno(), 300_001, 16)) <= 1_024
@@ -100,7 +99,7 @@ def test_settings_larger_than_any_are_not_read(read, name, tmp_path) -> None:
 def test_a_torn_last_line_is_still_left_out(cut, tmp_path) -> None:
     path = tmp_path / "trajectory.jsonl"
     path.write_bytes(RUN + EVENT[:cut])
-    assert trajectory.read_trajectory(path) == trajectory.read_trajectory(_whole(tmp_path))
+    assert trajectories.read_trajectory(path) == trajectories.read_trajectory(_whole(tmp_path))
 
 
 def _whole(folder):

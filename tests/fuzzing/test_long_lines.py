@@ -13,11 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from certigraph.adapters import files
+from certigraph.adapters import files, json_lines
 from certigraph.adapters.retrieval.sources import read_passages
 from certigraph.evaluation.inspect_runs import RunJournal, SampleRun
 from certigraph.evaluation.judges import read_judgements
-from certigraph.state import records
 from certigraph.state.endings import Fault
 
 MEGABYTES = 1_000_000
@@ -104,7 +103,7 @@ def write_endless(path):
 
 
 def test_a_line_that_is_too_long_is_named_with_its_number_and_the_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr(records.read_bounded_lines, "__defaults__", (50, records.SPLIT_LINE_ADVICE))
+    monkeypatch.setattr(json_lines.read_bounded_lines, "__defaults__", (50, json_lines.SPLIT_LINE_ADVICE))
     long = b'{"text": "' + b"x" * 60 + b'"}'
     for name, content in (("a.jsonl", b"{}\n" + long + b"\n{}\n"), ("b.jsonl.gz", gzip.compress(b"{}\n" + long))):
         (tmp_path / name).write_bytes(content)
@@ -124,20 +123,20 @@ def test_a_line_that_is_too_long_is_named_with_its_number_and_the_limit(tmp_path
 
 @pytest.mark.parametrize("size", [1, 2, 7, 100])
 def test_lines_are_the_same_however_they_are_cut(size, monkeypatch):
-    monkeypatch.setattr(records, "_CHUNK_BYTES", size)
+    monkeypatch.setattr(json_lines, "_CHUNK_BYTES", size)
     for content in (b"", b"\n", b"a", b"abc\n\nde\nf", b"x" * 20 + b"\n" + b"y" * 20):
-        assert list(records.read_bounded_lines(io.BytesIO(content), "f")) == content.splitlines(keepends=True)
+        assert list(json_lines.read_bounded_lines(io.BytesIO(content), "f")) == content.splitlines(keepends=True)
 
 
 @pytest.mark.parametrize("size", [1, 3, 1_000])
 def test_only_what_follows_the_last_newline_is_dropped(size, tmp_path, monkeypatch):
-    monkeypatch.setattr(records, "_CHUNK_BYTES", size)
+    monkeypatch.setattr(json_lines, "_CHUNK_BYTES", size)
     path = tmp_path / "f"
-    records.drop_incomplete_line(path)
+    json_lines.drop_incomplete_line(path)
     for content, kept in ((b"", b""), (b"ab", b""), (b"ab\n", b"ab\n"), (b"a\nbcdef", b"a\n"), (b"a\n\nb", b"a\n\n")):
         path.write_bytes(content)
-        assert records.ends_with_newline(path) == (content == kept)
-        records.drop_incomplete_line(path)
+        assert json_lines.ends_with_newline(path) == (content == kept)
+        json_lines.drop_incomplete_line(path)
         assert path.read_bytes() == kept
 
 

@@ -12,11 +12,9 @@ from typing import NamedTuple
 import pytest
 from fuzzing import actions
 from fuzzing.targets import TARGETS
+from product import ROOT, product_files, product_path
 
 from certigraph.adapters import benchmarks
-
-ROOT = Path(__file__).parents[2]
-FOLDERS = ("adapters", "evaluation", "graphs", "nodes", "runtime", "state", "src/certigraph/cli")
 
 PARSERS = {
     *("json.loads", "json.load", "tomllib.loads", "ast.literal_eval", "ast.parse", "csv.reader", "csv.DictReader"),
@@ -31,23 +29,23 @@ OTHERWISE: Mapping[str, str] = {
     "adapters/retrieval/dense.py:_load_part": "as own.vectors; what is spoilt is made anew",
     "runtime/recorder.py:__init__": "lines of the run itself: trajectory.line",
     **dict.fromkeys(
-        ("src/certigraph/studies/reward_data.py:read_dropped", "src/certigraph/studies/reward_data.py:read_pairs"),
+        ("studies/reward_data.py:read_dropped", "studies/reward_data.py:read_pairs"),
         "as own.rated",
     ),
-    "src/certigraph/studies/rewards_report.py:_measure_speeds": "as own.rated",
-    "src/certigraph/studies/rewards.py:probe_encoders": "as own.rated",
-    "src/certigraph/studies/rewards_report.py:_draw_figures": "one value, of rows.plain's reader",
+    "studies/rewards_report.py:_measure_speeds": "as own.rated",
+    "studies/rewards.py:probe_encoders": "as own.rated",
+    "studies/rewards_report.py:_draw_figures": "one value, of rows.plain's reader",
     **dict.fromkeys(("runtime/postgres.py:load_json", "runtime/postgres.py:unescape_value"), "test_postgres_hostile"),
     "benchmarks/scienceworld/simulator.py:object_tree": "written by the simulator that this process started",
-    "src/certigraph/cli/inventory.py:read_inventory": "a file of the package, compared with the registries by a test",
-    "evaluation/published/tables.py:load_papers": "files of the package, all read in tests/evaluation/published",
+    "cli/inventory.py:read_inventory": "a file of the package, compared with the registries by a test",
+    "evaluation/published.py:read_papers": "files of the package, all read in tests/evaluation/test_published.py",
     "benchmarks/assistantbench/server.py:_send_results": "asked by our own client",
     "adapters/models/faults.py:corrupt_body": "serves the tests of users, and spoils on purpose",
     "adapters/models/faults.py:_request_answer": "serves the tests of users",
     **dict.fromkeys(
         (
             *("evaluation/export.py:format_submission", "evaluation/tables.py:records_of"),
-            *("src/certigraph/studies/rewards.py:_build_predictor", "evaluation/jobs.py:_graph"),
+            *("studies/rewards.py:_build_predictor", "evaluation/jobs.py:_graph"),
             "adapters/models/exchanges.py:_to_json",
             *("evaluation/worker_processes.py:_serve", "evaluation/worker_processes.py:_read_replies"),
         ),
@@ -66,10 +64,10 @@ class Function(NamedTuple):
 
 def parsing() -> Iterator[Function]:
     """The functions that parse."""
-    for path in (path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))):
+    for path in product_files():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and any(map(_parses, ast.walk(node))):
-                yield Function(path.relative_to(ROOT).as_posix(), node.name)
+                yield Function(product_path(path), node.name)
 
 
 def _parses(node: ast.AST) -> bool:
@@ -89,7 +87,7 @@ def watched() -> Iterator[set[Function]]:
         if event == "call" and "certigraph" in code.co_filename:
             if code.co_filename not in files:
                 path = Path(code.co_filename).resolve()
-                files[code.co_filename] = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else ""
+                files[code.co_filename] = product_path(path) if path.is_relative_to(ROOT) else ""
             called.add(Function(files[code.co_filename], code.co_name))
 
     before = sys.getprofile()
@@ -106,7 +104,7 @@ def watched() -> Iterator[set[Function]]:
 @pytest.mark.slow  # every reader once, watched
 def test_whatever_parses_is_fuzzed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
-    for cached in (benchmarks._load_cached, actions._world, actions._repository):
+    for cached in (benchmarks._load_shipped, actions._world, actions._repository):
         cached.cache_clear()  # or their samples were read by another test
     with watched() as called:
         for target in TARGETS.values():

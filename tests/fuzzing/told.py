@@ -9,13 +9,14 @@ from fuzzing.target import Target, of_file
 from fuzzing.trajectories import EVENT, FILE, FOOTER, HEADER, RUN
 from recorded import row_of
 
+from certigraph.adapters.trajectories import read_trajectory
 from certigraph.evaluation.atif import write_atif
 from certigraph.evaluation.export import rows_of as transitions
 from certigraph.evaluation.frame_rows import frame_rows_of
 from certigraph.evaluation.frames import find_runs, read_recorded_runs
 from certigraph.runtime.report import write_report
 from certigraph.state.endings import Fault
-from certigraph.state.trajectory import Trajectory, read_trajectory
+from certigraph.state.trajectory import Trajectory
 
 GO: dict[str, Any] = {"text": "go"}
 STEP: dict[str, Any] = {"action": GO, "digest": "0c8a"}

@@ -4,11 +4,11 @@ from pathlib import Path
 
 from fuzzing.target import Target, of_file, of_folder, of_text
 
+from certigraph.adapters.trajectories import add_line_number, parse_line, read_trajectory
 from certigraph.evaluation.frames import find_runs
 from certigraph.runtime.files import PROMPTS_FILE, has_header, read_last_footer, read_run_id
 from certigraph.runtime.report_prompts import KeptPrompts
 from certigraph.state.endings import Fault
-from certigraph.state.trajectory import add_line_number, parse_line, read_trajectory
 
 HEADER = (
     b'{"type": "header", "schema_version": 4, "run_id": "r", "created": "2026-01-01T00:00:00+00:00", "graph": "sdp",'

@@ -16,7 +16,7 @@ from certigraph import Limits, resume, run
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.models.schemas import MAX_READ_ITEMS
 from certigraph.adapters.models.scripts import ScriptedChat, current_situation
-from certigraph.adapters.protocols import PAPER_LIMITS, Budget, Context
+from certigraph.adapters.protocols import Budget, Context
 from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
 from certigraph.benchmarks.blocksworld.expert import answer_request
 from certigraph.evaluation.frames import RecordedRun, frames_of
@@ -72,7 +72,8 @@ def test_limits_that_are_set_stay_as_they_are_also_where_steps_change():
 
 
 def test_what_steps_public_code_fixes_for_scienceworld_stays():
-    assert (PAPER_LIMITS["scienceworld"].subtasks, PAPER_LIMITS["scienceworld"].failures) == (16, 8)
+    limits = load_benchmark("scienceworld").limits
+    assert (limits.subtasks, limits.failures) == (16, 8)
 
 
 # --- plans

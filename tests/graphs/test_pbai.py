@@ -11,6 +11,7 @@ from seeking import GOAL, Mind, Seeking, looping, other, same, search, sought
 from certigraph.adapters.episodes import EPISODES
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Budget, Context
+from certigraph.adapters.trajectories import read_trajectory
 from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
 from certigraph.benchmarks.musique.benchmark import MuSiQue
 from certigraph.graphs import hypotheses, ircot, iter_retgen, memgpt, pbai, react
@@ -25,7 +26,6 @@ from certigraph.state.endings import Fault, LimitReached, UnknownName
 from certigraph.state.graph_states import GRAPH_STATES
 from certigraph.state.run import Belief
 from certigraph.state.search import Branch
-from certigraph.state.trajectory import read_trajectory
 
 ROUNDS = {pbai: 10, ircot: 10, react: 7, memgpt: 12, iter_retgen: 4}
 CONDITIONS = ("native", "lobotomized", "structured", "freeform")

@@ -17,7 +17,6 @@ from recorded_worlds import create_replay_world, recorded_setting, recorded_task
 from twins import Twins
 
 import certigraph
-from certigraph.adapters.models import decisions
 from certigraph.adapters.models.profiles import estimate_tokens
 from certigraph.benchmarks.scienceworld import operators as scienceworld
 from certigraph.benchmarks.scienceworld.prompts import PLACES
@@ -25,6 +24,7 @@ from certigraph.benchmarks.scienceworld.recordings import GoldRecording, read_re
 from certigraph.benchmarks.scienceworld.splits import MOVE_COSTS, EpisodeSetting
 from certigraph.benchmarks.scienceworld.world import ScienceWorld
 from certigraph.graphs import ircot, iter_retgen, memgpt, pbai, react
+from certigraph.nodes import decisions
 from certigraph.nodes.gates import no_gate
 from certigraph.nodes.react import IRCOT_DEFAULTS
 from certigraph.runtime.prompts import collect_prompts

@@ -12,6 +12,7 @@ from certigraph.adapters.models.calls import JSON_INSTRUCTION
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Budget, Context, Limits
+from certigraph.adapters.trajectories import read_trajectory
 from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
 from certigraph.benchmarks.blocksworld.expert import answer_request
 from certigraph.graphs import react, react_reward
@@ -36,7 +37,6 @@ from certigraph.state.rewards import (
     to_factored,
     to_mapping,
 )
-from certigraph.state.trajectory import read_trajectory
 
 
 def gains(result: Result) -> dict[str, float]:

@@ -18,6 +18,7 @@ from certigraph.adapters.models.calls import JSON_INSTRUCTION
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
+from certigraph.adapters.trajectories import read_trajectory
 from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
 from certigraph.benchmarks.blocksworld.expert import answer_request
 from certigraph.graphs import clin, plan_and_solve, react, reflexion, step
@@ -29,7 +30,7 @@ from certigraph.runtime.run import resume, run
 from certigraph.state.records import Action, Observation, Task
 from certigraph.state.run import Turn, count_repeats
 from certigraph.state.step import Lesson
-from certigraph.state.trajectory import read_trajectory, serializer
+from certigraph.state.trajectory import serializer
 
 # ReAct, plan-and-solve, Reflexion, CLIN and STEP: what their roles see, how they loop, learn, stop and resume.
 

@@ -32,7 +32,7 @@ from certigraph.benchmarks.hotpotqa.benchmark import HotpotQA
 from certigraph.benchmarks.scienceworld.splits import list_ids
 from certigraph.benchmarks.travelplanner.benchmark import TravelPlanner
 from certigraph.evaluation.frames import find_runs
-from certigraph.evaluation.judges import WordJudge, cases_of, judge, rubric_by_name
+from certigraph.evaluation.judges import WordJudge, cases_of, judge
 from certigraph.graphs import cot, plan_and_act, react, sdp, subtask, tdp
 from certigraph.graphs.assembly import operators_of
 from certigraph.nodes.sdp import always_pass, capped, validate
@@ -44,6 +44,7 @@ from certigraph.runtime.run import run
 from certigraph.state.endings import LimitReached, UnknownName
 from certigraph.state.tdp import Outcome
 from certigraph.state.trajectory import serializer
+from certigraph.studies.rubrics import rubric_by_name
 
 # TDP as a plain LangGraph graph: nodes that raise, threads that go on, savers of every kind, callers of every kind.
 

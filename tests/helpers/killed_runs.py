@@ -10,8 +10,8 @@ from prepared import FORK
 
 from certigraph.adapters.models import calls as trying
 from certigraph.adapters.protocols import Budget, Context
+from certigraph.adapters.trajectories import read_trajectory
 from certigraph.runtime.run import resume, run
-from certigraph.state.trajectory import read_trajectory
 
 
 class Case(NamedTuple):

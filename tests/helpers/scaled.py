@@ -9,11 +9,11 @@ from typing import Any
 
 from children import child_environment
 
+from certigraph.adapters.trajectories import read_trajectory
 from certigraph.evaluation.evaluate import evaluate
 from certigraph.evaluation.evaluation_results import Evaluation
 from certigraph.evaluation.workers import WorkerOptions
 from certigraph.state.endings import Interrupted
-from certigraph.state.trajectory import read_trajectory
 
 TESTS = Path(__file__).parents[1]
 TASKS = [f"{blocks}-{seed}" for blocks in (3, 4, 5) for seed in range(3)]

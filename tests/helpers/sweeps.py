@@ -5,9 +5,9 @@ from typing import Any
 
 from recorded import rows_of
 
+from certigraph.adapters.trajectories import read_trajectory
 from certigraph.evaluation.comparison import unfinished_cells
 from certigraph.evaluation.sweep import prepare_sweep, run_sweep
-from certigraph.state.trajectory import read_trajectory
 
 TEXT = """
 model: simulated:act=0.2,seed=3

@@ -16,8 +16,8 @@ from certigraph.adapters.protocols import Context, Limits
 from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
 from certigraph.graphs import ircot, pbai, react, sdp, step
 from certigraph.graphs.assembly import operators_of
+from certigraph.graphs.catalogue import OPERATORS
 from certigraph.nodes.beliefs import structured
-from certigraph.nodes.catalogue import OPERATORS
 from certigraph.nodes.gates import (
     either,
     exhaustion_gate,

@@ -27,6 +27,7 @@ from certigraph.adapters.models.scripts import (
 )
 from certigraph.adapters.processes import wait_for
 from certigraph.adapters.protocols import Context, Limits
+from certigraph.adapters.trajectories import read_trajectory
 from certigraph.benchmarks.blocksworld.expert import answer_request
 from certigraph.evaluation.frames import RecordedRun, frames_of
 from certigraph.graphs import sdp
@@ -57,7 +58,6 @@ from certigraph.state.records import (
 )
 from certigraph.state.run import Evidence
 from certigraph.state.sdp import SDPState
-from certigraph.state.trajectory import read_trajectory
 
 
 def auditing(*decisions: bool) -> Any:

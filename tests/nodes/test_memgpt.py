@@ -19,6 +19,7 @@ from seeking import Mind, Seeking, other, search, sought
 
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
+from certigraph.adapters.trajectories import read_trajectory
 from certigraph.graphs import hypotheses, memgpt
 from certigraph.graphs.hypotheses import explore
 from certigraph.nodes.belief_checks import grounded
@@ -28,7 +29,6 @@ from certigraph.runtime.report import write_report
 from certigraph.runtime.run import run
 from certigraph.state.endings import Fault
 from certigraph.state.memgpt import MemoryTurn
-from certigraph.state.trajectory import read_trajectory
 
 FINISH = {**search("Ada"), "tool": "finish"}
 

@@ -20,6 +20,7 @@ from certigraph.adapters.models.schemas import Schema
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.tools.world import Case, Tools
+from certigraph.adapters.trajectories import read_lines
 from certigraph.cli import main
 from certigraph.graphs import plan_and_act, react, sdp, step, tdp
 from certigraph.nodes.approval import CallDecision, approvals
@@ -33,7 +34,7 @@ from certigraph.runtime.result import Result
 from certigraph.runtime.run import aresume, arun, resume, run
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.tools import calls_of
-from certigraph.state.trajectory import Question, read_lines
+from certigraph.state.trajectory import Question
 
 METHODS: Mapping[str, Callable[..., Any]] = {
     "sdp": sdp.build,

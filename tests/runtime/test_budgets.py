@@ -16,13 +16,14 @@ from certigraph.adapters.episodes import EPISODES
 from certigraph.adapters.models.prices import PRICES_VARIABLE
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Budget, Context, Limits
+from certigraph.adapters.trajectories import read_trajectory
 from certigraph.graphs import tdp
 from certigraph.runtime.recorder import Recorder
 from certigraph.runtime.registry import GRAPHS, SEARCH_GRAPHS, parse_budget
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import arun, resume, run
 from certigraph.state.endings import LimitReached, UnknownName
-from certigraph.state.trajectory import CallStarted, read_trajectory, serializer, total_usage
+from certigraph.state.trajectory import CallStarted, serializer, total_usage
 
 # A model that never makes progress stops exactly at its limit in every graph; the ending names the limit.
 

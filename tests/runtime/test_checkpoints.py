@@ -20,7 +20,7 @@ from study_world import Riddles
 from task_graphs import Jobs, Pondering
 from typing_extensions import TypedDict
 
-from certigraph.adapters import benchmarks
+from certigraph import benchmarks as registered
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.protocols import Budget, Context
 from certigraph.graphs import sdp
@@ -45,7 +45,7 @@ RUNS: dict[str, dict[str, Any]] = {
 @pytest.fixture
 def known_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, place in (("script", "doubles:Slow"), ("jobs", "task_graphs:Jobs"), ("riddles", "study_world:Riddles")):
-        monkeypatch.setitem(benchmarks.BENCHMARKS, name, place)
+        monkeypatch.setitem(registered.BENCHMARKS, name, place)
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ from certigraph.adapters import benchmarks
 from certigraph.adapters.protocols import Context
 from certigraph.runtime.run import resume
 from certigraph.runtime.run import run
-benchmarks.BENCHMARKS.update(script="doubles:Slow", jobs="task_graphs:Jobs", riddles="study_world:Riddles")
+registered.BENCHMARKS.update(script="doubles:Slow", jobs="task_graphs:Jobs", riddles="study_world:Riddles")
 die = after_events(int(sys.argv[3]), lambda: os.kill(os.getpid(), signal.SIGKILL))
 folder, graph, benchmark, task = sys.argv[4:8]
 chat = {"chat": Pondering(lambda _: 0.0)} if graph == "tdp" else {}

@@ -10,11 +10,12 @@ from rich.console import Console
 import certigraph
 from certigraph import cli
 from certigraph.adapters.models.chat_models import chat_model
+from certigraph.adapters.trajectories import read_trajectory
 from certigraph.runtime.history import read_history
 from certigraph.runtime.live import LiveView
 from certigraph.runtime.report import write_report
 from certigraph.runtime.texts import format_cut_prompts
-from certigraph.state.trajectory import CutPrompt, read_trajectory
+from certigraph.state.trajectory import CutPrompt
 
 WINDOW = 2_500
 """Tokens of a context window into which about fifteen turns of BlocksWorld fit."""

@@ -12,6 +12,7 @@ from rich.console import Console
 import certigraph
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
+from certigraph.adapters.trajectories import read_trajectory
 from certigraph.evaluation.atif import to_atif
 from certigraph.evaluation.export import rows_of
 from certigraph.evaluation.inspect_log import to_inspect
@@ -22,7 +23,6 @@ from certigraph.runtime.history import RunHistory, read_history
 from certigraph.runtime.live import LiveView, plain_lines
 from certigraph.runtime.report import write_report
 from certigraph.runtime.result import Result
-from certigraph.state.trajectory import read_trajectory
 
 # Runs that look ahead in live views, reports and exports: candidates with their values, and the reward.
 

@@ -21,13 +21,14 @@ from certigraph.adapters.models.exchanges import Exchange, use_exchange_log
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.models.usage import Call, Meter, metering
 from certigraph.adapters.protocols import Budget, Context, Limits
+from certigraph.adapters.trajectories import read_trajectory
 from certigraph.runtime import report_prompts
 from certigraph.runtime.recorder import PromptRecorder
 from certigraph.runtime.report import write_report
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import resume, run
 from certigraph.state.endings import Fault
-from certigraph.state.trajectory import Trajectory, read_trajectory
+from certigraph.state.trajectory import Trajectory
 
 FEW = Context(model="openai:m", limits=Limits(steps=1), budget=Budget(calls=6))
 CHOICE = json.dumps({"thought": "why not", "choice": "pick up the red block"})

@@ -23,14 +23,15 @@ from prepared import Prepared
 from study_world import Riddles
 from task_graphs import Jobs, Pondering, SerialJobs
 
-from certigraph.adapters import benchmarks
+from certigraph import benchmarks as registered
 from certigraph.adapters.protocols import Budget, Context, Limits
+from certigraph.adapters.trajectories import read_lines
 from certigraph.adapters.web.sources import MAX_PARALLEL_PAGES
 from certigraph.graphs import mcts, react_reward, sdp, tdp
 from certigraph.nodes.lookahead import listed
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import resume, run
-from certigraph.state.trajectory import Event, Trajectory, read_lines, serializer
+from certigraph.state.trajectory import Event, Trajectory, serializer
 
 # Runs whose process dies: resumed, they certify what an uninterrupted run certifies.
 
@@ -46,7 +47,7 @@ from doubles import after_events
 from certigraph.adapters import benchmarks
 from certigraph.runtime.run import resume
 from certigraph.runtime.run import run
-benchmarks.BENCHMARKS.update(script="doubles:Slow", riddles="study_world:Riddles")
+registered.BENCHMARKS.update(script="doubles:Slow", riddles="study_world:Riddles")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
@@ -55,8 +56,8 @@ def die():
 
 @pytest.fixture
 def known_script(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(benchmarks.BENCHMARKS, "script", "doubles:Slow")
-    monkeypatch.setitem(benchmarks.BENCHMARKS, "riddles", "study_world:Riddles")
+    monkeypatch.setitem(registered.BENCHMARKS, "script", "doubles:Slow")
+    monkeypatch.setitem(registered.BENCHMARKS, "riddles", "study_world:Riddles")
 
 
 @pytest.fixture(scope="module")
@@ -232,7 +233,7 @@ from certigraph.adapters import benchmarks
 from certigraph.runtime.run import resume
 from certigraph.runtime.checkpoints import SqliteCheckpointSaver
 from task_graphs import Pondering
-benchmarks.BENCHMARKS.update(jobs="task_graphs:Jobs", serial_jobs="task_graphs:SerialJobs")
+registered.BENCHMARKS.update(jobs="task_graphs:Jobs", serial_jobs="task_graphs:SerialJobs")
 die = lambda: os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -260,8 +261,8 @@ def pause(subtask: str) -> float:
 
 @pytest.fixture
 def known_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(benchmarks.BENCHMARKS, "jobs", "task_graphs:Jobs")
-    monkeypatch.setitem(benchmarks.BENCHMARKS, "serial_jobs", "task_graphs:SerialJobs")
+    monkeypatch.setitem(registered.BENCHMARKS, "jobs", "task_graphs:Jobs")
+    monkeypatch.setitem(registered.BENCHMARKS, "serial_jobs", "task_graphs:SerialJobs")
 
 
 @pytest.fixture(scope="module")

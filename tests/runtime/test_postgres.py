@@ -19,6 +19,7 @@ from study_world import Riddles
 from task_graphs import Jobs, Pondering
 
 from certigraph.adapters.protocols import Budget, Context, Limits
+from certigraph.adapters.trajectories import read_lines
 from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
 from certigraph.evaluation.evaluate import evaluate
 from certigraph.runtime import postgres as leases
@@ -38,7 +39,6 @@ from certigraph.runtime.result import Result
 from certigraph.runtime.run import arun, resume, run
 from certigraph.runtime.storage import default_checkpoints, delete_thread, drop_checkpoints, open_storage
 from certigraph.state.endings import Fault
-from certigraph.state.trajectory import read_lines
 
 # Checkpoints on a Postgres server: every graph has the same results as with files, and resumes in the same way.
 

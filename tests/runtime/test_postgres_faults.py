@@ -18,7 +18,7 @@ from children import child_environment
 from doubles import Script, Slow, after_events
 from postgres_server import VARIABLE, Server
 
-from certigraph.adapters import benchmarks
+from certigraph import benchmarks as registered
 from certigraph.adapters.protocols import Budget, Context
 from certigraph.evaluation.evaluate import evaluate
 from certigraph.evaluation.evaluation_results import Evaluation
@@ -50,7 +50,7 @@ from doubles import after_events
 from certigraph.adapters import benchmarks
 from certigraph.runtime.run import resume
 from certigraph.runtime.run import run
-benchmarks.BENCHMARKS.update(script="doubles:Slow")
+registered.BENCHMARKS.update(script="doubles:Slow")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 die = lambda: os.kill(os.getpid(), signal.SIGKILL)
 run("sdp", "script", out=sys.argv[1], listener=after_events(int(sys.argv[2]), die))
@@ -59,7 +59,7 @@ run("sdp", "script", out=sys.argv[1], listener=after_events(int(sys.argv[2]), di
 
 @pytest.fixture
 def known_script(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(benchmarks.BENCHMARKS, "script", "doubles:Slow")
+    monkeypatch.setitem(registered.BENCHMARKS, "script", "doubles:Slow")
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 import certigraph
-from certigraph.adapters.models import decisions
+from certigraph.nodes import decisions
 from certigraph.runtime.prompts import PromptKind, collect_prompts, group_prompts
 
 SHARE, EXECUTOR_SHARE = 0.6, 0.7

@@ -14,12 +14,13 @@ import pytest
 
 from certigraph import cli
 from certigraph.adapters.protocols import Context
+from certigraph.adapters.trajectories import read_trajectory
 from certigraph.runtime.recorder import Recorder
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import resume, run
 from certigraph.state.endings import Fault
 from certigraph.state.records import Usage
-from certigraph.state.trajectory import Event, read_trajectory
+from certigraph.state.trajectory import Event
 
 
 @contextmanager

@@ -14,10 +14,12 @@ import pytest
 from doubles import Garbage, Script, Slow, after_events
 from langgraph.checkpoint.sqlite import SqliteSaver
 
+from certigraph import benchmarks as registered
 from certigraph.adapters import benchmarks
 from certigraph.adapters.episodes import EPISODES
 from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.adapters.tools.world import Tools
+from certigraph.adapters.trajectories import parse_line, read_trajectory
 from certigraph.benchmarks.ask import ask
 from certigraph.evaluation.compare import ablate
 from certigraph.evaluation.evaluate import evaluate
@@ -30,7 +32,7 @@ from certigraph.runtime.result import Result
 from certigraph.runtime.run import aresume, arun, create_run_name, resume, run
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Action, Certificate, Verdict
-from certigraph.state.trajectory import Event, parse_line, read_trajectory, serializer
+from certigraph.state.trajectory import Event, serializer
 
 SENTINEL = "sk/live+S3NT1N3L==0123456789~abcdef"
 
@@ -40,8 +42,8 @@ def known(monkeypatch: pytest.MonkeyPatch) -> Callable[[Script], Script]:
     """Register a scripted model by name, as `resume` needs it."""
 
     def register(script: Script) -> Script:
-        monkeypatch.setitem(benchmarks.BENCHMARKS, script.name, "doubles:Script")
-        monkeypatch.setattr(benchmarks, "_load_cached", lambda *_: script)
+        monkeypatch.setitem(registered.BENCHMARKS, script.name, "doubles:Script")
+        monkeypatch.setattr(benchmarks, "_load_shipped", lambda *_: script)
         return script
 
     return register
@@ -697,7 +699,7 @@ def test_runs_of_one_task_in_one_second_have_different_names():
     [
         (lambda: run("sdp", "blocksworld", 6), "give the id as text, such as '"),  # type: ignore[arg-type]
         (lambda: run(None, "blocksworld"), "give the name of a graph, such as 'sdp'"),  # type: ignore[arg-type]
-        (lambda: run("sdp", None), "give a name, such as 'blocksworld'"),  # type: ignore[arg-type]
+        (lambda: run("sdp", None), "give the name of a benchmark"),  # type: ignore[arg-type]
         (lambda: run("sdp", "blocksworld", model="simulated"), r"context=certigraph\.Context\(model="),  # type: ignore[call-arg]
         (lambda: run("sdp", "blocksworld", taks="4-0"), r"did you mean task\?"),  # type: ignore[call-arg]
         (lambda: ablate("sdp", swap="replan=give_up"), r"did you mean swaps\?"),  # type: ignore[call-arg]

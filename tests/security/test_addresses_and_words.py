@@ -36,15 +36,16 @@ from certigraph.adapters.redaction import (
     remember_address,
     show_address,
 )
+from certigraph.adapters.trajectories import read_trajectory
 from certigraph.graphs import sdp
-from certigraph.nodes.catalogue import OPERATORS
+from certigraph.graphs.catalogue import OPERATORS
 from certigraph.nodes.slots import factory
 from certigraph.runtime.registry import GRAPHS
 from certigraph.runtime.report import write_report
 from certigraph.runtime.run import resume, run
 from certigraph.state.endings import Fault
 from certigraph.state.records import Observation, Record, Task, Usage
-from certigraph.state.trajectory import Event, read_trajectory
+from certigraph.state.trajectory import Event
 
 TOKEN = "tok3n-Zx81Qw72Rt63"
 

@@ -12,6 +12,7 @@ from security.test_viewers import HOSTILE, assert_inert
 pytest.importorskip("inspect_ai", reason="pip install 'certigraph[eval]'")
 
 from certigraph.adapters.protocols import Budget, Context
+from certigraph.adapters.trajectories import read_trajectory
 from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
 from certigraph.evaluation.compare import build_job, run_comparison
 from certigraph.evaluation.comparison import Choice, parse_methods
@@ -20,7 +21,6 @@ from certigraph.evaluation.evaluate import evaluate
 from certigraph.evaluation.inspect_tasks import create_dataset
 from certigraph.state.endings import Fault
 from certigraph.state.records import Task
-from certigraph.state.trajectory import read_trajectory
 from certigraph.studies.rewards import FailedPair, predictor_table
 from certigraph.studies.rewards_report import RewardFindings, write_rewards_page
 

@@ -8,17 +8,15 @@ from pathlib import Path
 
 import pytest
 from langchain_core.runnables.graph import Graph
+from product import product_files, product_path
 
 from certigraph.adapters.processes import PASSED_VARIABLES, child_environment
 from certigraph.adapters.redaction import ADDRESS_VARIABLES, KEY_VARIABLES
 from certigraph.cli.drawings import draw_png
 
-ROOT = Path(__file__).parents[2]
-FOLDERS = ("adapters", "evaluation", "graphs", "nodes", "runtime", "state", "src/certigraph/cli")
-
 OWN_WORKERS = {
-    "src/certigraph/studies/reward_data.py": "rates actions, also by models that want a key",
-    "src/certigraph/studies/rewards.py": "measures reward functions",
+    "studies/reward_data.py": "rates actions, also by models that want a key",
+    "studies/rewards.py": "measures reward functions",
     "evaluation/frames.py": "reads recorded runs",
     "evaluation/ray_cluster.py": "Ray's, whose workers ask models",
     "evaluation/worker_processes.py": "execute runs, which ask models",
@@ -47,11 +45,10 @@ def test_what_programs_need_is_handed_on_and_nothing_else(monkeypatch: pytest.Mo
 
 
 def sources() -> Iterator[tuple[str, ast.Module]]:
-    for folder in FOLDERS:
-        for file in sorted((ROOT / folder).rglob("*.py")):
-            text = file.read_text(encoding="utf-8")
-            if any(sign in text for sign in ("subprocess", "multiprocessing", "ProcessPool", "os.", "ray")):
-                yield file.relative_to(ROOT).as_posix(), ast.parse(text)
+    for file in product_files():
+        text = file.read_text(encoding="utf-8")
+        if any(sign in text for sign in ("subprocess", "multiprocessing", "ProcessPool", "os.", "ray")):
+            yield product_path(file), ast.parse(text)
 
 
 def unlimited(tree: ast.Module) -> Iterator[str]:

@@ -17,13 +17,14 @@ from certigraph.adapters.files import cache_folder
 from certigraph.adapters.models.reply_cache import CACHE_FILE as REPLIES
 from certigraph.adapters.models.reply_cache import ReplyCache
 from certigraph.adapters.protocols import Context, Limits
+from certigraph.adapters.trajectories import read_trajectory
 from certigraph.adapters.web.sources import HITS_TYPE, web_cache
 from certigraph.evaluation.judges import read_judgements
 from certigraph.runtime.files import MEMORY_FILE, find_trajectories
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import resume, run
 from certigraph.state.endings import Fault
-from certigraph.state.trajectory import read_trajectory, serializer
+from certigraph.state.trajectory import serializer
 
 
 class Payload:

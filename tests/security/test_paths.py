@@ -10,6 +10,7 @@ import pytest
 from doubles import Script
 
 from certigraph.adapters.protocols import Context, Limits
+from certigraph.adapters.trajectories import read_trajectory
 from certigraph.evaluation.export import _FileNames, export
 from certigraph.graphs import sdp
 from certigraph.runtime.files import MEMORY_FILE, slug_of, unique_slug_of
@@ -18,7 +19,6 @@ from certigraph.runtime.result import Result
 from certigraph.runtime.run import resume, run
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Task
-from certigraph.state.trajectory import read_trajectory
 
 PATHS = [
     "../../escaped",

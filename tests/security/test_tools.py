@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from children import child_environment
 
-from certigraph.adapters.benchmarks import BENCHMARKS, load_benchmark
-from certigraph.nodes.catalogue import OPERATORS
+from certigraph.adapters.benchmarks import load_benchmark
+from certigraph.benchmarks import BENCHMARKS
+from certigraph.graphs.catalogue import OPERATORS
 from certigraph.state.endings import Fault
 from certigraph.state.records import Action
 

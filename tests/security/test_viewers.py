@@ -14,6 +14,7 @@ from browser_pages import needs_browser, title_in_browser
 from doubles import Script
 from jinja2 import UndefinedError
 from markupsafe import Markup
+from product import folder_of, product_path
 from rich.console import Console
 
 from certigraph.adapters.models.schemas import minimal_instance
@@ -126,23 +127,22 @@ def test_markup_in_a_run_is_text_in_its_report(graph: str, tmp_path: Path):
     assert_inert(page)
 
 
-def product_files(pattern: str) -> dict[str, str]:
-    folders = ("evaluation", "runtime", "src/certigraph/cli")
+def texts_of_files(pattern: str) -> dict[str, str]:
     return {
-        file.relative_to(ROOT).as_posix(): file.read_text(encoding="utf-8")
-        for folder in folders
-        for file in (ROOT / folder).rglob(pattern)
+        product_path(file): file.read_text(encoding="utf-8")
+        for part in ("evaluation", "runtime", "studies", "cli")
+        for file in folder_of(part).rglob(pattern)
     }
 
 
 def test_every_page_is_made_by_the_one_layout_with_its_policy():
-    files = {**product_files("*.py"), **product_files("*.html")}
+    files = {**texts_of_files("*.py"), **texts_of_files("*.html")}
     layouts = [name for name, text in files.items() if re.search("<!doctype|<html", text, re.IGNORECASE)]
     assert layouts == ["runtime/templates/base.html"]
 
 
 def test_nothing_but_a_drawing_by_matplotlib_is_taken_for_markup():
-    templates, modules = product_files("*.html"), product_files("*.py")
+    templates, modules = texts_of_files("*.html"), texts_of_files("*.py")
     assert templates
     assert [
         name for name, text in templates.items() if re.search(r"\|\s*safe\b|autoescape|<script|\son\w+=", text)
@@ -154,7 +154,7 @@ def test_nothing_but_a_drawing_by_matplotlib_is_taken_for_markup():
 
 def test_attributes_with_a_value_from_outside_are_quoted():
     unquoted = re.compile(r"""<[a-z][^<>]*?=\s*\{\{""")
-    assert [name for name, text in product_files("*.html").items() if unquoted.search(text)] == []
+    assert [name for name, text in texts_of_files("*.html").items() if unquoted.search(text)] == []
     assert unquoted.search("<p class={{ look }}>")
 
 
@@ -168,7 +168,7 @@ def render(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str
 
     def render(source: str, **values: str) -> str:
         (folder / "own.html").write_text(source)
-        return render_page("own.html", tmp_path.name, **values)
+        return render_page("own.html", (tmp_path.name,), **values)
 
     return render
 

@@ -18,6 +18,7 @@ from langgraph.runtime import Runtime
 
 from certigraph.adapters.processes import wait_for
 from certigraph.adapters.protocols import Context, Limits
+from certigraph.adapters.trajectories import read_trajectory
 from certigraph.graphs import sdp
 from certigraph.nodes import sdp as sdp_slots
 from certigraph.nodes.slots import Slot, create_node
@@ -53,7 +54,7 @@ from certigraph.state.sdp import (
     sdp_replan_view,
     validate_view,
 )
-from certigraph.state.trajectory import Event, read_trajectory, serializer
+from certigraph.state.trajectory import Event, serializer
 
 TASK = Task(benchmark="script", id="only", goal="reach the end")
 PLAN = predicates("p", 6)

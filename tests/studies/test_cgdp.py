@@ -14,16 +14,16 @@ import pandas as pd
 import pytest
 from study_world import QUESTIONS, Riddles
 
-from certigraph.adapters import benchmarks
+from certigraph import benchmarks as registered
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.protocols import Context, Limits
+from certigraph.adapters.trajectories import read_trajectory
 from certigraph.cli.evaluations import study_app
 from certigraph.evaluation import compare as comparing
 from certigraph.evaluation.compare import ComparisonJob
 from certigraph.evaluation.comparison import build_plan
 from certigraph.nodes.slots import Spec
 from certigraph.state.endings import Fault, Interrupted, UnknownName
-from certigraph.state.trajectory import read_trajectory
 from certigraph.studies.cgdp import (
     StudyReport,
     StudySelection,
@@ -275,7 +275,7 @@ def test_an_interrupted_study_reports_what_it_has_and_goes_on(tmp_path: Path, wh
 
 @pytest.fixture
 def named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(benchmarks.BENCHMARKS, "riddles", "study_world:Riddles")
+    monkeypatch.setitem(registered.BENCHMARKS, "riddles", "study_world:Riddles")
 
 
 def command(*arguments: object) -> int:
@@ -304,8 +304,8 @@ def test_the_command_goes_on_with_its_folder(
 def test_a_killed_study_goes_on_where_it_was(named: None, tmp_path: Path, whole: tuple[StudyReport, Path]):
     code = (
         "import sys; sys.path[:0] = ['tests/helpers']\n"
-        "from certigraph.adapters import benchmarks\n"
-        "benchmarks.BENCHMARKS['riddles'] = 'study_world:Riddles'\n"
+        "from certigraph import benchmarks as registered\n"
+        "registered.BENCHMARKS['riddles'] = 'study_world:Riddles'\n"
         "from certigraph.cli.evaluations import study_app\n"
         "study_app(sys.argv[1:], standalone_mode=False)\n"
     )

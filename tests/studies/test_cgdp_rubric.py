@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from study_world import Riddles
 
-from certigraph.adapters import benchmarks
+from certigraph import benchmarks as registered
 from certigraph.adapters.models.scripts import ScriptedChat, current_situation
 from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.cli.evaluations import study_app
@@ -134,7 +134,7 @@ def test_who_scored_stands_in_files_and_page(copied: Path):
 
 @pytest.fixture
 def named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(benchmarks.BENCHMARKS, "riddles", "study_world:Riddles")
+    monkeypatch.setitem(registered.BENCHMARKS, "riddles", "study_world:Riddles")
 
 
 def command(*arguments: object) -> int:

@@ -504,15 +504,9 @@ def judge_command(
     from certigraph.adapters.models.profiles import check_profile_name
     from certigraph.adapters.protocols import Context, Limits
     from certigraph.evaluation.frames import find_runs
-    from certigraph.evaluation.judges import (
-        Rubric,
-        cases_of,
-        judge,
-        judging_progress,
-        print_judging_result,
-        rubric_by_name,
-    )
+    from certigraph.evaluation.judges import Rubric, cases_of, judge, judging_progress, print_judging_result
     from certigraph.runtime.registry import parse_budget
+    from certigraph.studies.rubrics import rubric_by_name
 
     chosen = rubric_by_name(rubric)
     if isinstance(chosen, Rubric):

@@ -12,7 +12,8 @@ from typing import Any
 
 import typer
 
-from certigraph.adapters.imports import BENCHMARK_GROUP, GRAPH_GROUP, check_names, distribution_of, installed
+from certigraph.adapters.imports import BENCHMARK_GROUP, check_names, distribution_of, installed
+from certigraph.runtime.graph_sources import GRAPH_GROUP
 from certigraph.state.endings import UnknownName
 
 INVENTORY_FILE = "inventory.json"
@@ -90,7 +91,7 @@ def collect_inventory() -> dict[str, Any]:
     from certigraph.adapters.benchmarks import load_benchmark, shipped_benchmarks
     from certigraph.adapters.models.chat_models import MODEL_FORMS
     from certigraph.adapters.protocols import Budget, Limits
-    from certigraph.nodes.catalogue import slots_by_operator
+    from certigraph.graphs.catalogue import slots_by_operator
     from certigraph.runtime.registry import GRAPHS, graph_slots
     from certigraph.runtime.result import ASK_BENCHMARK
 
@@ -113,7 +114,7 @@ def _describe_operator(name: str) -> str:
     """Describe an operator by its summary; a function that creates one also by its arguments."""
     import inspect
 
-    from certigraph.nodes.catalogue import OPERATORS, summarize_operator
+    from certigraph.graphs.catalogue import OPERATORS, summarize_operator
 
     summary, operator = summarize_operator(name), OPERATORS[name]
     if not getattr(operator, "makes_operator", False):

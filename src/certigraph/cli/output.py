@@ -17,6 +17,7 @@ from certigraph.adapters.benchmarks import data_folder, load_benchmark, shipped_
 from certigraph.adapters.models.chat_models import describe_error_rates, describe_models, is_scripted
 from certigraph.adapters.models.profiles import CHARACTERS_PER_TOKEN
 from certigraph.adapters.protocols import Limits
+from certigraph.adapters.trajectories import read_trajectory
 from certigraph.benchmarks.ask import ResearchCost, ResearchSummary, research_summary_of
 from certigraph.cli.options import WAITING
 from certigraph.evaluation.measures import EVALUATION_METHODS
@@ -45,7 +46,7 @@ from certigraph.runtime.texts import (
 from certigraph.state.certified_states import KnownFinding
 from certigraph.state.endings import FINISHED, WORLD_ENDED, Interrupted, is_error
 from certigraph.state.search import BY_GATE, BY_METHOD, BY_ROUNDS, BY_STEPS
-from certigraph.state.trajectory import TrajectoryLine, read_trajectory
+from certigraph.state.trajectory import TrajectoryLine
 
 # The budget of a run that is resumed.
 

@@ -23,12 +23,13 @@ from certigraph.adapters.benchmarks import usual_limits
 from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes, replace_text
 from certigraph.adapters.protocols import Benchmark, Budget, Context, Limits
 from certigraph.adapters.settings import Settings
+from certigraph.adapters.trajectories import TRAJECTORY_FILE, read_trajectory
 from certigraph.evaluation.frames import RecordedRun
 from certigraph.evaluation.jobs import RunJob, execute_run
 from certigraph.evaluation.published_matches import RunSetting
 from certigraph.evaluation.workers import active_pool
 from certigraph.graphs.assembly import operators_of
-from certigraph.nodes.catalogue import summarize_operator
+from certigraph.graphs.catalogue import summarize_operator
 from certigraph.nodes.slots import Spec
 from certigraph.runtime.files import (
     PLAN_FILE,
@@ -53,7 +54,7 @@ from certigraph.runtime.run import create_run_name, needs_resume
 from certigraph.runtime.texts import format_count
 from certigraph.state.endings import INTERRUPTED, Fault, UnknownName
 from certigraph.state.records import Record, Task
-from certigraph.state.trajectory import TRAJECTORY_FILE, Footer, Trajectory, read_trajectory
+from certigraph.state.trajectory import Footer, Trajectory
 
 # The plan of a comparison.
 

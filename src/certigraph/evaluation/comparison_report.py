@@ -2,14 +2,17 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from markupsafe import Markup
 
+from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.files import replace_text
 from certigraph.adapters.models.chat_models import describe_error_rates, is_scripted, is_simulated
+from certigraph.adapters.trajectories import TRAJECTORY_FILE, read_trajectory
 from certigraph.evaluation.anatomy import anatomy_view
 from certigraph.evaluation.comparison import (
     MODEL_SEPARATOR,
@@ -49,11 +52,13 @@ from certigraph.evaluation.published_matches import (
 )
 from certigraph.evaluation.replays import ReplayEstimate, estimates_of, replays_of
 from certigraph.evaluation.tables import FittedTable, format_interval, write_csv, write_page
+from certigraph.graphs.operator_names import benchmark_operators, name_running_operators
 from certigraph.runtime.files import COMPARISON_PAGE, REPORT_FILE
-from certigraph.runtime.registry import swaps_of
+from certigraph.runtime.registry import GRAPHS, swaps_of
 from certigraph.runtime.report import write_report
 from certigraph.runtime.texts import format_compact, format_count, format_duration
-from certigraph.state.trajectory import TRAJECTORY_FILE, read_trajectory
+from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Task
 
 # The table of needs (tokens, calls and steps that runs take), for the terminal and the page.
 
@@ -497,12 +502,26 @@ def plan_facts(plan: ComparisonPlan, **more: str) -> dict[str, str]:
     return {
         "model": ", ".join([plan.model, *(f"{role}: {model}" for role, model in plan.roles.items())]),
         **({kind: rates} if rates else {}),
+        **({"operators of the benchmark": own} if (own := ", ".join(_list_own_operators(plan))) else {}),
         "budget a run": ", ".join(f"{value:,.12g} {kind}" for kind, value in limits),
         **more,
         "begun": plan.created.replace("T", " "),
         "machine": plan.machine,
         "versions": ", ".join(f"{VERSION_LABELS.get(name, name)} {value}" for name, value in plan.versions.items()),
     }
+
+
+def _list_own_operators(plan: ComparisonPlan) -> list[str]:
+    """List the operators of the benchmark that run in the methods' graphs, each once."""
+    try:
+        benchmark = load_benchmark(plan.benchmark, import_own=False)
+    except (Fault, UnknownName):  # the plan may come from another machine
+        return []
+    task = Task(benchmark=plan.benchmark, id=plan.tasks[0])
+    methods = (method for method in plan.methods if method.graph in GRAPHS)
+    named = (name_running_operators(method.build(), task, benchmark) for method in methods)
+    own = (benchmark_operators(operators, plan.benchmark).values() for operators in named)
+    return list(dict.fromkeys(chain.from_iterable(own)))
 
 
 def _format_swaps(plan: ComparisonPlan) -> list[str]:

@@ -20,6 +20,7 @@ from pydantic import JsonValue
 from certigraph.adapters.benchmarks import find_benchmark, load_benchmark, shipped_benchmarks
 from certigraph.adapters.files import read_rows, replace_file
 from certigraph.adapters.protocols import LeaderboardBenchmark
+from certigraph.adapters.trajectories import read_trajectory
 from certigraph.evaluation.frames import find_runs
 from certigraph.evaluation.rounds import RunRound, clean_trajectory, method_name, split_by_graph, split_rounds
 from certigraph.runtime.files import slug_of, translate_trajectory_errors
@@ -27,7 +28,7 @@ from certigraph.runtime.registry import model_name
 from certigraph.state.certified_states import CertifiedState, certified_states
 from certigraph.state.endings import GOAL, Fault, UnknownName
 from certigraph.state.records import Action, Certificate, Observation
-from certigraph.state.trajectory import Event, Trajectory, read_trajectory
+from certigraph.state.trajectory import Event, Trajectory
 
 # A run's transitions as rows: state, action, observation, and the predicates certified (SDP section 3.2).
 

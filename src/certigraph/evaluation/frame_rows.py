@@ -9,11 +9,9 @@ from math import nan
 from typing import Any, NamedTuple
 
 from certigraph.adapters.benchmarks import find_benchmark
-from certigraph.graphs.assembly import operators_of
-from certigraph.nodes.slots import Spec
 from certigraph.runtime.files import translate_trajectory_errors
 from certigraph.runtime.progress import PlainRecord, PlanHistory, StepCost, count_steps, fold_graphs, is_return, kind_of
-from certigraph.runtime.registry import GRAPHS, graph_module
+from certigraph.runtime.registry import header_swaps
 from certigraph.state.endings import GOAL
 from certigraph.state.graph_states import state_type
 from certigraph.state.records import Task
@@ -76,10 +74,9 @@ def method_of_header(header: Header) -> TracedMethod:
     Raises:
         Fault: ("data") an operator in the header is malformed.
     """
-    defaults = operators_of(graph_module(header.graph).graph) if header.graph in GRAPHS else {}
     roles: Any = header.context.get("roles") or {}
     with translate_trajectory_errors(header.run_id):
-        swapped = {s: Spec.model_validate(spec) for s, spec in header.operators.items() if spec != defaults.get(s)}
+        swapped = header_swaps(header)
         named = tuple(f"{role}={name}" for role, name in roles.items())
     swaps = tuple(f"{slot}={spec}" for slot, spec in swapped.items())
     return TracedMethod(header.graph, swaps, str(header.context.get("model", "")), named)

@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from certigraph.adapters.trajectories import parse_line, read_header_line, read_trajectory
 from certigraph.evaluation.frame_rows import FrameRow, FrameRows, RecordedRun, frame_rows_of, method_of_header
 from certigraph.runtime.files import find_trajectories
 from certigraph.runtime.result import is_unscored
 from certigraph.state.endings import FAULT_ENDINGS, Fault
-from certigraph.state.trajectory import Header, parse_line, read_header_line, read_trajectory
+from certigraph.state.trajectory import Header
 
 # Frames.
 

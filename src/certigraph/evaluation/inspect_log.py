@@ -53,7 +53,7 @@ from certigraph.evaluation.rounds import (
     task_text,
 )
 from certigraph.runtime.files import translate_trajectory_errors
-from certigraph.runtime.registry import model_name, swaps_of
+from certigraph.runtime.registry import header_swaps, model_name
 from certigraph.runtime.result import ROW_KEY, BenchmarkRow
 from certigraph.state.certified_states import certified_state
 from certigraph.state.endings import INTERRUPTED, Fault
@@ -287,7 +287,7 @@ def _spec(runs: Sequence[Trajectory], samples: Sequence[EvalSample], created: st
     header, names = runs[0].header, [run.header.run_id for run in runs]
     kind, key = log_key_of(header), hashlib.sha256("\n".join(names).encode()).hexdigest()[:22]
     ids: list[str | int] = list(dict.fromkeys(str(sample.id) for sample in samples))
-    swaps = {slot: cut_folders(str(spec)) for slot, spec in swaps_of(header.graph, header.operators).items()}
+    swaps = {slot: cut_folders(str(spec)) for slot, spec in header_swaps(header).items()}
     return EvalSpec(
         eval_id=key,
         run_id=key,

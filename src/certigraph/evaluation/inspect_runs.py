@@ -41,6 +41,7 @@ from pydantic import JsonValue, PrivateAttr, SecretStr
 from tenacity import RetryError
 
 from certigraph.adapters.http import async_openai_client
+from certigraph.adapters.json_lines import read_bounded_lines
 from certigraph.adapters.models.chat_models import (
     MODEL_FORMS,
     chat_model,
@@ -59,7 +60,7 @@ from certigraph.runtime.graph_sources import AnyGraph
 from certigraph.runtime.result import BenchmarkRow
 from certigraph.runtime.run import create_run_name, has_run, needs_restart, needs_resume
 from certigraph.state.endings import Fault, LimitKind, LimitReached, UnknownName
-from certigraph.state.records import Task, read_bounded_lines
+from certigraph.state.records import Task
 from certigraph.state.trajectory import Event, TrajectoryLine
 
 # certigraph's models as Inspect models: `--model certigraph/local`, `--model certigraph/openai:NAME`.

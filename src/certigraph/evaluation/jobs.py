@@ -21,6 +21,7 @@ from certigraph.adapters.extras import import_extra
 from certigraph.adapters.files import cache_folder
 from certigraph.adapters.protocols import Benchmark, Context
 from certigraph.adapters.redaction import redact_message, remember_address, show_address
+from certigraph.adapters.trajectories import TRAJECTORY_FILE
 from certigraph.runtime.graph_sources import AnyGraph
 from certigraph.runtime.recorder import Listener
 from certigraph.runtime.registry import rebuild_graph
@@ -29,7 +30,6 @@ from certigraph.runtime.run import complete_run
 from certigraph.runtime.storage import default_checkpoints
 from certigraph.state.endings import Stopped, UnknownName
 from certigraph.state.records import Record
-from certigraph.state.trajectory import TRAJECTORY_FILE
 
 # Storage of runs: a folder that all workers can read, or an object store with a URL.
 

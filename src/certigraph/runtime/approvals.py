@@ -11,6 +11,7 @@ from langgraph.types import StateSnapshot
 from pydantic import JsonValue
 from pydantic_core import to_jsonable_python
 
+from certigraph.adapters.json_lines import parse_json
 from certigraph.nodes.questions import (
     DECISION_FORMS,
     OUTCOMES,
@@ -20,7 +21,6 @@ from certigraph.nodes.questions import (
     read_decisions,
 )
 from certigraph.state.endings import AnswerMissing, Fault
-from certigraph.state.records import parse_json
 from certigraph.state.tools import ToolCall
 from certigraph.state.trajectory import AnsweredQuestion, Question
 

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from certigraph.adapters.json_lines import parse_json
+from certigraph.adapters.trajectories import MAX_TRAJECTORY_LINE, TRAJECTORY_FILE, parse_line, read_header_line
 from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.records import parse_json
-from certigraph.state.trajectory import MAX_TRAJECTORY_LINE, TRAJECTORY_FILE, Footer, parse_line, read_header_line
+from certigraph.state.trajectory import Footer
 
 # Names of files.
 

@@ -29,7 +29,7 @@ from pydantic_core import to_jsonable_python
 
 from certigraph.adapters.benchmarks import benchmark_of, call_world, context_of, shipped_benchmarks
 from certigraph.adapters.episodes import LiveEpisode, call_environment
-from certigraph.adapters.imports import GRAPH_GROUP, format_unknown, import_installed, import_named, installed
+from certigraph.adapters.imports import format_unknown, import_installed, import_named, installed
 from certigraph.adapters.models.exchanges import Exchange
 from certigraph.adapters.models.prices import cached_tokens, cost_in_usd, price_of
 from certigraph.adapters.models.usage import (
@@ -54,6 +54,9 @@ AnyGraph = CompiledStateGraph[Any, Context, Any, Any]
 """A compiled graph of any state."""
 
 # A user's own graphs, by name.
+
+GRAPH_GROUP = "certigraph.graphs"
+"""Group of entry points by which a distribution offers graphs."""
 
 EXAMPLE = "mypackage.graphs:build"
 """Example of the name of a user's own graph, for error messages."""

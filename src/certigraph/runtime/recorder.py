@@ -14,21 +14,20 @@ from typing import IO, Any, Self
 
 from langgraph.types import Overwrite
 
+from certigraph.adapters.json_lines import drop_incomplete_line, read_bounded_lines
 from certigraph.adapters.models.exchanges import KeptExchange
 from certigraph.adapters.models.usage import UsageReport
 from certigraph.adapters.redaction import redact_to_json
+from certigraph.adapters.trajectories import MAX_TRAJECTORY_LINE, add_line_number, read_lines
 from certigraph.runtime.files import PROMPTS_FILE, check_no_links, disk_full_fault, is_disk_full
 from certigraph.state.endings import Fault, LimitReached
-from certigraph.state.records import Record, drop_incomplete_line, read_bounded_lines
+from certigraph.state.records import Record
 from certigraph.state.trajectory import (
-    MAX_TRAJECTORY_LINE,
     CallStarted,
     Event,
     Trajectory,
     TrajectoryLine,
-    add_line_number,
     assemble_trajectory,
-    read_lines,
     recorded_call_ids,
 )
 

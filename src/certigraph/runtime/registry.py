@@ -19,7 +19,8 @@ from pydantic import JsonValue, ValidationError
 from certigraph.adapters.benchmarks import benchmarks_with, check_ready, load_benchmark
 from certigraph.adapters.encoders import find_encoder, install_advice, load_encoder
 from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes
-from certigraph.adapters.imports import GRAPH_GROUP, check_names, warn_if_hidden
+from certigraph.adapters.imports import check_names, warn_if_hidden
+from certigraph.adapters.json_lines import parse_json
 from certigraph.adapters.matching import matching_method
 from certigraph.adapters.models.chat_models import (
     chat_model,
@@ -34,13 +35,14 @@ from certigraph.adapters.protocols import ROLES, Benchmark, Budget, Context, Lim
 from certigraph.adapters.redaction import MASK, show_address
 from certigraph.adapters.retrieval.reranker import load_reranker
 from certigraph.graphs.assembly import check_slots, operators_of, slot_names, swapped_specs
-from certigraph.nodes.catalogue import OPERATORS, slots_by_operator
+from certigraph.graphs.catalogue import OPERATORS, slots_by_operator
+from certigraph.graphs.operator_names import name_generic_operators
 from certigraph.nodes.slots import Spec, build_operator
 from certigraph.runtime.files import SETTINGS_FILE
-from certigraph.runtime.graph_sources import AnyGraph, own_graph
+from certigraph.runtime.graph_sources import GRAPH_GROUP, AnyGraph, own_graph
 from certigraph.state.defaults import DEFAULT_ENCODER, MATCHING_ENCODER
 from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.records import parse_json
+from certigraph.state.trajectory import Header
 
 # Names of graphs and operators.
 
@@ -225,11 +227,11 @@ def _build_operator(slot: str, spec: Spec) -> Any:
 
 
 def rebuild_graph(name: str, operators: Mapping[str, JsonValue]) -> AnyGraph:
-    """Build a graph again from a trajectory's header.
+    """Build a graph again from the specs of its operators.
 
     Args:
         name: name of the graph.
-        operators: descriptions of its operators by slot, from the header. Default operators need not be registered.
+        operators: specs of its operators by slot, by their generic names. Default operators need not be registered.
 
     Raises:
         Fault: ("data") an argument of an operator was a secret, which the header does not hold.
@@ -242,12 +244,17 @@ def rebuild_graph(name: str, operators: Mapping[str, JsonValue]) -> AnyGraph:
 
 
 def swaps_of(name: str, operators: Mapping[str, JsonValue]) -> dict[str, Spec]:
-    """Return those operators of a header that are not the defaults of the graph, by slot.
+    """Return the operators that are not the defaults of the graph, by slot.
 
-    For a user's own graph the header lists no others, so that the graph is not imported here.
+    For a user's own graph `operators` lists no others, so that the graph is not imported here.
     """
     defaults = operators_of(graph_module(name).graph) if name in GRAPHS else {}
     return swapped_specs(operators, defaults)
+
+
+def header_swaps(header: Header) -> dict[str, Spec]:
+    """Return the operators of a run that are not the defaults of its graph, by slot."""
+    return swaps_of(header.graph, name_generic_operators(header.operators, header.task.benchmark))
 
 
 def parse_swap(text: str) -> tuple[str, Spec]:

@@ -16,7 +16,9 @@ from pydantic import JsonValue
 
 from certigraph.adapters.models.chat_models import describe_model
 from certigraph.adapters.models.scripts import ERROR_LABELS, IMPOSSIBLE_PREFIX
+from certigraph.adapters.trajectories import read_trajectory
 from certigraph.graphs.assembly import swapped_specs
+from certigraph.graphs.operator_names import benchmark_operators
 from certigraph.runtime.approvals import answer_lines, format_question
 from certigraph.runtime.episodes import EpisodeHistory, EpisodeSummary, RatingHistory
 from certigraph.runtime.files import (
@@ -28,7 +30,7 @@ from certigraph.runtime.files import (
 )
 from certigraph.runtime.history import NodeProgress, RunHistory, TaskGraph, is_unchecked, read_history
 from certigraph.runtime.pages import Total, render_page
-from certigraph.runtime.registry import swaps_of
+from certigraph.runtime.registry import header_swaps
 from certigraph.runtime.report_charts import LineChart, progress_chart, reward_chart, score_chart
 from certigraph.runtime.report_episodes import episode_totals, reward_totals
 from certigraph.runtime.report_plan import PlanTable, format_denial, plan_table
@@ -71,7 +73,7 @@ from certigraph.runtime.texts import (
 from certigraph.state.endings import EXHAUSTED, FINISHED, GAVE_UP, GOAL, WORLD_ENDED
 from certigraph.state.records import Scores, Usage
 from certigraph.state.rewards import TRUE_REWARDS
-from certigraph.state.trajectory import CutPrompt, Event, Footer, Header, Trajectory, read_trajectory, total_usage
+from certigraph.state.trajectory import CutPrompt, Event, Footer, Header, Trajectory, total_usage
 
 # The contents of a run, which depend on what its graph does.
 
@@ -428,8 +430,9 @@ def _resume_facts(trajectory: Trajectory) -> dict[str, str]:
 
 
 def _run_facts(header: Header) -> dict[str, str]:
-    differing = {**swapped_specs(header.own_operators, {}), **swaps_of(header.graph, header.operators)}
+    differing = {**swapped_specs(header.own_operators, {}), **header_swaps(header)}
     swapped = [f"{slot} = {spec}" for slot, spec in differing.items()]
+    own = benchmark_operators(header.operators, header.task.benchmark)
     roles = header.context.get("roles")
     models = (
         [f"{role}: {describe_model(str(model))}" for role, model in roles.items()] if isinstance(roles, dict) else []
@@ -438,6 +441,7 @@ def _run_facts(header: Header) -> dict[str, str]:
         "model": "; ".join([describe_model(str(header.context.get("model", "not recorded"))), *models]),
         **({"method": header.method} if header.method else {}),
         "operators": ", ".join(swapped) or "defaults",
+        **({"operators of the benchmark": ", ".join(own.values())} if own else {}),
         "started": header.created.replace("T", " "),
         "run": header.run_id,
     }

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 from pydantic import JsonValue
 
+from certigraph.adapters.json_lines import read_bounded_lines
 from certigraph.adapters.models.exchanges import KeptExchange
+from certigraph.adapters.trajectories import MAX_TRAJECTORY_LINE
 from certigraph.runtime.texts import format_count
 from certigraph.state.endings import Fault
-from certigraph.state.records import read_bounded_lines
-from certigraph.state.trajectory import MAX_TRAJECTORY_LINE
 
 MAX_PROMPT_CHARACTERS = 2_000_000
 """Maximum number of characters of all prompts and replies in a report, so that a browser opens it at once."""

@@ -11,6 +11,7 @@ from typing import Any, Literal, Self, get_args
 from pydantic import JsonValue
 
 from certigraph.adapters.models.chat_models import describe_error_rates, is_simulated
+from certigraph.adapters.trajectories import read_trajectory
 from certigraph.adapters.user_warnings import warn_user
 from certigraph.runtime.progress import valid_certificates
 from certigraph.runtime.texts import add_passed_count
@@ -25,7 +26,7 @@ from certigraph.state.certified_states import (
 from certigraph.state.endings import FAULT_ENDINGS, GOAL, INTERRUPTED, UnknownName, is_error
 from certigraph.state.records import Audit, Certificate, Invalidation, Predicate, Record, Scores, Usage
 from certigraph.state.tools import REQUEST_ID, TOOLS_NAME
-from certigraph.state.trajectory import CutPrompt, Footer, Header, Trajectory, read_trajectory
+from certigraph.state.trajectory import CutPrompt, Footer, Header, Trajectory
 
 # Verdicts: a question or request of the user has none, since its right answer is not known.
 

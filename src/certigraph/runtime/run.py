@@ -23,14 +23,17 @@ from pydantic import JsonValue
 from certigraph.adapters.benchmarks import default_benchmark, load_benchmark, name_task
 from certigraph.adapters.faults import Faults
 from certigraph.adapters.files import replace_file
+from certigraph.adapters.json_lines import read_bounded_lines
 from certigraph.adapters.keywords import checked_keywords
 from certigraph.adapters.models.chat_models import LIVE_PREFIX, check_model_name
 from certigraph.adapters.processes import is_loop_running, own_loop, wait_for
 from certigraph.adapters.protocols import Benchmark, Budget, Context, Limits, complete_benchmark
 from certigraph.adapters.redaction import redact_record
 from certigraph.adapters.tools.world import Tools, check_script
+from certigraph.adapters.trajectories import TRAJECTORY_FILE, read_trajectory
 from certigraph.graphs.agent import AgentGraph
 from certigraph.graphs.assembly import method_of, operators_of
+from certigraph.graphs.operator_names import name_generic_operators, name_running_operators
 from certigraph.runtime.agent_runs import (
     chat_model_of,
     check_same_agent,
@@ -71,8 +74,8 @@ from certigraph.runtime.registry import (
 from certigraph.runtime.result import OnError, Result, check_on_error, report_failure
 from certigraph.runtime.storage import check_checkpoint_server, default_checkpoints, delete_thread, drop_checkpoints
 from certigraph.state.endings import Fault, UnknownName, is_error, is_resumable
-from certigraph.state.records import Task, read_bounded_lines
-from certigraph.state.trajectory import SCHEMA_VERSION, TRAJECTORY_FILE, Header, read_trajectory
+from certigraph.state.records import Task
+from certigraph.state.trajectory import SCHEMA_VERSION, Header
 
 T = TypeVar("T")
 
@@ -170,7 +173,7 @@ async def arun(
         run_id=folder.name,
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         graph=compiled.name,
-        operators=operators,
+        operators=name_running_operators(compiled, chosen, live),
         task=chosen,
         context=shareable_context(context),
         versions={**current_versions(), **reranker_versions(operators)},
@@ -306,11 +309,12 @@ async def aresume(
         )
     if answer is None:
         check_answered(trajectory.questions, folder, in_python=is_unnamed_agent(header))
-    check_same_rerankers(header.operators, header.versions)
+    operators = name_generic_operators(header.operators, header.task.benchmark)
+    check_same_rerankers(operators, header.versions)
     if graph is None and is_unnamed_agent(header):
         fix = f"certigraph.resume({str(folder)!r}, graph=...)"
         raise UnknownName(f"run {header.run_id} was started with an agent object: pass it in Python, {fix}")
-    compiled = name_agent(graph or _load_named(header, "graph", lambda: rebuild_graph(header.graph, header.operators)))
+    compiled = name_agent(graph or _load_named(header, "graph", lambda: rebuild_graph(header.graph, operators)))
     check_same_agent(compiled, header)
     context = _attach_chat_model(load_settings(folder), header, chat or chat_model_of(compiled, header))
     load = partial(load_benchmark, header.task.benchmark, context.data)

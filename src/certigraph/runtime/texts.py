@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from pydantic import JsonValue
 
-from certigraph.state.records import Finding, parse_json
+from certigraph.adapters.json_lines import parse_json
+from certigraph.state.records import Finding
 from certigraph.state.trajectory import CutPrompt
 
 # Lengths, counts and durations.

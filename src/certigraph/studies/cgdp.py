@@ -20,6 +20,7 @@ from pydantic import JsonValue
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.protocols import Benchmark
+from certigraph.adapters.trajectories import TRAJECTORY_FILE
 from certigraph.benchmarks.qa.benchmark import CORPUS, QuestionBenchmark
 from certigraph.evaluation.compare import ComparisonJob, print_tables, run_comparison
 from certigraph.evaluation.comparison import (
@@ -54,7 +55,6 @@ from certigraph.runtime.files import COMPARISON_PAGE, read_last_footer
 from certigraph.runtime.registry import build_graph, check_takes_answers, parse_swap
 from certigraph.runtime.texts import format_count
 from certigraph.state.endings import UnknownName
-from certigraph.state.trajectory import TRAJECTORY_FILE
 from certigraph.studies.cgdp_rubric import (
     BELIEFS,
     GAPS,

@@ -21,15 +21,7 @@ from certigraph.adapters.retrieval.bm25 import terms, title_keys, words
 from certigraph.evaluation.compare import ComparisonJob
 from certigraph.evaluation.comparison import ComparedMethod, ComparisonPlan, finished_cells
 from certigraph.evaluation.frame_rows import MEMORY_NODE, FrameRow
-from certigraph.evaluation.judges import (
-    MAX_SCORE,
-    JudgeCase,
-    judge,
-    judge_name_of,
-    judging_progress,
-    read_judgements,
-    rubric_by_name,
-)
+from certigraph.evaluation.judges import MAX_SCORE, JudgeCase, judge, judge_name_of, judging_progress, read_judgements
 from certigraph.nodes.react import MAX_PARAGRAPHS
 from certigraph.nodes.slots import Spec
 from certigraph.nodes.transcripts import format_whole_turns
@@ -48,6 +40,7 @@ from certigraph.state.run import (
 )
 from certigraph.state.search import BY_GATE, lines_with_sources
 from certigraph.state.trajectory import Event, Trajectory
+from certigraph.studies.rubrics import rubric_by_name
 
 # The arms: a search harness under a memory condition (section 6.2), with or without the gate.
 

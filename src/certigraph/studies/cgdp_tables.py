@@ -25,7 +25,7 @@ from certigraph.evaluation.statistics import (
     share_interval,
 )
 from certigraph.evaluation.tables import format_cell, format_estimate
-from certigraph.nodes.catalogue import OPERATORS
+from certigraph.graphs.catalogue import OPERATORS
 from certigraph.nodes.gates import MAX_CHANGE, gate_grid
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.slots import build_operator

@@ -30,6 +30,7 @@ from rich.markup import escape
 
 from certigraph.adapters.benchmarks import check_ready, load_benchmark
 from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes, read_rows, replace_text, validate_row
+from certigraph.adapters.json_lines import drop_incomplete_line, parse_json
 from certigraph.adapters.protocols import TaskDemonstrator
 from certigraph.benchmarks.rewardprediction.dataset import (
     PUBLISHED_DOMAINS,
@@ -42,7 +43,7 @@ from certigraph.evaluation.progress_display import show_progress
 from certigraph.evaluation.tables import terminal_table
 from certigraph.runtime.texts import clip_text, format_count, shorten_text
 from certigraph.state.endings import Fault, Interrupted, Stopped, UnknownName
-from certigraph.state.records import Record, Task, drop_incomplete_line, parse_json
+from certigraph.state.records import Record, Task
 
 # Selection of tasks: drawn with a seed, and balanced over kinds.
 

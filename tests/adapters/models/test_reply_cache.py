@@ -25,9 +25,9 @@ from certigraph.adapters.models.reply_cache import CACHE_FILE, ReplyCache
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.models.usage import Call, Meter, metering
 from certigraph.adapters.protocols import Budget, Context
+from certigraph.adapters.trajectories import read_trajectory
 from certigraph.runtime.run import run
 from certigraph.state.endings import Fault
-from certigraph.state.trajectory import read_trajectory
 
 
 class Answer(BaseModel):

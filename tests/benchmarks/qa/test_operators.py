@@ -36,11 +36,9 @@ from certigraph.benchmarks.qa.planning import (
     create_hop_claim,
     extract_entities,
     hop_predicate,
-    load_page,
-    sort_by_queries,
-    split_pages,
 )
 from certigraph.graphs import sdp
+from certigraph.nodes.passages import load_page, sort_by_queries, split_pages
 from certigraph.nodes.sdp import always_pass, capped
 from certigraph.state.certified_states import CertifiedState
 from certigraph.state.endings import GAVE_UP, GOAL

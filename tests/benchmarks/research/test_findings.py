@@ -21,9 +21,10 @@ from certigraph.benchmarks.research.findings import (
     resolve_items,
     tries_of,
 )
+from certigraph.benchmarks.research.operators import unforced
 from certigraph.benchmarks.research.plans import ListedItem, step_predicate
 from certigraph.graphs import sdp
-from certigraph.nodes.search import abstain, unforced
+from certigraph.nodes.search import abstain
 from certigraph.runtime.report import write_report
 from certigraph.state.certified_states import KnownFinding
 from certigraph.state.records import Action, Attempt, Finding, FoundItem, Verdict

@@ -22,13 +22,14 @@ from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.processes import wait_for
 from certigraph.adapters.protocols import Context
 from certigraph.benchmarks.research import operators as tooling
+from certigraph.benchmarks.research.operators import force_pass, unforced
 from certigraph.benchmarks.research.plans import Answers, closing_predicates, step_predicate
 from certigraph.benchmarks.research.verdicts import find_unseen_numbers, source_texts
 from certigraph.benchmarks.research.world import ResearchWorld
 from certigraph.graphs import sdp
 from certigraph.nodes import sdp as sdp_nodes
 from certigraph.nodes.sdp import capped
-from certigraph.nodes.search import abstain, force_pass, unforced
+from certigraph.nodes.search import abstain
 from certigraph.nodes.slots import Slot, create_node
 from certigraph.state.endings import UnknownName
 from certigraph.state.records import Attempt, Certificate, Finding, Verdict

@@ -8,11 +8,11 @@ import pytest
 from races import killed, together
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.processes import TEXTWORLD_LOCK
 from certigraph.benchmarks.textworld import world
 from certigraph.benchmarks.textworld.world import (
     DESCRIPTION,
     STORY,
+    TEXTWORLD_LOCK,
     GameLibrary,
     TextWorldEnvironment,
     TextWorldGame,

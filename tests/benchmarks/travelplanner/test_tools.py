@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from langgraph.runtime import Runtime
 from real_data import data_folder
 
+from certigraph.adapters.benchmarks import usual_limits
 from certigraph.adapters.models.profiles import estimate_tokens
 from certigraph.adapters.models.schemas import schema_of
 from certigraph.adapters.models.scripts import TEXT_SCHEMA, ScriptedChat, Situation, use_situation
 from certigraph.adapters.models.usage import Meter, metering
-from certigraph.adapters.protocols import PAPER_LIMITS, Budget, Context
+from certigraph.adapters.protocols import Budget, Context
 from certigraph.benchmarks.travelplanner.benchmark import TravelPlanner, average_rate
 from certigraph.benchmarks.travelplanner.expert import (
     GoldSubtask,
@@ -360,7 +361,7 @@ def test_a_plan_that_breaks_a_rule_does_not_pass(generated: TravelPlanner):
 
 
 def test_the_configuration_says_what_it_is(generated: TravelPlanner, folder: Path):
-    assert generated.limits is PAPER_LIMITS["travelplanner:tools"]
+    assert generated.limits is usual_limits("travelplanner:tools")
     assert (generated.limits.steps, generated.tools, generated.delivers) == (50, TOOLS, True)
     assert all(f"{tool}" in generated.briefing for tool in TOOLS)
     assert generated.open(generated.tasks()[0]).concurrent

@@ -1,4 +1,4 @@
-"""Certigraph's operators by name, with the slots of graphs that take them."""
+"""Operators by name, with the slots of graphs that take them: certigraph's own, and those that benchmarks bring."""
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -7,10 +7,15 @@ from importlib import import_module
 from itertools import chain
 from typing import Any
 
+from langgraph.runtime import Runtime
+
+from certigraph.adapters.benchmarks import benchmark_of, find_benchmark, split_name
+from certigraph.adapters.protocols import Context
+from certigraph.nodes.operators import call_operator
+from certigraph.nodes.slots import Spec, operators_for
 from certigraph.state.endings import UnknownName
 
 OPERATOR_SLOTS: Mapping[str, Mapping[str, str]] = {
-    "adapters.research.operators": {"force_accept": "answer"},
     "graphs.hypotheses": {"explore": "explore"},
     "graphs.tdp": {"solve": "solve"},
     "nodes.belief_checks": {
@@ -98,12 +103,10 @@ OPERATOR_SLOTS: Mapping[str, Mapping[str, str]] = {
         "abstain": "answer",
         "aggregate": "aggregate",
         "answer": "answer",
-        "force_pass": "validate",
         "generate": "decide",
         "hypothesise": "hypothesise",
         "reason": "decide",
         "retrieving": "realize, decide",
-        "unforced": "validate",
     },
     "nodes.lessons": {
         "gain_insights": "memory",
@@ -129,15 +132,22 @@ OPERATOR_SLOTS: Mapping[str, Mapping[str, str]] = {
 """Certigraph's operators, and functions that create operators, by the module that defines them, with their slots."""
 
 
-class _ShippedOperators(Mapping[str, Callable[..., Any]]):
-    """Certigraph's operators by name. A module is imported only when one of its operators is needed."""
+class _Operators(Mapping[str, Callable[..., Any]]):
+    """Operators by name. A module is imported only when one of its operators is needed.
+
+    Only certigraph's own are listed. Those of a benchmark are found by `BENCHMARK.OPERATOR`.
+    """
 
     def __init__(self) -> None:
         self._modules = {name: module for module, names in OPERATOR_SLOTS.items() for name in names}
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
-        operator: Callable[..., Any] = getattr(import_module(f"certigraph.{self._modules[name]}"), name)
-        return operator
+        if name in self._modules:
+            operator: Callable[..., Any] = getattr(import_module(f"certigraph.{self._modules[name]}"), name)
+            return operator
+        if found := find_benchmark_operator(name):
+            return found
+        raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._modules)
@@ -146,8 +156,31 @@ class _ShippedOperators(Mapping[str, Callable[..., Any]]):
         return len(self._modules)
 
 
-OPERATORS: Mapping[str, Callable[..., Any]] = _ShippedOperators()
-"""Certigraph's operators by name. A command line may use these names."""
+OPERATORS: Mapping[str, Callable[..., Any]] = _Operators()
+"""Operators by name. A command line may use these names."""
+
+
+def find_benchmark_operator(name: str) -> Callable[..., Any] | None:
+    """Return the operator of a benchmark, or the function that creates it; None if the name is none of a benchmark's.
+
+    Nothing of a user's is imported: a benchmark of a user must have been loaded in this process. In a run on that
+    benchmark the operator is the one of its configuration.
+    """
+    base, _, operator = name.rpartition(".")
+    benchmark = find_benchmark(base) if base else None
+    operators: Mapping[str, Any] = operators_for(benchmark) if benchmark else {}
+    found: Callable[..., Any] | None = operators.get(operator)
+    if found is None or getattr(found, "makes_operator", False):
+        return found
+
+    async def run_operator(state: Any, runtime: Runtime[Context]) -> dict[str, Any]:
+        task = state["task"]
+        own = split_name(task.benchmark)[0] == base
+        configured: Mapping[str, Any] = operators_for(benchmark_of(task, runtime)) if own else {}
+        return await call_operator(configured.get(operator, found), state, runtime)
+
+    run_operator.__doc__, run_operator.spec = inspect.getdoc(found), Spec(name=name)  # type: ignore[attr-defined]
+    return run_operator
 
 
 def summarize_operator(name: str) -> str:
@@ -172,14 +205,30 @@ def check_slot(slot: str, name: str) -> None:
     Raises:
         UnknownName: it does not; the message names the slots of the operator, and the operators of the slot.
     """
-    slots = slots_by_operator()
-    takes = {*slots.get(name, [slot])}
+    slots, known = slots_by_operator(), _slots_of(name)
+    takes = {*(known or [slot])}
     if takes & ACTION_SLOTS:
         takes |= ACTION_SLOTS
     if slot not in takes:
         fitting = ", ".join(operator for operator, names in slots.items() if slot in names)
         own = f"; certigraph's operators of {slot} are {fitting}" if fitting else ""
-        raise UnknownName(f"{slot}={name}: {name} is an operator of {' and '.join(slots[name])}{own}")
+        raise UnknownName(f"{slot}={name}: {name} is an operator of {' and '.join(known)}{own}")
 
 
-__all__ = ["OPERATORS", "OPERATOR_SLOTS", "check_slot", "slots_by_operator", "summarize_operator"]
+def _slots_of(name: str) -> Sequence[str]:
+    """Return the slots that take an operator; none if they are unknown."""
+    base, _, operator = name.rpartition(".")
+    benchmark = find_benchmark(base) if base else None
+    declared = benchmark.operator_slots if benchmark else {}
+    known = [declared[operator]] if operator in declared else []
+    return slots_by_operator().get(operator, known) if benchmark else slots_by_operator().get(name, known)
+
+
+__all__ = [
+    "OPERATORS",
+    "OPERATOR_SLOTS",
+    "check_slot",
+    "find_benchmark_operator",
+    "slots_by_operator",
+    "summarize_operator",
+]

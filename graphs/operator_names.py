@@ -1,0 +1,63 @@
+"""Names of the operators of a run: those by which its graph is built, and those that its header shows."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from langgraph.graph.state import CompiledStateGraph
+from pydantic import JsonValue
+
+from certigraph.adapters.benchmarks import find_benchmark, split_name
+from certigraph.adapters.protocols import Benchmark, Context
+from certigraph.graphs.assembly import Assembly, operators_of
+from certigraph.graphs.catalogue import OPERATORS, slots_by_operator
+from certigraph.nodes.slots import Spec, operators_for
+from certigraph.state.records import Task
+
+
+def name_running_operators(
+    graph: CompiledStateGraph[Any, Context, Any, Any], task: Task, benchmark: Benchmark
+) -> dict[str, JsonValue]:
+    """Return the specs of a graph's operators by slot, with the names of those that run on a task.
+
+    Where the benchmark replaces a generic operator, this is the benchmark's: `travelplanner.propose`.
+    """
+    own = operators_for(benchmark.for_task(task))
+    prefix = split_name(task.benchmark)[0]
+    operators = graph.builder.operators if isinstance(graph.builder, Assembly) else {}
+
+    def rename(spec: Spec, operator: Any) -> Spec:
+        args = {
+            key: rename(value, OPERATORS.get(value.name)) if isinstance(value, Spec) else value
+            for key, value in spec.args.items()
+        }
+        replaced = spec.name in own and (spec.name not in OPERATORS or getattr(operator, "replaceable", False))
+        return Spec(name=f"{prefix}.{spec.name}" if replaced else spec.name, args=args)
+
+    return {
+        slot: rename(Spec.model_validate(spec), operators.get(slot)).model_dump(mode="json")
+        for slot, spec in operators_of(graph).items()
+    }
+
+
+def name_generic_operators(operators: Mapping[str, JsonValue], benchmark: str) -> dict[str, JsonValue]:
+    """Return the specs in the header of a run on a benchmark with the names by which a graph is built again.
+
+    This reverses `name_running_operators`, and reads the names of earlier versions (`Benchmark.former_names`).
+    """
+    declared, prefix = find_benchmark(benchmark), split_name(benchmark)[0]
+    former = declared.former_names if declared else {}
+
+    def rename(spec: Spec) -> Spec:
+        args = {key: rename(value) if isinstance(value, Spec) else value for key, value in spec.args.items()}
+        name = f"{prefix}.{former[spec.name]}" if spec.name in former else spec.name
+        generic = name.removeprefix(f"{prefix}.")
+        return Spec(name=generic if generic in slots_by_operator() else name, args=args)
+
+    return {slot: rename(Spec.model_validate(spec)).model_dump(mode="json") for slot, spec in operators.items()}
+
+
+def benchmark_operators(operators: Mapping[str, JsonValue], benchmark: str) -> dict[str, str]:
+    """Return the operators that are the benchmark's own, as their names stand in a header, by slot."""
+    specs = {slot: Spec.model_validate(spec) for slot, spec in operators.items()}
+    prefix = f"{split_name(benchmark)[0]}."
+    return {slot: str(spec) for slot, spec in specs.items() if spec.name.startswith(prefix)}
