@@ -106,7 +106,7 @@ def find_benchmark(name: str) -> Benchmark | None:
     """
     base, _ = split_name(name)
     if base in shipped_benchmarks():
-        return _load_shipped(base, "", None)
+        return complete_benchmark(_load_shipped(base, "", None))
     return next((loaded for key, loaded in _OWN.items() if key.name == name), None)
 
 

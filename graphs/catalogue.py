@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from itertools import chain
@@ -9,7 +10,7 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from certigraph.adapters.benchmarks import benchmark_of, find_benchmark, split_name
+from certigraph.adapters.benchmarks import benchmark_of, find_benchmark, shipped_benchmarks, split_name
 from certigraph.adapters.protocols import Context
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.slots import Spec, operators_for
@@ -183,6 +184,20 @@ def find_benchmark_operator(name: str) -> Callable[..., Any] | None:
     return run_operator
 
 
+def near_operators(name: str) -> list[str]:
+    """Return the names of operators that are similar to an unknown one, those of shipped benchmarks included."""
+    by_word: dict[str, list[str]] = {own: [own] for own in OPERATORS}
+    for benchmark in map(find_benchmark, shipped_benchmarks()):
+        named = {**{own: own for own in operators_for(benchmark)}, **benchmark.former_names} if benchmark else {}
+        for word, own in named.items():
+            by_word.setdefault(word, []).append(f"{benchmark.name}.{own}" if benchmark else own)
+    return [found for near in get_close_matches(name.rpartition(".")[2], by_word) for found in by_word[near]][:MAX_NEAR]
+
+
+MAX_NEAR = 4
+"""Number of similar names in a message."""
+
+
 def summarize_operator(name: str) -> str:
     """Return what one of certigraph's operators does: the first line of its docstring; empty for any other name."""
     return (inspect.getdoc(OPERATORS[name]) or "").partition("\n")[0] if name in OPERATORS else ""
@@ -229,6 +244,7 @@ __all__ = [
     "OPERATOR_SLOTS",
     "check_slot",
     "find_benchmark_operator",
+    "near_operators",
     "slots_by_operator",
     "summarize_operator",
 ]

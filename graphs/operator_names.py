@@ -7,9 +7,9 @@ from langgraph.graph.state import CompiledStateGraph
 from pydantic import JsonValue
 
 from certigraph.adapters.benchmarks import find_benchmark, split_name
-from certigraph.adapters.protocols import Benchmark, Context
+from certigraph.adapters.protocols import Benchmark, Context, complete_benchmark
 from certigraph.graphs.assembly import Assembly, operators_of
-from certigraph.graphs.catalogue import OPERATORS, slots_by_operator
+from certigraph.graphs.catalogue import OPERATORS
 from certigraph.nodes.slots import Spec, operators_for
 from certigraph.state.records import Task
 
@@ -21,7 +21,8 @@ def name_running_operators(
 
     Where the benchmark replaces a generic operator, this is the benchmark's: `travelplanner.propose`.
     """
-    own = operators_for(benchmark.for_task(task))
+    live = complete_benchmark(benchmark.for_task(task))
+    own = operators_for(live)
     prefix = split_name(task.benchmark)[0]
     operators = graph.builder.operators if isinstance(graph.builder, Assembly) else {}
 
@@ -30,7 +31,8 @@ def name_running_operators(
             key: rename(value, OPERATORS.get(value.name)) if isinstance(value, Spec) else value
             for key, value in spec.args.items()
         }
-        replaced = spec.name in own and (spec.name not in OPERATORS or getattr(operator, "replaceable", False))
+        generic = operator is None or getattr(operator, "replaceable", False)
+        replaced = spec.name in own and (generic or spec.name in live.operator_slots)
         return Spec(name=f"{prefix}.{spec.name}" if replaced else spec.name, args=args)
 
     return {
@@ -45,13 +47,13 @@ def name_generic_operators(operators: Mapping[str, JsonValue], benchmark: str) -
     This reverses `name_running_operators`, and reads the names of earlier versions (`Benchmark.former_names`).
     """
     declared, prefix = find_benchmark(benchmark), split_name(benchmark)[0]
-    former = declared.former_names if declared else {}
+    former, only_here = (declared.former_names, declared.operator_slots) if declared else ({}, {})
 
     def rename(spec: Spec) -> Spec:
         args = {key: rename(value) if isinstance(value, Spec) else value for key, value in spec.args.items()}
         name = f"{prefix}.{former[spec.name]}" if spec.name in former else spec.name
         generic = name.removeprefix(f"{prefix}.")
-        return Spec(name=generic if generic in slots_by_operator() else name, args=args)
+        return Spec(name=name if generic in only_here else generic, args=args)
 
     return {slot: rename(Spec.model_validate(spec)).model_dump(mode="json") for slot, spec in operators.items()}
 

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from difflib import get_close_matches
 from functools import partial, wraps
 from typing import Annotated, Any, NamedTuple, ParamSpec, TypeVar, cast
 
@@ -100,27 +99,31 @@ def spec_of(operator: Operator) -> Spec:
     return spec or Spec(name=_operator_name(operator))
 
 
-def build_operator(spec: Spec, shipped: Mapping[str, Callable[..., Any]]) -> Operator:
+def build_operator(
+    spec: Spec, shipped: Mapping[str, Callable[..., Any]], near: Callable[[str], Sequence[str]]
+) -> Operator:
     """Build an operator from its spec: one of `shipped` by its name, a user's own by importing it.
+
+    `near` returns the names that are similar to an unknown one, for the message about it.
 
     Raises:
         UnknownName: the name is unknown, or the operator takes no arguments.
     """
-    target = shipped.get(spec.name) or _import_operator(spec.name, shipped)
+    target = shipped.get(spec.name) or _import_operator(spec.name, near)
     if not getattr(target, "makes_operator", False):
         if spec.args:
             advice = f"write {spec.name}, or decorate it with certigraph.factory if it makes operators from arguments"
             raise UnknownName(f"operator {spec} takes no arguments: {advice}")
         return target
-    args = {k: build_operator(v, shipped) if isinstance(v, Spec) else v for k, v in spec.args.items()}
+    args = {k: build_operator(v, shipped, near) if isinstance(v, Spec) else v for k, v in spec.args.items()}
     operator: Operator = target(**args)
     return operator
 
 
-def _import_operator(name: str, shipped: Mapping[str, object]) -> Callable[..., Any]:
+def _import_operator(name: str, near: Callable[[str], Sequence[str]]) -> Callable[..., Any]:
     if ":" not in name:
-        near = " or ".join(get_close_matches(name, shipped))
-        advice = f"did you mean {near}?" if near else "for example always_pass;"
+        similar = " or ".join(near(name))
+        advice = f"did you mean {similar}?" if similar else "for example always_pass;"
         raise UnknownName(
             f"unknown operator {name!r}; {advice} `certigraph list operators` shows all, yours is module:attribute"
         )

@@ -7,7 +7,7 @@ from pathlib import Path
 from certigraph.adapters.benchmarks import mean_score, standard_error
 from certigraph.adapters.extras import check_packages
 from certigraph.adapters.files import unknown_task_error
-from certigraph.adapters.protocols import Benchmark, Responder
+from certigraph.adapters.protocols import Benchmark, Operator, Responder
 from certigraph.adapters.tools.world import Tools
 from certigraph.benchmarks.agentdojo.attacks import ATTACKS
 from certigraph.benchmarks.agentdojo.expert import dojo_expert
@@ -21,6 +21,7 @@ from certigraph.benchmarks.agentdojo.world import (
     TaskId,
     user_truth,
 )
+from certigraph.nodes.tool_choices import OPERATORS
 from certigraph.state.endings import UnknownName
 from certigraph.state.records import Task
 from certigraph.state.run import FINISH
@@ -111,6 +112,10 @@ class AgentDojo(Benchmark):
     def open(self, task: Task) -> DojoEnvironment:
         """Create the world of a task."""
         return self.for_task(task).open(task)
+
+    def operators(self) -> Mapping[str, Operator]:
+        """Return the operators that choose calls of tools."""
+        return OPERATORS
 
     def expert(self) -> Responder:
         """Return the responder that makes the calls of the ground truth, whatever an attacker orders."""

@@ -14,7 +14,7 @@ from certigraph.benchmarks.assistantbench.benchmark import ResearchQuestion
 from certigraph.benchmarks.research.scoring import official_scores, research_figures
 from certigraph.benchmarks.rewardprediction.benchmark import FIGURE_NAMES
 from certigraph.benchmarks.rewardprediction.dataset import PUBLISHED_DOMAINS
-from certigraph.evaluation.published import PublishedTable, figure_lines, load_papers, published_figures
+from certigraph.evaluation.published import PublishedTable, figure_lines, published_figures
 from certigraph.runtime.registry import GRAPHS, build_graph, parse_swap
 from certigraph.state.records import Scores, Usage
 from certigraph.state.trajectory import Footer
@@ -167,4 +167,4 @@ def test_a_benchmark_without_figures_is_answered_with_those_that_have_some(capsy
 
 
 def test_papers_are_those_whose_tables_can_be_read():
-    assert [paper.paper for paper in load_papers()] == ["SDP", "StateFactory", "STEP", "TDP"]
+    assert {figure.paper for figure in FIGURES} == {"SDP", "StateFactory", "STEP", "TDP"}

@@ -92,6 +92,7 @@ def collect_inventory() -> dict[str, Any]:
     from certigraph.adapters.models.chat_models import MODEL_FORMS
     from certigraph.adapters.protocols import Budget, Limits
     from certigraph.graphs.catalogue import slots_by_operator
+    from certigraph.nodes.slots import operators_for
     from certigraph.runtime.registry import GRAPHS, graph_slots
     from certigraph.runtime.result import ASK_BENCHMARK
 
@@ -104,6 +105,11 @@ def collect_inventory() -> dict[str, Any]:
         "questions of your own": {ASK_BENCHMARK: f'certigraph {ASK_BENCHMARK} "QUESTION"'},
         "operators": {
             name: f"[{', '.join(slots)}] {_describe_operator(name)}" for name, slots in slots_by_operator().items()
+        },
+        "benchmarks' operators": {
+            name: ", ".join(f"{name}.{operator}" for operator in operators_for(benchmark))
+            for name in shipped_benchmarks()
+            if (benchmark := load_benchmark(name)).operators()
         },
         "models": MODEL_FORMS.split(", "),
         "budget": {name: str(field.description) for name, field in sorted(limits.items())},

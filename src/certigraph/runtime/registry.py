@@ -35,7 +35,7 @@ from certigraph.adapters.protocols import ROLES, Benchmark, Budget, Context, Lim
 from certigraph.adapters.redaction import MASK, show_address
 from certigraph.adapters.retrieval.reranker import load_reranker
 from certigraph.graphs.assembly import check_slots, operators_of, slot_names, swapped_specs
-from certigraph.graphs.catalogue import OPERATORS, slots_by_operator
+from certigraph.graphs.catalogue import OPERATORS, near_operators, slots_by_operator
 from certigraph.graphs.operator_names import name_generic_operators
 from certigraph.nodes.slots import Spec, build_operator
 from certigraph.runtime.files import SETTINGS_FILE
@@ -218,7 +218,7 @@ def _build_operator(slot: str, spec: Spec) -> Any:
     if spec.name in GRAPHS:  # a graph in place of an operator solves a part of the task
         spec = Spec(name="solve", args={"graph": spec.name, **spec.args})
     try:
-        return build_operator(spec, OPERATORS)
+        return build_operator(spec, OPERATORS, near_operators)
     except TypeError as error:
         taken = list(inspect.signature(OPERATORS[spec.name]).parameters) if spec.name in OPERATORS else []
         arguments = f"{spec.name} takes {', '.join(taken)}; " if taken else ""

@@ -95,7 +95,7 @@ def test_archives_are_read_and_not_unpacked(tmp_path: Path):
 )
 def test_a_malformed_row_is_named_by_file_and_line(tmp_path: Path, line: bytes, said: str):
     (tmp_path / "c.jsonl").write_bytes(lines({"id": "0", "text": "fine"}) + line + b"\n")
-    with pytest.raises(Fault, match=rf"(?s){said}.*HotpotQA"):
+    with pytest.raises(Fault, match=rf"(?s){said}.*a question with its paragraphs"):
         read(tmp_path / "c.jsonl")
 
 
