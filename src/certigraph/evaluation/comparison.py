@@ -6,7 +6,6 @@ and any other run resumes inside its LangGraph thread. docs/design-notes.md has 
 
 import asyncio
 import datetime
-import fcntl
 import json
 import os
 import platform
@@ -20,6 +19,7 @@ from typing import Any, NamedTuple
 from pydantic import Field, JsonValue, ValidationError
 
 from certigraph.adapters.benchmarks import usual_limits
+from certigraph.adapters.file_locks import try_lock
 from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes, replace_text
 from certigraph.adapters.protocols import Benchmark, Budget, Context, Limits
 from certigraph.adapters.settings import Settings
@@ -391,10 +391,8 @@ def lock_folder(folder: Path) -> Iterator[None]:
     check_output_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise Fault("data", f"another process is using {folder}: wait until it ends, or stop it") from None
+        if not try_lock(lock):
+            raise Fault("data", f"another process is using {folder}: wait until it ends, or stop it")
         yield
 
 

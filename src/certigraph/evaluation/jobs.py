@@ -5,11 +5,9 @@
 """
 
 import asyncio
-import fcntl
 import hashlib
 import json
 import shutil
-from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
@@ -18,6 +16,7 @@ from pydantic import JsonValue
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.extras import import_extra
+from certigraph.adapters.file_locks import try_lock
 from certigraph.adapters.files import cache_folder
 from certigraph.adapters.protocols import Benchmark, Context
 from certigraph.adapters.redaction import redact_message, remember_address, show_address
@@ -218,7 +217,5 @@ async def _wait_until_unlocked(trajectory: Path) -> None:
 def _is_unlocked(trajectory: Path) -> bool:
     if not trajectory.is_file():
         return True
-    with trajectory.open("a") as file, suppress(BlockingIOError):
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return True
-    return False
+    with trajectory.open("a") as file:
+        return try_lock(file)

@@ -3,7 +3,6 @@
 Each is a file of JSON lines that only one process may write.
 """
 
-import fcntl
 import os
 import threading
 import time
@@ -14,6 +13,7 @@ from typing import IO, Any, Self
 
 from langgraph.types import Overwrite
 
+from certigraph.adapters.file_locks import try_lock
 from certigraph.adapters.json_lines import drop_incomplete_line, read_bounded_lines
 from certigraph.adapters.models.exchanges import KeptExchange
 from certigraph.adapters.models.usage import UsageReport
@@ -237,8 +237,5 @@ def lock_trajectory(path: Path) -> Iterator[None]:
 
 
 def _lock_file(file: IO[Any], path: Path) -> None:
-    # The lock ends with the process, whatever ends that.
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise Fault("data", f"another process is writing {path.parent}: wait until it ends, or stop it") from None
+    if not try_lock(file):
+        raise Fault("data", f"another process is writing {path.parent}: wait until it ends, or stop it")
