@@ -174,10 +174,18 @@ class ShopGoal(Record):
     asin: str
     instruction: str = Field(min_length=1)
     attributes: tuple[str, ...] = Field(min_length=1)
-    options: tuple[str, ...] = ()
-    """Wanted values, each of a different option."""
+    options: dict[str, str] | tuple[str, ...] = Field(default_factory=dict)
+    """Wanted values, each of a different option: by option in a templated goal, without options in a written one.
+
+    The two are judged by different rules (`wanted_texts`).
+    """
     upper: float | None = None
     """Maximum price in dollars; None: any."""
+
+    @property
+    def values(self) -> list[str]:
+        """Wanted values."""
+        return list(self.options.values() if isinstance(self.options, dict) else self.options)
 
 
 def build_goals(catalogue: ShopCatalogue) -> dict[str, ShopGoal]:
@@ -195,7 +203,7 @@ def build_goals(catalogue: ShopCatalogue) -> dict[str, ShopGoal]:
 def build_written_goals(catalogue: ShopCatalogue) -> dict[str, ShopGoal]:
     """Return the goals written by crowd workers, by id `ASIN-written`."""
     return {
-        f"{wish.asin}-written": _build_goal(wish, catalogue.products[wish.asin], wish.options, "")
+        f"{wish.asin}-written": _build_goal(wish, catalogue.products[wish.asin], wish.options, wish.text)
         for wish in catalogue.instructions
         if wish.options is not None
     }
@@ -214,22 +222,28 @@ def draw_price_bound(product: Product) -> float | None:
 def _combine_options(wish: ShopInstruction, product: Product) -> Iterator[tuple[str, ShopGoal]]:
     names = sorted(product.options)
     for number, values in enumerate(combinations(*(product.options[name] for name in names))):
-        requested = ", and ".join(f"{name}: {value}" for name, value in zip(names, values, strict=True))
-        yield f"{product.asin}-{number}", _build_goal(wish, product, values, f" with {requested}" if requested else "")
+        options = dict(zip(names, values, strict=True))
+        requested = ", and ".join(f"{name}: {value}" for name, value in options.items())
+        text = f"{wish.text} with {requested}" if requested else wish.text
+        yield f"{product.asin}-{number}", _build_goal(wish, product, options, text)
 
 
-def _build_goal(wish: ShopInstruction, product: Product, values: tuple[str, ...], options: str) -> ShopGoal:
+def _build_goal(
+    wish: ShopInstruction, product: Product, options: dict[str, str] | tuple[str, ...], text: str
+) -> ShopGoal:
     upper = draw_price_bound(product)
     bound = "" if upper is None else f", and price lower than {upper:.2f} dollars"
-    text = f"{wish.text}{options}{bound}"
-    return ShopGoal(asin=product.asin, instruction=text, attributes=wish.attributes, options=values, upper=upper)
+    return ShopGoal(
+        asin=product.asin, instruction=text + bound, attributes=wish.attributes, options=options, upper=upper
+    )
 
 
 # Nouns of product titles, which WebShop's reward compares.
 #
-# WebShop uses the nouns and proper nouns of spaCy's en_core_web_sm, a model that PyPI does not have. Titles are mostly
-# nouns, so removing everything else is a close substitute: function words, numbers, and adjectives by list or ending.
-# Rewards can differ from WebShop's only where a title shares few words with the wanted one.
+# WebShop uses the nouns and proper nouns of spaCy's en_core_web_sm, a model that PyPI lacks under its name. Titles are
+# mostly nouns, so removing everything else is a close substitute: function words, numbers, and adjectives by list or
+# ending. Only a reward's factor for the type depends on nouns. It can differ from WebShop's only where the two ways to
+# find nouns put the share of common ones on different sides of 0, 0.1 or 0.2.
 
 _WORD = re.compile(r"[a-z]+")
 
@@ -266,7 +280,9 @@ def _is_noun(word: str) -> bool:
 #
 # reward = type x (attributes matched + options matched + [price within the bound]) / (attributes + options + 1)
 #
-# Two parts are substitutes for WebShop's: finding nouns, and the list of colours.
+# For the same goal and the same price it equals the reward of WebShop's code (web_agent_site/engine/goal.py at commit
+# 64fa2a5, with thefuzz 0.19.0), except that nouns are found in another way. thefuzz measures with python-Levenshtein,
+# as rapidfuzz does, or without it with difflib; on the options and attributes of WebShop's goals both decide the same.
 
 MIN_RATIO = 85
 """Token set ratio above which two phrases count as equal."""
@@ -277,14 +293,19 @@ SAME_TYPE_SHARE, OTHER_TYPE_SHARE = 0.2, 0.1
 MIN_SHARED_LEVELS = 2
 """Minimum number of category levels that two products of one type share."""
 
+# The colours of WebShop's web_agent_site/engine/normalize.py (MIT).
 _COLOURS = """
-aqua beige black blue bronze brown burgundy champagne charcoal copper coral cream cyan gold gray green grey indigo
-ivory khaki lavender lilac magenta maroon mint mustard navy olive orange peach pink plum purple red rose ruby
-salmon sand silver tan taupe teal turquoise violet white wine yellow
+alabaster apricot aqua ash asphalt azure banana beige black blue blush bordeaux bronze brown burgundy camel camo
+caramel champagne charcoal cheetah chestnut chocolate christmas coffee cognac copper coral cranberry cream crystal
+dark denim eggplant elephant espresso fuchsia gold granite grape graphite grass gray green grey heather indigo ivory
+ivy khaki lavender lemon leopard light lilac lime magenta maroon mauve merlot midnight mint mocha multicolor mushroom
+mustard natural navy nude olive orange peach pewter pink plum purple rainbow red rose royal rust sand sapphire
+seashell silver skull slate steel stone stonewash sunflower tan taupe teal tiger turquoise violet walnut wheat white
+wine yellow
 """
 
-COLOURS = tuple(_COLOURS.split())
-"""Colours (our own list); if a value contains several, the alphabetically first one counts."""
+COLOURS = tuple(sorted(_COLOURS.split()))
+"""Colours that options are reduced to; if a value contains several, the alphabetically first one counts."""
 
 
 class PurchaseReward(NamedTuple):
@@ -301,10 +322,7 @@ def compute_reward(goal: ShopGoal, wanted: Product, bought: Product, chosen: Seq
     """Compute the reward for buying `bought` with the chosen option values if `wanted` is the goal's product."""
     attributes = sum(has_attribute(bought, attribute) for attribute in goal.attributes)
     colours = [normalise_value(value) for value in chosen]
-    options = sum(
-        any(is_alike(normalised_value, normalise_value(value)) for normalised_value in colours)
-        for value in goal.options
-    )
+    options = sum(any(is_alike(colour, text) for colour in colours) for text in wanted_texts(goal))
     price = goal.upper is None or bought.price <= goal.upper
     kind = type_reward(wanted, bought)
     parts = len(goal.attributes) + len(goal.options) + 1
@@ -348,8 +366,21 @@ def has_attribute(product: Product, attribute: str) -> bool:
     )
 
 
+def wanted_texts(goal: ShopGoal) -> list[str]:
+    """Return for each wanted option the text that chosen values are compared with.
+
+    In a written goal it is the normalised value. In a templated one it is option and value as a pair, such as
+    "('size', 'xx-large')", because WebShop compares the pair as Python prints it; if option or value is exactly a
+    colour, it is this colour. Thus "x-large" does not count where "xx-large" is wanted. Neither does "blue137" count
+    where it is wanted, because a chosen value is reduced to the colour that it contains, and a pair is not.
+    """
+    if isinstance(goal.options, dict):
+        return [next((colour for colour in COLOURS if colour in pair), str(pair)) for pair in goal.options.items()]
+    return [normalise_value(value) for value in goal.options]
+
+
 def normalise_value(value: str) -> str:
-    """Reduce the value of an option to the colour that it names, if it names one."""
+    """Reduce the value of an option to the colour that it contains, if it contains one."""
     return next((colour for colour in COLOURS if colour in value), value)
 
 
@@ -360,12 +391,21 @@ def is_alike(left: str, right: str) -> bool:
         Fault: ("data") rapidfuzz is not installed; the message has the command that installs it.
     """
     try:
-        fuzz, utils = import_module("rapidfuzz.fuzz"), import_module("rapidfuzz.utils")
+        fuzz = import_module("rapidfuzz.fuzz")
     except ModuleNotFoundError as error:
         fix = "pip install 'certigraph[webshop]'"
         raise Fault("data", f"WebShop's reward needs the package rapidfuzz: {fix}") from error
-    return bool(round(fuzz.token_set_ratio(left, right, processor=utils.default_process)) > MIN_RATIO)
+    return bool(round(fuzz.token_set_ratio(left, right, processor=_process_like_thefuzz)) > MIN_RATIO)
+
+
+_NON_WORD = re.compile(r"\W")
+_LATIN_1 = dict.fromkeys(range(128, 256))
+
+
+def _process_like_thefuzz(text: str) -> str:
+    # rapidfuzz's own processor keeps Latin-1 letters and splits at no-break spaces and underscores; thefuzz does not.
+    return _NON_WORD.sub(" ", text.translate(_LATIN_1)).lower()
 
 
 def _levels_of(product: Product) -> list[str]:
-    return [level.strip() for level in product.category.split(LEVEL_SEPARATOR) if level.strip()]
+    return [level.strip() for level in product.category.split(LEVEL_SEPARATOR)]

@@ -21,6 +21,14 @@ from certigraph.benchmarks.research.scoring import score_answer as research_scor
 from certigraph.benchmarks.travelplanner.queries import find_split_file, read_queries
 from certigraph.benchmarks.travelplanner.sandbox import open_store
 from certigraph.benchmarks.travelplanner.scoring import aggregate_scores, score_plan
+from certigraph.benchmarks.webshop.products import (
+    Product,
+    ShopGoal,
+    build_goals,
+    build_written_goals,
+    compute_reward,
+    read_catalogue,
+)
 
 QUESTIONS = 40
 """Questions of each benchmark."""
@@ -148,6 +156,39 @@ def swe_qa() -> str:
     return _lines(rows())
 
 
+def webshop() -> str:
+    """Purchases for goals of both kinds: the wanted product as wanted, with other options, with none; another product.
+
+    WebShop's own goal.py (commit 64fa2a5, with thefuzz 0.19.0 and the nouns of certigraph) gave the same rewards.
+    """
+    catalogue = read_catalogue(_folder("webshop"))
+    goals = {**dict([*build_goals(catalogue).items()][:: 2 * QUESTIONS]), **build_written_goals(catalogue)}
+    asins = [*catalogue.products]
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for id_, goal in goals.items():
+            wanted = catalogue.products[goal.asin]
+            for bought, options in _purchases(goal, wanted, catalogue.products[asins[asins.index(goal.asin) - 1]]):
+                reward = compute_reward(goal, wanted, bought, [*options.values()])
+                yield {"id": id_, "bought": bought.asin, "chosen": options, **reward._asdict()}
+
+    return _lines(rows())
+
+
+def _purchases(goal: ShopGoal, wanted: Product, other: Product) -> Iterator[tuple[Product, dict[str, str]]]:
+    right = {name: next((v for v in values if v in goal.values), "") for name, values in wanted.options.items()}
+    yield wanted, {name: value for name, value in right.items() if value}
+    if wanted.options:
+        for step in (1, -1):
+            moved = {
+                name: values[(values.index(right[name]) + step) % len(values) if right[name] else 0]
+                for name, values in wanted.options.items()
+            }
+            yield wanted, moved
+        yield wanted, {}
+    yield other, {name: values[0] for name, values in other.options.items()}
+
+
 SCORERS: dict[str, Callable[[], str]] = {
     "travelplanner": travelplanner,
     "assistantbench": assistantbench,
@@ -155,5 +196,6 @@ SCORERS: dict[str, Callable[[], str]] = {
     "musique": musique,
     "locomo": locomo,
     "swe_qa": swe_qa,
+    "webshop": webshop,
 }
 """By the folder of the data that each needs."""

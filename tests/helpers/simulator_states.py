@@ -397,7 +397,7 @@ def webshop(task_id: str, data: Path | None = None) -> Episode:
     product = world.shop.product(world.goal.asin)
     options = {
         name: value
-        for wish in world.goal.options
+        for wish in world.goal.values
         for name, values in product.options.items()
         for value in values
         if normalise_value(value) == normalise_value(wish)
