@@ -26,7 +26,8 @@ from certigraph.adapters.episodes import graph_scope
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.tools.positions import RUNTIME_KEY, with_send
 from certigraph.graphs.catalogue import check_slot
-from certigraph.nodes.slots import Slot, Spec, create_node, spec_of
+from certigraph.nodes.slots import Slot, create_node, spec_of
+from certigraph.nodes.specs import Spec
 from certigraph.state.endings import LimitReached, UnknownName
 
 # Edits of a thread's state from outside: values may be JSON, and the routers of the last node need a runtime.

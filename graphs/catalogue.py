@@ -13,7 +13,8 @@ from langgraph.runtime import Runtime
 from certigraph.adapters.benchmarks import benchmark_of, find_benchmark, shipped_benchmarks, split_name
 from certigraph.adapters.protocols import Context
 from certigraph.nodes.operators import call_operator
-from certigraph.nodes.slots import Spec, operators_for
+from certigraph.nodes.slots import operators_for
+from certigraph.nodes.specs import Spec
 from certigraph.state.endings import UnknownName
 
 OPERATOR_SLOTS: Mapping[str, Mapping[str, str]] = {

@@ -16,7 +16,8 @@ from certigraph.graphs.pbai import SearchGraph, SearchOperators, search_loop_bui
 from certigraph.nodes.beliefs import DECIDE_WITH_BELIEF, native, to_memory
 from certigraph.nodes.memgpt import MEMORY_SLOTS, USE_MEMORY, manage, use_memory
 from certigraph.nodes.react import MEMGPT_DEFAULTS
-from certigraph.nodes.slots import Spec, spec_of
+from certigraph.nodes.slots import spec_of
+from certigraph.nodes.specs import Spec
 from certigraph.state.memgpt import MemGPTState as State
 from certigraph.state.search import search_ending as ending
 

@@ -10,7 +10,8 @@ from certigraph.adapters.benchmarks import find_benchmark, split_name
 from certigraph.adapters.protocols import Benchmark, Context, complete_benchmark
 from certigraph.graphs.assembly import Assembly, operators_of
 from certigraph.graphs.catalogue import OPERATORS
-from certigraph.nodes.slots import Spec, operators_for
+from certigraph.nodes.slots import operators_for
+from certigraph.nodes.specs import Spec
 from certigraph.state.records import Task
 
 

@@ -38,7 +38,8 @@ from certigraph.graphs.assembly import (
 from certigraph.nodes import tdp as slots
 from certigraph.nodes.commitments import COMMIT
 from certigraph.nodes.plans import format_known
-from certigraph.nodes.slots import SUBTASK_KEY, Spec, factory, share_context
+from certigraph.nodes.slots import SUBTASK_KEY, factory, share_context
+from certigraph.nodes.specs import Spec
 from certigraph.nodes.tdp import decompose, gather, revise
 from certigraph.nodes.world import reset
 from certigraph.state.certified_states import CertifiedState, certified_state

@@ -16,7 +16,8 @@ from certigraph.adapters.tools.positions import require_checkpointer
 from certigraph.adapters.tools.world import Tools
 from certigraph.nodes.commitments import refuse_beyond_commitment
 from certigraph.nodes.questions import ask_person, read_decisions
-from certigraph.nodes.slots import Slot, Spec
+from certigraph.nodes.slots import Slot
+from certigraph.nodes.specs import Spec
 from certigraph.nodes.tool_choices import tools_of
 from certigraph.state.records import Action, Record, Step
 from certigraph.state.run import RunState

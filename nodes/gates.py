@@ -19,7 +19,8 @@ from certigraph.adapters.models.schemas import FullOnly, Truncated
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.search import answer, ask_hypotheses
-from certigraph.nodes.slots import Spec, factory
+from certigraph.nodes.slots import factory
+from certigraph.nodes.specs import Spec
 from certigraph.nodes.transcripts import search_prompt
 from certigraph.state.endings import UnknownName
 from certigraph.state.run import MAX_GLIMPSE, SearchRound, Stagnation

@@ -1,8 +1,8 @@
 """Slots: the places in a graph that operators fill, and what surrounds an operator there.
 
-`Spec` names an operator so that it can be recorded and built again. `Slot` declares what an operator reads and returns.
-`create_node` makes a LangGraph node of both: it narrows the state to the operator's view, measures usage, checks the
-returned update and adds the slot's bookkeeping.
+`build_operator` builds an operator from its spec, and `spec_of` returns that spec. `Slot` declares what an operator
+reads and returns. `create_node` makes a LangGraph node of an operator and its slot: it narrows the state to the
+operator's view, measures usage, checks the returned update and adds the slot's bookkeeping.
 """
 
 import inspect
@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial, wraps
-from typing import Annotated, Any, NamedTuple, ParamSpec, TypeVar, cast
+from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphInterrupt
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined]
-from pydantic import Field, JsonValue, ValidationError
+from pydantic import ValidationError
 
 from certigraph.adapters.benchmarks import benchmark_of, context_of, live_benchmark
 from certigraph.adapters.episodes import Rehearsal, live_episode, rehearse_in_copy
@@ -48,26 +48,15 @@ from certigraph.adapters.protocols import (
 from certigraph.nodes import tool_choices
 from certigraph.nodes.events import collect_nested_events, write_events, write_question
 from certigraph.nodes.operators import Call, View, call_operator, check_update, declared_keys, operator_label, to_call
+from certigraph.nodes.specs import Spec
 from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.records import Action, Observation, Record, Spent, Step, Task, Usage
+from certigraph.state.records import Action, Observation, Spent, Step, Task, Usage
 from certigraph.state.run import Belief, Evidence, Stagnation
 
-# Specs: an operator's name and arguments, as a run's header records them and the command line accepts them.
+# Operators from specs, and specs of operators.
 
 P = ParamSpec("P")
 OperatorT = TypeVar("OperatorT", bound=Operator)
-
-
-class Spec(Record):
-    """An operator's name and arguments. A name with a colon refers to a user's operator: `module:attribute`."""
-
-    name: str
-    args: dict[str, Annotated["Spec | JsonValue", Field(union_mode="left_to_right")]] = Field(default_factory=dict)
-
-    def __str__(self) -> str:
-        """Format the spec as the command line accepts it: `capped:depth=1`."""
-        shown = [f"{key}={value}" for key, value in self.args.items()]
-        return ":".join([self.name, ",".join(shown)]) if shown else self.name
 
 
 def factory(make: Callable[P, OperatorT]) -> Callable[P, OperatorT]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from study_world import Riddles
 
-from certigraph.nodes.slots import Spec
+from certigraph.nodes.specs import Spec
 from certigraph.runtime.checkpoints import SqliteCheckpointSaver
 from certigraph.runtime.graph_sources import AnyGraph
 from certigraph.runtime.registry import GRAPHS, REWARD_GRAPHS, SEARCH_GRAPHS, build_graph

@@ -22,7 +22,7 @@ from certigraph.cli.evaluations import study_app
 from certigraph.evaluation import compare as comparing
 from certigraph.evaluation.compare import ComparisonJob
 from certigraph.evaluation.comparison import build_plan
-from certigraph.nodes.slots import Spec
+from certigraph.nodes.specs import Spec
 from certigraph.state.endings import Fault, Interrupted, UnknownName
 from certigraph.studies.cgdp import (
     StudyReport,

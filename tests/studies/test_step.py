@@ -11,7 +11,7 @@ from certigraph.adapters.protocols import Context, Limits
 from certigraph.cli import app
 from certigraph.evaluation.frames import RecordedRun, frames_of
 from certigraph.graphs.assembly import operators_of
-from certigraph.nodes.slots import Spec
+from certigraph.nodes.specs import Spec
 from certigraph.runtime.registry import build_graph, graph_module
 from certigraph.runtime.run import run
 from certigraph.state.endings import Fault

@@ -22,7 +22,7 @@ from certigraph.evaluation.rounds import (
     start_time,
     task_text,
 )
-from certigraph.nodes.slots import Spec
+from certigraph.nodes.specs import Spec
 from certigraph.runtime.files import translate_trajectory_errors
 from certigraph.runtime.registry import model_name
 from certigraph.state.endings import INTERRUPTED

@@ -30,7 +30,7 @@ from certigraph.evaluation.published_matches import RunSetting
 from certigraph.evaluation.workers import active_pool
 from certigraph.graphs.assembly import operators_of
 from certigraph.graphs.catalogue import summarize_operator
-from certigraph.nodes.slots import Spec
+from certigraph.nodes.specs import Spec
 from certigraph.runtime.files import (
     PLAN_FILE,
     check_output_folder,

@@ -22,7 +22,7 @@ from certigraph.evaluation.comparison_summary import (
 from certigraph.evaluation.frames import Frames
 from certigraph.evaluation.measures import ComparisonRow
 from certigraph.evaluation.statistics import ScoresByTask
-from certigraph.nodes.slots import Spec
+from certigraph.nodes.specs import Spec
 from certigraph.state.records import Record
 
 

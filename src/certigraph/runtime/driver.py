@@ -27,7 +27,7 @@ from certigraph.adapters.tools.world import Tools
 from certigraph.adapters.user_warnings import error_location
 from certigraph.graphs.agent import AgentGraph
 from certigraph.graphs.assembly import EpisodicGraph, method_of, operators_of
-from certigraph.nodes.slots import Spec
+from certigraph.nodes.specs import Spec
 from certigraph.runtime.approvals import find_questions, match_answers
 from certigraph.runtime.files import disk_full_fault, is_disk_full
 from certigraph.runtime.graph_sources import (

@@ -20,7 +20,6 @@ from certigraph.adapters.benchmarks import benchmarks_with, check_ready, load_be
 from certigraph.adapters.encoders import find_encoder, install_advice, load_encoder
 from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes
 from certigraph.adapters.imports import check_names, warn_if_hidden
-from certigraph.adapters.json_lines import parse_json
 from certigraph.adapters.matching import matching_method
 from certigraph.adapters.models.chat_models import (
     chat_model,
@@ -37,7 +36,8 @@ from certigraph.adapters.retrieval.reranker import load_reranker
 from certigraph.graphs.assembly import check_slots, operators_of, slot_names, swapped_specs
 from certigraph.graphs.catalogue import OPERATORS, near_operators, slots_by_operator
 from certigraph.graphs.operator_names import name_generic_operators
-from certigraph.nodes.slots import Spec, build_operator
+from certigraph.nodes.slots import build_operator
+from certigraph.nodes.specs import Spec, parse_spec
 from certigraph.runtime.files import SETTINGS_FILE
 from certigraph.runtime.graph_sources import GRAPH_GROUP, AnyGraph, own_graph
 from certigraph.state.defaults import DEFAULT_ENCODER, MATCHING_ENCODER
@@ -222,7 +222,8 @@ def _build_operator(slot: str, spec: Spec) -> Any:
     except TypeError as error:
         taken = list(inspect.signature(OPERATORS[spec.name]).parameters) if spec.name in OPERATORS else []
         arguments = f"{spec.name} takes {', '.join(taken)}; " if taken else ""
-        form = "write SLOT=FACTORY:key=value,...; a value may be an operator: gate=either:one=gap_gate,other=no_gate"
+        example = "gate=either:one=gap_gate,other=(exhaustion_gate:patience=3)"
+        form = f"write SLOT=FACTORY:key=value,...; a value may be an operator: {example}"
         raise UnknownName(f"{slot}={spec} cannot be built: {error}; {arguments}{form}") from error
 
 
@@ -263,7 +264,7 @@ def parse_swap(text: str) -> tuple[str, Spec]:
     Return the slot and the description of the operator.
 
     Raises:
-        UnknownName: there is no `=`.
+        UnknownName: there is no `=`, or `parse_spec` cannot read the operator.
     """
     slot, equals, rest = text.partition("=")
     if not equals:
@@ -271,18 +272,7 @@ def parse_swap(text: str) -> tuple[str, Spec]:
     operator = slot.partition(":")[0]
     if slot != operator and operator in OPERATORS:
         raise UnknownName(f"{text!r} names no slot; write {slots_by_operator()[operator][0]}={text}")
-    name, _, arguments = _split_arguments(rest)
-    pairs = (pair.partition("=") for pair in arguments.split(",") if pair)
-    return slot, Spec(name=name, args={key: _parse_value(value) for key, _, value in pairs})
-
-
-def _split_arguments(text: str) -> tuple[str, str, str]:
-    # `module:make:depth=2` is split at the last colon before its first argument.
-    if "=" not in text:
-        return text, "", ""
-    before, _, after = text.partition("=")
-    name, colon, key = before.rpartition(":")
-    return name, colon, f"{key}={after}"
+    return slot, parse_spec(rest)
 
 
 def shareable_context(context: Context) -> dict[str, JsonValue]:
@@ -336,16 +326,6 @@ def load_settings(folder: Path) -> Context:
         return Context.model_validate_json(read_bytes(path, MAX_SETTINGS_BYTES))
     except ValidationError as error:
         raise Fault("data", f"{path} holds no settings of a run: restore it, or start the run again") from error
-
-
-def _parse_value(text: str) -> "Spec | JsonValue":
-    if text in OPERATORS:
-        return Spec(name=text)
-    try:
-        value: JsonValue = parse_json(text)
-    except ValueError:
-        return text
-    return value
 
 
 # Parsing of the `KEY=VALUE` texts of a command line.

@@ -50,7 +50,7 @@ from certigraph.evaluation.tables import (
 from certigraph.evaluation.workers import HERE, WorkerOptions
 from certigraph.graphs.assembly import operators_of
 from certigraph.nodes.gates import MAX_CHANGE
-from certigraph.nodes.slots import Spec
+from certigraph.nodes.specs import Spec
 from certigraph.runtime.files import COMPARISON_PAGE, read_last_footer
 from certigraph.runtime.registry import build_graph, check_takes_answers, parse_swap
 from certigraph.runtime.texts import format_count

@@ -23,7 +23,7 @@ from certigraph.evaluation.comparison import ComparedMethod, ComparisonPlan, fin
 from certigraph.evaluation.frame_rows import MEMORY_NODE, FrameRow
 from certigraph.evaluation.judges import MAX_SCORE, JudgeCase, judge, judge_name_of, judging_progress, read_judgements
 from certigraph.nodes.react import MAX_PARAGRAPHS
-from certigraph.nodes.slots import Spec
+from certigraph.nodes.specs import Spec
 from certigraph.nodes.transcripts import format_whole_turns
 from certigraph.state.endings import Fault
 from certigraph.state.records import Record, Task
