@@ -353,6 +353,16 @@ def test_variants_are_named_after_their_swaps():
     ]
 
 
+def test_arguments_of_variants_keep_their_types():
+    gate = "gate=either:one=gap_gate,other=(exhaustion_gate:upr=1.0,change=None)"
+    _, both = ablation_methods("ircot", [f'memory=structured:missing=False+decide=reason:rerank="a+b=c"+{gate}'])
+    (compared,) = parse_methods(["ircot"], [f"ircot:{gate}"])
+    assert repr(both.operators["memory"]["args"]) == repr({"missing": False})
+    assert both.operators["decide"]["args"] == {"rerank": "a+b=c"}
+    for method in (both, compared):
+        assert repr(method.operators["gate"]["args"]["other"]["args"]) == repr({"upr": 1.0, "change": None})
+
+
 def test_a_variant_is_described_by_what_its_operators_do():
     shown = read_inventory()["operators"]
     capped, both = "validate=capped:depth=1", "replan=give_up+validate=always_pass"

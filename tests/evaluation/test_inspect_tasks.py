@@ -194,6 +194,51 @@ def test_what_cannot_be_honoured_is_refused_before_anything_runs(arguments: dict
     assert list(tmp_path.iterdir()) == []
 
 
+# Arguments of operators keep their types on the way into the task and into the runs.
+
+PATIENT = {"gate": {"name": "exhaustion_gate", "args": {"patience": 3}}}
+
+
+@pytest.mark.usefixtures("_no_data_no_key")
+@pytest.mark.parametrize(
+    ("swap", "args"),
+    [
+        ("memory=structured:missing=false", {"missing": False}),
+        ("memory=structured:missing=False", {"missing": False}),
+        ("memory=structured:searches=0,missing=true", {"searches": 0, "missing": True}),
+        ("decide=reason:alpha=1.0,rerank=null", {"alpha": 1.0, "rerank": None}),
+        ("gate=shadow:gate=(exhaustion_gate:patience=3)", PATIENT),
+    ],
+)
+def test_arguments_of_operators_keep_their_types_in_evaluate(swap: str, args: dict[str, Any], tmp_path: Path):
+    done = evaluate("ircot", "musique", limit=1, swaps=[swap], out=tmp_path)
+    operators = header(tmp_path, done.rows[0]).operators
+    assert repr(operators[swap.partition("=")[0]]["args"]) == repr(args)  # True and 1 are equal, but not alike
+
+
+@pytest.mark.usefixtures("_no_data_no_key")
+@pytest.mark.parametrize(
+    ("slot", "operator", "args"),
+    [
+        ("memory", ["structured:searches=0", "missing=False"], {"searches": 0, "missing": False}),
+        ("decide", ["reason:alpha=1.0", "rerank=None"], {"alpha": 1.0, "rerank": None}),
+        ("decide", ['reason:rerank="a', "", 'b"'], {"rerank": "a,,b"}),
+        ("gate", "shadow:gate=(exhaustion_gate:patience=3)", PATIENT),
+    ],
+)
+def test_arguments_of_operators_keep_their_types_in_a_task(slot: str, operator: str | list[str], args: dict[str, Any]):
+    task = TASKS["musique"](graph="ircot", **{slot: operator})  # Inspect splits what follows -T at commas
+    assert repr((task.metadata or {})["operators"][slot]["args"]) == repr(args)
+
+
+@pytest.mark.usefixtures("_no_data_no_key")
+def test_a_judge_that_reasons_can_be_evaluated(tmp_path: Path):
+    swaps = ["rate=judge_reward:analytical=true"]
+    done = evaluate("reward_judge", "rewardprediction", limit=1, swaps=swaps, out=tmp_path)
+    assert header(tmp_path, done.rows[0]).operators["rate"]["args"] == {"analytical": True}
+    assert done.swaps == {"rate": "judge_reward:analytical=true"}
+
+
 @pytest.mark.usefixtures("_no_data_no_key")
 @pytest.mark.parametrize(("boundary", "goes_on"), [("model", 1), ("data", 1), ("environment", 0), ("operator", 0)])
 def test_a_run_that_lacked_its_model_or_data_goes_on_with_what_it_had_certified(

@@ -138,6 +138,22 @@ def test_every_graph_with_every_variant_that_fits_it():
 
 
 @pytest.mark.usefixtures("_generated_worlds")
+def test_arguments_of_operators_keep_their_types(tmp_path: Path):
+    text = """
+graphs: [ircot]
+benchmarks: [musique]
+operators:
+  - {memory: "structured:searches=0,missing=False"}
+  - {gate: "either:one=gap_gate,other=(exhaustion_gate:upr=1.0,change=None)"}
+  - {decide: 'reason:rerank="1"'}
+"""
+    memory, gate, decide = (method.operators for method in expand_sweep(read_sweep(file(tmp_path, text))).methods)
+    assert repr(memory["memory"]["args"]) == repr({"searches": 0, "missing": False})
+    assert repr(gate["gate"]["args"]["other"]["args"]) == repr({"upr": 1.0, "change": None})
+    assert decide["decide"]["args"] == {"rerank": "1"}
+
+
+@pytest.mark.usefixtures("_generated_worlds")
 def test_a_variant_that_changes_nothing_is_run_once():
     methods, left_out = expand_sweep(asked("sdp", operators=({}, {"validate": "validate"})))
     assert [method.name for method in methods] == ["sdp"]

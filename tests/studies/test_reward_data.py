@@ -156,6 +156,7 @@ def test_predictors_are_named_with_their_operators():
     (offline,) = parse_predictors(["statefactory:interpret=offline_goal"])
     assert has_known_goal(offline) and granularity_of(offline) is None
     assert parse_predictors(["monotonic"], ["all-MiniLM-L6-v2"])[1].name == "all-MiniLM-L6-v2"
+    assert parse_predictors(["monotonic"], ["1"])[1].operators["route"]["args"] == {"encoder": "1"}
     with pytest.raises(UnknownName, match="sdp predicts no rewards"):
         parse_predictors(["sdp"])
     with pytest.raises(UnknownName, match="two predictors are called monotonic"):

@@ -49,6 +49,7 @@ from certigraph.evaluation.statistics import (
     pass_hat_k,
     relative_change,
 )
+from certigraph.nodes.specs import split_swaps
 from certigraph.runtime.graph_sources import slots_of
 from certigraph.runtime.registry import GRAPHS, build_graph
 from certigraph.runtime.texts import format_count
@@ -443,4 +444,4 @@ def ablation_methods(graph: str, swaps: Sequence[str]) -> tuple[ComparedMethod, 
         raise UnknownName(f"nothing to ablate in {graph}: {fix}")
     if twice := sorted({swap for swap in swaps if swaps.count(swap) > 1}):
         raise UnknownName(f"swap {twice[0]} is given twice; give each swap once")
-    return (*full, *(build_method(swap, graph, swap.split("+")) for swap in swaps))
+    return (*full, *(build_method(swap, graph, split_swaps(swap)) for swap in swaps))

@@ -110,7 +110,7 @@ def _to_list(value: OneOrMore) -> list[str]:
 
 
 def _to_text(value: OneOrMore) -> str:
-    return ",".join(_to_list(value))
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _to_roles(value: OneOrMore) -> list[str]:

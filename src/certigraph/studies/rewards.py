@@ -30,6 +30,7 @@ from certigraph.benchmarks.rewardprediction.dataset import RewardTrajectory, Tra
 from certigraph.evaluation.comparison import ComparedMethod, parse_methods
 from certigraph.evaluation.statistics import bootstrap_interval as paired_interval
 from certigraph.evaluation.statistics import mean_of, stratified_mean
+from certigraph.nodes.specs import Spec, split_swaps
 from certigraph.runtime.graph_sources import AnyGraph
 from certigraph.runtime.registry import REWARD_GRAPHS, model_name, swaps_of
 from certigraph.state import rewards as factored_code
@@ -63,7 +64,8 @@ def parse_predictors(specs: Sequence[str], encoders: Sequence[str] = ()) -> tupl
     Raises:
         UnknownName: a graph, slot or operator is unknown, a graph predicts no rewards, or a name is used twice.
     """
-    encoding = [f"{name}=statefactory:route=route:encoder={name}" for name in encoders]
+    routes = {name: Spec(name="route", args={"encoder": name}) for name in encoders}
+    encoding = [f"{name}=statefactory:route={route}" for name, route in routes.items()]
     methods = [_parse_predictor(spec) for spec in (*(specs or DEFAULT_PREDICTORS), *encoding)]
     names = [method.name for method in methods]
     if duplicates := sorted({name for name in names if names.count(name) > 1}):
@@ -108,7 +110,7 @@ def _parse_predictor(spec: str) -> ComparedMethod:
         raise UnknownName(f"{graph or name}: {UNAVAILABLE[graph or name]}")
     if (graph or name) not in REWARD_GRAPHS:
         raise UnknownName(f"{graph or name} predicts no rewards; {', '.join(REWARD_GRAPHS)} do")
-    methods = parse_methods([f"v={graph or name}"], [f"v:{swap}" for swap in swaps.split("+") if swap])
+    methods = parse_methods([f"v={graph or name}"], [f"v:{swap}" for swap in split_swaps(swaps) if swap])
     return methods[0].model_copy(update={"name": name if graph else spec})
 
 
