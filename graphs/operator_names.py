@@ -10,8 +10,8 @@ from certigraph.adapters.benchmarks import find_benchmark, split_name
 from certigraph.adapters.protocols import Benchmark, Context, complete_benchmark
 from certigraph.graphs.assembly import Assembly, operators_of
 from certigraph.graphs.catalogue import OPERATORS
-from certigraph.nodes.slots import operators_for
 from certigraph.nodes.specs import Spec
+from certigraph.nodes.tool_choices import operators_for
 from certigraph.state.records import Task
 
 

@@ -27,10 +27,10 @@ from certigraph.nodes.slots import (
     factory,
     keep_upcoming,
     new_lines_of,
-    operators_for,
     prefer_benchmark_operator,
     set_upcoming,
 )
+from certigraph.nodes.tool_choices import operators_for
 from certigraph.nodes.verdicts import ask_verdict
 from certigraph.state.certified_states import certified_states, predicates_in_force, went_back
 from certigraph.state.endings import Fault, LimitReached, UnknownName

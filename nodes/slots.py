@@ -38,17 +38,15 @@ from certigraph.adapters.models.usage import (
 from certigraph.adapters.processes import Setting, wait_for_node
 from certigraph.adapters.protocols import (
     AsyncOperator,
-    Benchmark,
     Budget,
     Context,
     Operator,
-    OperatorFactory,
     StateCheck,
 )
-from certigraph.nodes import tool_choices
 from certigraph.nodes.events import collect_nested_events, write_events, write_question
 from certigraph.nodes.operators import Call, View, call_operator, check_update, declared_keys, operator_label, to_call
 from certigraph.nodes.specs import Spec
+from certigraph.nodes.tool_choices import operators_for
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Action, Observation, Spent, Step, Task, Usage
 from certigraph.state.run import Belief, Evidence, Stagnation
@@ -131,12 +129,6 @@ def _spec_or_value(value: Any) -> Any:
 
 
 # Benchmark operators, which replace the generic, prompted operator of the same name.
-
-
-def operators_for(benchmark: Benchmark) -> Mapping[str, Operator | OperatorFactory]:
-    """Return the operators of a benchmark's own by name; in a world of tools, those that choose calls of them."""
-    own = benchmark.operators()
-    return {**tool_choices.OPERATORS, **own} if tool_choices.has_tools(benchmark) else own
 
 
 def prefer_benchmark_operator(operator: AsyncOperator) -> AsyncOperator:

@@ -7,11 +7,12 @@ import json
 from collections.abc import Mapping
 from typing import Annotated
 
-from certigraph.nodes.catalogue import OPERATORS
 from pydantic import Field, JsonValue
 
+from certigraph.adapters.json_lines import parse_json, parse_json_at
+from certigraph.nodes.catalogue import OPERATORS
 from certigraph.state.endings import UnknownName
-from certigraph.state.records import Record, parse_json, parse_json_at
+from certigraph.state.records import Record
 
 
 class Spec(Record):

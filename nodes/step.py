@@ -42,10 +42,10 @@ from certigraph.nodes.slots import (
     Update,
     factory,
     keep_upcoming,
-    operators_for,
     prefer_benchmark_operator,
     set_upcoming,
 )
+from certigraph.nodes.tool_choices import operators_for
 from certigraph.state.records import Action, Arguments
 from certigraph.state.step import (
     HANDED_BACK,

@@ -13,7 +13,7 @@ from certigraph.adapters.benchmarks import benchmark_of, context_of
 from certigraph.adapters.models.prompts import build_prompt, bullet_list, numbered_list, quote
 from certigraph.adapters.models.streams import ArgumentOf
 from certigraph.adapters.models.tool_calls import OfferedTool, ToolChoice, ask_tool_calls
-from certigraph.adapters.protocols import Benchmark, Context, Operator
+from certigraph.adapters.protocols import Benchmark, Context, Operator, OperatorFactory
 from certigraph.adapters.tools.definitions import HOLDS, UNREACHABLE
 from certigraph.adapters.tools.world import Tools
 from certigraph.nodes.actions import CHECK_ACTION, action_prompt, to_unreachable_action
@@ -186,6 +186,12 @@ OPERATORS: Mapping[str, Operator] = {
     "answer": answer,
 }
 """The operators by the name of the generic operator that each replaces."""
+
+
+def operators_for(benchmark: Benchmark) -> Mapping[str, Operator | OperatorFactory]:
+    """Return the operators of a benchmark's own by name; in a world of tools, those that choose calls of them."""
+    own = benchmark.operators()
+    return {**OPERATORS, **own} if has_tools(benchmark) else own
 
 
 CHECKS_NOTE = """\

@@ -4,10 +4,10 @@ import inspect
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
-from certigraph.nodes.catalogue import OPERATORS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from certigraph.nodes.catalogue import OPERATORS
 from certigraph.nodes.slots import build_operator, spec_of
 from certigraph.nodes.specs import MAX_NESTED_SPECS, Spec, parse_spec, split_swaps
 from certigraph.runtime.registry import build_graph, parse_swap

@@ -92,7 +92,7 @@ def collect_inventory() -> dict[str, Any]:
     from certigraph.adapters.models.chat_models import MODEL_FORMS
     from certigraph.adapters.protocols import Budget, Limits
     from certigraph.graphs.catalogue import slots_by_operator
-    from certigraph.nodes.slots import operators_for
+    from certigraph.nodes.tool_choices import operators_for
     from certigraph.runtime.registry import GRAPHS, graph_slots
     from certigraph.runtime.result import ASK_BENCHMARK
 

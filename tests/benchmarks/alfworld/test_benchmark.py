@@ -1,4 +1,4 @@
-"""Tests of `adapters.alfworld.benchmark`."""
+"""Tests of `benchmarks.alfworld.benchmark`."""
 
 import json
 import tarfile

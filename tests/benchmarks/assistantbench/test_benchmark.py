@@ -1,4 +1,4 @@
-"""Tests of `adapters.assistantbench.benchmark`."""
+"""Tests of `benchmarks.assistantbench.benchmark`."""
 
 import gzip
 import json

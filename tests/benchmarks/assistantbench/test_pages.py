@@ -1,4 +1,4 @@
-"""Tests of `adapters.assistantbench.pages`."""
+"""Tests of `benchmarks.assistantbench.pages`."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Tests of `adapters.assistantbench.server`."""
+"""Tests of `benchmarks.assistantbench.server`."""
 
 import time
 from threading import Thread

@@ -1,4 +1,4 @@
-"""Tests of `adapters.qa.operators`."""
+"""Tests of `benchmarks.qa.operators`."""
 
 import asyncio
 from pathlib import Path

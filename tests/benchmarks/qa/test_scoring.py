@@ -1,4 +1,4 @@
-"""Tests of `adapters.qa.scoring`."""
+"""Tests of `benchmarks.qa.scoring`."""
 
 import sys
 

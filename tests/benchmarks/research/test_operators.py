@@ -1,4 +1,4 @@
-"""Tests of `adapters.research.operators`."""
+"""Tests of `benchmarks.research.operators`."""
 
 import itertools
 import re

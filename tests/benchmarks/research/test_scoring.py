@@ -1,4 +1,4 @@
-"""Tests of `adapters.research.scoring`."""
+"""Tests of `benchmarks.research.scoring`."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""Tests of `adapters.rewardprediction.benchmark`."""
+"""Tests of `benchmarks.rewardprediction.benchmark`."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""Tests of `adapters.scienceworld.expert`."""
+"""Tests of `benchmarks.scienceworld.expert`."""
 
 from collections import Counter
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Tests of `adapters.scienceworld.runs`."""
+"""Tests of `benchmarks.scienceworld.runs`."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Tests of `adapters.textworld.benchmark`."""
+"""Tests of `benchmarks.textworld.benchmark`."""
 
 from pathlib import Path
 from threading import Barrier, Thread

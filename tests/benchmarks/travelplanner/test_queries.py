@@ -1,4 +1,4 @@
-"""Tests of `adapters.travelplanner.queries`."""
+"""Tests of `benchmarks.travelplanner.queries`."""
 
 import csv
 import gzip

@@ -1,4 +1,4 @@
-"""Tests of `adapters.travelplanner.scoring`."""
+"""Tests of `benchmarks.travelplanner.scoring`."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""Tests of `adapters.travelplanner.tools`."""
+"""Tests of `benchmarks.travelplanner.tools`."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Tests of `adapters.webshop.products`."""
+"""Tests of `benchmarks.webshop.products`."""
 
 import gzip
 import json

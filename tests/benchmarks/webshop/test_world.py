@@ -1,4 +1,4 @@
-"""Tests of `adapters.webshop.world`."""
+"""Tests of `benchmarks.webshop.world`."""
 
 from pathlib import Path
 
