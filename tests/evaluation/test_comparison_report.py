@@ -26,6 +26,7 @@ from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
 from certigraph.evaluation.anatomy import ANALYSES, analyse
 from certigraph.evaluation.compare import ablate, build_job, compare_logs, print_tables, run_comparison
 from certigraph.evaluation.comparison import (
+    DATA_FILES,
     Choice,
     ComparedMethod,
     ComparisonOutline,
@@ -34,7 +35,6 @@ from certigraph.evaluation.comparison import (
     read_plan,
 )
 from certigraph.evaluation.comparison_report import (
-    DATA_FILES,
     MAX_SHOWN_CHANGES,
     RunCell,
     comparison_line,

@@ -15,8 +15,8 @@ from certigraph.adapters.protocols import Budget, Context
 from certigraph.adapters.trajectories import read_trajectory
 from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
 from certigraph.evaluation.compare import build_job, run_comparison
-from certigraph.evaluation.comparison import Choice, parse_methods
-from certigraph.evaluation.comparison_report import DATA_FILES, write_comparison_report
+from certigraph.evaluation.comparison import DATA_FILES, Choice, parse_methods
+from certigraph.evaluation.comparison_report import write_comparison_report
 from certigraph.evaluation.evaluate import evaluate
 from certigraph.evaluation.inspect_tasks import create_dataset
 from certigraph.state.endings import Fault

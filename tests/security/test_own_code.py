@@ -10,8 +10,8 @@ from own_names import BUILD, INSTALLED, WORLD
 
 from certigraph.adapters.protocols import Context
 from certigraph.cli import main
+from certigraph.evaluation.comparison import PLAN_FILE
 from certigraph.graphs import react
-from certigraph.runtime.files import PLAN_FILE
 from certigraph.runtime.run import run
 from certigraph.state.endings import UnknownName
 

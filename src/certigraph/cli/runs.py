@@ -115,7 +115,8 @@ def resume_command(
 def _check_single_run(folder: Path) -> None:
     """Raise UnknownName if a folder holds many runs that another command continues; the message names it."""
     from certigraph.adapters.trajectories import TRAJECTORY_FILE
-    from certigraph.runtime.files import PLAN_FILE, find_trajectories, read_last_footer
+    from certigraph.evaluation.comparison import PLAN_FILE
+    from certigraph.runtime.files import find_trajectories, read_last_footer
 
     out, log = f"--out {shlex.quote(str(folder))}", max(folder.glob("*.eval"), default=None)
     if (folder / TRAJECTORY_FILE).is_file():

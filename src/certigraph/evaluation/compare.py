@@ -20,6 +20,7 @@ from certigraph.adapters.protocols import Benchmark, Context
 from certigraph.adapters.user_warnings import warn_user
 from certigraph.evaluation.comparison import (
     ALL_TASKS,
+    COMPARISON_PAGE,
     MODEL_SEPARATOR,
     CellListener,
     Choice,
@@ -64,7 +65,6 @@ from certigraph.evaluation.tool_worlds import (
     describe_effective_rates,
 )
 from certigraph.evaluation.workers import HERE, WorkerOptions, check_worker_models, run_slots
-from certigraph.runtime.files import COMPARISON_PAGE
 from certigraph.runtime.registry import (
     GRAPHS,
     check_encoders,

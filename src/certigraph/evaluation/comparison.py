@@ -32,11 +32,12 @@ from certigraph.graphs.assembly import operators_of
 from certigraph.graphs.catalogue import summarize_operator
 from certigraph.nodes.specs import Spec
 from certigraph.runtime.files import (
-    PLAN_FILE,
+    RunsManifest,
     check_output_folder,
     find_trajectories,
     has_header,
     slug_of,
+    write_manifest,
 )
 from certigraph.runtime.graph_sources import AnyGraph
 from certigraph.runtime.registry import (
@@ -280,6 +281,22 @@ LISTED_FIELDS = {"methods", "tasks", "goals"}
 """Fields of a plan whose differences are described as a whole."""
 
 
+PLAN_FILE = "comparison.json"
+"""Name of the file with the plan of a comparison, in its folder."""
+
+COMPARISON_PAGE = "comparison.html"
+"""Name of the page of a comparison, in the same folder."""
+
+DATA_FILES = {
+    "table.csv": "a line for each method",
+    "needs.csv": "a line for each method and amount, such as output tokens",
+    "rows.csv": "a line for each run, with its folder",
+    "curves.csv": "the score by budget",
+    "table.json": "everything",
+}
+"""Content of each file of data in the folder of a comparison."""
+
+
 def has_plan(folder: Path) -> bool:
     """Return whether a folder holds a comparison."""
     return (folder / PLAN_FILE).is_file()
@@ -316,6 +333,7 @@ def save_or_check_plan(plan: ComparisonPlan, folder: Path, resume: str) -> None:
         raise Fault("data", f"{folder} holds runs with other settings ({differing}): {fix}")
     if differing or not has_plan(folder):
         replace_text(folder / PLAN_FILE, plan.model_dump_json(indent=1))
+    write_manifest(folder, RunsManifest(page=COMPARISON_PAGE, files=(COMPARISON_PAGE, *DATA_FILES), command=COMMAND))
 
 
 def format_differences(saved: ComparisonPlan, new: ComparisonPlan) -> str:
@@ -394,6 +412,10 @@ def lock_folder(folder: Path) -> Iterator[None]:
         if not try_lock(lock):
             raise Fault("data", f"another process is using {folder}: wait until it ends, or stop it")
         yield
+
+
+COMMAND = "certigraph compare"
+"""Command that goes on with a comparison and writes its files again."""
 
 
 # Cells, and the runs in their folders.

@@ -15,6 +15,8 @@ from certigraph.adapters.models.chat_models import describe_error_rates, is_scri
 from certigraph.adapters.trajectories import TRAJECTORY_FILE, read_trajectory
 from certigraph.evaluation.anatomy import anatomy_view
 from certigraph.evaluation.comparison import (
+    COMPARISON_PAGE,
+    DATA_FILES,
     MODEL_SEPARATOR,
     ComparedMethod,
     ComparisonCell,
@@ -53,7 +55,7 @@ from certigraph.evaluation.published_matches import (
 from certigraph.evaluation.replays import ReplayEstimate, estimates_of, replays_of
 from certigraph.evaluation.tables import FittedTable, format_interval, write_csv, write_page
 from certigraph.graphs.operator_names import benchmark_operators, name_running_operators
-from certigraph.runtime.files import COMPARISON_PAGE, REPORT_FILE
+from certigraph.runtime.files import REPORT_FILE
 from certigraph.runtime.registry import GRAPHS, swaps_of
 from certigraph.runtime.report import write_report
 from certigraph.runtime.texts import format_compact, format_count, format_duration
@@ -281,17 +283,8 @@ def _format_p(value: float | None) -> str:
 
 # Files for other programs.
 
-DATA_FILES = {
-    "table.csv": "a line for each method",
-    "needs.csv": "a line for each method and amount, such as output tokens",
-    "rows.csv": "a line for each run, with its folder",
-    "curves.csv": "the score by budget",
-    "table.json": "everything",
-}
-"""Content of each file of data in the folder of a comparison."""
-
 REPLAY_FILE = {"replays.csv": "the estimate from each replayed run, with the folder of that run"}
-"""The same of the file that there is where runs were replayed."""
+"""Content of the file that there is where runs were replayed, as in DATA_FILES."""
 
 
 def comparison_to_json(comparison: Comparison, estimates: Sequence[ReplayEstimate] = ()) -> dict[str, Any]:

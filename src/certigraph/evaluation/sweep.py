@@ -21,7 +21,9 @@ from certigraph.adapters.files import replace_text
 from certigraph.adapters.protocols import Budget
 from certigraph.evaluation.compare import ComparisonJob, run_comparison
 from certigraph.evaluation.comparison import (
+    COMPARISON_PAGE,
     MODEL_SEPARATOR,
+    PLAN_FILE,
     ComparisonCell,
     cells_of,
     format_differences,
@@ -52,7 +54,7 @@ from certigraph.evaluation.measures import MISSING_VALUE, ComparisonRow, format_
 from certigraph.evaluation.sweep_file import Sweep, TotalLimits, expand_sweep, folder_name, order_of, read_sweep
 from certigraph.evaluation.tables import format_estimate, terminal_table, write_csv
 from certigraph.evaluation.workers import HERE, WorkerOptions, run_slots
-from certigraph.runtime.files import COMPARISON_PAGE, PLAN_FILE, check_output_folder, find_trajectories
+from certigraph.runtime.files import check_output_folder, find_trajectories
 from certigraph.runtime.registry import check_priced, swaps_of
 from certigraph.runtime.texts import format_compact, format_count
 from certigraph.state.endings import GOAL, Fault

@@ -6,12 +6,16 @@ import os
 import re
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from pydantic import ValidationError
+
+from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes, replace_text
 from certigraph.adapters.json_lines import parse_json
 from certigraph.adapters.trajectories import MAX_TRAJECTORY_LINE, TRAJECTORY_FILE, parse_line, read_header_line
 from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.records import Record
 from certigraph.state.trajectory import Footer
 
 # Names of files.
@@ -22,11 +26,8 @@ CHECKPOINTS_FILE = "checkpoints.sqlite"
 MEMORY_FILE = "memory.sqlite"
 REPORT_FILE = "report.html"
 
-COMPARISON_PAGE = "comparison.html"
-"""Name of the page of a comparison, in the folder around those of its runs."""
-
-PLAN_FILE = "comparison.json"
-"""Name of the file with the plan of a comparison, in the same folder."""
+MANIFEST_FILE = "manifest.json"
+"""Name of the file that says what was written about all runs below its folder (`RunsManifest`)."""
 
 _SQLITE_SUFFIX = r"(-journal|-wal|-shm)?"
 _RUN_FILE = re.compile(
@@ -141,6 +142,42 @@ def translate_trajectory_errors(run: str) -> Iterator[None]:
         reason = " ".join(f"{type(error).__name__}: {error!s:.200}".split())
         fix = "restore its trajectory.jsonl or leave the run out"
         raise Fault("data", f"run {run} has contents that no run of its graph writes ({reason}): {fix}") from error
+
+
+# What a command that makes many runs wrote about all of them.
+
+MAX_LEVELS = 5
+"""Number of folders around a run's that are searched for a manifest."""
+
+
+class RunsManifest(Record):
+    """What was written about all runs below a folder, for whoever shows or deletes one of them."""
+
+    page: str
+    """Name of the page that shows the runs."""
+    files: tuple[str, ...]
+    """Names of the files that count the runs, the page among them."""
+    command: str
+    """Command that writes the files again."""
+
+
+def write_manifest(folder: Path, manifest: RunsManifest) -> None:
+    """Write what a command writes about all runs below a folder, which is replaced if it differs."""
+    if (text := manifest.model_dump_json(indent=1)) != _read_text(folder / MANIFEST_FILE):
+        replace_text(folder / MANIFEST_FILE, text)
+
+
+def find_manifest(run: Path) -> tuple[Path, RunsManifest] | None:
+    """Return the nearest folder around a run's that has a manifest, and this; None without one that can be read."""
+    for folder in list(run.parents)[:MAX_LEVELS]:
+        if text := _read_text(folder / MANIFEST_FILE):
+            with suppress(ValidationError):
+                return folder, RunsManifest.model_validate_json(text)
+    return None
+
+
+def _read_text(path: Path) -> str:
+    return read_bytes(path, MAX_SETTINGS_BYTES).decode(errors="replace") if path.is_file() else ""
 
 
 # Search for runs below a folder, and the first and last line of a trajectory.

@@ -22,10 +22,10 @@ from certigraph.graphs.operator_names import benchmark_operators
 from certigraph.runtime.approvals import answer_lines, format_question
 from certigraph.runtime.episodes import EpisodeHistory, EpisodeSummary, RatingHistory
 from certigraph.runtime.files import (
-    COMPARISON_PAGE,
     PROMPTS_FILE,
     REPORT_FILE,
     check_no_links,
+    find_manifest,
     translate_trajectory_errors,
 )
 from certigraph.runtime.history import NodeProgress, RunHistory, TaskGraph, is_unchecked, read_history
@@ -278,9 +278,6 @@ UNCHECKED_NOTE = "Nothing was certified: the validator always_pass accepted each
 PART_OF = "part of"
 """Name of the fact that names the comparison, ablation or sweep of a run."""
 
-MAX_LEVELS = 5
-"""Number of folders around a run's in which the page of its comparison is searched for."""
-
 MAX_GOAL_CHARACTERS = 4_000
 """Maximum number of characters of the task's goal."""
 
@@ -358,9 +355,11 @@ def _source_of_report(run: Trajectory | Result | Path | str, path: Path | str | 
 def _link_to_whole(header: Header, path: Path, whole: Path | None) -> str:
     """Return the relative address of the page of the comparison that a run is a part of; empty if there is none."""
     folder = path.resolve().parent
-    above = (one / COMPARISON_PAGE for one in list(folder.parents)[:MAX_LEVELS] if header.context.get("group"))
-    page = whole or next(filter(Path.is_file, above), None)
-    return quote(Path(os.path.relpath(page.resolve(), folder)).as_posix()) if page else ""
+    found = find_manifest(folder) if header.context.get("group") and not whole else None
+    page = found[0] / found[1].page if found else whole
+    if page is None or not (whole or page.is_file()):
+        return ""
+    return quote(Path(os.path.relpath(page.resolve(), folder)).as_posix())
 
 
 def report_of(trajectory: Trajectory, prompts: KeptPrompts, link: str = "") -> RunReport:

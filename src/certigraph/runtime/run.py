@@ -49,6 +49,7 @@ from certigraph.runtime.files import (
     SETTINGS_FILE,
     check_no_links,
     check_output_folder,
+    find_manifest,
     has_header,
     is_run_file,
     read_last_footer,
@@ -531,8 +532,10 @@ def _list_related_data(folder: Path, context: Context) -> Iterator[str]:
         yield f"the cache {context.cache} holds model replies of this run"
     for log in sorted(folder.parent.glob("*.eval")):
         yield f"{log} is an inspect log with the answers of all its runs"
-    if plans := [above for above in folder.parents if (above / "comparison.json").is_file()]:
-        yield f"the tables and pages in {plans[0]} count this run; the next `certigraph compare` there runs it again"
+    if found := find_manifest(folder):
+        whole, manifest = found
+        files = f"{', '.join(manifest.files)} in {whole} count this run"
+        yield f"{files}; the next `{manifest.command}` there runs it again"
     yield "web pages that the run read are in the web cache; exports, judgements and drawings are where you saved them"
 
 

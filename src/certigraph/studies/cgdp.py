@@ -24,6 +24,7 @@ from certigraph.adapters.trajectories import TRAJECTORY_FILE
 from certigraph.benchmarks.qa.benchmark import CORPUS, QuestionBenchmark
 from certigraph.evaluation.compare import ComparisonJob, print_tables, run_comparison
 from certigraph.evaluation.comparison import (
+    COMPARISON_PAGE,
     MODEL_SEPARATOR,
     ComparedMethod,
     ComparisonPlan,
@@ -51,7 +52,7 @@ from certigraph.evaluation.workers import HERE, WorkerOptions
 from certigraph.graphs.assembly import operators_of
 from certigraph.nodes.gates import MAX_CHANGE
 from certigraph.nodes.specs import Spec
-from certigraph.runtime.files import COMPARISON_PAGE, read_last_footer
+from certigraph.runtime.files import read_last_footer
 from certigraph.runtime.registry import build_graph, check_takes_answers, parse_swap
 from certigraph.runtime.texts import format_count
 from certigraph.state.endings import UnknownName

@@ -20,6 +20,7 @@ from certigraph.adapters.models.scripts import CHARS_PER_TOKEN, current_situatio
 from certigraph.adapters.protocols import Benchmark, Context, Environment, Limits, Operator, Responder
 from certigraph.evaluation.compare import ComparisonJob, run_comparison
 from certigraph.evaluation.comparison import (
+    PLAN_FILE,
     ComparisonPlan,
     build_plan,
     cells_of,
@@ -43,7 +44,6 @@ from certigraph.evaluation.tables import (
     write_frame,
     write_page,
 )
-from certigraph.runtime.files import PLAN_FILE
 from certigraph.runtime.texts import format_count
 from certigraph.state.endings import UnknownName
 from certigraph.state.records import Action, Observation, Scores, Task
