@@ -1,1 +1,4 @@
-"""Adapters to the outside world: benchmarks, language models, retrieval, the web, and live episodes."""
+"""What a method needs from outside, whatever the task: models, tools, retrieval, the web.
+
+Worlds, and what else belongs to one benchmark, are in `benchmarks`.
+"""

@@ -6,6 +6,8 @@ Public names are imported on first use, so that `import certigraph` and the comm
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from certigraph import former_names
+
 if TYPE_CHECKING:
     from certigraph.adapters.benchmarks import load_benchmark as load_benchmark
     from certigraph.adapters.faults import FaultyEnvironment as FaultyEnvironment
@@ -72,6 +74,8 @@ if TYPE_CHECKING:
     from certigraph.state.trajectory import serializer as serializer
 
 __version__ = "0.1.0"
+
+former_names.install()
 
 PUBLIC_NAMES = {
     "adapters.benchmarks": ("load_benchmark",),

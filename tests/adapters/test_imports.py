@@ -18,7 +18,7 @@ from certigraph.adapters.imports import (
     installed,
     warn_if_hidden,
 )
-from certigraph.runtime.graph_sources import GRAPH_GROUP
+from certigraph.graphs import GRAPH_GROUP
 from certigraph.state.endings import UnknownName
 
 

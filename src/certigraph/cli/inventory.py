@@ -13,7 +13,7 @@ from typing import Any
 import typer
 
 from certigraph.adapters.imports import BENCHMARK_GROUP, check_names, distribution_of, installed
-from certigraph.runtime.graph_sources import GRAPH_GROUP
+from certigraph.graphs import GRAPH_GROUP
 from certigraph.state.endings import UnknownName
 
 INVENTORY_FILE = "inventory.json"

@@ -44,6 +44,7 @@ from certigraph.adapters.models.usage import (
 )
 from certigraph.adapters.processes import Setting
 from certigraph.adapters.protocols import Benchmark, Context
+from certigraph.graphs import GRAPH_GROUP
 from certigraph.graphs.assembly import SWAPPED_KEY, method_of, operators_of, specs_of_nodes
 from certigraph.nodes.slots import node_position, spec_of
 from certigraph.state.endings import EXHAUSTED, FINISHED, GAVE_UP, GOAL, WORLD_ENDED, Fault, UnknownName
@@ -54,9 +55,6 @@ AnyGraph = CompiledStateGraph[Any, Context, Any, Any]
 """A compiled graph of any state."""
 
 # A user's own graphs, by name.
-
-GRAPH_GROUP = "certigraph.graphs"
-"""Group of entry points by which a distribution offers graphs."""
 
 EXAMPLE = "mypackage.graphs:build"
 """Example of the name of a user's own graph, for error messages."""

@@ -33,13 +33,14 @@ from certigraph.adapters.models.profiles import check_profile_name
 from certigraph.adapters.protocols import ROLES, Benchmark, Budget, Context, Limits
 from certigraph.adapters.redaction import MASK, show_address
 from certigraph.adapters.retrieval.reranker import load_reranker
+from certigraph.graphs import GRAPH_GROUP
 from certigraph.graphs.assembly import check_slots, operators_of, slot_names, swapped_specs
 from certigraph.graphs.catalogue import OPERATORS, near_operators, slots_by_operator
 from certigraph.graphs.operator_names import name_generic_operators
 from certigraph.nodes.slots import build_operator
 from certigraph.nodes.specs import Spec, parse_spec
 from certigraph.runtime.files import SETTINGS_FILE
-from certigraph.runtime.graph_sources import GRAPH_GROUP, AnyGraph, own_graph
+from certigraph.runtime.graph_sources import AnyGraph, own_graph
 from certigraph.state.defaults import DEFAULT_ENCODER, MATCHING_ENCODER
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.trajectory import Header
