@@ -1,4 +1,4 @@
-"""Benchmarks: a folder for each, with its world, tasks, scoring, expert and operators of its own.
+"""A folder for each benchmark: its world, tasks, scoring, expert and operators.
 
 `qa` and `research` hold what several of them share. Nothing below this package names any of them: the table
 BENCHMARKS registers them as entry points of the group `certigraph.benchmarks` register those of other packages.

@@ -18,6 +18,7 @@ COPIED_PAGES = {
     "index.md": "README.md",
     "security.md": "SECURITY.md",
     "contributing.md": "CONTRIBUTING.md",
+    "architecture.md": "ARCHITECTURE.md",
     "changelog.md": "CHANGELOG.md",
     "licences.md": "LICENCES.md",
 }

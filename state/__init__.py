@@ -1,1 +1,1 @@
-"""Typed graph state and the records it is made of: pure data and pure functions, without imports from other folders."""
+"""Typed state of the graphs and the records it is made of: pure data and pure functions."""

@@ -42,8 +42,8 @@ def test_every_file_that_is_no_module_is_listed():
         (folders[package], pattern) for package, patterns in BUILD["package-data"].items() for pattern in patterns
     ]
     tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
-    data = [ROOT / name for name in tracked if not name.endswith(".py")]
-    inside = [file for file in data if not file.is_symlink() and any(file.is_relative_to(at) for at in PARTS.values())]
+    files = [ROOT / name for name in tracked if not name.endswith(".py")]
+    inside = [file for file in files if not file.is_symlink() and any(file.is_relative_to(at) for at in PARTS.values())]
     assert len(inside) > 30
     left_out = [
         str(file)
@@ -67,7 +67,7 @@ def clone(tmp_path: Path, *, links: bool) -> Path:
 
 def build(checkout: Path, out: Path) -> tuple[Path, Path]:
     """The wheel and the sdist of a checkout."""
-    code = "import setuptools.build_meta as b, sys; print(b.build_sdist(sys.argv[1]), b.build_wheel(sys.argv[1]))"
+    code = "import setuptools.build_meta as b, sys; out = sys.argv[1]; b.build_sdist(out); b.build_wheel(out)"
     out.mkdir()
     subprocess.run([sys.executable, "-c", code, str(out)], cwd=checkout, capture_output=True, check=True)
     [wheel], [sdist] = out.glob("*.whl"), out.glob("*.tar.gz")
@@ -110,7 +110,7 @@ def run_certigraph(python: Path, folder: Path) -> list[str]:
 def test_a_checkout_without_links_builds_the_same_files(tmp_path: Path):
     built = {links: build(clone(tmp_path, links=links), tmp_path / f"dist-{links}") for links in (True, False)}
     wheels = {links: sorted(zipfile.ZipFile(wheel).namelist()) for links, (wheel, _) in built.items()}
-    sdists = {links: sorted(n for n in tarfile.open(sdist).getnames()) for links, (_, sdist) in built.items()}
+    sdists = {links: names_in_archive(sdist) for links, (_, sdist) in built.items()}
     assert len([name for name in wheels[True] if name.endswith(".py")]) > 300
     assert wheels[True] == wheels[False]
     assert without_links(sdists[True]) == without_links(sdists[False])
@@ -119,6 +119,11 @@ def test_a_checkout_without_links_builds_the_same_files(tmp_path: Path):
     *places, ending, shown = run_certigraph(python, tmp_path / "outside")
     assert all(place.startswith(str(tmp_path / "environment")) for place in places)
     assert (ending, shown) == ("goal", "True")
+
+
+def names_in_archive(sdist: Path) -> list[str]:
+    with tarfile.open(sdist) as archive:
+        return sorted(archive.getnames())
 
 
 def without_links(names: Sequence[str]) -> list[str]:
@@ -136,7 +141,7 @@ def test_an_editable_installation_runs(links: bool, tmp_path: Path):
     first, second, ending, shown = run_certigraph(python, tmp_path / "outside")
     assert first.startswith(str(checkout)) and second.startswith(str(checkout))
     assert (ending, shown) == ("goal", "True")
-    tests = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/state", "tests/nodes/test_plans.py"]
+    tests = [str(python), "-m", "pytest", "-p", "no:cacheprovider", "tests/state", "tests/nodes/test_plans.py"]
     assert "passed" in subprocess.run(tests, cwd=checkout, capture_output=True, text=True, check=True).stdout
 
 

@@ -23,7 +23,7 @@ from certigraph.evaluation.judges import read_judgements
 from certigraph.runtime.registry import load_settings
 from certigraph.runtime.run import _names_run, find_journals
 from certigraph.state.endings import Fault
-from certigraph.studies.cgdp_rubric import choose_rubric
+from certigraph.studies.cgdp_scores import choose_rubric
 from certigraph.studies.reward_data import read_counts
 from certigraph.studies.rewards import read_rated_pairs
 

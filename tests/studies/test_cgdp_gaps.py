@@ -8,8 +8,9 @@ from recorded import event, header
 from certigraph.state.records import Observation, Scores, Task, Usage
 from certigraph.state.run import Belief, BelievedFact, Turn, finish, round_of, search
 from certigraph.state.trajectory import Footer, Trajectory
-from certigraph.studies import cgdp_rubric as rules
-from certigraph.studies.cgdp_rubric import GAPS, StudyArm, StudyRun, is_no_evidence
+from certigraph.studies import cgdp_gaps as rules
+from certigraph.studies.cgdp_gaps import GAPS, is_no_evidence
+from certigraph.studies.cgdp_runs import StudyArm, StudyRun
 
 QUESTION = "Who is the mother of the screenwriter of WarGames?"
 PASSAGES = {

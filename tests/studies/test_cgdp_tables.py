@@ -9,7 +9,7 @@ from recorded import event
 from certigraph.evaluation.tables import format_cell
 from certigraph.state.run import Belief
 from certigraph.state.trajectory import Event
-from certigraph.studies.cgdp_rubric import StudyArm
+from certigraph.studies.cgdp_runs import StudyArm
 from certigraph.studies.cgdp_tables import (
     EPISODE_COLUMNS,
     REPLAY_COLUMNS,

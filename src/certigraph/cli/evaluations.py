@@ -393,7 +393,7 @@ def cgdp_command(
     from certigraph.evaluation.workers import WorkerOptions
     from certigraph.runtime.registry import create_context
     from certigraph.studies.cgdp import DEFAULT_BENCHMARK, StudySelection, methods_of, run_command
-    from certigraph.studies.cgdp_rubric import RubricChoice
+    from certigraph.studies.cgdp_scores import RubricChoice
 
     on = on or (None if has_plan(out) or report_only else DEFAULT_BENCHMARK)
     if on and not report_only:

@@ -1,1 +1,1 @@
-"""Evaluation: benchmarks under Inspect, comparisons of methods, statistics, analyses of recorded runs, and exports."""
+"""Many runs: tasks for Inspect, comparisons, statistics, frames, plots, exports."""

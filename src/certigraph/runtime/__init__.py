@@ -1,1 +1,1 @@
-"""Driving one run: finding and building graphs, recording, checkpoints, resuming, the live view and reports."""
+"""One run: finding and building graphs, driving, recording, checkpoints, resuming, live view and report."""

@@ -1,1 +1,1 @@
-"""The analyses of the papers SDP, TDP, STEP, CGDP and StateFactory: tables, figures and studies."""
+"""The experiments of the papers SDP, TDP, STEP, CGDP and StateFactory: tables, figures, rubrics."""

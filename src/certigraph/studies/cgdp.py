@@ -56,29 +56,23 @@ from certigraph.runtime.files import read_last_footer
 from certigraph.runtime.registry import build_graph, check_takes_answers, parse_swap
 from certigraph.runtime.texts import format_count
 from certigraph.state.endings import UnknownName
-from certigraph.studies.cgdp_rubric import (
+from certigraph.studies.cgdp_gaps import GAPS, MIN_CORRECT_SCORE
+from certigraph.studies.cgdp_runs import (
     BELIEFS,
-    GAPS,
     GATES,
     HARNESSES,
     ITER_RETGEN,
     LOBOTOMIZED,
     MEMORIES,
-    MIN_CORRECT_SCORE,
     OFF,
     ON,
-    OWN,
     SHADOW,
-    RubricChoice,
     StudyArm,
-    StudyScores,
-    choose_rubric,
     is_arm,
-    read_scores,
     read_study_runs,
-    score_study,
     select_arms,
 )
+from certigraph.studies.cgdp_scores import OWN, RubricChoice, StudyScores, choose_rubric, read_scores, score_study
 from certigraph.studies.cgdp_tables import (
     StudyFrames,
     Tables,

@@ -31,19 +31,8 @@ from certigraph.nodes.operators import call_operator
 from certigraph.nodes.slots import build_operator
 from certigraph.runtime.run import run_blocking
 from certigraph.state.run import Stagnation
-from certigraph.studies.cgdp_rubric import (
-    FREEFORM,
-    GAPS,
-    LOBOTOMIZED,
-    NATIVE,
-    OFF,
-    ON,
-    SHADOW,
-    STRUCTURED,
-    StudyArm,
-    StudyRun,
-    belief_fields,
-)
+from certigraph.studies.cgdp_gaps import GAPS, belief_fields
+from certigraph.studies.cgdp_runs import FREEFORM, LOBOTOMIZED, NATIVE, OFF, ON, SHADOW, STRUCTURED, StudyArm, StudyRun
 
 # The frames, from which all tables of the study are computed.
 
