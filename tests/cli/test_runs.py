@@ -257,8 +257,8 @@ def test_list_shows_only_the_chosen_kinds_and_graphs(certigraph) -> None:
 @pytest.mark.parametrize(
     ("file", "fix"),
     [
-        ("comparison.json", "certigraph compare"),
-        ("blocksworld/comparison.json", "certigraph sweep FILE.yaml"),
+        ("manifest.json", "certigraph compare"),
+        ("blocksworld/manifest.json", "certigraph sweep FILE.yaml"),
         ("1.eval", "certigraph eval --retry many/1.eval"),
     ],
 )

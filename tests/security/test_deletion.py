@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from doubles import Script
 
+from certigraph import Choice, compare
 from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.cli.runs import delete_command
 from certigraph.runtime.report import write_report
@@ -158,3 +159,14 @@ def test_the_command_asks_nobody_that_is_not_there(tmp_path: Path, capsys: pytes
     delete_command([first, second], yes=True)
     assert not first.exists() and not second.exists()
     assert "deleted: " in capsys.readouterr().out
+
+
+def test_what_a_comparison_wrote_about_a_run_is_named_by_its_manifest(tmp_path: Path):
+    out = tmp_path / "compared"
+    compare(["sdp", "react"], "blocksworld", choice=Choice(limit=1), out=out)
+    left = delete(next(out.rglob("trajectory.jsonl")).parent)
+    [line] = [line for line in left if "count this run" in line]
+    named, _, rest = line.partition(f" in {out}")
+    assert {"comparison.html", "rows.csv"} <= set(named.split(", "))
+    assert all((out / name).is_file() for name in named.split(", "))
+    assert "certigraph compare" in rest

@@ -33,7 +33,7 @@ from certigraph.studies.cgdp import (
     small_corpus_note,
     write_report,
 )
-from certigraph.studies.cgdp_runs import (HARNESSES, MEMORIES, StudyArm, arm_of, read_study_runs)
+from certigraph.studies.cgdp_runs import HARNESSES, MEMORIES, StudyArm, arm_of, read_study_runs
 from certigraph.studies.cgdp_tables import study_frames
 
 ROOT = Path(__file__).parents[3]

@@ -20,7 +20,7 @@ from certigraph.evaluation.comparison import build_plan, read_plan
 from certigraph.evaluation.judges import read_judgements
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.studies.cgdp import DEFAULT_BENCHMARK, StudySelection, methods_of, write_report
-from certigraph.studies.cgdp_scores import (JUDGEMENTS, RubricChoice, read_scores, score_study)
+from certigraph.studies.cgdp_scores import JUDGEMENTS, RubricChoice, read_scores, score_study
 
 pytestmark = pytest.mark.slow
 

@@ -115,16 +115,15 @@ def resume_command(
 def _check_single_run(folder: Path) -> None:
     """Raise UnknownName if a folder holds many runs that another command continues; the message names it."""
     from certigraph.adapters.trajectories import TRAJECTORY_FILE
-    from certigraph.evaluation.comparison import PLAN_FILE
-    from certigraph.runtime.files import find_trajectories, read_last_footer
+    from certigraph.runtime.files import MANIFEST_FILE, find_trajectories, read_last_footer
 
     out, log = f"--out {shlex.quote(str(folder))}", max(folder.glob("*.eval"), default=None)
     if (folder / TRAJECTORY_FILE).is_file():
         return
-    if (folder / PLAN_FILE).is_file():
+    if (folder / MANIFEST_FILE).is_file():
         command = f"the command that began it: certigraph compare (or ablate, study cgdp, study tdp) {out}"
         raise UnknownName(f"{folder} holds a comparison, an ablation or a study: continue it with {command}")
-    if any(folder.glob(f"*/{PLAN_FILE}")):
+    if any(folder.glob(f"*/{MANIFEST_FILE}")):
         fix = f"name the folder of one; if a sweep wrote {folder}, continue it with certigraph sweep FILE.yaml {out}"
         raise UnknownName(f"{folder} is no run; it has folders of comparisons: {fix}")
     if log:
