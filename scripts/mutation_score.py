@@ -5,11 +5,10 @@
     python scripts/mutation_score.py run TREE --map coverage.db --mutants 200 --out mutants.csv
 
 TREE is a checkout that nobody else uses: `run` edits its files, one after the other, and restores them. `map` runs the
-fast tests once with coverage contexts (pytest-cov). `run` draws the same number of places from each of state, nodes,
-graphs, runtime and evaluation/statistics.py, by a seed; runs the tests that cover the changed line, the quickest first
-and at most --tests of them; and writes a row for each place: killed, survived, not covered by any fast test, or no
-result, where pytest found no test of that name. Rows that the file holds are not run again. Prints the score by folder
-with 95 % Wilson intervals.
+fast tests once with coverage contexts (pytest-cov). `run` draws the same number of places from each of AREAS, by a
+seed; runs the tests that cover the changed line, the quickest first and at most --tests of them; and writes a row for
+each place: killed, survived, not covered by any fast test, or no result, where pytest found no test of that name. Rows
+that the file holds are not run again. Prints the score by folder with 95 % Wilson intervals.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from typing import NamedTuple
 
 from certigraph.evaluation.statistics import wilson_interval
 
-AREAS = ("state", "nodes", "graphs", "runtime", "evaluation/statistics.py")
+AREAS = ("state", "nodes", "graphs", "src/certigraph/runtime", "src/certigraph/evaluation/statistics.py")
 """Folders, and one module, from which places are drawn."""
 
 COLUMNS = ("area", "file", "line", "before", "after", "outcome", "tests", "seconds")
@@ -159,7 +158,7 @@ def _record_coverage(tree: Path, database: Path, workers: int) -> int:
 
 
 def _sources(tree: Path) -> list[str]:
-    return sorted({str(tree / area.partition("/")[0]) for area in AREAS})
+    return sorted({str(tree / area.removesuffix("/statistics.py")) for area in AREAS})
 
 
 class _CoverageMap:
