@@ -85,7 +85,7 @@ def load_benchmark(name: str, data: str | None = None, *, import_own: bool = Tru
 def _find_benchmark(name: str, data: str | None, *, import_own: bool = True) -> Benchmark:
     base, config = split_name(name)
     if base in shipped_benchmarks():
-        return _load_shipped(base, config, data_folder(base, data))
+        return _load_shipped(shipped_benchmarks()[base], config, data_folder(base, data))
     folder = data_folder(base, data)
     loaded = _OWN.get(_OwnKey(name, folder))
     if loaded is None:
@@ -106,7 +106,7 @@ def find_benchmark(name: str) -> Benchmark | None:
     """
     base, _ = split_name(name)
     if base in shipped_benchmarks():
-        return complete_benchmark(_load_shipped(base, "", None))
+        return complete_benchmark(_load_shipped(shipped_benchmarks()[base], "", None))
     return next((loaded for key, loaded in _OWN.items() if key.name == name), None)
 
 
@@ -279,9 +279,9 @@ def context_of(runtime: Runtime[Context] | None) -> Context:
 _DEFAULTS = Context()
 
 
-@lru_cache(maxsize=16)
-def _load_shipped(name: str, config: str, folder: Path | None) -> Benchmark:
-    module, attribute = shipped_benchmarks()[name].split(":")
+@lru_cache(maxsize=64)  # all benchmarks without data, and those of several data folders
+def _load_shipped(target: str, config: str, folder: Path | None) -> Benchmark:
+    module, attribute = target.split(":")
     benchmark: Benchmark = getattr(import_module(module), attribute)(data=folder, config=config)
     return complete_benchmark(benchmark)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from fuzzing.target import Target, of_text, of_texts, scratch, several
 
-from certigraph.adapters.benchmarks import _load_shipped
+from certigraph.adapters.benchmarks import _load_shipped, shipped_benchmarks
 from certigraph.benchmarks.blocksworld.domain import parse_action
 from certigraph.benchmarks.blocksworld.expert import read_text
 from certigraph.benchmarks.research.world import EpisodeMemory
@@ -39,7 +39,7 @@ WORLDS = {
 @cache
 def _world(name: str) -> Any:
     plain, _, config = name.partition(":")
-    benchmark = _load_shipped(plain, config, None)
+    benchmark = _load_shipped(shipped_benchmarks()[plain], config, None)
     return benchmark.open(benchmark.tasks()[0])
 
 
