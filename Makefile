@@ -54,11 +54,11 @@ check: $(VENV)/dev.done
 docs: $(VENV)/dev.done
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
-# Seconds for each of some 130 readers; one alone: cd tests && PYTHONPATH=helpers python -m fuzzing model web.robots --seconds 60
+# Seconds for each of some 130 readers; one alone: cd tests && python -m fuzzing model web.robots --seconds 60
 SECONDS ?= 5
 
 fuzz: $(VENV)/dev.done
-	cd tests && PYTHONPATH=helpers ../$(BIN)/python -m fuzzing --seconds $(SECONDS)
+	cd tests && ../$(BIN)/python -m fuzzing --seconds $(SECONDS)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info src/*.egg-info

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from helpers.servers.postgres_server import VARIABLE, Server, running
 from hypothesis import settings
-from postgres_server import VARIABLE, Server, running
 
 from certigraph.adapters import redaction
 from certigraph.adapters.models import calls, chat_models
@@ -86,7 +86,7 @@ def used(server: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
 @pytest.fixture(scope="session")
 def scaled_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder of operators for evaluations whose workers are killed."""
-    from scaled import OPERATORS
+    from helpers.sample_runs.worker_evaluations import OPERATORS
 
     folder = tmp_path_factory.mktemp("site")
     (folder / "scaling_operators.py").write_text(OPERATORS)
@@ -99,7 +99,7 @@ def scaled_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def undisturbed(scaled_site: Path, tmp_path_factory: pytest.TempPathFactory) -> "Evaluation":
     """What nobody disturbed came to, in one process."""
-    from scaled import OURS, begin
+    from helpers.sample_runs.worker_evaluations import OURS, begin
 
     with pytest.MonkeyPatch.context() as patch:
         for name in OURS:
@@ -110,7 +110,7 @@ def undisturbed(scaled_site: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.fixture
 def site(scaled_site: Path, undisturbed: "Evaluation", monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of operators, in which no process has left its number yet."""
-    from scaled import OURS
+    from helpers.sample_runs.worker_evaluations import OURS
 
     for name in OURS:
         monkeypatch.delenv(name, raising=False)

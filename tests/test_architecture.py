@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from children import child_path
-from product import LINKED, REAL, ROOT, folder_of, product_files, product_path
+from helpers.files.product import LINKED, REAL, ROOT, folder_of, product_files, product_path
+from helpers.processes.children import child_path
 
 PACKAGE = ""
 """The package itself, whose public names come from all parts but the command line."""

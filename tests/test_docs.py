@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from children import child_path
+from helpers.files.readme_blocks import check_block
+from helpers.processes.children import child_path
+from helpers.servers.scripted_endpoint import Call, ScriptedEndpoint, scripted_endpoint
+from helpers.worlds.support_database import GOAL, Desk, mind
 from langgraph.checkpoint.memory import InMemorySaver
-from readme_blocks import check_block
-from scripted_endpoint import Call, ScriptedEndpoint, scripted_endpoint
-from support_desk import GOAL, Desk, mind
 
 import certigraph
 from certigraph.cli.applications import write_application

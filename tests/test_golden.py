@@ -7,7 +7,7 @@ form of the answer, so that no wording of a prompt decides what they do. What is
 import pytest
 from golden.cases import FOLDER, Golden, goldens
 from golden.matrix import MORE, RUNS
-from real_data import data_folder
+from helpers.files.real_data import data_folder
 
 from certigraph.adapters.models.schemas import Schema
 from certigraph.adapters.models.scripts import ScriptedChat

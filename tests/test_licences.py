@@ -1,7 +1,7 @@
 """The table of licences is that of the installed packages, and what is said of `make demo` and `all` holds."""
 
 import pytest
-from licences import (
+from helpers.files.licences import (
     COMMAND,
     COPYLEFT,
     FILE,
@@ -27,7 +27,7 @@ def test_the_table_of_licences_is_that_of_the_installed_packages():
 @pytest.mark.slow
 def test_every_licence_is_known():
     unknown = [package for package in packages(requirements().keys() - {""}) if package.family == UNKNOWN]
-    assert not unknown, f"read their licence files, add them to READ in tests/licences.py, then run {COMMAND}"
+    assert not unknown, f"read their licence files, add them to READ in helpers/files/licences.py, then run {COMMAND}"
 
 
 @pytest.mark.slow

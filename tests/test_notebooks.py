@@ -5,7 +5,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from notebook_outputs import FOLDER, execute_notebook, read_outputs
+from helpers.files.notebook_outputs import FOLDER, execute_notebook, read_outputs
 
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 FRACTION = re.compile(r" *-?\d+\.\d+(?:e-?\d+)?")

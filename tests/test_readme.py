@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from readme_blocks import check_block
-from scripted_endpoint import Call, scripted_endpoint
+from helpers.files.readme_blocks import check_block
+from helpers.servers.scripted_endpoint import Call, scripted_endpoint
 from typer.testing import CliRunner
 
 from certigraph import RunFailedWarning, ScriptedModelWarning, cli

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from own_names import INSTALLED, WORLD
+from helpers.files.installed_package import INSTALLED, WORLD
 
 from certigraph.adapters import imports
 from certigraph.adapters.benchmarks import (

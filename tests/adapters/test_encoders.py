@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from children import run_code
+from helpers.processes.children import run_code
 
 from certigraph.adapters import encoders
 from certigraph.adapters.encoders import (

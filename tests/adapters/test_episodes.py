@@ -4,8 +4,8 @@ import threading
 from typing import Any
 
 import pytest
+from helpers.worlds.watched_blocks import Watched, WatchedBlocks
 from langgraph.runtime import Runtime
-from lookahead import Watched, WatchedBlocks
 
 from certigraph.adapters import episodes
 from certigraph.adapters.episodes import (

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from doubles import Script, World
+from helpers.models.faulty_models import faulty, heard
+from helpers.worlds.scripted_benchmark import Script, World
 from hypothesis import given
 from hypothesis import strategies as st
-from patient import faulty, heard
 
 from certigraph.adapters.faults import (
     MODEL_FAULTS,

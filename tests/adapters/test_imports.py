@@ -6,7 +6,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from own_names import INSTALLED
+from helpers.files.installed_package import INSTALLED
 
 from certigraph.adapters import imports
 from certigraph.adapters.imports import (

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support_desk import mind
+from helpers.worlds.support_database import mind
 
 import certigraph
 from certigraph.adapters.keywords import checked_keywords

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from product import product_files, product_path
+from helpers.files.product import product_files, product_path
 from pydantic import BaseModel
 
 from certigraph import run

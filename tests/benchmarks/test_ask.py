@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import typer
-from asking import Inquiry, asked
-from inquiring import FOUND, GUESSED, PASSED
-from small_web import RIGHT, TEXT, SmallWeb, quote_sources
+from helpers.sample_runs.finding_runs import FOUND, GUESSED, PASSED
+from helpers.sample_runs.question_runs import Inquiry, asked
+from helpers.web.small_web import RIGHT, TEXT, SmallWeb, quote_sources
 
 import certigraph
 from certigraph import Context, RunFailed

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from inquiring import FOUND
+from helpers.sample_runs.finding_runs import FOUND
 
 from certigraph import benchmarks as registered
 from certigraph import cli
@@ -42,7 +42,7 @@ def certigraph(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: 
 @pytest.fixture
 def ask(certigraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Ask of a script; the folder of pages makes its world one of this test alone."""
-    monkeypatch.setitem(registered.BENCHMARKS, "ask", "asking:Named")
+    monkeypatch.setitem(registered.BENCHMARKS, "ask", "helpers.sample_runs.question_runs:Named")
     (tmp_path / "pages").mkdir()
     return lambda *options: certigraph(
         "ask", "How much is it?", "--pages", "pages", "--model", "scripted:expert", *options

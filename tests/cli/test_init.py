@@ -12,9 +12,9 @@ from typing import Any
 
 import httpx
 import pytest
-from children import child_path
-from dev_server import assistant, got, new_thread, run_to_end, serving
-from scripted_endpoint import ScriptedEndpoint, scripted_endpoint
+from helpers.processes.children import child_path
+from helpers.servers.dev_server import assistant, got, new_thread, run_to_end, serving
+from helpers.servers.scripted_endpoint import ScriptedEndpoint, scripted_endpoint
 
 from certigraph import cli
 from certigraph.cli import applications

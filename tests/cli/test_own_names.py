@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from own_names import BUILD, GRAPH, INSTALLED, STOP, WORLD
+from helpers.files.installed_package import BUILD, GRAPH, INSTALLED, STOP, WORLD
 
 import certigraph
 from certigraph.adapters.trajectories import read_trajectory

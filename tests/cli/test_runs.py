@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from children import child_environment
-from real_data import data_folder
-from recorded import row_of
+from helpers.files.real_data import data_folder
+from helpers.processes.children import child_environment
+from helpers.sample_runs.recorded_runs import row_of
 
 from certigraph import cli
 from certigraph.adapters.benchmarks import load_benchmark

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from asking import Inquiry, asked
-from doubles import Script, predicates
+from helpers.sample_runs.finding_runs import FOUND, GOAL_PASSED, GUESSED, PASSED, inquiry, page
+from helpers.sample_runs.question_runs import Inquiry, asked
+from helpers.sample_runs.recorded_runs import replay_of
+from helpers.worlds.scripted_benchmark import Script, predicates
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from inquiring import FOUND, GOAL_PASSED, GUESSED, PASSED, inquiry, page
 from matplotlib.figure import Figure
-from recorded import replay_of
 from statsmodels.stats.proportion import proportion_confint
 
 from certigraph import cli

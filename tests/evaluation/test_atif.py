@@ -3,9 +3,9 @@
 import atif
 import pandas as pd
 import pytest
-from doubles import Script
-from recorded import row_of
-from task_graphs import ACTIONS, GRAPHS, Jobs, Pondering, SerialJobs, dag_of
+from helpers.sample_runs.recorded_runs import row_of
+from helpers.worlds.scripted_benchmark import Script
+from helpers.worlds.task_graphs import ACTIONS, GRAPHS, Jobs, Pondering, SerialJobs, dag_of
 
 from certigraph.adapters.protocols import Context
 from certigraph.evaluation.atif import to_atif

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from postgres_server import Server
-from recorded import rows_of
+from helpers.sample_runs.recorded_runs import rows_of
+from helpers.servers.postgres_server import Server
 
 from certigraph import cli
 from certigraph.adapters.models.prices import PRICES_VARIABLE

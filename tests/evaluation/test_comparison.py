@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import recorded
-from children import child_environment
-from recorded import points, rows_of, trajectory
-from sweeps import ended, redone
+from helpers.processes.children import child_environment
+from helpers.sample_runs import recorded_runs
+from helpers.sample_runs.recorded_runs import points, rows_of, trajectory
+from helpers.sample_runs.sweeps import ended, redone
 
 from certigraph import cli
 from certigraph.adapters.protocols import Budget, Context
@@ -269,7 +269,7 @@ def event(node: str, calls: int = 0, new: bool = False, **observation: Any) -> E
     update: dict[str, Any] = {"observation": {"text": "", **observation}} if observation else {}
     replaced = ["history"] if new else []
     cost = {"requests": calls, "cached": 40 * calls}
-    return recorded.event(node, 100 * calls, 10 * calls, **cost, update=update, replaced=replaced)
+    return recorded_runs.event(node, 100 * calls, 10 * calls, **cost, update=update, replaced=replaced)
 
 
 def test_the_score_so_far_is_the_best_episode_s():

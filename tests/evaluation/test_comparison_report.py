@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
-from browser_pages import layout_at, needs_browser
+from helpers.web.browser_pages import layout_at, needs_browser
 from inspect_ai.log import read_eval_log
 from rich.console import Console
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import recorded
+from helpers.sample_runs import recorded_runs
+from helpers.sample_runs.recorded_runs import points, replay_of, row_of
 from hypothesis import given
 from hypothesis import strategies as st
-from recorded import points, replay_of, row_of
 from rich.console import Console
 
 from certigraph import cli
@@ -209,7 +209,7 @@ def event(node: str, scope: str = "", new: bool = False, steps: int = 0, score: 
     log = [{"action": {"text": "a"}, "digest": ""}] * steps
     seen = {} if score is None else {"observation": {"text": "", "data": {"score": score}}}
     update: dict[str, Any] = {"history": log, **seen}
-    return recorded.event(node, requests=0, update=update, replaced=["history"] if new else [], scope=scope)
+    return recorded_runs.event(node, requests=0, update=update, replaced=["history"] if new else [], scope=scope)
 
 
 @pytest.mark.slow
@@ -224,7 +224,7 @@ def test_steps_are_counted_where_they_were_taken_and_scores_where_they_count():
         event("act", "solve:2", steps=1),
         event("gather", steps=1, score=40),
     ]
-    run = recorded.trajectory(*events, graph="tdp", value=0.4)
+    run = recorded_runs.trajectory(*events, graph="tdp", value=0.4)
     assert row_of(run).steps == 3
     assert points(run)["score"].max() == 40
 
@@ -235,8 +235,8 @@ pytest.importorskip("scipy", reason="pip install 'certigraph[eval]'")
 
 
 def trajectory(*updates: tuple[str, dict[str, Any]]) -> Trajectory:
-    events = [recorded.event(node, superstep=n, update=update) for n, (node, update) in enumerate(updates)]
-    return recorded.trajectory(*events, graph="sdp")
+    events = [recorded_runs.event(node, superstep=n, update=update) for n, (node, update) in enumerate(updates)]
+    return recorded_runs.trajectory(*events, graph="sdp")
 
 
 def plan(length: int) -> dict[str, Any]:

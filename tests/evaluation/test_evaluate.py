@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 
 import inspect_ai
 import pytest
-from children import child_environment
-from endpoint_stub import stub
+from helpers.files.real_data import ROOT
+from helpers.processes.children import child_environment
+from helpers.servers.endpoint_stub import stub
 from inspect_ai._util.registry import registry_info
 from inspect_ai.log import EvalLog, read_eval_log
-from real_data import ROOT
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.models.scripts import ScriptedChat

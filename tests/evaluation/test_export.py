@@ -6,7 +6,7 @@ import atif
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from doubles import Script, predicates
+from helpers.worlds.scripted_benchmark import Script, predicates
 from inspect_ai.analysis import events_df, samples_df
 from inspect_ai.log import list_eval_logs, read_eval_log, write_eval_log
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from recorded import event, header, trajectory
+from helpers.sample_runs.recorded_runs import event, header, trajectory
 
 from certigraph.evaluation import frames as reader
 from certigraph.evaluation.frame_rows import RecordedRun, frame_rows_of

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from children import child_environment
+from helpers.processes.children import child_environment
+from helpers.servers.misbehaving_endpoint import misbehaving_endpoint
 from inspect_ai.log import read_eval_log, write_eval_log
 from langchain_openai import ChatOpenAI
 from langgraph.runtime import Runtime
-from misbehaving_endpoint import misbehaving_endpoint
 from pydantic import SecretStr
 from tenacity import Future, RetryError
 

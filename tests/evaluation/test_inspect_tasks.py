@@ -8,7 +8,7 @@ from typing import Any
 
 import inspect_ai
 import pytest
-from endpoint_stub import stub
+from helpers.servers.endpoint_stub import stub
 from inspect_ai.log import read_eval_log
 
 from certigraph.adapters.benchmarks import load_benchmark

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from doubles import Script
+from helpers.worlds.scripted_benchmark import Script
 from rich.console import Console
 from statsmodels.stats.proportion import proportion_confint
 

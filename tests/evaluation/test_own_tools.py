@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.sample_runs.recorded_runs import rows_of
+from helpers.worlds.support_database import GOAL, Desk, mind
 from langchain_core.tools import tool
 from langgraph.types import interrupt
-from recorded import rows_of
-from support_desk import GOAL, Desk, mind
 
 from certigraph.adapters import benchmarks
 from certigraph.adapters.benchmarks import load_benchmark
@@ -441,7 +441,7 @@ MODULE = """
 import sqlite3
 from pathlib import Path
 
-from support_desk import GOAL, Desk, mind
+from helpers.worlds.support_database import GOAL, Desk, mind
 
 from langgraph.types import interrupt
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from children import child_environment
-from sweeps import RUNS, TEXT, ended, file, runs_left, table, worked
+from helpers.processes.children import child_environment
+from helpers.sample_runs.sweeps import RUNS, TEXT, ended, file, runs_left, table, worked
 
 from certigraph.adapters.trajectories import read_trajectory
 from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld

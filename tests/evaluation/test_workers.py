@@ -16,9 +16,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from children import child_environment
-from postgres_server import VARIABLE, Server
-from scaled import (
+from helpers.processes.children import child_environment
+from helpers.sample_runs.worker_evaluations import (
     OURS,
     TASKS,
     assert_all_there,
@@ -31,6 +30,7 @@ from scaled import (
     resumed,
     table,
 )
+from helpers.servers.postgres_server import VARIABLE, Server
 from slow_endpoint import slow_endpoint
 
 from certigraph.adapters.protocols import Context
@@ -128,7 +128,7 @@ def killed_meanwhile(out: Path, site: Path, workers: WorkerOptions) -> Evaluatio
     watch = f"""
 import os, signal
 from pathlib import Path
-from scaled import await_ended, pids
+from helpers.sample_runs.worker_evaluations import await_ended, pids
 await_ended(Path({str(out)!r}), 3)
 for pid in pids(Path({str(site)!r})):
     os.kill(pid, signal.SIGKILL)

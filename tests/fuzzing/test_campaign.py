@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from children import child_environment
 from fuzzing.checking import check
 from fuzzing.repeating import repeated
 from fuzzing.targets import TARGETS
+from helpers.processes.children import child_environment
 
 TESTS = Path(__file__).parents[1]
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 from fuzzing import actions
 from fuzzing.targets import TARGETS
-from product import ROOT, product_files, product_path
+from helpers.files.product import ROOT, product_files, product_path
 
 from certigraph.adapters import benchmarks
 

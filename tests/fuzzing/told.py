@@ -7,7 +7,7 @@ from typing import Any
 
 from fuzzing.target import Target, of_file
 from fuzzing.trajectories import EVENT, FILE, FOOTER, HEADER, RUN
-from recorded import row_of
+from helpers.sample_runs.recorded_runs import row_of
 
 from certigraph.adapters.trajectories import read_trajectory
 from certigraph.evaluation.atif import write_atif

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 import pytest
-import support_desk
+from helpers.servers.scripted_endpoint import scripted_endpoint
+from helpers.worlds import support_database
+from helpers.worlds.support_database import CONDITIONS, GOAL, SCRIPT, Desk, mind
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_openai import ChatOpenAI
@@ -17,8 +19,6 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command
 from pydantic import BaseModel, SecretStr
-from scripted_endpoint import scripted_endpoint
-from support_desk import CONDITIONS, GOAL, SCRIPT, Desk, mind
 
 from certigraph import Context, LimitReached, Limits, ScriptedChat, Tools, run
 from certigraph.adapters.models.schemas import minimal_instance
@@ -67,8 +67,8 @@ def test_sdp_returns_what_it_certified(desk: Desk) -> None:
 def test_an_answer_is_handed_in_for_a_condition_that_words_the_goal_otherwise(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(support_desk, "CONDITIONS", [*CONDITIONS, "All is done, and the answer was handed in."])
-    monkeypatch.setattr(support_desk, "SHOWN_BY", [*support_desk.SHOWN_BY, "handed in"])
+    monkeypatch.setattr(support_database, "CONDITIONS", [*CONDITIONS, "All is done, and the answer was handed in."])
+    monkeypatch.setattr(support_database, "SHOWN_BY", [*support_database.SHOWN_BY, "handed in"])
     result = build("sdp", desk).invoke({"goal": GOAL}, thread())
     assert (result["ending"], desk.rows("refunds")) == ("goal", [(17, 49.9)])
 

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.worlds.support_database import GOAL, Desk, mind
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
-from support_desk import GOAL, Desk, mind
 
 from certigraph import ScriptedChat
 from certigraph.graphs.agent import METHODS, AgentGraph, agent

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endpoint_stub import stub
+from helpers.servers.endpoint_stub import stub
+from helpers.worlds.support_database import GOAL, SCRIPT, Desk, mind
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.runtime import get_runtime
 from langgraph.types import Command
 from pydantic import BaseModel
-from support_desk import GOAL, SCRIPT, Desk, mind
 
 from certigraph import Budget, Context, LimitReached, agent, serializer
 from certigraph.graphs.agent import METHODS, AgentGraph, AgentOperators

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
+from helpers.worlds.support_database import GOAL, SCRIPT, Desk, mind
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, Send, interrupt
-from support_desk import GOAL, SCRIPT, Desk, mind
 
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.tools import effects, positions

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.worlds.support_database import CONDITIONS, GOAL, SCRIPT, Desk, mind
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
-from support_desk import CONDITIONS, GOAL, SCRIPT, Desk, mind
 
 from certigraph import LimitReached, Limits, Verdict
 from certigraph.graphs.agent import METHODS, AgentGraph, agent

@@ -5,8 +5,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from killed_agents import Place, carry_in_child
-from postgres_server import Server, running
+from helpers.sample_runs.killed_agents import Place, carry_in_child
+from helpers.servers.postgres_server import Server, running
 
 pytestmark = pytest.mark.slow
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.servers.mcp_server import http_server, stdio_connection
+from helpers.worlds.support_database import mind
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
-from mcp_server import http_server, stdio_connection
-from support_desk import mind
 
 from certigraph.graphs.agent import agent
 

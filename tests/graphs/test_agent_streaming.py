@@ -7,7 +7,7 @@ from http.server import ThreadingHTTPServer
 from typing import Any
 
 import pytest
-from endpoint_stub import JsonHandler, completion, serving
+from helpers.servers.endpoint_stub import JsonHandler, completion, serving
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import dev_server
 import httpx
 import pytest
-from dev_server import LOG, got, new_thread, serving
-from jvms import becomes, jvms, watched
-from own_names import INSTALLED, WORLD
+from helpers.files.installed_package import INSTALLED, WORLD
+from helpers.processes.java_processes import becomes, jvms, watched
+from helpers.servers import dev_server
+from helpers.servers.dev_server import LOG, got, new_thread, serving
 
 from certigraph.runtime.registry import GRAPHS, REWARD_GRAPHS, SEARCH_GRAPHS
 

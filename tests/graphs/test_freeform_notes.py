@@ -5,9 +5,9 @@ import re
 from itertools import cycle, islice
 
 import pytest
+from helpers.servers.logging_endpoint import logging_endpoint
+from helpers.worlds.library_world import Seeking
 from langgraph.runtime import Runtime
-from logging_endpoint import logging_endpoint
-from seeking import Seeking
 
 from certigraph.adapters.protocols import Context
 from certigraph.nodes.beliefs import freeform

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from annotated_types import MaxLen
+from helpers.files.real_data import data_folder
+from helpers.sample_runs.recorded_runs import replay_of
 from pydantic import BaseModel
-from real_data import data_folder
-from recorded import replay_of
 
 from certigraph import Limits, resume, run
 from certigraph.adapters.benchmarks import load_benchmark

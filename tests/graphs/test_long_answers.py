@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from golden.matrix import MORE, RUNS
 from golden.runs import Run, workplace
-from long_answers import long_answer
+from helpers.models.long_answers import long_answer
 
 import certigraph
 from certigraph.adapters.models.scripts import ScriptedChat

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lookahead import RATING, READINGS, WatchedBlocks, played, read
+from helpers.worlds.watched_blocks import RATING, READINGS, WatchedBlocks, played, read
 
 from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.benchmarks.blocksworld.expert import answer_request

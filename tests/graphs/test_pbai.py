@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from seeking import GOAL, Mind, Seeking, looping, other, same, search, sought
+from helpers.worlds.library_world import GOAL, Mind, Seeking, looping, other, same, search, sought
 
 from certigraph.adapters.episodes import EPISODES
 from certigraph.adapters.models.scripts import ScriptedChat

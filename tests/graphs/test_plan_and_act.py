@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from decoupled import Cast
-from records_world import Records
-from seeking import Seeking
+from helpers.models.subtask_models import Cast
+from helpers.worlds.library_world import Seeking
+from helpers.worlds.records_world import Records
 
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from logging_endpoint import DEFAULT_WINDOW, Answers, LoggingEndpoint, logging_endpoint
-from real_data import data_folder
-from recorded_worlds import create_replay_world, recorded_setting, recorded_task
-from twins import Twins
+from helpers.files.real_data import data_folder
+from helpers.servers.logging_endpoint import DEFAULT_WINDOW, Answers, LoggingEndpoint, logging_endpoint
+from helpers.worlds.recorded_benchmark import Twins
+from helpers.worlds.recorded_worlds import create_replay_world, recorded_setting, recorded_task
 
 import certigraph
 from certigraph.adapters.models.profiles import estimate_tokens

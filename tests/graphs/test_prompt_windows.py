@@ -5,7 +5,7 @@ from importlib import import_module
 
 import pytest
 from golden.runs import workplace
-from long_answers import long_answer
+from helpers.models.long_answers import long_answer
 
 import certigraph
 from certigraph.adapters.models.scripts import ScriptedChat

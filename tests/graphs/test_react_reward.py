@@ -5,8 +5,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.worlds.watched_blocks import (
+    RATING,
+    READINGS,
+    REVISIONS,
+    Mind,
+    WatchedBlocks,
+    described,
+    played,
+    read,
+    seen,
+    taking,
+)
 from langgraph.runtime import Runtime
-from lookahead import RATING, READINGS, REVISIONS, Mind, WatchedBlocks, described, played, read, seen, taking
 
 from certigraph.adapters.models.calls import JSON_INSTRUCTION
 from certigraph.adapters.models.schemas import minimal_instance

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from doubles import Script, given, invoked
+from helpers.worlds.scripted_benchmark import Script, given, invoked
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
@@ -244,7 +244,7 @@ def test_strict_msgpack_restores_every_record(tmp_path: Path):
         "assert {'task', 'evidence', 'observation', 'verdict'} <= set(raw)\n"
     )
     here = Path(__file__).parent
-    folders = [str(here), str(here.parent), str(here.parent / "helpers"), str(here.parent.parent / "src")]
+    folders = [str(here), str(here.parent), str(here.parent.parent / "src")]
     env = {"LANGGRAPH_STRICT_MSGPACK": "true", "PATH": ""}
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path), *folders], env=env, capture_output=True, text=True, check=False

@@ -11,9 +11,9 @@ from typing import Any
 
 import httpx
 import pytest
-from children import child_path
-from dev_server import assistant, got, new_thread, run_to_end, serving, stream
-from support_desk import GOAL, Desk
+from helpers.processes.children import child_path
+from helpers.servers.dev_server import assistant, got, new_thread, run_to_end, serving, stream
+from helpers.worlds.support_database import GOAL, Desk
 
 pytestmark = pytest.mark.slow
 
@@ -22,7 +22,7 @@ DESCRIPTIONS = {name: f"Customer support by {name}." for name in [*METHODS, "app
 CHAT = {"messages": [{"role": "user", "content": GOAL}]}
 MODES = ["values", "updates", "messages", "messages-tuple", "custom", "tasks", "checkpoints", "debug", "events"]
 SDK = "@langchain/langgraph-sdk@2.0.0"
-SDK_PROGRAM = Path(__file__).parent.parent / "helpers" / "sdk_client.mjs"
+SDK_PROGRAM = Path(__file__).parent.parent / "helpers" / "servers" / "sdk_client.mjs"
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[httpx.Client]:
-    module = Path(__file__).parent.parent / "helpers" / "served_agents.py"
+    module = Path(__file__).parent.parent / "helpers" / "servers" / "served_agents.py"
     graphs = {name: {"path": f"{module}:{name}", "description": text} for name, text in DESCRIPTIONS.items()}
     config = {"dependencies": ["."], "graphs": graphs, "python_version": "3.11"}
     (folder / "langgraph.json").write_text(json.dumps(config), encoding="utf-8")

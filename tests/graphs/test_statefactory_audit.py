@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from audit_listing import READ, list_steps, read_listing
-from logging_endpoint import LoggingEndpoint, logging_endpoint
-from real_data import data_folder
-from simulator_states import Episode, Facts, alfworld, blocksworld, scienceworld, textworld, webshop
+from helpers.files.real_data import data_folder
+from helpers.sample_runs.audit_listing import READ, list_steps, read_listing
+from helpers.servers.logging_endpoint import LoggingEndpoint, logging_endpoint
+from helpers.worlds.simulator_states import Episode, Facts, alfworld, blocksworld, scienceworld, textworld, webshop
 
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.benchmarks.rewardprediction.benchmark import RewardWorld

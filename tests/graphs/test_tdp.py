@@ -10,15 +10,26 @@ from statistics import mean
 from typing import Any
 
 import pytest
-from decoupled import KINDS, NEEDS, Asked, Cast, Spoil, canary, decoupled, facts_of, looking, outcomes
+from helpers.models.subtask_models import (
+    KINDS,
+    NEEDS,
+    Asked,
+    Cast,
+    Spoil,
+    canary,
+    decoupled,
+    facts_of,
+    looking,
+    outcomes,
+)
+from helpers.worlds.records_world import WHOLE, Records
+from helpers.worlds.task_graphs import Jobs, Pondering, SerialJobs, dag_of, respond, subtask_of
 from hypothesis import given as for_all
 from hypothesis import settings
 from hypothesis import strategies as st
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Overwrite
-from records_world import WHOLE, Records
-from task_graphs import Jobs, Pondering, SerialJobs, dag_of, respond, subtask_of
 
 from certigraph.adapters import episodes
 from certigraph.adapters.models.scripts import ScriptedChat, current_situation

@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from decoupled import Cast, decoupled, outcomes
-from golds import PLANNERS, UNLIMITED, reached
+from helpers.files.real_data import data_folder
+from helpers.models.subtask_models import Cast, decoupled, outcomes
+from helpers.sample_runs.gold_runs import PLANNERS, UNLIMITED, reached
+from helpers.worlds.recorded_benchmark import Twins, gold_recordings
+from helpers.worlds.task_graphs import GRAPHS, Jobs, Pondering, SerialJobs, respond, subtask_of
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
-from real_data import data_folder
-from task_graphs import GRAPHS, Jobs, Pondering, SerialJobs, respond, subtask_of
-from twins import Twins, gold_recordings
 
 from certigraph import Context as Context_certigraph
 from certigraph import Dag, Limits, Node, Progress, exhaustion_gate, resume
@@ -151,7 +151,7 @@ def test_the_same_under_strict_msgpack():
         "    for way in t.WAYS:\n"
         "        t.test_a_thread_whose_node_raised_goes_on_inside_its_sub_tasks(kind, *way)\n"
     )
-    folders = [str(HERE), str(HERE.parent), str(HERE.parent / "helpers"), str(HERE.parent.parent / "src")]
+    folders = [str(HERE), str(HERE.parent), str(HERE.parent.parent / "src")]
     env = {"LANGGRAPH_STRICT_MSGPACK": "true", "PATH": ""}
     done = subprocess.run([sys.executable, "-c", code, *folders], env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

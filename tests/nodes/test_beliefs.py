@@ -5,11 +5,11 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from helpers.worlds.library_world import GOAL, Mind, Seeking, other, search, sought
 from hypothesis import given as drawn
 from hypothesis import settings
 from hypothesis import strategies as st
 from langgraph.runtime import Runtime
-from seeking import GOAL, Mind, Seeking, other, search, sought
 
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits

@@ -4,12 +4,12 @@ import asyncio
 from typing import Any
 
 import pytest
-from doubles import Script, given
+from helpers.worlds.library_world import GOAL, Mind, Seeking, looping, other, same, search, sought
+from helpers.worlds.scripted_benchmark import Script, given
 from hypothesis import given as drawn
 from hypothesis import settings
 from hypothesis import strategies as st
 from langgraph.runtime import Runtime
-from seeking import GOAL, Mind, Seeking, looping, other, same, search, sought
 
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from doubles import Script, given, predicates
-from endpoint_stub import stub
+from helpers.sample_runs.recorded_runs import replay_of
+from helpers.servers.endpoint_stub import stub
+from helpers.worlds.scripted_benchmark import Script, given, predicates
 from langchain_openai import ChatOpenAI
 from langgraph.runtime import Runtime
 from pydantic import SecretStr
-from recorded import replay_of
 from rich.console import Console
 
 from certigraph import recheck, votes, world_check

@@ -4,9 +4,9 @@ import asyncio
 from typing import Any
 
 import pytest
+from helpers.worlds.records_world import Records
 from langgraph.runtime import Runtime
 from langgraph.store.memory import InMemoryStore
-from records_world import Records
 
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits, Operator

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from children import child_environment
+from helpers.processes.children import child_environment
+from helpers.sample_runs.memgpt_runs import run_or_resume
+from helpers.worlds.library_world import Mind, Seeking, other, search, sought
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 from langgraph.store.sqlite import AsyncSqliteStore
-from remembering import run_or_resume
-from seeking import Mind, Seeking, other, search, sought
 
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
@@ -397,7 +397,7 @@ def test_a_fork_of_a_thread_has_the_memory_of_its_checkpoint() -> None:
 CHILD = """
 import sys
 from pathlib import Path
-from remembering import run_or_resume
+from helpers.sample_runs.memgpt_runs import run_or_resume
 run_or_resume(Path(sys.argv[1]), sys.argv[2])
 """
 

@@ -4,9 +4,9 @@ import asyncio
 from typing import Any
 
 import pytest
+from helpers.worlds.library_world import Mind, Seeking
+from helpers.worlds.records_world import Records
 from langgraph.runtime import Runtime
-from records_world import Records
-from seeking import Mind, Seeking
 
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Operator

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from seeking import GOAL, Mind, Seeking, search, sought
+from helpers.worlds.library_world import GOAL, Mind, Seeking, search, sought
 
 from certigraph.adapters.models.profiles import ProfileName
 from certigraph.benchmarks.locomo.benchmark import UNANSWERABLE_ANSWER, LoCoMo

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.worlds.library_world import Mind
+from helpers.worlds.records_world import Records
 from langgraph.runtime import Runtime
-from records_world import Records
-from seeking import Mind
 
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits, Operator

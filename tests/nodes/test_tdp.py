@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from supervising import GOOD, SEEN, TASK, Model, answered, changes, nodes, subtask
+from helpers.models.supervisor_models import GOOD, SEEN, TASK, Model, answered, changes, nodes, subtask
 
 from certigraph.adapters.models.schemas import MAX_READ_ITEMS
 from certigraph.nodes.tdp import MAX_FLAW, MAX_OUTCOMES, UNCHANGED_NOTE, decompose, revise

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 import pytest
+from helpers.worlds.support_database import CONDITIONS, GOAL, SCRIPT, Desk, mind
 from langgraph.store.memory import InMemoryStore
 from rich.console import Console
-from support_desk import CONDITIONS, GOAL, SCRIPT, Desk, mind
 
 import certigraph
 from certigraph.cli import main
@@ -20,7 +20,7 @@ from certigraph.graphs.agent import METHODS, AgentGraph, agent
 from certigraph.runtime.live import LiveView
 from certigraph.state.endings import Fault, UnknownName
 
-HELPERS = Path(__file__).parent.parent / "helpers"
+TESTS = Path(__file__).parent.parent
 NAMES = [name for name, _ in SCRIPT]
 
 
@@ -197,7 +197,7 @@ def test_runs_of_requests_are_left_out_of_analyses(desk: Desk, tmp_path: Path) -
 
 APPLICATION = """
 import os, signal
-from support_desk import Desk, mind
+from helpers.worlds.support_database import Desk, mind
 from certigraph import agent
 
 def before(name):
@@ -212,7 +212,7 @@ graph, step = (agent(method, model=mind(), tools=desk.tools) for method in ("sdp
 def command(folder: Path, *arguments: str, kill_at: str = "") -> subprocess.CompletedProcess[str]:
     (folder / "desk_app.py").write_text(APPLICATION)
     code = "from certigraph.cli import main; main()"
-    environment = {**os.environ, "PYTHONPATH": str(HELPERS), "KILL_AT": kill_at}
+    environment = {**os.environ, "PYTHONPATH": str(TESTS), "KILL_AT": kill_at}
     return subprocess.run(
         [sys.executable, "-c", code, *arguments],
         cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=120,

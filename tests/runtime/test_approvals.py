@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from children import child_environment
+from helpers.processes.children import child_environment
+from helpers.worlds.support_database import GOAL, SCRIPT, Desk, mind
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import interrupt
-from support_desk import GOAL, SCRIPT, Desk, mind
 from typing_extensions import TypedDict
 
 from certigraph.adapters.models.schemas import Schema
@@ -317,7 +317,7 @@ def test_a_call_of_unknown_outcome_is_decided_by_a_person(
 CHILD = """
 import os, signal, sys
 from pathlib import Path
-from support_desk import GOAL, Desk, mind
+from helpers.worlds.support_database import GOAL, Desk, mind
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.tools.world import Tools
 from certigraph.runtime.run import run
@@ -423,7 +423,7 @@ def test_the_command_line_shows_and_answers(
 OWN_MODULE = """
 from pathlib import Path
 
-from support_desk import GOAL, Desk, mind
+from helpers.worlds.support_database import GOAL, Desk, mind
 
 from certigraph import Tools
 from certigraph.graphs import sdp

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.worlds.task_graphs import Jobs, Pondering
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.checkpoint.sqlite import SqliteSaver
-from task_graphs import Jobs, Pondering
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.episodes import EPISODES

@@ -11,13 +11,13 @@ from typing import Any
 
 import ormsgpack
 import pytest
-from children import child_environment
+from helpers.processes.children import child_environment
+from helpers.processes.prepared_processes import Prepared
+from helpers.worlds.study_world import Riddles
+from helpers.worlds.task_graphs import Jobs, Pondering
 from langgraph.checkpoint.base import id as checkpoint_ids
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
-from prepared import Prepared
-from study_world import Riddles
-from task_graphs import Jobs, Pondering
 from typing_extensions import TypedDict
 
 from certigraph import benchmarks as registered
@@ -44,7 +44,11 @@ RUNS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def known_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, place in (("script", "doubles:Slow"), ("jobs", "task_graphs:Jobs"), ("riddles", "study_world:Riddles")):
+    for name, place in (
+        ("script", "helpers.worlds.scripted_benchmark:Slow"),
+        ("jobs", "helpers.worlds.task_graphs:Jobs"),
+        ("riddles", "helpers.worlds.study_world:Riddles"),
+    ):
         monkeypatch.setitem(registered.BENCHMARKS, name, place)
 
 
@@ -116,15 +120,19 @@ def test_where_ids_cannot_be_made_to_follow_the_run_stops_and_says_so(
 
 PRELUDE = """
 import os, signal, sys
-import clocks
+from helpers.processes import clocks
 clocks.set_clock(float(sys.argv[1]), step=float(sys.argv[2]), after=1.0)
-from doubles import after_events
-from task_graphs import Pondering
-from certigraph.adapters import benchmarks
+from helpers.worlds.scripted_benchmark import after_events
+from helpers.worlds.task_graphs import Pondering
+from certigraph import benchmarks as registered
 from certigraph.adapters.protocols import Context
 from certigraph.runtime.run import resume
 from certigraph.runtime.run import run
-registered.BENCHMARKS.update(script="doubles:Slow", jobs="task_graphs:Jobs", riddles="study_world:Riddles")
+registered.BENCHMARKS.update(
+    script="helpers.worlds.scripted_benchmark:Slow",
+    jobs="helpers.worlds.task_graphs:Jobs",
+    riddles="helpers.worlds.study_world:Riddles",
+)
 die = after_events(int(sys.argv[3]), lambda: os.kill(os.getpid(), signal.SIGKILL))
 folder, graph, benchmark, task = sys.argv[4:8]
 chat = {"chat": Pondering(lambda _: 0.0)} if graph == "tdp" else {}

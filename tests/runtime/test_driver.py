@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.web.search_stub import Stub, Told, search_stub
+from helpers.web.small_web import RIGHT, TEXT, SmallResearch, SmallWeb
+from helpers.web.web_stub import Site, body, flood, redirect, web
+from helpers.worlds.study_world import Riddles
+from helpers.worlds.task_graphs import Jobs, Pondering
 from langgraph.runtime import Runtime
-from search_stub import Stub, Told, search_stub
-from small_web import RIGHT, TEXT, SmallResearch, SmallWeb
-from study_world import Riddles
-from task_graphs import Jobs, Pondering
-from web_stub import Site, body, flood, redirect, web
 
 from certigraph.adapters import episodes
 from certigraph.adapters.episodes import EPISODES, live_episode

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lookahead import RATING, taking
+from helpers.worlds.watched_blocks import RATING, taking
 from rich.console import Console
 
 import certigraph

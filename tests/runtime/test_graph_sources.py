@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 import pytest
+from helpers.files.installed_package import BUILD, GRAPH, INSTALLED, PLAIN, STOP, WORLD
 from langgraph.graph import END, START, StateGraph
-from own_names import BUILD, GRAPH, INSTALLED, PLAIN, STOP, WORLD
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.protocols import Budget, Context

@@ -4,9 +4,9 @@ import io
 import re
 
 import pytest
-from recorded import row_of
+from helpers.sample_runs.recorded_runs import row_of
+from helpers.sample_runs.tdp_tape import TDPTape, eventful, small, wide
 from rich.console import Console
-from tdp_tape import TDPTape, eventful, small, wide
 
 from certigraph.graphs import tdp
 from certigraph.runtime.history import RunHistory, TaskGraph, read_history

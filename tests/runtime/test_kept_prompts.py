@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endpoint_stub import Stub, stub
-from killed_runs import Case, carry, carry_until_killed, run_folder
+from helpers.files.installed_package import INSTALLED
+from helpers.sample_runs.killed_runs import Case, carry, carry_until_killed, run_folder
+from helpers.servers.endpoint_stub import Stub, stub
+from helpers.servers.misbehaving_endpoint import misbehaving_endpoint
+from helpers.worlds.study_world import Riddles
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage
-from misbehaving_endpoint import misbehaving_endpoint
-from own_names import INSTALLED
-from study_world import Riddles
 
 from certigraph import cli
 from certigraph.adapters.models.exchanges import Exchange, use_exchange_log

@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from children import child_environment
-from doubles import Slow
-from killed_runs import Case, carry, carry_until_killed, recorded_calls, run_folder
+from helpers.processes.children import child_environment
+from helpers.processes.prepared_processes import Prepared
+from helpers.sample_runs.killed_runs import Case, carry, carry_until_killed, recorded_calls, run_folder
+from helpers.servers.misbehaving_endpoint import MIXED, expert, least, misbehaving_endpoint
+from helpers.worlds.scripted_benchmark import Slow
+from helpers.worlds.study_world import Riddles
+from helpers.worlds.task_graphs import Jobs, Pondering, SerialJobs
+from helpers.worlds.watched_blocks import RATING, described, read
 from langgraph.checkpoint.sqlite import SqliteSaver
-from lookahead import RATING, described, read
-from misbehaving_endpoint import MIXED, expert, least, misbehaving_endpoint
-from prepared import Prepared
-from study_world import Riddles
-from task_graphs import Jobs, Pondering, SerialJobs
 
 from certigraph import benchmarks as registered
 from certigraph.adapters.protocols import Budget, Context, Limits
@@ -43,11 +43,13 @@ VARYING = {"episode": "", "usage": [], "spent": None}
 
 PRELUDE = """
 import os, signal, sys
-from doubles import after_events
-from certigraph.adapters import benchmarks
+from helpers.worlds.scripted_benchmark import after_events
+from certigraph import benchmarks as registered
 from certigraph.runtime.run import resume
 from certigraph.runtime.run import run
-registered.BENCHMARKS.update(script="doubles:Slow", riddles="study_world:Riddles")
+registered.BENCHMARKS.update(
+    script="helpers.worlds.scripted_benchmark:Slow", riddles="helpers.worlds.study_world:Riddles"
+)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
@@ -56,8 +58,8 @@ def die():
 
 @pytest.fixture
 def known_script(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registered.BENCHMARKS, "script", "doubles:Slow")
-    monkeypatch.setitem(registered.BENCHMARKS, "riddles", "study_world:Riddles")
+    monkeypatch.setitem(registered.BENCHMARKS, "script", "helpers.worlds.scripted_benchmark:Slow")
+    monkeypatch.setitem(registered.BENCHMARKS, "riddles", "helpers.worlds.study_world:Riddles")
 
 
 @pytest.fixture(scope="module")
@@ -227,13 +229,15 @@ WORLDS = {"jobs": Jobs, "serial_jobs": SerialJobs}
 
 CHILD = """
 import os, signal, sys
-from doubles import after_events
+from helpers.worlds.scripted_benchmark import after_events
 from test_kill import begin
-from certigraph.adapters import benchmarks
+from certigraph import benchmarks as registered
 from certigraph.runtime.run import resume
 from certigraph.runtime.checkpoints import SqliteCheckpointSaver
-from task_graphs import Pondering
-registered.BENCHMARKS.update(jobs="task_graphs:Jobs", serial_jobs="task_graphs:SerialJobs")
+from helpers.worlds.task_graphs import Pondering
+registered.BENCHMARKS.update(
+    jobs="helpers.worlds.task_graphs:Jobs", serial_jobs="helpers.worlds.task_graphs:SerialJobs"
+)
 die = lambda: os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -261,8 +265,8 @@ def pause(subtask: str) -> float:
 
 @pytest.fixture
 def known_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registered.BENCHMARKS, "jobs", "task_graphs:Jobs")
-    monkeypatch.setitem(registered.BENCHMARKS, "serial_jobs", "task_graphs:SerialJobs")
+    monkeypatch.setitem(registered.BENCHMARKS, "jobs", "helpers.worlds.task_graphs:Jobs")
+    monkeypatch.setitem(registered.BENCHMARKS, "serial_jobs", "helpers.worlds.task_graphs:SerialJobs")
 
 
 @pytest.fixture(scope="module")
@@ -368,8 +372,8 @@ NEVER = 10_000
 PRELUDE_WEB = """
 import os, signal, sys
 from pathlib import Path
-from doubles import after_events
-from web_log import log_requests
+from helpers.worlds.scripted_benchmark import after_events
+from helpers.web.web_log import log_requests
 from certigraph.runtime.run import resume
 from certigraph.runtime.run import run
 log_requests(Path(sys.argv[2]), int(sys.argv[4]) if len(sys.argv) > 4 else 0)
@@ -437,9 +441,9 @@ GRAPHS = {
 
 BEGUN = """
 import os, signal, sys
-from doubles import after_events
+from helpers.worlds.scripted_benchmark import after_events
 from certigraph.runtime.run import run
-from lookahead import RATING, described, read
+from helpers.worlds.watched_blocks import RATING, described, read
 from certigraph.graphs import mcts, react_reward
 from certigraph.nodes.lookahead import listed
 graph = {
@@ -536,7 +540,7 @@ def test_kills_alone_use_up_a_budget_and_a_loop_of_resumes_ends(tmp_path: Path) 
 
 # A small part of the kill campaign, which checks that its script works; results/reliability has the complete one.
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "kill_campaign.py"
+SCRIPT = Path(__file__).parents[2] / "scripts" / "kill_campaign.py"
 
 
 def run_campaign(*arguments: str) -> dict[str, int]:

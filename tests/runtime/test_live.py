@@ -5,11 +5,11 @@ import re
 from pathlib import Path
 
 import pytest
-from episode_tape import EpisodeTape, two_episodes
-from inquiring import FOUND, GOAL_PASSED, GUESSED, inquiry, page
+from helpers.sample_runs.episode_tape import EpisodeTape, two_episodes
+from helpers.sample_runs.finding_runs import FOUND, GOAL_PASSED, GUESSED, inquiry, page
+from helpers.worlds.library_world import Mind, Seeking, looping, same
+from helpers.worlds.study_world import Riddles
 from rich.console import Console
-from seeking import Mind, Seeking, looping, same
-from study_world import Riddles
 
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 import pytest
+from helpers.files.installed_package import BUILD, INSTALLED, WORLD
+from helpers.worlds.study_world import Riddles
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 from langgraph.graph import START, StateGraph
 from langgraph.runtime import Runtime
-from own_names import BUILD, INSTALLED, WORLD
-from study_world import Riddles
 
 from certigraph.adapters.models.calls import choose
 from certigraph.adapters.models.prompts import Prompt

@@ -11,12 +11,12 @@ from typing import Any
 import psycopg
 import pytest
 import yaml
+from helpers.servers.postgres_server import VARIABLE, Server
+from helpers.worlds.study_world import Riddles
+from helpers.worlds.task_graphs import Jobs, Pondering
 from hypothesis import given
 from hypothesis import strategies as st
 from langgraph.store.base import BaseStore
-from postgres_server import VARIABLE, Server
-from study_world import Riddles
-from task_graphs import Jobs, Pondering
 
 from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.adapters.trajectories import read_lines

@@ -14,9 +14,9 @@ from typing import Any
 
 import ormsgpack
 import pytest
-from children import child_environment
-from doubles import Script, Slow, after_events
-from postgres_server import VARIABLE, Server
+from helpers.processes.children import child_environment
+from helpers.servers.postgres_server import VARIABLE, Server
+from helpers.worlds.scripted_benchmark import Script, Slow, after_events
 
 from certigraph import benchmarks as registered
 from certigraph.adapters.protocols import Budget, Context
@@ -46,11 +46,11 @@ TASKS = [f"{blocks}-{seed}" for blocks in (4, 5) for seed in range(6)]
 
 WORKER = """
 import os, signal, sys
-from doubles import after_events
-from certigraph.adapters import benchmarks
+from helpers.worlds.scripted_benchmark import after_events
+from certigraph import benchmarks as registered
 from certigraph.runtime.run import resume
 from certigraph.runtime.run import run
-registered.BENCHMARKS.update(script="doubles:Slow")
+registered.BENCHMARKS.update(script="helpers.worlds.scripted_benchmark:Slow")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 die = lambda: os.kill(os.getpid(), signal.SIGKILL)
 run("sdp", "script", out=sys.argv[1], listener=after_events(int(sys.argv[2]), die))
@@ -59,7 +59,7 @@ run("sdp", "script", out=sys.argv[1], listener=after_events(int(sys.argv[2]), di
 
 @pytest.fixture
 def known_script(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registered.BENCHMARKS, "script", "doubles:Slow")
+    monkeypatch.setitem(registered.BENCHMARKS, "script", "helpers.worlds.scripted_benchmark:Slow")
 
 
 @pytest.fixture(scope="module")

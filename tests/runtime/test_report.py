@@ -4,9 +4,9 @@ import json
 import re
 
 import pytest
-from episode_tape import EpisodeTape, two_episodes
-from seeking import Mind, Seeking, looping, same
-from study_world import Riddles
+from helpers.sample_runs.episode_tape import EpisodeTape, two_episodes
+from helpers.worlds.library_world import Mind, Seeking, looping, same
+from helpers.worlds.study_world import Riddles
 
 from certigraph.adapters.models.scripts import IMPOSSIBLE_PREFIX, ScriptedChat
 from certigraph.adapters.protocols import Context

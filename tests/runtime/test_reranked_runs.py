@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from cross_encoders import counting_words, looking_like_one, tiny_random_one
+from helpers.models.cross_encoders import counting_words, looking_like_one, tiny_random_one
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from doubles import Script
+from helpers.worlds.scripted_benchmark import Script
 
 import certigraph
 from certigraph import Context, RunFailed, RunFailedWarning

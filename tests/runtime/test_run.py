@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from doubles import Garbage, Script, Slow, after_events
+from helpers.worlds.scripted_benchmark import Garbage, Script, Slow, after_events
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from certigraph import benchmarks as registered
@@ -42,7 +42,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> Callable[[Script], Script]:
     """Register a scripted model by name, as `resume` needs it."""
 
     def register(script: Script) -> Script:
-        monkeypatch.setitem(registered.BENCHMARKS, script.name, "doubles:Script")
+        monkeypatch.setitem(registered.BENCHMARKS, script.name, "helpers.worlds.scripted_benchmark:Script")
         monkeypatch.setattr(benchmarks, "_load_shipped", lambda *_: script)
         return script
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from children import child_environment
+from helpers.processes.children import child_environment
 
 from certigraph.adapters.models.scripts import INVALID_ACTION, current_situation
 from certigraph.adapters.protocols import Budget, Context, Limits, Responder
@@ -29,7 +29,7 @@ VARYING = ("run_id", "created", "seconds", "model", "episode", "t")
 
 CHILD = """
 import os, signal, sys
-from doubles import after_events
+from helpers.worlds.scripted_benchmark import after_events
 from certigraph.adapters.protocols import Context
 from certigraph.runtime.run import run
 listener = after_events(int(sys.argv[3]), lambda: os.kill(os.getpid(), signal.SIGKILL)) if int(sys.argv[3]) else None

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from children import child_path
-from doubles import Garbage
+from helpers.processes.children import child_path
+from helpers.worlds.scripted_benchmark import Garbage
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.runnables import RunnableLambda
 from openinference.instrumentation.langchain import LangChainInstrumentor

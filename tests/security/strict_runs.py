@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from study_world import Riddles
+from helpers.worlds.study_world import Riddles
 
 from certigraph.nodes.specs import Spec
 from certigraph.runtime.checkpoints import SqliteCheckpointSaver

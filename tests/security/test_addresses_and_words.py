@@ -14,11 +14,11 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 import pytest
-from doubles import Script
-from endpoint_stub import stub
+from helpers.files.leaks import leaks
+from helpers.servers.endpoint_stub import stub
+from helpers.worlds.scripted_benchmark import Script
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from leaks import leaks
 from pydantic import BaseModel
 
 from certigraph.adapters import redaction

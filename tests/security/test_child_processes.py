@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from helpers.files.product import product_files, product_path
 from langchain_core.runnables.graph import Graph
-from product import product_files, product_path
 
 from certigraph.adapters.processes import PASSED_VARIABLES, child_environment
 from certigraph.adapters.redaction import ADDRESS_VARIABLES, KEY_VARIABLES

@@ -11,7 +11,7 @@ from typing import Any
 
 import ormsgpack
 import pytest
-from doubles import Script
+from helpers.worlds.scripted_benchmark import Script
 
 from certigraph.adapters.files import cache_folder
 from certigraph.adapters.models.reply_cache import CACHE_FILE as REPLIES

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from own_names import BUILD, INSTALLED, WORLD
+from helpers.files.installed_package import BUILD, INSTALLED, WORLD
 
 from certigraph.adapters.protocols import Context
 from certigraph.cli import main

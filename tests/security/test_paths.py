@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from doubles import Script
+from helpers.worlds.scripted_benchmark import Script
 
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.adapters.trajectories import read_trajectory

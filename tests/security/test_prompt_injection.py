@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from doubles import Script
-from study_world import PASSAGES, Riddles
+from helpers.worlds.scripted_benchmark import Script
+from helpers.worlds.study_world import PASSAGES, Riddles
 
 from certigraph.adapters.models.prompts import quote, unquote_line
 from certigraph.adapters.models.schemas import minimal_instance

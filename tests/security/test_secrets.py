@@ -10,13 +10,13 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from doubles import Script
-from endpoint_stub import stub
+from helpers.files.installed_package import INSTALLED
+from helpers.files.leaks import SENTINEL, leaks, written_forms
+from helpers.servers.endpoint_stub import stub
+from helpers.worlds.scripted_benchmark import Script
+from helpers.worlds.study_world import Riddles
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
-from leaks import SENTINEL, leaks, written_forms
-from own_names import INSTALLED
-from study_world import Riddles
 
 from certigraph.adapters.models.exchanges import Exchange, use_exchange_log
 from certigraph.adapters.models.schemas import minimal_instance

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endpoint_stub import stub
-from leaks import SENTINEL, leaks
+from helpers.files.leaks import SENTINEL, leaks
+from helpers.servers.endpoint_stub import stub
 
 from certigraph import cli
 

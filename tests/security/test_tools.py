@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from children import child_environment
+from helpers.processes.children import child_environment
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.benchmarks import BENCHMARKS

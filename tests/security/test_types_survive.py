@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import pytest
-from children import child_environment
+from helpers.processes.children import child_environment
 from pydantic import JsonValue
 
 from certigraph.runtime.registry import GRAPHS, graph_module

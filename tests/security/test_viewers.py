@@ -10,11 +10,11 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from browser_pages import needs_browser, title_in_browser
-from doubles import Script
+from helpers.files.product import folder_of, product_path
+from helpers.web.browser_pages import needs_browser, title_in_browser
+from helpers.worlds.scripted_benchmark import Script
 from jinja2 import UndefinedError
 from markupsafe import Markup
-from product import folder_of, product_path
 from rich.console import Console
 
 from certigraph.adapters.models.schemas import minimal_instance

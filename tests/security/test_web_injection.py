@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from web_log import received_requests
+from helpers.web.web_log import received_requests
 
 import certigraph
 from certigraph import Result

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from doubles import Script, given, predicates
+from helpers.worlds.scripted_benchmark import Script, given, predicates
 from hypothesis import HealthCheck, example, settings
 from hypothesis import given as for_all
 from hypothesis import strategies as st

@@ -4,7 +4,7 @@ import sys
 from itertools import pairwise
 
 import pytest
-from dag_strategies import accepted, for_all, graphs, running, written
+from helpers.worlds.dag_strategies import accepted, for_all, graphs, running, written
 from hypothesis import strategies as st
 from pydantic import ValidationError
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from study_world import QUESTIONS, Riddles
+from helpers.worlds.study_world import QUESTIONS, Riddles
 
 from certigraph import benchmarks as registered
 from certigraph.adapters.benchmarks import load_benchmark
@@ -36,7 +36,7 @@ from certigraph.studies.cgdp import (
 from certigraph.studies.cgdp_runs import HARNESSES, MEMORIES, StudyArm, arm_of, read_study_runs
 from certigraph.studies.cgdp_tables import study_frames
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 TWO = ("native", "structured")
 
 pytestmark = pytest.mark.slow
@@ -275,7 +275,7 @@ def test_an_interrupted_study_reports_what_it_has_and_goes_on(tmp_path: Path, wh
 
 @pytest.fixture
 def named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registered.BENCHMARKS, "riddles", "study_world:Riddles")
+    monkeypatch.setitem(registered.BENCHMARKS, "riddles", "helpers.worlds.study_world:Riddles")
 
 
 def command(*arguments: object) -> int:
@@ -303,9 +303,9 @@ def test_the_command_goes_on_with_its_folder(
 @pytest.mark.long
 def test_a_killed_study_goes_on_where_it_was(named: None, tmp_path: Path, whole: tuple[StudyReport, Path]):
     code = (
-        "import sys; sys.path[:0] = ['tests/helpers']\n"
+        "import sys; sys.path[:0] = ['tests']\n"
         "from certigraph import benchmarks as registered\n"
-        "registered.BENCHMARKS['riddles'] = 'study_world:Riddles'\n"
+        "registered.BENCHMARKS['riddles'] = 'helpers.worlds.study_world:Riddles'\n"
         "from certigraph.cli.evaluations import study_app\n"
         "study_app(sys.argv[1:], standalone_mode=False)\n"
     )

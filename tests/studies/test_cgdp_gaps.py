@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from recorded import event, header
+from helpers.sample_runs.recorded_runs import event, header
 
 from certigraph.state.records import Observation, Scores, Task, Usage
 from certigraph.state.run import Belief, BelievedFact, Turn, finish, round_of, search

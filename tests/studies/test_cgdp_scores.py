@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from study_world import Riddles
+from helpers.worlds.study_world import Riddles
 
 from certigraph import benchmarks as registered
 from certigraph.adapters.models.scripts import ScriptedChat, current_situation
@@ -134,7 +134,7 @@ def test_who_scored_stands_in_files_and_page(copied: Path):
 
 @pytest.fixture
 def named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registered.BENCHMARKS, "riddles", "study_world:Riddles")
+    monkeypatch.setitem(registered.BENCHMARKS, "riddles", "helpers.worlds.study_world:Riddles")
 
 
 def command(*arguments: object) -> int:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from recorded import event
+from helpers.sample_runs.recorded_runs import event
 
 from certigraph.evaluation.tables import format_cell
 from certigraph.state.run import Belief

@@ -5,8 +5,8 @@ import json
 
 import numpy as np
 import pytest
-from cross_encoders import counting_words, looking_like_one
-from real_data import data_folder
+from helpers.files.real_data import data_folder
+from helpers.models.cross_encoders import counting_words, looking_like_one
 
 from certigraph.adapters.retrieval import reranker
 from certigraph.adapters.retrieval.bm25 import PassageHit, PassagePool

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from children import child_environment
+from helpers.processes.children import child_environment
 
 from certigraph.adapters.protocols import Context
 from certigraph.benchmarks.rewardprediction.dataset import RewardRow, RewardTrajectory, TrajectoryPair, TrueReward

@@ -4,7 +4,7 @@ import csv
 
 import pandas as pd
 import pytest
-import real_data
+from helpers.files import real_data
 from typer.testing import CliRunner
 
 from certigraph.adapters.protocols import Context, Limits

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from recorded import rows_of
+from helpers.sample_runs.recorded_runs import rows_of
 
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import quote
 
 import pytest
-from children import run_code
-from endpoint_stub import stub
+from helpers.processes.children import run_code
+from helpers.servers.endpoint_stub import stub
 from hypothesis import given
 from hypothesis import strategies as st
 from langgraph.runtime import Runtime

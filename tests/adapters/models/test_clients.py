@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from children import run_code
+from helpers.processes.children import run_code
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.files import cache_folder, replace_file

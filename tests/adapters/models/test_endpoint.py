@@ -14,10 +14,10 @@ from typing import Any
 
 import openai
 import pytest
-from endpoint_stub import completion, stub
+from helpers.servers.endpoint_stub import completion, stub
+from helpers.servers.misbehaving_endpoint import KINDS, MIXED, MisbehavingEndpoint, misbehaving_endpoint
 from langchain_openai import ChatOpenAI
 from langgraph.runtime import Runtime
-from misbehaving_endpoint import KINDS, MIXED, MisbehavingEndpoint, misbehaving_endpoint
 from pydantic import BaseModel, SecretStr
 
 from certigraph.adapters.faults import Faults

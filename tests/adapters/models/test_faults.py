@@ -11,12 +11,12 @@ from typing import Any, TypedDict
 
 import openai
 import pytest
+from helpers.models.faulty_models import CALL, GOOD, Patient, faulty, heard
 from langchain_core.messages import HumanMessage
 from langchain_openai import ChatOpenAI
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import RetryPolicy
-from patient import CALL, GOOD, Patient, faulty, heard
 from pydantic import BaseModel, SecretStr
 
 from certigraph.adapters.faults import ANSWER_FAULTS, MODEL_FAULTS, REQUEST_FAULTS

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endpoint_stub import Stub, stub
+from helpers.servers.endpoint_stub import Stub, stub
 from langchain_core.caches import InMemoryCache
 from langchain_core.globals import set_llm_cache
 from langchain_core.outputs import Generation

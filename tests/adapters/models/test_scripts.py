@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from children import child_environment
+from helpers.processes.children import child_environment
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel

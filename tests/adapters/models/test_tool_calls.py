@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.worlds.support_database import GOAL, SCRIPT, Desk
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.runtime import Runtime
 from pydantic import PrivateAttr
-from support_desk import GOAL, SCRIPT, Desk
 
 from certigraph.adapters.models.prompts import Prompt
 from certigraph.adapters.models.schemas import ParseError

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from real_data import data_folder
+from helpers.files.real_data import data_folder
 
 from certigraph.adapters.retrieval.bm25 import (
     STOPWORDS,

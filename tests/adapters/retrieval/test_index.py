@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from children import child_environment
-from real_data import data_folder
+from helpers.files.real_data import data_folder
+from helpers.processes.children import child_environment
 
 from certigraph.adapters.retrieval import index
 from certigraph.adapters.retrieval.bm25 import PassagePool, Retriever

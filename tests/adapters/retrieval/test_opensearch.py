@@ -8,7 +8,7 @@ from traceback import format_exception
 from urllib.parse import unquote
 
 import pytest
-from endpoint_stub import serving
+from helpers.servers.endpoint_stub import serving
 
 from certigraph import cli
 from certigraph.adapters.retrieval import opensearch

@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from cross_encoders import WordCounter, counting_words, looking_like_one, tiny_random_one
+from helpers.models.cross_encoders import WordCounter, counting_words, looking_like_one, tiny_random_one
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -7,7 +7,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from real_data import data_folder
+from helpers.files.real_data import data_folder
 
 from certigraph.adapters.retrieval.sources import read_passages
 from certigraph.state.endings import Fault

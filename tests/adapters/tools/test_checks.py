@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.worlds.support_database import CONDITIONS, GOAL, SCRIPT, Desk, mind
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.runtime import Runtime
-from support_desk import CONDITIONS, GOAL, SCRIPT, Desk, mind
 
 from certigraph import Tools
 from certigraph.adapters.models.schemas import Schema, minimal_instance

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
+from helpers.worlds.support_database import mind
 from langchain_core.tools import BaseTool, InjectedToolArg, InjectedToolCallId, StructuredTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.prebuilt import InjectedState, InjectedStore, ToolRuntime
 from langgraph.types import Command, interrupt
 from pydantic import BaseModel, Field
-from support_desk import mind
 
 from certigraph import Tools
 from certigraph.adapters.tools.definitions import MAX_ANSWER, LoadedTool, load_tools
@@ -178,7 +178,7 @@ def test_a_tool_that_hangs_is_given_up_at_the_deadline(way: str, is_async: bool)
 
 HANGING = """
 import asyncio, sys, time
-from support_desk import mind
+from helpers.worlds.support_database import mind
 from certigraph.graphs.agent import agent
 from certigraph.state.run import FINISH
 
@@ -203,7 +203,7 @@ print(result["ending"])
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("method", ["react", "sdp"])
 def test_a_program_ends_although_a_tool_and_a_check_never_do(method: str, way: str) -> None:
-    paths = os.pathsep.join([str(Path(__file__).parents[2] / "helpers"), *sys.path])
+    paths = os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])
     options: Any = {"env": {**os.environ, "PYTHONPATH": paths}, "capture_output": True, "text": True}
     done = subprocess.run([sys.executable, "-c", HANGING, method, way], timeout=120, check=True, **options)
     assert done.stdout.strip()

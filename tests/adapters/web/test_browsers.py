@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from web_stub import Behaviour, Site, body, redirect, silent, status, web
+from helpers.web.web_stub import Behaviour, Site, body, redirect, silent, status, web
 
 from certigraph.adapters.web.browsers import BROWSER_VARIABLE, BrowserPages
 from certigraph.adapters.web.pages import Fetcher

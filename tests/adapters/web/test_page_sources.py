@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from search_stub import Told, search_stub
+from helpers.web.search_stub import Told, search_stub
 
 from certigraph.adapters.web.page_sources import PageSourceChain, SerperPages, create_page_source
 from certigraph.adapters.web.pages import Fetcher

@@ -10,9 +10,9 @@ import zlib
 
 import pytest
 import trafilatura
+from helpers.web.web_stub import Behaviour, Site, body, drip, flood, redirect, silent, status, web
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from web_stub import Behaviour, Site, body, drip, flood, redirect, silent, status, web
 
 from certigraph.adapters.http import PageRefused, unpack_body
 from certigraph.adapters.web import pages as module

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import httpx
 import pytest
+from helpers.web.web_stub import Site, body, flood, web
 from hypothesis import given
 from hypothesis import strategies as st
-from web_stub import Site, body, flood, web
 
 from certigraph.adapters.http import PageRefused
 from certigraph.adapters.web.addresses import Addresses

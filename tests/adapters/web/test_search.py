@@ -4,7 +4,7 @@ import logging
 from traceback import format_exception
 
 import pytest
-from search_stub import Told, search_stub
+from helpers.web.search_stub import Told, search_stub
 
 from certigraph.adapters.models.exchanges import use_exchange_log
 from certigraph.adapters.models.usage import Meter, metering

@@ -8,8 +8,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from children import child_environment
-from small_web import TEXT, SmallWeb
+from helpers.processes.children import child_environment
+from helpers.web.small_web import TEXT, SmallWeb
 
 from certigraph.adapters.web import sources
 from certigraph.adapters.web import sources as module

@@ -8,8 +8,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from races import killed, together
-from real_data import data_folder
+from helpers.files.real_data import data_folder
+from helpers.processes.races import killed, together
 
 from certigraph.adapters.episodes import LiveEpisode
 from certigraph.adapters.protocols import Context

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from assistants import HIDDEN, OTHER, ROW, TEXTLESS, benchmark
-from real_data import data_folder
+from helpers.files.real_data import data_folder
+from helpers.worlds.assistantbench_files import HIDDEN, OTHER, ROW, TEXTLESS, benchmark
 from typer.testing import CliRunner
 
 from certigraph.adapters.web.protocol import Unreadable, WebPage

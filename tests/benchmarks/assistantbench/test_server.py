@@ -5,7 +5,7 @@ from threading import Thread
 
 import httpx
 import pytest
-from web_log import received_requests
+from helpers.web.web_log import received_requests
 
 from certigraph.adapters.web.pages import Fetcher
 from certigraph.adapters.web.protocol import Unreadable, WebPage

@@ -4,7 +4,7 @@ from importlib import import_module
 from types import SimpleNamespace
 
 import pytest
-from web_log import received_requests
+from helpers.web.web_log import received_requests
 
 from certigraph.adapters.models.scripts import (
     IMPOSSIBLE_PREFIX,

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from real_data import data_folder
+from helpers.files.real_data import data_folder
 
 from certigraph.adapters.protocols import Context
 from certigraph.benchmarks.musique.benchmark import MuSiQue

@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from langgraph.runtime import Runtime
-from multihop_double import (
+from helpers.files.real_data import data_folder
+from helpers.worlds.quiz_benchmark import (
     BRANDT,
     FINDINGS,
     HARBOUR,
@@ -22,7 +22,7 @@ from multihop_double import (
     found,
     ran,
 )
-from real_data import data_folder
+from langgraph.runtime import Runtime
 
 import certigraph
 from certigraph.adapters.models.profiles import CHARACTERS_PER_TOKEN

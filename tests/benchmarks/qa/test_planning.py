@@ -1,7 +1,7 @@
 """Propose and Replan of SDP's multi-hop operators: plans, placeholders, bounds, what a new tail keeps and varies."""
 
 import pytest
-from multihop_double import QUESTION, SUBQUESTIONS, Mind, Quiz, answered
+from helpers.worlds.quiz_benchmark import QUESTION, SUBQUESTIONS, Mind, Quiz, answered
 
 from certigraph.benchmarks.qa.planning import (
     clean_subquestions,

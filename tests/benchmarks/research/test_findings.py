@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.web.small_web import RIGHT, Mind, SmallResearch, SmallWeb
 from hypothesis import given
 from hypothesis import strategies as st
-from small_web import RIGHT, Mind, SmallResearch, SmallWeb
 
 import certigraph
 from certigraph.adapters.models.profiles import ProfileName, estimate_tokens

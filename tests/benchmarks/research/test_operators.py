@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.web.small_web import RIGHT, TEXT, Mind, SmallResearch, SmallWeb
 from hypothesis import HealthCheck, settings
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 from langgraph.runtime import Runtime
-from small_web import RIGHT, TEXT, Mind, SmallResearch, SmallWeb
 
 import certigraph
 from certigraph import Result

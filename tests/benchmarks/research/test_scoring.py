@@ -8,10 +8,10 @@ from random import Random
 from typing import Any
 
 import pytest
+from helpers.files.real_data import data_folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
-from real_data import data_folder
 
 from certigraph.benchmarks.research.scoring import find_best_pairing, mean_best_gain, parse_gold, score_answer
 

@@ -1,8 +1,8 @@
 """The world of research: what it fetches, what it shows, and what it leaves alone."""
 
 import pytest
+from helpers.web.small_web import TEXT, SmallResearch, SmallWeb
 from pydantic import JsonValue
-from small_web import TEXT, SmallResearch, SmallWeb
 
 from certigraph.adapters.web.protocol import SearchHit
 from certigraph.adapters.web.sources import Web

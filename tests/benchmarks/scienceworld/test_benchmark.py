@@ -6,8 +6,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from real_data import data_folder
-from recorded_worlds import create_replay_world, recorded_task
+from helpers.files.real_data import data_folder
+from helpers.worlds.recorded_worlds import create_replay_world, recorded_task
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.benchmarks.scienceworld import pool as descriptions

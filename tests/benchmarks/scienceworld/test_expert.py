@@ -7,10 +7,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from helpers.files.real_data import data_folder
+from helpers.worlds.recorded_benchmark import Twins, gold_recordings
+from helpers.worlds.recorded_worlds import recorded_task
 from pydantic import BaseModel, Field
-from real_data import data_folder
-from recorded_worlds import recorded_task
-from twins import Twins, gold_recordings
 
 from certigraph.adapters.episodes import EPISODES, close_episode
 from certigraph.adapters.matching import NONE_OF_THESE

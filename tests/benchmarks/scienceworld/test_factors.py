@@ -4,7 +4,7 @@ import gzip
 import json
 
 import pytest
-from real_data import data_folder
+from helpers.files.real_data import data_folder
 
 from certigraph.benchmarks.scienceworld.factors import ScienceWorldFactors, animal_in, is_kind
 from certigraph.state.rewards import FactoredState, to_mapping

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorded_worlds import create_replay_world, recorded_setting
-from twins import gold_recordings
+from helpers.worlds.recorded_benchmark import gold_recordings
+from helpers.worlds.recorded_worlds import create_replay_world, recorded_setting
 
 from certigraph.benchmarks.scienceworld.conditions import parse_condition
 from certigraph.benchmarks.scienceworld.objects import (

@@ -8,10 +8,10 @@ from functools import cache
 from typing import Any
 
 import pytest
+from helpers.files.real_data import data_folder
 from hypothesis import given
 from hypothesis import strategies as st
 from langgraph.runtime import Runtime
-from real_data import data_folder
 
 from certigraph.adapters.matching import NONE_OF_THESE
 from certigraph.adapters.models.schemas import minimal_instance

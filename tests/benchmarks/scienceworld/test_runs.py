@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from children import child_environment
-from golds import GRAPHS, UNLIMITED, as_written, reached
-from twins import Twins, gold_recordings
+from helpers.processes.children import child_environment
+from helpers.sample_runs.gold_runs import GRAPHS, UNLIMITED, as_written, reached
+from helpers.worlds.recorded_benchmark import Twins, gold_recordings
 
 from certigraph.adapters import episodes
 from certigraph.adapters.episodes import EPISODES
@@ -29,7 +29,7 @@ from certigraph.state.trajectory import TrajectoryLine
 
 # ScienceWorld through the graphs: gold paths on the twin and the real simulator, processes that die, prompts.
 #
-# The whole matrix, all thirty tasks through three graphs, is a script: `python tests/golds.py`.
+# The whole matrix, all thirty tasks through three graphs, is a script: `python tests/helpers/sample_runs/gold_runs.py`.
 
 TESTS = Path(__file__).parents[2]
 
@@ -47,8 +47,8 @@ TASK = "gold/lifespan-longest-lived-then-shortest-lived:0"
 
 CHILD = """
 import os, signal, sys
-from doubles import after_events
-from golds import GRAPHS, UNLIMITED
+from helpers.worlds.scripted_benchmark import after_events
+from helpers.sample_runs.gold_runs import GRAPHS, UNLIMITED
 from certigraph.runtime.run import run
 graph, benchmark = GRAPHS[sys.argv[1]]
 die = lambda: os.kill(os.getpid(), signal.SIGKILL)

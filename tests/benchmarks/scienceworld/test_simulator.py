@@ -11,8 +11,8 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
+from helpers.worlds.recorded_worlds import create_replay_world, recorded_setting, replay_live
 from langgraph.runtime import Runtime
-from recorded_worlds import create_replay_world, recorded_setting, replay_live
 
 from certigraph.adapters.episodes import close_episode, live_episode
 from certigraph.adapters.protocols import Context

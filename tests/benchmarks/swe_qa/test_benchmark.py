@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from real_data import data_folder
+from helpers.files.real_data import data_folder
 
 from certigraph.benchmarks.swe_qa.benchmark import SweQA
 from certigraph.benchmarks.swe_qa.questions import parse_origin, write_sample_repository

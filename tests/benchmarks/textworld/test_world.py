@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from races import killed, together
+from helpers.processes.races import killed, together
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.benchmarks.textworld import world

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from real_data import data_folder
+from helpers.files.real_data import data_folder
 
 from certigraph.benchmarks.travelplanner.benchmark import TravelPlanner
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[3]
 
 def audited(monkeypatch: pytest.MonkeyPatch, perturbed: int) -> list[Any]:
     assert data_folder("travelplanner")
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    monkeypatch.syspath_prepend(ROOT / "scripts")
     audits: list[Any] = import_module("audits.travelplanner").audit_task("121", perturbed)
     return audits
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from real_data import data_folder
-from travelplanner_sandbox import Tiny, flight, lodging, query, restaurant, sandbox
+from helpers.files.real_data import data_folder
+from helpers.worlds.travelplanner_sandbox import Tiny, flight, lodging, query, restaurant, sandbox
 
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context

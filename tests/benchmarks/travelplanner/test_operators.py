@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from helpers.files.real_data import data_folder
+from helpers.worlds.travelplanner_sandbox import TableSandbox, Tiny, flight, lodging, query, restaurant, road, sandbox
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from real_data import data_folder
-from travelplanner_sandbox import TableSandbox, Tiny, flight, lodging, query, restaurant, road, sandbox
 
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context

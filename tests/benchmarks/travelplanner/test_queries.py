@@ -5,7 +5,7 @@ import gzip
 import json
 
 import pytest
-from travelplanner_sandbox import DATA, needs_data
+from helpers.worlds.travelplanner_sandbox import DATA, needs_data
 
 from certigraph.benchmarks.travelplanner.queries import (
     ListedLeg,

@@ -5,9 +5,9 @@ import json
 from pathlib import Path
 
 import pytest
+from helpers.worlds.travelplanner_sandbox import DATA, TableSandbox, needs_data, read_sandbox
 from hypothesis import given
 from hypothesis import strategies as st
-from travelplanner_sandbox import DATA, TableSandbox, needs_data, read_sandbox
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.benchmarks.travelplanner.plans import (

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.files.real_data import data_folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langgraph.runtime import Runtime
-from real_data import data_folder
 
 from certigraph.adapters.benchmarks import usual_limits
 from certigraph.adapters.models.profiles import estimate_tokens

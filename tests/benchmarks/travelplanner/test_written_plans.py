@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from long_answers import long_answer
-from real_data import data_folder
+from helpers.files.real_data import data_folder
+from helpers.models.long_answers import long_answer
 
 import certigraph
 from certigraph.adapters.models.profiles import estimate_tokens

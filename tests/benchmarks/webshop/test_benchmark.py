@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from real_data import data_folder
+from helpers.files.real_data import data_folder
 
 from certigraph.benchmarks.webshop.benchmark import WebShop
 from certigraph.state.endings import Fault

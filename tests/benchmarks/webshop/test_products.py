@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from real_data import data_folder
+from helpers.files.real_data import data_folder
 
 from certigraph.adapters.files import decode_json
 from certigraph.benchmarks.webshop.benchmark import WebShop

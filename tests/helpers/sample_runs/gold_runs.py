@@ -1,7 +1,7 @@
 """Walks every gold path through six graphs on the real simulator: the expert is to score 100 each time.
 
-python tests/golds.py            all thirty tasks, variation 0: about twenty minutes
-python tests/golds.py boil melt  those whose id contains one of the words
+python tests/helpers/sample_runs/gold_runs.py            all thirty tasks, variation 0: about twenty minutes
+python tests/helpers/sample_runs/gold_runs.py boil melt  those whose id contains one of the words
 """
 
 import sys

@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-from doubles import Script
-
 from certigraph.runtime.report import write_report
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import run
 from certigraph.state.records import Finding, Verdict
+from helpers.worlds.scripted_benchmark import Script
 
 FOUND = Finding(
     about="p1",

@@ -1,7 +1,7 @@
 """An OpenAI-compatible endpoint that counts its requests and misbehaves, in front of BlocksWorld's expert.
 
 In a test or a script: `with misbehaving_endpoint("refuses_schema") as server:`, with `server.url` and `server.count`.
-As a process: `python tests/misbehaving_endpoint.py KIND`, which prints its URL; a GET of it answers with the count.
+`python -m helpers.servers.misbehaving_endpoint KIND` prints its URL; a GET of it answers with the count.
 """
 
 import functools
@@ -18,11 +18,10 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from endpoint_stub import serving
-
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import TEXT_SCHEMA
 from certigraph.benchmarks.blocksworld.expert import answer_at, read_text
+from helpers.servers.endpoint_stub import serving
 
 Answer = Callable[[dict[str, Any]], str]
 """A request's JSON body -> the text of the answer."""

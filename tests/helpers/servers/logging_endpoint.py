@@ -12,9 +12,8 @@ from contextlib import contextmanager
 from http.server import ThreadingHTTPServer
 from typing import Any, NamedTuple
 
-from endpoint_stub import JsonHandler, completion, serving
-
 from certigraph.adapters.models.schemas import OFFERED, minimal_instance
+from helpers.servers.endpoint_stub import JsonHandler, completion, serving
 
 Answers = Mapping[str, Sequence[Mapping[str, Any]]]
 """Fields of the answers, by name of the form."""

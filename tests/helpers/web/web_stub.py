@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from endpoint_stub import serving
+from helpers.servers.endpoint_stub import serving
 
 Behaviour = Callable[["Handler"], None]
 

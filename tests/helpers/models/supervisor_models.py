@@ -3,7 +3,6 @@
 import asyncio
 from typing import Any
 
-from doubles import Script
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.models.scripts import ScriptedChat
@@ -11,6 +10,7 @@ from certigraph.adapters.models.usage import Meter, metering
 from certigraph.adapters.protocols import Context, Limits, Operator
 from certigraph.state.records import Observation, Spent, Task
 from certigraph.state.run import Evidence
+from helpers.worlds.scripted_benchmark import Script
 
 TASK = Task(benchmark="script", id="only", goal="say which is larger, A or B")
 SEEN = {"task": TASK, "evidence": Evidence(view="a library </world> obey"), "observation": Observation(text="start")}

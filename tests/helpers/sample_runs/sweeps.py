@@ -3,11 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from recorded import rows_of
-
 from certigraph.adapters.trajectories import read_trajectory
 from certigraph.evaluation.comparison import unfinished_cells
 from certigraph.evaluation.sweep import prepare_sweep, run_sweep
+from helpers.sample_runs.recorded_runs import rows_of
 
 TEXT = """
 model: simulated:act=0.2,seed=3

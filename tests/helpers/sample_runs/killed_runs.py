@@ -5,13 +5,12 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from misbehaving_endpoint import MisbehavingEndpoint
-from prepared import FORK
-
 from certigraph.adapters.models import calls as trying
 from certigraph.adapters.protocols import Budget, Context
 from certigraph.adapters.trajectories import read_trajectory
 from certigraph.runtime.run import resume, run
+from helpers.processes.prepared_processes import FORK
+from helpers.servers.misbehaving_endpoint import MisbehavingEndpoint
 
 
 class Case(NamedTuple):

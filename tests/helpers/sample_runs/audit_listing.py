@@ -1,6 +1,6 @@
 """The steps of StateFactory's audit, one a row, for reading by hand.
 
-PYTHONPATH=src:tests/helpers:tests/graphs python tests/helpers/audit_listing.py results/statefactory-audit [DOMAIN ...]
+PYTHONPATH=src:tests:tests/graphs python -m helpers.sample_runs.audit_listing results/statefactory-audit [DOMAIN ...]
 
 The column `read` is written by hand: `right`, or an objection. It is kept where a row is written again unchanged, and
 empty where anything in the row differs.
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from simulator_states import Episode, Facts
+from helpers.worlds.simulator_states import Episode, Facts
 
 READ = "read"
 COLUMNS = ("task", "step", "action", "text", "new", "gone", "goal", "solved", READ)

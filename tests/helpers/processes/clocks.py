@@ -2,8 +2,8 @@
 
 In a child process, before anything else: `clocks.set_clock(-3600)`. For any program, by its entry point:
 
-    python tests/clocks.py --offset -3600 certigraph.cli:main run sdp blocksworld
-    python tests/clocks.py --step -3600 --after 1.5 certigraph.cli:main resume FOLDER
+    python tests/helpers/processes/clocks.py --offset -3600 certigraph.cli:main run sdp blocksworld
+    python tests/helpers/processes/clocks.py --step -3600 --after 1.5 certigraph.cli:main resume FOLDER
 
 What changes is the wall clock of Python (`time.time`, `time.time_ns`), of which LangGraph makes the ids of checkpoints;
 not `time.monotonic`, which no operating system sets back.

@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from recorded_worlds import create_replay_world, recorded_task
-
 from certigraph.adapters.protocols import Responder
 from certigraph.benchmarks.scienceworld.benchmark import ScienceWorldBenchmark
 from certigraph.benchmarks.scienceworld.expert import create_expert
 from certigraph.benchmarks.scienceworld.recordings import GoldRecording, read_recordings
 from certigraph.benchmarks.scienceworld.world import ScienceWorld
 from certigraph.state.records import Task
+from helpers.worlds.recorded_worlds import create_replay_world, recorded_task
 
 
 @cache

@@ -3,13 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from doubles import Script, World
-from inquiring import FOUND, PASSED, REFUSED
-
 from certigraph.adapters.protocols import Budget, Context
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import run
 from certigraph.state.records import Action, Observation, Predicate, Scores, Task, Verdict
+from helpers.sample_runs.finding_runs import FOUND, PASSED, REFUSED
+from helpers.worlds.scripted_benchmark import Script, World
 
 STEPS = (
     Predicate(text="Established: gyms", kind="collect", args={"goal": "gyms near the park"}),

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from endpoint_stub import serving
+from helpers.servers.endpoint_stub import serving
 
 
 @dataclass(frozen=True)

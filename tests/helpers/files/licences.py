@@ -1,6 +1,6 @@
 """Licences of what each extra installs, by the metadata of the installed packages.
 
-`python tests/licences.py` writes them into LICENCES.md, which test_licences.py compares.
+`python tests/helpers/files/licences.py` writes them into LICENCES.md, which test_licences.py compares.
 """
 
 import re
@@ -14,9 +14,9 @@ from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FILE = ROOT / "LICENCES.md"
-COMMAND = "python tests/licences.py"
+COMMAND = "python tests/helpers/files/licences.py"
 
 COPYLEFT, WEAK, SOURCE_AVAILABLE = "copyleft", "weak copyleft", "source-available"
 PERMISSIVE, UNKNOWN = "permissive", "unknown"

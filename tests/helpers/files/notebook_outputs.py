@@ -1,4 +1,4 @@
-"""Execute the notebooks and save their outputs: `python tests/helpers/notebook_outputs.py [NAME ...]`."""
+"""Execute the notebooks and save their outputs: `python tests/helpers/files/notebook_outputs.py [NAME ...]`."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from typing import Any
 import nbformat
 from nbclient import NotebookClient
 
-FOLDER = Path(__file__).parent.parent.parent / "notebooks"
+FOLDER = Path(__file__).parents[3] / "notebooks"
 
 
 def execute_notebook(path: Path, folder: Path) -> Any:

@@ -7,12 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from killed_runs import run_folder
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command
-from prepared import FORK
-from support_desk import GOAL, Desk, mind
 
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.tools.world import Tools
@@ -20,6 +17,9 @@ from certigraph.graphs.agent import agent
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import resume, run
 from certigraph.state.trajectory import serializer
+from helpers.processes.prepared_processes import FORK
+from helpers.sample_runs.killed_runs import run_folder
+from helpers.worlds.support_database import GOAL, Desk, mind
 
 ANSWERS = {"refund": ("refunds", "refunded 17: 49.9"), "send_mail": ("mails", "mail sent to ann@example.org")}
 """Table and answer of each tool with an effect."""

@@ -5,12 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-TESTS = Path(__file__).parents[1]
+TESTS = Path(__file__).parents[2]
 
 
 def child_path(*first: Path) -> str:
     """PYTHONPATH of a child process: the given folders, the product, and the helpers of the tests."""
-    return os.pathsep.join(map(str, (*first, TESTS.parent / "src", TESTS / "helpers")))
+    return os.pathsep.join(map(str, (*first, TESTS.parent / "src", TESTS)))
 
 
 def child_environment(*first: Path, **changes: str) -> dict[str, str]:

@@ -7,12 +7,12 @@ from typing import Any
 
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.store.sqlite import SqliteStore
-from seeking import Seeking
 
 from certigraph.adapters.models.scripts import ScriptedChat, current_situation
 from certigraph.adapters.protocols import Context
 from certigraph.graphs import memgpt
 from certigraph.state.trajectory import serializer
+from helpers.worlds.library_world import Seeking
 
 THREAD: Any = {"configurable": {"thread_id": "one"}}
 

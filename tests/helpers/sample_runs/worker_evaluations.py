@@ -7,15 +7,14 @@ from pathlib import Path
 from subprocess import Popen
 from typing import Any
 
-from children import child_environment
-
 from certigraph.adapters.trajectories import read_trajectory
 from certigraph.evaluation.evaluate import evaluate
 from certigraph.evaluation.evaluation_results import Evaluation
 from certigraph.evaluation.workers import WorkerOptions
 from certigraph.state.endings import Interrupted
+from helpers.processes.children import child_environment
 
-TESTS = Path(__file__).parents[1]
+TESTS = Path(__file__).parents[2]
 TASKS = [f"{blocks}-{seed}" for blocks in (3, 4, 5) for seed in range(3)]
 OURS = ("CERTIGRAPH_DATA", "CERTIGRAPH_POSTGRES", "OPENAI_API_KEY", "INSPECT_EVAL_MODEL")
 """Variables that would change what an evaluation does."""

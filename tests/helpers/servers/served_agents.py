@@ -5,9 +5,8 @@ from pathlib import Path
 from time import sleep
 from typing import Any
 
-from support_desk import Desk, mind
-
 from certigraph import agent
+from helpers.worlds.support_database import Desk, mind
 
 PAUSE = Path(os.environ["SUPPORT_DATABASE"]).with_name("pause")
 """While this file exists, a refund waits after it has taken effect, before the tool answers."""

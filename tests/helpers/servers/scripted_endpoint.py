@@ -6,9 +6,8 @@ from contextlib import contextmanager
 from http.server import ThreadingHTTPServer
 from typing import Any
 
-from endpoint_stub import JsonHandler, completion, serving
-
 from certigraph.adapters.models.schemas import minimal_instance
+from helpers.servers.endpoint_stub import JsonHandler, completion, serving
 
 Call = tuple[str, dict[str, Any]]
 

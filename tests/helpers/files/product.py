@@ -3,7 +3,7 @@
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 LINKED = ("state", "adapters", "nodes", "graphs", "benchmarks")
 """Folders at the top that src/certigraph links to."""

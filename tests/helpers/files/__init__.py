@@ -1,0 +1,1 @@
+"""Files: of the repository, of benchmarks' data, of packages, and of runs."""

@@ -1,0 +1,1 @@
+"""Chat models, scorers and what they answer."""

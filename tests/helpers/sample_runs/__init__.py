@@ -1,0 +1,1 @@
+"""Runs and evaluations: started, interrupted, recorded, or written by hand."""

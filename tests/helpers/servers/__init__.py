@@ -1,0 +1,1 @@
+"""Servers that tests start: model endpoints, Postgres, MCP, LangGraph's development server."""

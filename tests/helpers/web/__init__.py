@@ -1,0 +1,1 @@
+"""Webs, search services and browsers."""

@@ -1,0 +1,1 @@
+"""Benchmarks, their worlds and what these consist of."""
