@@ -37,7 +37,7 @@ def fuzz(name: str, folder: Path, effort: Effort, corpus: Iterable[bytes] = ()) 
         effort: how long.
         corpus: what to begin with, beside the target's seeds.
     """
-    from fuzzing.checking import FindingError, check
+    from fuzzing.checks import FindingError, check
     from fuzzing.targets import TARGETS
 
     target = TARGETS[name]

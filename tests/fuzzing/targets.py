@@ -3,14 +3,14 @@
 from fuzzing import (
     actions,
     commands,
-    kept,
     models,
     observations,
     own_files,
     pages,
     questions,
+    run_outputs,
     services,
-    told,
+    stored_files,
     trajectories,
     world_files,
 )
@@ -20,7 +20,7 @@ TARGETS = by_name(
     target
     for module in (
         *(models, actions, observations),
-        *(trajectories, told, own_files, kept, questions, world_files),
+        *(trajectories, run_outputs, own_files, stored_files, questions, world_files),
         *(pages, services, commands),
     )
     for target in module.TARGETS

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from fuzzing.checking import check
-from fuzzing.repeating import repeated
+from fuzzing.checks import check
+from fuzzing.repetitions import repeated
 from fuzzing.targets import TARGETS
 from helpers.processes.children import child_environment
 

@@ -1,9 +1,9 @@
 """Every reader of text takes whatever comes: it returns, or raises what its documentation names, and soon."""
 
 import pytest
-from fuzzing.checking import FindingError, check
-from fuzzing.found import FOUND
-from fuzzing.mutating import near_valid
+from fuzzing.checks import FindingError, check
+from fuzzing.known_failures import KNOWN_FAILURES
+from fuzzing.mutations import near_valid
 from fuzzing.target import Target, of_text
 from fuzzing.targets import TARGETS
 from hypothesis import HealthCheck, example, given, settings
@@ -33,13 +33,13 @@ def test_only_documented_errors_come_out(name: str) -> None:
     def holds(data: bytes) -> None:
         check(target, data)
 
-    for data in FOUND.get(name, ()):
+    for data in KNOWN_FAILURES.get(name, ()):
         holds = example(data)(holds)
     holds()
 
 
 def test_what_was_found_is_of_a_target() -> None:
-    assert set(FOUND) <= set(TARGETS)
+    assert set(KNOWN_FAILURES) <= set(TARGETS)
 
 
 def _fails(text: str) -> None:

@@ -1,4 +1,4 @@
-"""What is told of a run whose trajectory others wrote, any value in its lines: its page, exports and rows."""
+"""What certigraph writes of a run whose trajectory others wrote, any value in its lines: pages, exports, rows."""
 
 import json
 from collections.abc import Callable
@@ -81,11 +81,11 @@ RATED = _run(
 SEEDS = (RUN, PLANNED, LEARNT, DECOMPOSED, INNER, SOUGHT, RATED, HEADER.replace(b'"sdp"', b'"unknown"') + EVENT)
 
 
-def _told(name: str, tell: Callable[[Trajectory, Path], object]) -> Target:
+def _output_target(name: str, tell: Callable[[Trajectory, Path], object]) -> Target:
     def read(path: Path) -> object:
         return tell(read_trajectory(path), path.parent)
 
-    return Target(f"told.{name}", of_file(read, FILE), (Fault,), SEEDS)
+    return Target(f"output.{name}", of_file(read, FILE), (Fault,), SEEDS)
 
 
 def _rows(run: Trajectory, folder: Path) -> object:
@@ -93,8 +93,8 @@ def _rows(run: Trajectory, folder: Path) -> object:
 
 
 TARGETS = (
-    _told("report", lambda run, folder: write_report(run, folder / "report.html")),
-    _told("atif", lambda run, folder: write_atif(run, folder / "atif.json")),
-    _told("transitions", lambda run, folder: list(transitions(run))),
-    _told("rows", _rows),
+    _output_target("report", lambda run, folder: write_report(run, folder / "report.html")),
+    _output_target("atif", lambda run, folder: write_atif(run, folder / "atif.json")),
+    _output_target("transitions", lambda run, folder: list(transitions(run))),
+    _output_target("rows", _rows),
 )

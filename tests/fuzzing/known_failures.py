@@ -27,7 +27,7 @@ JSON_READERS = (
     *("corpus.rows", "world.alfworld", "world.textworld", "world.recordings", "world.queries", "answer.lines"),
 )
 
-FOUND: Mapping[str, tuple[bytes, ...]] = {
+KNOWN_FAILURES: Mapping[str, tuple[bytes, ...]] = {
     **{name: (DEEP, DEEP_OBJECTS, MANY_DIGITS, HALF, b"NaN", b"[]", b"7\n", b"\xff") for name in JSON_READERS},
     "model.forms": (b"(" * 3_000, b"(" * 19_000),
     "model.action": (LONG_WORD,),

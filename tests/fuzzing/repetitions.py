@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterator
 from random import Random
 
-from fuzzing.checking import UNIT
+from fuzzing.checks import UNIT
 from fuzzing.target import Target
 
 PIECES = (
