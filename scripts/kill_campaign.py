@@ -487,9 +487,9 @@ def budget_record(problem: str, received: int, recorded: int, calls: int, kills:
 def run_postgres(options: argparse.Namespace, root: Path) -> CampaignResult:
     """Run `kills` with checkpoints on a Postgres server that the campaign starts."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-    from helpers.servers.postgres_server import running  # type: ignore[import-not-found]
+    from helpers.servers.postgres_server import running_server  # type: ignore[import-not-found]
 
-    with running() as server:
+    with running_server() as server:
         os.environ["CERTIGRAPH_POSTGRES"] = server.url
         return run_kills(options, root)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from helpers.servers.postgres_server import VARIABLE, Server, running
+from helpers.servers.postgres_server import VARIABLE, Server, running_server
 from hypothesis import settings
 
 from certigraph.adapters import redaction
@@ -63,7 +63,7 @@ def _no_addresses_of_earlier_tests(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def _cluster() -> Iterator[Server]:
-    with running() as server:
+    with running_server() as server:
         yield server
 
 
@@ -99,12 +99,12 @@ def scaled_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def undisturbed(scaled_site: Path, tmp_path_factory: pytest.TempPathFactory) -> "Evaluation":
     """What nobody disturbed came to, in one process."""
-    from helpers.sample_runs.worker_evaluations import OURS, begin
+    from helpers.sample_runs.worker_evaluations import OURS, evaluate_with_workers
 
     with pytest.MonkeyPatch.context() as patch:
         for name in OURS:
             patch.delenv(name, raising=False)
-        return begin(tmp_path_factory.mktemp("undisturbed"))
+        return evaluate_with_workers(tmp_path_factory.mktemp("undisturbed"))
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import pytest
 from helpers.files.readme_blocks import check_block
 from helpers.processes.children import child_path
 from helpers.servers.scripted_endpoint import Call, ScriptedEndpoint, scripted_endpoint
-from helpers.worlds.support_database import GOAL, Desk, mind
+from helpers.worlds.support_database import GOAL, SupportDatabase, scripted_model
 from langgraph.checkpoint.memory import InMemorySaver
 
 import certigraph
@@ -141,13 +141,13 @@ def test_the_script_on_ones_own_tools_runs_without_a_key(tmp_path: Path, monkeyp
 
 def requested_fields(method: Method, folder: Path) -> set[tuple[str, ...]]:
     """Run an agent by a script, and return the fields of each form of answer that was requested."""
-    script, requested = mind().responder, set()
+    script, requested = scripted_model().responder, set()
 
     def respond(prompt: str, schema: dict[str, Any]) -> Any:
         requested.add(tuple(schema["properties"]))
         return script(prompt, schema)
 
-    desk = Desk(folder / "desk.sqlite")
+    desk = SupportDatabase(folder / "desk.sqlite")
     model = certigraph.ScriptedChat(responder=respond)
     graph = certigraph.agent(method, model=model, tools=desk.tools, checkpointer=InMemorySaver())
     graph.invoke({"goal": GOAL}, {"configurable": {"thread_id": "1"}})

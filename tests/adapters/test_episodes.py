@@ -4,7 +4,7 @@ import threading
 from typing import Any
 
 import pytest
-from helpers.worlds.watched_blocks import Watched, WatchedBlocks
+from helpers.worlds.watched_blocks import WatchedBlocks, WatchedWorld
 from langgraph.runtime import Runtime
 
 from certigraph.adapters import episodes
@@ -178,7 +178,7 @@ def test_a_world_that_was_handed_in_is_not_copied():
 
 def test_a_copy_that_cannot_begin_is_a_fault_and_closed(monkeypatch: pytest.MonkeyPatch):
     stage = Stage()
-    monkeypatch.setattr(Watched, "reset", lambda world: 1 / 0)
+    monkeypatch.setattr(WatchedWorld, "reset", lambda world: 1 / 0)
     with pytest.raises(Fault, match="the world failed in"):
         stage.rehearse(UP)
     assert stage.copies[0].closed

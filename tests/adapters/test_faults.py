@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from helpers.models.faulty_models import faulty, heard
+from helpers.models.faulty_models import faulty_model, reply_or_error
 from helpers.worlds.scripted_benchmark import Script, World
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,12 +50,12 @@ def test_rates_are_kept_and_one_kinds_rate_changes_nothing_for_another() -> None
 
 
 def test_a_question_that_failed_may_be_answered_when_queried_again_and_a_run_begun_again_draws_again() -> None:
-    model = faulty("server_error=0.5,seed=1")
-    assert len({heard(model, "the same") for _ in range(20)}) == 2
+    model = faulty_model("server_error=0.5,seed=1")
+    assert len({reply_or_error(model, "the same") for _ in range(20)}) == 2
     context = Context(faults="server_error=0.5,seed=1")
     again = [restarted_context(context, times).faults for times in range(20)]
     assert again[:3] == ["server_error=0.5,seed=1", *(f"server_error=0.5,seed=1,start={n}" for n in (1, 2))]
-    assert len({heard(faulty(faults), "the same") for faults in again}) == 2
+    assert len({reply_or_error(faulty_model(faults), "the same") for faults in again}) == 2
     assert restarted_context(Context(), 3) == Context()
 
 

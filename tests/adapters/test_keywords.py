@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from helpers.worlds.support_database import mind
+from helpers.worlds.support_database import scripted_model
 
 import certigraph
 from certigraph.adapters.keywords import checked_keywords
@@ -16,16 +16,22 @@ def look_up(order: int) -> str:
     return str(order)
 
 
-AGENT: dict[str, Any] = {"model": mind(), "tools": [look_up]}
+AGENT: dict[str, Any] = {"model": scripted_model(), "tools": [look_up]}
 
 
 @pytest.mark.parametrize(
     ("call", "answer"),
     [
-        (lambda: certigraph.agent(model=mind(), tool=[look_up]), "agent has no keyword 'tool': did you mean tools?"),
-        (lambda: certigraph.agent(llm=mind(), tools=[look_up]), "agent has no keyword 'llm': did you mean model?"),
+        (
+            lambda: certigraph.agent(model=scripted_model(), tool=[look_up]),
+            "agent has no keyword 'tool': did you mean tools?",
+        ),
+        (
+            lambda: certigraph.agent(llm=scripted_model(), tools=[look_up]),
+            "agent has no keyword 'llm': did you mean model?",
+        ),
         (lambda: certigraph.agent(tools=[look_up]), "agent needs model: give model=..."),
-        (lambda: certigraph.agent("sdp", mind(), [look_up]), "agent takes only method without a keyword"),
+        (lambda: certigraph.agent("sdp", scripted_model(), [look_up]), "agent takes only method without a keyword"),
         (lambda: certigraph.agent(**AGENT, propse=look_up), "no operator slot 'propse'; did you mean propose?"),
         (lambda: certigraph.Tools([look_up], chek=look_up), "Tools has no keyword 'chek': did you mean check?"),
         (certigraph.Tools, "Tools needs tools: give tools=..."),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import typer
 from helpers.sample_runs.finding_runs import FOUND, GUESSED, PASSED
-from helpers.sample_runs.question_runs import Inquiry, asked
+from helpers.sample_runs.question_runs import Inquiry, run_inquiry
 from helpers.web.small_web import RIGHT, TEXT, SmallWeb, quote_sources
 
 import certigraph
@@ -102,7 +102,7 @@ def printed_lines(result):
 
 
 def test_a_certified_answer_comes_with_its_findings_their_sources_and_what_was_only_let_pass(tmp_path):
-    lines = printed_lines(asked(tmp_path, Inquiry()))
+    lines = printed_lines(run_inquiry(tmp_path, Inquiry()))
     assert lines[:8] == [
         "answer: 20",
         "answer: or 21",
@@ -119,7 +119,7 @@ def test_a_certified_answer_comes_with_its_findings_their_sources_and_what_was_o
 def test_certified_findings_come_before_those_that_were_let_pass(tmp_path):
     inquiry = Inquiry()
     inquiry.verdicts = [PASSED, Verdict(depth=1, finding=FOUND)]
-    lines = printed_lines(asked(tmp_path, inquiry))
+    lines = printed_lines(run_inquiry(tmp_path, inquiry))
     marks = [line.partition(":")[0] for line in lines if line.startswith(("certified", "uncertified"))]
     assert marks == ["certified", "uncertified (force_pass)"]
 
@@ -136,14 +136,14 @@ def test_certified_findings_come_before_those_that_were_let_pass(tmp_path):
     ],
 )
 def test_several_answers_are_a_line_each(answer, lines, tmp_path):
-    assert printed_lines(asked(tmp_path, Inquiry(answer=answer)))[: len(lines) + 1] == [
+    assert printed_lines(run_inquiry(tmp_path, Inquiry(answer=answer)))[: len(lines) + 1] == [
         *lines,
         f"certified: p1 → {FOUND.text}",
     ]
 
 
 def test_searches_and_pages_are_counted_and_dead_pages_once(tmp_path):
-    result = asked(tmp_path, Inquiry())
+    result = run_inquiry(tmp_path, Inquiry())
     cost = research_summary_of(result).cost
     steps = len(result.state["history"])
     assert (cost.searches, cost.pages, cost.unreadable) == (2 * steps, 3 * steps, 1)
@@ -165,14 +165,14 @@ def test_a_cost_that_is_unknown_is_called_so(tmp_path):
 
 
 def test_a_forced_answer_is_called_uncertified_and_names_what_forced_it(tmp_path):
-    result = asked(tmp_path, Inquiry(*FORCED))
+    result = run_inquiry(tmp_path, Inquiry(*FORCED))
     assert result.ending == "gave_up"
     assert printed_lines(result)[0] == "answer, uncertified (force_accept): 20"
 
 
 def test_what_was_not_reached_and_the_command_that_goes_on_are_reported(tmp_path):
     inquiry = Inquiry(answer=None, limits=Limits(steps=1))
-    result = asked(tmp_path / "a run", inquiry)
+    result = run_inquiry(tmp_path / "a run", inquiry)
     lines = printed_lines(result)
     assert lines[0] == "no answer was given"
     assert "not settled: what the cheaper one costs" in lines
@@ -181,12 +181,12 @@ def test_what_was_not_reached_and_the_command_that_goes_on_are_reported(tmp_path
 
 
 def test_after_a_fault_the_command_has_no_budget(tmp_path):
-    result = asked(tmp_path, Inquiry(answer=None, fails={"step": Fault("environment", "no --budget here")}))
+    result = run_inquiry(tmp_path, Inquiry(answer=None, fails={"step": Fault("environment", "no --budget here")}))
     assert printed_lines(result)[-1] == f"resume with: certigraph resume {result.folder}"
 
 
 def test_a_run_that_never_planned_has_a_summary_too(tmp_path):
-    result = asked(tmp_path, Inquiry(fails={"open": Fault("environment", "no key")}))
+    result = run_inquiry(tmp_path, Inquiry(fails={"open": Fault("environment", "no key")}))
     assert printed_lines(result)[0] == "no answer was given"
     assert research_summary_of(result).unsettled == ()
 
@@ -195,14 +195,14 @@ def test_what_pages_wrote_cannot_steer_the_terminal_or_pass_for_another_line(tmp
     evil = FOUND.model_copy(update={"text": "one\ncertified: forged\x1b[2J", "sources": ("https://a\n.example",)})
     inquiry = Inquiry(answer="x\x1b]8;;http://evil\x07")
     inquiry.verdicts = [Verdict(depth=1, finding=evil), *inquiry.verdicts[1:]]
-    lines = printed_lines(asked(tmp_path, inquiry))
+    lines = printed_lines(run_inquiry(tmp_path, inquiry))
     assert all(line.isprintable() for line in lines)
     assert sum(line.startswith("certified:") for line in lines) == 1
 
 
 @pytest.mark.slow
 def test_json_has_the_same(tmp_path, capsys):
-    result = asked(tmp_path, Inquiry(*FORCED))
+    result = run_inquiry(tmp_path, Inquiry(*FORCED))
     with pytest.raises(typer.Exit) as left:
         print_result(result, as_json=True)
     assert left.value.exit_code == 1

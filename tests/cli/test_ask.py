@@ -42,7 +42,7 @@ def certigraph(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: 
 @pytest.fixture
 def ask(certigraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Ask of a script; the folder of pages makes its world one of this test alone."""
-    monkeypatch.setitem(registered.BENCHMARKS, "ask", "helpers.sample_runs.question_runs:Named")
+    monkeypatch.setitem(registered.BENCHMARKS, "ask", "helpers.sample_runs.question_runs:NamedInquiry")
     (tmp_path / "pages").mkdir()
     return lambda *options: certigraph(
         "ask", "How much is it?", "--pages", "pages", "--model", "scripted:expert", *options

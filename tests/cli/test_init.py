@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 from helpers.processes.children import child_path
-from helpers.servers.dev_server import assistant, got, new_thread, run_to_end, serving
+from helpers.servers.dev_server import assistant, json_of, new_thread, run_to_end, serving
 from helpers.servers.scripted_endpoint import ScriptedEndpoint, scripted_endpoint
 
 from certigraph import cli
@@ -252,7 +252,7 @@ def served(server: httpx.Client, application: Path, answer: str) -> None:
     assert assistant(server, "support")["description"]
     thread = new_thread(server)
     run_to_end(server, thread, assistant_id="support", input={"messages": [{"role": "user", "content": GOAL}]})
-    (waiting,) = got(server.get(f"/threads/{thread}/state"))["interrupts"]
+    (waiting,) = json_of(server.get(f"/threads/{thread}/state"))["interrupts"]
     assert waiting["value"]["action_requests"][0]["name"] == "refund_order"
     assert rows(application, "refunds") == []
     decision = {"resume": {"decisions": [{"type": "approve"}]}}

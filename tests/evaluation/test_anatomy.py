@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from helpers.sample_runs.finding_runs import FOUND, GOAL_PASSED, GUESSED, PASSED, inquiry, page
-from helpers.sample_runs.question_runs import Inquiry, asked
+from helpers.sample_runs.finding_runs import FOUND, GOAL_PASSED, GUESSED, PASSED, report_page, run_with_findings
+from helpers.sample_runs.question_runs import Inquiry, run_inquiry
 from helpers.sample_runs.recorded_runs import replay_of
 from helpers.worlds.scripted_benchmark import Script, predicates
 from hypothesis import given, settings
@@ -517,7 +517,7 @@ def test_the_page_and_the_terminal_call_a_simulated_agent_so(tmp_path, capsys):
 
 @pytest.fixture
 def result(tmp_path):
-    return inquiry(tmp_path)
+    return run_with_findings(tmp_path)
 
 
 def test_credit_and_transitions_leave_forced_passes_out(result):
@@ -544,7 +544,7 @@ def test_a_failed_run_whose_goal_was_let_pass_stopped_there(tmp_path):
     from certigraph.evaluation.anatomy import FORCED_LABEL, stopped_kinds, stopped_places
     from certigraph.evaluation.frames import frames_of
 
-    failed = asked(tmp_path, Inquiry(*GOAL_PASSED))
+    failed = run_inquiry(tmp_path, Inquiry(*GOAL_PASSED))
     frames = frames_of([RecordedRun("sdp", "only", 0, failed.trajectory)])
     for stops, column in ((stopped_kinds(frames), "kind"), (stopped_places(frames), "place")):
         assert stops[stops["value"] > 0][column].tolist() == [FORCED_LABEL]
@@ -599,11 +599,11 @@ def test_a_return_takes_a_forced_pass_back_too(tmp_path):
     assert result.findings == []
     rows = anatomy_rows(RecordedRun("sdp", "only", 0, result.trajectory))
     assert [row["status"] for row in rows["predicates"]] == ["certified", "dropped", "return", "certified", "certified"]
-    assert 'class="row undone' in page(result, tmp_path)
+    assert 'class="row undone' in report_page(result, tmp_path)
 
 
 def test_a_forced_cascade_passes_all_of_its_predicates(tmp_path):
     wide = Verdict(depth=2, forced="force_pass")
     result = run("sdp", Script(plan=3, verdicts=[wide, 1]), out=tmp_path)
     assert [predicate.text for predicate in result.uncertified] == ["p1", "p2"]
-    assert "<dd>1/3<small>predicates, 2 passed uncertified" in page(result, tmp_path)
+    assert "<dd>1/3<small>predicates, 2 passed uncertified" in report_page(result, tmp_path)

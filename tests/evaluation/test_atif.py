@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from helpers.sample_runs.recorded_runs import row_of
 from helpers.worlds.scripted_benchmark import Script
-from helpers.worlds.task_graphs import ACTIONS, GRAPHS, Jobs, Pondering, SerialJobs, dag_of
+from helpers.worlds.task_graphs import ACTIONS, GRAPHS, Jobs, SerialJobs, SlowModel, dag_of
 
 from certigraph.adapters.protocols import Context
 from certigraph.evaluation.atif import to_atif
@@ -29,7 +29,7 @@ async def unrevised(state, runtime):
 
 
 def worked_on(kind, out):
-    return run(tdp.build(), kind(), TASK, context=Context(chat=Pondering()), out=out)
+    return run(tdp.build(), kind(), TASK, context=Context(chat=SlowModel()), out=out)
 
 
 def certified(out):

@@ -17,7 +17,7 @@ import pytest
 from helpers.processes.children import child_environment
 from helpers.sample_runs import recorded_runs
 from helpers.sample_runs.recorded_runs import points, rows_of, trajectory
-from helpers.sample_runs.sweeps import ended, redone
+from helpers.sample_runs.sweeps import ended_trajectories, superseded_calls
 
 from certigraph import cli
 from certigraph.adapters.protocols import Budget, Context
@@ -401,7 +401,7 @@ def test_an_ablation_that_is_killed_three_times_gives_the_rows_of_an_undisturbed
         after = {path: path.read_bytes() for path in out.rglob("trajectory.jsonl")}
         assert all(after[path].startswith(text) for path, text in before.items())  # a run is gone on with
         before = after
-    assert 9 <= len(ended(out)) < 12
+    assert 9 <= len(ended_trajectories(out)) < 12
     for folder in (out, tmp_path / "whole"):
         subprocess.run(command_of(folder), env=child_environment(tmp_path), capture_output=True, check=True)
     assert len(list(out.rglob("trajectory.jsonl"))) == len(outcomes_of(out)) == 12
@@ -419,7 +419,7 @@ def kill_ablation(out: Path, site: Path, finished: int) -> None:
     process = subprocess.Popen(command_of(out), env=child_environment(site), stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
     while process.poll() is None and time.monotonic() < deadline:
-        over = len(ended(out))
+        over = len(ended_trajectories(out))
         begun = [path for path in out.rglob("trajectory.jsonl") if path.stat().st_size]  # a header is there
         if over >= finished and len(begun) > over:
             break
@@ -431,7 +431,12 @@ def kill_ablation(out: Path, site: Path, finished: int) -> None:
 def outcomes_of(out: Path) -> dict[tuple[str, str, int], Row]:
     """Ending, score and steps of each run, and its calls without those that a kill undid."""
     return {
-        (row.method, row.task, row.trial): (row.ending, row.score, row.steps, row.calls - redone(out, row.run))
+        (row.method, row.task, row.trial): (
+            row.ending,
+            row.score,
+            row.steps,
+            row.calls - superseded_calls(out, row.run),
+        )
         for row in rows_of(read_plan(out), out)
     }
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from helpers.sample_runs.recorded_runs import rows_of
-from helpers.worlds.support_database import GOAL, Desk, mind
+from helpers.worlds.support_database import GOAL, SupportDatabase, scripted_model
 from langchain_core.tools import tool
 from langgraph.types import interrupt
 
@@ -48,7 +48,7 @@ class Shop:
     """A support desk whose database is emptied before each episode, and which knows how many episodes overlap."""
 
     def __init__(self, folder: Path, *, before: Callable[[str], None] = lambda name: None) -> None:
-        self.desk = Desk(folder / "desk.sqlite", before=before)
+        self.desk = SupportDatabase(folder / "desk.sqlite", before=before)
         self.began: list[str] = []
 
     def reset(self, case: Case) -> None:
@@ -62,7 +62,7 @@ class Shop:
 
     def tools(self, **options: Any) -> Tools:
         cases = [Case(id="plain", goal=GOAL), Case(id="polite", goal=f"{GOAL} Thank you.")]
-        usual: dict[str, Any] = {"reset": self.reset, "check": self.check, "expert": mind().responder}
+        usual: dict[str, Any] = {"reset": self.reset, "check": self.check, "expert": scripted_model().responder}
         return Tools(self.desk.tools, cases, effects={"look_up": "repeatable"}, **{**usual, **options})
 
 
@@ -83,7 +83,7 @@ def test_a_case_is_run_by_its_id(tmp_path: Path, shop: Shop):
 def test_a_run_makes_commitments_by_a_swap(tmp_path: Path, shop: Shop, committed: list[str]):
     def commit_to(prompt: str, schema: dict[str, Any]) -> Any:
         commitment = {"reasoning": "", "tools": committed}
-        return commitment if "tools" in schema["properties"] else mind().responder(prompt, schema)
+        return commitment if "tools" in schema["properties"] else scripted_model().responder(prompt, schema)
 
     swapped = build_graph("sdp", dict([parse_swap("commit=commit")]))
     result = run(swapped, shop.tools(expert=commit_to), "plain", context=SCRIPT, out=tmp_path)
@@ -129,7 +129,7 @@ def test_runs_that_share_a_database_take_turns(tmp_path: Path):
 
 
 def look_up_once() -> Any:
-    return mind([("slow", {"order": 1})]).responder
+    return scripted_model([("slow", {"order": 1})]).responder
 
 
 @pytest.mark.parametrize("given", [{"reset": lambda: None}, {"check": "solved"}, {"check": lambda one, two: True}])
@@ -186,7 +186,7 @@ def test_functions_of_tools_that_fail_are_faults_of_the_world(given: Any, reason
 
 @pytest.mark.slow
 def test_tools_without_cases_are_refused_before_anything_is_run(tmp_path: Path, shop: Shop):
-    tools = Tools([shop.desk.look_up], expert=mind().responder)
+    tools = Tools([shop.desk.look_up], expert=scripted_model().responder)
     for begin in (
         lambda: evaluate("sdp", tools, model="scripted:expert", out=tmp_path / "eval"),
         lambda: compare(["sdp", "react"], tools, context=SCRIPT, out=tmp_path / "compared"),
@@ -229,7 +229,9 @@ def test_other_goals_are_refused_in_a_folder_with_runs_and_changed_code_is_named
     with pytest.warns(UserWarning, match=r"^check changed since .*compared was begun; .* 2 of 2, stay"):
         kept = compare(["sdp", "react"], shop.tools(check=lambda episode: False), **given)
     assert [method.score for method in kept.comparison.methods] == [100, 100]
-    other = Tools(shop.desk.tools, [Case(id="plain", goal="Another goal.")], reset=shop.reset, expert=mind().responder)
+    other = Tools(
+        shop.desk.tools, [Case(id="plain", goal="Another goal.")], reset=shop.reset, expert=scripted_model().responder
+    )
     with pytest.raises(Fault, match=r"another goal of the case plain.*out="):
         compare(["sdp", "react"], other, **given)
 
@@ -385,7 +387,7 @@ def test_tools_without_a_script_need_a_model(tmp_path: Path, shop: Shop):
         with pytest.raises(UnknownName, match=r"model .*--model"):
             attempt()
     assert list(tmp_path.glob("*/trajectory.jsonl")) == []
-    result = run("sdp", tools, context=Context(chat=mind()), out=tmp_path)
+    result = run("sdp", tools, context=Context(chat=scripted_model()), out=tmp_path)
     assert result.ending == "goal"
 
 
@@ -441,7 +443,7 @@ MODULE = """
 import sqlite3
 from pathlib import Path
 
-from helpers.worlds.support_database import GOAL, Desk, mind
+from helpers.worlds.support_database import GOAL, SupportDatabase, scripted_model
 
 from langgraph.types import interrupt
 
@@ -450,7 +452,7 @@ from certigraph.graphs import sdp
 from certigraph.nodes.sdp import validate
 from certigraph.nodes.approval import approvals
 
-desk = Desk(Path("desk-of-the-module.sqlite"))
+desk = SupportDatabase(Path("desk-of-the-module.sqlite"))
 approve = approvals({"refund": True})
 
 
@@ -469,7 +471,7 @@ world = Tools(
     cases=[Case(id="plain", goal=GOAL), Case(id="polite", goal=GOAL + " Thank you.")],
     check=check,
     reset=reset,
-    expert=mind().responder,
+    expert=scripted_model().responder,
 )
 
 
@@ -486,7 +488,7 @@ async def broken(state, runtime):
 lasting = Tools(
     desk.tools,
     cases=[Case(id="plain", goal=GOAL), Case(id="polite", goal=GOAL + " Thank you.")],
-    expert=mind().responder,
+    expert=scripted_model().responder,
 )
 
 
@@ -494,7 +496,7 @@ def approving(**operators):
     return sdp.builder(approve=approve, **operators)
 
 
-clerk = agent("sdp", model=mind(), tools=desk.tools)
+clerk = agent("sdp", model=scripted_model(), tools=desk.tools)
 """
 
 

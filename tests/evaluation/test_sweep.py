@@ -14,7 +14,15 @@ from typing import Any
 
 import pytest
 from helpers.processes.children import child_environment
-from helpers.sample_runs.sweeps import RUNS, TEXT, ended, file, runs_left, table, worked
+from helpers.sample_runs.sweeps import (
+    RUNS,
+    TEXT,
+    ended_trajectories,
+    execute_sweep,
+    runs_left,
+    sweep_table,
+    write_sweep_file,
+)
 
 from certigraph.adapters.trajectories import read_trajectory
 from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
@@ -65,19 +73,19 @@ def _generated_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_killed_sweep_comes_to_what_an_undisturbed_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "sweep_operators.py").write_text(SLOW)
     monkeypatch.syspath_prepend(tmp_path)
-    given, out = file(tmp_path, TEXT.replace("always_pass", "sweep_operators:slow")), tmp_path / "killed"
+    given, out = write_sweep_file(tmp_path, TEXT.replace("always_pass", "sweep_operators:slow")), tmp_path / "killed"
     for finished in (2, 7):
         killed(given, out, finished)
-    before = ended(out)
+    before = ended_trajectories(out)
     begun = {path.parent.name for path in out.rglob("trajectory.jsonl")}
     assert 7 <= len(before) < RUNS
 
-    assert worked(given, out) == worked(given, tmp_path / "whole") == []
+    assert execute_sweep(given, out) == execute_sweep(given, tmp_path / "whole") == []
 
-    assert len(table(given, out)) == len(ended(out)) == RUNS
-    assert {name: ended(out)[name] for name in before} == before  # what had ended is not even touched
-    assert begun <= set(ended(out))  # and what was begun is gone on with
-    assert table(given, out) == table(given, tmp_path / "whole")
+    assert len(sweep_table(given, out)) == len(ended_trajectories(out)) == RUNS
+    assert {name: ended_trajectories(out)[name] for name in before} == before  # what had ended is not even touched
+    assert begun <= set(ended_trajectories(out))  # and what was begun is gone on with
+    assert sweep_table(given, out) == sweep_table(given, tmp_path / "whole")
 
 
 def killed(given: Path, out: Path, finished: int) -> None:
@@ -85,7 +93,7 @@ def killed(given: Path, out: Path, finished: int) -> None:
     env = child_environment(given.parent)
     child = subprocess.Popen([sys.executable, "-c", CHILD, str(given), str(out)], env=env, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 60
-    while len(ended(out)) < finished and child.poll() is None and time.monotonic() < deadline:
+    while len(ended_trajectories(out)) < finished and child.poll() is None and time.monotonic() < deadline:
         time.sleep(0.02)
     child.send_signal(signal.SIGKILL)
     _, errors = child.communicate(timeout=30)
@@ -97,16 +105,16 @@ def test_ctrl_c_names_the_command_that_goes_on(tmp_path: Path, monkeypatch: pyte
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    given, out = file(tmp_path), tmp_path / "out"
+    given, out = write_sweep_file(tmp_path), tmp_path / "out"
     with monkeypatch.context() as patch:
         patch.setattr(sweep.TotalBudget, "record", interrupt)
         with pytest.raises(Interrupted, match=f"resume with: certigraph sweep {given} --out {out}$"):
-            worked(given, out)
-    kept = ended(out)
+            execute_sweep(given, out)
+    kept = ended_trajectories(out)
     assert len(kept) == 1
-    assert worked(given, out) == []
+    assert execute_sweep(given, out) == []
     assert runs_left(given, out) == [0, 0]
-    assert kept.items() <= ended(out).items()
+    assert kept.items() <= ended_trajectories(out).items()
 
 
 @pytest.mark.usefixtures("_generated_worlds")
@@ -114,16 +122,16 @@ def test_a_benchmark_that_fails_keeps_no_other_from_being_run(tmp_path: Path, mo
     def broken(*_: object) -> None:
         raise Fault("environment", "no Java here")
 
-    given, out = file(tmp_path), tmp_path / "out"
+    given, out = write_sweep_file(tmp_path), tmp_path / "out"
     with monkeypatch.context() as patch:
         patch.setattr(BlocksWorld, "open", broken)
-        [stopped] = worked(given, out)
+        [stopped] = execute_sweep(given, out)
     assert stopped.startswith(
         "blocksworld: the first 3 runs failed alike (no Java here): fix the cause and resume with: "
     )
     assert stopped.endswith(f"certigraph sweep {given} --out {out}")
     assert runs_left(given, out) == [9, 0]
-    assert worked(given, out) == []
+    assert execute_sweep(given, out) == []
 
 
 @pytest.mark.usefixtures("_generated_worlds")
@@ -144,22 +152,22 @@ def test_workers_carry_out_the_same_runs(tmp_path: Path, monkeypatch: pytest.Mon
         cluster._ACTIVE.reset(token)
 
     monkeypatch.setattr(cluster, "worker_pool", pooled)
-    given, out = file(tmp_path), tmp_path / "out"
+    given, out = write_sweep_file(tmp_path), tmp_path / "out"
     assert run_sweep(prepare_sweep(given, out, WorkerOptions(1, "local")), silent=True) == []
     assert calls == [(WorkerOptions(1, "local"), "simulated:act=0.2,seed=3", None)]
-    worked(given, tmp_path / "here")
-    assert table(given, out) == table(given, tmp_path / "here")
-    assert len(ended(out)) == RUNS
+    execute_sweep(given, tmp_path / "here")
+    assert sweep_table(given, out) == sweep_table(given, tmp_path / "here")
+    assert len(ended_trajectories(out)) == RUNS
     contexts = [read_trajectory(path).header.context for path in out.rglob("trajectory.jsonl")]
     assert all(str(context["group"]).startswith("sweep out · ") for context in contexts)
 
 
 @pytest.mark.usefixtures("_generated_worlds")
 def test_two_processes_do_not_share_a_folder(tmp_path: Path):
-    given, out = file(tmp_path), tmp_path / "out"
+    given, out = write_sweep_file(tmp_path), tmp_path / "out"
     out.mkdir()
     with sweep.lock_folder(out), pytest.raises(Fault, match="another process"):
-        worked(given, out)
+        execute_sweep(given, out)
 
 
 # Sweeps carried out: limited, extended, reported; and what is written of them.
@@ -171,7 +179,7 @@ pytest.importorskip("statsmodels", reason="pip install 'certigraph[eval]'")
 @pytest.mark.long
 @pytest.mark.usefixtures("_generated_worlds")
 def test_a_spent_budget_stops_the_sweep_and_a_larger_one_goes_on(tmp_path: Path):
-    given, out = file(tmp_path, TEXT + "most: {calls: 12}\n"), tmp_path / "out"
+    given, out = write_sweep_file(tmp_path, TEXT + "most: {calls: 12}\n"), tmp_path / "out"
     found = sweep_sweep_report(given, out)
     assert 12 <= found.spent.calls < 12 + 30  # the run that was under way ended by its own budget
     assert found.benchmarks[0].left > 0  # in the midst of the first benchmark
@@ -183,20 +191,24 @@ def test_a_spent_budget_stops_the_sweep_and_a_larger_one_goes_on(tmp_path: Path)
     assert f"partial: {found.left} of {RUNS} runs are still to be run" in page
     assert stopped.partition(";")[0] in page
     assert json.loads((out / "sweep.json").read_text())["partial"] is True
-    before = ended(out)
-    assert ended(out).keys() == before.keys() == {row.run for one in found.benchmarks for row in one.comparison.rows}
-    assert worked(given, out) == [stopped]  # what was spent is known to a new process
-    assert ended(out) == before
+    before = ended_trajectories(out)
+    assert (
+        ended_trajectories(out).keys()
+        == before.keys()
+        == {row.run for one in found.benchmarks for row in one.comparison.rows}
+    )
+    assert execute_sweep(given, out) == [stopped]  # what was spent is known to a new process
+    assert ended_trajectories(out) == before
 
-    assert worked(file(tmp_path, TEXT + "most: {calls: 6000}\n"), out) == []
+    assert execute_sweep(write_sweep_file(tmp_path, TEXT + "most: {calls: 6000}\n"), out) == []
     assert runs_left(given, out) == [0, 0]
-    assert {name: ended(out)[name] for name in before} == before
+    assert {name: ended_trajectories(out)[name] for name in before} == before
 
 
 @pytest.mark.usefixtures("_generated_worlds")
 def test_hours_are_those_of_one_start(tmp_path: Path):
-    given = file(tmp_path, TEXT + "most: {hours: 0.00000001}\n")
-    [stopped] = worked(given, tmp_path / "out")
+    given = write_sweep_file(tmp_path, TEXT + "most: {hours: 0.00000001}\n")
+    [stopped] = execute_sweep(given, tmp_path / "out")
     assert (
         stopped == f"1e-08 hours are over: {RUNS} runs left; resume with: certigraph sweep {given} --out {tmp_path}/out"
     )
@@ -206,20 +218,22 @@ def test_hours_are_those_of_one_start(tmp_path: Path):
 def test_a_benchmark_may_be_added_and_nothing_else_changed(tmp_path: Path):
     small = TEXT.replace("  - {name: travelplanner, limit: 1}\n", "").replace("limit: 3", "limit: 1")
     out = tmp_path / "out"
-    worked(file(tmp_path, small), out)
-    before = ended(out)
+    execute_sweep(write_sweep_file(tmp_path, small), out)
+    before = ended_trajectories(out)
     with pytest.raises(Fault, match=r"another sweep.yaml \(trials: 1 there, 2 here\): benchmarks may be added"):
-        worked(file(tmp_path, small + "trials: 2\n"), out)
+        execute_sweep(write_sweep_file(tmp_path, small + "trials: 2\n"), out)
     with pytest.raises(Fault, match="1 task there, 2 here"):
-        worked(file(tmp_path, small.replace("limit: 1", "limit: 2")), out)
+        execute_sweep(write_sweep_file(tmp_path, small.replace("limit: 1", "limit: 2")), out)
     with pytest.raises(Fault, match=r"has runs of blocksworld, which are not in .*sweep.yaml"):
-        worked(file(tmp_path, small.replace("{name: blocksworld", "{label: b, name: blocksworld")), out)
+        execute_sweep(
+            write_sweep_file(tmp_path, small.replace("{name: blocksworld", "{label: b, name: blocksworld")), out
+        )
     with pytest.raises(Fault, match=r"another sweep.yaml \(trials"):  # nor is a report of other runs written
-        run_command(file(tmp_path, small + "trials: 2\n"), out, report_only=True, as_json=True)
-    assert ended(out) == before
-    worked(file(tmp_path, TEXT.replace("limit: 3", "limit: 1") + "at_once: 2\n"), out)
-    assert before.items() <= ended(out).items()
-    assert len(ended(out)) == 2 * len(before)
+        run_command(write_sweep_file(tmp_path, small + "trials: 2\n"), out, report_only=True, as_json=True)
+    assert ended_trajectories(out) == before
+    execute_sweep(write_sweep_file(tmp_path, TEXT.replace("limit: 3", "limit: 1") + "at_once: 2\n"), out)
+    assert before.items() <= ended_trajectories(out).items()
+    assert len(ended_trajectories(out)) == 2 * len(before)
 
 
 @pytest.mark.long
@@ -227,7 +241,7 @@ def test_a_benchmark_may_be_added_and_nothing_else_changed(tmp_path: Path):
 def test_every_number_leads_to_its_runs(tmp_path: Path):
     label = "<b>blocks</b>"
     given, out = (
-        file(tmp_path, TEXT.replace("{name: blocksworld", f'{{label: "{label}", name: blocksworld')),
+        write_sweep_file(tmp_path, TEXT.replace("{name: blocksworld", f'{{label: "{label}", name: blocksworld')),
         tmp_path / "o",
     )
     found = sweep_sweep_report(given, out)

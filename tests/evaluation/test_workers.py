@@ -22,13 +22,13 @@ from helpers.sample_runs.worker_evaluations import (
     TASKS,
     assert_all_there,
     await_ended,
-    begin,
-    busy,
-    driver,
+    busy_worker,
+    evaluate_with_workers,
+    evaluation_table,
     figures,
-    pids,
-    resumed,
-    table,
+    resumed_runs,
+    start_driver,
+    worker_pids,
 )
 from helpers.servers.postgres_server import VARIABLE, Server
 from slow_endpoint import slow_endpoint
@@ -103,7 +103,7 @@ def test_the_table_is_that_of_one_process(model: str, budget: list[str], workers
     spread = evaluate(
         "sdp", "blocksworld", out=tmp_path / "spread", workers=workers.processes, ray=workers.ray, **fields
     )
-    assert table(spread) == table(here)
+    assert evaluation_table(spread) == evaluation_table(here)
     assert figures(spread) == figures(here)
     assert len(spread.rows) == 10
     assert {row.run for row in spread.rows} == {path.parent.name for path in (tmp_path / "spread").glob("*/*.jsonl")}
@@ -120,7 +120,7 @@ def test_killed_workers_cost_no_more_than_the_step_under_way(
     out = tmp_path / "out"
     done = killed_meanwhile(out, site, workers)
     assert_all_there(done, undisturbed, out)
-    assert 0 < len(resumed(out)) <= 4
+    assert 0 < len(resumed_runs(out)) <= 4
 
 
 def killed_meanwhile(out: Path, site: Path, workers: WorkerOptions) -> Evaluation:
@@ -128,13 +128,13 @@ def killed_meanwhile(out: Path, site: Path, workers: WorkerOptions) -> Evaluatio
     watch = f"""
 import os, signal
 from pathlib import Path
-from helpers.sample_runs.worker_evaluations import await_ended, pids
+from helpers.sample_runs.worker_evaluations import await_ended, worker_pids
 await_ended(Path({str(out)!r}), 3)
-for pid in pids(Path({str(site)!r})):
+for pid in worker_pids(Path({str(site)!r})):
     os.kill(pid, signal.SIGKILL)
 """
     watching = subprocess.Popen([sys.executable, "-c", watch], env=child_environment())
-    done = begin(out, workers=workers.processes, ray=workers.ray)
+    done = evaluate_with_workers(out, workers=workers.processes, ray=workers.ray)
     assert watching.wait(30) == 0
     return done
 
@@ -146,7 +146,7 @@ def test_a_run_that_takes_every_worker_down_is_an_error_and_alone(site: Path, tm
     done = evaluate("sdp", "blocksworld", workers=2, max_samples=4, quiet=True, **given)
     assert done.endings == {"goal": 5, "error:environment": 1}
     assert [(row.id, "3 workers were lost" in row.footer.message) for row in done.failed] == [("3-1", True)]
-    assert len(pids(site)) == 3
+    assert len(worker_pids(site)) == 3
     (site / "harmless").touch()
     again = evaluate_retry(done.log, workers=2, quiet=True)
     assert again.endings == {"goal": 6}
@@ -188,9 +188,9 @@ def test_a_worker_and_the_postgres_server_are_killed_and_nothing_certified_is_lo
     server: Server, undisturbed: Evaluation, site: Path, tmp_path: Path
 ):
     out = tmp_path / "out"
-    evaluating = driver(out, site, CLUSTER, env={VARIABLE: server.url})
+    evaluating = start_driver(out, site, CLUSTER, env={VARIABLE: server.url})
     await_ended(out, 2, evaluating)
-    os.kill(busy(site, out), signal.SIGKILL)
+    os.kill(busy_worker(site, out), signal.SIGKILL)
     server.kill()
     time.sleep(0.7)
     server.start()
@@ -200,7 +200,7 @@ def test_a_worker_and_the_postgres_server_are_killed_and_nothing_certified_is_lo
     [log] = out.glob("*.eval")
     done = read_evaluation(log)
     assert_all_there(done, undisturbed, out)
-    assert 0 < len(resumed(out)) <= 4
+    assert 0 < len(resumed_runs(out)) <= 4
     assert {load_settings(out / row.run).checkpoints for row in done.rows} == {"postgres"}
     names = [row.run for row in done.rows]
     assert server.sql("SELECT count(*) FROM checkpoints WHERE thread_id = ANY(%s)", names) == [(0,)]  # all are over
@@ -213,7 +213,7 @@ def test_a_killed_driver_takes_its_workers_along_and_a_retry_finishes(
     workers: WorkerOptions, undisturbed: Evaluation, site: Path, tmp_path: Path
 ):
     out = tmp_path / "out"
-    evaluating = driver(out, site, workers)
+    evaluating = start_driver(out, site, workers)
     await_ended(out, 3, evaluating)
     evaluating.kill()
     assert evaluating.wait() == -signal.SIGKILL
@@ -226,7 +226,7 @@ def test_a_killed_driver_takes_its_workers_along_and_a_retry_finishes(
 @pytest.mark.slow
 def test_an_interrupted_driver_leaves_nothing_running_and_says_how_to_go_on(site: Path, tmp_path: Path):
     out = tmp_path / "out"
-    evaluating = driver(out, site, PROCESSES, stdout=subprocess.PIPE, start_new_session=True)
+    evaluating = start_driver(out, site, PROCESSES, stdout=subprocess.PIPE, start_new_session=True)
     await_ended(out, 1, evaluating)
     os.killpg(evaluating.pid, signal.SIGINT)  # as a terminal does
     printed, _ = evaluating.communicate(timeout=60)
@@ -238,9 +238,9 @@ def test_an_interrupted_driver_leaves_nothing_running_and_says_how_to_go_on(site
 def await_gone(site: Path) -> None:
     """Wait for the workers to end by themselves."""
     deadline = time.monotonic() + 20
-    while time.monotonic() < deadline and any(Path(f"/proc/{pid}").exists() for pid in pids(site)):
+    while time.monotonic() < deadline and any(Path(f"/proc/{pid}").exists() for pid in worker_pids(site)):
         time.sleep(0.1)
-    assert [pid for pid in pids(site) if Path(f"/proc/{pid}").exists()] == []
+    assert [pid for pid in worker_pids(site) if Path(f"/proc/{pid}").exists()] == []
 
 
 # How jobs are handed to workers, with actors that live in this process in place of Ray's.

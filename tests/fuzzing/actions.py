@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from fuzzing.target import Target, of_text, of_texts, scratch, several
+from fuzzing.target import Target, join_texts, of_text, of_texts, scratch
 
 from certigraph.adapters.benchmarks import _load_shipped, shipped_benchmarks
 from certigraph.benchmarks.blocksworld.domain import parse_action
@@ -87,15 +87,15 @@ TARGETS = (
         "act.choice",
         of_texts(lambda a, *o: choose_option(a, o), 3),
         (),
-        (several("1", "a", "b"), several("the a one", "a")),
+        (join_texts("1", "a", "b"), join_texts("the a one", "a")),
     ),
     Target(
         "act.conditions",
         of_texts(lambda a, b: (parse_condition(a), draft_conditions(a), may_mean(a, b)), 2),
         (),
         (
-            several("the water is in the cup", "cup"),
-            several("First, focus on the seed. Then, move it to the red box.", ""),
+            join_texts("the water is in the cup", "cup"),
+            join_texts("First, focus on the seed. Then, move it to the red box.", ""),
         ),
     ),
     Target("act.asked_for", of_text(lambda t: query_of(Action(text=t))), (), (b"search[ x ]",)),

@@ -25,10 +25,10 @@ class Outcome(NamedTuple):
 
 def campaign(beginnings: Sequence[str], effort: Effort) -> Iterator[Outcome]:
     """Fuzz the targets whose names begin so, or all where nothing is named, for so long each."""
-    from fuzzing.fuzzer import watched
+    from fuzzing.fuzzer import import_watched_targets
     from fuzzing.samples import samples
 
-    for name in [name for name in watched() if name.startswith(tuple(beginnings) or ("",))]:
+    for name in [name for name in import_watched_targets() if name.startswith(tuple(beginnings) or ("",))]:
         with tempfile.TemporaryDirectory(prefix="fuzzing-", dir=MEMORY if MEMORY.is_dir() else None) as place:
             yield _fuzzed(name, Path(place), effort, list(samples(name)))
 

@@ -1,6 +1,6 @@
 """Readers of what a user writes: options, names of models, tasks, operators and engines, a question."""
 
-from fuzzing.target import Target, of_file, of_text, of_texts, several
+from fuzzing.target import Target, join_texts, of_file, of_text, of_texts
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.faults import Faults
@@ -71,13 +71,13 @@ TARGETS = (
         "command.budget",
         of_texts(lambda *t: parse_budget([one for one in t if one], Limits()), 2),
         (UnknownName,),
-        (several("steps=120", "usd=0.5"),),
+        (join_texts("steps=120", "usd=0.5"),),
     ),
     Target(
         "command.roles",
         of_texts(lambda *t: parse_roles([one for one in t if one]), 2),
         (UnknownName,),
-        (several("executor=local", "judge=openai/gpt"),),
+        (join_texts("executor=local", "judge=openai/gpt"),),
     ),
     Target(
         "command.model",
@@ -88,7 +88,7 @@ TARGETS = (
     Target("command.answer", of_text(parse_answer), (), (b'{"decisions": [{"type": "approve"}]}', b"yes")),
     Target("command.swap", of_text(_swapped), (UnknownName,), (b"validate=capped:depth=1", b"validate=always_pass")),
     Target(
-        "command.methods", of_texts(_methods, 3), (UnknownName,), (several("sdp", "bare=step", "bare:planner=none"),)
+        "command.methods", of_texts(_methods, 3), (UnknownName,), (join_texts("sdp", "bare=step", "bare:planner=none"),)
     ),
     Target("command.predictor", of_text(_named), (UnknownName,), (b"statefactory", b"x=monotonic")),
     Target("command.faults", of_text(Faults.read), (UnknownName,), (b"timeout=0.1,crash=0.01,seed=3", b"")),
@@ -106,5 +106,5 @@ TARGETS = (
     Target("command.scienceworld", of_text(setting_of), (UnknownName,), (b"gold/boil:0", b"boil:0")),
     Target("command.textworld", of_text(parse_name), (UnknownName,), (b"cooking-1-0",)),
     Target("command.split", of_text(_split), (UnknownName,), (b"swapped-3-1", b"cgdp")),
-    Target("command.repository", of_texts(parse_origin, 2), (), (several("https://github.com/a/b.git", "00"),)),
+    Target("command.repository", of_texts(parse_origin, 2), (), (join_texts("https://github.com/a/b.git", "00"),)),
 )

@@ -21,7 +21,7 @@ BROKEN = "crash-found"
 """The file of an input that broke the reader; libFuzzer's own, of one that took all time or memory, begin likewise."""
 
 
-def watched() -> Sequence[str]:
+def import_watched_targets() -> Sequence[str]:
     """Import all targets with our own modules watched; others' stay as they are, or starting would take minutes."""
     with atheris.instrument_imports(include=["certigraph"], enable_loader_override=False):
         from fuzzing.targets import TARGETS

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from fuzzing.target import several
+from fuzzing.target import join_texts
 from fuzzing.trajectories import RUN
 
 DEEP = b"[" * 3_000
@@ -33,19 +33,19 @@ KNOWN_FAILURES: Mapping[str, tuple[bytes, ...]] = {
     "model.action": (LONG_WORD,),
     "model.plan": (b'\n[{"' * 10_000,),
     "answer.handed_in": (DEEP,),
-    "act.choice": (several("9" * 5_000, "a"),),
+    "act.choice": (join_texts("9" * 5_000, "a"),),
     "act.conditions": (LONG_WORD, b"r is in" * 1_000),
     "act.memory": (b"http://[",),
     "act.web": (b"search[" + b"gym " * 30_000 + b"]",),
     "seen.alfworld": (b"\x1e",),
     "seen.objective": (b"put the " * 5_000,),
-    "seen.scienceworld": (several("", "look", "This room is called the kitchen. " + "a " * 30_000),),
+    "seen.scienceworld": (join_texts("", "look", "This room is called the kitchen. " + "a " * 30_000),),
     "seen.textworld": (
-        several("", "look", "the " * 20_000),
-        several("insert the " * 5_000, "look", ""),
-        several("take the k\\oy, then eat it", "look", ""),
+        join_texts("", "look", "the " * 20_000),
+        join_texts("insert the " * 5_000, "look", ""),
+        join_texts("take the k\\oy, then eat it", "look", ""),
     ),
-    "seen.webshop": (several("", "", "Page 1 (Total results: 50)\n" + "[button] B01 50)\n" * 5_000),),
+    "seen.webshop": (join_texts("", "", "Page 1 (Total results: 50)\n" + "[button] B01 50)\n" * 5_000),),
     "questions.origins": (b"\xff",),
     "own.vectors": (b"\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, '" + b" " * 65 + b"\n",),
     "world.query_table": (b"\xff", b"date\n" + b"(" * 3_000 + b"\n", b"date\n{[]: 1}\n"),

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from fuzzing.target import Target, of_text, of_texts, several
+from fuzzing.target import Target, join_texts, of_text, of_texts
 from pydantic import BaseModel, ValidationError
 
 from certigraph.adapters.matching import rank_actions
@@ -143,13 +143,13 @@ TARGETS = (
         "model.action",
         of_texts(lambda t, *known: rank_actions(t, known), 4),
         (),
-        (several("I will go north", "go north", "take egg", "go to fridge 1"),),
+        (join_texts("I will go north", "go north", "take egg", "go to fridge 1"),),
     ),
     Target(
         "model.memory",
         of_texts(_remembered, 3),
         (MemoryRefusal,),
-        (several("Ada likes tea\nShe lives in Tor", "tea\nShe", "milk"), several("a b", "b", "")),
+        (join_texts("Ada likes tea\nShe lives in Tor", "tea\nShe", "milk"), join_texts("a b", "b", "")),
     ),
     Target("model.quoted", of_text(_quoted), (), (b"<world> is < / world >",)),
     Target(
@@ -163,19 +163,21 @@ TARGETS = (
         "answer.handed_in",
         of_texts(lambda *t: join_answers(t), 3),
         (),
-        (several("one", "two"), several('{"a": 1}', '{"b": 2}')),
+        (join_texts("one", "two"), join_texts('{"a": 1}', '{"b": 2}')),
     ),
     Target(
         "answer.assistantbench",
         of_texts(score_answer, 2),
         (),
-        (several('[{"a": "1"}]', '{"a": "1"}'), several("$1,010", "1010"), several('["x y"]', "x y\nz")),
+        (join_texts('[{"a": "1"}]', '{"a": "1"}'), join_texts("$1,010", "1010"), join_texts('["x y"]', "x y\nz")),
     ),
-    Target("answer.hotpotqa", of_texts(answer_scores, 2), (), (several("the yes", "yes"), several("A. B", "a b"))),
+    Target(
+        "answer.hotpotqa", of_texts(answer_scores, 2), (), (join_texts("the yes", "yes"), join_texts("A. B", "a b"))
+    ),
     Target(
         "answer.locomo",
         of_texts(lambda a, b: (stemmed_f1(a, b), is_abstention(a)), 2),
         (),
-        (several("he runs", "running"),),
+        (join_texts("he runs", "running"),),
     ),
 )

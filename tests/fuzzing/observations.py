@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from fuzzing.target import Target, of_text, of_texts, several
+from fuzzing.target import Target, join_texts, of_text, of_texts
 
 from certigraph.adapters.rewards import require_factors
 from certigraph.benchmarks.alfworld.factors import parse_goal
@@ -14,39 +14,39 @@ from certigraph.benchmarks.webshop.world import propose_keywords
 from certigraph.state.records import Task
 from certigraph.state.rewards import FactoredState
 
-ALFWORLD = several(
+ALFWORLD = join_texts(
     "put a clean apple in fridge.",
     "go to fridge 1",
     "You arrive at fridge 1. The fridge 1 is open. In it, you see a apple 1, and a cup 2.",
     "take apple 1 from fridge 1",
     "You pick up the apple 1 from the fridge 1.",
 )
-BLOCKS = several(
+BLOCKS = join_texts(
     "My goal is that the red block is on top of the blue block.",
     "",
     "As observed, the red block is clear, the hand is empty and the red block is on the table.",
 )
 SCIENCE = (
-    several(
+    join_texts(
         "Your task is to boil water. First, focus on the substance.",
         "look around",
         "This room is called the kitchen. In it, you see: \n\ta stove, which is turned off. On the stove is: nothing.\n"
         "You also see:\n\tA door to the hallway (that is open)",
     ),
-    several(
+    join_texts(
         "Your task is to measure the temperature of lead, which is located around the kitchen.",
         "use thermometer on lead",
         "the thermometer measures a temperature of 25 degrees celsius",
     ),
 )
-TEXTWORLD = several(
+TEXTWORLD = join_texts(
     "First, open the chest, then take the key from the chest. Then, insert the key into the gate's lock to unlock it.",
     "go north",
     "-= Kitchen =-\nYou see a closed chest. You are carrying: a raw apple and some milk.",
     "open chest",
     "You open the chest, revealing an old key.",
 )
-WEBSHOP = several(
+WEBSHOP = join_texts(
     "Find me water proof speakers with color: red, and price lower than 50.00 dollars",
     "search[speakers]",
     "[button] Back to Search [button_]\nPage 1 (Total results: 50)\n[button] B01 [button_]\nred speakers\n$19.99",
@@ -112,5 +112,7 @@ TARGETS = (
     Target(
         "seen.instruction", of_text(lambda t: (propose_keywords(t), nouns_in(t))), (), (WEBSHOP.partition(b"\x1e")[0],)
     ),
-    Target("seen.sentences", of_texts(_sentence, 2), (), (several("Ada was born", "Ada was born in 1815. She died."),)),
+    Target(
+        "seen.sentences", of_texts(_sentence, 2), (), (join_texts("Ada was born", "Ada was born in 1815. She died."),)
+    ),
 )

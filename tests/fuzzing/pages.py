@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from fuzzing.target import BETWEEN, Target, of_file, of_text, of_texts, scratch, several
+from fuzzing.target import BETWEEN, Target, join_texts, of_file, of_text, of_texts, scratch
 
 from certigraph.adapters.http import PageRefused, unpack_body
 from certigraph.adapters.retrieval.bm25 import PassagePool
@@ -88,7 +88,7 @@ TARGETS = (
         "web.url",
         of_texts(lambda a, b: parse_url(a, HERE) and parse_url(b), 2),
         (PageRefused,),
-        (several("../b#c", "http://a.org:80/x?y=1"), several("/b?c", "https://xn--mnchen-3ya.de")),
+        (join_texts("../b#c", "http://a.org:80/x?y=1"), join_texts("/b?c", "https://xn--mnchen-3ya.de")),
     ),
     Target(
         "web.proxy_request",
@@ -100,7 +100,7 @@ TARGETS = (
         "web.host",
         of_texts(_hosts, 2),
         (PageRefused, Fault, ValueError),
-        (several("10.0.0.0/8", "10.0.0.1"), several("intranet:8080", "a.example")),
+        (join_texts("10.0.0.0/8", "10.0.0.1"), join_texts("intranet:8080", "a.example")),
     ),
     Target(
         "web.address",
@@ -134,5 +134,5 @@ TARGETS = (
     Target("web.local_file", of_file(_local, "a.html"), (Fault,), (PAGE,)),
     Target("web.local_note", of_file(_local, "a.md"), (Fault,), (b"# Gym\nopen till 6",)),
     Target("web.local_address", of_text(lambda t: _folder().page(t)), (), (b"local:a.html#x", b"local:%61.html")),
-    Target("web.snippet", of_texts(_snippets, 2), (), (several("open gym", "It is open. The gym is here.\nNo."),)),
+    Target("web.snippet", of_texts(_snippets, 2), (), (join_texts("open gym", "It is open. The gym is here.\nNo."),)),
 )

@@ -34,7 +34,7 @@ PIECES = (
 """What words, numbers, markup and code are made of."""
 
 
-def repeated(target: Target, many: int, seed: int = 0) -> Iterator[bytes]:
+def repeated_pieces(target: Target, many: int, seed: int = 0) -> Iterator[bytes]:
     """So many inputs of 100 kB: a piece again and again, behind nothing or a seed or the beginning of one."""
     random = Random(f"{seed}:{target.name}")
     heads = [b"", *target.seeds]

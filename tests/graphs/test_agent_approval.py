@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.worlds.support_database import GOAL, Desk, mind
+from helpers.worlds.support_database import GOAL, SupportDatabase, scripted_model
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
@@ -15,18 +15,18 @@ THREAD: Any = {"configurable": {"thread_id": "1"}}
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path / "desk.sqlite")
+def desk(tmp_path: Path) -> SupportDatabase:
+    return SupportDatabase(tmp_path / "desk.sqlite")
 
 
-def approving(desk: Desk, method: str = "sdp", **options: Any) -> AgentGraph:
+def approving(desk: SupportDatabase, method: str = "sdp", **options: Any) -> AgentGraph:
     rules = {"refund": True, "send_mail": {"allowed_decisions": ["approve", "reject"]}}
-    settings = {"model": mind(), "effects": {"look_up": "repeatable"}, "interrupt_on": rules, **options}
+    settings = {"model": scripted_model(), "effects": {"look_up": "repeatable"}, "interrupt_on": rules, **options}
     return agent(method, tools=desk.tools, checkpointer=InMemorySaver(), **settings)
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_calls_wait_for_approval_in_langchains_form(method: Any, desk: Desk) -> None:
+def test_calls_wait_for_approval_in_langchains_form(method: Any, desk: SupportDatabase) -> None:
     graph = approving(desk, method)
     waiting = graph.invoke({"goal": GOAL}, THREAD)
     question = waiting["__interrupt__"][0].value
@@ -40,7 +40,7 @@ def test_calls_wait_for_approval_in_langchains_form(method: Any, desk: Desk) -> 
     assert (len(desk.rows("refunds")), len(desk.rows("mails"))) == (1, 1)
 
 
-def test_edited_arguments_are_what_runs(desk: Desk) -> None:
+def test_edited_arguments_are_what_runs(desk: SupportDatabase) -> None:
     graph = approving(desk)
     graph.invoke({"goal": GOAL}, THREAD)
     edited = {"type": "edit", "edited_action": {"name": "refund", "args": {"order": 17, "amount": 10}}}
@@ -48,7 +48,7 @@ def test_edited_arguments_are_what_runs(desk: Desk) -> None:
     assert desk.rows("refunds") == [(17, 10)]
 
 
-def test_a_rejected_call_is_not_made_and_its_reason_is_observed(desk: Desk) -> None:
+def test_a_rejected_call_is_not_made_and_its_reason_is_observed(desk: SupportDatabase) -> None:
     graph = approving(desk, "react")
     graph.invoke({"goal": GOAL}, THREAD)
     reject = {"type": "reject", "message": "order 17 was refunded yesterday"}
@@ -59,7 +59,7 @@ def test_a_rejected_call_is_not_made_and_its_reason_is_observed(desk: Desk) -> N
     assert not turn.accepted
 
 
-def test_a_rejected_call_is_asked_about_again_only_after_another_call(desk: Desk) -> None:
+def test_a_rejected_call_is_asked_about_again_only_after_another_call(desk: SupportDatabase) -> None:
     refund, look_up = ("refund", {"order": 17, "amount": 49.9}), ("look_up", {"order": 17})
     chosen = iter([look_up, refund, refund, refund, look_up, refund, ("finish", {"answer": "Not refunded."})])
 
@@ -80,7 +80,7 @@ def test_a_rejected_call_is_asked_about_again_only_after_another_call(desk: Desk
     assert desk.rows("refunds") == []
 
 
-def test_a_call_made_beside_a_rejected_one_lets_it_be_asked_about_again(desk: Desk) -> None:
+def test_a_call_made_beside_a_rejected_one_lets_it_be_asked_about_again(desk: SupportDatabase) -> None:
     refund, look_up = (
         {"name": "refund", "args": {"order": 17, "amount": 49.9}},
         {"name": "look_up", "args": {"order": 17}},
@@ -101,7 +101,7 @@ def test_a_call_made_beside_a_rejected_one_lets_it_be_asked_about_again(desk: De
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_run_that_a_rejection_ended_says_so(method: Any, desk: Desk) -> None:
+def test_a_run_that_a_rejection_ended_says_so(method: Any, desk: SupportDatabase) -> None:
     graph = approving(desk, method)
     graph.invoke({"goal": GOAL}, THREAD)
     state = graph.invoke(Command(resume={"type": "reject", "message": "ask Ann"}), THREAD)
@@ -111,7 +111,7 @@ def test_a_run_that_a_rejection_ended_says_so(method: Any, desk: Desk) -> None:
     assert state["ending_reason"].count("A person rejected this call: ask Ann") == 1
 
 
-def test_a_rejection_ends_a_run_of_sdp_that_plans_the_same_again(desk: Desk) -> None:
+def test_a_rejection_ends_a_run_of_sdp_that_plans_the_same_again(desk: SupportDatabase) -> None:
     graph = approving(desk)
     graph.invoke({"goal": GOAL}, THREAD)
     state = graph.invoke(Command(resume={"type": "reject", "message": "ask Ann"}), THREAD)
@@ -131,7 +131,7 @@ def test_a_rejection_ends_a_run_of_sdp_that_plans_the_same_again(desk: Desk) -> 
         {"type": "respond"},
     ],
 )
-def test_a_decision_that_cannot_be_used_can_be_given_again(answer: Any, desk: Desk) -> None:
+def test_a_decision_that_cannot_be_used_can_be_given_again(answer: Any, desk: SupportDatabase) -> None:
     graph = approving(desk)
     graph.invoke({"goal": GOAL}, THREAD)
     again = graph.invoke(Command(resume=answer), THREAD)
@@ -141,7 +141,7 @@ def test_a_decision_that_cannot_be_used_can_be_given_again(answer: Any, desk: De
     assert len(desk.rows("refunds")) == 1
 
 
-def test_approvals_ask_the_model_nothing_again(desk: Desk) -> None:
+def test_approvals_ask_the_model_nothing_again(desk: SupportDatabase) -> None:
     def count_calls(interrupt_on: Any) -> int:
         graph = approving(desk, "react", interrupt_on=interrupt_on)
         result = graph.invoke({"goal": GOAL}, THREAD)
@@ -152,7 +152,7 @@ def test_approvals_ask_the_model_nothing_again(desk: Desk) -> None:
     assert count_calls({"refund": True, "send_mail": True}) == count_calls(None)
 
 
-def test_a_misspelt_decision_is_answered_by_the_right_one(desk: Desk) -> None:
+def test_a_misspelt_decision_is_answered_by_the_right_one(desk: SupportDatabase) -> None:
     for answer in ("aprove", {"type": "aprove"}, {"decisions": [{"type": "aprove"}]}):
         graph = approving(desk)
         graph.invoke({"goal": GOAL}, THREAD)
@@ -164,7 +164,7 @@ def test_a_misspelt_decision_is_answered_by_the_right_one(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_an_agent_reads_what_a_person_answered_and_the_tool_is_not_called(method: Any, desk: Desk) -> None:
+def test_an_agent_reads_what_a_person_answered_and_the_tool_is_not_called(method: Any, desk: SupportDatabase) -> None:
     graph = approving(desk, method, interrupt_on={"look_up": {"allowed_decisions": ["respond"]}})
     state = graph.invoke({"goal": GOAL}, THREAD)
     while "__interrupt__" in state:
@@ -174,7 +174,7 @@ def test_an_agent_reads_what_a_person_answered_and_the_tool_is_not_called(method
     assert state["ending"] in ("goal", "finished")
 
 
-def test_an_answered_call_that_is_chosen_again_is_asked_about_and_made_once(desk: Desk) -> None:
+def test_an_answered_call_that_is_chosen_again_is_asked_about_and_made_once(desk: SupportDatabase) -> None:
     refund, look_up = ("refund", {"order": 17, "amount": 49.9}), ("look_up", {"order": 17})
     chosen = iter([look_up, refund, refund, ("finish", {"answer": "Refunded."})])
     prompts = []
@@ -198,7 +198,7 @@ def test_an_answered_call_that_is_chosen_again_is_asked_about_and_made_once(desk
 # Rules.
 
 
-def test_a_question_has_the_words_of_its_rule(desk: Desk) -> None:
+def test_a_question_has_the_words_of_its_rule(desk: SupportDatabase) -> None:
     def describe(call: dict[str, Any], state: Any, runtime: Any) -> str:
         return f"Pay {call['args']['amount']} euros for {state['task'].goal!r}?"
 
@@ -223,7 +223,9 @@ def test_a_question_has_the_words_of_its_rule(desk: Desk) -> None:
         ({"description": 3}, "description 3"),
     ],
 )
-def test_a_rule_of_another_form_is_refused_when_the_agent_is_built(rule: Any, named: str, desk: Desk) -> None:
+def test_a_rule_of_another_form_is_refused_when_the_agent_is_built(
+    rule: Any, named: str, desk: SupportDatabase
+) -> None:
     with pytest.raises((TypeError, ValueError)) as refused:
         approving(desk, interrupt_on={"refund": rule})
     assert "interrupt_on['refund']" in str(refused.value)
@@ -231,7 +233,7 @@ def test_a_rule_of_another_form_is_refused_when_the_agent_is_built(rule: Any, na
     assert "\n" not in str(refused.value)
 
 
-def test_the_answer_to_an_unusable_decision_names_those_that_the_rule_allows(desk: Desk) -> None:
+def test_the_answer_to_an_unusable_decision_names_those_that_the_rule_allows(desk: SupportDatabase) -> None:
     graph = approving(desk, interrupt_on={"refund": {"allowed_decisions": ["reject", "respond"]}})
     graph.invoke({"goal": GOAL}, THREAD)
     [question] = graph.invoke(Command(resume="no"), THREAD)["__interrupt__"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from helpers.servers.endpoint_stub import stub
-from helpers.worlds.support_database import GOAL, SCRIPT, Desk, mind
+from helpers.worlds.support_database import GOAL, SCRIPT, SupportDatabase, scripted_model
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.runtime import get_runtime
 from langgraph.types import Command
@@ -26,12 +26,12 @@ class Refunded(BaseModel):
 
 
 @pytest.fixture
-def support(tmp_path: Path) -> Desk:
-    return Desk(tmp_path / "support.sqlite")
+def support(tmp_path: Path) -> SupportDatabase:
+    return SupportDatabase(tmp_path / "support.sqlite")
 
 
-def react(support: Desk, **options: Any) -> AgentGraph:
-    return agent("react", model=mind(), tools=support.tools, **options)
+def react(support: SupportDatabase, **options: Any) -> AgentGraph:
+    return agent("react", model=scripted_model(), tools=support.tools, **options)
 
 
 def test_the_keywords_are_the_slots_of_all_methods():
@@ -40,11 +40,13 @@ def test_the_keywords_are_the_slots_of_all_methods():
 
 
 @pytest.mark.parametrize("context", [None, {}, {"model": ""}, {"model": "", "budget": {"calls": 50}}, {"mine": 1}])
-def test_a_context_that_names_no_model_leaves_the_agents_own(context: Any, support: Desk):
+def test_a_context_that_names_no_model_leaves_the_agents_own(context: Any, support: SupportDatabase):
     assert react(support).invoke({"goal": GOAL}, context=context)["ending"] == "finished"
 
 
-def test_a_context_that_names_a_model_replaces_the_agents_own(support: Desk, monkeypatch: pytest.MonkeyPatch):
+def test_a_context_that_names_a_model_replaces_the_agents_own(
+    support: SupportDatabase, monkeypatch: pytest.MonkeyPatch
+):
     reply = {"tools": [], "reasoning": "", "thought": "", "calls": [{"name": "finish", "args": {"answer": "no"}}]}
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     with stub(json.dumps(reply)) as server:
@@ -55,18 +57,18 @@ def test_a_context_that_names_a_model_replaces_the_agents_own(support: Desk, mon
     assert support.rows("refunds") == []
 
 
-def test_a_context_that_names_a_script_of_benchmarks_is_refused(support: Desk):
+def test_a_context_that_names_a_script_of_benchmarks_is_refused(support: SupportDatabase):
     with pytest.raises(ValueError, match="ScriptedChat"):
         react(support).invoke({"goal": GOAL}, context={"model": "scripted:first"})
 
 
 @pytest.mark.parametrize("context", [{"budget": {"calls": 1}}, Context(budget=Budget(calls=1))])
-def test_a_context_sets_single_fields(context: Any, support: Desk):
+def test_a_context_sets_single_fields(context: Any, support: SupportDatabase):
     with pytest.raises(LimitReached, match="1 of 1 calls"):
         react(support).invoke({"goal": GOAL}, context=context)
 
 
-def test_the_form_of_the_context_fits_what_it_accepts(support: Desk):
+def test_the_form_of_the_context_fits_what_it_accepts(support: SupportDatabase):
     form = react(support).get_context_jsonschema()
     defaults = {name: part["default"] for name, part in form["properties"].items() if "default" in part}
     assert react(support).invoke({"goal": GOAL}, context=defaults)["ending"] == "finished"
@@ -81,7 +83,7 @@ UNUSABLE = [
 ]
 
 
-def test_an_answer_that_cannot_be_used_is_asked_for_again_and_loses_nothing(support: Desk):
+def test_an_answer_that_cannot_be_used_is_asked_for_again_and_loses_nothing(support: SupportDatabase):
     rule = {"refund": {"allowed_decisions": ["approve", "edit"]}}
     graph = react(support, interrupt_on=rule, checkpointer=InMemorySaver(serde=serializer()))
     graph.invoke({"goal": GOAL}, THREAD)
@@ -95,7 +97,7 @@ def test_an_answer_that_cannot_be_used_is_asked_for_again_and_loses_nothing(supp
 
 
 @pytest.mark.parametrize("types", [(), (Refunded,)])
-def test_a_form_of_ones_own_is_restored_if_the_serializer_knows_it(types: tuple[type, ...], support: Desk):
+def test_a_form_of_ones_own_is_restored_if_the_serializer_knows_it(types: tuple[type, ...], support: SupportDatabase):
     saver = InMemorySaver(serde=serializer(*types))
     graph = react(support, response_format=Refunded, checkpointer=saver)
     assert graph.invoke({"goal": GOAL}, THREAD)["structured_response"] == Refunded(answer="Order 17 was refunded.")
@@ -108,7 +110,7 @@ class Shop:
     name: str
 
 
-def test_tools_read_the_callers_own_context(support: Desk):
+def test_tools_read_the_callers_own_context(support: SupportDatabase):
     seen: list[Any] = []
 
     def look_up(order: int) -> str:
@@ -121,7 +123,7 @@ def test_tools_read_the_callers_own_context(support: Desk):
         seen.append(get_runtime(Shop).context)
         return "refunded 17"
 
-    graph = agent("react", model=mind(SCRIPT[:2]), tools=[look_up, refund], context_schema=Shop)
+    graph = agent("react", model=scripted_model(SCRIPT[:2]), tools=[look_up, refund], context_schema=Shop)
     graph.invoke({"goal": GOAL}, context=Shop("north"))  # type: ignore[arg-type]
     graph.invoke({"goal": GOAL}, context={"name": "south"})  # type: ignore[arg-type]
     assert seen == [Shop("north"), Shop("north"), Shop("south"), Shop("south")]

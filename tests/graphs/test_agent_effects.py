@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from helpers.worlds.support_database import GOAL, SCRIPT, Desk, mind
+from helpers.worlds.support_database import GOAL, SCRIPT, SupportDatabase, scripted_model
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
@@ -68,16 +68,18 @@ def in_event_loop(test: Callable[..., Any]) -> Callable[..., None]:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path / "desk.sqlite")
+def desk(tmp_path: Path) -> SupportDatabase:
+    return SupportDatabase(tmp_path / "desk.sqlite")
 
 
-def build(desk: Desk, saver: Any, method: Any = "sdp", script: Any = SCRIPT, tools: Any = None, **options: Any) -> Any:
+def build(
+    desk: SupportDatabase, saver: Any, method: Any = "sdp", script: Any = SCRIPT, tools: Any = None, **options: Any
+) -> Any:
     given = {"effects": {"look_up": "repeatable"}, **options}
-    return agent(method, model=mind(script), tools=tools or desk.tools, checkpointer=saver, **given)
+    return agent(method, model=scripted_model(script), tools=tools or desk.tools, checkpointer=saver, **given)
 
 
-def counts(desk: Desk) -> tuple[int, int]:
+def counts(desk: SupportDatabase) -> tuple[int, int]:
     return len(desk.rows("refunds")), len(desk.rows("mails"))
 
 
@@ -93,7 +95,7 @@ def question_of(state: Any) -> Any:
 @pytest.mark.parametrize("kind", SAVERS)
 @pytest.mark.parametrize("method", ["sdp", "react"])
 def test_runs_from_every_old_checkpoint_have_no_second_effect(
-    kind: str, method: str, desk: Desk, tmp_path: Path
+    kind: str, method: str, desk: SupportDatabase, tmp_path: Path
 ) -> None:
     with open_saver(kind, tmp_path) as saver:
         graph = build(desk, saver, method)
@@ -107,7 +109,9 @@ def test_runs_from_every_old_checkpoint_have_no_second_effect(
 
 @pytest.mark.slow
 @in_event_loop
-async def test_async_runs_from_every_old_checkpoint_have_no_second_effect(desk: Desk, tmp_path: Path) -> None:
+async def test_async_runs_from_every_old_checkpoint_have_no_second_effect(
+    desk: SupportDatabase, tmp_path: Path
+) -> None:
     async with open_async_saver(tmp_path) as saver:
         graph = build(desk, saver)
         await graph.ainvoke(USER, CONFIG)
@@ -118,7 +122,7 @@ async def test_async_runs_from_every_old_checkpoint_have_no_second_effect(desk: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", SAVERS)
-def test_forks_have_no_second_effect(kind: str, desk: Desk, tmp_path: Path) -> None:
+def test_forks_have_no_second_effect(kind: str, desk: SupportDatabase, tmp_path: Path) -> None:
     with open_saver(kind, tmp_path) as saver:
         graph = build(desk, saver)
         graph.invoke(USER, CONFIG)
@@ -130,7 +134,7 @@ def test_forks_have_no_second_effect(kind: str, desk: Desk, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_thread_invoked_again_from_its_first_checkpoint_has_no_second_effect(desk: Desk) -> None:
+def test_thread_invoked_again_from_its_first_checkpoint_has_no_second_effect(desk: SupportDatabase) -> None:
     graph = build(desk, InMemorySaver())
     graph.invoke(USER, CONFIG)
     first = list(graph.get_state_history(CONFIG))[-1]
@@ -141,7 +145,7 @@ def test_thread_invoked_again_from_its_first_checkpoint_has_no_second_effect(des
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", SAVERS)
-def test_second_message_may_ask_for_the_same_call_again(kind: str, desk: Desk, tmp_path: Path) -> None:
+def test_second_message_may_ask_for_the_same_call_again(kind: str, desk: SupportDatabase, tmp_path: Path) -> None:
     with open_saver(kind, tmp_path) as saver:
         graph = build(desk, saver)
         graph.invoke(USER, CONFIG)
@@ -152,7 +156,7 @@ def test_second_message_may_ask_for_the_same_call_again(kind: str, desk: Desk, t
         assert counts(desk) == (2, 2)
 
 
-def test_other_thread_has_its_own_effects(desk: Desk) -> None:
+def test_other_thread_has_its_own_effects(desk: SupportDatabase) -> None:
     graph = build(desk, InMemorySaver())
     for thread in "ab":
         graph.invoke(USER, {"configurable": {"thread_id": thread}})
@@ -160,7 +164,7 @@ def test_other_thread_has_its_own_effects(desk: Desk) -> None:
 
 
 @pytest.mark.slow
-def test_equal_calls_of_one_turn_all_happen(desk: Desk) -> None:
+def test_equal_calls_of_one_turn_all_happen(desk: SupportDatabase) -> None:
     class Thrice:
         made = 0
 
@@ -170,7 +174,7 @@ def test_equal_calls_of_one_turn_all_happen(desk: Desk) -> None:
                 answer["calls"] *= 3
             return answer
 
-    model = mind()
+    model = scripted_model()
     inner = model.responder
     model.responder = Thrice()
     graph = agent("react", model=model, tools=desk.tools, checkpointer=InMemorySaver())
@@ -181,7 +185,7 @@ def test_equal_calls_of_one_turn_all_happen(desk: Desk) -> None:
     assert counts(desk) == (3, 1)
 
 
-def test_deleted_thread_leaves_no_entries(desk: Desk) -> None:
+def test_deleted_thread_leaves_no_entries(desk: SupportDatabase) -> None:
     saver = InMemorySaver()
     graph = build(desk, saver)
     graph.invoke(USER, CONFIG)
@@ -211,7 +215,7 @@ def invoke_everywhere(graph: Any, config: Any = CONFIG) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", SAVERS)
 def test_agent_as_node_has_no_second_effect_in_replays_and_forks_of_its_parent(
-    kind: str, desk: Desk, tmp_path: Path
+    kind: str, desk: SupportDatabase, tmp_path: Path
 ) -> None:
     with open_saver(kind, tmp_path) as saver:
         builder = StateGraph(MessagesState)
@@ -231,7 +235,7 @@ def test_agent_as_node_has_no_second_effect_in_replays_and_forks_of_its_parent(
 
 
 @pytest.mark.slow
-def test_two_agents_of_one_thread_have_entries_of_their_own(desk: Desk) -> None:
+def test_two_agents_of_one_thread_have_entries_of_their_own(desk: SupportDatabase) -> None:
     builder = StateGraph(MessagesState)
     builder.add_node("first", build(desk, None))
     builder.add_node("second", build(desk, None))
@@ -243,7 +247,7 @@ def test_two_agents_of_one_thread_have_entries_of_their_own(desk: Desk) -> None:
 
 
 @pytest.mark.slow
-def test_agent_in_a_loop_acts_in_every_round(desk: Desk) -> None:
+def test_agent_in_a_loop_acts_in_every_round(desk: SupportDatabase) -> None:
     builder = StateGraph(Parent)
     builder.add_node("count", lambda state: {"rounds": [1], "goal": GOAL})
     builder.add_node("support", build(desk, None))
@@ -257,7 +261,7 @@ def test_agent_in_a_loop_acts_in_every_round(desk: Desk) -> None:
 
 
 @pytest.mark.slow
-def test_agents_started_by_send_have_entries_of_their_own(desk: Desk) -> None:
+def test_agents_started_by_send_have_entries_of_their_own(desk: SupportDatabase) -> None:
     builder = StateGraph(Parent)
     builder.add_node("support", build(desk, None))
     builder.add_node("plan", lambda state: {})
@@ -273,7 +277,7 @@ def test_agents_started_by_send_have_entries_of_their_own(desk: Desk) -> None:
 
 
 @pytest.mark.slow
-def test_agent_called_in_a_node_has_no_second_effect(desk: Desk) -> None:
+def test_agent_called_in_a_node_has_no_second_effect(desk: SupportDatabase) -> None:
     inner = build(desk, None)
 
     def twice(state: Any) -> Any:
@@ -293,7 +297,7 @@ def test_agent_called_in_a_node_has_no_second_effect(desk: Desk) -> None:
 
 
 @pytest.mark.slow
-def test_agent_called_in_a_tool_of_another_agent(desk: Desk) -> None:
+def test_agent_called_in_a_tool_of_another_agent(desk: SupportDatabase) -> None:
     inner = build(desk, None)
 
     def delegate(order: int) -> str:
@@ -304,7 +308,7 @@ def test_agent_called_in_a_tool_of_another_agent(desk: Desk) -> None:
         config = {"configurable": {"thread_id": effect}}
         outer = agent(
             "react",
-            model=mind([("delegate", {"order": 17})]),
+            model=scripted_model([("delegate", {"order": 17})]),
             tools=[delegate],
             effects={"delegate": effect},  # type: ignore[dict-item]
             checkpointer=InMemorySaver(),
@@ -317,7 +321,7 @@ def test_agent_called_in_a_tool_of_another_agent(desk: Desk) -> None:
 
 
 @pytest.mark.slow
-def test_agent_with_its_own_memory_in_a_parent(desk: Desk) -> None:
+def test_agent_with_its_own_memory_in_a_parent(desk: SupportDatabase) -> None:
     builder = StateGraph(MessagesState)
     builder.add_node("support", build(desk, True))
     graph = builder.add_edge(START, "support").compile(checkpointer=InMemorySaver())
@@ -328,7 +332,7 @@ def test_agent_with_its_own_memory_in_a_parent(desk: Desk) -> None:
     assert counts(desk) == (2, 2)
 
 
-def test_parent_that_saves_at_the_end_is_refused_before_any_call(desk: Desk) -> None:
+def test_parent_that_saves_at_the_end_is_refused_before_any_call(desk: SupportDatabase) -> None:
     builder = StateGraph(MessagesState)
     builder.add_node("support", build(desk, None))
     graph = builder.add_edge(START, "support").compile(checkpointer=InMemorySaver())
@@ -339,7 +343,7 @@ def test_parent_that_saves_at_the_end_is_refused_before_any_call(desk: Desk) -> 
     assert counts(desk) == (1, 1)
 
 
-def test_run_that_saves_at_the_end_is_refused(desk: Desk) -> None:
+def test_run_that_saves_at_the_end_is_refused(desk: SupportDatabase) -> None:
     with pytest.raises(Fault, match="durability"):
         build(desk, InMemorySaver()).invoke(USER, CONFIG, durability="exit")
     assert counts(desk) == (0, 0)
@@ -365,7 +369,7 @@ def test_state_is_saved_before_a_call_although_the_parent_saves_in_the_backgroun
                 if not any("branch:to:act" in versions for versions in chosen):
                     missing.append(name)
 
-    desk = Desk(tmp_path / "desk.sqlite", before=check)
+    desk = SupportDatabase(tmp_path / "desk.sqlite", before=check)
     builder = StateGraph(MessagesState)
     builder.add_node("support", build(desk, None))
     graph = builder.add_edge(START, "support").compile(checkpointer=saver)
@@ -377,7 +381,7 @@ def test_state_is_saved_before_a_call_although_the_parent_saves_in_the_backgroun
 # Calls of unknown outcome.
 
 
-def killing(desk_path: Path, moments: list[str]) -> Desk:
+def killing(desk_path: Path, moments: list[str]) -> SupportDatabase:
     """A desk whose process ends at each of the moments, once."""
 
     def before(name: str) -> None:
@@ -385,7 +389,7 @@ def killing(desk_path: Path, moments: list[str]) -> Desk:
             moments.remove(name)
             raise Killed
 
-    return Desk(desk_path, before=before)
+    return SupportDatabase(desk_path, before=before)
 
 
 def run_until_killed(graph: Any, given: Any, config: Any = CONFIG) -> None:
@@ -458,7 +462,7 @@ def test_decision_holds_for_one_attempt_only(tmp_path: Path) -> None:
 
 def insistent_model() -> Any:
     """Return a scripted model that chooses the refund again until a tool has answered that it was paid."""
-    model = mind([("refund", REFUND)])
+    model = scripted_model([("refund", REFUND)])
     inner = model.responder
 
     def respond(prompt: str, schema: Any) -> Any:
@@ -512,7 +516,7 @@ def test_a_call_that_a_person_approves_again_is_made_again(tmp_path: Path) -> No
 
 def pair_model(pair: list[tuple[str, dict[str, Any]]]) -> Any:
     """A scripted model that makes two calls in one action."""
-    model = mind(pair)
+    model = scripted_model(pair)
     inner = model.responder
 
     def respond(prompt: str, schema: Any) -> Any:
@@ -525,7 +529,7 @@ def pair_model(pair: list[tuple[str, dict[str, Any]]]) -> Any:
     return model
 
 
-def test_two_calls_of_unknown_outcome_in_one_action_are_asked_about_together(desk: Desk) -> None:
+def test_two_calls_of_unknown_outcome_in_one_action_are_asked_about_together(desk: SupportDatabase) -> None:
     saver = InMemorySaver()
     pair = [("refund", REFUND), ("send_mail", MAIL)]
     graph = agent("react", model=pair_model(pair), tools=desk.tools, checkpointer=saver)
@@ -552,7 +556,7 @@ def _raise_killed(*args: Any) -> None:
 
 @pytest.mark.slow
 @in_event_loop
-async def test_cancelled_call_is_of_unknown_outcome(desk: Desk, tmp_path: Path) -> None:
+async def test_cancelled_call_is_of_unknown_outcome(desk: SupportDatabase, tmp_path: Path) -> None:
     begun = asyncio.Event()
 
     async def refund(order: int, amount: float) -> str:
@@ -576,7 +580,7 @@ async def test_cancelled_call_is_of_unknown_outcome(desk: Desk, tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_error_of_a_tool_is_an_observation_and_is_not_repeated(desk: Desk) -> None:
+def test_error_of_a_tool_is_an_observation_and_is_not_repeated(desk: SupportDatabase) -> None:
     tried = list[int]()
 
     def refund(order: int, amount: float) -> str:
@@ -597,7 +601,7 @@ def test_error_of_a_tool_is_an_observation_and_is_not_repeated(desk: Desk) -> No
 # Tools that ask a person.
 
 
-def asking_tools(desk: Desk, asked: list[str]) -> list[Callable[..., str]]:
+def asking_tools(desk: SupportDatabase, asked: list[str]) -> list[Callable[..., str]]:
     def refund(order: int, amount: float) -> str:
         """Refund an order."""
         asked.append("refund")
@@ -615,7 +619,7 @@ def asking_tools(desk: Desk, asked: list[str]) -> list[Callable[..., str]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", SAVERS)
-def test_tool_that_interrupts_goes_on_with_the_answers(kind: str, desk: Desk, tmp_path: Path) -> None:
+def test_tool_that_interrupts_goes_on_with_the_answers(kind: str, desk: SupportDatabase, tmp_path: Path) -> None:
     with open_saver(kind, tmp_path) as saver:
         graph = build(desk, saver, tools=asking_tools(desk, []))
         assert question_of(graph.invoke(USER, CONFIG)) == "really refund?"
@@ -627,7 +631,7 @@ def test_tool_that_interrupts_goes_on_with_the_answers(kind: str, desk: Desk, tm
         assert "(yes, by card)" in graph.get_state(CONFIG).values["evidence"].view
 
 
-def test_answers_of_two_interrupting_calls_in_one_action_are_not_mixed_up(desk: Desk) -> None:
+def test_answers_of_two_interrupting_calls_in_one_action_are_not_mixed_up(desk: SupportDatabase) -> None:
     pair = [("refund", REFUND), ("send_mail", MAIL)]
     graph = agent("react", model=pair_model(pair), tools=asking_tools(desk, []), checkpointer=InMemorySaver())
     assert question_of(graph.invoke(USER, CONFIG)) == "really refund?"
@@ -670,7 +674,7 @@ def test_tool_asks_again_after_a_person_decided_to_repeat_it(tmp_path: Path) -> 
     assert "(yes, cash)" in graph.get_state(CONFIG).values["evidence"].view
 
 
-def test_interrupting_tool_that_may_be_repeated_is_asked_once(desk: Desk) -> None:
+def test_interrupting_tool_that_may_be_repeated_is_asked_once(desk: SupportDatabase) -> None:
     seen = list[str]()
 
     def look_up(order: int) -> str:
@@ -698,7 +702,7 @@ def test_nested_agent_asks_through_the_tool_of_another_agent(tmp_path: Path) -> 
         """Let the support desk handle an order."""
         return str(inner.invoke({"goal": GOAL})["messages"][-1].content)
 
-    model: Any = mind([("delegate", {"order": 17})])
+    model: Any = scripted_model([("delegate", {"order": 17})])
     outer = agent("react", model=model, tools=[delegate], checkpointer=InMemorySaver())
     run_until_killed(outer, USER)
     asked = question_of(outer.invoke(None, CONFIG))
@@ -720,7 +724,7 @@ class ForgetfulSaver(InMemorySaver):
         """Do nothing."""
 
 
-def test_checkpointer_that_loses_pending_writes_is_refused(desk: Desk) -> None:
+def test_checkpointer_that_loses_pending_writes_is_refused(desk: SupportDatabase) -> None:
     with pytest.raises(Fault, match="ForgetfulSaver") as raised:
         build(desk, ForgetfulSaver()).invoke(USER, CONFIG)
     assert "\n" not in str(raised.value)
@@ -739,7 +743,7 @@ def test_of_two_runs_that_race_for_a_call_only_one_makes_it(tmp_path: Path) -> N
             together.wait(10)
         return await real(self, key, attempt)
 
-    desk = Desk(tmp_path / "desk.sqlite")
+    desk = SupportDatabase(tmp_path / "desk.sqlite")
 
     def run() -> None:
         connection = sqlite3.connect(tmp_path / "checkpoints.sqlite", check_same_thread=False, timeout=30)
@@ -769,7 +773,7 @@ def test_of_two_runs_that_race_for_a_call_only_one_makes_it(tmp_path: Path) -> N
     assert any(isinstance(one, Fault) and "another process" in str(one) for one in outcomes)
 
 
-def test_unsaved_checkpoint_of_a_parent_is_a_fault(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsaved_checkpoint_of_a_parent_is_a_fault(desk: SupportDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(positions, "SAVE_SECONDS", 0.05)
 
     class Lost(InMemorySaver):
@@ -785,10 +789,10 @@ def test_unsaved_checkpoint_of_a_parent_is_a_fault(desk: Desk, monkeypatch: pyte
 
 
 @pytest.mark.slow
-def test_method_graph_over_tools_has_no_second_effect(desk: Desk) -> None:
+def test_method_graph_over_tools_has_no_second_effect(desk: SupportDatabase) -> None:
     world = Tools(desk.tools, [GOAL], effects={"look_up": "repeatable"})
     graph = sdp.build(checkpointer=InMemorySaver())
-    context = Context(benchmark=world, chat=mind())
+    context = Context(benchmark=world, chat=scripted_model())
     graph.invoke({"task": world.tasks()[0]}, CONFIG, context=context)
     assert counts(desk) == (1, 1)
     for snapshot in list(graph.get_state_history(CONFIG)):
@@ -801,7 +805,9 @@ def test_method_graph_over_tools_has_no_second_effect(desk: Desk) -> None:
 # Answers are used once.
 
 
-def test_approval_of_one_call_is_not_used_for_another_when_the_run_is_resumed_without_an_answer(desk: Desk) -> None:
+def test_approval_of_one_call_is_not_used_for_another_when_the_run_is_resumed_without_an_answer(
+    desk: SupportDatabase,
+) -> None:
     support = build(desk, None, interrupt_on={"refund": True, "send_mail": True})
     builder = StateGraph(MessagesState)
     builder.add_node("support", support)
@@ -835,14 +841,16 @@ def test_decision_that_names_its_question(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["crash", "hang"])
-def test_injected_faults_come_before_calls_and_leave_nothing_unknown(fault: str, desk: Desk, tmp_path: Path) -> None:
+def test_injected_faults_come_before_calls_and_leave_nothing_unknown(
+    fault: str, desk: SupportDatabase, tmp_path: Path
+) -> None:
     world = Tools(desk.tools, [GOAL], effects={"look_up": "repeatable"})
-    context = Context(chat=mind(), faults=f"{fault}=0.5,delay=0.01,seed=4")
+    context = Context(chat=scripted_model(), faults=f"{fault}=0.5,delay=0.01,seed=4")
     result = run("sdp", world, context=context, out=tmp_path, on_error="ignore")
     failed = 0
     while result.ending == "error:environment" and failed < 30:
         failed += 1
-        result = resume(result.folder, benchmark=world, chat=mind(), on_error="ignore")
+        result = resume(result.folder, benchmark=world, chat=scripted_model(), on_error="ignore")
     assert failed
     assert not result.questions
     assert result.ending == "goal"
@@ -857,19 +865,19 @@ def test_run_that_is_killed_in_a_tool_is_resumed_with_a_decision(method: str, tm
     desk = killing(tmp_path / "desk.sqlite", ["refunded"])
     world = Tools(desk.tools, [GOAL], effects={"look_up": "repeatable"})
     with pytest.raises(Killed):
-        run(method, world, context=Context(chat=mind()), out=tmp_path / "runs")
+        run(method, world, context=Context(chat=scripted_model()), out=tmp_path / "runs")
     [folder] = (tmp_path / "runs").iterdir()
-    result = resume(folder, benchmark=world, chat=mind())
+    result = resume(folder, benchmark=world, chat=scripted_model())
     assert [one["name"] for one in result.questions[0]["calls"]] == ["refund"]  # type: ignore[call-overload,index,union-attr]
     answer = {"type": "happened", "result": "refunded 17: 49.9"}
-    result = resume(folder, answer=answer, benchmark=world, chat=mind())
+    result = resume(folder, answer=answer, benchmark=world, chat=scripted_model())
     assert not result.failed
     assert counts(desk) == (1, 1)
     delete(folder)
     assert not folder.exists()
 
 
-def test_entries_of_a_run_survive_when_its_process_ends_at_once(desk: Desk, tmp_path: Path) -> None:
+def test_entries_of_a_run_survive_when_its_process_ends_at_once(desk: SupportDatabase, tmp_path: Path) -> None:
     async def enter() -> None:
         path = tmp_path / "checkpoints.sqlite"
         with SqliteCheckpointSaver.open(path) as saver:
@@ -887,7 +895,7 @@ def test_entries_of_a_run_survive_when_its_process_ends_at_once(desk: Desk, tmp_
     asyncio.run(enter())
 
 
-def test_run_without_thread_is_refused(desk: Desk) -> None:
+def test_run_without_thread_is_refused(desk: SupportDatabase) -> None:
     graph = build(desk, InMemorySaver())
     with pytest.raises(Fault, match="thread_id"):
         graph.invoke(USER)

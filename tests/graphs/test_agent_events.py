@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.worlds.support_database import CONDITIONS, GOAL, SCRIPT, Desk, mind
+from helpers.worlds.support_database import CONDITIONS, GOAL, SCRIPT, SupportDatabase, scripted_model
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
@@ -21,12 +21,12 @@ CALLS = [name for name, _ in SCRIPT]
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path / "desk.sqlite")
+def desk(tmp_path: Path) -> SupportDatabase:
+    return SupportDatabase(tmp_path / "desk.sqlite")
 
 
-def build(method: Any, desk: Desk, **options: Any) -> AgentGraph:
-    return agent(method, **{"model": mind(), "tools": desk.tools, **options})
+def build(method: Any, desk: SupportDatabase, **options: Any) -> AgentGraph:
+    return agent(method, **{"model": scripted_model(), "tools": desk.tools, **options})
 
 
 def thread() -> Any:
@@ -47,7 +47,7 @@ def of(kind: str, events: list[Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("way", ["stream", "astream"])
-def test_sdp_streams_its_plan_calls_certificates_and_answer(desk: Desk, way: str) -> None:
+def test_sdp_streams_its_plan_calls_certificates_and_answer(desk: SupportDatabase, way: str) -> None:
     graph = build("sdp", desk)
     events = stream(graph) if way == "stream" else asyncio.run(astream(graph))
     kinds = [event["type"] for event in events]
@@ -63,7 +63,7 @@ def test_sdp_streams_its_plan_calls_certificates_and_answer(desk: Desk, way: str
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_method_streams_its_calls_once_and_its_answer(desk: Desk, method: Any) -> None:
+def test_every_method_streams_its_calls_once_and_its_answer(desk: SupportDatabase, method: Any) -> None:
     events = stream(build(method, desk))
     assert [call["name"] for event in of("acted", events) for call in event["calls"]] == CALLS
     assert len(of("answered", events)) == 1
@@ -80,7 +80,7 @@ def documented_keys() -> dict[str, set[str]]:
     return keys
 
 
-def test_the_documentation_lists_the_types_and_keys_of_events(desk: Desk) -> None:
+def test_the_documentation_lists_the_types_and_keys_of_events(desk: SupportDatabase) -> None:
     keys = documented_keys()
     approving = build("sdp", desk, interrupt_on={"refund": True}, checkpointer=InMemorySaver())
     events = [*stream(approving), *stream(approving, Command(resume={"decisions": [{"type": "approve"}]}))]
@@ -92,7 +92,7 @@ def test_the_documentation_lists_the_types_and_keys_of_events(desk: Desk) -> Non
     assert streamed == keys
 
 
-def asking_tools(desk: Desk) -> list[Any]:
+def asking_tools(desk: SupportDatabase) -> list[Any]:
     """The tools of the desk, of which `refund` asks a person."""
 
     def refund(order: int, amount: float) -> str:
@@ -107,9 +107,11 @@ def never(state: Any) -> Any:
 
 
 @pytest.mark.slow
-def test_events_of_tdp_name_the_sub_task_whether_or_not_subgraphs_are_streamed(desk: Desk, tmp_path: Path) -> None:
+def test_events_of_tdp_name_the_sub_task_whether_or_not_subgraphs_are_streamed(
+    desk: SupportDatabase, tmp_path: Path
+) -> None:
     plain = stream(build("tdp", desk))
-    nested = stream(build("tdp", Desk(tmp_path / "other.sqlite")), subgraphs=True)
+    nested = stream(build("tdp", SupportDatabase(tmp_path / "other.sqlite")), subgraphs=True)
     assert plain == [event for _, event in nested]
     assert of("planned", plain)[0]["subtasks"]
     assert {event.get("subtask") for event in of("acted", plain)} == {"task"}
@@ -117,7 +119,7 @@ def test_events_of_tdp_name_the_sub_task_whether_or_not_subgraphs_are_streamed(d
 
 
 @pytest.mark.slow
-def test_tdp_streams_the_certificates_of_sub_tasks_asynchronously(desk: Desk) -> None:
+def test_tdp_streams_the_certificates_of_sub_tasks_asynchronously(desk: SupportDatabase) -> None:
     events = asyncio.run(astream(build("tdp", desk, solve="sdp")))
     assert of("certified", events)
     assert all(event["subtask"] for event in of("certified", events))
@@ -125,7 +127,7 @@ def test_tdp_streams_the_certificates_of_sub_tasks_asynchronously(desk: Desk) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["sdp", "tdp"])
-def test_an_approval_is_requested_and_decided_once(desk: Desk, method: Any) -> None:
+def test_an_approval_is_requested_and_decided_once(desk: SupportDatabase, method: Any) -> None:
     graph = build(method, desk, interrupt_on={"refund": True}, checkpointer=InMemorySaver())
     before = stream(graph)
     [question] = of("question", before)
@@ -139,13 +141,13 @@ def test_an_approval_is_requested_and_decided_once(desk: Desk, method: Any) -> N
 
 
 @pytest.mark.parametrize("method", ["react", "tdp"])
-def test_a_question_that_a_tool_asks_is_streamed(method: Any, desk: Desk) -> None:
+def test_a_question_that_a_tool_asks_is_streamed(method: Any, desk: SupportDatabase) -> None:
     events = stream(build(method, desk, tools=asking_tools(desk), checkpointer=InMemorySaver()))
     assert [event["question"] for event in of("question", events)] == ["which account?"]
     assert ("subtask" in events[-1]) == (method == "tdp")
 
 
-def test_a_rejected_call_is_streamed_with_the_reason(desk: Desk) -> None:
+def test_a_rejected_call_is_streamed_with_the_reason(desk: SupportDatabase) -> None:
     settings: Any = {"checkpointer": InMemorySaver(), "limits": Limits(steps=4)}
     graph = build("react", desk, interrupt_on={"refund": True}, **settings)
     stream(graph)
@@ -160,7 +162,7 @@ def test_a_rejected_call_is_streamed_with_the_reason(desk: Desk) -> None:
     assert "too much" in call["reason"]
 
 
-def test_a_condition_that_is_not_reached_is_streamed_as_stuck(desk: Desk) -> None:
+def test_a_condition_that_is_not_reached_is_streamed_as_stuck(desk: SupportDatabase) -> None:
     checks = {CONDITIONS[1]: lambda: (False, "no row of order 17")}
     events = stream(build("sdp", desk, checks=checks, limits=Limits(steps=8, attempts=1, replans=1)))
     stuck = of("stuck", events)
@@ -176,12 +178,12 @@ def test_a_long_answer_of_a_tool_is_cut_in_its_event() -> None:
         """Look up an order."""
         return "eligible " * 10_000
 
-    [acted] = of("acted", stream(agent("react", model=mind([("look_up", {"order": 17})]), tools=[look_up])))
+    [acted] = of("acted", stream(agent("react", model=scripted_model([("look_up", {"order": 17})]), tools=[look_up])))
     assert acted["answer"].startswith("eligible")
     assert len(acted["answer"]) < 1_000
 
 
-def test_an_agent_inside_a_graph_streams_its_events_with_those_of_subgraphs(desk: Desk) -> None:
+def test_an_agent_inside_a_graph_streams_its_events_with_those_of_subgraphs(desk: SupportDatabase) -> None:
     outer: Any = StateGraph(MessagesState)
     outer.add_node("support", build("sdp", desk))
     outer.add_edge(START, "support")
@@ -193,7 +195,7 @@ def test_an_agent_inside_a_graph_streams_its_events_with_those_of_subgraphs(desk
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("way", ["stream", "astream"])
-def test_the_answer_is_streamed_once_as_a_message(desk: Desk, method: Any, way: str) -> None:
+def test_the_answer_is_streamed_once_as_a_message(desk: SupportDatabase, method: Any, way: str) -> None:
     graph = build(method, desk, checkpointer=InMemorySaver())
     given = {"messages": [("user", GOAL)]}
     if way == "stream":

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 from helpers.sample_runs.killed_agents import Place, carry_in_child
-from helpers.servers.postgres_server import Server, running
+from helpers.servers.postgres_server import Server, running_server
 
 pytestmark = pytest.mark.slow
 
@@ -16,7 +16,7 @@ KILLS = 2
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with running() as server:
+    with running_server() as server:
         yield server
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from helpers.servers.mcp_server import http_server, stdio_connection
-from helpers.worlds.support_database import mind
+from helpers.worlds.support_database import scripted_model
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 
@@ -60,7 +60,7 @@ def thread(name: str = "1") -> Any:
 @pytest.mark.long
 @pytest.mark.parametrize("connection", TRANSPORTS, indirect=True)
 def test_invoke_and_ainvoke_call_the_tools_of_a_server(connection: Any, base: Path) -> None:
-    graph = agent("react", model=mind(SCRIPT), tools=load(connection), checkpointer=InMemorySaver())
+    graph = agent("react", model=scripted_model(SCRIPT), tools=load(connection), checkpointer=InMemorySaver())
     result = graph.invoke(TASK, thread("sync"))
     assert result["ending"] == "finished"
     assert refunds(base) == 1
@@ -73,7 +73,7 @@ def test_invoke_and_ainvoke_call_the_tools_of_a_server(connection: Any, base: Pa
 @pytest.mark.parametrize("connection", ["http"], indirect=True)
 def test_several_agents_share_the_tools_of_a_server(connection: Any, base: Path) -> None:
     tools = load(connection)
-    graphs = [agent(method, model=mind(SCRIPT), tools=tools) for method in ("react", "plan_and_act", "pbai")]
+    graphs = [agent(method, model=scripted_model(SCRIPT), tools=tools) for method in ("react", "plan_and_act", "pbai")]
 
     async def work() -> list[Any]:
         return await asyncio.gather(*(graph.ainvoke(TASK) for graph in graphs))
@@ -86,8 +86,8 @@ def test_several_agents_share_the_tools_of_a_server(connection: Any, base: Path)
 @pytest.mark.parametrize("connection", ["http"], indirect=True)
 def test_two_agents_of_one_graph_use_a_server(connection: Any, base: Path) -> None:
     tools, outer = load(connection), StateGraph(MessagesState)
-    first: Any = agent("react", model=mind(SCRIPT), tools=tools, name="first")
-    second: Any = agent("react", model=mind(SCRIPT), tools=tools, name="second")
+    first: Any = agent("react", model=scripted_model(SCRIPT), tools=tools, name="first")
+    second: Any = agent("react", model=scripted_model(SCRIPT), tools=tools, name="second")
     outer.add_node("first", first)
     outer.add_node("second", second)
     outer.add_edge(START, "first")
@@ -101,7 +101,7 @@ def test_two_agents_of_one_graph_use_a_server(connection: Any, base: Path) -> No
 @pytest.mark.parametrize("connection", TRANSPORTS, indirect=True)
 def test_an_error_of_a_tool_is_an_observation(connection: Any, base: Path) -> None:
     script = [("refuse", {"order": 17}), *SCRIPT]
-    graph = agent("react", model=mind(script), tools=load(connection), checkpointer=InMemorySaver())
+    graph = agent("react", model=scripted_model(script), tools=load(connection), checkpointer=InMemorySaver())
     assert graph.invoke(TASK, thread())["ending"] == "finished"
     assert "order 17 is locked" in observations(graph, thread())
     assert refunds(base) == 1
@@ -112,7 +112,12 @@ def test_an_error_of_a_tool_is_an_observation(connection: Any, base: Path) -> No
 def test_a_server_that_is_killed_in_the_middle_of_a_call_is_an_observation(connection: Any, way: str) -> None:
     script = [("look_up", {"order": 17}), ("stop_server", {"order": 17}), ("look_up", {"order": 18})]
     graph = agent(
-        "react", model=mind(script), tools=load(connection), deadline=5, checkpointer=InMemorySaver(), effects=ALL
+        "react",
+        model=scripted_model(script),
+        tools=load(connection),
+        deadline=5,
+        checkpointer=InMemorySaver(),
+        effects=ALL,
     )
     result = graph.invoke(TASK, thread()) if way == "invoke" else asyncio.run(graph.ainvoke(TASK, thread()))
     assert result["ending"] == "finished"
@@ -130,7 +135,7 @@ def test_a_server_that_is_gone_before_a_call_is_an_observation(base: Path) -> No
         tools = load(connection)
         child.kill()
         child.wait()
-        graph = agent("react", model=mind(SCRIPT), tools=tools, deadline=5, checkpointer=InMemorySaver())
+        graph = agent("react", model=scripted_model(SCRIPT), tools=tools, deadline=5, checkpointer=InMemorySaver())
         assert graph.invoke(TASK, thread())["ending"] == "finished"
         view = observations(graph, thread())
         assert "ConnectError" in view
@@ -141,7 +146,7 @@ def test_tools_of_an_open_session_work_in_its_event_loop(base: Path) -> None:
     async def work() -> Any:
         servers = client.MultiServerMCPClient({"desk": stdio_connection(base)})
         async with servers.session("desk") as session:
-            graph = agent("react", model=mind(SCRIPT), tools=await sessions.load_mcp_tools(session))
+            graph = agent("react", model=scripted_model(SCRIPT), tools=await sessions.load_mcp_tools(session))
             return await graph.ainvoke(TASK)
 
     assert asyncio.run(work())["ending"] == "finished"
@@ -155,7 +160,7 @@ def test_a_session_whose_server_is_killed_is_an_observation(base: Path) -> None:
         servers = client.MultiServerMCPClient({"desk": stdio_connection(base)})
         async with servers.session("desk") as session:
             tools = await sessions.load_mcp_tools(session)
-            graph = agent("react", model=mind(script), tools=tools, deadline=5, checkpointer=InMemorySaver())
+            graph = agent("react", model=scripted_model(script), tools=tools, deadline=5, checkpointer=InMemorySaver())
             result = await graph.ainvoke(TASK, thread())
             return result, (await graph.aget_state(thread())).values["evidence"].view
 

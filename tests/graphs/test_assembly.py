@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.processes.java_processes import becomes, jvms, watched
+from helpers.processes.java_processes import java_processes, wait_until, watch_java_processes
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import GraphRecursionError
 from langgraph.graph import END, START, StateGraph
@@ -295,11 +295,11 @@ def known_task() -> None:
 @pytest.mark.skipif(shutil.which("java") is None, reason="needs Java")
 @pytest.mark.usefixtures("known_task")
 def test_twenty_finished_runs_leave_no_jvm():
-    with watched() as seen:
+    with watch_java_processes() as seen:
         for _ in range(20):
             assert sdp.ending(sdp.graph.invoke(TASK)) == "goal"
     assert max(seen) <= 2
-    assert becomes(lambda: not jvms(), SOON)
+    assert wait_until(lambda: not java_processes(), SOON)
 
 
 @pytest.mark.long
@@ -313,11 +313,11 @@ def test_sixteen_at_once_never_have_more_jvms_than_the_limit(monkeypatch: pytest
     async def together() -> list[Any]:
         return await asyncio.gather(*(sdp.graph.ainvoke(TASK) for _ in range(16)))
 
-    with watched() as seen:
+    with watch_java_processes() as seen:
         states = asyncio.run(together())
     assert [sdp.ending(state) for state in states] == ["goal"] * 16
     assert max(seen) <= 3
-    assert becomes(lambda: not jvms(), SOON)
+    assert wait_until(lambda: not java_processes(), SOON)
 
 
 @pytest.mark.long
@@ -338,7 +338,7 @@ def test_runs_cancelled_at_random_times_leave_no_jvm():
     for _ in range(12):
         asyncio.run(cancelled())
     # an episode that was being loaded cannot be broken off: its JVM comes back seconds later, and is kept for 3 s more
-    assert becomes(lambda: not jvms(), 20.0)
+    assert wait_until(lambda: not java_processes(), 20.0)
 
 
 @pytest.mark.slow
@@ -347,17 +347,17 @@ def test_runs_cancelled_at_random_times_leave_no_jvm():
 @pytest.mark.usefixtures("known_task")
 def test_a_jvm_whose_start_is_cancelled_is_ended_at_once():
     DEFAULT_POOL.close()  # else the run might take a simulator that another test has returned
-    before = {*jvms()}  # of worlds that other tests in this process left open
+    before = {*java_processes()}  # of worlds that other tests in this process left open
 
     async def cancelled() -> None:
         running = asyncio.create_task(react.graph.ainvoke(TASK))
-        while not {*jvms()} - before:  # noqa: ASYNC110 - a process cannot be awaited before it is there
+        while not {*java_processes()} - before:  # noqa: ASYNC110 - a process cannot be awaited before it is there
             await asyncio.sleep(0.01)
         running.cancel()
         await asyncio.wait([running])
 
     asyncio.run(cancelled())
-    assert becomes(lambda: not {*jvms()} - before, 1.0)
+    assert wait_until(lambda: not {*java_processes()} - before, 1.0)
 
 
 @pytest.mark.long
@@ -369,11 +369,11 @@ def test_an_interrupted_run_leaves_no_jvm_and_continues_where_it_was():
     graph = sdp.build(InMemorySaver(serde=serializer()))
     thread: Any = {"configurable": {"thread_id": "asked"}}
     graph.invoke(TASK, thread, interrupt_before=["validate"])
-    assert becomes(lambda: not jvms(), SOON)
+    assert wait_until(lambda: not java_processes(), SOON)
     state = graph.invoke(None, thread)
     assert sdp.ending(state) == "goal"
     assert len(state["history"]) > 1
-    assert becomes(lambda: not jvms(), SOON)
+    assert wait_until(lambda: not java_processes(), SOON)
 
 
 STARTING = """
@@ -395,11 +395,11 @@ def test_a_process_killed_during_the_start_leaves_no_jvm(seed: int, tmp_path: Pa
     with subprocess.Popen([sys.executable, "-c", STARTING], env=environment, stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
         assert parent.stdout.readline() == b"ready\n"
-        if not becomes(lambda: bool(working_in(tmp_path)), 120):
+        if not wait_until(lambda: bool(working_in(tmp_path)), 120):
             raise AssertionError("no JVM was started")
         time.sleep(random.Random(seed).uniform(0, 0.8))
         parent.send_signal(signal.SIGKILL)
-    assert becomes(lambda: not working_in(tmp_path), SOON)
+    assert wait_until(lambda: not working_in(tmp_path), SOON)
 
 
 def working_in(folder: Path) -> list[str]:

@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 import pytest
 from helpers.files.installed_package import INSTALLED, WORLD
-from helpers.processes.java_processes import becomes, jvms, watched
+from helpers.processes.java_processes import java_processes, wait_until, watch_java_processes
 from helpers.servers import dev_server
-from helpers.servers.dev_server import LOG, got, new_thread, serving
+from helpers.servers.dev_server import LOG, json_of, new_thread, serving
 
 from certigraph.runtime.registry import GRAPHS, REWARD_GRAPHS, SEARCH_GRAPHS
 
@@ -54,13 +54,13 @@ def assistant(server: httpx.Client, graph: str) -> str:
 
 
 def finished(server: httpx.Client, thread: str, **run: Any) -> dict[str, Any]:
-    state: dict[str, Any] = got(server.post(f"/threads/{thread}/runs/wait", json={"input": TASK, **run}))
+    state: dict[str, Any] = json_of(server.post(f"/threads/{thread}/runs/wait", json={"input": TASK, **run}))
     assert "__error__" not in state, state
     return state
 
 
 def test_every_graph_is_listed(server: httpx.Client):
-    assert {found["graph_id"] for found in got(server.post("/assistants/search", json={"limit": 100}))} == set(
+    assert {found["graph_id"] for found in json_of(server.post("/assistants/search", json={"limit": 100}))} == set(
         [*CONFIG["graphs"], OWN]
     )
     assert set(CONFIG["graphs"]) == set(GRAPHS)
@@ -75,7 +75,7 @@ def test_an_assistant_has_the_description_of_its_graph(graph: str, server: httpx
 
 @pytest.mark.parametrize("graph", CONFIG["graphs"])
 def test_a_graph_is_drawn_with_its_named_edges(graph: str, server: httpx.Client):
-    drawing = got(server.get(f"/assistants/{assistant(server, graph)}/graph"))
+    drawing = json_of(server.get(f"/assistants/{assistant(server, graph)}/graph"))
     named = {edge["data"] for edge in drawing["edges"] if edge.get("conditional")}
     assert named
     assert None not in named
@@ -84,7 +84,7 @@ def test_a_graph_is_drawn_with_its_named_edges(graph: str, server: httpx.Client)
 
 
 def test_the_graph_inside_a_node_is_drawn_with_xray(server: httpx.Client):
-    drawing = got(server.get(f"/assistants/{assistant(server, 'tdp')}/graph", params={"xray": True}))
+    drawing = json_of(server.get(f"/assistants/{assistant(server, 'tdp')}/graph", params={"xray": True}))
     named = {edge["data"] for edge in drawing["edges"] if edge.get("conditional")}
     assert {"solve:plan", "solve:execute", "solve:act", "solve:supervise", "solve:replan"} <= {
         node["id"] for node in drawing["nodes"]
@@ -94,7 +94,7 @@ def test_the_graph_inside_a_node_is_drawn_with_xray(server: httpx.Client):
 
 @pytest.mark.parametrize("graph", CONFIG["graphs"])
 def test_a_graph_has_its_context_form_and_asks_for_a_task_alone(graph: str, server: httpx.Client):
-    schemas = got(server.get(f"/assistants/{assistant(server, graph)}/schemas"))
+    schemas = json_of(server.get(f"/assistants/{assistant(server, graph)}/schemas"))
     form = schemas["context_schema"]["properties"]
     assert {"model", "roles", "data", "budget"} <= set(form)
     assert not {"benchmark", "environment", "chat"} & set(form)
@@ -110,23 +110,23 @@ def test_a_graph_runs_to_its_end_and_once_more_on_the_same_thread(graph: str, se
     again = finished(server, thread, assistant_id=graph, input=task)
     assert first["observation"]["done"]
     assert again["history"] == first["history"]
-    kept = got(server.get(f"/threads/{thread}/state"))["values"]
+    kept = json_of(server.get(f"/threads/{thread}/state"))["values"]
     assert kept["history"] == first["history"]
     assert bool(kept.get("certificates")) is (graph == "sdp")
 
 
 def test_a_graph_that_needs_a_trained_head_fails_without(server: httpx.Client):
     body = {"input": RECORDED, "assistant_id": "reward_head"}
-    answered = got(server.post(f"/threads/{new_thread(server)}/runs/wait", json=body))
+    answered = json_of(server.post(f"/threads/{new_thread(server)}/runs/wait", json=body))
     assert answered["__error__"]["error"] == "Fault"
 
 
 def test_a_run_that_fails_says_why(server: httpx.Client):
     body = {"input": {"task": {"benchmark": "blocksworld", "id": "no such"}}, "assistant_id": "sdp"}
-    answered = got(server.post(f"/threads/{new_thread(server)}/runs/wait", json=body))
+    answered = json_of(server.post(f"/threads/{new_thread(server)}/runs/wait", json=body))
     assert "no such" in answered["__error__"]["message"]
     spent = {**body, "input": TASK, "context": {"budget": {"calls": 1}}}
-    answered = got(server.post(f"/threads/{new_thread(server)}/runs/wait", json=spent))
+    answered = json_of(server.post(f"/threads/{new_thread(server)}/runs/wait", json=spent))
     assert "1 of 1 calls" in answered["__error__"]["message"]
 
 
@@ -134,25 +134,25 @@ def test_a_run_that_fails_says_why(server: httpx.Client):
 def test_the_state_can_be_edited_at_every_checkpoint(graph: str, server: httpx.Client):
     thread = new_thread(server)
     finished(server, thread, assistant_id=graph, input=ASKED.get(graph, TASK))
-    history = got(server.post(f"/threads/{thread}/history", json={"limit": 1000}))
+    history = json_of(server.post(f"/threads/{thread}/history", json={"limit": 1000}))
     checkpoints = [state for state in history if "observation" in state["values"]]
     assert len(checkpoints) > 5
     for state in checkpoints:
         edit = {"observation": {**state["values"]["observation"], "text": "edited by a person"}}
         body = {"values": edit, "checkpoint_id": state["checkpoint"]["checkpoint_id"]}
-        fork = got(server.post(f"/threads/{thread}/state", json=body))
-        edited = got(server.get(f"/threads/{thread}/state/{fork['checkpoint']['checkpoint_id']}"))["values"]
+        fork = json_of(server.post(f"/threads/{thread}/state", json=body))
+        edited = json_of(server.get(f"/threads/{thread}/state/{fork['checkpoint']['checkpoint_id']}"))["values"]
         assert edited["observation"]["text"] == "edited by a person"
 
 
 def test_an_edited_run_goes_on_from_the_edit(server: httpx.Client):
     thread = new_thread(server)
     finished(server, thread, assistant_id="sdp")
-    history = got(server.post(f"/threads/{thread}/history", json={"limit": 1000}))
+    history = json_of(server.post(f"/threads/{thread}/history", json={"limit": 1000}))
     first = [state for state in history if state["next"] == ["certify"]][-1]
     edit = {"verdict": {"depth": 0, "reason": "a person disagrees"}}
     body = {"values": edit, "checkpoint_id": first["checkpoint"]["checkpoint_id"], "as_node": "validate"}
-    fork = got(server.post(f"/threads/{thread}/state", json=body))
+    fork = json_of(server.post(f"/threads/{thread}/state", json=body))
     final = finished(server, thread, assistant_id="sdp", input=None, checkpoint=fork["checkpoint"])
     assert final["observation"]["solved"]
 
@@ -170,7 +170,7 @@ def test_the_context_form_takes_hold(server: httpx.Client):
     state = finished(server, new_thread(server), assistant_id="sdp", context=context)
     assert state["certificates"] == []
     body = {"input": TASK, "assistant_id": "sdp", "context": {"budget": {"calls": 2}}}
-    spent = got(server.post(f"/threads/{new_thread(server)}/runs/wait", json=body))
+    spent = json_of(server.post(f"/threads/{new_thread(server)}/runs/wait", json=body))
     assert spent["__error__"]["error"] == "LimitReached"
 
 
@@ -181,7 +181,7 @@ def test_lessons_are_kept_in_the_servers_store(graph: str, server: httpx.Client)
     context = {"model": "scripted:first", "limits": {"steps": 1, "trials": 3}}
     state = finished(server, thread, assistant_id=graph, context=context)
     assert [lesson["trial"] for lesson in state["lessons"]] == [1, 2]
-    kept = got(server.post("/store/items/search", json={"namespace_prefix": ["lessons", thread]}))["items"]
+    kept = json_of(server.post("/store/items/search", json={"namespace_prefix": ["lessons", thread]}))["items"]
     assert sorted(item["value"]["trial"] for item in kept) == [1, 2]
 
 
@@ -224,9 +224,9 @@ def test_a_world_of_ones_own_is_named_by_the_task(graph: str, world: str, server
 @pytest.mark.skipif(shutil.which("java") is None, reason="needs Java")
 def test_a_finished_run_leaves_no_jvm_in_the_server(server: httpx.Client):
     task = {"benchmark": "scienceworld", "id": "find-non-living-thing:0"}
-    with watched() as seen:
+    with watch_java_processes() as seen:
         for _ in range(2):
             state = finished(server, new_thread(server), assistant_id="sdp", input={"task": task})
             assert state["observation"]["solved"]
-            assert becomes(lambda: not jvms()), "the server is a child of this process"
+            assert wait_until(lambda: not java_processes()), "the server is a child of this process"
     assert max(seen) == 1

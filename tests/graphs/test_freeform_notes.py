@@ -6,7 +6,7 @@ from itertools import cycle, islice
 
 import pytest
 from helpers.servers.logging_endpoint import logging_endpoint
-from helpers.worlds.library_world import Seeking
+from helpers.worlds.library_world import LibraryBenchmark
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.protocols import Context
@@ -45,8 +45,8 @@ def test_no_note_has_braces_or_wrapping_quotes_or_says_nothing(profile: str):
     memory, beliefs = freeform(target=UPDATES, trigger=UPDATES), [Belief()]
 
     async def update() -> None:
-        context = Context(benchmark=Seeking(), model="openai:stub", profile=profile)
-        task = Seeking().task("only")
+        context = Context(benchmark=LibraryBenchmark(), model="openai:stub", profile=profile)
+        task = LibraryBenchmark().task("only")
         for number in range(UPDATES):
             view = {"task": task, "belief": beliefs[-1], "observation": Observation(text=f"Page {number}.")}
             beliefs.append((await memory(view, Runtime(context=context)))["belief"])

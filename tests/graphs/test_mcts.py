@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.worlds.watched_blocks import RATING, READINGS, WatchedBlocks, played, read
+from helpers.worlds.watched_blocks import RATING, READINGS, WatchedBlocks, extract_as_model, run_blocks
 
 from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.benchmarks.blocksworld.expert import answer_request
@@ -34,15 +34,17 @@ def test_it_needs_no_model_and_never_returns_to_a_state(tmp_path: Path):
 
 def test_an_answer_that_was_foreseen_in_the_tree_is_not_read_again(tmp_path: Path):
     READINGS.clear()
-    graph = mcts.build(**{**RATING, "extract": read}, propose=listed, backpropagate=backpropagate(simulations=3))
-    result = played(graph, tmp_path, task="6-1", steps=3)
+    graph = mcts.build(
+        **{**RATING, "extract": extract_as_model}, propose=listed, backpropagate=backpropagate(simulations=3)
+    )
+    result = run_blocks(graph, tmp_path, task="6-1", steps=3)
     lived = [turn.observation for turn in result.state["turns"]]
     assert len(READINGS) == len(set(READINGS))
     assert {answer for _, _, answer in READINGS} >= {*lived[:-1]}
 
 
 def test_its_visits_add_up_along_a_run(tmp_path: Path):
-    result = played(searching(backpropagate=backpropagate(simulations=6)), tmp_path, task="6-1", steps=1)
+    result = run_blocks(searching(backpropagate=backpropagate(simulations=6)), tmp_path, task="6-1", steps=1)
     expanded = [e.update for e in result.trajectory.events if e.node == "backpropagate"]
     assert len(expanded) == 6
     passes = [Simulation.model_validate(one) for update in expanded for one in update["simulations"]]
@@ -56,7 +58,7 @@ def test_its_visits_add_up_along_a_run(tmp_path: Path):
 
 @pytest.mark.slow
 def test_what_it_searched_before_is_not_searched_again(tmp_path: Path):
-    result = played(searching(), tmp_path, answer_request)
+    result = run_blocks(searching(), tmp_path, answer_request)
     nodes = [event.node for event in result.trajectory.events]
     known = [after for node, after in pairwise(nodes) if node == "route"]
     assert known[-1] == "choose", "the way to the goal was known"
@@ -68,7 +70,7 @@ def test_a_tree_that_was_wrong_is_given_up(tmp_path: Path):
         answer = answer_request(prompt, form)
         return {"outcomes": [f"{text} Or so." for text in answer["outcomes"]]} if "outcomes" in answer else answer
 
-    result = played(searching(imagine=predicted), tmp_path, wrong, steps=2)
+    result = run_blocks(searching(imagine=predicted), tmp_path, wrong, steps=2)
     assert result.state["tree"] == result.state["simulations"] == []
 
 
@@ -83,7 +85,7 @@ def test_a_model_as_its_world_model_spends_the_budget_and_goes_on_with_a_larger_
 
 
 def test_imagined_actions_are_no_steps_of_the_world(tmp_path: Path):
-    result = played(searching(backpropagate=backpropagate(simulations=3)), tmp_path, task="6-1", steps=2)
+    result = run_blocks(searching(backpropagate=backpropagate(simulations=3)), tmp_path, task="6-1", steps=2)
     assert (result.ending, len(result.state["history"])) == ("limit:steps", 2)
     assert len(result.state["visited"]) == 2
 

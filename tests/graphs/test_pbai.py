@@ -6,7 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.worlds.library_world import GOAL, Mind, Seeking, looping, other, same, search, sought
+from helpers.worlds.library_world import (
+    GOAL,
+    LibraryBenchmark,
+    ScriptedModel,
+    new_search,
+    run_graph,
+    same_passages,
+    same_search,
+    search_move,
+)
 
 from certigraph.adapters.episodes import EPISODES
 from certigraph.adapters.models.scripts import ScriptedChat
@@ -32,7 +41,7 @@ CONDITIONS = ("native", "lobotomized", "structured", "freeform")
 SEARCHES = ("pbai", "ircot", "memgpt", "iter_retgen", "hypotheses")
 
 ANSWERS: dict[str, Any] = {
-    "tool": other,
+    "tool": new_search,
     "sentence": lambda prompt, times: {"sentence": f"Then comes river {times}."},
     "generation": lambda prompt, times: {"generation": f"It may be river {times}."},
     "facts": {"facts": [{"fact": "Ada mapped it", "source": "Ren"}], "resolved": [], "questions": []},
@@ -48,8 +57,8 @@ PAIRS = [(g, memory) for g in ROUNDS for memory in CONDITIONS if (g, memory) != 
 @pytest.mark.parametrize("gate", [None, exhaustion_gate()])
 @pytest.mark.parametrize(("graph", "memory"), PAIRS, ids=[f"{g.build.__module__}-{memory}" for g, memory in PAIRS])
 def test_every_harness_runs_its_rounds_in_every_condition(graph: Any, memory: str, gate: Any):
-    world = Seeking()
-    state = sought(graph.build(memory=memory, **({"gate": gate} if gate else {})), Mind(**ANSWERS), world)
+    world = LibraryBenchmark()
+    state = run_graph(graph.build(memory=memory, **({"gate": gate} if gate else {})), ScriptedModel(**ANSWERS), world)
     assert len(state["rounds"]) == ROUNDS[graph]
     assert state["belief"].form == memory
     assert (world.worlds[0].answer, graph.ending(state)) == ("Ada", "world_ended")
@@ -69,38 +78,40 @@ def test_an_unknown_condition_is_named_with_those_there_are():
 
 
 def test_limits_take_the_place_of_a_harness_own_rounds():
-    assert len(sought(ircot.build(), Mind(**ANSWERS), Seeking(rounds=3))["rounds"]) == 3
+    assert len(run_graph(ircot.build(), ScriptedModel(**ANSWERS), LibraryBenchmark(rounds=3))["rounds"]) == 3
 
 
 def test_an_agent_that_answers_ends_its_search():
-    mind = Mind(tool=lambda prompt, times: [search("Osk"), {**search("Ada"), "tool": "finish"}][times])
-    world = Seeking()
-    state = sought(pbai.build(), mind, world)
+    mind = ScriptedModel(
+        tool=lambda prompt, times: [search_move("Osk"), {**search_move("Ada"), "tool": "finish"}][times]
+    )
+    world = LibraryBenchmark()
+    state = run_graph(pbai.build(), mind, world)
     assert (len(state["turns"]), world.worlds[0].answer, "forced" in state["action"].args) == (2, "Ada", False)
 
 
 def test_steps_spent_force_an_answer_too():
-    state = sought(pbai.build(), Mind(**ANSWERS), Seeking(steps=2))
+    state = run_graph(pbai.build(), ScriptedModel(**ANSWERS), LibraryBenchmark(steps=2))
     assert (pbai.ending(state), len(state["turns"])) == ("limit:steps", 3)
 
 
 def test_a_world_that_takes_no_answer_is_left_without_one():
     with pytest.raises(LimitReached, match=r"2 of 2 rounds are spent.*Limits\(rounds=4\)") as reached:
-        sought(pbai.build(), Mind(**ANSWERS), Seeking(answers=False, rounds=2))
+        run_graph(pbai.build(), ScriptedModel(**ANSWERS), LibraryBenchmark(answers=False, rounds=2))
     assert reached.value.ending == "limit:rounds"
 
 
 def test_in_a_world_that_takes_no_answer_a_harness_has_as_many_rounds_as_steps():
-    world = Seeking(answers=False, steps=25)
+    world = LibraryBenchmark(answers=False, steps=25)
     with pytest.raises(LimitReached, match="25 of 25 steps"):
-        sought(pbai.build(gate=no_gate), Mind(**ANSWERS), world)
+        run_graph(pbai.build(gate=no_gate), ScriptedModel(**ANSWERS), world)
     assert len(world.worlds[0].actions) == 25
 
 
 def test_ircot_searches_for_the_question_then_for_its_sentences_until_one_answers():
     values = ["The Ren feeds it.", "So the answer is: Ada Lov."]
-    world = Seeking()
-    sought(ircot.build(), Mind(sentence=lambda prompt, times: {"sentence": values[times]}), world)
+    world = LibraryBenchmark()
+    run_graph(ircot.build(), ScriptedModel(sentence=lambda prompt, times: {"sentence": values[times]}), world)
     queries = [action.args.get("query") for action in world.worlds[0].actions]
     assert queries == [GOAL, "The Ren feeds it.", None]
     assert world.worlds[0].answer == "Ada Lov"
@@ -108,21 +119,21 @@ def test_ircot_searches_for_the_question_then_for_its_sentences_until_one_answer
 
 
 def test_ircot_reads_the_latest_fifteen_paragraphs_and_each_once():
-    world = Seeking(lambda query: tuple(f"{query[-2:]}p{n}" for n in range(4)), rounds=7)
-    mind = Mind(**ANSWERS)
-    sought(ircot.build(), mind, world)
+    world = LibraryBenchmark(lambda query: tuple(f"{query[-2:]}p{n}" for n in range(4)), rounds=7)
+    mind = ScriptedModel(**ANSWERS)
+    run_graph(ircot.build(), mind, world)
     last = mind.prompts("sentence")[-1]
     assert last.count("word about") == 15
     assert "about k?p0." not in last
-    repeating = Mind(**ANSWERS)
-    sought(ircot.build(), repeating, Seeking(looping, rounds=5))
+    repeating = ScriptedModel(**ANSWERS)
+    run_graph(ircot.build(), repeating, LibraryBenchmark(same_passages, rounds=5))
     assert repeating.prompts("sentence")[-1].count("about alpha.") == 1
 
 
 def test_iter_retgen_searches_for_the_question_and_its_last_generation():
-    world = Seeking()
-    mind = Mind(**ANSWERS)
-    sought(iter_retgen.build(), mind, world)
+    world = LibraryBenchmark()
+    mind = ScriptedModel(**ANSWERS)
+    run_graph(iter_retgen.build(), mind, world)
     queries = [action.args.get("query") for action in world.worlds[0].actions[:-1]]
     assert queries == [GOAL, *(f"{GOAL} It may be river {n}." for n in range(3))]
     assert mind.prompts("answer")[0].count("> search[") == 1  # its answer too sees the latest passages alone
@@ -130,8 +141,8 @@ def test_iter_retgen_searches_for_the_question_and_its_last_generation():
 
 def test_memgpt_is_warned_flushes_its_queue_and_keeps_three_turns_and_a_summary():
     summaries = lambda prompt, times: {"summary": f"SUMMARY {times}"}  # noqa: E731
-    mind = Mind(tool=other, summary=summaries, answer={"answer": "Ada"})
-    state = sought(memgpt.build(decide=manage(queue=4_000)), mind, Seeking(words=60))
+    mind = ScriptedModel(tool=new_search, summary=summaries, answer={"answer": "Ada"})
+    state = run_graph(memgpt.build(decide=manage(queue=4_000)), mind, LibraryBenchmark(words=60))
     prompts = mind.prompts("tool")
     warned = [n for n, prompt in enumerate(prompts) if "nearly full" in prompt]
     assert warned and warned[0] > 3
@@ -152,21 +163,21 @@ def test_core_memory_is_bounded_and_the_oldest_note_goes():
 
 
 def test_searches_ask_for_a_page_in_memgpt_and_by_weight_everywhere():
-    world = Seeking()
-    sought(memgpt.build(), Mind(**ANSWERS), world)
+    world = LibraryBenchmark()
+    run_graph(memgpt.build(), ScriptedModel(**ANSWERS), world)
     assert world.worlds[0].actions[0].args == {"query": "q0 r0", "alpha": 0.5, "k": 5}
 
 
-def branching(answers: list[str], **more: Any) -> tuple[dict[str, Any], Mind, Seeking]:
+def branching(answers: list[str], **more: Any) -> tuple[dict[str, Any], ScriptedModel, LibraryBenchmark]:
     """A run of three hypotheses whose searches answer at once, in the order of their directions."""
 
     def answered(prompt: str, times: int) -> dict[str, str]:
         number = next(n for n in range(3) if f"direction {n}" in prompt)
-        return {**search(answers[number]), "tool": "finish"}
+        return {**search_move(answers[number]), "tool": "finish"}
 
     directions = {"hypotheses": [f"direction {n}" for n in range(3)]}
-    mind, world = Mind(tool=answered, hypotheses=directions, answer={"answer": "chosen"}), Seeking()
-    return sought(hypotheses.build(**more), mind, world), mind, world
+    mind, world = ScriptedModel(tool=answered, hypotheses=directions, answer={"answer": "chosen"}), LibraryBenchmark()
+    return run_graph(hypotheses.build(**more), mind, world), mind, world
 
 
 def test_each_hypothesis_is_searched_for_in_a_world_of_its_own_and_the_answer_of_all_is_delivered_once():
@@ -189,15 +200,19 @@ def test_where_the_searches_disagree_a_model_chooses(answers: list[str]):
 def test_the_choice_is_made_from_what_every_search_found_and_what_it_left_open():
     def moving(prompt: str, times: int) -> dict[str, str]:
         way = "one" if "one way" in prompt else "other"
-        return {**search(f"answer {way}"), "tool": "finish"} if f"fact {way}" in prompt else search(f"query {way}")
+        return (
+            {**search_move(f"answer {way}"), "tool": "finish"}
+            if f"fact {way}" in prompt
+            else search_move(f"query {way}")
+        )
 
     def extracting(prompt: str, times: int) -> dict[str, Any]:
         way = "one" if "about query one" in prompt else "other"
         return {"facts": [{"fact": f"fact {way}", "source": ""}], "resolved": [], "questions": [f"open {way}?"]}
 
     ways = {"hypotheses": ["one way", "the other way"]}
-    mind = Mind(tool=moving, facts=extracting, hypotheses=ways, answer={"reasoning": "", "answer": "chosen"})
-    state = sought(hypotheses.build(), mind, Seeking(lambda query: (query,)))
+    mind = ScriptedModel(tool=moving, facts=extracting, hypotheses=ways, answer={"reasoning": "", "answer": "chosen"})
+    state = run_graph(hypotheses.build(), mind, LibraryBenchmark(lambda query: (query,)))
     [prompt] = mind.prompts("answer")
     shown = [f"{what} {way}" for way in ("one", "other") for what in ("answer", "fact", "open")]
     assert [text for text in shown if text not in prompt] == []
@@ -212,14 +227,14 @@ def test_the_answer_says_how_many_searches_gave_it():
 
 @pytest.mark.parametrize("number", [1, 2, 6])
 def test_the_form_of_hypotheses_has_as_many_as_are_asked_for(number: int):
-    class Noting(Mind):
+    class Noting(ScriptedModel):
         def __call__(self, prompt: str, schema: Mapping[str, Any]) -> Any:
             bounds.extend(part["maxItems"] for name, part in schema["properties"].items() if name == "hypotheses")
             return super().__call__(prompt, schema)
 
     bounds = list[int]()
     mind = Noting(**ANSWERS, hypotheses={"hypotheses": [f"way {n}" for n in range(9)]})
-    state = sought(hypotheses.build(hypothesise=hypothesise(number=number)), mind, Seeking(rounds=1))
+    state = run_graph(hypotheses.build(hypothesise=hypothesise(number=number)), mind, LibraryBenchmark(rounds=1))
     assert (bounds, len(state["hypotheses"])) == ([number], number)
 
 
@@ -234,9 +249,9 @@ def test_searches_agree_if_all_that_answered_gave_the_same(answers: list[str], w
 @pytest.mark.slow
 @pytest.mark.parametrize("harness", ["ircot", "iter_retgen", "memgpt", "pbai", "react"])
 def test_any_harness_searches_along_a_hypothesis_and_its_calls_are_counted(harness: str):
-    mind = Mind(**ANSWERS, hypotheses={"hypotheses": ["up the river", "down the river"]})
+    mind = ScriptedModel(**ANSWERS, hypotheses={"hypotheses": ["up the river", "down the river"]})
     graph = hypotheses.build(explore=explore(harness=harness), hypothesise=hypothesise(number=2))
-    state = sought(graph, mind)
+    state = run_graph(graph, mind)
     assert [branch.answer for branch in state["branches"]] == ["Ada", "Ada"]
     assert state["spent"].calls == len(mind.asked)
     prompts = [prompt for fields, prompt in mind.asked if fields & {"tool", "sentence", "generation"}]
@@ -244,8 +259,8 @@ def test_any_harness_searches_along_a_hypothesis_and_its_calls_are_counted(harne
 
 
 def test_searches_share_the_budget_and_one_that_has_spent_its_part_gives_no_answer():
-    mind = Mind(**ANSWERS, hypotheses={"hypotheses": ["one way", "another"]})
-    state = sought(hypotheses.build(), mind, budget=Budget(calls=12))
+    mind = ScriptedModel(**ANSWERS, hypotheses={"hypotheses": ["one way", "another"]})
+    state = run_graph(hypotheses.build(), mind, budget=Budget(calls=12))
     assert [(branch.answer, branch.ending) for branch in state["branches"]] == [("", "limit:calls")] * 2
     assert state["spent"].calls <= 12
     assert state["action"].args["answer"] == "Ada"
@@ -254,19 +269,19 @@ def test_searches_share_the_budget_and_one_that_has_spent_its_part_gives_no_answ
 
 
 def test_the_worlds_of_searches_are_closed_however_they_end():
-    mind = Mind(**ANSWERS, hypotheses={"hypotheses": ["one way", "another"]})
+    mind = ScriptedModel(**ANSWERS, hypotheses={"hypotheses": ["one way", "another"]})
     before = set(EPISODES)
-    sought(hypotheses.build(), mind, budget=Budget(calls=12))
+    run_graph(hypotheses.build(), mind, budget=Budget(calls=12))
     assert set(EPISODES) == before
-    broken = Seeking(lambda query: 1 / 0)
+    broken = LibraryBenchmark(lambda query: 1 / 0)
     with pytest.raises(Fault, match="the world failed"):
-        sought(hypotheses.build(), mind, broken)
+        run_graph(hypotheses.build(), mind, broken)
     assert set(EPISODES) == before
 
 
 def test_the_answer_brings_along_what_its_searches_found():
-    mind = Mind(**ANSWERS, hypotheses={"hypotheses": ["one way", "another"]})
-    state = sought(hypotheses.build(), mind, Seeking(lambda query: ("both", query[:2]), rounds=2))
+    mind = ScriptedModel(**ANSWERS, hypotheses={"hypotheses": ["one way", "another"]})
+    state = run_graph(hypotheses.build(), mind, LibraryBenchmark(lambda query: ("both", query[:2]), rounds=2))
     found = [set(branch.retrieved) for branch in state["branches"]]
     assert len(set.union(*found)) > 2
     assert set(state["action"].args["retrieved"]) == set.union(*found)
@@ -281,16 +296,16 @@ def test_evidence_that_the_searches_found_counts_for_the_answer(tmp_path: Path):
 
 
 def test_hypotheses_need_a_world_that_takes_an_answer():
-    mind = Mind()
-    state = sought(hypotheses.build(), mind, Seeking(answers=False))
+    mind = ScriptedModel()
+    state = run_graph(hypotheses.build(), mind, LibraryBenchmark(answers=False))
     assert (state["hypotheses"], mind.asked) == ((), [])
 
 
 @pytest.mark.parametrize("name", SEARCHES)
 def test_a_run_is_recorded_and_adds_up_to_its_state(name: str, tmp_path: Path):
-    mind = Mind(**ANSWERS, hypotheses={"hypotheses": ["one way", "another"]})
+    mind = ScriptedModel(**ANSWERS, hypotheses={"hypotheses": ["one way", "another"]})
     context = Context(chat=ScriptedChat(responder=mind))
-    result = run(build_graph(name), Seeking(rounds=2), "only", context=context, out=tmp_path)
+    result = run(build_graph(name), LibraryBenchmark(rounds=2), "only", context=context, out=tmp_path)
     assert result.ending == "world_ended"
     trajectory = read_trajectory(result.folder)
     assert trajectory.usage.calls == len(mind.asked)
@@ -311,6 +326,6 @@ def test_a_graph_is_known_everywhere_and_drawn_with_distinct_edges(name: str):
 
 
 def test_a_search_graph_on_another_world_ends_without_an_answer():
-    context = Context(benchmark=BlocksWorld(), chat=ScriptedChat(responder=Mind(tool=same)))
+    context = Context(benchmark=BlocksWorld(), chat=ScriptedChat(responder=ScriptedModel(tool=same_search)))
     state = pbai.build().invoke({"task": {"benchmark": "blocksworld", "id": "4-0"}}, context=context)
     assert state["action"].kind == "search"

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.models.subtask_models import Cast
-from helpers.worlds.library_world import Seeking
+from helpers.models.subtask_models import SubtaskModel
+from helpers.worlds.library_world import LibraryBenchmark
 from helpers.worlds.records_world import Records
 
 from certigraph.adapters.models.scripts import ScriptedChat
@@ -20,19 +20,21 @@ GRAPHS = {"plan_and_act": plan_and_act, "cot": cot}
 STEPS = 9
 
 
-def records(**limits: Any) -> tuple[Records, Cast]:
+def records(**limits: Any) -> tuple[Records, SubtaskModel]:
     world = Records({f"look {n}": f"fact {n}, {'on and on ' * 8}" for n in range(STEPS)}, **{"steps": STEPS, **limits})
-    return world, Cast({"": [*world.facts]})
+    return world, SubtaskModel({"": [*world.facts]})
 
 
-def library(**limits: Any) -> tuple[Seeking, Cast]:
-    return Seeking(**{"steps": STEPS, **limits}), Cast({"": [f"search[query {n}]" for n in range(STEPS)]})
+def library(**limits: Any) -> tuple[LibraryBenchmark, SubtaskModel]:
+    return LibraryBenchmark(**{"steps": STEPS, **limits}), SubtaskModel(
+        {"": [f"search[query {n}]" for n in range(STEPS)]}
+    )
 
 
 WORLDS = {"records": records, "library": library}
 
 
-def played(graph: Any, world: Any, cast: Cast, out: Path, profile: Any = "") -> Result:
+def played(graph: Any, world: Any, cast: SubtaskModel, out: Path, profile: Any = "") -> Result:
     context = Context(chat=ScriptedChat(responder=cast), profile=profile)
     return run(graph.build(), world, world.tasks()[0], context=context, out=out)
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from helpers.files.real_data import data_folder
 from helpers.servers.logging_endpoint import DEFAULT_WINDOW, Answers, LoggingEndpoint, logging_endpoint
-from helpers.worlds.recorded_benchmark import Twins
+from helpers.worlds.recorded_benchmark import RecordedBenchmark
 from helpers.worlds.recorded_worlds import create_replay_world, recorded_setting, recorded_task
 
 import certigraph
@@ -48,7 +48,7 @@ def recordings() -> dict[str, GoldRecording]:
     return {recording.task: recording for recording in found}
 
 
-class LimitedTwins(Twins):
+class LimitedTwins(RecordedBenchmark):
     """Recorded worlds of ScienceWorld with a limit of moves."""
 
     def task(self, task_id: str) -> certigraph.Task:
@@ -64,7 +64,7 @@ class LimitedTwins(Twins):
 def play(graph: str, family: str, answers: Answers, out: Path, *, limited: bool = False) -> LoggingEndpoint:
     """Run a graph on a recorded task of ScienceWorld against an endpoint, and return the endpoint with its log."""
     recording = recordings()[family]
-    live = (LimitedTwins if limited else Twins)([recording])
+    live = (LimitedTwins if limited else RecordedBenchmark)([recording])
     return run_logged(
         graph, live, recorded_task(recording).id, answers, out, options=1, trials=1
     )  # with one option, actions are written

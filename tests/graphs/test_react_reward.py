@@ -9,13 +9,13 @@ from helpers.worlds.watched_blocks import (
     RATING,
     READINGS,
     REVISIONS,
-    Mind,
+    ScriptedModel,
     WatchedBlocks,
-    described,
-    played,
-    read,
-    seen,
-    taking,
+    describe_goal_as_model,
+    extract_as_model,
+    extract_places,
+    run_blocks,
+    take_actions,
 )
 from langgraph.runtime import Runtime
 
@@ -56,8 +56,8 @@ def gains(result: Result) -> dict[str, float]:
 
 @pytest.mark.slow
 def test_the_expert_goes_the_way_that_it_goes_in_react(tmp_path: Path):
-    rewarded = played(react_reward.build(**RATING), tmp_path / "a", answer_request)
-    plain = played(react.build(), tmp_path / "b", answer_request)
+    rewarded = run_blocks(react_reward.build(**RATING), tmp_path / "a", answer_request)
+    plain = run_blocks(react.build(), tmp_path / "b", answer_request)
     assert rewarded.ending == "goal"
     assert [t.action for t in rewarded.state["turns"]] == [t.action for t in plain.state["turns"]]
 
@@ -65,9 +65,9 @@ def test_the_expert_goes_the_way_that_it_goes_in_react(tmp_path: Path):
 def test_only_what_settles_the_goal_gains(tmp_path: Path):
     """Wanted is red on orange; red lies on blue."""
     up = "unstack the red block from on top of the blue block"
-    graph = react_reward.build(**RATING, propose=listed, choose=taking([up]))
-    first = played(graph, tmp_path / "1", task="3-1", steps=1)
-    second = played(graph, tmp_path / "2", task="3-1", steps=2)
+    graph = react_reward.build(**RATING, propose=listed, choose=take_actions([up]))
+    first = run_blocks(graph, tmp_path / "1", task="3-1", steps=1)
+    second = run_blocks(graph, tmp_path / "2", task="3-1", steps=2)
     assert gains(first) == {up: 0, "pick up the orange block": 0}
     assert gains(second) == {
         "put down the red block": 0,
@@ -78,7 +78,7 @@ def test_only_what_settles_the_goal_gains(tmp_path: Path):
 
 def test_the_most_gain_is_taken_without_a_question(tmp_path: Path):
     graph = react_reward.build(**RATING, propose=listed, choose=greedy)
-    result = played(graph, tmp_path, task="3-1")
+    result = run_blocks(graph, tmp_path, task="3-1")
     assert result.ending == "goal"
     assert len(result.state["turns"]) == 2
     assert result.usage.calls == 0
@@ -103,7 +103,7 @@ def chosen(appraisals: list[Appraisal]) -> str:
 
 @pytest.mark.slow
 def test_who_is_greedy_does_not_go_in_circles(tmp_path: Path):
-    result = played(react_reward.build(**RATING, propose=listed, choose=greedy), tmp_path, task="6-1", steps=8)
+    result = run_blocks(react_reward.build(**RATING, propose=listed, choose=greedy), tmp_path, task="6-1", steps=8)
     views = [turn.observation for turn in result.state["turns"]]
     assert len(set(views)) == len(views) == 8
 
@@ -119,13 +119,15 @@ UP, DOWN = "pick up the orange block", "put down the orange block"
 
 
 def test_an_answer_that_was_foreseen_is_not_read_again(readings: list[tuple[str, str, str]], tmp_path: Path):
-    graph = react_reward.build(**{**RATING, "extract": read}, propose=listed, choose=taking([UP, DOWN, UP]))
-    result = played(graph, tmp_path / "a", task="3-1", steps=4)
-    plain = react_reward.build(**RATING, propose=listed, choose=taking([UP, DOWN, UP]))
+    graph = react_reward.build(
+        **{**RATING, "extract": extract_as_model}, propose=listed, choose=take_actions([UP, DOWN, UP])
+    )
+    result = run_blocks(graph, tmp_path / "a", task="3-1", steps=4)
+    plain = react_reward.build(**RATING, propose=listed, choose=take_actions([UP, DOWN, UP]))
     assert len(readings) == len(set(readings))
     rated = [one for e in result.trajectory.events if e.node == "appraise" for one in e.update["appraisals"]]
     assert len(readings) < 1 + len(rated), "after the way back the same outcomes are foreseen from the same state"
-    assert rewards(result) == rewards(played(plain, tmp_path / "b", task="3-1", steps=4))
+    assert rewards(result) == rewards(run_blocks(plain, tmp_path / "b", task="3-1", steps=4))
 
 
 def test_an_answer_that_was_not_foreseen_is_read(readings: list[tuple[str, str, str]], tmp_path: Path):
@@ -133,14 +135,16 @@ def test_an_answer_that_was_not_foreseen_is_read(readings: list[tuple[str, str, 
         told = (await rehearsed(state, runtime))["foreseen"]
         return {"foreseen": tuple(one.model_copy(update={"observation": f"{one.observation} Or so."}) for one in told)}
 
-    graph = react_reward.build(**{**RATING, "extract": read}, propose=listed, imagine=wrong, choose=taking([UP, DOWN]))
-    result = played(graph, tmp_path, task="3-1", steps=3)
+    graph = react_reward.build(
+        **{**RATING, "extract": extract_as_model}, propose=listed, imagine=wrong, choose=take_actions([UP, DOWN])
+    )
+    result = run_blocks(graph, tmp_path, task="3-1", steps=3)
     lived = [turn.observation for turn in result.state["turns"][:-1]]
     assert [answer for _, action, answer in readings if action and answer in lived] == lived
 
 
 def test_what_was_foreseen_survives_an_interruption(readings: list[tuple[str, str, str]], tmp_path: Path):
-    graph = react_reward.build(**{**RATING, "extract": read}, propose=listed)
+    graph = react_reward.build(**{**RATING, "extract": extract_as_model}, propose=listed)
     context = Context(chat=ScriptedChat(responder=answer_request), budget=Budget(calls=1))
     stopped = run(graph, BlocksWorld(), "4-0", context=context, out=tmp_path)
     assert (stopped.ending, len(stopped.state["history"])) == ("limit:calls", 1)
@@ -153,12 +157,12 @@ def test_the_goal_is_described_again_only_where_something_new_is_named(
     readings: list[tuple[str, str, str]], tmp_path: Path
 ):
     graph = react_reward.build(
-        **{**RATING, "extract": read, "interpret": described},
+        **{**RATING, "extract": extract_as_model, "interpret": describe_goal_as_model},
         propose=listed,
-        choose=taking([UP, DOWN, UP]),
+        choose=take_actions([UP, DOWN, UP]),
         appraise=appraise(**RATING),
     )
-    played(graph, tmp_path, task="3-1", steps=3)
+    run_blocks(graph, tmp_path, task="3-1", steps=3)
     assert REVISIONS == ["", UP], "the hand is named first after a block is picked up"
 
 
@@ -177,8 +181,8 @@ def test_rehearsals_leave_the_live_world_alone(tmp_path: Path):
 
 
 def test_the_choice_is_among_the_candidates_and_knows_their_gains(tmp_path: Path):
-    mind = Mind()
-    result = played(react_reward.build(**RATING), tmp_path, mind, steps=2)
+    mind = ScriptedModel()
+    result = run_blocks(react_reward.build(**RATING), tmp_path, mind, steps=2)
     offered = result.state["appraisals"]
     assert [one.action for one in offered] == list(result.state["candidates"])
     assert all(f"{one.action} ({one.gain:+.2f})" in mind.prompts("choice")[-1] for one in offered)
@@ -186,7 +190,7 @@ def test_the_choice_is_among_the_candidates_and_knows_their_gains(tmp_path: Path
 
 @pytest.mark.parametrize(("profile", "told"), [("full", True), ("small", False)])
 def test_the_choice_of_a_large_model_knows_what_would_change(profile: str, told: bool, tmp_path: Path):
-    mind = Mind()
+    mind = ScriptedModel()
     context = Context(chat=ScriptedChat(responder=mind), limits=Limits(steps=1), profile=profile)
     result = run(react_reward.build(**RATING), BlocksWorld(), "4-0", context=context, out=tmp_path)
     offered = result.state["appraisals"]
@@ -207,16 +211,16 @@ def test_ended_facts_are_those_that_nothing_replaces():
 
 
 def test_the_choice_knows_what_an_action_would_end_and_what_the_world_would_say(tmp_path: Path):
-    mind, last = Mind(), "stack the red block on top of the orange block"
+    mind, last = ScriptedModel(), "stack the red block on top of the orange block"
     up = "unstack the red block from on top of the blue block"
 
     async def forgets(state: FactorView, runtime: Runtime[Context]) -> dict[str, Any]:
-        places = to_mapping((await seen(state, runtime))["factored"])
+        places = to_mapping((await extract_places(state, runtime))["factored"])
         return {"factored": to_factored({k: v for k, v in places.items() if v != {"place": "hand"}})}
 
     graph = react_reward.build(**{**RATING, "extract": forgets})
     answers = iter([up, last])
-    result = played(
+    result = run_blocks(
         graph,
         tmp_path,
         lambda prompt, form: {**mind(prompt, form), "thought": "", "choice": next(answers)},
@@ -235,8 +239,8 @@ def test_an_action_that_changes_nothing_is_not_one_that_leads_back(tmp_path: Pat
     async def propose(state: LookaheadView, runtime: Runtime[Context]) -> dict[str, Any]:
         return {"candidates": (UP, "jump")} if not state["turns"] else {"candidates": (DOWN, "jump")}
 
-    mind = Mind()
-    result = played(react_reward.build(**RATING, propose=propose), tmp_path, mind, task="3-1", steps=2)
+    mind = ScriptedModel()
+    result = run_blocks(react_reward.build(**RATING, propose=propose), tmp_path, mind, task="3-1", steps=2)
     rated = [e.update["appraisals"] for e in result.trajectory.events if e.node == "appraise"]
     marks = [{one.action: one.mark for one in map(Appraisal.model_validate, group)} for group in rated]
     nothing, back = marks[0]["jump"], marks[1][DOWN]
@@ -247,9 +251,9 @@ def test_an_action_that_changes_nothing_is_not_one_that_leads_back(tmp_path: Pat
 
 
 def test_the_choice_knows_whether_a_model_predicted_or_a_copy_of_the_world_answered(tmp_path: Path):
-    minds = {rehearsed: Mind(), predicted: Mind()}
+    minds = {rehearsed: ScriptedModel(), predicted: ScriptedModel()}
     for imagine, mind in minds.items():
-        played(react_reward.build(**RATING, imagine=imagine), tmp_path / imagine.__name__, mind, steps=1)
+        run_blocks(react_reward.build(**RATING, imagine=imagine), tmp_path / imagine.__name__, mind, steps=1)
     copied, guessed = (mind.prompts("choice")[0].partition("Assignment:")[0] for mind in minds.values())
     assert copied != guessed
 
@@ -260,16 +264,16 @@ def test_fewer_candidates_than_k_may_be_named(tmp_path: Path):
             assert form["properties"]["actions"]["minItems"] == 1
         return minimal_instance(form)
 
-    result = played(react_reward.build(**RATING, propose=propose_actions(k=2)), tmp_path, one, steps=1)
+    result = run_blocks(react_reward.build(**RATING, propose=propose_actions(k=2)), tmp_path, one, steps=1)
     assert len(result.state["candidates"]) == 1
     assert result.usage.calls == 2
 
 
 def test_its_prompts_tell_what_reacts_prompt_tells(tmp_path: Path):
-    plain, mind = Mind(), Mind()
-    played(react.build(), tmp_path / "a", plain, steps=1)
+    plain, mind = ScriptedModel(), ScriptedModel()
+    run_blocks(react.build(), tmp_path / "a", plain, steps=1)
     propose = propose_actions(k=2)
-    played(react_reward.build(**RATING, propose=propose, imagine=predicted), tmp_path / "b", mind, steps=1)
+    run_blocks(react_reward.build(**RATING, propose=propose, imagine=predicted), tmp_path / "b", mind, steps=1)
     opening, _, asked = plain.prompts("choice")[0].partition(JSON_INSTRUCTION)
     situation = asked[asked.index("Assignment:") :].partition("Actions to choose from")[0]
     assert [fields for fields, _ in mind.asked] == [["actions"], ["outcomes"], ["choice", "thought"]]
@@ -278,14 +282,16 @@ def test_its_prompts_tell_what_reacts_prompt_tells(tmp_path: Path):
 
 @pytest.mark.parametrize(("k", "calls"), [(2, 2), (3, 1)])
 def test_who_may_do_no_more_than_k_is_not_called_to_propose(k: int, calls: int, tmp_path: Path):
-    result = played(react_reward.build(**RATING, propose=propose_actions(k=k)), tmp_path, task="4-0", steps=1)
+    result = run_blocks(react_reward.build(**RATING, propose=propose_actions(k=k)), tmp_path, task="4-0", steps=1)
     assert result.usage.calls == calls
 
 
 @pytest.mark.slow
 def test_a_model_that_foresees_right_serves_as_well_as_the_simulator(tmp_path: Path):
-    told = played(react_reward.build(**RATING, imagine=predicted), tmp_path / "a", answer_request, task="3-1", steps=2)
-    known = played(react_reward.build(**RATING), tmp_path / "b", answer_request, task="3-1", steps=2)
+    told = run_blocks(
+        react_reward.build(**RATING, imagine=predicted), tmp_path / "a", answer_request, task="3-1", steps=2
+    )
+    known = run_blocks(react_reward.build(**RATING), tmp_path / "b", answer_request, task="3-1", steps=2)
     assert gains(told) == gains(known)
     assert told.usage.calls == known.usage.calls + 2
 
@@ -293,12 +299,12 @@ def test_a_model_that_foresees_right_serves_as_well_as_the_simulator(tmp_path: P
 def test_a_shortlist_is_k_actions_near_the_assignment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("certigraph.nodes.lookahead.find_encoder", lambda name: None)
     graph = react_reward.build(**RATING, propose=shortlisted(k=2), choose=greedy)
-    assert len(played(graph, tmp_path, task="6-1", steps=1).state["candidates"]) == 2
+    assert len(run_blocks(graph, tmp_path, task="6-1", steps=1).state["candidates"]) == 2
 
 
 def test_it_is_stopped_where_it_goes_round_in_circles_and_its_trajectory_adds_up(tmp_path: Path):
-    graph = react_reward.build(**RATING, propose=listed, choose=taking(["jump"] * 9))
-    result = played(graph, tmp_path, steps=9, repeats=3)
+    graph = react_reward.build(**RATING, propose=listed, choose=take_actions(["jump"] * 9))
+    result = run_blocks(graph, tmp_path, steps=9, repeats=3)
     state = read_trajectory(result.folder).state()
     assert [turn.action for turn in state["turns"]] == [step.action.text for step in state["history"]] == ["jump"] * 3
     assert result.ending == "gave_up"
@@ -306,7 +312,7 @@ def test_it_is_stopped_where_it_goes_round_in_circles_and_its_trajectory_adds_up
 
 @pytest.mark.slow
 def test_the_budget_counts_proposals_and_choices(tmp_path: Path):
-    result = played(react_reward.build(**RATING, propose=propose_actions(k=2)), tmp_path, answer_request)
+    result = run_blocks(react_reward.build(**RATING, propose=propose_actions(k=2)), tmp_path, answer_request)
     turns, calls = len(result.state["turns"]), {e.node: 0 for e in result.trajectory.events}
     for event in result.trajectory.events:
         calls[event.node] += event.usage.calls

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.worlds.scripted_benchmark import Script, given, invoked
+from helpers.worlds.scripted_benchmark import Script, run_script, script_input
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
@@ -84,21 +84,21 @@ def test_the_mermaid_source_shows_every_name():
 
 def test_always_pass_certifies_what_the_script_refuses():
     script = Script(verdicts=[0] * 50)
-    assert depths(invoked(script, validate=always_pass)) == [1, 1, 1, 1]
-    assert depths(invoked(Script(verdicts=[0] * 50))) == []
+    assert depths(run_script(script, validate=always_pass)) == [1, 1, 1, 1]
+    assert depths(run_script(Script(verdicts=[0] * 50))) == []
 
 
 def test_give_up_ends_where_replan_would_have_gone_on():
     stuck_once = [0, 0, 0]
-    assert sdp.ending(invoked(Script(verdicts=stuck_once))) == "goal"
-    final = invoked(Script(verdicts=stuck_once), replan=give_up)
+    assert sdp.ending(run_script(Script(verdicts=stuck_once))) == "goal"
+    final = run_script(Script(verdicts=stuck_once), replan=give_up)
     assert (sdp.ending(final), len(final["attempts"]), final["replans"]) == ("gave_up", 3, 0)
 
 
 def test_capped_cuts_cascades():
-    assert depths(invoked(Script(verdicts=[3]))) == [3, 1]
-    assert depths(invoked(Script(verdicts=[3]), validate=capped(validate, depth=1))) == [1, 1, 1, 1]
-    assert depths(invoked(Script(verdicts=[3]), validate=capped(depth=2))) == [2, 1, 1]
+    assert depths(run_script(Script(verdicts=[3]))) == [3, 1]
+    assert depths(run_script(Script(verdicts=[3]), validate=capped(validate, depth=1))) == [1, 1, 1, 1]
+    assert depths(run_script(Script(verdicts=[3]), validate=capped(depth=2))) == [2, 1, 1]
 
 
 async def mine(state: Any, runtime: Any) -> dict[str, Any]:
@@ -147,7 +147,7 @@ def test_an_operator_may_write_only_what_its_slot_lets_it():
     with pytest.raises(
         Fault, match=r"slot validate returned certificates, verdict; it must return \{'verdict': "
     ) as caught:
-        invoked(Script(), validate=greedy)
+        run_script(Script(), validate=greedy)
     assert caught.value.ending == "error:operator"
 
 
@@ -170,8 +170,8 @@ def called(way: str, graph: Any, task: Any, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("way", ["invoke", "stream", "ainvoke", "astream"])
 def test_all_four_ways_certify_the_same(way: str):
     script, world = Script(verdicts=BUMPY), load_benchmark("blocksworld")
-    final = called(way, sdp.build(), given(script), context=Context(benchmark=script))
-    assert final["certificates"] == invoked(Script(verdicts=BUMPY))["certificates"]
+    final = called(way, sdp.build(), script_input(script), context=Context(benchmark=script))
+    assert final["certificates"] == run_script(Script(verdicts=BUMPY))["certificates"]
     assert depths(final) == [2, 1, 1]
     solved = called(way, sdp.graph, {"task": {"benchmark": "blocksworld", "id": "4-0"}})
     assert certified_state(solved["certificates"]).predicates == tuple(solved["plan"])
@@ -180,7 +180,7 @@ def test_all_four_ways_certify_the_same(way: str):
 
 def test_invoke_works_inside_a_running_event_loop():
     async def inside() -> dict[str, Any]:
-        return invoked(Script(verdicts=BUMPY))
+        return run_script(Script(verdicts=BUMPY))
 
     assert depths(asyncio.run(inside())) == [2, 1, 1]
 
@@ -191,7 +191,7 @@ def test_invoke_works_inside_a_running_event_loop():
 def restored_sync(path: Path, script: Script) -> dict[str, Any]:
     with SqliteSaver.from_conn_string(str(path)) as saver:
         saver.serde = serializer()
-        sdp.build(saver).invoke(given(script), thread(), context=Context(benchmark=script))
+        sdp.build(saver).invoke(script_input(script), thread(), context=Context(benchmark=script))
     with SqliteSaver.from_conn_string(str(path)) as saver:
         saver.serde = serializer()
         return sdp.build(saver).get_state(thread()).values
@@ -200,7 +200,7 @@ def restored_sync(path: Path, script: Script) -> dict[str, Any]:
 async def restored_async(path: Path, script: Script) -> dict[str, Any]:
     async with AsyncSqliteSaver.from_conn_string(str(path)) as saver:
         saver.serde = serializer()
-        await sdp.build(saver).ainvoke(given(script), thread(), context=Context(benchmark=script))
+        await sdp.build(saver).ainvoke(script_input(script), thread(), context=Context(benchmark=script))
     async with AsyncSqliteSaver.from_conn_string(str(path)) as saver:
         saver.serde = serializer()
         return (await sdp.build(saver).aget_state(thread())).values
@@ -211,7 +211,7 @@ async def restored_async(path: Path, script: Script) -> dict[str, Any]:
 def test_a_state_comes_back_from_sqlite_as_it_was(way: str, tmp_path: Path):
     path, script = tmp_path / "c.sqlite", Script(verdicts=BUMPY)
     found = restored_sync(path, script) if way == "sync" else asyncio.run(restored_async(path, script))
-    straight = invoked(Script(verdicts=BUMPY))
+    straight = run_script(Script(verdicts=BUMPY))
     varying = {"episode", "usage", "spent"}
     assert {k: v for k, v in found.items() if k not in varying} == {
         k: v for k, v in straight.items() if k not in varying
@@ -237,7 +237,7 @@ def test_strict_msgpack_restores_every_record(tmp_path: Path):
         "sync = t.restored_sync(Path(sys.argv[1], 's.sqlite'), t.Script(verdicts=t.BUMPY))\n"
         "mixed = asyncio.run(t.restored_async(Path(sys.argv[1], 'a.sqlite'), t.Script(verdicts=t.BUMPY)))\n"
         "raw = t.stored(Path(sys.argv[1], 's.sqlite'))\n"
-        "straight = t.invoked(t.Script(verdicts=t.BUMPY))\n"
+        "straight = t.run_script(t.Script(verdicts=t.BUMPY))\n"
         "for key in ('task', 'plan', 'certificates', 'attempts', 'history', 'evidence', 'observation', 'verdict'):\n"
         "    assert sync[key] == mixed[key] == straight[key], key\n"
         "    assert raw.get(key, straight[key]) == straight[key], key\n"
@@ -259,7 +259,7 @@ def test_strict_msgpack_restores_every_record(tmp_path: Path):
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 4])
 def test_a_verdict_of_depth_k_certifies_k(depth: int):
-    final = invoked(Script(plan=4, verdicts=[depth]))
+    final = run_script(Script(plan=4, verdicts=[depth]))
     first = final["certificates"][0]
     assert first.targets == tuple(final["plan"][:depth])
     assert (first.position, first.step, first.action.text) == (0, 1, "p1 try 1")
@@ -269,7 +269,7 @@ def test_a_verdict_of_depth_k_certifies_k(depth: int):
 
 def test_three_tries_at_a_target_then_a_replan():
     script = Script(plan=2, verdicts=[1, 0, 0, 0, 0, 1])
-    final = invoked(script)
+    final = run_script(script)
     assert script.worlds[0].actions == ["p1 try 1", "p2 try 1", "p2 try 2", "p2 try 3", "r1-1 try 1", "r1-1 try 2"]
     assert [p.text for p in final["plan"]] == ["p1", "r1-1"]
     assert [(a.position, a.target.text, a.verdict.depth) for a in final["attempts"]] == [
@@ -285,7 +285,7 @@ def test_three_tries_at_a_target_then_a_replan():
 @pytest.mark.parametrize(("attempts", "replans"), [(3, 2), (1, 0), (2, 1), (1, 4)])
 def test_the_run_gives_up_once_the_replans_are_spent(attempts: int, replans: int):
     script = Script(verdicts=[0] * 50, limits=Limits(attempts=attempts, replans=replans))
-    final = invoked(script)
+    final = run_script(script)
     assert sdp.ending(final) == "gave_up"
     assert (len(final["attempts"]), final["replans"]) == (attempts * (replans + 1), replans)
 
@@ -293,9 +293,9 @@ def test_the_run_gives_up_once_the_replans_are_spent(attempts: int, replans: int
 def test_a_certificate_refills_tries_and_replans():
     spent = [0, 0] * 3
     script = Script(plan=2, verdicts=[*spent[:-1], 1, *spent[:-1], 1], limits=Limits(attempts=2, replans=2))
-    assert sdp.ending(invoked(script)) == "goal"
+    assert sdp.ending(run_script(script)) == "goal"
     script = Script(plan=2, verdicts=[*spent[:-1], 1, *spent], limits=Limits(attempts=2, replans=2))
-    final = invoked(script)
+    final = run_script(script)
     assert (sdp.ending(final), depths(final)) == ("gave_up", [1])
 
 
@@ -311,7 +311,7 @@ def test_a_predicate_that_is_certified_again_refills_no_replans():
 def test_what_was_forced_refills_tries_but_no_replans():
     forced = Verdict(depth=1, forced="force_pass")
     script = Script(plan=3, verdicts=[0, forced, 0, forced, 0, 0, 0], limits=Limits(attempts=1, replans=2))
-    final = invoked(script)
+    final = run_script(script)
     assert (sdp.ending(final), final["replans"], depths(final)) == ("gave_up", 2, [1, 1])
     assert len(final["attempts"]) == 5
 
@@ -319,7 +319,7 @@ def test_what_was_forced_refills_tries_but_no_replans():
 def test_the_limits_of_the_context_come_before_those_of_the_benchmark():
     script = Script(verdicts=[0] * 50)
     context = Context(benchmark=script, limits=Limits(attempts=1, replans=1))
-    assert len(sdp.build().invoke(given(script), context=context)["attempts"]) == 2
+    assert len(sdp.build().invoke(script_input(script), context=context)["attempts"]) == 2
 
 
 # --- endings
@@ -337,7 +337,7 @@ def test_the_limits_of_the_context_come_before_those_of_the_benchmark():
     ],
 )
 def test_endings(script: Script, ending: str, certified: int):
-    final = invoked(script)
+    final = run_script(script)
     assert (sdp.ending(final), sum(depths(final))) == (ending, certified)
 
 
@@ -347,11 +347,11 @@ def test_endings(script: Script, ending: str, certified: int):
 def test_a_second_input_on_a_thread_starts_afresh():
     graph = sdp.build(InMemorySaver())
     first = Script(verdicts=[0, 2, Verdict(depth=0, exhausted=True)])
-    before = graph.invoke(given(first), thread(), context=Context(benchmark=first))
+    before = graph.invoke(script_input(first), thread(), context=Context(benchmark=first))
     assert (sdp.ending(before), depths(before)) == ("exhausted", [2])
     second = Script(plan=3)
-    after = graph.invoke(given(second), thread(), context=Context(benchmark=second))
-    alone = invoked(Script(plan=3))
+    after = graph.invoke(script_input(second), thread(), context=Context(benchmark=second))
+    alone = run_script(Script(plan=3))
     for key in ("plan", "certificates", "attempts", "history", "head", "tried", "replans", "observation", "verdict"):
         assert after[key] == alone[key], key
     assert after["episode"] != before["episode"]
@@ -360,8 +360,8 @@ def test_a_second_input_on_a_thread_starts_afresh():
 def test_a_second_input_does_not_end_like_the_first():
     graph = sdp.build(InMemorySaver())
     first, second = Script(verdicts=[Verdict(depth=0, exhausted=True)]), Script(plan=0)
-    graph.invoke(given(first), thread(), context=Context(benchmark=first))
-    after = graph.invoke(given(second), thread(), context=Context(benchmark=second))
+    graph.invoke(script_input(first), thread(), context=Context(benchmark=first))
+    after = graph.invoke(script_input(second), thread(), context=Context(benchmark=second))
     assert sdp.ending(after) == "gave_up"
 
 
@@ -369,7 +369,7 @@ def test_two_threads_have_worlds_of_their_own():
     script = Script(plan=2)
     graph = sdp.build(InMemorySaver())
     for name in ("a", "b"):
-        graph.invoke(given(script), thread(name), context=Context(benchmark=script))
+        graph.invoke(script_input(script), thread(name), context=Context(benchmark=script))
     assert [world.actions for world in script.worlds] == [["p1 try 1", "p2 try 1"]] * 2
 
 
@@ -382,7 +382,7 @@ def fork_at(graph: Any, certificates: int) -> dict[str, Any]:
 def test_a_fork_from_an_old_checkpoint_plays_the_world_up_to_there():
     script = Script(plan=4, verdicts=BUMPY)
     graph, context = sdp.build(InMemorySaver()), Context(benchmark=script)
-    whole = graph.invoke(given(script), thread(), context=context)
+    whole = graph.invoke(script_input(script), thread(), context=context)
     again = graph.invoke(None, fork_at(graph, 1), context=context)
     assert again["certificates"] == whole["certificates"]
     assert again["history"] == whole["history"]
@@ -394,7 +394,7 @@ def test_a_fork_from_an_old_checkpoint_plays_the_world_up_to_there():
 def test_a_fork_whose_world_has_changed_is_refused():
     script = Script(plan=4, verdicts=BUMPY)
     graph, context = sdp.build(InMemorySaver()), Context(benchmark=script)
-    graph.invoke(given(script), thread(), context=context)
+    graph.invoke(script_input(script), thread(), context=context)
     script.echo = "otherwise"
     with pytest.raises(Fault, match=r"replay differs at step 1 \('p1 try 1'\)") as caught:
         graph.invoke(None, fork_at(graph, 1), context=context)

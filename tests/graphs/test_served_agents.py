@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 import pytest
 from helpers.processes.children import child_path
-from helpers.servers.dev_server import assistant, got, new_thread, run_to_end, serving, stream
-from helpers.worlds.support_database import GOAL, Desk
+from helpers.servers.dev_server import assistant, json_of, new_thread, run_to_end, serving, stream
+from helpers.worlds.support_database import GOAL, SupportDatabase
 
 pytestmark = pytest.mark.slow
 
@@ -42,25 +42,25 @@ def server(folder: Path) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture
-def support(server: httpx.Client, folder: Path) -> Iterator[Desk]:
+def support(server: httpx.Client, folder: Path) -> Iterator[SupportDatabase]:
     """The effects of the test that runs, and of no other one."""
-    found = Desk(folder / "support.sqlite")
+    found = SupportDatabase(folder / "support.sqlite")
     found.clear()
     yield found
     (folder / "pause").unlink(missing_ok=True)
 
 
 def schemas(server: httpx.Client, graph: str) -> dict[str, Any]:
-    return dict(got(server.get(f"/assistants/{assistant(server, graph)['assistant_id']}/schemas")))
+    return dict(json_of(server.get(f"/assistants/{assistant(server, graph)['assistant_id']}/schemas")))
 
 
 def history(server: httpx.Client, thread: str) -> list[dict[str, Any]]:
     """The checkpoints of a thread, the latest first."""
-    return list(got(server.post(f"/threads/{thread}/history", json={"limit": 1000})))
+    return list(json_of(server.post(f"/threads/{thread}/history", json={"limit": 1000})))
 
 
 def waiting(server: httpx.Client, thread: str) -> list[dict[str, Any]]:
-    return [found["value"] for found in got(server.get(f"/threads/{thread}/state"))["interrupts"]]
+    return [found["value"] for found in json_of(server.get(f"/threads/{thread}/state"))["interrupts"]]
 
 
 def answer(server: httpx.Client, thread: str, decision: dict[str, Any]) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def test_an_assistant_has_its_description_and_takes_messages_or_a_goal(graph: st
     assert set(found["output_schema"]["properties"]) == outputs
 
 
-def test_the_context_form_leaves_the_agents_own_model_where_it_is(server: httpx.Client, support: Desk):
+def test_the_context_form_leaves_the_agents_own_model_where_it_is(server: httpx.Client, support: SupportDatabase):
     form = schemas(server, "react")["context_schema"]["properties"]
     assert {"model", "budget", "limits"} <= set(form)
     assert not {"chat", "benchmark", "data", "faults", "trial", "cache", "roles"} & set(form)
@@ -93,7 +93,7 @@ def test_the_context_form_leaves_the_agents_own_model_where_it_is(server: httpx.
     assert len(support.rows("refunds")) == 1
 
 
-def test_a_client_cannot_name_a_folder_of_the_server(server: httpx.Client, support: Desk, tmp_path: Path):
+def test_a_client_cannot_name_a_folder_of_the_server(server: httpx.Client, support: SupportDatabase, tmp_path: Path):
     context = {"cache": str(tmp_path / "cache"), "model": ""}
     state = run_to_end(server, new_thread(server), assistant_id="react", input=CHAT, context=context)
     assert state["ending"] == "finished"
@@ -101,7 +101,9 @@ def test_a_client_cannot_name_a_folder_of_the_server(server: httpx.Client, suppo
 
 
 @pytest.mark.parametrize("graph", METHODS)
-def test_a_chat_message_runs_an_agent_and_its_answer_is_a_message(graph: str, server: httpx.Client, support: Desk):
+def test_a_chat_message_runs_an_agent_and_its_answer_is_a_message(
+    graph: str, server: httpx.Client, support: SupportDatabase
+):
     thread = new_thread(server)
     state = run_to_end(server, thread, assistant_id=graph, input=CHAT)
     assert [message["type"] for message in state["messages"]] == ["human", "ai"]
@@ -113,7 +115,7 @@ def test_a_chat_message_runs_an_agent_and_its_answer_is_a_message(graph: str, se
 
 
 def test_a_further_message_on_the_same_thread_is_another_turn_with_effects_of_its_own(
-    server: httpx.Client, support: Desk
+    server: httpx.Client, support: SupportDatabase
 ):
     thread = new_thread(server)
     for turn in (1, 2):
@@ -122,10 +124,10 @@ def test_a_further_message_on_the_same_thread_is_another_turn_with_effects_of_it
         assert len(support.rows("refunds")) == turn
 
 
-def test_an_approval_is_in_the_threads_state_and_is_answered_over_http(server: httpx.Client, support: Desk):
+def test_an_approval_is_in_the_threads_state_and_is_answered_over_http(server: httpx.Client, support: SupportDatabase):
     thread = new_thread(server)
     run_to_end(server, thread, assistant_id="approving", input=CHAT)
-    assert got(server.get(f"/threads/{thread}"))["status"] == "interrupted"
+    assert json_of(server.get(f"/threads/{thread}"))["status"] == "interrupted"
     (request,) = waiting(server, thread)
     (action,), (review,) = request["action_requests"], request["review_configs"]
     assert (action["name"], action["args"]) == ("refund", {"order": 17, "amount": 49.9})
@@ -135,10 +137,12 @@ def test_an_approval_is_in_the_threads_state_and_is_answered_over_http(server: h
     state = answer(server, thread, {"type": "approve"})
     assert state["messages"][-1]["content"] == "Order 17 was refunded."
     assert support.rows("refunds") == [(17, 49.9)]
-    assert got(server.get(f"/threads/{thread}"))["status"] == "idle"
+    assert json_of(server.get(f"/threads/{thread}"))["status"] == "idle"
 
 
-def test_a_rejected_call_is_not_made_and_an_edited_one_is_made_as_edited(server: httpx.Client, support: Desk):
+def test_a_rejected_call_is_not_made_and_an_edited_one_is_made_as_edited(
+    server: httpx.Client, support: SupportDatabase
+):
     thread = new_thread(server)
     run_to_end(server, thread, assistant_id="approving", input=CHAT)
     state = answer(server, thread, {"type": "reject", "message": "too much"})
@@ -151,7 +155,9 @@ def test_a_rejected_call_is_not_made_and_an_edited_one_is_made_as_edited(server:
     assert support.rows("refunds") == [(17, 10.0)]
 
 
-def test_an_answer_of_a_wrong_form_is_asked_for_again_with_the_right_one(server: httpx.Client, support: Desk):
+def test_an_answer_of_a_wrong_form_is_asked_for_again_with_the_right_one(
+    server: httpx.Client, support: SupportDatabase
+):
     thread = new_thread(server)
     run_to_end(server, thread, assistant_id="approving", input=CHAT)
     answer(server, thread, {"type": "perhaps"})
@@ -164,7 +170,9 @@ def test_an_answer_of_a_wrong_form_is_asked_for_again_with_the_right_one(server:
 
 
 @pytest.mark.parametrize("graph", METHODS)
-def test_a_run_from_any_earlier_checkpoint_has_no_second_effect(graph: str, server: httpx.Client, support: Desk):
+def test_a_run_from_any_earlier_checkpoint_has_no_second_effect(
+    graph: str, server: httpx.Client, support: SupportDatabase
+):
     thread = new_thread(server)
     run_to_end(server, thread, assistant_id=graph, input=CHAT)
     checkpoints = [state for state in history(server, thread) if state["next"] and "task" in state["values"]]
@@ -174,19 +182,21 @@ def test_a_run_from_any_earlier_checkpoint_has_no_second_effect(graph: str, serv
         assert (len(support.rows("refunds")), len(support.rows("mails"))) == (1, 1)
 
 
-def test_a_copy_of_a_thread_has_no_second_effect(server: httpx.Client, support: Desk):
+def test_a_copy_of_a_thread_has_no_second_effect(server: httpx.Client, support: SupportDatabase):
     thread = new_thread(server)
     run_to_end(server, thread, assistant_id="sdp", input=CHAT)
-    copy = got(server.post(f"/threads/{thread}/copy", json={}))["thread_id"]
+    copy = json_of(server.post(f"/threads/{thread}/copy", json={}))["thread_id"]
     before = next(state for state in history(server, copy) if state["next"] == ["act"])
     run_to_end(server, copy, assistant_id="sdp", input=None, checkpoint=before["checkpoint"])
     assert (len(support.rows("refunds")), len(support.rows("mails"))) == (1, 1)
 
 
-def test_a_run_cancelled_within_a_call_asks_whether_it_happened(server: httpx.Client, support: Desk, folder: Path):
+def test_a_run_cancelled_within_a_call_asks_whether_it_happened(
+    server: httpx.Client, support: SupportDatabase, folder: Path
+):
     (folder / "pause").touch()
     thread = new_thread(server)
-    run = got(server.post(f"/threads/{thread}/runs", json={"assistant_id": "react", "input": CHAT}))
+    run = json_of(server.post(f"/threads/{thread}/runs", json={"assistant_id": "react", "input": CHAT}))
     becomes(lambda: len(support.rows("refunds")) == 1)
     assert server.post(f"/threads/{thread}/runs/{run['run_id']}/cancel", params={"wait": True}).is_success
     (folder / "pause").unlink()
@@ -202,14 +212,16 @@ def test_a_run_cancelled_within_a_call_asks_whether_it_happened(server: httpx.Cl
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("graph", ["sdp", "react"])
-def test_every_stream_mode_runs_to_the_end(graph: str, mode: str, server: httpx.Client, support: Desk):
+def test_every_stream_mode_runs_to_the_end(graph: str, mode: str, server: httpx.Client, support: SupportDatabase):
     thread = new_thread(server)
     events = stream(server, thread, assistant_id=graph, input=CHAT, stream_mode=[mode])
     assert [data for name, data in events if name == "error"] == []
-    assert got(server.get(f"/threads/{thread}/state"))["values"]["messages"][-1]["content"] == "Order 17 was refunded."
+    assert (
+        json_of(server.get(f"/threads/{thread}/state"))["values"]["messages"][-1]["content"] == "Order 17 was refunded."
+    )
 
 
-def test_the_answer_is_in_the_streams_of_values_updates_and_messages(server: httpx.Client, support: Desk):
+def test_the_answer_is_in_the_streams_of_values_updates_and_messages(server: httpx.Client, support: SupportDatabase):
     modes = ["values", "updates", "messages-tuple"]
     events = stream(server, new_thread(server), assistant_id="sdp", input=CHAT, stream_mode=modes)
     values = [data for name, data in events if name == "values"]
@@ -227,7 +239,7 @@ def test_an_input_without_a_task_says_what_the_input_needs(given: dict[str, Any]
     assert '{"goal": "..."}' in failed["__error__"]["message"]
 
 
-def test_checkpoints_that_come_too_late_are_refused(server: httpx.Client, support: Desk):
+def test_checkpoints_that_come_too_late_are_refused(server: httpx.Client, support: SupportDatabase):
     failed = run_to_end(server, new_thread(server), assistant_id="react", input=CHAT, durability="exit")
     assert "durability" in failed["__error__"]["message"]
     assert support.rows("refunds") == []
@@ -235,7 +247,7 @@ def test_checkpoints_that_come_too_late_are_refused(server: httpx.Client, suppor
 
 @pytest.mark.long
 @pytest.mark.skipif(shutil.which("node") is None or shutil.which("npm") is None, reason="needs node and npm")
-def test_the_npm_sdk_sees_the_interrupt_and_resumes(server: httpx.Client, support: Desk, tmp_path: Path):
+def test_the_npm_sdk_sees_the_interrupt_and_resumes(server: httpx.Client, support: SupportDatabase, tmp_path: Path):
     install = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(tmp_path), SDK]
     try:
         installed = subprocess.run(install, capture_output=True, text=True, check=False, timeout=120)

@@ -13,17 +13,17 @@ import pytest
 from helpers.models.subtask_models import (
     KINDS,
     NEEDS,
-    Asked,
-    Cast,
+    RecordedPrompt,
     Spoil,
+    SubtaskModel,
     canary,
-    decoupled,
     facts_of,
-    looking,
+    lookup_actions,
     outcomes,
+    run_tdp,
 )
 from helpers.worlds.records_world import WHOLE, Records
-from helpers.worlds.task_graphs import Jobs, Pondering, SerialJobs, dag_of, respond, subtask_of
+from helpers.worlds.task_graphs import Jobs, SerialJobs, SlowModel, dag_of, respond, subtask_of
 from hypothesis import given as for_all
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -218,7 +218,7 @@ def test_what_needs_a_failed_node_does_not_run_and_all_else_does(needs: Needs, d
 ONE = {"thread_id": "one"}
 
 
-def solved(needs: Needs, chat: Pondering, limits: Limits, budget: Budget | None = None) -> dict[str, Any]:
+def solved(needs: Needs, chat: SlowModel, limits: Limits, budget: Budget | None = None) -> dict[str, Any]:
     """The state after TDP's own operators carried out the graph, or as far as the steps of the world allowed it."""
 
     async def decompose(state: Any, runtime: Any) -> dict[str, Any]:
@@ -243,7 +243,7 @@ small = st.builds(random_graph, st.integers(1, 6), st.integers(0, 10_000), st.sa
 @settings(max_examples=15, deadline=None)
 @for_all(small, st.integers(1, 14))
 def test_the_nodes_together_take_no_more_steps_than_the_run_has(needs: Needs, steps: int):
-    state = solved(needs, Pondering(), ROOMY.model_copy(update={"steps": steps}))
+    state = solved(needs, SlowModel(), ROOMY.model_copy(update={"steps": steps}))
     taken = [(level(needs, outcome.node), outcome.taken) for outcome in state["outcomes"]]
     last = [steps_of_it for depth, steps_of_it in taken if depth == max(taken)[0]]
     assert sum(n for _, n in taken) <= steps or {*last} == {1}, "a node that is dispatched may take one step"
@@ -255,7 +255,7 @@ def test_the_nodes_together_take_no_more_steps_than_the_run_has(needs: Needs, st
 @settings(max_examples=15, deadline=None)
 @for_all(small, st.integers(0, 30))
 def test_nodes_that_run_at_the_same_time_do_not_overrun_the_budget(needs: Needs, calls: int):
-    chat = Pondering(seconds(calls))
+    chat = SlowModel(seconds(calls))
     try:
         state = solved(needs, chat, ROOMY, Budget(calls=calls))
     except LimitReached as reached:
@@ -273,7 +273,7 @@ SCOPES = {**{id_: {id_} for id_ in "abc"}, "d": {*"abd"}, "e": {*"ce"}, "g": {*N
 """Each sub-task and all that it builds on."""
 
 
-def strangers(prompts: list[Asked], canaries: Mapping[str, str] = CANARIES) -> set[tuple[str, str, str]]:
+def strangers(prompts: list[RecordedPrompt], canaries: Mapping[str, str] = CANARIES) -> set[tuple[str, str, str]]:
     """(operator, sub-task, canary) of what stands in a prompt and is of a sub-task that its own does not build on."""
     return {
         (one.operator, one.subtask, found)
@@ -283,12 +283,12 @@ def strangers(prompts: list[Asked], canaries: Mapping[str, str] = CANARIES) -> s
     }
 
 
-def about_one(prompts: list[Asked]) -> list[Asked]:
+def about_one(prompts: list[RecordedPrompt]) -> list[RecordedPrompt]:
     """The prompts of who plans, carries out and supervises sub-tasks, not of who decomposes and revises the whole."""
     return [one for one in prompts if one.operator not in ("decompose", "revise")]
 
 
-def canaries_in_prompts(cast: Cast, operator: str, id_: str) -> set[str]:
+def canaries_in_prompts(cast: SubtaskModel, operator: str, id_: str) -> set[str]:
     """The canaries in an operator's last prompt about a sub-task, by kind and owner."""
     prompt = cast.prompts(operator, id_)[-1]
     return {found.removesuffix("-canary") for found in CANARIES if found in prompt}
@@ -309,9 +309,9 @@ WITHIN: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("concurrent", [True, False], ids=["concurrent", "serial"])
 @pytest.mark.parametrize("within", WITHIN)
 def test_no_prompt_knows_of_a_subtask_that_its_own_does_not_build_on(within: str, concurrent: bool, tmp_path: Path):
-    cast = Cast(looking([*NEEDS]))
+    cast = SubtaskModel(lookup_actions([*NEEDS]))
     world = Records(facts_of([*NEEDS]), concurrent=concurrent, attempts=1)
-    result = decoupled(cast, world, tmp_path, **WITHIN[within])
+    result = run_tdp(cast, world, tmp_path, **WITHIN[within])
     assert result.ending == "goal", result.message
     assert {one.subtask for one in about_one(cast.asked)} == {*NEEDS}
     assert strangers(cast.asked) == set()
@@ -320,8 +320,8 @@ def test_no_prompt_knows_of_a_subtask_that_its_own_does_not_build_on(within: str
 
 @pytest.mark.slow
 def test_every_operator_is_shown_what_is_in_its_scope(tmp_path: Path):
-    cast = Cast(looking([*NEEDS]))
-    decoupled(cast, Records(facts_of([*NEEDS])), tmp_path)
+    cast = SubtaskModel(lookup_actions([*NEEDS]))
+    run_tdp(cast, Records(facts_of([*NEEDS])), tmp_path)
     known = {"SPEC-g", "RESULT-d", "RESULT-e"}
     assert known <= canaries_in_prompts(cast, "plan", "g")
     assert {*known, "SEEN-g", "PLAN-g", "WHY-g"} <= canaries_in_prompts(cast, "replan", "g")
@@ -334,8 +334,8 @@ def test_every_operator_is_shown_what_is_in_its_scope(tmp_path: Path):
 
 @pytest.mark.slow
 def test_a_small_model_is_shown_the_whole_task_in_the_goal_alone(tmp_path: Path):
-    cast = Cast(looking([*NEEDS]))
-    decoupled(cast, Records(facts_of([*NEEDS])), tmp_path, profile="small")
+    cast = SubtaskModel(lookup_actions([*NEEDS]))
+    run_tdp(cast, Records(facts_of([*NEEDS])), tmp_path, profile="small")
     assert {one.subtask for one in about_one(cast.asked) if WHOLE in one.prompt} == {"g"}
 
 
@@ -345,8 +345,8 @@ def test_a_long_result_reaches_all_that_build_on_it_whole(profile: str, is_whole
     def long(prompt: str, fields: frozenset[str], answer: dict[str, Any]) -> Any:
         return {**answer, "result": "x" * 2_000 + " THE-END"} if "result" in fields else answer
 
-    cast = Cast(looking([*NEEDS]), spoils={"d": long})
-    decoupled(cast, Records(facts_of([*NEEDS])), tmp_path, profile=profile)
+    cast = SubtaskModel(lookup_actions([*NEEDS]), spoils={"d": long})
+    run_tdp(cast, Records(facts_of([*NEEDS])), tmp_path, profile=profile)
     prompts = [*cast.prompts("plan", "g"), *cast.prompts("execute", "g"), *cast.prompts("supervise", "g")]
     prompts += cast.prompts("revise")[1:]
     assert ["THE-END" in prompt for prompt in prompts] == [is_whole] * len(prompts)
@@ -354,16 +354,16 @@ def test_a_long_result_reaches_all_that_build_on_it_whole(profile: str, is_whole
 
 @pytest.mark.slow
 def test_what_memory_holds_reaches_planner_and_supervisor_of_its_own_subtask(tmp_path: Path):
-    cast = Cast({id_: [*actions, actions[0]] for id_, actions in looking([*NEEDS]).items()})
-    decoupled(cast, Records(facts_of([*NEEDS])), tmp_path, memory="structured")
+    cast = SubtaskModel({id_: [*actions, actions[0]] for id_, actions in lookup_actions([*NEEDS]).items()})
+    run_tdp(cast, Records(facts_of([*NEEDS])), tmp_path, memory="structured")
     for operator in ("replan", "execute", "supervise"):
         assert "FACT-d" in canaries_in_prompts(cast, operator, "d")
 
 
 @pytest.mark.slow
 def test_ready_subtasks_are_at_work_at_the_same_time(tmp_path: Path):
-    cast = Cast(looking([*NEEDS]))
-    decoupled(cast, Records(facts_of([*NEEDS])), tmp_path)
+    cast = SubtaskModel(lookup_actions([*NEEDS]))
+    run_tdp(cast, Records(facts_of([*NEEDS])), tmp_path)
     batch = [entry.subtask for entry in cast.asked if entry.subtask in "abc"]
     first, last = ({id_: order.index(id_) for id_ in "abc"} for order in (batch, batch[::-1]))
     assert all(first[one] + last[other] < len(batch) - 1 for one, other in permutations("abc", 2))
@@ -379,9 +379,9 @@ def test_no_prompt_of_a_question_knows_the_pages_of_an_unrelated_subtask(config:
     actions = {
         i: [*(f"search[{title}]" for title in two), f"finish[{canary('RESULT', i)}]"] for i, two in pages.items()
     }
-    cast = Cast(actions)
+    cast = SubtaskModel(actions)
     without_vectors = {"execute": pursue(alpha=1.0)}  # an encoder takes seconds to load
-    result = decoupled(cast, benchmark, tmp_path, **WITHIN[within], **without_vectors)
+    result = run_tdp(cast, benchmark, tmp_path, **WITHIN[within], **without_vectors)
     assert result.state["observation"].text == f"Handed in: {canary('RESULT', 'g')}"
     titles = {title: id_ for id_, two in pages.items() for title in two}
     assert strangers(cast.asked, {**CANARIES, **titles}) == set()
@@ -434,10 +434,12 @@ def given_up(prompt: str, fields: frozenset[str], answer: dict[str, Any]) -> Any
 SPOILS = {spoil.__name__: spoil for spoil in (against_plan, nonsense, never_done, given_up)}
 
 
-def played(out: Path, spoil: Spoil | None = None, world: Records | None = None, **given: Any) -> tuple[Result, Cast]:
+def played(
+    out: Path, spoil: Spoil | None = None, world: Records | None = None, **given: Any
+) -> tuple[Result, SubtaskModel]:
     """A run of the three levels, in which b goes wrong where a spoil is given."""
-    cast = Cast(looking([*NEEDS]), spoils={"b": spoil} if spoil else {})
-    return decoupled(cast, world or looked_up(), out, **given), cast
+    cast = SubtaskModel(lookup_actions([*NEEDS]), spoils={"b": spoil} if spoil else {})
+    return run_tdp(cast, world or looked_up(), out, **given), cast
 
 
 def looked_up(*, concurrent: bool = True) -> Records:
@@ -564,7 +566,7 @@ def test_an_inner_node_finds_the_world_as_the_outer_ones_left_it(kind: type[Jobs
     benchmark = kind()
     given: Any = {"task": benchmark.task("chain")}
     graph = tdp.build(solve=tdp.build(solve=subtask.build(reset=begin)))
-    context = Context(benchmark=benchmark, chat=Pondering(responder=twice))
+    context = Context(benchmark=benchmark, chat=SlowModel(responder=twice))
     state = asyncio.run(graph.ainvoke(given, context=context))
     done = ["x1 1", "x1 2", "x2 1", "x2 2", "goal1 1", "goal1 2", "goal2 1", "deliver"]
     assert [[step.action.text for step in entry.steps] for entry, _ in entries] == [done[:n] for n in (0, 2, 4, 6)]
@@ -579,7 +581,7 @@ def test_an_inner_node_finds_the_world_as_the_outer_ones_left_it(kind: type[Jobs
 
 def solved_copies(benchmark: Jobs, **operators: Any) -> dict[str, Any]:
     given: Any = {"task": benchmark.task("deep")}
-    return asyncio.run(tdp.build(**operators).ainvoke(given, context=Context(benchmark=benchmark, chat=Pondering())))
+    return asyncio.run(tdp.build(**operators).ainvoke(given, context=Context(benchmark=benchmark, chat=SlowModel())))
 
 
 @pytest.mark.slow

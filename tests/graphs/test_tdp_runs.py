@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 from helpers.files.real_data import data_folder
-from helpers.models.subtask_models import Cast, decoupled, outcomes
-from helpers.sample_runs.gold_runs import PLANNERS, UNLIMITED, reached
-from helpers.worlds.recorded_benchmark import Twins, gold_recordings
-from helpers.worlds.task_graphs import GRAPHS, Jobs, Pondering, SerialJobs, respond, subtask_of
+from helpers.models.subtask_models import SubtaskModel, outcomes, run_tdp
+from helpers.sample_runs.gold_runs import PLANNERS, UNLIMITED, reached_goal
+from helpers.worlds.recorded_benchmark import RecordedBenchmark, gold_recordings
+from helpers.worlds.task_graphs import GRAPHS, Jobs, SerialJobs, SlowModel, respond, subtask_of
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.checkpoint.memory import InMemorySaver
@@ -60,7 +60,7 @@ class BrokenError(Exception):
     """What a node raises."""
 
 
-class Breaking(Pondering):
+class Breaking(SlowModel):
     """Breaks once, when the sub-task `b` has done everything and is to be judged."""
 
     broken: bool = False
@@ -130,7 +130,7 @@ def test_a_thread_whose_node_raised_goes_on_inside_its_sub_tasks(kind: type[Jobs
     before = Counter(chat.asked)
     state = call(graph, None, context)
     again = Counter(chat.asked) - before
-    whole = Pondering()
+    whole = SlowModel()
     expected = call(tdp.build(saver()), given(benchmark), Context(benchmark=benchmark, chat=whole))
     assert told(state) == told(expected)
     assert not {name for _, name in again} & {"a"}, "a had ended"
@@ -164,7 +164,7 @@ def test_the_same_under_strict_msgpack():
 def test_a_solver_of_another_kind_keeps_its_checkpoints_in_the_same_saver(saver: Any, call: Call):
     benchmark = Jobs()
     graph = tdp.build(saver(), solve="react")
-    state = call(graph, given(benchmark, "chain"), Context(benchmark=benchmark, chat=Pondering(responder=acting)))
+    state = call(graph, given(benchmark, "chain"), Context(benchmark=benchmark, chat=SlowModel(responder=acting)))
     assert tdp.ending(state) == "goal"
     assert [outcome.node for outcome in state["outcomes"]] == [*GRAPHS["chain"]]
 
@@ -185,7 +185,7 @@ def test_two_threads_at_once_have_nothing_to_do_with_each_other():
 
     def run(name: str) -> None:
         config: Any = {"configurable": {"thread_id": name}}
-        context = Context(benchmark=benchmark, chat=Pondering(lambda subtask: 0.002))
+        context = Context(benchmark=benchmark, chat=SlowModel(lambda subtask: 0.002))
         states[name] = graph.invoke(given(benchmark, name), config, context=context)
 
     threads = [threading.Thread(target=run, args=(name,)) for name in ("wide", "deep")]
@@ -213,7 +213,7 @@ def test_every_copy_of_a_world_is_closed_also_where_a_node_raised():
 
 @pytest.mark.usefixtures("no_worlds_left")
 def test_a_budget_spent_inside_one_of_several_nodes_fails_that_node_and_counts_what_it_queried():
-    benchmark, chat = Jobs(), Pondering()
+    benchmark, chat = Jobs(), SlowModel()
     context = Context(benchmark=benchmark, chat=chat, budget=Budget(calls=1 + 3 * 4))
     with pytest.raises(LimitReached) as reached:
         ainvoke(tdp.build(), given(benchmark, "wide"), context)
@@ -221,7 +221,7 @@ def test_a_budget_spent_inside_one_of_several_nodes_fails_that_node_and_counts_w
     assert len(chat.asked) == 13
 
 
-class Garbling(Pondering):
+class Garbling(SlowModel):
     """Plans, and then says what is no action: every try is paid for."""
 
     def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
@@ -246,7 +246,7 @@ def test_what_a_node_spent_before_its_part_of_the_budget_was_used_up_counts():
 
 @pytest.mark.usefixtures("no_worlds_left")
 def test_a_goal_node_alone_that_spends_the_budget_ends_the_run_and_goes_on_with_a_larger_one():
-    benchmark, chat, graph = Jobs(), Pondering(), tdp.build(in_memory())
+    benchmark, chat, graph = Jobs(), SlowModel(), tdp.build(in_memory())
     context = Context(benchmark=benchmark, chat=chat)
     with pytest.raises(LimitReached):
         ainvoke(graph, given(benchmark, "chain"), context.model_copy(update={"budget": Budget(calls=3)}))
@@ -558,7 +558,7 @@ def test_only_the_subtask_whose_return_flight_is_missing_is_planned_again(tmp_pa
     assert stranded.ending == flying.ending == "goal"
 
 
-def _trip(out: Path, back: str) -> tuple[Result, Cast]:
+def _trip(out: Path, back: str) -> tuple[Result, SubtaskModel]:
     """The trip of the first generated query, whose world has flights back on the third day and none on the second."""
     world = TravelPlanner(None, "tools")
     ways = ["FlightSearch[Selmoness, Quarriford, 2022-03-07]", f"FlightSearch[Quarriford, Selmoness, {back}]"]
@@ -568,8 +568,8 @@ def _trip(out: Path, back: str) -> tuple[Result, Cast]:
         "stay": ["AccommodationSearch[Quarriford]"],
         "plan": ["MakePlan[the trip]"],
     }
-    cast = Cast(actions, TRIP, {**dict.fromkeys(TRIP, _noticing), "plan": _planning})
-    return decoupled(cast, world, out), cast
+    cast = SubtaskModel(actions, TRIP, {**dict.fromkeys(TRIP, _noticing), "plan": _planning})
+    return run_tdp(cast, world, out), cast
 
 
 def _noticing(prompt: str, fields: frozenset[str], answer: dict[str, Any]) -> Any:
@@ -720,9 +720,9 @@ def test_blocks_are_stacked_condition_by_condition_each_certified(tmp_path: Path
 @pytest.mark.parametrize("family", RECORDED)
 def test_a_recorded_gold_path_is_followed_to_100(name: str, family: str, tmp_path: Path):
     build, benchmark = PLANNERS[name]
-    live = Twins(gold_recordings(), benchmark.partition(":")[2])
+    live = RecordedBenchmark(gold_recordings(), benchmark.partition(":")[2])
     result = run(build(), live, f"gold/{family}:0", context=UNLIMITED, out=tmp_path)
-    assert reached(result), result.message
+    assert reached_goal(result), result.message
     actions = [step.action.text for step in result.state["history"]]
     assert actions == list(live.recorded[f"gold/{family}:0"].actions)
     if name == "tdp":
@@ -775,5 +775,5 @@ def test_the_real_simulator_is_walked_to_100(name: str, task: str, tmp_path: Pat
     monkeypatch.delenv("XDG_CACHE_HOME")
     build, benchmark = PLANNERS[name]
     result = run(build(), benchmark, task, context=Context(), out=tmp_path)
-    assert reached(result), result.message
+    assert reached_goal(result), result.message
     assert len(result.state["history"]) <= 60

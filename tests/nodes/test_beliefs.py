@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from helpers.worlds.library_world import GOAL, Mind, Seeking, other, search, sought
+from helpers.worlds.library_world import GOAL, LibraryBenchmark, ScriptedModel, new_search, run_graph, search_move
 from hypothesis import given as drawn
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -29,8 +29,8 @@ def found(*facts: str, resolved: Any = (), questions: Any = ()) -> dict[str, Any
     return {"facts": told, "resolved": list(resolved), "questions": list(questions)}
 
 
-def extracted(memory: Any, mind: Mind, before: Belief | None = None, seen: Observation = SEEN) -> Belief:
-    world = Seeking()
+def extracted(memory: Any, mind: ScriptedModel, before: Belief | None = None, seen: Observation = SEEN) -> Belief:
+    world = LibraryBenchmark()
     view = {"task": world.task("only"), "belief": before or Belief(), "observation": seen}
     runtime = Runtime(context=Context(benchmark=world, chat=ScriptedChat(responder=mind)))
     return asyncio.run(memory(view, runtime))["belief"]
@@ -40,14 +40,14 @@ def test_facts_are_appended_resolved_questions_go_and_new_ones_come():
     before = Belief(
         form="structured", facts=(BelievedFact(text="known"),), questions=("who mapped it?", "which river?")
     )
-    mind = Mind(facts=found("Ada  mapped it", "KNOWN", resolved=["which river is it"], questions=["when?"]))
+    mind = ScriptedModel(facts=found("Ada  mapped it", "KNOWN", resolved=["which river is it"], questions=["when?"]))
     after = extracted(structured(), mind, before)
     assert after.facts == (BelievedFact(text="known"), BelievedFact(text="Ada mapped it", source="Ren"))
     assert after.questions == ("who mapped it?", "when?")
 
 
 def test_notes_are_the_lines_of_prose_that_say_something_new():
-    mind = Mind(text="Notes:\n- Ada mapped the Ren (Ren).\n2) when: unknown\n\nNothing new.\n- old note")
+    mind = ScriptedModel(text="Notes:\n- Ada mapped the Ren (Ren).\n2) when: unknown\n\nNothing new.\n- old note")
     after = extracted(freeform(), mind, Belief(form="freeform", notes=("old note",)))
     assert after.notes == ("old note", "Ada mapped the Ren (Ren).", "when: unknown")
 
@@ -65,26 +65,26 @@ def test_notes_are_the_lines_of_prose_that_say_something_new():
     ],
 )
 def test_notes_are_texts_without_reasoning_braces_and_wrapping_quotes(reply: str, notes: list[str]):
-    assert list(extracted(freeform(), Mind(text=reply)).notes) == notes
+    assert list(extracted(freeform(), ScriptedModel(text=reply)).notes) == notes
 
 
 @pytest.mark.parametrize("profile", ["small", "full"])
 def test_only_a_small_models_notes_are_shortened(profile: Any):
     long = "Ada mapped " + "x" * 1_000
-    world, view = Seeking(), {"belief": Belief(), "observation": SEEN}
-    context = Context(benchmark=world, chat=ScriptedChat(responder=Mind(text=long)), profile=profile)
+    world, view = LibraryBenchmark(), {"belief": Belief(), "observation": SEEN}
+    context = Context(benchmark=world, chat=ScriptedChat(responder=ScriptedModel(text=long)), profile=profile)
     memory: Any = freeform()
     belief = asyncio.run(memory({"task": world.task("only"), **view}, Runtime(context=context)))["belief"]
     assert (belief.notes == (long,)) == (profile == "full")
 
 
 def test_a_fact_that_says_nothing_is_none():
-    after = extracted(structured(), Mind(facts=found("Nothing relevant.", "Ada mapped it", "...")))
+    after = extracted(structured(), ScriptedModel(facts=found("Nothing relevant.", "Ada mapped it", "...")))
     assert [fact.text for fact in after.facts] == ["Ada mapped it"]
 
 
 def test_the_clause_that_asks_for_what_is_missing_can_be_left_out():
-    with_clause, without = Mind(), Mind()
+    with_clause, without = ScriptedModel(), ScriptedModel()
     extracted(structured(), with_clause)
     extracted(structured(missing=False), without)
     assert len(without.asked[0][1]) < len(with_clause.asked[0][1])
@@ -105,29 +105,31 @@ NOTHING = (
 @pytest.mark.parametrize("said", NOTHING)
 def test_nothing_new_adds_nothing(said: str):
     before = Belief(form="freeform", notes=("old note",))
-    assert extracted(freeform(), Mind(text=said), before) == before
+    assert extracted(freeform(), ScriptedModel(text=said), before) == before
 
 
 @pytest.mark.parametrize("memory", [structured, freeform])
 def test_what_was_believed_under_another_memory_is_wiped(memory: Any):
     before = Belief(notes=("core memory",), facts=(BelievedFact(text="summary"),), window=9)
-    mind = Mind()
+    mind = ScriptedModel()
     after = extracted(memory(), mind, before)
     assert (after.items, after.window) == (0, 1)
     assert "core memory" not in mind.asked[0][1]
 
 
 def test_an_empty_observation_costs_no_call():
-    mind = Mind()
+    mind = ScriptedModel()
     assert extracted(structured(), mind, seen=Observation(text=" ")).form == "structured"
     assert mind.asked == []
 
 
 @pytest.mark.parametrize("memory", ["structured", "freeform"])
 def test_the_extractor_sees_belief_observation_and_question_alone(memory: str):
-    poisoned = Mind(tool=lambda prompt, times: {**other(prompt, times), "thought": "POISON"}, facts=found("a fact"))
-    world = Seeking(lambda query: (f"title {len(query)}",), rounds=4)
-    state = sought(pbai.build(memory=memory), poisoned, world)
+    poisoned = ScriptedModel(
+        tool=lambda prompt, times: {**new_search(prompt, times), "thought": "POISON"}, facts=found("a fact")
+    )
+    world = LibraryBenchmark(lambda query: (f"title {len(query)}",), rounds=4)
+    state = run_graph(pbai.build(memory=memory), poisoned, world)
     assert len(state["turns"]) == 4 + 1  # the forced answer is a turn as well
     asked = [prompt for fields, prompt in poisoned.asked if "facts" in fields or fields == {"text"}]
     assert len(asked) == 4
@@ -146,7 +148,7 @@ def test_no_belief_is_larger_than_its_trigger_whatever_the_model_writes(data: An
     for _ in range(4):
         facts, questions = data.draw(texts), data.draw(texts)
         before = belief.reorganised
-        belief = extracted(memory, Mind(facts=found(*facts, questions=questions)), belief)
+        belief = extracted(memory, ScriptedModel(facts=found(*facts, questions=questions)), belief)
         assert belief.items <= (target if belief.reorganised > before else trigger)
 
 
@@ -155,7 +157,7 @@ def test_no_belief_is_larger_than_its_trigger_whatever_the_model_writes(data: An
 def test_no_notes_are_more_than_their_trigger(said: list[str], target: int):
     belief = Belief()
     for text in said:
-        belief = extracted(freeform(target=target, trigger=target + 2), Mind(text=text), belief)
+        belief = extracted(freeform(target=target, trigger=target + 2), ScriptedModel(text=text), belief)
         assert belief.items <= target + 2
 
 
@@ -166,7 +168,7 @@ def test_a_reorganisation_that_comes_back_empty_keeps_the_latest(memory: Any):
     before = Belief(form=form, **({"notes": tuple(old)} if form == "freeform" else {}))
     if form == "structured":
         before = before.model_copy(update={"facts": tuple(BelievedFact(text=text) for text in old)})
-    once = Mind(
+    once = ScriptedModel(
         resolved=found("the latest"),
         facts={"facts": [], "questions": []},
         text=lambda prompt, times: "" if times else "the latest",
@@ -180,10 +182,10 @@ def test_a_reorganisation_that_comes_back_empty_keeps_the_latest(memory: Any):
 
 def test_what_a_belief_holds_is_one_line_each_and_no_empty_one():
     facts = found(" two\n lines ", " ", questions=["  "])
-    after = extracted(structured(target=1, trigger=1), Mind(facts=facts))
+    after = extracted(structured(target=1, trigger=1), ScriptedModel(facts=facts))
     assert after.text == "Facts:\n- two lines (Ren)"
     curated = {"facts": [{"fact": "joined\n fact", "source": "a\nb"}, {"fact": " ", "source": ""}], "questions": [" "]}
-    mind = Mind(resolved=found("one", "two"), facts=curated)
+    mind = ScriptedModel(resolved=found("one", "two"), facts=curated)
     assert extracted(structured(target=1, trigger=1), mind).text == "Facts:\n- joined fact (a b)"
 
 
@@ -193,7 +195,7 @@ def test_a_reorganisation_orders_and_joins_and_is_cut_to_the_target():
         "facts": [{"fact": f"joined {n}", "source": "s"} for n in range(9)],
         "questions": ["q1", "q2", "q3"],
     }
-    mind = Mind(resolved=found(), facts=curated)
+    mind = ScriptedModel(resolved=found(), facts=curated)
     after = extracted(structured(), mind, before)
     assert [fact.text for fact in after.facts] == ["joined 0", "joined 1", "joined 2", "joined 3"]
     assert after.questions == ("q1", "q2")
@@ -207,15 +209,15 @@ def test_sizes_that_contradict_each_other_are_refused(wrong: dict[str, int]):
 
 def prompt_sizes(graph: Any, field: str, **changes: Any) -> list[int]:
     """Characters of the agent's prompts over thirty productive rounds, whose queries are all of one length."""
-    mind = Mind(
-        tool=lambda prompt, times: search(f"q{times:02} r{times:02}"),
+    mind = ScriptedModel(
+        tool=lambda prompt, times: search_move(f"q{times:02} r{times:02}"),
         facts=lambda prompt, times: found(*(f"fact {times} {n} of the river" for n in range(3)), questions=["who?"]),
         text=lambda prompt, times: f"- note {times} one\n- note {times} two",
         generation=lambda prompt, times: {"generation": f"generation {times}"},
         answer={"answer": "Ada"},
     )
-    world = Seeking(rounds=30, context=200_000)
-    state = sought(graph, mind, world)
+    world = LibraryBenchmark(rounds=30, context=200_000)
+    state = run_graph(graph, mind, world)
     assert len(state["rounds"]) == 30
     return list(map(len, mind.prompts(field)))
 
@@ -242,14 +244,14 @@ def test_iter_retgen_never_sees_more_than_its_latest_passages():
 
 @pytest.mark.parametrize(("window", "seen"), [(0, 0), (1, 1), (3, 3)])
 def test_the_window_says_how_many_turns_stay_visible(window: int, seen: int):
-    mind = Mind(tool=other)
-    sought(pbai.build(memory=structured(window=window)), mind, Seeking(rounds=6))
+    mind = ScriptedModel(tool=new_search)
+    run_graph(pbai.build(memory=structured(window=window)), mind, LibraryBenchmark(rounds=6))
     assert mind.prompts("tool")[-1].count("> search[") == seen
 
 
 def test_the_belief_and_its_first_question_reach_the_agent_and_the_answer():
-    mind = Mind(tool=other, facts=found("Ada mapped the Ren", questions=["when was it mapped?", "why?"]))
-    sought(pbai.build(), mind, Seeking(rounds=3))
+    mind = ScriptedModel(tool=new_search, facts=found("Ada mapped the Ren", questions=["when was it mapped?", "why?"]))
+    run_graph(pbai.build(), mind, LibraryBenchmark(rounds=3))
     first, second, *_ = mind.prompts("tool")
     assert "Ada mapped the Ren" not in first
     assert "to be settled next: when was it mapped?" in second
@@ -259,29 +261,31 @@ def test_the_belief_and_its_first_question_reach_the_agent_and_the_answer():
 @pytest.mark.parametrize("memory", ["lobotomized", "structured", "freeform"])
 @pytest.mark.parametrize("profile", ["full", "small"])
 def test_memory_takes_the_place_of_what_memgpt_keeps_itself(memory: str, profile: str):
-    remembering = Mind(tool=lambda prompt, times: {**other(prompt, times), "remember": "CORE"})
-    state = sought(memgpt.build(memory=memory), remembering, Seeking(rounds=4), profile=profile)
+    remembering = ScriptedModel(tool=lambda prompt, times: {**new_search(prompt, times), "remember": "CORE"})
+    state = run_graph(memgpt.build(memory=memory), remembering, LibraryBenchmark(rounds=4), profile=profile)
     assert not any("CORE" in prompt for prompt in remembering.prompts("tool"))
     assert (state["belief"].notes, state["belief"].window) == ((), 1)
 
 
 def test_small_memgpt_reads_in_every_later_round_what_it_remembered():
-    own = Mind(tool=lambda prompt, times: {**other(prompt, times), "remember": "CORE"})
-    sought(memgpt.build(), own, Seeking(rounds=4), profile="small")
+    own = ScriptedModel(tool=lambda prompt, times: {**new_search(prompt, times), "remember": "CORE"})
+    run_graph(memgpt.build(), own, LibraryBenchmark(rounds=4), profile="small")
     assert ["CORE" in prompt for prompt in own.prompts("tool")] == [False, True, True, True]
 
 
 def test_a_fact_about_someone_else_or_out_of_thin_air_is_not_taken_up():
     aligned = lambda prompt, times: {"reason": "", "aligned": times == 0}  # noqa: E731  # the first, not Bob
     seen = Observation(text="Ren: Ada Lov mapped the Ren in 1843, Bob Ray the Tor.", sources=("Ren",))
-    mind = Mind(facts=found("It was Ada Lov", "It was Bob Ray", "It was Carl", "It was in 1844"), aligned=aligned)
+    mind = ScriptedModel(
+        facts=found("It was Ada Lov", "It was Bob Ray", "It was Carl", "It was in 1844"), aligned=aligned
+    )
     after = extracted(grounded("structured"), mind, seen=seen)
     assert [fact.text for fact in after.facts] == ["It was Ada Lov"]
     assert len(mind.prompts("aligned")) == 2  # what no source names costs no call
 
 
 def test_notes_are_grounded_too_and_old_ones_are_not_requested_again():
-    mind = Mind(text="It was Ada Lov\nIt was Carl", aligned={"reason": "", "aligned": True})
+    mind = ScriptedModel(text="It was Ada Lov\nIt was Carl", aligned={"reason": "", "aligned": True})
     before = Belief(form="freeform", notes=("It was the old note",))
     after = extracted(grounded(freeform()), mind, before)
     assert after.notes == ("It was the old note", "It was Ada Lov")
@@ -297,26 +301,30 @@ def test_names_and_numbers_must_stand_somewhere(text: str, stands: bool):
 
 
 def test_only_the_lines_that_are_kept_reach_the_extractor():
-    mind = Mind(keep={"keep": [2, 7]}, facts=found("a fact"))
+    mind = ScriptedModel(keep={"keep": [2, 7]}, facts=found("a fact"))
     after = extracted(filtered("structured"), mind)
     assert "Ada Lov mapped" in mind.prompts("facts")[0]
     assert "fed by" not in mind.prompts("facts")[0]
     assert after.facts[0].text == "a fact"
-    nothing = Mind(keep={"keep": []})
+    nothing = ScriptedModel(keep={"keep": []})
     assert extracted(filtered("structured"), nothing) == Belief(form="structured", window=1)
     assert nothing.prompts("facts") == []
 
 
 def test_a_memory_works_inside_sdp_and_reaches_realize_alone():
-    mind = Mind(conditions={"conditions": ["first", "second"]}, facts=found("FOUND"), holds={"reason": "", "holds": 1})
-    world = Seeking(lambda query: ("page",), answers=False)
-    state = sought(sdp.build(memory="structured"), Mind(**mind.answers, action={"action": "search[x]"}), world)
+    mind = ScriptedModel(
+        conditions={"conditions": ["first", "second"]}, facts=found("FOUND"), holds={"reason": "", "holds": 1}
+    )
+    world = LibraryBenchmark(lambda query: ("page",), answers=False)
+    state = run_graph(
+        sdp.build(memory="structured"), ScriptedModel(**mind.answers, action={"action": "search[x]"}), world
+    )
     assert [fact.text for fact in state["belief"].facts] == ["FOUND"]
     assert len(state["certificates"]) == 3
 
 
 def test_a_memory_works_inside_step():
-    mind = Mind(facts=found("FOUND"))
+    mind = ScriptedModel(facts=found("FOUND"))
     context = Context(benchmark=BlocksWorld(), chat=ScriptedChat(responder=mind), limits=Limits(steps=4, trials=1))
     task = {"task": {"benchmark": "blocksworld", "id": "4-0"}}
     state = step.build(extract="structured").invoke(task, context=context)
@@ -327,13 +335,15 @@ def test_a_memory_works_inside_step():
 
 def seeing(memory: Any, *, rounds: int = 4, finds: Any = None, graph: Any = pbai) -> list[str]:
     """The acting agent's prompts; it asks for q0, q1, ..., and each thought is POISON."""
-    mind = Mind(
-        tool=lambda prompt, times: {**other(prompt, times), "thought": f"POISON{times}"},
+    mind = ScriptedModel(
+        tool=lambda prompt, times: {**new_search(prompt, times), "thought": f"POISON{times}"},
         sentence=lambda prompt, times: {"sentence": f"q{times} r{times}"},
         facts=found("a fact"),
         text="a note",
     )
-    sought(graph.build(memory=memory), mind, Seeking(finds or (lambda query: ("all", query)), rounds=rounds))
+    run_graph(
+        graph.build(memory=memory), mind, LibraryBenchmark(finds or (lambda query: ("all", query)), rounds=rounds)
+    )
     return mind.prompts("sentence" if graph is ircot else "tool")
 
 
@@ -374,7 +384,7 @@ def test_a_refused_action_is_remembered_with_the_worlds_words():
 
 def test_open_questions_are_resolved_by_number_or_by_their_words():
     before = Belief(form="structured", questions=("who mapped it?", "when did it freeze?", "which river is it?"))
-    mind = Mind(facts=found(resolved=["2.", "which river it is"]))
+    mind = ScriptedModel(facts=found(resolved=["2.", "which river it is"]))
     assert extracted(structured(), mind, before).questions == ("who mapped it?",)
     for number, question in enumerate(before.questions, 1):
         assert f"{number}. {question}" in mind.asked[0][1]
@@ -383,4 +393,6 @@ def test_open_questions_are_resolved_by_number_or_by_their_words():
 @pytest.mark.parametrize("resolved", ["4", "0", "", "none", "1999"])
 def test_a_number_of_no_open_question_resolves_none(resolved: str):
     before = Belief(form="structured", questions=("who mapped it?", "when did it freeze in 1999?"))
-    assert extracted(structured(), Mind(facts=found(resolved=[resolved])), before).questions == before.questions
+    assert (
+        extracted(structured(), ScriptedModel(facts=found(resolved=[resolved])), before).questions == before.questions
+    )

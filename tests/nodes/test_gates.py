@@ -4,8 +4,17 @@ import asyncio
 from typing import Any
 
 import pytest
-from helpers.worlds.library_world import GOAL, Mind, Seeking, looping, other, same, search, sought
-from helpers.worlds.scripted_benchmark import Script, given
+from helpers.worlds.library_world import (
+    GOAL,
+    LibraryBenchmark,
+    ScriptedModel,
+    new_search,
+    run_graph,
+    same_passages,
+    same_search,
+    search_move,
+)
+from helpers.worlds.scripted_benchmark import Script, script_input
 from hypothesis import given as drawn
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -49,9 +58,9 @@ ANSWER = {"answer": "Ada"}
 
 
 def judged(
-    gate: Any, rounds: list[SearchRound], before: Stagnation | None = None, mind: Mind | None = None
+    gate: Any, rounds: list[SearchRound], before: Stagnation | None = None, mind: ScriptedModel | None = None
 ) -> Stagnation:
-    world = Seeking()
+    world = LibraryBenchmark()
     view = {
         "task": world.task("only"),
         "rounds": rounds,
@@ -61,7 +70,7 @@ def judged(
         "evidence": Evidence(),
         "certified": CertifiedState(),
     }
-    runtime = Runtime(context=Context(benchmark=world, chat=ScriptedChat(responder=mind or Mind())))
+    runtime = Runtime(context=Context(benchmark=world, chat=ScriptedChat(responder=mind or ScriptedModel())))
     return asyncio.run(gate(view, runtime))["stagnation"]
 
 
@@ -141,9 +150,9 @@ def test_a_gate_may_ask_that_the_belief_stands_still_too(make: Any):
 @pytest.mark.parametrize("patience", [1, 2, 4])
 @pytest.mark.parametrize("graph", [pbai, react])
 def test_a_looping_agent_is_stopped_and_answers(graph: Any, patience: int):
-    mind = Mind(tool=same, answer=ANSWER)
-    world = Seeking(looping)
-    state = sought(graph.build(memory="native", gate=exhaustion_gate(patience=patience)), mind, world)
+    mind = ScriptedModel(tool=same_search, answer=ANSWER)
+    world = LibraryBenchmark(same_passages)
+    state = run_graph(graph.build(memory="native", gate=exhaustion_gate(patience=patience)), mind, world)
     assert len(state["rounds"]) == 1 + patience  # the first round repeats nothing
     assert graph.ending(state) == "exhausted"
     assert state["stagnation"].reason.startswith(f"{patience} rounds in a row")
@@ -151,19 +160,25 @@ def test_a_looping_agent_is_stopped_and_answers(graph: Any, patience: int):
 
 
 def test_an_agent_that_alternates_between_two_queries_loops_too():
-    mind = Mind(tool=lambda prompt, times: search(("Lake Osk", "Ada mapped")[times % 2]), answer=ANSWER)
-    state = sought(pbai.build(memory="native"), mind, Seeking(looping))
+    mind = ScriptedModel(tool=lambda prompt, times: search_move(("Lake Osk", "Ada mapped")[times % 2]), answer=ANSWER)
+    state = run_graph(pbai.build(memory="native"), mind, LibraryBenchmark(same_passages))
     assert len(state["rounds"]) == 4
 
 
 def test_a_refused_search_is_nothing_new():
-    state = sought(pbai.build(memory="native"), Mind(tool=same, answer=ANSWER), Seeking(lambda query: ()))
+    state = run_graph(
+        pbai.build(memory="native"), ScriptedModel(tool=same_search, answer=ANSWER), LibraryBenchmark(lambda query: ())
+    )
     assert [r.upr for r in state["rounds"]] == [0.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize("graph", [pbai, react])
 def test_a_productive_agent_is_never_stopped(graph: Any):
-    state = sought(graph.build(memory="native", gate=exhaustion_gate()), Mind(tool=other), Seeking(rounds=20))
+    state = run_graph(
+        graph.build(memory="native", gate=exhaustion_gate()),
+        ScriptedModel(tool=new_search),
+        LibraryBenchmark(rounds=20),
+    )
     assert len(state["rounds"]) == 20
     assert state["action"].args["forced"] == "rounds"
     assert graph.ending(state) == "world_ended"
@@ -219,7 +234,7 @@ def test_settings_out_of_range_are_refused(wrong: Any):
     ("verdict", "stop", "streak"), [("PRODUCTIVE", False, 0), ("QUERY_STALE", False, 3), ("EXHAUSTED", True, 3)]
 )
 def test_a_judged_gate_stops_at_exhausted_alone(verdict: str, stop: bool, streak: int):
-    mind = Mind(verdict={"reason": "why", "verdict": verdict})
+    mind = ScriptedModel(verdict={"reason": "why", "verdict": verdict})
     rounds = [SearchRound(action=f"query{n}", chunks=(), glimpse=f"glimpse{n}", jaccard=0, upr=1) for n in range(5)]
     result = judged(judged_gate(window=2), rounds, Stagnation(streak=2), mind)
     assert (result.stop, result.streak, result.reason) == (stop, streak, "why")
@@ -229,7 +244,7 @@ def test_a_judged_gate_stops_at_exhausted_alone(verdict: str, stop: bool, streak
 
 
 def test_a_judged_gate_sees_the_beginning_of_each_passage_of_a_round():
-    mind, text = Mind(), "\n".join(f"title{n}: {'word ' * 100}" for n in range(10))
+    mind, text = ScriptedModel(), "\n".join(f"title{n}: {'word ' * 100}" for n in range(10))
     found = round_of(
         Action(text="search[a]"), Observation(text=text, sources=tuple(f"title{n}" for n in range(10))), []
     )
@@ -240,7 +255,7 @@ def test_a_judged_gate_sees_the_beginning_of_each_passage_of_a_round():
 
 
 def test_the_two_stances_ask_differently():
-    conservative, neutral = Mind(), Mind()
+    conservative, neutral = ScriptedModel(), ScriptedModel()
     rounds = [SearchRound(action="a", chunks=(), jaccard=0, upr=1)]
     judged(judged_gate(), rounds, mind=conservative)
     judged(judged_gate(stance="neutral"), rounds, mind=neutral)
@@ -249,9 +264,13 @@ def test_the_two_stances_ask_differently():
 
 
 def test_a_shadow_gate_keeps_round_and_answer_and_the_run_goes_on():
-    mind = Mind(tool=same, answer=lambda prompt, times: {"answer": f"answer {times}"})
-    state = sought(pbai.build(memory="native", gate=shadow(exhaustion_gate())), mind, Seeking(looping))
-    stopped = sought(pbai.build(memory="native"), Mind(tool=same, answer=ANSWER), Seeking(looping))
+    mind = ScriptedModel(tool=same_search, answer=lambda prompt, times: {"answer": f"answer {times}"})
+    state = run_graph(
+        pbai.build(memory="native", gate=shadow(exhaustion_gate())), mind, LibraryBenchmark(same_passages)
+    )
+    stopped = run_graph(
+        pbai.build(memory="native"), ScriptedModel(tool=same_search, answer=ANSWER), LibraryBenchmark(same_passages)
+    )
     seen = state["stagnation"]
     assert (seen.at, seen.answer, seen.stop) == (len(stopped["rounds"]), "answer 0", False)
     assert len(state["rounds"]) == 10
@@ -259,39 +278,39 @@ def test_a_shadow_gate_keeps_round_and_answer_and_the_run_goes_on():
 
 
 def test_the_advice_of_a_gate_that_is_only_watched_reaches_nobody():
-    mind = Mind(tool=other, unresolved={"unresolved": ["who?"], "answerable": False}, answer=ANSWER)
-    sought(pbai.build(memory="native", gate=shadow(gap_gate())), mind, Seeking(rounds=3))
+    mind = ScriptedModel(tool=new_search, unresolved={"unresolved": ["who?"], "answerable": False}, answer=ANSWER)
+    run_graph(pbai.build(memory="native", gate=shadow(gap_gate())), mind, LibraryBenchmark(rounds=3))
     assert len(mind.prompts("unresolved")) == 3
     assert not any("who?" in prompt for prompt in mind.prompts("tool"))
 
 
 def test_resampling_leaves_the_advice_of_its_gate():
-    gaps = Mind(unresolved={"unresolved": ["who?"], "answerable": False})
+    gaps = ScriptedModel(unresolved={"unresolved": ["who?"], "answerable": False})
     rounds = [SearchRound(action="a", chunks=(), jaccard=0, upr=1)]
     assert "who?" in judged(resampling(gap_gate()), rounds, Stagnation(advice="old"), gaps).advice
 
 
 def test_a_gap_gate_stops_when_nothing_is_left_and_names_the_gap_until_then():
     gaps = [{"unresolved": ["who?"], "answerable": True}, {"unresolved": [], "answerable": False}]
-    mind = Mind(
-        tool=other,
+    mind = ScriptedModel(
+        tool=new_search,
         unresolved=lambda prompt, times: [*gaps, {"unresolved": [], "answerable": True}][times],
         answer=ANSWER,
     )
-    state = sought(pbai.build(memory="native", gate=gap_gate()), mind)
+    state = run_graph(pbai.build(memory="native", gate=gap_gate()), mind)
     assert len(state["rounds"]) == 3
     assert pbai.ending(state) == "exhausted"
     assert ["who?" in prompt for prompt in mind.prompts("tool")] == [False, True, False]
 
 
 def believing(**fields: Any) -> Any:
-    view = {"task": Seeking().task("only"), "rounds": [], "stagnation": Stagnation(), "turns": ()}
+    view = {"task": LibraryBenchmark().task("only"), "rounds": [], "stagnation": Stagnation(), "turns": ()}
     return {**view, "belief": Belief(**fields), "evidence": Evidence(), "certified": CertifiedState()}
 
 
 def is_satisfied(mind: Any = None, **fields: Any) -> bool:
-    world = Seeking()
-    runtime = Runtime(context=Context(benchmark=world, chat=ScriptedChat(responder=mind or Mind())))
+    world = LibraryBenchmark()
+    runtime = Runtime(context=Context(benchmark=world, chat=ScriptedChat(responder=mind or ScriptedModel())))
     return bool(asyncio.run(satisfied_gate()(believing(**fields), runtime))["stagnation"].stop)  # type: ignore[arg-type]
 
 
@@ -305,19 +324,19 @@ def test_a_structured_belief_satisfies_the_question_once_nothing_is_open():
 
 @pytest.mark.parametrize("settled", [True, False])
 def test_of_other_memories_a_model_says_whether_they_satisfy_the_question(settled: bool):
-    mind = Mind(satisfied={"reasoning": "so", "satisfied": settled})
+    mind = ScriptedModel(satisfied={"reasoning": "so", "satisfied": settled})
     assert is_satisfied(mind, form="freeform", notes=("Ada was there",)) == settled
     assert "Ada was there" in mind.prompts("satisfied")[0]
 
 
 def test_a_belief_that_begins_with_the_question_ends_the_search_when_it_is_answered():
-    goal = Seeking().task("only").goal
+    goal = LibraryBenchmark().task("only").goal
     known = {"facts": [{"fact": "Ada was there", "source": "it"}], "questions": []}
     resolved = [[], [goal]]
-    mind = Mind(
-        tool=other, resolved=lambda prompt, times: {**known, "resolved": resolved[min(times, 1)]}, answer=ANSWER
+    mind = ScriptedModel(
+        tool=new_search, resolved=lambda prompt, times: {**known, "resolved": resolved[min(times, 1)]}, answer=ANSWER
     )
-    state = sought(pbai.build(memory=structured(start="question"), gate=satisfied_gate()), mind)
+    state = run_graph(pbai.build(memory=structured(start="question"), gate=satisfied_gate()), mind)
     assert len(state["rounds"]) == 2
     assert state["belief"].questions == ()
     assert pbai.ending(state) == "exhausted"
@@ -328,12 +347,12 @@ def test_a_belief_that_begins_with_the_question_ends_the_search_when_it_is_answe
 def test_of_two_gates_either_stops():
     gaps = {"unresolved": ["who?"], "answerable": False}
     both = either(gap_gate(), exhaustion_gate())
-    mind = Mind(tool=same, unresolved=gaps, answer=ANSWER)
-    state = sought(pbai.build(memory="native", gate=both), mind, Seeking(looping))
+    mind = ScriptedModel(tool=same_search, unresolved=gaps, answer=ANSWER)
+    state = run_graph(pbai.build(memory="native", gate=both), mind, LibraryBenchmark(same_passages))
     assert len(state["rounds"]) == 3
     assert "who?" in state["stagnation"].advice
-    resolved = Mind(tool=other, unresolved={"unresolved": [], "answerable": True}, answer=ANSWER)
-    assert len(sought(pbai.build(memory="native", gate=both), resolved)["rounds"]) == 1
+    resolved = ScriptedModel(tool=new_search, unresolved={"unresolved": [], "answerable": True}, answer=ANSWER)
+    assert len(run_graph(pbai.build(memory="native", gate=both), resolved)["rounds"]) == 1
 
 
 def test_of_two_gates_that_disagree_the_one_that_stops_gives_the_reason():
@@ -350,11 +369,11 @@ def test_of_two_gates_that_disagree_the_one_that_stops_gives_the_reason():
 
 @pytest.mark.parametrize("times", [0, 1, 2])
 def test_resampling_gives_so_many_new_directions_before_it_stops(times: int):
-    mind = Mind(tool=same, hypotheses=lambda p, n: {"hypotheses": [f"direction {n}"]}, answer=ANSWER)
+    mind = ScriptedModel(tool=same_search, hypotheses=lambda p, n: {"hypotheses": [f"direction {n}"]}, answer=ANSWER)
     gate = either(gap_gate(), resampling(exhaustion_gate(), times=times))
-    gaps = Mind(**mind.answers, unresolved={"unresolved": [], "answerable": False})
+    gaps = ScriptedModel(**mind.answers, unresolved={"unresolved": [], "answerable": False})
     for model, operator in ((mind, resampling(exhaustion_gate(), times=times)), (gaps, gate)):
-        state = sought(pbai.build(memory="native", gate=operator), model, Seeking(looping))
+        state = run_graph(pbai.build(memory="native", gate=operator), model, LibraryBenchmark(same_passages))
         assert len(state["rounds"]) == 3 + 2 * times
         assert state["stagnation"].resampled == times == len(model.prompts("hypotheses"))
         directions = [prompt.count("direction 0") for prompt in model.prompts("tool")]
@@ -362,8 +381,10 @@ def test_resampling_gives_so_many_new_directions_before_it_stops(times: int):
 
 
 def test_resampling_stops_where_the_model_has_no_hypothesis():
-    mind = Mind(tool=same, hypotheses={"hypotheses": []}, answer=ANSWER)
-    state = sought(pbai.build(memory="native", gate=resampling(exhaustion_gate())), mind, Seeking(looping))
+    mind = ScriptedModel(tool=same_search, hypotheses={"hypotheses": []}, answer=ANSWER)
+    state = run_graph(
+        pbai.build(memory="native", gate=resampling(exhaustion_gate())), mind, LibraryBenchmark(same_passages)
+    )
     assert len(state["rounds"]) == 3
 
 
@@ -379,26 +400,32 @@ def test_a_gate_ends_sdp_where_its_actions_repeat():
         return {**update, "observation": observation}
 
     graph = sdp.build(realize=realize, act=still, gate=exhaustion_gate(patience=2))
-    state = graph.invoke(given(script), context=Context(benchmark=script))
+    state = graph.invoke(script_input(script), context=Context(benchmark=script))
     assert len(state["history"]) == 3
     assert sdp.ending(state) == "exhausted"
     assert (
-        len(sdp.build(realize=realize, act=still).invoke(given(script), context=Context(benchmark=script))["history"])
+        len(
+            sdp.build(realize=realize, act=still).invoke(script_input(script), context=Context(benchmark=script))[
+                "history"
+            ]
+        )
         > 3
     )
 
 
 def test_a_gate_forces_an_answer_from_sdp_in_a_world_that_takes_one():
-    world = Seeking(looping, attempts=9)
-    mind = Mind(conditions={"conditions": ["the river is known"]}, action={"action": "search[Osk]"}, answer=ANSWER)
-    state = sought(sdp.build(gate=exhaustion_gate()), mind, world)
+    world = LibraryBenchmark(same_passages, attempts=9)
+    mind = ScriptedModel(
+        conditions={"conditions": ["the river is known"]}, action={"action": "search[Osk]"}, answer=ANSWER
+    )
+    state = run_graph(sdp.build(gate=exhaustion_gate()), mind, world)
     assert (sdp.ending(state), world.worlds[0].answer) == ("exhausted", "Ada")
     assert not state["certificates"]
 
 
 def test_a_gate_ends_an_episode_of_step():
     graph = step.build(gate=exhaustion_gate())
-    mind = Mind()  # the least instance: always the first action offered, which comes round again
+    mind = ScriptedModel()  # the least instance: always the first action offered, which comes round again
     limits = Limits(steps=30, trials=2, repeats=0, substeps=30)
     context = Context(benchmark=BlocksWorld(), chat=ScriptedChat(responder=mind), limits=limits)
     state = graph.invoke({"task": {"benchmark": "blocksworld", "id": "4-0"}}, context=context)
@@ -416,7 +443,7 @@ def test_a_world_that_ends_in_the_round_in_which_a_gate_stops_gives_the_ending()
 
 
 def test_what_a_gate_advises_and_a_memory_holds_reaches_sdps_realize():
-    mind = Mind(
+    mind = ScriptedModel(
         conditions={"conditions": ["the river is known"]},
         action={"action": "search[Osk]"},
         hypotheses={"hypotheses": ["up the river"]},
@@ -424,7 +451,7 @@ def test_what_a_gate_advises_and_a_memory_holds_reaches_sdps_realize():
         answer=ANSWER,
     )
     graph = sdp.build(gate=resampling(exhaustion_gate(), times=1), memory="structured")
-    sought(graph, mind, Seeking(looping, attempts=9))
+    run_graph(graph, mind, LibraryBenchmark(same_passages, attempts=9))
     prompts = mind.prompts("action")
     assert "To keep in mind" not in prompts[0]
     assert ["Osk is a lake" in prompt for prompt in prompts] == [False, True, True, True, True]
@@ -432,23 +459,23 @@ def test_what_a_gate_advises_and_a_memory_holds_reaches_sdps_realize():
 
 
 def test_ircot_is_stopped_by_its_sentences():
-    mind = Mind(sentence={"sentence": "The river is not known yet."}, answer=ANSWER)
-    state = sought(ircot.build(gate=exhaustion_gate()), mind, Seeking(looping))
+    mind = ScriptedModel(sentence={"sentence": "The river is not known yet."}, answer=ANSWER)
+    state = run_graph(ircot.build(gate=exhaustion_gate()), mind, LibraryBenchmark(same_passages))
     assert len(state["rounds"]) == 4  # the question first, then the sentence three times
 
 
 def test_the_task_is_the_last_of_the_open_questions_and_survives_a_reorganisation():
-    goal = Seeking().task("only").goal
+    goal = LibraryBenchmark().task("only").goal
     many = {"facts": [{"fact": f"fact {n}", "source": "it"} for n in range(5)], "questions": ["when?", "where?"]}
-    mind = Mind(
-        tool=other,
+    mind = ScriptedModel(
+        tool=new_search,
         resolved=lambda prompt, times: (
             {**many, "facts": [{"fact": f"{times} {n}", "source": ""} for n in range(5)]} | {"resolved": []}
         ),
         facts={"facts": [{"fact": "all of it", "source": "it"}], "questions": ["when?"]},
         answer=ANSWER,
     )
-    state = sought(pbai.build(), mind, Seeking(rounds=3))
+    state = run_graph(pbai.build(), mind, LibraryBenchmark(rounds=3))
     assert state["belief"].reorganised
     assert state["belief"].questions[-1] == goal
     assert state["belief"].questions[0] == "when?"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from helpers.sample_runs.recorded_runs import replay_of
 from helpers.servers.endpoint_stub import stub
-from helpers.worlds.scripted_benchmark import Script, given, predicates
+from helpers.worlds.scripted_benchmark import Script, predicates, script_input
 from langchain_openai import ChatOpenAI
 from langgraph.runtime import Runtime
 from pydantic import SecretStr
@@ -84,7 +84,7 @@ def finding(*undone: Sequence[int]) -> Any:
 
 
 def final(script: Script, **operators: Any) -> SDPState:
-    state = sdp.build(**operators).invoke(given(script), context=Context(benchmark=script))
+    state = sdp.build(**operators).invoke(script_input(script), context=Context(benchmark=script))
     return SDPState(**state)
 
 

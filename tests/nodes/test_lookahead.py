@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.worlds.watched_blocks import RATING, Mind, played
+from helpers.worlds.watched_blocks import RATING, ScriptedModel, run_blocks
 
 from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
 from certigraph.benchmarks.blocksworld.expert import answer_request
@@ -31,15 +31,15 @@ def aiming_at(*targets: str) -> Any:
 
 
 def test_the_expert_reaches_the_goal(tmp_path: Path):
-    result = played(sdp.build(realize=reward_guided(k=3, **READING)), tmp_path, answer_request)
+    result = run_blocks(sdp.build(realize=reward_guided(k=3, **READING)), tmp_path, answer_request)
     assert result.ending == "goal"
 
 
 def test_imagined_outcomes_inside_realize_are_those_of_the_world_where_the_model_is_right(tmp_path: Path):
-    told = played(
+    told = run_blocks(
         sdp.build(realize=reward_guided(k=2, imagines=True, **READING)), tmp_path / "a", answer_request, task="3-1"
     )
-    known = played(sdp.build(realize=reward_guided(k=2, **READING)), tmp_path / "b", answer_request, task="3-1")
+    known = run_blocks(sdp.build(realize=reward_guided(k=2, **READING)), tmp_path / "b", answer_request, task="3-1")
     assert told.ending == "goal"
     assert told.state["history"] == known.state["history"]
 
@@ -50,9 +50,9 @@ def test_the_action_that_settles_the_target_is_taken_whatever_the_model_would(tm
     plan = aiming_at(held, "the red block is on top of the orange block")
 
     def first(prompt: str, form: dict[str, Any]) -> Any:
-        return answer_request(prompt, form) if "holds" in form["properties"] else Mind()(prompt, form)
+        return answer_request(prompt, form) if "holds" in form["properties"] else ScriptedModel()(prompt, form)
 
-    result = played(sdp.build(propose=plan, realize=reward_guided(k=30, **READING)), tmp_path, first, task="3-1")
+    result = run_blocks(sdp.build(propose=plan, realize=reward_guided(k=30, **READING)), tmp_path, first, task="3-1")
     assert result.ending == "goal"
     assert [step.action.text for step in result.state["history"]] == [
         "unstack the red block from on top of the blue block",
@@ -62,7 +62,7 @@ def test_the_action_that_settles_the_target_is_taken_whatever_the_model_would(tm
 
 def test_a_target_that_tells_no_state_is_replaced_by_the_goal(tmp_path: Path):
     plan = aiming_at("be in the mood")
-    result = played(
+    result = run_blocks(
         sdp.build(propose=plan, realize=reward_guided(k=30, **READING)), tmp_path, task="3-1", steps=2, attempts=2
     )
     taken = [step.action.text for step in result.state["history"]]
@@ -70,9 +70,9 @@ def test_a_target_that_tells_no_state_is_replaced_by_the_goal(tmp_path: Path):
 
 
 def test_who_asks_shows_the_model_the_gains_and_the_target_alone(tmp_path: Path):
-    mind, target = Mind(), "the hand is currently holding red block"
+    mind, target = ScriptedModel(), "the hand is currently holding red block"
     graph = sdp.build(propose=aiming_at(target), realize=reward_guided(k=30, asks=True, **READING))
-    played(graph, tmp_path, mind, task="3-1", steps=1)
+    run_blocks(graph, tmp_path, mind, task="3-1", steps=1)
     asked = mind.prompts("choice")[0]
     assert f"Assignment: {target}" in asked
     assert "unstack the red block from on top of the blue block (+1.00)" in asked
@@ -80,5 +80,5 @@ def test_who_asks_shows_the_model_the_gains_and_the_target_alone(tmp_path: Path)
 
 
 def test_it_is_named_with_its_arguments_in_the_header(tmp_path: Path):
-    result = played(sdp.build(realize=reward_guided(k=2)), tmp_path, answer_request, steps=1)
+    result = run_blocks(sdp.build(realize=reward_guided(k=2)), tmp_path, answer_request, steps=1)
     assert result.trajectory.header.operators["realize"] == {"name": "reward_guided", "args": {"k": 2}}

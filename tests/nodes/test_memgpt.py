@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from helpers.processes.children import child_environment
 from helpers.sample_runs.memgpt_runs import run_or_resume
-from helpers.worlds.library_world import Mind, Seeking, other, search, sought
+from helpers.worlds.library_world import LibraryBenchmark, ScriptedModel, new_search, run_graph, search_move
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
@@ -30,7 +30,7 @@ from certigraph.runtime.run import run
 from certigraph.state.endings import Fault
 from certigraph.state.memgpt import MemoryTurn
 
-FINISH = {**search("Ada"), "tool": "finish"}
+FINISH = {**search_move("Ada"), "tool": "finish"}
 
 
 def function(name: str, text: str, **more: Any) -> dict[str, Any]:
@@ -45,9 +45,11 @@ def moves(*given: dict[str, Any]) -> Callable[[str, int], dict[str, Any]]:
     return lambda prompt, times: given[times] if times < len(given) else FINISH
 
 
-def acted(*given: dict[str, Any], world: Seeking | None = None, **graph: Any) -> tuple[dict[str, Any], Mind]:
-    mind = Mind(tool=moves(*given), answer={"answer": "Ada"}, summary={"summary": "SUMMARY"})
-    return sought(memgpt.build(**graph), mind, world), mind
+def acted(
+    *given: dict[str, Any], world: LibraryBenchmark | None = None, **graph: Any
+) -> tuple[dict[str, Any], ScriptedModel]:
+    mind = ScriptedModel(tool=moves(*given), answer={"answer": "Ada"}, summary={"summary": "SUMMARY"})
+    return run_graph(memgpt.build(**graph), mind, world), mind
 
 
 def answers(state: dict[str, Any]) -> list[MemoryTurn]:
@@ -55,7 +57,7 @@ def answers(state: dict[str, Any]) -> list[MemoryTurn]:
 
 
 def test_what_is_appended_is_in_every_later_prompt_and_no_round_is_spent() -> None:
-    state, mind = acted(search("Osk"), function("core_memory_append", "CORE"), search("Ren"))
+    state, mind = acted(search_move("Osk"), function("core_memory_append", "CORE"), search_move("Ren"))
     assert ["CORE" in prompt for prompt in mind.prompts("tool")] == [False, False, True, True]
     assert state["belief"].notes == ("CORE",)
     assert [turn.action for turn in state["turns"]] == ["search[Osk]", "search[Ren]", "finish[Ada]"]
@@ -107,7 +109,7 @@ def test_an_entry_is_kept_once() -> None:
 def test_results_come_in_pages_of_bounded_size() -> None:
     inserts = [function("archival_memory_insert", f"note {n} about the river") for n in range(3)]
     pages = [function("archival_memory_search", "river", page=page) for page in (1, 2, 3)]
-    state, _ = acted(*inserts, search("Osk"), *pages, use_memory=use_memory(page=2))
+    state, _ = acted(*inserts, search_move("Osk"), *pages, use_memory=use_memory(page=2))
     first, second, third = answers(state)[3:]
     assert first.observation.splitlines()[0] == "Page 1 of 2 (3 found):"
     assert second.observation.splitlines()[0] == "Page 2 of 2 (3 found):"
@@ -117,8 +119,8 @@ def test_results_come_in_pages_of_bounded_size() -> None:
 
 def test_the_conversation_is_searched_beyond_what_is_still_shown() -> None:
     """The queue of turns is flushed; what the first round found is then in no prompt but that after the search."""
-    found = [*(search(f"q{n} r{n}") for n in range(10)), function("conversation_search", "q0", page=1)]
-    state, mind = acted(*found, world=Seeking(words=60), decide=manage(queue=4_000))
+    found = [*(search_move(f"q{n} r{n}") for n in range(10)), function("conversation_search", "q0", page=1)]
+    state, mind = acted(*found, world=LibraryBenchmark(words=60), decide=manage(queue=4_000))
     before, after = mind.prompts("tool")[10:12]
     assert state["belief"].reorganised >= 1
     assert "about q0 r0 one" not in before
@@ -128,14 +130,14 @@ def test_the_conversation_is_searched_beyond_what_is_still_shown() -> None:
 
 def test_the_answer_is_handed_in_without_a_summary_that_nobody_would_read() -> None:
     """Before the last action the queue is full, as a further search shows, which has it summarised."""
-    found = [search(f"q{n} r{n}") for n in range(5)]
-    for last, summaries in ((), 0), ((search("q5 r5"),), 1):
-        _, mind = acted(*found, *last, world=Seeking(words=60), decide=manage(queue=4_000))
+    found = [search_move(f"q{n} r{n}") for n in range(5)]
+    for last, summaries in ((), 0), ((search_move("q5 r5"),), 1):
+        _, mind = acted(*found, *last, world=LibraryBenchmark(words=60), decide=manage(queue=4_000))
         assert len(mind.prompts("summary")) == summaries
 
 
 def test_a_search_of_the_conversation_goes_by_what_was_found_and_not_by_the_words_of_the_action() -> None:
-    calls = [search("q0 r0"), search("q1 r1"), function("conversation_search", "q1 r1", page=1)]
+    calls = [search_move("q0 r0"), search_move("q1 r1"), function("conversation_search", "q1 r1", page=1)]
     state, _ = acted(*calls)
     lines = answers(state)[0].observation.splitlines()[1:]
     assert lines
@@ -152,9 +154,9 @@ def test_memory_calls_in_a_row_are_bounded_and_then_only_tools_are_offered() -> 
             return {"answer": "Ada"}
         offered.append(tools)
         endless = function("archival_memory_insert", f"entry {len(offered)}")
-        return endless if "archival_memory_insert" in tools else search(f"q{len(offered)}")
+        return endless if "archival_memory_insert" in tools else search_move(f"q{len(offered)}")
 
-    world = Seeking(rounds=2)
+    world = LibraryBenchmark(rounds=2)
     context = Context(benchmark=world, chat=ScriptedChat(responder=responder))
     state = memgpt.build().invoke({"task": world.task("only")}, context=context)
     assert [len(tools) for tools in offered] == ([7] * MAX_MEMORY_CALLS + [2]) * 2
@@ -162,27 +164,29 @@ def test_memory_calls_in_a_row_are_bounded_and_then_only_tools_are_offered() -> 
 
 
 def test_the_bound_is_an_option_and_none_offers_no_function() -> None:
-    _, mind = acted(search("Osk"), decide=manage(calls=0))
+    _, mind = acted(search_move("Osk"), decide=manage(calls=0))
     assert not any(fields & {"new", "page"} for fields, _ in mind.asked)
 
 
 @pytest.mark.parametrize("memory", ["lobotomized", "structured", "freeform"])
 def test_another_memory_offers_no_function_in_any_round(memory: str):
-    mind = Mind(tool=other, answer={"answer": "Ada"}, text="Ada mapped it")
-    state = sought(memgpt.build(memory=memory), mind, Seeking(rounds=3))
+    mind = ScriptedModel(tool=new_search, answer={"answer": "Ada"}, text="Ada mapped it")
+    state = run_graph(memgpt.build(memory=memory), mind, LibraryBenchmark(rounds=3))
     assert {fields for fields, _ in mind.asked if "tool" in fields} == {frozenset({"thought", "tool", "text"})}
     assert "archival_memory" not in "".join(mind.prompts("tool"))
     assert state.get("archive", []) == []
 
 
 def test_a_wrapper_of_the_own_memory_keeps_the_functions() -> None:
-    state, _ = acted(function("core_memory_append", "CORE"), search("Osk"), memory=grounded("native"))
+    state, _ = acted(function("core_memory_append", "CORE"), search_move("Osk"), memory=grounded("native"))
     assert state["belief"].notes == ("CORE",)
 
 
 def test_a_small_model_has_one_field_for_notes() -> None:
-    mind = Mind(tool=lambda prompt, times: {**other(prompt, times), "remember": "CORE"}, answer={"answer": "Ada"})
-    state = sought(memgpt.build(), mind, Seeking(rounds=2), profile="small")
+    mind = ScriptedModel(
+        tool=lambda prompt, times: {**new_search(prompt, times), "remember": "CORE"}, answer={"answer": "Ada"}
+    )
+    state = run_graph(memgpt.build(), mind, LibraryBenchmark(rounds=2), profile="small")
     assert {fields for fields, _ in mind.asked if "tool" in fields} == {
         frozenset({"thought", "remember", "tool", "text"})
     }
@@ -190,17 +194,17 @@ def test_a_small_model_has_one_field_for_notes() -> None:
 
 
 def test_the_final_answer_sees_what_the_memory_gave() -> None:
-    mind = Mind(tool=moves(*KEPT_AND_FOUND, search("Osk")), answer={"answer": "Ada"})
-    sought(memgpt.build(), mind, Seeking(rounds=1))
+    mind = ScriptedModel(tool=moves(*KEPT_AND_FOUND, search_move("Osk")), answer={"answer": "Ada"})
+    run_graph(memgpt.build(), mind, LibraryBenchmark(rounds=1))
     assert "- RIVER" in mind.prompts("answer")[0]
 
 
 def test_a_new_episode_of_a_thread_begins_with_an_empty_memory() -> None:
-    graph, world = memgpt.build(checkpointer=InMemorySaver()), Seeking()
+    graph, world = memgpt.build(checkpointer=InMemorySaver()), LibraryBenchmark()
     config: Any = {"configurable": {"thread_id": "one"}}
     given = moves(function("archival_memory_insert", "RIVER"), function("core_memory_append", "CORE"))
     for expected in (["RIVER"], []):
-        mind = Mind(tool=given if expected else moves())
+        mind = ScriptedModel(tool=given if expected else moves())
         context = Context(benchmark=world, chat=ScriptedChat(responder=mind))
         state = graph.invoke({"task": world.task("only")}, config, context=context)
         assert (state["archive"], bool(state["belief"].notes), bool(answers(state))) == (
@@ -212,7 +216,7 @@ def test_a_new_episode_of_a_thread_begins_with_an_empty_memory() -> None:
 )
 def test_operators_are_swapped_by_name(slot: str, operator: str):
     graph = build_graph("memgpt", dict([parse_swap(f"{slot}={operator}")]))
-    assert sought(graph, Mind(tool=moves(search("Osk"))))["action"].kind == "finish"
+    assert run_graph(graph, ScriptedModel(tool=moves(search_move("Osk"))))["action"].kind == "finish"
 
 
 def test_an_own_operator_takes_the_place_of_the_functions() -> None:
@@ -234,11 +238,11 @@ def test_parallel_searches_have_memories_of_their_own() -> None:
         names = ("archival_memory_insert", f"{kept(prompt)} ENTRY"), ("archival_memory_search", "ENTRY")
         return function(*names["Kept" in prompt])
 
-    mind = Mind(tool=tool, hypotheses={"hypotheses": ["up the river", "down the river"]})
+    mind = ScriptedModel(tool=tool, hypotheses={"hypotheses": ["up the river", "down the river"]})
     graph = hypotheses.build(explore=explore(harness="memgpt", memory="native"))
     store = InMemoryStore()
     graph.store = store
-    state = sought(graph, mind)
+    state = run_graph(graph, mind)
     assert [branch.answer for branch in state["branches"]] == ["Ada", "Ada"]
     spaces = {item.namespace: item.value["text"] for item in store.search((), limit=10)}
     assert sorted(spaces.values()) == ["down ENTRY", "up ENTRY"]
@@ -253,10 +257,10 @@ def entries(store: BaseStore) -> list[tuple[tuple[str, ...], str]]:
 
 
 def test_a_store_gets_the_entries_in_a_namespace_of_thread_and_episode() -> None:
-    store, world = InMemoryStore(), Seeking()
+    store, world = InMemoryStore(), LibraryBenchmark()
     graph = memgpt.build(checkpointer=InMemorySaver(), store=store)
     for thread in ("a.b", "c"):
-        mind = Mind(tool=moves(function("archival_memory_insert", f"of {thread}"), search("Osk")))
+        mind = ScriptedModel(tool=moves(function("archival_memory_insert", f"of {thread}"), search_move("Osk")))
         context = Context(benchmark=world, chat=ScriptedChat(responder=mind))
         graph.invoke({"task": world.task("only")}, {"configurable": {"thread_id": thread}}, context=context)
     assert sorted((space[1], text) for space, text in entries(store)) == [("a%2Eb", "of a.b"), ("c", "of c")]
@@ -265,13 +269,13 @@ def test_a_store_gets_the_entries_in_a_namespace_of_thread_and_episode() -> None
 def test_nothing_of_another_run_on_the_same_store_is_found() -> None:
     store = InMemoryStore()
     graph: Any = memgpt.build(store=store)
-    sought(graph, Mind(tool=moves(function("archival_memory_insert", "RIVER one"))))
-    state = sought(graph, Mind(tool=moves(function("archival_memory_search", "river"))))
+    run_graph(graph, ScriptedModel(tool=moves(function("archival_memory_insert", "RIVER one"))))
+    state = run_graph(graph, ScriptedModel(tool=moves(function("archival_memory_search", "river"))))
     assert "RIVER" not in answers(state)[0].observation
 
 
 def test_an_asynchronous_store_is_used_too(tmp_path: Path):
-    world, mind = Seeking(), Mind(tool=moves(*KEPT_AND_FOUND))
+    world, mind = LibraryBenchmark(), ScriptedModel(tool=moves(*KEPT_AND_FOUND))
     context = Context(benchmark=world, chat=ScriptedChat(responder=mind))
 
     async def stored() -> tuple[dict[str, Any], list[Any]]:
@@ -323,8 +327,8 @@ class Breaking(InMemoryStore):
 
 def crashed(given: Callable[[str, int], Any], crash: type[BaseException], store: BaseStore | None) -> dict[str, Any]:
     """Run until the process dies; then go on from the last checkpoint, as another process would."""
-    graph, world = memgpt.build(checkpointer=InMemorySaver(), store=store), Seeking()
-    context = Context(benchmark=world, chat=ScriptedChat(responder=Mind(tool=given, answer={"answer": "Ada"})))
+    graph, world = memgpt.build(checkpointer=InMemorySaver(), store=store), LibraryBenchmark()
+    context = Context(benchmark=world, chat=ScriptedChat(responder=ScriptedModel(tool=given, answer={"answer": "Ada"})))
     config: Any = {"configurable": {"thread_id": "one"}}
     with pytest.raises(crash):
         graph.invoke({"task": world.task("only")}, config, context=context)
@@ -361,7 +365,7 @@ def test_a_memory_call_before_a_model_failed_is_not_repeated() -> None:
 
 def test_a_resumed_run_keeps_its_memory_although_the_store_is_lost() -> None:
     saver = InMemorySaver()
-    world, mind = Seeking(), Mind(tool=moves(*KEPT_AND_FOUND))
+    world, mind = LibraryBenchmark(), ScriptedModel(tool=moves(*KEPT_AND_FOUND))
     context = Context(benchmark=world, chat=ScriptedChat(responder=mind))
     config: Any = {"configurable": {"thread_id": "one"}}
     first = memgpt.build(checkpointer=saver, store=InMemoryStore())
@@ -371,10 +375,12 @@ def test_a_resumed_run_keeps_its_memory_although_the_store_is_lost() -> None:
 
 
 def test_a_recorded_run_adds_up_to_its_memory_and_its_report_shows_the_calls(tmp_path: Path):
-    given = moves(search("Osk"), function("archival_memory_insert", "RIVER"), function("core_memory_append", "CORE"))
+    given = moves(
+        search_move("Osk"), function("archival_memory_insert", "RIVER"), function("core_memory_append", "CORE")
+    )
     store = InMemoryStore()
-    context = Context(chat=ScriptedChat(responder=Mind(tool=given)))
-    result = run(memgpt.build(store=store), Seeking(), "only", context=context, out=tmp_path)
+    context = Context(chat=ScriptedChat(responder=ScriptedModel(tool=given)))
+    result = run(memgpt.build(store=store), LibraryBenchmark(), "only", context=context, out=tmp_path)
     state = read_trajectory(result.folder).state()
     assert (state["archive"], answers(state)) == (["RIVER"], answers(result.state))
     assert [text for _, text in entries(store)] == ["RIVER"]
@@ -383,12 +389,12 @@ def test_a_recorded_run_adds_up_to_its_memory_and_its_report_shows_the_calls(tmp
 
 
 def test_a_fork_of_a_thread_has_the_memory_of_its_checkpoint() -> None:
-    graph, world = memgpt.build(checkpointer=InMemorySaver(), store=InMemoryStore()), Seeking()
-    context = Context(benchmark=world, chat=ScriptedChat(responder=Mind(tool=moves(*KEPT_AND_FOUND))))
+    graph, world = memgpt.build(checkpointer=InMemorySaver(), store=InMemoryStore()), LibraryBenchmark()
+    context = Context(benchmark=world, chat=ScriptedChat(responder=ScriptedModel(tool=moves(*KEPT_AND_FOUND))))
     config: Any = {"configurable": {"thread_id": "one"}}
     graph.invoke({"task": world.task("only")}, config, context=context)
     [start] = [s for s in graph.get_state_history(config) if s.next == ("decide",) and not s.values["memory_turns"]]
-    searching = Mind(tool=moves(function("archival_memory_search", "river")))
+    searching = ScriptedModel(tool=moves(function("archival_memory_search", "river")))
     state = graph.invoke(None, start.config, context=Context(benchmark=world, chat=ScriptedChat(responder=searching)))
     assert "RIVER" not in answers(state)[0].observation
     assert state["archive"] == []

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from helpers.worlds.library_world import GOAL, Mind, Seeking, search, sought
+from helpers.worlds.library_world import GOAL, LibraryBenchmark, ScriptedModel, run_graph, search_move
 
 from certigraph.adapters.models.profiles import ProfileName
 from certigraph.benchmarks.locomo.benchmark import UNANSWERABLE_ANSWER, LoCoMo
@@ -24,15 +24,17 @@ AGENTS: Mapping[str, Any] = {
 
 def explaining(prompt: str, times: int) -> dict[str, str]:
     """Searches once, and then hands in two thousand characters."""
-    return search("Lake Osk") if times == 0 else {**search(""), "tool": "finish", "text": PROSE}
+    return search_move("Lake Osk") if times == 0 else {**search_move(""), "tool": "finish", "text": PROSE}
 
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_an_explanation_of_two_thousand_characters_is_handed_in_whole(agent: str):
-    mind = Mind(tool=explaining, sentence={"sentence": f"So the answer is: {PROSE}."}, answer={"answer": PROSE})
-    world = Seeking(rounds=3)
+    mind = ScriptedModel(
+        tool=explaining, sentence={"sentence": f"So the answer is: {PROSE}."}, answer={"answer": PROSE}
+    )
+    world = LibraryBenchmark(rounds=3)
     world.longest_answer = SweQA.longest_answer  # type: ignore[attr-defined]
-    sought(AGENTS[agent](), mind, world, profile="full")
+    run_graph(AGENTS[agent](), mind, world, profile="full")
     assert world.worlds[-1].answer == PROSE
 
 
@@ -43,12 +45,12 @@ def test_a_benchmark_of_short_answers_does_not_cut_queries(agent: str, profile: 
     long = " ".join(f"word{number}" for number in range(600))
 
     def moving(prompt: str, times: int) -> dict[str, str]:
-        return search(long) if times == 0 else {**search(long), "tool": "finish"}
+        return search_move(long) if times == 0 else {**search_move(long), "tool": "finish"}
 
     written = {"sentence": {"sentence": long}, "generation": {"generation": long}, "answer": {"answer": long}}
-    world = Seeking(rounds=3)
+    world = LibraryBenchmark(rounds=3)
     world.longest_answer = 100  # type: ignore[attr-defined]
-    sought(AGENTS[agent](), Mind(tool=moving, **written), world, profile=profile)
+    run_graph(AGENTS[agent](), ScriptedModel(tool=moving, **written), world, profile=profile)
     queries = [str(action.args["query"]).removeprefix(f"{GOAL} ") for action in world.worlds[-1].actions[:-1]]
     assert most in map(len, queries)
     assert max(map(len, queries)) <= max(most, len(GOAL))
@@ -67,10 +69,10 @@ def test_where_an_answer_may_be_missing_nobody_is_made_to_guess(agent: str, gate
 
         return {"stagnation": Stagnation(stop=True, reason="by the test")}
 
-    mind = Mind(tool=lambda prompt, times: search(f"q{times}"), answer={"answer": UNANSWERABLE_ANSWER})
-    world = Seeking(rounds=2)
+    mind = ScriptedModel(tool=lambda prompt, times: search_move(f"q{times}"), answer={"answer": UNANSWERABLE_ANSWER})
+    world = LibraryBenchmark(rounds=2)
     world.unknown_answer = LoCoMo.unknown_answer  # type: ignore[attr-defined]
-    sought(AGENTS[agent](**({"gate": stopping} if gated else {})), mind, world)
+    run_graph(AGENTS[agent](**({"gate": stopping} if gated else {})), mind, world)
     assert UNANSWERABLE_ANSWER in mind.prompts("answer")[-1]
     assert world.worlds[-1].answer == UNANSWERABLE_ANSWER
 
@@ -78,9 +80,9 @@ def test_where_an_answer_may_be_missing_nobody_is_made_to_guess(agent: str, gate
 @pytest.mark.parametrize("agent", ["react", "pbai"])
 def test_an_agent_that_finds_nothing_more_knows_what_to_hand_in(agent: str):
     """In a world where an answer may be missing, each request for an action names what is handed in then."""
-    mind, world = Mind(tool=explaining), Seeking(rounds=3)
+    mind, world = ScriptedModel(tool=explaining), LibraryBenchmark(rounds=3)
     world.unknown_answer = "UNTOLD"  # type: ignore[attr-defined]
-    sought(AGENTS[agent](), mind, world, profile="full")
+    run_graph(AGENTS[agent](), mind, world, profile="full")
     assert len(mind.prompts("tool")) == 2
     assert all("UNTOLD" in prompt for prompt in mind.prompts("tool"))
 
@@ -88,9 +90,12 @@ def test_an_agent_that_finds_nothing_more_knows_what_to_hand_in(agent: str):
 def test_the_style_of_answers_is_in_every_request_that_can_end_with_one():
     style = "a limerick about the answer"
     for agent, field in (("react", "tool"), ("memgpt", "tool"), ("ircot", "sentence"), ("pbai", "tool")):
-        mind, world = Mind(tool=explaining, sentence=lambda p, t: {"sentence": "Osk is a lake."}), Seeking(rounds=2)
+        mind, world = (
+            ScriptedModel(tool=explaining, sentence=lambda p, t: {"sentence": "Osk is a lake."}),
+            LibraryBenchmark(rounds=2),
+        )
         world.answer_style = style  # type: ignore[attr-defined]
-        sought(AGENTS[agent](), mind, world, profile="full")
+        run_graph(AGENTS[agent](), mind, world, profile="full")
         prompts = [prompt for fields, prompt in mind.asked if {field, "answer"} & fields]
         assert prompts
         assert GOAL in prompts[0]

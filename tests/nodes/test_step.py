@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.worlds.library_world import Mind
+from helpers.worlds.library_world import ScriptedModel
 from helpers.worlds.records_world import Records
 from langgraph.runtime import Runtime
 
@@ -73,11 +73,11 @@ def move(action: str, standing: str = "continues", *then: str, report: str = "")
     return {"thought": "T", "standing": standing, "report": report, "action": action, "then": [*then]}
 
 
-def offered(mind: Mind) -> list[str]:
+def offered(mind: ScriptedModel) -> list[str]:
     return next(schema["properties"]["choice"]["enum"] for schema in mind.schemas if "choice" in schema["properties"])
 
 
-class Writer(Mind):
+class Writer(ScriptedModel):
     """A mind that writes an action, and answers a second question about it; it keeps the schemas."""
 
     def __init__(self, written: str, choice: str = "none of these", instead: str = "") -> None:

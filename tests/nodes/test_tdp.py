@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from helpers.models.supervisor_models import GOOD, SEEN, TASK, Model, answered, changes, nodes, subtask
+from helpers.models.supervisor_models import GOOD, SEEN, TASK, SupervisorModel, call_operator, changes, nodes, subtask
 
 from certigraph.adapters.models.schemas import MAX_READ_ITEMS
 from certigraph.nodes.tdp import MAX_FLAW, MAX_OUTCOMES, UNCHANGED_NOTE, decompose, revise
@@ -19,8 +19,8 @@ UNKNOWN = nodes(subtask("a", "z"))
 
 
 def test_a_graph_is_taken_as_it_is_given():
-    model = Model(GOOD)
-    given = answered(decompose, SEEN, model)
+    model = SupervisorModel(GOOD)
+    given = call_operator(decompose, SEEN, model)
     assert [(n.id, n.task, n.needs) for n in given["dag"].nodes] == [
         ("a", "find a", ()),
         ("b", "find b", ()),
@@ -43,8 +43,8 @@ def test_a_graph_is_taken_as_it_is_given():
     ],
 )
 def test_what_is_no_graph_is_refused_with_its_ids_and_requested_again(bad: Any, told: str):
-    model = Model(bad, GOOD)
-    given = answered(decompose, SEEN, model)
+    model = SupervisorModel(bad, GOOD)
+    given = call_operator(decompose, SEEN, model)
     assert [node.id for node in given["dag"].nodes] == ["a", "b", "g"]
     assert told in model.prompts[1]
     assert any(told in note for note in given["notes"])
@@ -52,8 +52,8 @@ def test_what_is_no_graph_is_refused_with_its_ids_and_requested_again(bad: Any, 
 
 
 def test_a_model_sees_its_last_answer_alone_and_is_queried_twice_more_at_most():
-    model = Model(CYCLIC, UNKNOWN, nodes(subtask("c"), subtask("d")), GOOD)
-    given = answered(decompose, SEEN, model)
+    model = SupervisorModel(CYCLIC, UNKNOWN, nodes(subtask("c"), subtask("d")), GOOD)
+    given = call_operator(decompose, SEEN, model)
     assert len(model.prompts) == 3
     assert "a needs z" in model.prompts[2]
     assert "a -> b -> a" not in model.prompts[2]
@@ -62,20 +62,20 @@ def test_a_model_sees_its_last_answer_alone_and_is_queried_twice_more_at_most():
 
 
 def test_a_model_that_repeats_itself_is_not_queried_a_third_time():
-    model = Model(CYCLIC)
-    given = answered(decompose, SEEN, model)
+    model = SupervisorModel(CYCLIC)
+    given = call_operator(decompose, SEEN, model)
     assert len(model.prompts) == 2
     assert [(node.id, node.needs) for node in given["dag"].nodes] == [("a", ()), ("b", ("a",))]
 
 
 def test_of_nothing_the_task_is_the_only_sub_task():
-    given = answered(decompose, SEEN, Model(nodes()))
+    given = call_operator(decompose, SEEN, SupervisorModel(nodes()))
     assert given["dag"].nodes == (Node(id="task", task=TASK.goal),)
 
 
 def test_a_grammar_keeps_a_small_model_to_known_ids_and_to_the_limit():
-    model = Model(GOOD)
-    answered(decompose, SEEN, model, most=3, profile="small")
+    model = SupervisorModel(GOOD)
+    call_operator(decompose, SEEN, model, most=3, profile="small")
     form = model.schemas[0]["properties"]["nodes"]
     assert (form["minItems"], form["maxItems"]) == (1, 3)
     assert form["items"]["properties"]["id"]["enum"] == ["n1", "n2", "n3"]
@@ -83,7 +83,9 @@ def test_a_grammar_keeps_a_small_model_to_known_ids_and_to_the_limit():
 
 
 def test_numbers_are_ids_too():
-    given = answered(decompose, SEEN, Model(json.loads('{"nodes": [{"id": 1, "task": "find it", "needs": []}]}')))
+    given = call_operator(
+        decompose, SEEN, SupervisorModel(json.loads('{"nodes": [{"id": 1, "task": "find it", "needs": []}]}'))
+    )
     assert given["dag"].nodes == (Node(id="1", task="find it"),)
 
 
@@ -98,7 +100,7 @@ def test_numbers_are_ids_too():
     ids=["cycles", "one", "needs"],
 )
 def test_a_graph_of_any_size_is_repaired_in_no_time_and_reported_in_few_words(bad: Any):
-    given = answered(decompose, SEEN, Model(bad))
+    given = call_operator(decompose, SEEN, SupervisorModel(bad))
     assert 1 <= len(given["dag"].nodes) <= 4
     assert max(map(len, given["notes"])) <= MAX_FLAW + len("refused: ")
     assert len(given["notes"]) <= MAX_READ_ITEMS
@@ -106,7 +108,7 @@ def test_a_graph_of_any_size_is_repaired_in_no_time_and_reported_in_few_words(ba
 
 def test_as_many_sub_tasks_as_are_allowed_are_read_however_many():
     chain = nodes(*(subtask(f"s{n}", *([f"s{n - 1}"] if n else [])) for n in range(MAX_READ_ITEMS + 50)))
-    given = answered(decompose, SEEN, Model(chain), most=MAX_READ_ITEMS + 50)
+    given = call_operator(decompose, SEEN, SupervisorModel(chain), most=MAX_READ_ITEMS + 50)
     assert (len(given["dag"].nodes), given["notes"]) == (MAX_READ_ITEMS + 50, ())
 
 
@@ -129,8 +131,10 @@ def after(dag: Dag, results: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def test_a_revision_sharpens_replaces_and_leads_on():
-    model = Model(changes(change=[subtask("g", "a", "n1", task="compare 7 with b")], add=[subtask("n1", "a")]))
-    given = answered(revise, after(BATCH, ["A is 7 </world>", "no page"]), model)
+    model = SupervisorModel(
+        changes(change=[subtask("g", "a", "n1", task="compare 7 with b")], add=[subtask("n1", "a")])
+    )
+    given = call_operator(revise, after(BATCH, ["A is 7 </world>", "no page"]), model)
     assert [(n.id, n.status, n.task, n.needs) for n in given["dag"].nodes] == [
         ("a", "completed", "find a", ()),
         ("b", "failed", "find b", ()),
@@ -143,8 +147,8 @@ def test_a_revision_sharpens_replaces_and_leads_on():
 
 
 def test_a_revision_of_what_has_run_is_refused_and_the_graph_stays():
-    model = Model(changes(remove=["a"]), changes(change=[subtask("b", task="again")]), changes())
-    given = answered(revise, after(BATCH), model)
+    model = SupervisorModel(changes(remove=["a"]), changes(change=[subtask("b", task="again")]), changes())
+    given = call_operator(revise, after(BATCH), model)
     assert given["dag"] == BATCH
     assert len(model.prompts) == 2
     assert [note.partition(":")[0] for note in given["notes"]] == ["refused", "refused", UNCHANGED_NOTE]
@@ -153,31 +157,33 @@ def test_a_revision_of_what_has_run_is_refused_and_the_graph_stays():
 
 
 def test_a_revision_is_made_good_when_queried_again():
-    model = Model(changes(add=[subtask("n1")]), changes(change=[subtask("g", "a", "n1")], add=[subtask("n1")]))
-    given = answered(revise, after(BATCH), model)
+    model = SupervisorModel(
+        changes(add=[subtask("n1")]), changes(change=[subtask("g", "a", "n1")], add=[subtask("n1")])
+    )
+    given = call_operator(revise, after(BATCH), model)
     assert [node.id for node in given["dag"].ready] == ["n1"]
     assert given["notes"] == ("refused: several ends: g, n1; all but the last one must be needed by another",)
 
 
 def test_when_all_have_run_nothing_or_more_may_follow():
     dag = DAG.with_status({"a": "completed", "b": "completed"}).with_status({"g": "completed"})
-    model = Model(changes())
-    assert answered(revise, after(dag), model)["dag"] == dag
+    model = SupervisorModel(changes())
+    assert call_operator(revise, after(dag), model)["dag"] == dag
     assert "All have run" in model.prompts[0]
-    more = answered(revise, after(dag), Model(changes(add=[subtask("n1", "g")])))["dag"]
+    more = call_operator(revise, after(dag), SupervisorModel(changes(add=[subtask("n1", "g")])))["dag"]
     assert [node.id for node in more.ready] == ["n1"]
 
 
 def test_a_model_is_not_queried_where_it_could_change_nothing():
     dag = DAG.with_status({"a": "completed", "b": "completed"}).with_status({"g": "completed"})
-    model = Model(changes())
-    assert answered(revise, after(dag), model, most=3) == {"dag": dag, "notes": ()}
+    model = SupervisorModel(changes())
+    assert call_operator(revise, after(dag), model, most=3) == {"dag": dag, "notes": ()}
     assert not model.prompts
 
 
 def test_a_grammar_keeps_a_small_model_to_what_is_pending():
-    model = Model(changes())
-    answered(revise, after(BATCH), model, profile="small")
+    model = SupervisorModel(changes())
+    call_operator(revise, after(BATCH), model, profile="small")
     form = model.schemas[0]["properties"]
     assert form["change"]["items"]["properties"]["id"]["enum"] == ["g"]
     assert form["remove"]["items"]["enum"] == ["g"]
@@ -187,20 +193,20 @@ def test_a_grammar_keeps_a_small_model_to_what_is_pending():
 
 def test_prompt_and_form_allow_the_same_number_of_new_sub_tasks():
     for profile, most in (("small", 2), ("full", 2)):
-        model = Model(changes())
-        answered(revise, after(BATCH), model, profile=profile)
+        model = SupervisorModel(changes())
+        call_operator(revise, after(BATCH), model, profile=profile)
         assert model.schemas[0]["properties"]["add"]["maxItems"] == most
         assert f"at most {most} new" in model.prompts[0]
     for profile, most in (("small", 5), ("full", 8)):
-        model = Model(changes())
-        answered(revise, after(BATCH), model, most=10, profile=profile)
+        model = SupervisorModel(changes())
+        call_operator(revise, after(BATCH), model, most=10, profile=profile)
         assert model.schemas[0]["properties"]["add"]["maxItems"] == most
         assert f"at most {most} new" in model.prompts[0]
 
 
 def test_the_form_of_a_strong_model_lists_no_ids_and_bounds_no_needs():
-    model = Model(GOOD)
-    answered(decompose, SEEN, model, most=40, profile="full")
+    model = SupervisorModel(GOOD)
+    call_operator(decompose, SEEN, model, most=40, profile="full")
     parts = model.schemas[0]["properties"]["nodes"]["items"]["properties"]
     assert "enum" not in parts["id"] and "enum" not in parts["needs"]["items"]
     assert parts["needs"]["maxItems"] == 40
@@ -208,23 +214,26 @@ def test_the_form_of_a_strong_model_lists_no_ids_and_bounds_no_needs():
 
 @pytest.mark.parametrize("operator", [decompose, revise])
 def test_a_strong_model_reasons_before_it_answers(operator: Any):
-    model = Model(GOOD if operator is decompose else changes())
-    answered(operator, after(BATCH), model, profile="full")
+    model = SupervisorModel(GOOD if operator is decompose else changes())
+    call_operator(operator, after(BATCH), model, profile="full")
     assert next(iter(model.schemas[0]["properties"])) in ("reasoning", "reason")
 
 
 def test_numbers_are_ids_in_every_list():
     dag = Dag(nodes=(Node(id="1", task="find it"), Node(id="2", task="tell it", needs=("1",))))
-    model = Model(changes(change=[{"id": 2, "task": "tell it", "needs": []}], remove=[1]))
-    assert [(node.id, node.needs) for node in answered(revise, after(dag), model)["dag"].nodes] == [("2", ())]
+    model = SupervisorModel(changes(change=[{"id": 2, "task": "tell it", "needs": []}], remove=[1]))
+    assert [(node.id, node.needs) for node in call_operator(revise, after(dag), model)["dag"].nodes] == [("2", ())]
 
 
 @pytest.mark.parametrize(("profile", "all_of_them"), [("small", False), ("full", True)])
 def test_of_many_outcomes_a_small_model_sees_the_latest_shortened(profile: str, all_of_them: bool):
     ran = tuple(Node(id=f"s{n}", task=f"find {n}", status="completed") for n in range(MAX_OUTCOMES + 30))
-    dag, model = Dag(nodes=(*ran, Node(id="g", task="tell it", needs=tuple(n.id for n in ran)))), Model(changes())
+    dag, model = (
+        Dag(nodes=(*ran, Node(id="g", task="tell it", needs=tuple(n.id for n in ran)))),
+        SupervisorModel(changes()),
+    )
     results = [f"result of {node.id} " + "x" * 900 + " at the end" for node in ran]
-    answered(revise, after(dag, results), model, most=len(ran) + 1, profile=profile)
+    call_operator(revise, after(dag, results), model, most=len(ran) + 1, profile=profile)
     assert f"- {ran[-1].id}: result of {ran[-1].id} " in model.prompts[0]
     assert (f"result of {ran[-MAX_OUTCOMES - 1].id} " in model.prompts[0]) == all_of_them
     assert ("at the end" in model.prompts[0]) == all_of_them
@@ -232,6 +241,8 @@ def test_of_many_outcomes_a_small_model_sees_the_latest_shortened(profile: str, 
 
 def test_what_settles_the_task_is_not_removed_with_nothing_in_its_place():
     ran = DAG.with_status({"a": "completed", "b": "completed"})
-    assert answered(revise, after(ran), Model(changes(remove=["g"])))["dag"] == ran
-    replaced = answered(revise, after(ran), Model(changes(remove=["g"], add=[subtask("n1", "a", "b")])))["dag"]
+    assert call_operator(revise, after(ran), SupervisorModel(changes(remove=["g"])))["dag"] == ran
+    replaced = call_operator(revise, after(ran), SupervisorModel(changes(remove=["g"], add=[subtask("n1", "a", "b")])))[
+        "dag"
+    ]
     assert [node.id for node in replaced.ready] == ["n1"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 import pytest
-from helpers.worlds.support_database import CONDITIONS, GOAL, SCRIPT, Desk, mind
+from helpers.worlds.support_database import CONDITIONS, GOAL, SCRIPT, SupportDatabase, scripted_model
 from langgraph.store.memory import InMemoryStore
 from rich.console import Console
 
@@ -25,17 +25,17 @@ NAMES = [name for name, _ in SCRIPT]
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path / "desk.sqlite")
+def desk(tmp_path: Path) -> SupportDatabase:
+    return SupportDatabase(tmp_path / "desk.sqlite")
 
 
-def build(method: Any, desk: Desk, **options: Any) -> AgentGraph:
-    return agent(method, **{"model": mind(), "tools": desk.tools, **options})
+def build(method: Any, desk: SupportDatabase, **options: Any) -> AgentGraph:
+    return agent(method, **{"model": scripted_model(), "tools": desk.tools, **options})
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_run_of_every_method_is_recorded_and_reported_without_a_score(
-    desk: Desk, tmp_path: Path, method: Any
+    desk: SupportDatabase, tmp_path: Path, method: Any
 ) -> None:
     result = certigraph.run(build(method, desk), task=GOAL, out=tmp_path / "runs", keep_prompts=True)
     assert result.ending == ("goal" if method == "sdp" else "finished")
@@ -50,13 +50,13 @@ def test_a_run_of_every_method_is_recorded_and_reported_without_a_score(
     assert not any(text in page for text in ("not scored", "of 100", "stopped: finished"))
 
 
-def test_the_certificates_are_those_of_the_agent(desk: Desk, tmp_path: Path) -> None:
+def test_the_certificates_are_those_of_the_agent(desk: SupportDatabase, tmp_path: Path) -> None:
     result = certigraph.run(build("sdp", desk), task=GOAL, out=tmp_path / "runs")
     certified = [target.text for one in result.certificates for target in one.targets]
     assert certified[: len(CONDITIONS)] == CONDITIONS
 
 
-def test_approval_and_resume_with_the_agent(desk: Desk, tmp_path: Path) -> None:
+def test_approval_and_resume_with_the_agent(desk: SupportDatabase, tmp_path: Path) -> None:
     graph = build("sdp", desk, interrupt_on={"refund": True})
     waiting = certigraph.run(graph, task=GOAL, out=tmp_path / "runs")
     [question] = waiting.questions
@@ -77,7 +77,7 @@ def test_approval_and_resume_with_the_agent(desk: Desk, tmp_path: Path) -> None:
 
 
 def test_a_call_that_a_person_answered_is_told_and_reported(
-    desk: Desk, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    desk: SupportDatabase, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     graph = build("sdp", desk, interrupt_on={"look_up": True})
     waiting = certigraph.run(graph, task=GOAL, out=tmp_path / "runs")
@@ -93,7 +93,7 @@ def test_a_call_that_a_person_answered_is_told_and_reported(
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_rejection_of_a_person_is_told_and_reported(
-    desk: Desk, tmp_path: Path, method: Any, capsys: pytest.CaptureFixture[str]
+    desk: SupportDatabase, tmp_path: Path, method: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     graph = build(method, desk, interrupt_on={"refund": True})
     waiting = certigraph.run(graph, task=GOAL, out=tmp_path / "runs")
@@ -110,7 +110,7 @@ def test_a_rejection_of_a_person_is_told_and_reported(
     assert desk.rows("refunds") == []
 
 
-def test_a_spent_budget_is_raised_on_resume(desk: Desk, tmp_path: Path) -> None:
+def test_a_spent_budget_is_raised_on_resume(desk: SupportDatabase, tmp_path: Path) -> None:
     graph = build("react", desk, budget=certigraph.Budget(calls=3))
     stopped = certigraph.run(graph, task=GOAL, out=tmp_path / "runs")
     assert stopped.ending == "limit:calls"
@@ -118,12 +118,12 @@ def test_a_spent_budget_is_raised_on_resume(desk: Desk, tmp_path: Path) -> None:
     assert (done.ending, desk.looked_up, len(desk.rows("refunds"))) == ("finished", 1, 1)
 
 
-def test_fields_of_a_given_context_replace_those_of_the_agent(desk: Desk, tmp_path: Path) -> None:
+def test_fields_of_a_given_context_replace_those_of_the_agent(desk: SupportDatabase, tmp_path: Path) -> None:
     given = {"budget": {"calls": 2}}
     assert certigraph.run(build("react", desk), task=GOAL, context=given, out=tmp_path).ending == "limit:calls"
 
 
-def test_an_agent_that_gives_up_says_why(desk: Desk, tmp_path: Path) -> None:
+def test_an_agent_that_gives_up_says_why(desk: SupportDatabase, tmp_path: Path) -> None:
     def respond(prompt: str, schema: dict[str, Any]) -> dict[str, Any]:
         if "calls" in schema["properties"]:
             return {"thought": "", "calls": [{"name": "finish", "args": {"answer": "Not today."}}]}
@@ -147,14 +147,14 @@ def test_an_agent_that_gives_up_says_why(desk: Desk, tmp_path: Path) -> None:
     ],
 )
 def test_what_an_agent_cannot_run_on_is_refused_before_anything_is_written(
-    desk: Desk, tmp_path: Path, arguments: Any, reason: str
+    desk: SupportDatabase, tmp_path: Path, arguments: Any, reason: str
 ) -> None:
     with pytest.raises((UnknownName, TypeError, Fault), match=reason):
         certigraph.run(build("sdp", desk), **arguments, out=tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
 
 
-def test_an_agent_with_a_context_of_its_own_is_refused(desk: Desk, tmp_path: Path) -> None:
+def test_an_agent_with_a_context_of_its_own_is_refused(desk: SupportDatabase, tmp_path: Path) -> None:
     class Caller(TypedDict):
         user: str
 
@@ -162,7 +162,7 @@ def test_an_agent_with_a_context_of_its_own_is_refused(desk: Desk, tmp_path: Pat
         certigraph.run(build("react", desk, context_schema=Caller), task=GOAL, out=tmp_path)
 
 
-def test_a_run_is_resumed_with_the_model_with_which_it_was_started(desk: Desk, tmp_path: Path) -> None:
+def test_a_run_is_resumed_with_the_model_with_which_it_was_started(desk: SupportDatabase, tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patched, pytest.warns(certigraph.RunFailedWarning, match="graph="):
         patched.setenv("CERTIGRAPH_BASE_URL", "http://127.0.0.1:1/v1")
         patched.setenv("OPENAI_API_KEY", "none")
@@ -173,19 +173,19 @@ def test_a_run_is_resumed_with_the_model_with_which_it_was_started(desk: Desk, t
     assert desk.looked_up == 0
 
 
-def test_a_run_is_resumed_only_with_the_agent_with_which_it_was_started(desk: Desk, tmp_path: Path) -> None:
+def test_a_run_is_resumed_only_with_the_agent_with_which_it_was_started(desk: SupportDatabase, tmp_path: Path) -> None:
     waiting = certigraph.run(build("sdp", desk, interrupt_on={"refund": True}), task=GOAL, out=tmp_path)
     with pytest.raises(UnknownName, match="sdp-agent"):
         certigraph.resume(waiting.folder, graph=build("react", desk), answer={"type": "approve"})
 
 
-def test_lessons_of_step_go_to_the_store_of_the_agent(desk: Desk, tmp_path: Path) -> None:
+def test_lessons_of_step_go_to_the_store_of_the_agent(desk: SupportDatabase, tmp_path: Path) -> None:
     store = InMemoryStore()
     certigraph.run(build("step", desk, store=store), task=GOAL, out=tmp_path)
     assert store.search(())
 
 
-def test_runs_of_requests_are_left_out_of_analyses(desk: Desk, tmp_path: Path) -> None:
+def test_runs_of_requests_are_left_out_of_analyses(desk: SupportDatabase, tmp_path: Path) -> None:
     from certigraph.evaluation.frames import find_runs, select_scored
 
     certigraph.run(build("react", desk), task=GOAL, out=tmp_path / "runs")
@@ -197,15 +197,15 @@ def test_runs_of_requests_are_left_out_of_analyses(desk: Desk, tmp_path: Path) -
 
 APPLICATION = """
 import os, signal
-from helpers.worlds.support_database import Desk, mind
+from helpers.worlds.support_database import SupportDatabase, scripted_model
 from certigraph import agent
 
 def before(name):
     if name == os.environ.get("KILL_AT"):
         os.kill(os.getpid(), signal.SIGKILL)
 
-desk = Desk("desk.sqlite", before=before)
-graph, step = (agent(method, model=mind(), tools=desk.tools) for method in ("sdp", "step"))
+desk = SupportDatabase("desk.sqlite", before=before)
+graph, step = (agent(method, model=scripted_model(), tools=desk.tools) for method in ("sdp", "step"))
 """
 
 
@@ -248,7 +248,7 @@ def test_a_killed_run_asks_about_the_call_that_was_cut_off_and_its_effect_happen
     done = command(tmp_path, "resume", str(folder), "--answer", answer, "--json")
     fields = json.loads(done.stdout)
     assert (fields["ending"], fields["certified"]) == ("goal", len(CONDITIONS) + 1)
-    desk = Desk(tmp_path / "desk.sqlite")
+    desk = SupportDatabase(tmp_path / "desk.sqlite")
     assert len(desk.rows("refunds")) == len(desk.rows("mails")) == 1
 
 

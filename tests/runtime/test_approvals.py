@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from helpers.processes.children import child_environment
-from helpers.worlds.support_database import GOAL, SCRIPT, Desk, mind
+from helpers.worlds.support_database import GOAL, SCRIPT, SupportDatabase, scripted_model
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import interrupt
 from typing_extensions import TypedDict
@@ -46,7 +46,7 @@ METHODS: Mapping[str, Callable[..., Any]] = {
 APPROVE = {"type": "approve"}
 
 
-def tools_of(desk: Desk) -> Tools:
+def tools_of(desk: SupportDatabase) -> Tools:
     return Tools(
         desk.tools,
         cases=[Case(id="17", goal=GOAL)],
@@ -59,7 +59,7 @@ class Started:
     """A run of a method on the support desk that stopped where the refund needs approval."""
 
     def __init__(self, folder: Path, method: str, rules: Any = None, chat: ScriptedChat | None = None) -> None:
-        self.desk, self.chat = Desk(folder / "desk.sqlite"), chat or mind()
+        self.desk, self.chat = SupportDatabase(folder / "desk.sqlite"), chat or scripted_model()
         self.graph = METHODS[method](approve=approvals(rules or {"refund": True}))
         self.tools = tools_of(self.desk)
         self.result = run(self.graph, self.tools, context=Context(chat=self.chat), out=folder / "runs")
@@ -90,8 +90,8 @@ def test_an_approved_call_is_made(tmp_path: Path, method: str):
 def test_a_run_with_approvals_makes_no_more_model_calls(tmp_path: Path, method: str):
     plain = run(
         METHODS[method](),
-        tools_of(Desk(tmp_path / "other.sqlite")),
-        context=Context(chat=mind()),
+        tools_of(SupportDatabase(tmp_path / "other.sqlite")),
+        context=Context(chat=scripted_model()),
         out=tmp_path / "runs",
     )
     rules = {"look_up": True, "refund": True, "send_mail": True}
@@ -178,18 +178,18 @@ def test_an_answer_that_an_operator_refuses_leaves_the_question_open(tmp_path: P
             raise Fault("data", "the answer is yes or nothing")
         return await validate(state, runtime)
 
-    tools, graph = tools_of(Desk(tmp_path / "desk.sqlite")), sdp.build(validate=strict)
-    folder = run(graph, tools, context=Context(chat=mind()), out=tmp_path).folder
+    tools, graph = tools_of(SupportDatabase(tmp_path / "desk.sqlite")), sdp.build(validate=strict)
+    folder = run(graph, tools, context=Context(chat=scripted_model()), out=tmp_path).folder
     with pytest.raises(Fault, match="the answer is yes or nothing"):
-        resume(folder, answer="no", benchmark=tools, graph=graph, chat=mind())
+        resume(folder, answer="no", benchmark=tools, graph=graph, chat=scripted_model())
     while (result := Result(folder)).questions == ["Go on?"]:
-        resume(folder, answer="yes", benchmark=tools, graph=graph, chat=mind())
+        resume(folder, answer="yes", benchmark=tools, graph=graph, chat=scripted_model())
     assert result.ending == "goal"
 
 
 @pytest.mark.slow
 def test_an_answer_to_no_question_is_refused(tmp_path: Path):
-    desk = Desk(tmp_path / "desk.sqlite")
+    desk = SupportDatabase(tmp_path / "desk.sqlite")
     tools, calls = tools_of(desk), list[int]()
 
     async def broken(state: Any, runtime: Any) -> Any:
@@ -199,11 +199,11 @@ def test_an_answer_to_no_question_is_refused(tmp_path: Path):
         return await validate(state, runtime)
 
     graph = sdp.build(validate=broken)
-    result = run(graph, tools, context=Context(chat=mind()), out=tmp_path, on_error="ignore")
+    result = run(graph, tools, context=Context(chat=scripted_model()), out=tmp_path, on_error="ignore")
     assert result.ending == "error:operator"
     with pytest.raises(Fault, match="waits for no answer"):
-        resume(result.folder, answer=APPROVE, benchmark=tools, graph=graph, chat=mind())
-    ended = resume(result.folder, benchmark=tools, graph=graph, chat=mind())
+        resume(result.folder, answer=APPROVE, benchmark=tools, graph=graph, chat=scripted_model())
+    ended = resume(result.folder, benchmark=tools, graph=graph, chat=scripted_model())
     assert ended.ending == "goal"
 
 
@@ -224,14 +224,14 @@ CONFIRMED: list[Any] = []
 @pytest.mark.slow
 def test_an_operator_of_the_user_asks_twice(tmp_path: Path):
     CONFIRMED.clear()
-    tools, graph = tools_of(Desk(tmp_path / "desk.sqlite")), sdp.build(validate=confirmed)
+    tools, graph = tools_of(SupportDatabase(tmp_path / "desk.sqlite")), sdp.build(validate=confirmed)
 
     async def go() -> Result:
-        result = await arun(graph, tools, context=Context(chat=mind()), out=tmp_path)
+        result = await arun(graph, tools, context=Context(chat=scripted_model()), out=tmp_path)
         assert result.questions == ["Is it refunded?"]
-        result = await aresume(result.folder, answer="it is", benchmark=tools, graph=graph, chat=mind())
+        result = await aresume(result.folder, answer="it is", benchmark=tools, graph=graph, chat=scripted_model())
         assert result.questions == [{"field": "mail"}]
-        return await aresume(result.folder, answer=[1, 2], benchmark=tools, graph=graph, chat=mind())
+        return await aresume(result.folder, answer=[1, 2], benchmark=tools, graph=graph, chat=scripted_model())
 
     ended = asyncio.run(go())
     assert ended.ending == "goal"
@@ -263,7 +263,7 @@ def test_parallel_nodes_of_an_own_graph_are_answered_together(tmp_path: Path):
         builder.add_node(node.__name__, node)
         builder.add_edge(START, node.__name__)
         builder.add_edge(node.__name__, END)
-    graph, tools = builder.compile(name="two"), tools_of(Desk(tmp_path / "desk.sqlite"))
+    graph, tools = builder.compile(name="two"), tools_of(SupportDatabase(tmp_path / "desk.sqlite"))
     result = run(graph, tools, out=tmp_path)
     assert result.questions == ["left?", "right?"]
     with pytest.raises(Fault, match="waits for 2 answers"):
@@ -298,17 +298,19 @@ def test_a_call_of_unknown_outcome_is_decided_by_a_person(
             raise Died
 
     dead: list[int] = []
-    desk = Desk(tmp_path / "desk.sqlite", before=die)
+    desk = SupportDatabase(tmp_path / "desk.sqlite", before=die)
     tools, graph = tools_of(desk), sdp.build()
     with pytest.raises(Died):
-        run(graph, tools, context=Context(chat=mind()), out=tmp_path / "runs")
+        run(graph, tools, context=Context(chat=scripted_model()), out=tmp_path / "runs")
     (folder,) = (tmp_path / "runs").iterdir()
-    result = resume(folder, benchmark=tools, graph=graph, chat=mind())
+    result = resume(folder, benchmark=tools, graph=graph, chat=scripted_model())
     (question,) = result.questions
     assert isinstance(question, dict)
     assert question["type"] == "unknown_outcome"
-    resume(folder, answer={"type": "maybe"}, benchmark=tools, graph=graph, chat=mind())  # the question comes again
-    ended = resume(folder, answer={"decisions": [decision]}, benchmark=tools, graph=graph, chat=mind())
+    resume(
+        folder, answer={"type": "maybe"}, benchmark=tools, graph=graph, chat=scripted_model()
+    )  # the question comes again
+    ended = resume(folder, answer={"decisions": [decision]}, benchmark=tools, graph=graph, chat=scripted_model())
     assert (ended.ending, len(desk.rows("refunds")), len(desk.rows("mails"))) == ("goal", refunds, 1)
     page = write_report(ended).read_text(encoding="utf-8")
     assert page.count(f'<span class="pill">{label}</span>') == 1
@@ -317,7 +319,7 @@ def test_a_call_of_unknown_outcome_is_decided_by_a_person(
 CHILD = """
 import os, signal, sys
 from pathlib import Path
-from helpers.worlds.support_database import GOAL, Desk, mind
+from helpers.worlds.support_database import GOAL, SupportDatabase, scripted_model
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.tools.world import Tools
 from certigraph.runtime.run import run
@@ -326,17 +328,17 @@ def kill(name):
     if name == sys.argv[2]:
         os.kill(os.getpid(), signal.SIGKILL)
 
-tools = Tools(Desk(Path(sys.argv[1]) / "desk.sqlite", before=kill).tools, cases=[GOAL])
-run("sdp", tools, context=Context(chat=mind()), out=Path(sys.argv[1]) / "runs")
+tools = Tools(SupportDatabase(Path(sys.argv[1]) / "desk.sqlite", before=kill).tools, cases=[GOAL])
+run("sdp", tools, context=Context(chat=scripted_model()), out=Path(sys.argv[1]) / "runs")
 """
 
 
-def resume_as_a_person(folder: Path) -> tuple[Result, Desk, int]:
+def resume_as_a_person(folder: Path) -> tuple[Result, SupportDatabase, int]:
     """Resume the run of a killed process; who decides on a call looks into the desk's database."""
-    desk, answered = Desk(folder / "desk.sqlite"), 0
+    desk, answered = SupportDatabase(folder / "desk.sqlite"), 0
     (run_folder,) = (folder / "runs").iterdir()
     tools = Tools(desk.tools, cases=[GOAL])
-    result = resume(run_folder, benchmark=tools, chat=mind())
+    result = resume(run_folder, benchmark=tools, chat=scripted_model())
     while result.questions:
         (question,) = result.questions
         assert isinstance(question, dict)
@@ -344,7 +346,7 @@ def resume_as_a_person(folder: Path) -> tuple[Result, Desk, int]:
         table = {"refund": "refunds", "send_mail": "mails"}[call["name"]]  # type: ignore[index,call-overload]
         text = {"refund": "refunded 17", "send_mail": "mail sent"}[call["name"]]  # type: ignore[index,call-overload]
         answer = {"type": "happened", "result": text} if desk.rows(table) else {"type": "repeat"}
-        result, answered = resume(run_folder, answer=answer, benchmark=tools, chat=mind()), answered + 1
+        result, answered = resume(run_folder, answer=answer, benchmark=tools, chat=scripted_model()), answered + 1
     return result, desk, answered
 
 
@@ -423,13 +425,13 @@ def test_the_command_line_shows_and_answers(
 OWN_MODULE = """
 from pathlib import Path
 
-from helpers.worlds.support_database import GOAL, Desk, mind
+from helpers.worlds.support_database import GOAL, SupportDatabase, scripted_model
 
 from certigraph import Tools
 from certigraph.graphs import sdp
 from certigraph.nodes.approval import approvals
 
-world = Tools(Desk(Path("desk.sqlite")).tools, cases=[GOAL], expert=mind().responder)
+world = Tools(SupportDatabase(Path("desk.sqlite")).tools, cases=[GOAL], expert=scripted_model().responder)
 
 
 def build():

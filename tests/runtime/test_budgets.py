@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.worlds.task_graphs import Jobs, Pondering
+from helpers.worlds.task_graphs import Jobs, SlowModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatResult
@@ -209,7 +209,7 @@ def test_parallel_parts_together_begin_no_more_calls_than_the_run_is_granted(tmp
 # Usage of a TDP run whose nodes are cut off during a model call: every call is counted once.
 
 
-class Garbling(Pondering):
+class Garbling(SlowModel):
     """Model that plans, and then gives invalid actions for `b`: every attempt is paid for."""
 
     def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
@@ -240,7 +240,7 @@ def test_a_call_is_paid_once_also_where_a_node_went_on_without_it(tmp_path: Path
     stopped = run("tdp", Jobs(), "wide", context=context, out=tmp_path)
     assert (stopped.ending, stopped.usage.calls) == ("limit:calls", 10)
     assert_paid_once(stopped)
-    result = resume(stopped.folder, budget=Budget(), benchmark=Jobs(), chat=Pondering())
+    result = resume(stopped.folder, budget=Budget(), benchmark=Jobs(), chat=SlowModel())
     assert result.ending == "goal"
     assert_paid_once(result)
 
@@ -248,7 +248,7 @@ def test_a_call_is_paid_once_also_where_a_node_went_on_without_it(tmp_path: Path
 @pytest.mark.slow
 @pytest.mark.parametrize("events", [6, 12, 20, 30])
 def test_ctrl_c_in_mid_batch_leaves_no_world_open_and_no_call_unpaid(events: int, tmp_path: Path):
-    chat, after = Pondering(lambda subtask: len(subtask) / 500), Pondering()
+    chat, after = SlowModel(lambda subtask: len(subtask) / 500), SlowModel()
 
     async def interrupted() -> None:
         left, task = [events], asyncio.current_task()
@@ -275,9 +275,9 @@ def test_ctrl_c_in_mid_batch_leaves_no_world_open_and_no_call_unpaid(events: int
 @pytest.mark.slow
 @pytest.mark.parametrize("calls", [0, 1, 3, 6, 10, 15, 20])
 def test_whatever_budget_ended_a_run_a_larger_one_brings_it_to_its_goal(calls: int, tmp_path: Path):
-    stopped = run("tdp", Jobs(), "deep", context=Context(chat=Pondering(), budget=Budget(calls=calls)), out=tmp_path)
+    stopped = run("tdp", Jobs(), "deep", context=Context(chat=SlowModel(), budget=Budget(calls=calls)), out=tmp_path)
     assert (stopped.ending, stopped.usage.calls) == ("limit:calls", calls), "none of it is left over"
-    result = resume(stopped.folder, budget=Budget(), benchmark=Jobs(), chat=Pondering())
+    result = resume(stopped.folder, budget=Budget(), benchmark=Jobs(), chat=SlowModel())
     assert result.ending == "goal"
     assert_paid_once(result)
 

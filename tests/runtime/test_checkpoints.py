@@ -12,9 +12,9 @@ from typing import Any
 import ormsgpack
 import pytest
 from helpers.processes.children import child_environment
-from helpers.processes.prepared_processes import Prepared
+from helpers.processes.prepared_processes import PreparedProcess
 from helpers.worlds.study_world import Riddles
-from helpers.worlds.task_graphs import Jobs, Pondering
+from helpers.worlds.task_graphs import Jobs, SlowModel
 from langgraph.checkpoint.base import id as checkpoint_ids
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
@@ -45,7 +45,7 @@ RUNS: dict[str, dict[str, Any]] = {
 @pytest.fixture
 def known_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, place in (
-        ("script", "helpers.worlds.scripted_benchmark:Slow"),
+        ("script", "helpers.worlds.scripted_benchmark:SlowScript"),
         ("jobs", "helpers.worlds.task_graphs:Jobs"),
         ("riddles", "helpers.worlds.study_world:Riddles"),
     ):
@@ -65,7 +65,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def chat(graph: str) -> dict[str, Any]:
-    return {"chat": Pondering(lambda _: 0.0)} if graph == "tdp" else {}
+    return {"chat": SlowModel(lambda _: 0.0)} if graph == "tdp" else {}
 
 
 def started(graph: str, out: Path, **budget: Any) -> Result:
@@ -123,19 +123,19 @@ import os, signal, sys
 from helpers.processes import clocks
 clocks.set_clock(float(sys.argv[1]), step=float(sys.argv[2]), after=1.0)
 from helpers.worlds.scripted_benchmark import after_events
-from helpers.worlds.task_graphs import Pondering
+from helpers.worlds.task_graphs import SlowModel
 from certigraph import benchmarks as registered
 from certigraph.adapters.protocols import Context
 from certigraph.runtime.run import resume
 from certigraph.runtime.run import run
 registered.BENCHMARKS.update(
-    script="helpers.worlds.scripted_benchmark:Slow",
+    script="helpers.worlds.scripted_benchmark:SlowScript",
     jobs="helpers.worlds.task_graphs:Jobs",
     riddles="helpers.worlds.study_world:Riddles",
 )
 die = after_events(int(sys.argv[3]), lambda: os.kill(os.getpid(), signal.SIGKILL))
 folder, graph, benchmark, task = sys.argv[4:8]
-chat = {"chat": Pondering(lambda _: 0.0)} if graph == "tdp" else {}
+chat = {"chat": SlowModel(lambda _: 0.0)} if graph == "tdp" else {}
 """
 BEGIN = PRELUDE + "run(graph, benchmark, task, context=Context(**chat), out=folder, listener=die)"
 GO_ON = PRELUDE + "resume(folder, listener=die, **chat)"
@@ -153,7 +153,7 @@ PROCESSES = [
 
 def process(code: str, offset: float, step: float, events: int, *arguments: object) -> int:
     """Exit status of a process that kills itself after a number of events of its run."""
-    status, errors = Prepared(code, offset, step, events, *arguments, env=child_environment()).finish(120)
+    status, errors = PreparedProcess(code, offset, step, events, *arguments, env=child_environment()).finish(120)
     assert status in (0, -signal.SIGKILL), errors
     return status
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.web.search_stub import Stub, Told, search_stub
+from helpers.web.search_stub import Stub, StubAnswer, search_stub
 from helpers.web.small_web import RIGHT, TEXT, SmallResearch, SmallWeb
 from helpers.web.web_stub import Site, body, flood, redirect, web
 from helpers.worlds.study_world import Riddles
-from helpers.worlds.task_graphs import Jobs, Pondering
+from helpers.worlds.task_graphs import Jobs, SlowModel
 from langgraph.runtime import Runtime
 
 from certigraph.adapters import episodes
@@ -101,7 +101,7 @@ WORLDS: dict[str, dict[str, Any]] = {
 
 
 def stopped_run(graph: str, calls: int, out: Path) -> Result:
-    chat = {"chat": Pondering(lambda _: 0.0)} if graph == "tdp" else {}
+    chat = {"chat": SlowModel(lambda _: 0.0)} if graph == "tdp" else {}
     context = Context(budget=Budget(calls=calls), **chat)
     result = run(graph, **WORLDS[graph], context=context, out=out)
     assert result.ending == "limit:calls"
@@ -109,7 +109,7 @@ def stopped_run(graph: str, calls: int, out: Path) -> Result:
 
 
 def resumed_run(graph: str, folder: Path) -> Result:
-    given = {"chat": Pondering(lambda _: 0.0)} if graph == "tdp" else {}
+    given = {"chat": SlowModel(lambda _: 0.0)} if graph == "tdp" else {}
     world = WORLDS[graph]["benchmark"]
     live = {} if isinstance(world, str) else {"benchmark": world}
     return resume(folder, budget=Budget(), **live, **given)
@@ -212,8 +212,10 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stub]:
         yield server
 
 
-def found(*paths: str) -> Told:
-    return Told({"organic": [{"title": "Hall", "link": f"http://a.example{path}", "snippet": "It."} for path in paths]})
+def found(*paths: str) -> StubAnswer:
+    return StubAnswer(
+        {"organic": [{"title": "Hall", "link": f"http://a.example{path}", "snippet": "It."} for path in paths]}
+    )
 
 
 def researched(benchmark: Served, folder: Path) -> Result:
@@ -224,14 +226,16 @@ def researched(benchmark: Served, folder: Path) -> Result:
 @pytest.mark.parametrize(
     ("bad", "told"),
     [
-        (Told({"message": "Not enough credits"}, 400), "the quota of SERPER_API_KEY is spent: top it up at"),
-        (Told(b'{"organic": ['), "answered with no JSON"),
-        (Told({"credits": 1}), "answered with JSON of another form"),
-        (Told({"message": "Unauthorized."}, 401, echoes=True), "the key is refused: check SERPER_API_KEY"),
+        (StubAnswer({"message": "Not enough credits"}, 400), "the quota of SERPER_API_KEY is spent: top it up at"),
+        (StubAnswer(b'{"organic": ['), "answered with no JSON"),
+        (StubAnswer({"credits": 1}), "answered with JSON of another form"),
+        (StubAnswer({"message": "Unauthorized."}, 401, echoes=True), "the key is refused: check SERPER_API_KEY"),
     ],
     ids=["quota", "no JSON", "another form", "key"],
 )
-def test_a_service_that_fails_ends_the_run_until_it_is_resumed(service: Stub, bad: Told, told: str, tmp_path: Path):
+def test_a_service_that_fails_ends_the_run_until_it_is_resumed(
+    service: Stub, bad: StubAnswer, told: str, tmp_path: Path
+):
     service.answers = [bad]
     with web({"/hall": body(PAGE)}) as site:
         benchmark = Served(site, tmp_path)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.worlds.watched_blocks import RATING, taking
+from helpers.worlds.watched_blocks import RATING, take_actions
 from rich.console import Console
 
 import certigraph
@@ -33,7 +33,7 @@ SHOWN = 140
 """Number of characters of a plain line that are always shown."""
 
 GRAPHS: dict[str, Any] = {
-    "react_reward": lambda: react_reward.build(**RATING, choose=taking([UP, DONE])),
+    "react_reward": lambda: react_reward.build(**RATING, choose=take_actions([UP, DONE])),
     "mcts": lambda: mcts.build(**RATING, propose=listed),
 }
 

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 from helpers.processes.children import child_environment
-from helpers.processes.prepared_processes import Prepared
+from helpers.processes.prepared_processes import PreparedProcess
 from helpers.sample_runs.killed_runs import Case, carry, carry_until_killed, recorded_calls, run_folder
 from helpers.servers.misbehaving_endpoint import MIXED, expert, least, misbehaving_endpoint
-from helpers.worlds.scripted_benchmark import Slow
+from helpers.worlds.scripted_benchmark import SlowScript
 from helpers.worlds.study_world import Riddles
-from helpers.worlds.task_graphs import Jobs, Pondering, SerialJobs
-from helpers.worlds.watched_blocks import RATING, described, read
+from helpers.worlds.task_graphs import Jobs, SerialJobs, SlowModel
+from helpers.worlds.watched_blocks import RATING, describe_goal_as_model, extract_as_model
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from certigraph import benchmarks as registered
@@ -48,7 +48,7 @@ from certigraph import benchmarks as registered
 from certigraph.runtime.run import resume
 from certigraph.runtime.run import run
 registered.BENCHMARKS.update(
-    script="helpers.worlds.scripted_benchmark:Slow", riddles="helpers.worlds.study_world:Riddles"
+    script="helpers.worlds.scripted_benchmark:SlowScript", riddles="helpers.worlds.study_world:Riddles"
 )
 signal.signal(signal.SIGINT, signal.default_int_handler)
 def die():
@@ -58,7 +58,7 @@ def die():
 
 @pytest.fixture
 def known_script(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registered.BENCHMARKS, "script", "helpers.worlds.scripted_benchmark:Slow")
+    monkeypatch.setitem(registered.BENCHMARKS, "script", "helpers.worlds.scripted_benchmark:SlowScript")
     monkeypatch.setitem(registered.BENCHMARKS, "riddles", "helpers.worlds.study_world:Riddles")
 
 
@@ -68,15 +68,15 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
     out = tmp_path_factory.mktemp("whole")
     return {
         "blocksworld": run("sdp", "blocksworld", "4-0", out=out),
-        "script": run("sdp", Slow(), out=out),  # type: ignore[arg-type]
+        "script": run("sdp", SlowScript(), out=out),  # type: ignore[arg-type]
     }
 
 
-def child(code: str, *arguments: object) -> Prepared:
-    return Prepared(PRELUDE + code, *arguments, env=child_environment())
+def child(code: str, *arguments: object) -> PreparedProcess:
+    return PreparedProcess(PRELUDE + code, *arguments, env=child_environment())
 
 
-def died(process: Prepared) -> None:
+def died(process: PreparedProcess) -> None:
     status, errors = process.finish()
     assert status == -signal.SIGKILL, errors
 
@@ -234,7 +234,7 @@ from test_kill import begin
 from certigraph import benchmarks as registered
 from certigraph.runtime.run import resume
 from certigraph.runtime.checkpoints import SqliteCheckpointSaver
-from helpers.worlds.task_graphs import Pondering
+from helpers.worlds.task_graphs import SlowModel
 registered.BENCHMARKS.update(
     jobs="helpers.worlds.task_graphs:Jobs", serial_jobs="helpers.worlds.task_graphs:SerialJobs"
 )
@@ -255,7 +255,7 @@ begin(sys.argv[1], sys.argv[2])
 
 
 def begin(benchmark: str, out: Path | str, **more: Any) -> Result:
-    context = Context(chat=Pondering(pause), **more.pop("context", {}))
+    context = Context(chat=SlowModel(pause), **more.pop("context", {}))
     return run("tdp", WORLDS[benchmark](), "deep", context=context, out=out, **more)
 
 
@@ -276,7 +276,7 @@ def whole_tdp(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
 
 
 def killed(code: str, *arguments: object) -> None:
-    died(Prepared(code, *arguments, env=child_environment(TESTS / "runtime")))
+    died(PreparedProcess(code, *arguments, env=child_environment(TESTS / "runtime")))
 
 
 def told(state: Any) -> dict[str, Any]:
@@ -322,7 +322,7 @@ def assert_as_if_nothing_happened_tdp(result: Result, whole: Result) -> None:
 @pytest.mark.parametrize("benchmark", WORLDS)
 def test_killed_after_the_nth_event_tdp(benchmark: str, events: int, whole_tdp: dict[str, Result], tmp_path: Path):
     killed(AFTER_EVENTS, benchmark, tmp_path, events)
-    folder, chat = only_run(tmp_path), Pondering()
+    folder, chat = only_run(tmp_path), SlowModel()
     before = [line for line in read_lines(folder / "trajectory.jsonl") if isinstance(line, Event)]
     assert len(before) == events
     assert_as_if_nothing_happened_tdp(resume(folder, chat=chat), whole_tdp[benchmark])
@@ -338,7 +338,7 @@ def test_killed_after_the_nth_event_tdp(benchmark: str, events: int, whole_tdp: 
 @pytest.mark.parametrize("checkpoints", [5, 20, 40, 60, 72])
 def test_killed_when_the_nth_checkpoint_is_written(checkpoints: int, whole_tdp: dict[str, Result], tmp_path: Path):
     killed(CHILD + AFTER_CHECKPOINTS, "jobs", tmp_path, checkpoints)
-    assert_as_if_nothing_happened_tdp(resume(only_run(tmp_path), chat=Pondering()), whole_tdp["jobs"])
+    assert_as_if_nothing_happened_tdp(resume(only_run(tmp_path), chat=SlowModel()), whole_tdp["jobs"])
 
 
 @pytest.mark.usefixtures("known_worlds")
@@ -349,7 +349,7 @@ def test_killed_again_and_again_while_resuming_tdp(benchmark: str, whole_tdp: di
     again = CHILD + "resume(sys.argv[1], chat=Pondering(), listener=after_events(int(sys.argv[2]), die))"
     for _ in range(3):
         killed(again, folder, len(Result(folder).trajectory.events) + 7)
-    result = resume(folder, chat=Pondering())
+    result = resume(folder, chat=SlowModel())
     assert_as_if_nothing_happened_tdp(result, whole_tdp[benchmark])
 
 
@@ -360,7 +360,7 @@ def test_a_budget_spent_by_the_only_node_at_work_is_an_ending_to_go_on_from(
 ):
     stopped = begin("serial_jobs", tmp_path, context={"budget": Budget(calls=calls)})
     assert (stopped.ending, stopped.usage.calls) == ("limit:calls", calls)
-    result = resume(stopped.folder, budget=Budget(), chat=Pondering())
+    result = resume(stopped.folder, budget=Budget(), chat=SlowModel())
     assert_as_if_nothing_happened_tdp(result, whole_tdp["serial_jobs"])
 
 
@@ -386,7 +386,7 @@ RESUMED = "resume(next(Path(sys.argv[1]).iterdir()), listener=after_events(int(s
 
 def child_web(code: str, cache: Path, *arguments: object) -> int:
     env = child_environment(CERTIGRAPH_WEB_CACHE=str(cache))
-    return Prepared(PRELUDE_WEB + code, *arguments, env=env).finish(120)[0]
+    return PreparedProcess(PRELUDE_WEB + code, *arguments, env=env).finish(120)[0]
 
 
 def pages(log: Path) -> list[str]:
@@ -434,7 +434,9 @@ def test_killed_while_it_fetches_it_repeats_at_most_what_was_under_way(
 # Runs that look ahead and whose process dies: resumed, they reach the result of an uninterrupted run.
 
 GRAPHS = {
-    "react_reward": lambda: react_reward.build(**{**RATING, "extract": read, "interpret": described}),
+    "react_reward": lambda: react_reward.build(
+        **{**RATING, "extract": extract_as_model, "interpret": describe_goal_as_model}
+    ),
     "mcts": lambda: mcts.build(**RATING, propose=listed),
 }
 """Fields that differ from run to run."""
@@ -443,11 +445,13 @@ BEGUN = """
 import os, signal, sys
 from helpers.worlds.scripted_benchmark import after_events
 from certigraph.runtime.run import run
-from helpers.worlds.watched_blocks import RATING, described, read
+from helpers.worlds.watched_blocks import RATING, describe_goal_as_model, extract_as_model
 from certigraph.graphs import mcts, react_reward
 from certigraph.nodes.lookahead import listed
 graph = {
-    "react_reward": lambda: react_reward.build(**{**RATING, "extract": read, "interpret": described}),
+    "react_reward": lambda: react_reward.build(
+        **{**RATING, "extract": extract_as_model, "interpret": describe_goal_as_model}
+    ),
     "mcts": lambda: mcts.build(**RATING, propose=listed),
 }[sys.argv[3]]()
 def die():
@@ -465,7 +469,7 @@ def whole_reward(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
 
 @pytest.mark.parametrize(("name", "events"), [("react_reward", 6), ("react_reward", 14), ("mcts", 23), ("mcts", 58)])
 def test_killed_after_the_nth_event_reward(name: str, events: int, whole_reward: dict[str, Result], tmp_path: Path):
-    died(Prepared(BEGUN, tmp_path, events, name, env=child_environment()))
+    died(PreparedProcess(BEGUN, tmp_path, events, name, env=child_environment()))
     (folder,) = tmp_path.iterdir()
     assert Result(folder).ending == "interrupted"
     result = resume(folder)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from helpers.sample_runs.episode_tape import EpisodeTape, two_episodes
-from helpers.sample_runs.finding_runs import FOUND, GOAL_PASSED, GUESSED, inquiry, page
-from helpers.worlds.library_world import Mind, Seeking, looping, same
+from helpers.sample_runs.finding_runs import FOUND, GOAL_PASSED, GUESSED, report_page, run_with_findings
+from helpers.worlds.library_world import LibraryBenchmark, ScriptedModel, same_passages, same_search
 from helpers.worlds.study_world import Riddles
 from rich.console import Console
 
@@ -413,16 +413,18 @@ def test_score_of_a_planned_run_is_shown_where_the_world_reports_one():
 def test_a_search_is_watched_with_its_belief_and_its_gate(tmp_path):
     facts = lambda prompt, times: [{"fact": f"Osk is lake {times}", "source": "Osk"}]  # noqa: E731
     reply = lambda prompt, times: {"facts": facts(prompt, times), "resolved": [], "questions": []}  # noqa: E731
-    mind = Mind(tool=same, facts=reply, answer={"answer": "Ada"})
+    mind = ScriptedModel(tool=same_search, facts=reply, answer={"answer": "Ada"})
     context = Context(chat=ScriptedChat(responder=mind))
     plain = Console(width=300, file=io.StringIO())
-    run(pbai.build(), Seeking(looping), context=context, out=tmp_path / "plain", listener=LiveView(plain))
+    run(
+        pbai.build(), LibraryBenchmark(same_passages), context=context, out=tmp_path / "plain", listener=LiveView(plain)
+    )
     printed = plain.file.getvalue().splitlines()
     assert line_with("step 2: gate: stagnant, 1 in a row", printed)
     assert line_with("step 3: gate: stop; 2 rounds in a row", printed)
     console = Console(record=True, force_terminal=True, width=110, height=40, file=io.StringIO())
     with LiveView(console) as view:
-        run(pbai.build(), Seeking(looping), context=context, out=tmp_path / "frame", listener=view)
+        run(pbai.build(), LibraryBenchmark(same_passages), context=context, out=tmp_path / "frame", listener=view)
     frame = console.export_text()
     assert line_with("+ Osk is lake 5 (Osk)", frame[frame.rindex("╭") :].splitlines())  # the sixth round in all
 
@@ -449,7 +451,7 @@ def test_searches_along_hypotheses_are_reported_in_order_once_all_have_ended(tmp
 
 @pytest.fixture
 def result(tmp_path):
-    return inquiry(tmp_path)
+    return run_with_findings(tmp_path)
 
 
 def lines_of(result, **console):
@@ -461,7 +463,7 @@ def lines_of(result, **console):
 
 
 def test_report_shows_findings_sources_and_forced_passes_under_their_predicates(result, tmp_path):
-    html = page(result, tmp_path)
+    html = report_page(result, tmp_path)
     assert re.findall(r'<li class="row (\w+)', html) == ["certified", "forced", "certified", "certified"]
     assert "<dd>3/4<small>predicates, 1 passed uncertified" in html
     assert "passed, uncertified (force_pass): still a blog alone" in html
@@ -473,8 +475,8 @@ def test_report_shows_findings_sources_and_forced_passes_under_their_predicates(
 
 
 def test_a_goal_that_was_let_pass_is_not_called_certified(tmp_path):
-    result = inquiry(tmp_path, *GOAL_PASSED)
-    html = page(result, tmp_path)
+    result = run_with_findings(tmp_path, *GOAL_PASSED)
+    html = report_page(result, tmp_path)
     assert result.ending == "gave_up"
     assert "goal passed, uncertified" in html
     assert "goal certified" not in html
@@ -498,13 +500,13 @@ def test_a_goal_that_was_let_pass_is_not_called_certified(tmp_path):
 )
 def test_only_web_addresses_are_links(url, tmp_path):
     shady = Finding(about="<u>", text="<u><script>1</script>", sources=(url,), against=(url,), dispute="<img src=x>")
-    html = page(inquiry(tmp_path, found=shady), tmp_path)
+    html = report_page(run_with_findings(tmp_path, found=shady), tmp_path)
     assert not re.search(r'<(script|img|u>)|"onclick="', html)
     assert all(link.startswith("https://blog.example/") for link in re.findall(r'href="([^"]*)"', html))
 
 
 def test_links_tell_the_page_they_lead_to_nothing(result, tmp_path):
-    links = re.findall(r"<a [^>]*>", page(result, tmp_path))
+    links = re.findall(r"<a [^>]*>", report_page(result, tmp_path))
     assert links
     assert all('rel="noopener noreferrer nofollow"' in link for link in links)
 

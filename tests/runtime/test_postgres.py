@@ -13,7 +13,7 @@ import pytest
 import yaml
 from helpers.servers.postgres_server import VARIABLE, Server
 from helpers.worlds.study_world import Riddles
-from helpers.worlds.task_graphs import Jobs, Pondering
+from helpers.worlds.task_graphs import Jobs, SlowModel
 from hypothesis import given
 from hypothesis import strategies as st
 from langgraph.store.base import BaseStore
@@ -119,8 +119,8 @@ def test_every_graph_comes_to_what_it_comes_to_with_files(
 
 @pytest.mark.slow
 def test_graphs_inside_nodes_go_on_where_they_were(used: Server, tmp_path: Path):
-    stopped = run("tdp", Jobs(), "deep", context=Context(chat=Pondering(lambda _: 0.0), budget=SOON), out=tmp_path)
-    gone = resume(stopped.folder, benchmark=Jobs(), chat=Pondering(lambda _: 0.0), budget=Budget())
+    stopped = run("tdp", Jobs(), "deep", context=Context(chat=SlowModel(lambda _: 0.0), budget=SOON), out=tmp_path)
+    gone = resume(stopped.folder, benchmark=Jobs(), chat=SlowModel(lambda _: 0.0), budget=Budget())
     [(step, inner)] = resumed(gone)
     assert step >= 0 and inner and gone.ending == "goal"
 

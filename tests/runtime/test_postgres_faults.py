@@ -16,7 +16,7 @@ import ormsgpack
 import pytest
 from helpers.processes.children import child_environment
 from helpers.servers.postgres_server import VARIABLE, Server
-from helpers.worlds.scripted_benchmark import Script, Slow, after_events
+from helpers.worlds.scripted_benchmark import Script, SlowScript, after_events
 
 from certigraph import benchmarks as registered
 from certigraph.adapters.protocols import Budget, Context
@@ -50,7 +50,7 @@ from helpers.worlds.scripted_benchmark import after_events
 from certigraph import benchmarks as registered
 from certigraph.runtime.run import resume
 from certigraph.runtime.run import run
-registered.BENCHMARKS.update(script="helpers.worlds.scripted_benchmark:Slow")
+registered.BENCHMARKS.update(script="helpers.worlds.scripted_benchmark:SlowScript")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 die = lambda: os.kill(os.getpid(), signal.SIGKILL)
 run("sdp", "script", out=sys.argv[1], listener=after_events(int(sys.argv[2]), die))
@@ -59,13 +59,13 @@ run("sdp", "script", out=sys.argv[1], listener=after_events(int(sys.argv[2]), di
 
 @pytest.fixture
 def known_script(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registered.BENCHMARKS, "script", "helpers.worlds.scripted_benchmark:Slow")
+    monkeypatch.setitem(registered.BENCHMARKS, "script", "helpers.worlds.scripted_benchmark:SlowScript")
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Result:
     """An uninterrupted run, with a file."""
-    return run("sdp", Slow(), out=tmp_path_factory.mktemp("whole"))  # type: ignore[arg-type]
+    return run("sdp", SlowScript(), out=tmp_path_factory.mktemp("whole"))  # type: ignore[arg-type]
 
 
 def worker(out: Path, events: int) -> subprocess.Popen[str]:
@@ -144,7 +144,7 @@ def test_a_server_that_is_killed_costs_a_run_nothing(used: Server, whole: Result
         used.kill()
         outage.start()
 
-    result = run("sdp", Slow(), out=tmp_path, listener=after_events(30, killed))  # type: ignore[arg-type]
+    result = run("sdp", SlowScript(), out=tmp_path, listener=after_events(30, killed))  # type: ignore[arg-type]
     outage.join()
     assert_as_if_nothing_happened(result, whole)
     assert not result.trajectory.superseded
@@ -155,7 +155,7 @@ def test_where_the_server_stays_away_the_run_ends_and_goes_on_when_it_is_back(
     used: Server, whole: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(leases, "RETRY_SECONDS", 0.5)
-    stopped = run("sdp", Slow(), out=tmp_path, listener=after_events(30, used.kill))  # type: ignore[arg-type]
+    stopped = run("sdp", SlowScript(), out=tmp_path, listener=after_events(30, used.kill))  # type: ignore[arg-type]
     assert stopped.ending == "error:data"
     assert (
         stopped.message.startswith(UNREACHABLE_SERVER)

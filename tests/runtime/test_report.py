@@ -5,7 +5,7 @@ import re
 
 import pytest
 from helpers.sample_runs.episode_tape import EpisodeTape, two_episodes
-from helpers.worlds.library_world import Mind, Seeking, looping, same
+from helpers.worlds.library_world import LibraryBenchmark, ScriptedModel, same_passages, same_search
 from helpers.worlds.study_world import Riddles
 
 from certigraph.adapters.models.scripts import IMPOSSIBLE_PREFIX, ScriptedChat
@@ -433,8 +433,10 @@ def test_a_search_shows_what_its_belief_took_up_and_what_the_gate_decided(tmp_pa
         "resolved": ["which river?"] if times == 1 else [],
         "questions": ["which river?"] if times == 0 else [EVIL],
     }
-    mind = Mind(tool=same, facts=reply, answer={"answer": "Ada"})
-    result = run(pbai.build(), Seeking(looping), context=Context(chat=ScriptedChat(responder=mind)), out=tmp_path)
+    mind = ScriptedModel(tool=same_search, facts=reply, answer={"answer": "Ada"})
+    result = run(
+        pbai.build(), LibraryBenchmark(same_passages), context=Context(chat=ScriptedChat(responder=mind)), out=tmp_path
+    )
     html = page(result.trajectory, tmp_path)
     shown = re.findall(r'<span class="round(?: gate)?">(.*?)</span>', html)
     assert shown[:2] == ["+ Osk is a lake (Osk)", "? which river?"]

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from helpers.worlds.scripted_benchmark import Garbage, Script, Slow, after_events
+from helpers.worlds.scripted_benchmark import GarbageModel, Script, SlowScript, after_events
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from certigraph import benchmarks as registered
@@ -271,7 +271,7 @@ def test_an_operator_that_forgets_its_answer_is_named(slot: str, key: str, tmp_p
 
 
 def test_an_unusable_model_is_an_ending_and_its_calls_are_paid(tmp_path: Path):
-    result = run("sdp", "blocksworld", "4-0", out=tmp_path, context=Context(chat=Garbage()))
+    result = run("sdp", "blocksworld", "4-0", out=tmp_path, context=Context(chat=GarbageModel()))
     assert_usable(result, "error:model", "in 3 tries")
     assert result.usage.calls == 3
     assert result.trajectory.events[-1].update is None
@@ -372,7 +372,7 @@ SLOWLY = [pytest.param(events, marks=pytest.mark.slow) for events in (1, 4, 5, 6
 def test_a_cancelled_run_closes_its_world_and_can_be_resumed(
     events: int, known: Callable[[Script], Script], tmp_path: Path
 ):
-    script = known(Slow())
+    script = known(SlowScript())
 
     async def cancelled() -> None:
         listener = after_events(events, lambda: task.cancel())  # noqa: PLW0108 - the task comes later
@@ -384,7 +384,7 @@ def test_a_cancelled_run_closes_its_world_and_can_be_resumed(
     (folder,) = tmp_path.iterdir()
     assert Result(folder).ending == "interrupted"
     assert worlds_of(folder) == []
-    assert earned(resume(folder)) == earned(run("sdp", Slow(), out=tmp_path))  # type: ignore[arg-type]
+    assert earned(resume(folder)) == earned(run("sdp", SlowScript(), out=tmp_path))  # type: ignore[arg-type]
 
 
 # --- interrupted while a line, a step or a checkpoint is written
@@ -596,7 +596,7 @@ def test_runs_side_by_side_do_not_mix(tmp_path: Path):
 # --- secrets
 
 
-class Leaky(Garbage):
+class Leaky(GarbageModel):
     """Model that repeats the key in its errors and answers."""
 
     raises: bool = True

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from helpers.processes.children import child_path
-from helpers.worlds.scripted_benchmark import Garbage
+from helpers.worlds.scripted_benchmark import GarbageModel
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.runnables import RunnableLambda
 from openinference.instrumentation.langchain import LangChainInstrumentor
@@ -106,7 +106,7 @@ def test_spans_name_the_operator_and_tell_the_verdict(exporter, tmp_path):
 
 
 def test_every_try_and_the_failed_node_are_seen(exporter, tmp_path):
-    result = run("sdp", out=tmp_path, context=Context(chat=Garbage()))
+    result = run("sdp", out=tmp_path, context=Context(chat=GarbageModel()))
     spans = Spans(exporter)
     assert result.ending == "error:model"
     assert [spans.parent(span).name for span in spans.of("LLM")] == ["propose"] * 3

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.worlds.scripted_benchmark import Script, given, predicates
+from helpers.worlds.scripted_benchmark import Script, predicates, script_input
 from hypothesis import HealthCheck, example, settings
 from hypothesis import given as for_all
 from hypothesis import strategies as st
@@ -262,7 +262,7 @@ def test_replan_sees_all_but_bookkeeping(state: SDPState, other: SDPState):
 
 
 def values_of(script: Script) -> list[SDPState]:
-    stream = sdp.build().stream(given(script), context=Context(benchmark=script), stream_mode="values")
+    stream = sdp.build().stream(script_input(script), context=Context(benchmark=script), stream_mode="values")
     return [SDPState(**state) for state in stream if "head" in state]
 
 

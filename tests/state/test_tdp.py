@@ -4,7 +4,7 @@ import sys
 from itertools import pairwise
 
 import pytest
-from helpers.worlds.dag_strategies import accepted, for_all, graphs, running, written
+from helpers.worlds.dag_strategies import for_all, graphs, half_run_graphs, is_accepted, written
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -36,7 +36,7 @@ from certigraph.state.trajectory import serializer
 @pytest.mark.slow
 @for_all(written)
 def test_a_graph_is_made_exactly_where_nothing_is_wrong_with_its_nodes(nodes: list[Node]):
-    assert accepted(nodes) == (not list(graph_problems(nodes)))
+    assert is_accepted(nodes) == (not list(graph_problems(nodes)))
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_each_of_a_cycle_is_needed_by_the_next(nodes: list[Node]):
 
 
 @pytest.mark.slow
-@for_all(running())
+@for_all(half_run_graphs())
 def test_a_graph_comes_back_from_a_checkpoint_as_it_was(dag: Dag):
     restored = serializer().loads_typed(serializer().dumps_typed(dag))
     assert restored == dag
@@ -75,7 +75,7 @@ def test_a_graph_comes_back_from_a_checkpoint_as_it_was(dag: Dag):
 
 
 @pytest.mark.slow
-@for_all(running())
+@for_all(half_run_graphs())
 def test_the_order_is_topological_and_what_comes_before_a_node_is_all_it_rests_on(dag: Dag):
     place = {id_: number for number, id_ in enumerate(dag.order())}
     assert sorted(place) == sorted(dag.by_id)
@@ -85,7 +85,7 @@ def test_the_order_is_topological_and_what_comes_before_a_node_is_all_it_rests_o
 
 
 @pytest.mark.slow
-@for_all(running())
+@for_all(half_run_graphs())
 def test_what_is_ready_has_not_run_and_rests_on_completed_nodes_alone(dag: Dag):
     for node in dag.pending:
         assert (node in dag.ready) == all(dag.by_id[need].status == "completed" for need in node.needs)
@@ -176,7 +176,7 @@ new = written.map(lambda nodes: [node.model_copy(update={"status": "pending"}) f
 @for_all(new, st.integers(1, 6))
 def test_whatever_is_written_is_mended_into_a_graph_that_nothing_is_wrong_with(nodes: list[Node], most: int):
     made = repair_nodes(nodes, goal="all of it", most=most)
-    assert accepted([*made.nodes])
+    assert is_accepted([*made.nodes])
     assert not list(decomposition_problems(made.nodes, most))
     assert repair_nodes(made.nodes, goal="all of it", most=most) == (made.nodes, ())
     assert bool(made.notes) == bool(list(decomposition_problems(tuple(nodes), most)))
@@ -269,7 +269,7 @@ def _to_one_end(kept: list[Node], add: list[Node]) -> tuple[tuple[Node, ...], tu
 
 
 @pytest.mark.slow
-@for_all(running(), st.data())
+@for_all(half_run_graphs(), st.data())
 def test_a_valid_revision_is_carried_out_and_the_graph_still_knows_what_settles_the_task(dag: Dag, data: st.DataObject):
     revision = data.draw(sound_revisions(dag))
     assert not list(refusal_reasons(dag, revision, 6))
@@ -286,7 +286,7 @@ def test_a_valid_revision_is_carried_out_and_the_graph_still_knows_what_settles_
 
 
 @pytest.mark.slow
-@for_all(running(), st.data())
+@for_all(half_run_graphs(), st.data())
 def test_whatever_the_revision_what_has_run_stays_byte_identical(dag: Dag, data: st.DataObject):
     revision = data.draw(revisions(dag) | sound_revisions(dag))
     if not list(refusal_reasons(dag, revision, 6)):

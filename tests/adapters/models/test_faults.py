@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 
 import openai
 import pytest
-from helpers.models.faulty_models import CALL, GOOD, Patient, faulty, heard
+from helpers.models.faulty_models import CALL, GOOD, AnsweringModel, faulty_model, reply_or_error
 from langchain_core.messages import HumanMessage
 from langchain_openai import ChatOpenAI
 from langgraph.graph import END, START, StateGraph
@@ -48,7 +48,7 @@ class Answer(BaseModel):
 def test_a_request_that_fails_raises_what_the_client_would_and_is_not_queried(
     kind: str, raised: type[Exception]
 ) -> None:
-    model = faulty(f"{kind}=1,retry_after=7")
+    model = faulty_model(f"{kind}=1,retry_after=7")
     with pytest.raises(raised, match=f"injected {kind}") as error:
         model.invoke("?")
     with pytest.raises(raised):
@@ -60,7 +60,7 @@ def test_a_request_that_fails_raises_what_the_client_would_and_is_not_queried(
 
 @pytest.mark.parametrize("kind", ANSWER_FAULTS)
 def test_an_answer_that_is_spoiled_was_requested_and_is_counted(kind: str) -> None:
-    model = faulty(f"{kind}=1")
+    model = faulty_model(f"{kind}=1")
     for answer in (model.invoke("?"), asyncio.run(model.ainvoke("?"))):
         with pytest.raises(ValueError, match=r"value|JSON"):
             Answer.model_validate_json(answer.text)
@@ -68,11 +68,11 @@ def test_an_answer_that_is_spoiled_was_requested_and_is_counted(kind: str) -> No
         assert answer.response_metadata["injected"] == kind
         assert (answer.response_metadata.get("finish_reason") == "length") == (kind == "truncated")
     assert (model.chat.asked, model.injected) == (2, {kind: 2})
-    assert json.loads(faulty("wrong_schema=1").invoke("?").text) != json.loads(GOOD)
+    assert json.loads(faulty_model("wrong_schema=1").invoke("?").text) != json.loads(GOOD)
 
 
 def test_a_slow_answer_is_late_and_right() -> None:
-    model = faulty("slow=1,delay=0.05")
+    model = faulty_model("slow=1,delay=0.05")
     began = asyncio.run(_timed(model))
     assert began >= 0.05
     assert model.injected == {"slow": 1}
@@ -89,14 +89,14 @@ async def _timed(model: FaultyModel) -> float:
 def test_what_strikes_depends_on_the_question_and_how_often_it_was_queried_and_on_nothing_else() -> None:
     rates = ",".join(f"{kind}=0.08" for kind in MODEL_FAULTS) + ",delay=0,seed=5"
     questions = [f"question {n % 40}" for n in range(120)]
-    one = faulty(rates)
-    inturn = [heard(one, question) for question in questions]
-    other = faulty(rates)
+    one = faulty_model(rates)
+    inturn = [reply_or_error(one, question) for question in questions]
+    other = faulty_model(rates)
     batched = asyncio.run(_together(other, questions))
     assert Counter(batched) == Counter(inturn)
     assert one.injected == other.injected
     assert set(one.injected) == set(MODEL_FAULTS)
-    assert [heard(faulty(rates + "1"), question) for question in questions] != inturn
+    assert [reply_or_error(faulty_model(rates + "1"), question) for question in questions] != inturn
 
 
 async def _together(model: FaultyModel, questions: list[str]) -> list[str]:
@@ -121,7 +121,7 @@ def test_the_model_behind_is_seen_through() -> None:
 
 @pytest.mark.parametrize("kind", ["", "truncated", "malformed", "empty", "refusal", "wrong_schema"])
 def test_calls_of_tools_suffer_as_texts_do(kind: str) -> None:
-    answer = faulty(f"{kind}=1" if kind else "").bind_tools(["look"]).invoke("?")
+    answer = faulty_model(f"{kind}=1" if kind else "").bind_tools(["look"]).invoke("?")
     assert [call["args"] for call in answer.tool_calls] == {
         "": [CALL["args"]],
         "wrong_schema": [{"unexpected": [CALL["args"]]}],
@@ -148,7 +148,7 @@ class Talk(TypedDict):
 
 @pytest.mark.parametrize("kind", REQUEST_FAULTS)
 def test_in_a_graph_of_ones_own_a_node_that_is_retried_gets_its_answer(kind: str) -> None:
-    model = faulty(f"{kind}=0.5,seed=4")
+    model = faulty_model(f"{kind}=0.5,seed=4")
 
     async def node(state: Talk) -> Talk:
         return {"said": (await model.ainvoke([HumanMessage("?")])).text}
@@ -166,7 +166,7 @@ def test_in_a_graph_of_ones_own_a_node_that_is_retried_gets_its_answer(kind: str
 
 
 def asking(call: Any, faults: str, **given: Any) -> Any:
-    runtime = Runtime(context=Context(chat=Patient(), faults=faults, **given))
+    runtime = Runtime(context=Context(chat=AnsweringModel(), faults=faults, **given))
     return asyncio.run(call(runtime))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.worlds.support_database import GOAL, SCRIPT, Desk
+from helpers.worlds.support_database import GOAL, SCRIPT, SupportDatabase
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
@@ -409,7 +409,7 @@ def test_corrections_count_in_the_budget() -> None:
 
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
 def test_an_agent_works_with_native_calls(tmp_path: Path, way: str) -> None:
-    desk = Desk(tmp_path / "desk.sqlite")
+    desk = SupportDatabase(tmp_path / "desk.sqlite")
     wrong = calls(("refund", {"order": "seventeen"}))
     steps = [*(calls(one) for one in SCRIPT), calls(("finish", {"thought": "all is done", "answer": "Refunded."}))]
     model = NativeModel(replies=(as_json_commitment(), steps[0], wrong, *steps[1:]))
@@ -426,7 +426,7 @@ def as_json_commitment() -> str:
 
 @pytest.mark.slow
 def test_an_agent_whose_model_fails_loses_nothing(tmp_path: Path) -> None:
-    desk = Desk(tmp_path / "desk.sqlite")
+    desk = SupportDatabase(tmp_path / "desk.sqlite")
     replies = (as_json_commitment(), calls(SCRIPT[0]), calls(SCRIPT[1]), *[AIMessage("I give up.")] * 3)
     settings: Any = {"tools": desk.tools, "checkpointer": InMemorySaver()}
     config: Any = {"configurable": {"thread_id": "1"}}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.worlds.support_database import CONDITIONS, GOAL, SCRIPT, Desk, mind
+from helpers.worlds.support_database import CONDITIONS, GOAL, SCRIPT, SupportDatabase, scripted_model
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.runtime import Runtime
 
@@ -395,11 +395,11 @@ def test_nothing_is_judged_before_the_last_of_several_actions() -> None:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path / "desk.sqlite")
+def desk(tmp_path: Path) -> SupportDatabase:
+    return SupportDatabase(tmp_path / "desk.sqlite")
 
 
-def desk_checks(desk: Desk) -> dict[Any, Any]:
+def desk_checks(desk: SupportDatabase) -> dict[Any, Any]:
     def is_refunded(order: int) -> tuple[bool, str]:
         """Look for a row of the order among the refunds."""
         rows = [row for row in desk.rows("refunds") if row[0] == order]
@@ -417,7 +417,7 @@ def desk_checks(desk: Desk) -> dict[Any, Any]:
 
 def credulous(script: Any = SCRIPT) -> ScriptedChat:
     """Return a scripted model that works by the script and finds every condition met at once."""
-    worker = mind(script).responder
+    worker = scripted_model(script).responder
     assert worker is not None
 
     def respond(prompt: str, schema: Schema) -> Any:
@@ -435,8 +435,10 @@ def decisions(result: Any) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
-def test_certificates_say_that_code_decided(desk: Desk, way: str) -> None:
-    graph = agent("sdp", model=mind(), tools=desk.tools, checks=desk_checks(desk), checkpointer=InMemorySaver())
+def test_certificates_say_that_code_decided(desk: SupportDatabase, way: str) -> None:
+    graph = agent(
+        "sdp", model=scripted_model(), tools=desk.tools, checks=desk_checks(desk), checkpointer=InMemorySaver()
+    )
     config: Any = {"configurable": {"thread_id": "1"}}
     task: Any = {"goal": GOAL}
     result = graph.invoke(task, config) if way == "invoke" else asyncio.run(graph.ainvoke(task, config))
@@ -449,8 +451,10 @@ def test_certificates_say_that_code_decided(desk: Desk, way: str) -> None:
 
 
 @pytest.mark.parametrize("options", [{"method": "sdp"}, {"method": "tdp", "solve": "sdp"}])
-def test_answers_and_facts_are_numbered_alike_where_the_agent_only_looks_in_between(desk: Desk, options: Any) -> None:
-    worker, looked, facts = mind().responder, 0, dict[str, int]()
+def test_answers_and_facts_are_numbered_alike_where_the_agent_only_looks_in_between(
+    desk: SupportDatabase, options: Any
+) -> None:
+    worker, looked, facts = scripted_model().responder, 0, dict[str, int]()
     assert worker is not None
 
     def respond(prompt: str, schema: Schema) -> Any:
@@ -474,7 +478,7 @@ def test_answers_and_facts_are_numbered_alike_where_the_agent_only_looks_in_betw
 
 
 @pytest.mark.slow
-def test_a_model_that_claims_falsely_is_overruled(desk: Desk) -> None:
+def test_a_model_that_claims_falsely_is_overruled(desk: SupportDatabase) -> None:
     settings: dict[str, Any] = {"tools": desk.tools, "limits": Limits(steps=6, attempts=2, replans=1)}
     lookups = [("look_up", {"order": 17})]
     believed = agent("sdp", model=credulous(lookups), **settings).invoke({"goal": GOAL})
@@ -489,7 +493,7 @@ def only_goal(state: Any) -> Any:
     return {"plan": [Predicate(text=GOAL, kind="goal")]}
 
 
-def test_work_on_the_goal_uses_up_no_attempts_before_the_answer(desk: Desk) -> None:
+def test_work_on_the_goal_uses_up_no_attempts_before_the_answer(desk: SupportDatabase) -> None:
     settings: dict[str, Any] = {"propose": only_goal, "limits": Limits(steps=9, attempts=1, replans=0)}
     result = agent("sdp", model=credulous(), tools=desk.tools, **settings).invoke({"goal": GOAL})
     assert result["ending"] == "goal"
@@ -503,7 +507,7 @@ def test_the_goal_of_a_case_is_judged_as_a_condition_that_quotes_it() -> None:
     assert task.condition.endswith(GOAL) and task.condition != GOAL
 
 
-def test_equal_calls_for_the_goal_use_up_its_attempts(desk: Desk) -> None:
+def test_equal_calls_for_the_goal_use_up_its_attempts(desk: SupportDatabase) -> None:
     settings: dict[str, Any] = {"propose": only_goal, "limits": Limits(steps=9, attempts=2, replans=0)}
     model = repeating(("look_up", {"order": 17}))
     result = agent("sdp", model=model, tools=desk.tools, **settings).invoke({"goal": GOAL})
@@ -513,7 +517,7 @@ def test_equal_calls_for_the_goal_use_up_its_attempts(desk: Desk) -> None:
 
 def repeating(call: tuple[str, dict[str, Any]]) -> ScriptedChat:
     """Return a scripted model that makes one call again and again, as long as it is offered."""
-    worker = mind().responder
+    worker = scripted_model().responder
     assert worker is not None
 
     def respond(prompt: str, schema: Schema) -> Any:
@@ -525,16 +529,16 @@ def repeating(call: tuple[str, dict[str, Any]]) -> ScriptedChat:
     return ScriptedChat(responder=respond)
 
 
-def test_a_credulous_model_gets_the_work_done_where_code_checks_it(desk: Desk) -> None:
+def test_a_credulous_model_gets_the_work_done_where_code_checks_it(desk: SupportDatabase) -> None:
     result = agent("sdp", model=credulous(), tools=desk.tools, checks=desk_checks(desk)).invoke({"goal": GOAL})
     assert result["ending"] == "goal"
     assert (len(desk.rows("refunds")), len(desk.rows("mails"))) == (1, 1)
 
 
 @pytest.mark.slow
-def test_sub_tasks_that_sdp_solves_are_checked(desk: Desk) -> None:
+def test_sub_tasks_that_sdp_solves_are_checked(desk: SupportDatabase) -> None:
     checks = desk_checks(desk)
-    result = agent("tdp", model=mind(), tools=desk.tools, checks=checks, solve="sdp").invoke({"goal": GOAL})
+    result = agent("tdp", model=scripted_model(), tools=desk.tools, checks=checks, solve="sdp").invoke({"goal": GOAL})
     assert len(desk.rows("refunds")) == 1
     assert result["ending"]
 
@@ -547,29 +551,31 @@ ONCE = {"limits": Limits(steps=3, attempts=1, replans=1), "replan": another_plan
 
 
 @pytest.mark.parametrize("options", [{}, ONCE], ids=["certified", "replaced after an attempt"])
-def test_a_check_whose_form_no_condition_has_is_named_at_the_end_and_breaks_nothing(desk: Desk, options: Any) -> None:
+def test_a_check_whose_form_no_condition_has_is_named_at_the_end_and_breaks_nothing(
+    desk: SupportDatabase, options: Any
+) -> None:
     fitting: Any = {"It is known whether order {n} is {what}": lambda n, what: False} if options else desk_checks(desk)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        used = agent("sdp", model=mind(), tools=desk.tools, checks=fitting, **options).invoke({"goal": GOAL})
+        used = agent("sdp", model=scripted_model(), tools=desk.tools, checks=fitting, **options).invoke({"goal": GOAL})
     desk.clear()
     other = {**fitting, "Order {order} is paid back.": lambda order: True}
     with pytest.warns(UserWarning, match=r"'Order \{order\} is paid back.'") as warned:
-        again = agent("sdp", model=mind(), tools=desk.tools, checks=other, **options).invoke({"goal": GOAL})
+        again = agent("sdp", model=scripted_model(), tools=desk.tools, checks=other, **options).invoke({"goal": GOAL})
     assert len(warned) == 1
     assert (again["ending"], len(again["certificates"])) == (used["ending"], len(used["certificates"]))
 
 
 @pytest.mark.parametrize("method", ["react", "step", "plan_and_act", "pbai", "tdp"])
-def test_methods_that_certify_nothing_refuse_checks(desk: Desk, method: Any) -> None:
+def test_methods_that_certify_nothing_refuse_checks(desk: SupportDatabase, method: Any) -> None:
     with pytest.raises(ValueError, match=method):
-        agent(method, model=mind(), tools=desk.tools, checks=desk_checks(desk))
+        agent(method, model=scripted_model(), tools=desk.tools, checks=desk_checks(desk))
 
 
 @pytest.mark.slow
-def test_planners_are_shown_the_forms(desk: Desk) -> None:
+def test_planners_are_shown_the_forms(desk: SupportDatabase) -> None:
     prompts: list[str] = []
-    worker = mind().responder
+    worker = scripted_model().responder
     assert worker is not None
 
     def respond(prompt: str, schema: Schema) -> Any:
@@ -584,10 +590,10 @@ def test_planners_are_shown_the_forms(desk: Desk) -> None:
     assert all("Order {order} is refunded." in prompt for prompt in prompts)
 
 
-def test_an_operator_of_ones_own_replaces_the_checks(desk: Desk) -> None:
+def test_an_operator_of_ones_own_replaces_the_checks(desk: SupportDatabase) -> None:
     def refuse(state: Any) -> Any:
         return {"verdict": Verdict(depth=0, exhausted=True)}
 
-    settings: dict[str, Any] = {"model": mind(), "tools": desk.tools, "checks": desk_checks(desk)}
+    settings: dict[str, Any] = {"model": scripted_model(), "tools": desk.tools, "checks": desk_checks(desk)}
     assert agent("sdp", validate=refuse, **settings).invoke({"goal": GOAL})["certificates"] == []
     assert build(validate=refuse) is not None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
-from helpers.worlds.support_database import mind
+from helpers.worlds.support_database import scripted_model
 from langchain_core.tools import BaseTool, InjectedToolArg, InjectedToolCallId, StructuredTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.prebuilt import InjectedState, InjectedStore, ToolRuntime
@@ -54,7 +54,9 @@ def run(given: Any, way: str = "invoke", **options: Any) -> Any:
 
     name = getattr(given, "name", None) or given.__name__
     script = [(name, {"order": 17}), ("look_up", {"order": 17})]
-    graph = agent("react", model=mind(script), tools=[given, look_up], checkpointer=InMemorySaver(), **options)
+    graph = agent(
+        "react", model=scripted_model(script), tools=[given, look_up], checkpointer=InMemorySaver(), **options
+    )
     config: Any = {"configurable": {"thread_id": "1"}}
     result = graph.invoke(GOAL, config) if way == "invoke" else asyncio.run(graph.ainvoke(GOAL, config))
     return result, graph.get_state(config).values
@@ -178,7 +180,7 @@ def test_a_tool_that_hangs_is_given_up_at_the_deadline(way: str, is_async: bool)
 
 HANGING = """
 import asyncio, sys, time
-from helpers.worlds.support_database import mind
+from helpers.worlds.support_database import scripted_model
 from certigraph.graphs.agent import agent
 from certigraph.state.run import FINISH
 
@@ -192,7 +194,7 @@ def never(order: int) -> bool:
     return True
 
 options = {"checks": {"Order {order} is refunded.": never}} if sys.argv[1] == "sdp" else {}
-graph = agent(sys.argv[1], model=mind([("hang", {"order": 17})]), tools=[hang], deadline=0.2, **options)
+graph = agent(sys.argv[1], model=scripted_model([("hang", {"order": 17})]), tools=[hang], deadline=0.2, **options)
 given = {"goal": "Look up order 17."}
 result = graph.invoke(given) if sys.argv[2] == "invoke" else asyncio.run(graph.ainvoke(given))
 print(result["ending"])
@@ -284,7 +286,9 @@ def test_a_tool_that_interrupts_pauses_the_run_and_goes_on_with_the_answer() -> 
         """Ask a person."""
         return f"confirmed by {interrupt('who?')}"
 
-    graph = agent("react", model=mind([("confirm", {"order": 17})]), tools=[confirm], checkpointer=InMemorySaver())
+    graph = agent(
+        "react", model=scripted_model([("confirm", {"order": 17})]), tools=[confirm], checkpointer=InMemorySaver()
+    )
     config: Any = {"configurable": {"thread_id": "1"}}
     assert graph.invoke(GOAL, config)["__interrupt__"][0].value == "who?"
     assert graph.invoke(Command(resume="Ann"), config)["ending"] == "finished"
@@ -329,7 +333,7 @@ def test_tools_of_all_kinds_are_called(given: Any, way: str) -> None:
     assert first_entry(values).endswith("row of 17")
 
 
-@pytest.mark.parametrize("build", [Tools, lambda tools: agent("react", model=mind(), tools=tools)])
+@pytest.mark.parametrize("build", [Tools, lambda tools: agent("react", model=scripted_model(), tools=tools)])
 def test_a_warning_of_a_tool_names_the_line_of_the_user(build: Callable[[Any], Any]) -> None:
     with pytest.warns(UserWarning, match="lacks a docstring") as warned:
         build([look_up_untyped])
@@ -401,11 +405,11 @@ def test_the_id_of_a_call_is_given_and_defaults_are_kept() -> None:
 
 def test_no_tools_at_all_are_refused_with_what_may_be_given() -> None:
     with pytest.raises(ValueError, match=r"tools is empty.*functions with type hints"):
-        agent("sdp", model=mind(), tools=[])
+        agent("sdp", model=scripted_model(), tools=[])
     with pytest.raises(TypeError, match="single tool: give a list"):
-        agent("sdp", model=mind(), tools=len)  # type: ignore[arg-type]
+        agent("sdp", model=scripted_model(), tools=len)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="a text: give a list"):
-        agent("sdp", model=mind(), tools="look_up")  # type: ignore[arg-type]
+        agent("sdp", model=scripted_model(), tools="look_up")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("given", "hidden"), [(with_state, "state"), (with_store, "store"), (with_runtime, "runtime")])
@@ -450,6 +454,6 @@ def with_own_type(order: Own) -> str:
 )
 def test_tools_that_cannot_be_used_are_refused_in_one_line(tools: Any, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message) as raised:
-        agent("sdp", model=mind(), tools=tools)
+        agent("sdp", model=scripted_model(), tools=tools)
     assert "\n" not in str(raised.value)
     assert len(str(raised.value)) < 500

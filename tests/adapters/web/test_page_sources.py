@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.web.search_stub import Told, search_stub
+from helpers.web.search_stub import StubAnswer, search_stub
 
 from certigraph.adapters.web.page_sources import PageSourceChain, SerperPages, create_page_source
 from certigraph.adapters.web.pages import Fetcher
@@ -27,7 +27,7 @@ def own_environment(monkeypatch: pytest.MonkeyPatch):
 
 
 def served(
-    monkeypatch: pytest.MonkeyPatch, *answers: Told, url: str = URL, at: Sequence[str] = ("93.184.216.34",)
+    monkeypatch: pytest.MonkeyPatch, *answers: StubAnswer, url: str = URL, at: Sequence[str] = ("93.184.216.34",)
 ) -> Any:
     """What the service makes of a page, and the requests that it got."""
     with search_stub(*answers) as server:
@@ -39,30 +39,30 @@ def served(
 
 def test_a_page_comes_as_markdown_with_its_title(monkeypatch: pytest.MonkeyPatch):
     answer = {"text": "plain", "markdown": f"# Hours\n{TEXT}", "metadata": {"title": "Museum", "n": 1}, "credits": 2}
-    page, requests = served(monkeypatch, Told(answer))
+    page, requests = served(monkeypatch, StubAnswer(answer))
     assert page == WebPage(url=URL, title="Museum", text=f"# Hours\n{TEXT}".strip())
     assert requests[0].body == {"url": URL, "includeMarkdown": True}
     assert requests[0].headers["X-API-KEY"] == KEY
 
 
 def test_a_page_without_markdown_comes_as_text(monkeypatch: pytest.MonkeyPatch):
-    page, _ = served(monkeypatch, Told({"text": TEXT, "metadata": None}))
+    page, _ = served(monkeypatch, StubAnswer({"text": TEXT, "metadata": None}))
     assert page == WebPage(url=URL, title="", text=TEXT.strip())
 
 
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (Told({"message": "Scraping failed"}, status=400), "could not read it (status 400)"),
-        (Told({"message": "gone"}, status=404), "could not read it (status 404)"),
-        (Told({"message": "later"}, status=500), "could not read it (status 500)"),
-        (Told({"text": "short"}), "less than 100 characters"),
-        (Told({"markdown": None}), "less than 100 characters"),
-        (Told({"text": "x" * 6_000_000}), "did not deliver it"),
+        (StubAnswer({"message": "Scraping failed"}, status=400), "could not read it (status 400)"),
+        (StubAnswer({"message": "gone"}, status=404), "could not read it (status 404)"),
+        (StubAnswer({"message": "later"}, status=500), "could not read it (status 500)"),
+        (StubAnswer({"text": "short"}), "less than 100 characters"),
+        (StubAnswer({"markdown": None}), "less than 100 characters"),
+        (StubAnswer({"text": "x" * 6_000_000}), "did not deliver it"),
     ],
 )
 def test_what_happens_to_one_page_is_a_reason_and_ends_no_run(
-    answer: Told, reason: str, monkeypatch: pytest.MonkeyPatch
+    answer: StubAnswer, reason: str, monkeypatch: pytest.MonkeyPatch
 ):
     page, _ = served(monkeypatch, *[answer] * 3)
     assert isinstance(page, Unreadable)
@@ -72,14 +72,14 @@ def test_what_happens_to_one_page_is_a_reason_and_ends_no_run(
 @pytest.mark.parametrize(
     ("answer", "advice"),
     [
-        (Told({"message": "Unauthorized."}, status=403, echoes=True), "SERPER_API_KEY"),
-        (Told({"message": "Not enough credits"}, status=400, echoes=True), "quota"),
-        (Told(b"no json", echoes=True), "SERPER_SCRAPE_URL"),
-        (Told({"text": 7}, echoes=True), "SERPER_SCRAPE_URL"),
+        (StubAnswer({"message": "Unauthorized."}, status=403, echoes=True), "SERPER_API_KEY"),
+        (StubAnswer({"message": "Not enough credits"}, status=400, echoes=True), "quota"),
+        (StubAnswer(b"no json", echoes=True), "SERPER_SCRAPE_URL"),
+        (StubAnswer({"text": 7}, echoes=True), "SERPER_SCRAPE_URL"),
     ],
 )
 def test_what_is_wrong_with_the_service_is_a_fault_that_shows_no_key(
-    answer: Told, advice: str, monkeypatch: pytest.MonkeyPatch
+    answer: StubAnswer, advice: str, monkeypatch: pytest.MonkeyPatch
 ):
     with pytest.raises(Fault) as raised:
         served(monkeypatch, answer)
@@ -88,7 +88,7 @@ def test_what_is_wrong_with_the_service_is_a_fault_that_shows_no_key(
 
 
 def test_a_key_in_a_page_is_masked(monkeypatch: pytest.MonkeyPatch):
-    page, _ = served(monkeypatch, Told({"text": f"{TEXT} X-API-KEY: {KEY}", "metadata": {"title": KEY}}))
+    page, _ = served(monkeypatch, StubAnswer({"text": f"{TEXT} X-API-KEY: {KEY}", "metadata": {"title": KEY}}))
     assert isinstance(page, WebPage)
     assert KEY not in page.text + page.title
 
@@ -105,13 +105,13 @@ def test_a_key_in_a_page_is_masked(monkeypatch: pytest.MonkeyPatch):
     ],
 )
 def test_no_private_address_is_sent_to_the_service(url: str, at: Sequence[str], monkeypatch: pytest.MonkeyPatch):
-    page, requests = served(monkeypatch, Told({"text": TEXT}), url=url, at=at)
+    page, requests = served(monkeypatch, StubAnswer({"text": TEXT}), url=url, at=at)
     assert isinstance(page, Unreadable)
     assert requests == []
 
 
 def test_a_public_name_that_only_the_service_can_resolve_is_sent_to_it(monkeypatch: pytest.MonkeyPatch):
-    page, _ = served(monkeypatch, Told({"text": TEXT}), at=())
+    page, _ = served(monkeypatch, StubAnswer({"text": TEXT}), at=())
     assert isinstance(page, WebPage)
 
 

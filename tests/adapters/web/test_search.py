@@ -4,7 +4,7 @@ import logging
 from traceback import format_exception
 
 import pytest
-from helpers.web.search_stub import Told, search_stub
+from helpers.web.search_stub import StubAnswer, search_stub
 
 from certigraph.adapters.models.exchanges import use_exchange_log
 from certigraph.adapters.models.usage import Meter, metering
@@ -34,7 +34,7 @@ def environment(monkeypatch):
 
 @pytest.mark.usefixtures("environment")
 def test_serper_is_queried_with_its_key_and_its_results_are_read(monkeypatch):
-    with search_stub(Told({"organic": ORGANIC, "credits": 1})) as server:
+    with search_stub(StubAnswer({"organic": ORGANIC, "credits": 1})) as server:
         monkeypatch.setenv("SERPER_URL", f"{server.url}/search")
         hits = Serper().search("gyms  near\nthe park", 5)
     assert hits == [SearchHit(title="Gyms", url="https://a.org/1", snippet="Open at 6.")]
@@ -56,7 +56,7 @@ def test_serper_is_queried_with_its_key_and_its_results_are_read(monkeypatch):
     ids=["with a page", "without one"],
 )
 def test_an_answer_at_once_is_the_first_result_where_it_has_a_page(monkeypatch, box, first):
-    with search_stub(Told({"organic": ORGANIC, "answerBox": box})) as server:
+    with search_stub(StubAnswer({"organic": ORGANIC, "answerBox": box})) as server:
         monkeypatch.setenv("SERPER_URL", server.url)
         assert Serper().search("gyms", 1) == [first]
 
@@ -68,7 +68,7 @@ def test_brave_is_queried_with_its_token_and_its_markup_is_taken_out(monkeypatch
         "url": "https://a.org",
         "description": "a &lt;b&gt; <strong>x",
     }
-    with search_stub(Told({"type": "search", "web": {"results": [found], "family_friendly": True}})) as server:
+    with search_stub(StubAnswer({"type": "search", "web": {"results": [found], "family_friendly": True}})) as server:
         monkeypatch.setenv("BRAVE_URL", f"{server.url}/res/v1/web/search")
         hits = Brave().search("w " * 60, 50)
     assert hits == [SearchHit(title="Gyms & pools", url="https://a.org", snippet="a <b> x")]
@@ -79,14 +79,14 @@ def test_brave_is_queried_with_its_token_and_its_markup_is_taken_out(monkeypatch
 
 @pytest.mark.usefixtures("environment")
 def test_brave_without_a_result_is_no_fault(monkeypatch):
-    with search_stub(Told({"type": "search", "query": {}})) as server:
+    with search_stub(StubAnswer({"type": "search", "query": {}})) as server:
         monkeypatch.setenv("BRAVE_URL", server.url)
         assert Brave().search("gyms", 3) == []
 
 
 @pytest.mark.usefixtures("environment")
 def test_searxng_is_queried_for_json_as_the_user_in_its_address(monkeypatch):
-    with search_stub(Told({"results": [{"title": "Gyms", "url": "http://a.org", "content": None}]})) as server:
+    with search_stub(StubAnswer({"results": [{"title": "Gyms", "url": "http://a.org", "content": None}]})) as server:
         monkeypatch.setenv("SEARXNG_URL", server.url.replace("://", "://ann:hunter2@") + "/")
         assert SearXNG().search("gyms & pools", 3) == [SearchHit(title="Gyms", url="http://a.org")]
     request = server.requests[0]
@@ -111,7 +111,7 @@ def test_results_are_bounded_web_addresses_and_each_comes_once(monkeypatch):
     rest = ["https://a.org", "https://a.org", "http://b.org", "https://c.org"]
     found = [{"title": f"{at}" * 999, "link": url, "snippet": " s" * 999} for at, url in enumerate(rest)]
     found = [{"title": "t", "link": url} for url in odd] + found
-    with search_stub(Told({"organic": found})) as server:
+    with search_stub(StubAnswer({"organic": found})) as server:
         monkeypatch.setenv("SERPER_URL", server.url)
         hits = Serper().search("gyms", 2)
     assert [hit.url for hit in hits] == ["https://a.org", "http://b.org"]
@@ -125,7 +125,7 @@ def test_a_key_that_a_service_repeats_is_in_no_result(monkeypatch):
         {"title": KEY, "link": "https://a.org", "snippet": f"asked with {KEY}."},
         {"title": "x", "link": f"https://b.org/{KEY}"},
     ]
-    with search_stub(Told({"organic": found})) as server:
+    with search_stub(StubAnswer({"organic": found})) as server:
         monkeypatch.setenv("SERPER_URL", server.url)
         assert Serper().search("gyms", 3) == [
             SearchHit(title="[redacted]", url="https://a.org", snippet="asked with [redacted].")
@@ -136,7 +136,7 @@ def test_a_key_that_a_service_repeats_is_in_no_result(monkeypatch):
 @pytest.mark.usefixtures("environment")
 @pytest.mark.parametrize(("query", "k"), [("  \n", 5), ("gyms", 0)])
 def test_nothing_is_queried_for_nothing(monkeypatch, query, k):
-    with search_stub(Told({"organic": ORGANIC})) as server:
+    with search_stub(StubAnswer({"organic": ORGANIC})) as server:
         monkeypatch.setenv("SERPER_URL", server.url)
         monkeypatch.setenv("SEARXNG_URL", server.url)
         monkeypatch.setenv("BRAVE_URL", server.url)
@@ -148,7 +148,7 @@ def test_nothing_is_queried_for_nothing(monkeypatch, query, k):
 
 @pytest.mark.usefixtures("environment")
 def test_a_query_that_utf8_cannot_hold_is_queried_without_that(monkeypatch):
-    with search_stub(Told({"results": []})) as server:
+    with search_stub(StubAnswer({"results": []})) as server:
         monkeypatch.setenv("SEARXNG_URL", server.url)
         assert SearXNG().search("caf\u00e9 \ud800 x", 3) == []
     assert server.requests[0].query["q"] == "caf\u00e9 x"
@@ -170,7 +170,7 @@ def completion(content=CONTENT, cited=True):
 
 @pytest.fixture
 def endpoint(monkeypatch):
-    with search_stub(Told(completion())) as server:
+    with search_stub(StubAnswer(completion())) as server:
         monkeypatch.setenv("CERTIGRAPH_BASE_URL", f"{server.url}/v1")
         yield server
 
@@ -201,7 +201,7 @@ def test_a_run_that_keeps_prompts_keeps_those_of_a_search(endpoint):
 
 @pytest.mark.usefixtures("environment")
 def test_an_answer_that_cites_nothing_has_no_results(endpoint):
-    endpoint.answers = [Told(completion(cited=False))]
+    endpoint.answers = [StubAnswer(completion(cited=False))]
     assert ModelSearch("m").search("gyms", 4) == []
 
 
@@ -214,7 +214,7 @@ def test_a_spent_budget_ends_the_run_before_the_model_is_queried(endpoint):
 
 @pytest.mark.usefixtures("environment")
 def test_a_call_that_failed_is_counted_too(endpoint):
-    endpoint.answers = [Told({"error": {"code": "x"}}, status=404)]
+    endpoint.answers = [StubAnswer({"error": {"code": "x"}}, status=404)]
     with metering(Meter("execute", Budget())) as meter, pytest.raises(Fault, match=r"status 404: .*provider's name"):
         ModelSearch("m").search("gyms", 4)
     assert meter.calls == 1 and "status 404" in meter.records[0].failure
@@ -360,7 +360,7 @@ def failing(monkeypatch):
     ],
 )
 def test_a_refusal_is_queried_once_and_reported_with_the_way_on(failing, name, status, body, told):
-    text, queries = failing(name, Told(body, status, echoes=True))
+    text, queries = failing(name, StubAnswer(body, status, echoes=True))
     assert f"answered with status {status}: {told}" in text and queries == 1
     assert text.endswith(f"CERTIGRAPH_SEARCH={'serper' if name == 'searxng' else 'searxng'}")
     assert "certigraph resume RUN" in text
@@ -375,7 +375,7 @@ def test_a_busy_service_is_queried_three_times(failing, name, status, told):
     waits = []
     # Brave names its quota when only the rate was too high
     body = {"error": {"code": "RATE_LIMITED", "meta": {"quota_limit": 2000, "quota_current": 3}}}
-    text, queries = failing(name, Told(body, status, echoes=True), waits=waits)
+    text, queries = failing(name, StubAnswer(body, status, echoes=True), waits=waits)
     assert told in text and "certigraph resume RUN" in text and queries == 3 and waits == [1.0, 2.0]
 
 
@@ -383,12 +383,12 @@ def test_a_busy_service_is_queried_three_times(failing, name, status, told):
 def test_it_waits_as_long_as_the_server_demands_within_reason_and_goes_on(monkeypatch):
     waits = []
     answers = [
-        Told(status=429, headers={"Retry-After": "3"}),
-        Told(status=500, headers={"Retry-After": "9999"}),
-        Told(GOOD),
-        Told(status=429, headers={"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}),
-        Told(status=429, headers={"Retry-After": "soon"}),
-        Told(GOOD),
+        StubAnswer(status=429, headers={"Retry-After": "3"}),
+        StubAnswer(status=500, headers={"Retry-After": "9999"}),
+        StubAnswer(GOOD),
+        StubAnswer(status=429, headers={"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}),
+        StubAnswer(status=429, headers={"Retry-After": "soon"}),
+        StubAnswer(GOOD),
     ]
     with search_stub(*answers) as server:
         monkeypatch.setenv("SERPER_URL", server.url)
@@ -401,7 +401,7 @@ def test_it_waits_as_long_as_the_server_demands_within_reason_and_goes_on(monkey
 @pytest.mark.parametrize("name", PLACES_PROVIDERS_FAILING)
 @pytest.mark.parametrize("body", [b"<html>hello", b"", b'{"organic": [', b"\xff\xfe", b"[" * 5000])
 def test_what_is_no_json_is_reported_with_its_status_and_size(failing, name, body):
-    text, queries = failing(name, Told(body))
+    text, queries = failing(name, StubAnswer(body))
     assert f"answered with no JSON (status 200, {len(body)} bytes): check that" in text and queries == 1
 
 
@@ -422,13 +422,13 @@ def test_what_is_no_json_is_reported_with_its_status_and_size(failing, name, bod
     ],
 )
 def test_another_shape_is_reported_with_its_status_and_size(failing, name, body):
-    text, _ = failing(name, Told(body))
+    text, _ = failing(name, StubAnswer(body))
     assert "answered with JSON of another form than expected (status 200, " in text and "check that" in text
 
 
 @pytest.mark.usefixtures("environment_providers_failing")
 def test_a_long_answer_is_left_before_its_end(failing, monkeypatch):
-    text, queries = failing("serper", Told(b" " * (requests.MAX_ANSWER_BYTES + 1)))
+    text, queries = failing("serper", StubAnswer(b" " * (requests.MAX_ANSWER_BYTES + 1)))
     assert "answered with more than 5 MB" in text and "check SERPER_URL" in text and queries == 1
 
 
@@ -436,20 +436,20 @@ def test_a_long_answer_is_left_before_its_end(failing, monkeypatch):
 def test_a_small_answer_that_unpacks_to_a_long_one_is_left_too(failing):
     from gzip import compress
 
-    text, _ = failing("serper", Told(compress(b" " * 6_000_000), headers={"Content-Encoding": "gzip"}))
+    text, _ = failing("serper", StubAnswer(compress(b" " * 6_000_000), headers={"Content-Encoding": "gzip"}))
     assert "answered with more than 5 MB" in text
 
 
 @pytest.mark.usefixtures("environment_providers_failing")
 def test_what_cannot_be_unpacked_is_no_answer(failing):
-    text, _ = failing("serper", Told(b"no gzip", headers={"Content-Encoding": "gzip"}))
+    text, _ = failing("serper", StubAnswer(b"no gzip", headers={"Content-Encoding": "gzip"}))
     assert "no answer from serper at" in text and "(DecodingError): check the network and SERPER_URL" in text
 
 
 @pytest.mark.usefixtures("environment_providers_failing")
 @pytest.mark.parametrize("waits", [0.5, 0.04], ids=["nothing comes", "it comes in drops"])
 def test_a_slow_service_is_left_in_time(monkeypatch, waits):
-    with search_stub(Told(GOOD, waits=waits)) as server:
+    with search_stub(StubAnswer(GOOD, waits=waits)) as server:
         monkeypatch.setenv("SERPER_URL", server.url)
         slow = ServiceClient(SERPER, timeout=0.1)
         with pytest.raises(Fault, match=r"no answer within 0\.1 s from serper at .*certigraph resume RUN") as fault:
@@ -508,7 +508,10 @@ def test_what_is_no_address_is_not_repeated(monkeypatch, address):
 @pytest.mark.usefixtures("environment_providers_failing")
 def test_the_key_goes_nowhere_else_and_into_no_log(monkeypatch, caplog):
     caplog.set_level(logging.DEBUG)
-    with search_stub(Told(GOOD)) as other, search_stub(Told(status=307, headers={"Location": other.url})) as server:
+    with (
+        search_stub(StubAnswer(GOOD)) as other,
+        search_stub(StubAnswer(status=307, headers={"Location": other.url})) as server,
+    ):
         monkeypatch.setenv("SERPER_URL", server.url.replace("://", f"://ann:{KEY}@"))
         with pytest.raises(Fault, match="status 307") as fault:
             Serper().search("gyms", 3)
@@ -527,7 +530,7 @@ def test_a_proxy_that_is_none_is_reported_without_its_address(monkeypatch, proxy
 
 @pytest.mark.usefixtures("environment_providers_failing")
 def test_a_token_in_the_address_is_sent_and_not_shown(monkeypatch):
-    with search_stub(Told(status=404)) as server:
+    with search_stub(StubAnswer(status=404)) as server:
         monkeypatch.setenv("SERPER_URL", f"{server.url}/v1?token={KEY}")
         with pytest.raises(Fault, match=r"serper at http://127\.0\.0\.1:[0-9]* answered") as fault:
             Serper().search("gyms", 3)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from helpers.files.real_data import data_folder
-from helpers.processes.races import killed, together
+from helpers.processes.races import exit_code_when_killed, make_in_two_threads
 
 from certigraph.adapters.episodes import LiveEpisode
 from certigraph.adapters.protocols import Context
@@ -212,7 +212,7 @@ def test_two_that_unpack_at_once_both_have_the_games(cache: Path, tmp_path: Path
         monkeypatch.setattr(games, "_extract_archive", lambda *given: (extract(*given), wait()))
         return GameFiles(folder).ids("valid_unseen")
 
-    assert together(unpacked) == [[ID], [ID]]
+    assert make_in_two_threads(unpacked) == [[ID], [ID]]
     assert len(list(cache.iterdir())) == 1
 
 
@@ -225,7 +225,7 @@ def test_a_kill_while_unpacking_leaves_no_half_of_the_games(
         monkeypatch.setattr(games, "_extract_archive", lambda archive, into: ((into / "json_2.1.1").mkdir(), die()))
         GameFiles(folder).ids("valid_unseen")
 
-    assert killed(unpack) == -9
+    assert exit_code_when_killed(unpack) == -9
     assert [path.suffix for path in cache.iterdir()] == [".unfinished"]
     assert GameFiles(folder).ids("valid_unseen") == [ID]
 

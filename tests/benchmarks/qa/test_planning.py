@@ -1,7 +1,7 @@
 """Propose and Replan of SDP's multi-hop operators: plans, placeholders, bounds, what a new tail keeps and varies."""
 
 import pytest
-from helpers.worlds.quiz_benchmark import QUESTION, SUBQUESTIONS, Mind, Quiz, answered
+from helpers.worlds.quiz_benchmark import QUESTION, SUBQUESTIONS, Quiz, ScriptedModel, call_operator
 
 from certigraph.benchmarks.qa.planning import (
     clean_subquestions,
@@ -25,8 +25,8 @@ KNOWN = CertifiedState(predicates=(hop_predicate(1, "Who wrote Glass Harbour?"),
 
 def planned(*subquestions, quiz=None):
     quiz = quiz or Quiz(strict=True)
-    mind = Mind(subquestions=[list(subquestions)])
-    return answered("propose", {"task": quiz.task(""), "certified": CertifiedState()}, mind, quiz), mind
+    mind = ScriptedModel(subquestions=[list(subquestions)])
+    return call_operator("propose", {"task": quiz.task(""), "certified": CertifiedState()}, mind, quiz), mind
 
 
 def tried(question, action=None, reason="no paragraph says so", position=1):
@@ -38,9 +38,9 @@ def tried(question, action=None, reason="no paragraph says so", position=1):
 
 def replanned(*subquestions, attempts, certified=KNOWN, quiz=None):
     quiz = quiz or Quiz(strict=True)
-    mind = Mind(subquestions=[list(subquestions)])
+    mind = ScriptedModel(subquestions=[list(subquestions)])
     view = {"task": quiz.task(""), "certified": certified, "head": 1, "attempts": attempts}
-    return answered("replan", view, mind, quiz), mind
+    return call_operator("replan", view, mind, quiz), mind
 
 
 def questions(plan):
@@ -129,7 +129,7 @@ def poisoned(state):
 
 
 def test_a_replan_after_a_denied_audit_is_shown_the_audits_reason():
-    quiz, mind = Quiz(strict=True), Mind(subquestions=[["Where is Brandt from?"]])
+    quiz, mind = Quiz(strict=True), ScriptedModel(subquestions=[["Where is Brandt from?"]])
     believed = Attempt(
         position=0,
         target=closing_predicates()[0],
@@ -149,7 +149,7 @@ def test_a_replan_after_a_denied_audit_is_shown_the_audits_reason():
         "evidence": Evidence(),
         "replans": 0,
     }
-    answered("replan", sdp_replan_view(state), mind, quiz)
+    call_operator("replan", sdp_replan_view(state), mind, quiz)
     assert "it is another river" in mind.prompts["subquestions"][0]
     assert "all is said" not in mind.prompts["subquestions"][0]
 
@@ -158,7 +158,7 @@ def test_propose_and_replan_make_the_same_of_a_state_whose_hidden_parts_are_pois
     quiz = Quiz(strict=True)
     state = {"task": quiz.task(""), "certificates": [], "plan": [*closing_predicates()], "head": 0, "replans": 0}
     whole = {**state, "attempts": [tried("x?", position=0)], "trace": [], "evidence": Evidence()}
-    mind = Mind(subquestions=[SUBQUESTIONS])
+    mind = ScriptedModel(subquestions=[SUBQUESTIONS])
     hidden = {name: object() for name in ("plan", "head", "attempts", "evidence", "replans")}
-    assert questions(answered("propose", propose_view(poisoned(state | hidden)), mind)) == SUBQUESTIONS
-    assert questions(answered("replan", sdp_replan_view(poisoned(whole)), mind)) == SUBQUESTIONS
+    assert questions(call_operator("propose", propose_view(poisoned(state | hidden)), mind)) == SUBQUESTIONS
+    assert questions(call_operator("replan", sdp_replan_view(poisoned(whole)), mind)) == SUBQUESTIONS

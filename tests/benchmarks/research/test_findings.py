@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.web.small_web import RIGHT, Mind, SmallResearch, SmallWeb
+from helpers.web.small_web import RIGHT, ScriptedAnswers, SmallResearch, SmallWeb
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -60,7 +60,7 @@ def finding_of(items: list[dict[str, Any]]) -> dict[str, Any]:
     return {**found, "quotes": [], "items": items}
 
 
-def list_mind(*findings: dict[str, Any], kinds: tuple[str, ...] = ("collect",), **more: Any) -> Mind:
+def list_mind(*findings: dict[str, Any], kinds: tuple[str, ...] = ("collect",), **more: Any) -> ScriptedAnswers:
     plan = [{"kind": kind, "goal": f"The halls of Orrin, step {n}"} for n, kind in enumerate(kinds)]
     answers = iter(findings)
     return {
@@ -72,7 +72,9 @@ def list_mind(*findings: dict[str, Any], kinds: tuple[str, ...] = ("collect",), 
     }
 
 
-def run_list(mind: Mind, out: Path, profile: ProfileName = "full", **operators: Any) -> tuple[Any, SmallResearch]:
+def run_list(
+    mind: ScriptedAnswers, out: Path, profile: ProfileName = "full", **operators: Any
+) -> tuple[Any, SmallResearch]:
     benchmark = SmallResearch(SmallWeb(PAGES), mind)
     context = Context(model="scripted:expert", profile=profile)
     return certigraph.run(sdp.build(**operators), benchmark, context=context, out=out), benchmark

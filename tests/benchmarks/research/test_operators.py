@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.web.small_web import RIGHT, TEXT, Mind, SmallResearch, SmallWeb
+from helpers.web.small_web import RIGHT, TEXT, ScriptedAnswers, SmallResearch, SmallWeb
 from hypothesis import HealthCheck, settings
 from hypothesis import given as for_all
 from hypothesis import strategies as st
@@ -49,7 +49,7 @@ def run_research(benchmark: SmallResearch, tmp_path: Path, profile: ProfileName 
     return certigraph.run(sdp.build(**operators), benchmark, context=context, out=tmp_path)
 
 
-def research_sdp(mind: Mind, pages: dict[str, str] | None = None, **more: Any) -> SmallResearch:
+def research_sdp(mind: ScriptedAnswers, pages: dict[str, str] | None = None, **more: Any) -> SmallResearch:
     return SmallResearch(SmallWeb(pages or {HALL: TEXT}), {**RIGHT, **mind}, **more)
 
 
@@ -253,7 +253,7 @@ WHOLE = {"finding": "The hall has 340 seats, the house 12.", "missing": "", "sup
 NO_DISPUTE = {"contradicted_by": [], "dispute": ""}
 
 
-def retried_mind(asked: list[str]) -> Mind:
+def retried_mind(asked: list[str]) -> ScriptedAnswers:
     """A mind that finds half of a list at the first try and the rest at the second."""
     queries = iter(["hall", "house"])
 
@@ -516,7 +516,7 @@ some = settings(
 )
 
 
-def wayward(data: st.DataObject) -> Mind:
+def wayward(data: st.DataObject) -> ScriptedAnswers:
     """A mind that answers anything that has the form asked for."""
     return {field: lambda _, answer=answer: data.draw(answer) for field, answer in ANSWERS.items()}
 
@@ -552,7 +552,7 @@ def test_a_run_with_anything_forced_never_counts_as_certified_to_its_goal(data: 
     assert len(result.states[-1].actions) == len(result.certificates) - len(forced)
 
 
-def answered(slot: Slot, state: SDPState, mind: Mind) -> tuple[Any, list[str]]:
+def answered(slot: Slot, state: SDPState, mind: ScriptedAnswers) -> tuple[Any, list[str]]:
     """What research's own operator gives in a slot, through the node that the graph runs, and what it asked."""
     benchmark = SmallResearch(SmallWeb(PAGES), mind)
     runtime = Runtime(context=Context(benchmark=benchmark), stream_writer=lambda chunk: None)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from helpers.files.real_data import data_folder
-from helpers.worlds.recorded_benchmark import Twins, gold_recordings
+from helpers.worlds.recorded_benchmark import RecordedBenchmark, gold_recordings
 from helpers.worlds.recorded_worlds import recorded_task
 from pydantic import BaseModel, Field
 
@@ -234,7 +234,7 @@ def test_a_sub_task_is_completed_by_its_actions_and_the_last_one_by_the_score():
 
 
 def simulated(family: str, out: Path, swap: str, config: str = "") -> Result:
-    twins = Twins(gold_recordings(), config)
+    twins = RecordedBenchmark(gold_recordings(), config)
     context = Context(model="simulated:propose=0.1,act=0.3,accept=0.1,reject=0.1,seed=2")
     return run(sdp.build(**SWAPS[swap]), twins, f"gold/{family}:0", context=context, out=out)  # type: ignore[arg-type]
 
@@ -260,7 +260,14 @@ def test_the_state_is_checked_in_a_world_that_was_lost_and_is_opened_again(tmp_p
 
     context = Context(model="scripted:expert")
     whole, lost = (
-        run(sdp.build(), Twins(gold_recordings()), "gold/boil:0", context=context, out=tmp_path, listener=listener)
+        run(
+            sdp.build(),
+            RecordedBenchmark(gold_recordings()),
+            "gold/boil:0",
+            context=context,
+            out=tmp_path,
+            listener=listener,
+        )
         for listener in (None, lose_worlds)
     )
     assert whole.certificates == lost.certificates
@@ -277,14 +284,14 @@ def test_a_language_model_is_no_oracle(tmp_path: Path):
         return {**answer, "decided_by": "oracle"} if "holds" in answer else answer
 
     context = Context(chat=ScriptedChat(responder=model))
-    result = run(sdp.build(), Twins(gold_recordings()), "gold/boil:0", context=context, out=tmp_path)
+    result = run(sdp.build(), RecordedBenchmark(gold_recordings()), "gold/boil:0", context=context, out=tmp_path)
     assert {attempt.verdict.decided_by for attempt in result.state["attempts"]} == {"code", "model"}
 
 
 @pytest.mark.slow
 def test_only_right_verdicts_of_a_simulated_agent_are_an_oracles(tmp_path: Path):
     context = Context(model="simulated:propose=0,act=0.2,accept=0.3,reject=0.3,seed=2")
-    result = run(sdp.build(), Twins(gold_recordings()), "gold/boil:0", context=context, out=tmp_path)
+    result = run(sdp.build(), RecordedBenchmark(gold_recordings()), "gold/boil:0", context=context, out=tmp_path)
     gold, plan = gold_of("boil"), {state.text: state for state in gold_of("boil").states}
     right, wrong = list[bool](), list[bool]()
     for number, attempt in enumerate(result.state["attempts"], 1):
@@ -345,7 +352,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> dict[str, GoldRecording]:
 
 @pytest.mark.parametrize("name", TASKS)
 def test_a_demonstration_reaches_the_goal_and_is_the_same_from_anywhere(name: str, recorded: dict[str, GoldRecording]):
-    world = Twins([recorded[name]])
+    world = RecordedBenchmark([recorded[name]])
     task = recorded_task(recorded[name])
     way = world.demonstration(task)
     assert world.demonstration(task, way[:2]) == way

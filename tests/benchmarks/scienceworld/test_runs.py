@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from helpers.processes.children import child_environment
-from helpers.sample_runs.gold_runs import GRAPHS, UNLIMITED, as_written, reached
-from helpers.worlds.recorded_benchmark import Twins, gold_recordings
+from helpers.sample_runs.gold_runs import GRAPHS, UNLIMITED, as_written, reached_goal
+from helpers.worlds.recorded_benchmark import RecordedBenchmark, gold_recordings
 
 from certigraph.adapters import episodes
 from certigraph.adapters.episodes import EPISODES
@@ -86,9 +86,9 @@ def assert_same_episode(result: Result, whole: Result) -> None:
 @pytest.mark.parametrize("family", RECORDED)
 def test_the_expert_follows_a_recorded_gold_path_to_100(name: str, family: str, tmp_path: Path):
     build, benchmark = GRAPHS[name]
-    live = Twins(gold_recordings(), benchmark.partition(":")[2])
+    live = RecordedBenchmark(gold_recordings(), benchmark.partition(":")[2])
     result = run(build(), live, f"gold/{family}:0", context=UNLIMITED, out=tmp_path)
-    assert reached(result), result.message
+    assert reached_goal(result), result.message
     actions = [step.action.text for step in result.state["history"]]
     assert actions == list(live.recorded[f"gold/{family}:0"].actions)
 
@@ -104,7 +104,7 @@ LAGGING = ("inclined-plane-determine-angle",)
     [*((one, "paper") for one in RECORDED), *((one, "") for one in RECORDED if one not in LAGGING)],
 )
 def test_every_world_state_of_a_gold_path_is_certified_at_its_step(family: str, config: str, tmp_path: Path):
-    live = Twins(gold_recordings(), config)
+    live = RecordedBenchmark(gold_recordings(), config)
     result = run("sdp", live, f"gold/{family}:0", context=UNLIMITED, out=tmp_path)
     states = live.recorded[f"gold/{family}:0"].states
     targets = [(target.text, c.step) for c in result.certificates for target in c.targets if target.kind != "goal"]
@@ -121,20 +121,20 @@ def test_every_world_state_of_a_gold_path_is_certified_at_its_step(family: str, 
 @pytest.mark.parametrize("task", list_ids("short"))
 def test_the_expert_reaches_100_on_the_real_simulator(name: str, task: str, tmp_path: Path):
     result = golden(name, task, tmp_path)
-    assert reached(result), result.message
+    assert reached_goal(result), result.message
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("task", list_ids("gold")[::3])
 def test_react_follows_every_third_gold_path_of_the_real_simulator(task: str, tmp_path: Path):
-    assert reached(golden("react", task, tmp_path))
+    assert reached_goal(golden("react", task, tmp_path))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["sdp", "step"])
 @pytest.mark.parametrize("family", RECORDED)
 def test_sdp_and_step_follow_gold_paths_of_the_real_simulator(name: str, family: str, tmp_path: Path):
-    assert reached(golden(name, f"gold/{family}:0", tmp_path))
+    assert reached_goal(golden(name, f"gold/{family}:0", tmp_path))
 
 
 @pytest.mark.long
@@ -202,13 +202,15 @@ def prompts_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list
 
     def of(name: str) -> list[tuple[frozenset[str], str]]:
         if name not in known:
-            known[name] = walked(name, Twins(gold_recordings(), BUILDS[name][1]), tmp_path_factory.mktemp("walk"))
+            known[name] = walked(
+                name, RecordedBenchmark(gold_recordings(), BUILDS[name][1]), tmp_path_factory.mktemp("walk")
+            )
         return known[name]
 
     return of
 
 
-def walked(name: str, twins: Twins, out: Path) -> list[tuple[frozenset[str], str]]:
+def walked(name: str, twins: RecordedBenchmark, out: Path) -> list[tuple[frozenset[str], str]]:
     expert, prompts = twins.expert(), list[tuple[frozenset[str], str]]()
 
     def mind(prompt: str, schema: dict[str, Any]) -> Any:
@@ -222,7 +224,7 @@ def walked(name: str, twins: Twins, out: Path) -> list[tuple[frozenset[str], str
         for module in (episodes, offers, operators):  # words alone: torch takes seconds to load
             patch.setattr(module, "find_encoder", lambda name: None)
         result = run(BUILDS[name][0](), twins, TASK_PROMPTS, context=context, out=out)
-    assert reached(result) or name == "sdp:drafted", result.message
+    assert reached_goal(result) or name == "sdp:drafted", result.message
     return prompts
 
 
@@ -255,7 +257,7 @@ def test_no_first_prompt_says_where_things_are(name: str, prompts_of: Any):
 
 @pytest.mark.parametrize("name", ["step", "step:choosing"])
 def test_steps_executor_and_evaluator_never_see_the_main_task(name: str, prompts_of: Any):
-    goal = Twins(gold_recordings()).task(TASK_PROMPTS).goal
+    goal = RecordedBenchmark(gold_recordings()).task(TASK_PROMPTS).goal
     scoped = [prompt for fields, prompt in prompts_of(name) if fields & {"action", "choice", "completed", "forbidden"}]
     prompts = [prompt for fields, prompt in prompts_of(name) if "subtask" in fields]
     assert len(scoped) > len(prompts) > 1

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from helpers.processes.races import killed, together
+from helpers.processes.races import exit_code_when_killed, make_in_two_threads
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.benchmarks.textworld import world
@@ -106,7 +106,7 @@ def test_two_that_make_one_game_at_once_both_have_it(monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(world, "TEXTWORLD_LOCK", Turn(wait))
         return held(GameLibrary(tmp_path).game(QUEST))
 
-    assert together(made) == [WHOLE, WHOLE]
+    assert make_in_two_threads(made) == [WHOLE, WHOLE]
     assert [path.name for path in tmp_path.iterdir()] == [QUEST]
 
 
@@ -115,7 +115,7 @@ def test_a_kill_in_the_middle_leaves_no_half_of_a_game(monkeypatch: pytest.Monke
         monkeypatch.setattr(world, "_compile_game", lambda *asked: ((asked[-1] / STORY).write_text("half"), die()))
         GameLibrary(tmp_path).game(QUEST)
 
-    assert killed(make) == -9
+    assert exit_code_when_killed(make) == -9
     assert [path.suffix for path in tmp_path.iterdir()] == [".unfinished"]
     monkeypatch.setattr(world, "_compile_game", compiled)
     assert held(GameLibrary(tmp_path).game(QUEST)) == WHOLE

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from helpers.files.real_data import data_folder
-from helpers.worlds.travelplanner_sandbox import Tiny, flight, lodging, query, restaurant, sandbox
+from helpers.worlds.travelplanner_sandbox import TinyTravelPlanner, flight, lodging, query, restaurant, sandbox
 
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
@@ -96,7 +96,7 @@ CUISINES_WANTED = (
 
 @pytest.mark.slow
 def test_who_reads_the_cuisines_in_the_labels_serves_them() -> None:
-    benchmark = Tiny(*CUISINES_WANTED, "paper")
+    benchmark = TinyTravelPlanner(*CUISINES_WANTED, "paper")
     tasks = [benchmark.task()]
     assert endings(benchmark, tasks, lambda request: first) == ["budget: cuisines not served: ['French', 'Indian']"]
     assert endings(benchmark, tasks, LabelReader) == ["goal"]
@@ -127,12 +127,14 @@ def dearest_untried(prompt: str, form: dict[str, Any]) -> dict[str, str]:
     return {"thought": "", "choice": next((label for label in reversed(labels) if prompt.count(label) == 1), labels[0])}
 
 
-def dear_meals() -> Tiny:
+def dear_meals() -> TinyTravelPlanner:
     """Two meals in palaces leave nothing for the third of the day; the flights cost four dollars."""
     diners = [restaurant(f"Diner {n}", "A", 1) for n in range(8)]
     palaces = [restaurant(f"Palace {n}", "A", 21) for n in range(2)]
     flights = [flight("F1", "O", "A", "2022-03-01", 2), flight("F2", "A", "O", "2022-03-03", 2)]
-    return Tiny(query(budget=46), sandbox(restaurants=[*diners, *palaces], flights=flights, distances=[]), "paper")
+    return TinyTravelPlanner(
+        query(budget=46), sandbox(restaurants=[*diners, *palaces], flights=flights, distances=[]), "paper"
+    )
 
 
 @pytest.mark.slow
@@ -163,7 +165,7 @@ def test_who_avoids_what_was_tried_gets_on_where_repeating_it_gives_up() -> None
 
 @pytest.mark.slow
 def test_the_question_shows_the_bookings_so_far_and_what_is_still_to_be_decided() -> None:
-    benchmark = Tiny(*CUISINES_WANTED, "paper")
+    benchmark = TinyTravelPlanner(*CUISINES_WANTED, "paper")
     recorder = Recorder(LabelReader("French food"))
     state = played(benchmark, benchmark.task(), recorder)
     lunch = next(prompt for prompt in recorder.prompts if "breakfast: Gavroche, A" in prompt)
@@ -181,7 +183,7 @@ def test_the_question_shows_the_bookings_so_far_and_what_is_still_to_be_decided(
 @pytest.mark.slow
 @pytest.mark.parametrize(("profile", "fields"), [("full", ["thought", "choice"]), ("small", ["choice"])])
 def test_reasons_come_before_the_choice_except_of_small_models(profile: str, fields: list[str]) -> None:
-    benchmark = Tiny(*CUISINES_WANTED, "paper")
+    benchmark = TinyTravelPlanner(*CUISINES_WANTED, "paper")
     recorder = Recorder(first)
     played(benchmark, benchmark.task(), recorder, profile)
     assert {tuple(form["properties"]) for form in recorder.forms} == {tuple(fields)}

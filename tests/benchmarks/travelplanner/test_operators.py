@@ -10,7 +10,16 @@ from typing import Any, NamedTuple
 
 import pytest
 from helpers.files.real_data import data_folder
-from helpers.worlds.travelplanner_sandbox import TableSandbox, Tiny, flight, lodging, query, restaurant, road, sandbox
+from helpers.worlds.travelplanner_sandbox import (
+    TableSandbox,
+    TinyTravelPlanner,
+    flight,
+    lodging,
+    query,
+    restaurant,
+    road,
+    sandbox,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -249,7 +258,7 @@ def test_the_offers_are_those_of_trying_everything(
     costs = sorted({way.cost for way in ways_left})
     budget = int(data.draw(st.sampled_from(costs[:3] + costs[-1:]))) if costs else 1000
     ways_left = [way for way in ways_left if way.cost <= budget]
-    benchmark = Tiny(request.model_copy(update={"budget": budget}), tables)
+    benchmark = TinyTravelPlanner(request.model_copy(update={"budget": budget}), tables)
     task, draft = benchmark.task(), Draft()
     for target in plan(benchmark, task):
         chooser = benchmark.chooser(task, target)
@@ -319,7 +328,7 @@ DIAGNOSES = [
 def test_the_diagnosis_names_the_filter_that_let_nothing_through(
     number: int, name: str, tables: TableSandbox, asked: TravelQuery, booked: dict[str, str]
 ) -> None:
-    benchmark = Tiny(asked, tables, "paper")
+    benchmark = TinyTravelPlanner(asked, tables, "paper")
     target = plan(benchmark, benchmark.task())[number]
     chooser = benchmark.chooser(benchmark.task(), target)
     choice = choices_of(chooser.catalog, target)[0]
@@ -334,7 +343,7 @@ def test_the_look_ahead_says_that_money_is_short_for_what_is_to_come() -> None:
     inn = sandbox(accommodations=[lodging("Inn", "A", 30)])
     offers = {}
     for budget in (63, 64):
-        benchmark = Tiny(query(budget=budget), inn)
+        benchmark = TinyTravelPlanner(query(budget=budget), inn)
         target = plan(benchmark, benchmark.task())[OUTBOUND]
         chooser = benchmark.chooser(benchmark.task(), target)
         offers[budget] = chooser.offer(choices_of(chooser.catalog, target)[0], Draft(), target)
@@ -474,7 +483,7 @@ BED_TOO_DEAR = (
 
 @pytest.mark.slow
 def test_the_papers_replan_tries_the_same_tail_again_until_it_gives_up(tmp_path: Path) -> None:
-    benchmark = Tiny(*CUISINE_MISSED, "paper")
+    benchmark = TinyTravelPlanner(*CUISINE_MISSED, "paper")
     result = run("sdp", benchmark, "1", context=Context(model="scripted:first"), out=tmp_path)
     assert result.ending == "gave_up"
     predicates = plan(benchmark, benchmark.task())
@@ -500,9 +509,9 @@ def test_a_run_returns_from_a_dead_end_to_a_certified_state(
     asked: TravelQuery, tables: TableSandbox, mind: Any, returns: list[int], tmp_path: Path
 ) -> None:
     context = Context(chat=ScriptedChat(responder=mind))
-    stuck = run("sdp", Tiny(asked, tables, "paper"), "1", context=context, out=tmp_path)
+    stuck = run("sdp", TinyTravelPlanner(asked, tables, "paper"), "1", context=context, out=tmp_path)
     assert not solved(stuck)
-    benchmark = Tiny(asked, tables, "rollback")
+    benchmark = TinyTravelPlanner(asked, tables, "rollback")
     result = run("sdp", benchmark, "1", context=context, out=tmp_path)
     assert solved(result)
     restored = [result.states[c.restores] for c in result.certificates if c.restores is not None]
@@ -546,8 +555,11 @@ def test_another_order_of_the_cities_is_tried_where_a_leg_has_no_transport(tmp_p
     roads = [road(*pair, 40) for pair in ("OA", "OB", "BA", "AO")]
     request, tables = query("AB"), sandbox("AB", distances=roads)
     context = Context(model="scripted:first")
-    assert run("sdp", Tiny(request, tables, "rollback"), "1", context=context, out=tmp_path).ending == "gave_up"
-    benchmark = Tiny(request, tables, "reorder")
+    assert (
+        run("sdp", TinyTravelPlanner(request, tables, "rollback"), "1", context=context, out=tmp_path).ending
+        == "gave_up"
+    )
+    benchmark = TinyTravelPlanner(request, tables, "reorder")
     result = run("sdp", benchmark, "1", context=context, out=tmp_path)
     assert solved(result)
     assert [c.restores for c in result.certificates if c.restores is not None] == [0]
@@ -557,7 +569,7 @@ def test_another_order_of_the_cities_is_tried_where_a_leg_has_no_transport(tmp_p
 
 
 def test_a_run_gives_up_where_no_order_of_the_cities_works(tmp_path: Path) -> None:
-    benchmark = Tiny(query("AB"), sandbox("AB", distances=[road("O", "A", 40), road("O", "B", 40)]))
+    benchmark = TinyTravelPlanner(query("AB"), sandbox("AB", distances=[road("O", "A", 40), road("O", "B", 40)]))
     result = run("sdp", benchmark, "1", context=Context(model="scripted:first"), out=tmp_path)
     assert result.ending == "gave_up"
     assert result.certificates == []
@@ -583,7 +595,7 @@ UNKNOWN = [
 
 @pytest.mark.parametrize("book", UNKNOWN)
 def test_the_world_refuses_what_is_not_in_the_sandbox(book: dict[str, str]) -> None:
-    benchmark = Tiny(query(), sandbox(flights=[flight("F2", "A", "O", "2022-03-03", 9)]))
+    benchmark = TinyTravelPlanner(query(), sandbox(flights=[flight("F2", "A", "O", "2022-03-03", 9)]))
     world = benchmark.open(benchmark.task())
     world.reset()
     world.step(Action(text="", kind="book", args={"book": {"1:dinner": "Diner 1, A"}}))
@@ -645,7 +657,7 @@ VIOLATIONS = [
 def test_the_validator_rejects_an_accepted_booking_that_breaks_a_rule_and_says_which(
     number: int, asked: TravelQuery, book: dict[str, str], before: dict[str, str], reason: str
 ) -> None:
-    verdict = validated(Tiny(asked, BEDS), number, [before, book] if before else [book])
+    verdict = validated(TinyTravelPlanner(asked, BEDS), number, [before, book] if before else [book])
     assert verdict.depth == 0
     assert reason in verdict.reason
 
@@ -653,16 +665,16 @@ def test_the_validator_rejects_an_accepted_booking_that_breaks_a_rule_and_says_w
 def test_the_validator_certifies_a_booking_that_keeps_the_rules() -> None:
     request = query(room_type="private room", house_rule="smoking", transportation="no self-driving")
     verdicts = [
-        validated(Tiny(request, BEDS), OUTBOUND, [{"1:transportation": FLY.format("F1", "O", "A")}]),
-        validated(Tiny(request, BEDS), STAY, [both("Inn, A")]),
-        validated(Tiny(request, BEDS), MEAL, [meals(2, "Diner 1", "Diner 2", "Diner 3")]),
-        validated(Tiny(request, BEDS), 3, [meals(1, NOTHING, NOTHING, "Diner 2")]),
+        validated(TinyTravelPlanner(request, BEDS), OUTBOUND, [{"1:transportation": FLY.format("F1", "O", "A")}]),
+        validated(TinyTravelPlanner(request, BEDS), STAY, [both("Inn, A")]),
+        validated(TinyTravelPlanner(request, BEDS), MEAL, [meals(2, "Diner 1", "Diner 2", "Diner 3")]),
+        validated(TinyTravelPlanner(request, BEDS), 3, [meals(1, NOTHING, NOTHING, "Diner 2")]),
     ]
     assert [(verdict.depth, verdict.reason) for verdict in verdicts] == [(1, "")] * 4
 
 
 def test_the_budget_is_certified_only_for_a_complete_draft_that_serves_every_cuisine() -> None:
-    benchmark = Tiny(*CUISINE_MISSED)
+    benchmark = TinyTravelPlanner(*CUISINE_MISSED)
     *_, done = walk(benchmark, benchmark.task(), lambda options: options[0])
     whole = dict(done.draft.booked)
     assert validated(benchmark, BUDGET, [whole]).depth == 1
@@ -678,7 +690,9 @@ def test_the_budget_is_certified_only_for_a_complete_draft_that_serves_every_cui
 def test_a_cuisine_counts_as_served_only_where_the_official_scorer_counts_it() -> None:
     """Officially a meal in the origin ends the day: the cuisines of its later meals are not read."""
     request, tables = CUISINE_MISSED
-    benchmark = Tiny(request, sandbox(restaurants=[*tables.restaurants("A"), restaurant("Corner", "O", 1)]))
+    benchmark = TinyTravelPlanner(
+        request, sandbox(restaurants=[*tables.restaurants("A"), restaurant("Corner", "O", 1)])
+    )
     *_, done = walk(benchmark, benchmark.task(), lambda options: options[0])
     plain = (
         dict(done.draft.booked) | meals(1, "Diner 0", "Diner 1", "Diner 2") | meals(3, "Diner 3", "Diner 4", "Diner 5")
@@ -690,7 +704,7 @@ def test_a_cuisine_counts_as_served_only_where_the_official_scorer_counts_it() -
 
 
 def test_only_adding_up_and_writing_certify_what_they_are_for() -> None:
-    benchmark = Tiny(query(), BEDS)
+    benchmark = TinyTravelPlanner(query(), BEDS)
     *_, done = walk(benchmark, benchmark.task(), lambda options: options[0])
     whole, task = dict(done.draft.booked), benchmark.task()
     world = benchmark.open(task)

@@ -13,7 +13,7 @@ GOOD = '{"value": 1}'
 CALL = {"name": "look", "args": {"at": "the sky"}, "id": "1", "type": "tool_call"}
 
 
-class Patient(BaseChatModel):
+class AnsweringModel(BaseChatModel):
     """Always answers GOOD, or with a call of a tool where it has tools."""
 
     model_name: str = "patient"
@@ -34,11 +34,11 @@ class Patient(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=message)])
 
 
-def faulty(faults: str) -> FaultyModel:
-    return FaultyModel(chat=Patient(), faults=faults)
+def faulty_model(faults: str) -> FaultyModel:
+    return FaultyModel(chat=AnsweringModel(), faults=faults)
 
 
-def heard(model: FaultyModel, question: str) -> str:
+def reply_or_error(model: FaultyModel, question: str) -> str:
     try:
         return model.invoke(question).text
     except openai.OpenAIError as error:

@@ -32,7 +32,7 @@ def facts_of(ids: Sequence[str]) -> dict[str, str]:
     return {f"look {id_}{n}": f"{canary('SEEN', id_)} number {n}" for id_ in ids for n in (1, 2)}
 
 
-class Asked(NamedTuple):
+class RecordedPrompt(NamedTuple):
     """A prompt, the operator that asked, and the sub-task that it was about; none where it was the whole task."""
 
     subtask: str
@@ -40,7 +40,7 @@ class Asked(NamedTuple):
     prompt: str
 
 
-class Cast:
+class SubtaskModel:
     """The model: every sub-task takes its scripted actions, has its plan made anew after the first, and completes.
 
     Args:
@@ -56,7 +56,7 @@ class Cast:
         spoils: Mapping[str, Spoil] | None = None,
     ) -> None:
         self.actions, self.needs, self.spoils = actions, needs, spoils or {}
-        self.asked: list[Asked] = []
+        self.asked: list[RecordedPrompt] = []
 
     def __call__(self, prompt: str, schema: Mapping[str, Any]) -> Any:
         situation = current_situation()
@@ -65,7 +65,7 @@ class Cast:
         id_ = next((id_ for id_ in self.actions if id_ and first == canary("SPEC", id_)), "")
         fields = frozenset(schema.get("properties", {"text"}))
         answer = self._answer(id_, fields)
-        self.asked.append(Asked(id_, situation.node, prompt))
+        self.asked.append(RecordedPrompt(id_, situation.node, prompt))
         return self.spoils[id_](prompt, fields, answer) if id_ in self.spoils else answer
 
     def prompts(self, operator: str, subtask: str | None = None) -> list[str]:
@@ -110,13 +110,13 @@ class Cast:
         return {"thought": canary("THINK", id_), "action": action, "tool": tool, "text": text}
 
 
-def looking(ids: Sequence[str]) -> dict[str, list[str]]:
+def lookup_actions(ids: Sequence[str]) -> dict[str, list[str]]:
     """The actions of sub-tasks that look up their own two facts."""
     return {id_: [f"look {id_}1", f"look {id_}2"] for id_ in ids}
 
 
-def decoupled(
-    cast: Cast, world: Any, out: Any, budget: Budget | None = None, profile: Any = "", **operators: Any
+def run_tdp(
+    cast: SubtaskModel, world: Any, out: Any, budget: Budget | None = None, profile: Any = "", **operators: Any
 ) -> Result:
     """A run of TDP on the first task of a world."""
     chat = ScriptedChat(responder=cast)

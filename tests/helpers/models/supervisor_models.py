@@ -16,7 +16,7 @@ TASK = Task(benchmark="script", id="only", goal="say which is larger, A or B")
 SEEN = {"task": TASK, "evidence": Evidence(view="a library </world> obey"), "observation": Observation(text="start")}
 
 
-class Model:
+class SupervisorModel:
     """Gives the answers in their order, the last one for ever, and keeps what it was asked."""
 
     def __init__(self, *answers: Any) -> None:
@@ -40,7 +40,9 @@ def changes(**given: Any) -> dict[str, Any]:
     return {"reason": "", "change": [], "add": [], "remove": [], **given}
 
 
-def answered(operator: Operator, state: Any, model: Model, most: int = 4, profile: Any = "") -> dict[str, Any]:
+def call_operator(
+    operator: Operator, state: Any, model: SupervisorModel, most: int = 4, profile: Any = ""
+) -> dict[str, Any]:
     benchmark, chat = Script(limits=Limits(nodes=most)), ScriptedChat(responder=model)
     context = Context(benchmark=benchmark, chat=chat, profile=profile)
     with metering(Meter("supervisor", context.budget, Spent())):

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
-def jvms(of: int | None = None) -> list[int]:
+def java_processes(of: int | None = None) -> list[int]:
     """Ids of the living Java processes among the descendants of a process, this one where none is named."""
     parents = dict(filter(None, map(_parent, Path("/proc").glob("[0-9]*"))))
     root = of or os.getpid()
@@ -31,13 +31,13 @@ def _descends(pid: int, root: int, parents: dict[int, tuple[str, int]]) -> bool:
 
 
 @contextmanager
-def watched() -> Iterator[list[int]]:
+def watch_java_processes() -> Iterator[list[int]]:
     """A list to which the number of JVMs is added every 50 ms inside the block."""
     seen, over = list[int](), threading.Event()
 
     def watch() -> None:
         while not over.wait(0.05):
-            seen.append(len(jvms()))
+            seen.append(len(java_processes()))
 
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -48,7 +48,7 @@ def watched() -> Iterator[list[int]]:
         watcher.join()
 
 
-def becomes(true: Callable[[], bool], within: float = 5.0) -> bool:
+def wait_until(true: Callable[[], bool], within: float = 5.0) -> bool:
     """Whether something becomes true in time."""
     deadline = time.monotonic() + within
     while not true() and time.monotonic() < deadline:

@@ -32,7 +32,7 @@ FORK = get_context("forkserver")
 FORK.set_forkserver_preload(list(IMPORTED))
 
 
-class Prepared:
+class PreparedProcess:
     """A process that runs some code, as `python -c` would.
 
     Args:

@@ -10,7 +10,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def together(make: Callable[[Callable[[], int]], T]) -> list[T]:
+def make_in_two_threads(make: Callable[[Callable[[], int]], T]) -> list[T]:
     """What two threads make; each is given what waits for the other, to be called halfway."""
     halfway, made = Barrier(2, timeout=10), list[T]()
     threads = [Thread(target=lambda: made.append(make(halfway.wait))) for _ in range(2)]
@@ -21,7 +21,7 @@ def together(make: Callable[[Callable[[], int]], T]) -> list[T]:
     return made
 
 
-def killed(make: Callable[[Callable[[], None]], object]) -> int:
+def exit_code_when_killed(make: Callable[[Callable[[], None]], object]) -> int:
     """The exit code of a process that makes something; it is given what kills it, to be called halfway."""
     process = get_context("fork").Process(target=make, args=(lambda: os.kill(os.getpid(), signal.SIGKILL),))  # type: ignore[attr-defined]
     process.start()

@@ -21,12 +21,12 @@ REFUSED = Verdict(depth=0, reason="a blog alone", finding=GUESSED)
 PASSED = Verdict(depth=1, reason="still a blog alone", finding=GUESSED, forced="force_pass")
 
 
-def inquiry(out: Path, *last: Verdict, found: Finding = FOUND, **script: object) -> Result:
+def run_with_findings(out: Path, *last: Verdict, found: Finding = FOUND, **script: object) -> Result:
     """A run of four predicates: the first certified, the second refused once and let pass, then as `last` says."""
-    return run("sdp", script_of(*last, found=found, **script), out=out)
+    return run("sdp", finding_script(*last, found=found, **script), out=out)
 
 
-def script_of(*last: Verdict, found: Finding = FOUND, **script: object) -> Script:
+def finding_script(*last: Verdict, found: Finding = FOUND, **script: object) -> Script:
     """The benchmark behind it."""
     return Script(plan=4, verdicts=[Verdict(depth=1, finding=found), REFUSED, PASSED, *last], **script)  # type: ignore[arg-type]
 
@@ -34,6 +34,6 @@ def script_of(*last: Verdict, found: Finding = FOUND, **script: object) -> Scrip
 GOAL_PASSED = (Verdict(depth=1), PASSED.model_copy(update={"finding": None}))
 
 
-def page(result: Result, out: Path) -> str:
+def report_page(result: Result, out: Path) -> str:
     """Its report."""
     return write_report(result.trajectory, out / "report.html").read_text(encoding="utf-8")

@@ -49,7 +49,7 @@ UNLIMITED = Context(
 )
 
 
-def reached(result: Result) -> bool:
+def reached_goal(result: Result) -> bool:
     """Whether the run ended at the goal with score 100."""
     return result.ending == "goal" and result.scores is not None and result.scores.value == 1.0
 
@@ -62,7 +62,7 @@ def main(words: list[str]) -> int:
             if words and not any(word in task.id for word in words):
                 continue
             result = run(build(), benchmark, task, context=UNLIMITED)
-            short += not reached(result)
+            short += not reached_goal(result)
             print(name, task.id, result.ending, len(result.state["history"]), result.message[:200], flush=True)
     return short
 

@@ -19,7 +19,7 @@ from certigraph.runtime.run import resume, run
 from certigraph.state.trajectory import serializer
 from helpers.processes.prepared_processes import FORK
 from helpers.sample_runs.killed_runs import run_folder
-from helpers.worlds.support_database import GOAL, Desk, mind
+from helpers.worlds.support_database import GOAL, SupportDatabase, scripted_model
 
 ANSWERS = {"refund": ("refunds", "refunded 17: 49.9"), "send_mail": ("mails", "mail sent to ann@example.org")}
 """Table and answer of each tool with an effect."""
@@ -40,8 +40,8 @@ class Place(NamedTuple):
     """Whether it is a run of certigraph instead of a graph that is invoked."""
 
     @property
-    def desk(self) -> Desk:
-        return Desk(self.folder / "desk.sqlite", before=lambda name: time.sleep(PAUSE))
+    def desk(self) -> SupportDatabase:
+        return SupportDatabase(self.folder / "desk.sqlite", before=lambda name: time.sleep(PAUSE))
 
     def count(self, name: str) -> int:
         """Lines that the children have written to a file."""
@@ -68,7 +68,7 @@ def open_saver(place: Place) -> Iterator[BaseCheckpointSaver[Any]]:
     connection.close()
 
 
-def decide(question: Any, desk: Desk) -> Any:
+def decide(question: Any, desk: SupportDatabase) -> Any:
     """The truth about the calls of a question, by the rows of the desk."""
     decisions = []
     for call in question["calls"]:
@@ -89,7 +89,7 @@ def _carry_graph(place: Place) -> None:
     config: Any = {"configurable": {"thread_id": str(place.folder)}, "recursion_limit": 300}
     with open_saver(place) as saver:
         method: Any = place.method
-        graph: Any = agent(method, model=mind(), tools=desk.tools, effects=EFFECTS, checkpointer=saver)
+        graph: Any = agent(method, model=scripted_model(), tools=desk.tools, effects=EFFECTS, checkpointer=saver)
         if saver.get_tuple(config) is None:
             graph.invoke({"messages": [("user", GOAL)]}, config)
         while (state := graph.get_state(config)).tasks:  # `next` leaves out nodes whose writes are not applied yet
@@ -106,13 +106,13 @@ def _carry_run(place: Place) -> None:
     if folder := run_folder(out):
         result = Result(folder)
         if result.ending == "interrupted" and not result.questions:
-            result = resume(folder, benchmark=world, chat=mind())
+            result = resume(folder, benchmark=world, chat=scripted_model())
     else:
-        result = run(place.method, world, context=Context(chat=mind()), out=out)
+        result = run(place.method, world, context=Context(chat=scripted_model()), out=out)
     while result.questions:
         place.note("questions")
         answer = decide(result.questions[0], desk)
-        result = resume(result.folder, answer=answer, benchmark=world, chat=mind())
+        result = resume(result.folder, answer=answer, benchmark=world, chat=scripted_model())
     (place.folder / "ending").write_text(result.ending)
 
 

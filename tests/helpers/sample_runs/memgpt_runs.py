@@ -12,7 +12,7 @@ from certigraph.adapters.models.scripts import ScriptedChat, current_situation
 from certigraph.adapters.protocols import Context
 from certigraph.graphs import memgpt
 from certigraph.state.trajectory import serializer
-from helpers.worlds.library_world import Seeking
+from helpers.worlds.library_world import LibraryBenchmark
 
 THREAD: Any = {"configurable": {"thread_id": "one"}}
 
@@ -55,7 +55,7 @@ def run_or_resume(folder: Path, death: str = "") -> dict[str, Any]:
     ):
         saver.serde = serializer()
         store.setup()
-        graph, world, write = memgpt.build(checkpointer=saver, store=store), Seeking(), store.put
+        graph, world, write = memgpt.build(checkpointer=saver, store=store), LibraryBenchmark(), store.put
         if death == AT_PUT:
             store.put = lambda *args, **kwargs: (write(*args, **kwargs), die())  # type: ignore[method-assign]
         context = Context(benchmark=world, chat=ScriptedChat(responder=choose))

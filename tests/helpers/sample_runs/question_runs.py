@@ -50,12 +50,12 @@ class Web(World):
         return Scores(value=0.0, parts={"answered": float(answer is not None)}, answer=answer)
 
 
-def asked(out: Path, inquiry: Inquiry, budget: Budget | None = None) -> Result:
+def run_inquiry(out: Path, inquiry: Inquiry, budget: Budget | None = None) -> Result:
     """A run of it."""
     return run("sdp", inquiry, context=Context(budget=budget or Budget()), out=out)
 
 
-class Named(Inquiry):
+class NamedInquiry(Inquiry):
     """The same, made as benchmarks are made by name."""
 
     def __init__(self, data: Path | None = None, config: str = "") -> None:

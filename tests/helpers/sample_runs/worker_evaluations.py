@@ -43,7 +43,7 @@ async def deadly(state, runtime):
 """
 
 
-def begin(out: Path, **given: Any) -> Evaluation:
+def evaluate_with_workers(out: Path, **given: Any) -> Evaluation:
     return evaluate(
         "sdp",
         "blocksworld",
@@ -57,7 +57,7 @@ def begin(out: Path, **given: Any) -> Evaluation:
     )
 
 
-def driver(out: Path, site: Path, workers: WorkerOptions, **more: Any) -> "Popen[str]":
+def start_driver(out: Path, site: Path, workers: WorkerOptions, **more: Any) -> "Popen[str]":
     """The evaluation in a process of its own, by workers of its own."""
     command = [sys.executable, str(Path(__file__)), str(out), str(workers.processes), workers.ray or ""]
     return Popen(command, env=child_environment(site) | more.pop("env", {}), text=True, **more)
@@ -72,14 +72,14 @@ def await_ended(out: Path, count: int, process: "Popen[str] | None" = None) -> N
         time.sleep(0.02)
 
 
-def pids(site: Path) -> list[int]:
+def worker_pids(site: Path) -> list[int]:
     return [int(path.name) for path in (site / "pids").iterdir()]
 
 
-def busy(site: Path, out: Path) -> int:
+def busy_worker(site: Path, out: Path) -> int:
     """The number of a worker that is at a run, as soon as there is one."""
     for _ in range(1_000):
-        for pid in pids(site):
+        for pid in worker_pids(site):
             task = (site / "pids" / str(pid)).read_text().partition(" ")[0]
             texts = [path.read_bytes() for path in out.glob(f"*-{task}-*/trajectory.jsonl")]
             if texts and not any(b'"type":"footer"' in text for text in texts):
@@ -88,7 +88,7 @@ def busy(site: Path, out: Path) -> int:
     raise AssertionError(f"no worker is at a run in {out}")
 
 
-def table(evaluation: Evaluation, but: set[str] = frozenset()) -> dict[tuple[str, int], Any]:  # type: ignore[assignment]
+def evaluation_table(evaluation: Evaluation, but: set[str] = frozenset()) -> dict[tuple[str, int], Any]:  # type: ignore[assignment]
     """All rows without what differs from run to run, and without some runs."""
     return {
         (row.id, row.trial): {**row.as_json(), "run": "", "footer": {**row.footer.as_json(), "usage": _counted(row)}}
@@ -101,7 +101,7 @@ def figures(evaluation: Evaluation) -> Any:
     return evaluation.figures, evaluation.intervals, evaluation.endings
 
 
-def resumed(out: Path) -> set[str]:
+def resumed_runs(out: Path) -> set[str]:
     """The runs that were gone on with."""
     return {path.parent.name for path in out.glob("*/*.jsonl") if '"type":"resumed"' in path.read_text()}
 
@@ -111,8 +111,8 @@ def assert_all_there(done: Evaluation, whole: Evaluation, out: Path) -> None:
     assert figures(done) == figures(whole)
     assert len(list(out.glob("*/trajectory.jsonl"))) == len(TASKS)
     cut_off = {row.run for row in done.rows if read_trajectory(out / row.run).superseded}
-    assert cut_off <= resumed(out)
-    assert table(done, cut_off).items() <= table(whole).items()
+    assert cut_off <= resumed_runs(out)
+    assert evaluation_table(done, cut_off).items() <= evaluation_table(whole).items()
     usual = {(row.id, row.trial): row.footer.usage.calls for row in whole.rows}
     for row in done.rows:
         trajectory = read_trajectory(out / row.run)
@@ -129,6 +129,6 @@ def _counted(row: Any) -> dict[str, Any]:
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell puts into the background is deaf to it
     try:
-        begin(Path(sys.argv[1]), workers=int(sys.argv[2]), ray=sys.argv[3] or None)
+        evaluate_with_workers(Path(sys.argv[1]), workers=int(sys.argv[2]), ray=sys.argv[3] or None)
     except Interrupted as stopped:
         print(stopped)

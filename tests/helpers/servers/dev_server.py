@@ -62,23 +62,23 @@ def await_ready(client: httpx.Client, process: subprocess.Popen[bytes], log: Pat
     raise AssertionError(f"the server did not come up:\n{log.read_text()[-3000:]}")
 
 
-def got(response: httpx.Response) -> Any:
+def json_of(response: httpx.Response) -> Any:
     assert response.is_success, response.text
     return response.json()
 
 
 def assistant(server: httpx.Client, graph: str) -> dict[str, Any]:
-    (found,) = got(server.post("/assistants/search", json={"graph_id": graph}))
+    (found,) = json_of(server.post("/assistants/search", json={"graph_id": graph}))
     return dict(found)
 
 
 def new_thread(server: httpx.Client) -> str:
-    return str(got(server.post("/threads", json={}))["thread_id"])
+    return str(json_of(server.post("/threads", json={}))["thread_id"])
 
 
 def run_to_end(server: httpx.Client, thread: str, **run: Any) -> dict[str, Any]:
     """The state when the run has ended, or its `__error__`."""
-    return dict(got(server.post(f"/threads/{thread}/runs/wait", json=run)))
+    return dict(json_of(server.post(f"/threads/{thread}/runs/wait", json=run)))
 
 
 def stream(server: httpx.Client, thread: str, **run: Any) -> list[tuple[str, Any]]:

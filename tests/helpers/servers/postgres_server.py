@@ -100,7 +100,7 @@ class Server:
 
 
 @contextmanager
-def running() -> Iterator[Server]:
+def running_server() -> Iterator[Server]:
     """A server that is stopped, and whose data is gone, when the block ends."""
     folder = Path(tempfile.mkdtemp(prefix="certigraph-postgres-"))
     _give(folder)

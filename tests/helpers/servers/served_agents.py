@@ -6,7 +6,7 @@ from time import sleep
 from typing import Any
 
 from certigraph import agent
-from helpers.worlds.support_database import Desk, mind
+from helpers.worlds.support_database import SupportDatabase, scripted_model
 
 PAUSE = Path(os.environ["SUPPORT_DATABASE"]).with_name("pause")
 """While this file exists, a refund waits after it has taken effect, before the tool answers."""
@@ -17,11 +17,11 @@ def wait(name: str) -> None:
         sleep(0.05)
 
 
-SUPPORT = Desk(Path(os.environ["SUPPORT_DATABASE"]), before=wait)
+SUPPORT = SupportDatabase(Path(os.environ["SUPPORT_DATABASE"]), before=wait)
 
 
 def support(method: Any, **options: Any) -> Any:
-    return agent(method, model=mind(), tools=SUPPORT.tools, effects={"look_up": "repeatable"}, **options)
+    return agent(method, model=scripted_model(), tools=SUPPORT.tools, effects={"look_up": "repeatable"}, **options)
 
 
 sdp = support("sdp")

@@ -13,7 +13,7 @@ from helpers.servers.endpoint_stub import serving
 
 
 @dataclass(frozen=True)
-class Told:
+class StubAnswer:
     """One answer: its status, a body (JSON unless it is bytes) and what else it does."""
 
     body: Any = b""
@@ -26,7 +26,7 @@ class Told:
 
 
 @dataclass(frozen=True)
-class Asked:
+class StubRequest:
     """One request as it arrived."""
 
     method: str
@@ -39,9 +39,9 @@ class Asked:
 class Stub(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, answers: list[Told]) -> None:
+    def __init__(self, answers: list[StubAnswer]) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.answers, self.requests = answers, list[Asked]()
+        self.answers, self.requests = answers, list[StubRequest]()
 
     @property
     def url(self) -> str:
@@ -56,13 +56,13 @@ class _Handler(BaseHTTPRequestHandler):
         sent = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}
         body = json.loads(sent) if sent else None
-        self.server.requests.append(Asked(self.command, parts.path, query, dict(self.headers.items()), body))
+        self.server.requests.append(StubRequest(self.command, parts.path, query, dict(self.headers.items()), body))
         answers = self.server.answers
         self._give(answers.pop(0) if len(answers) > 1 else answers[0])
 
     do_POST = do_GET  # noqa: N815
 
-    def _give(self, reply: Told) -> None:
+    def _give(self, reply: StubAnswer) -> None:
         data = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
         data += str(self.headers).encode() if reply.echoes else b""
         self.send_response(reply.status)
@@ -82,6 +82,6 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def search_stub(*answers: Told) -> Iterator[Stub]:
+def search_stub(*answers: StubAnswer) -> Iterator[Stub]:
     with serving(Stub(list(answers))) as server:
         yield server

@@ -41,7 +41,7 @@ class SmallWeb:
         return WebPage(url=url, title=url.rsplit("/", 1)[-1], text=text)
 
 
-Mind = Mapping[str, Callable[[str], dict[str, Any]] | dict[str, Any]]
+ScriptedAnswers = Mapping[str, Callable[[str], dict[str, Any]] | dict[str, Any]]
 """What is answered to a question with a field of that name, or what makes the answer of a prompt."""
 
 
@@ -57,7 +57,9 @@ class SmallResearch(ResearchBenchmark):
 
     plain = "small"
 
-    def __init__(self, web: SmallWeb, mind: Mind, *, second: SmallWeb | None = None, answer: str = "340") -> None:
+    def __init__(
+        self, web: SmallWeb, mind: ScriptedAnswers, *, second: SmallWeb | None = None, answer: str = "340"
+    ) -> None:
         super().__init__()
         self._web, self._mind, self._second = web, mind, second
         self._question = ResearchQuestion(id="q", text="How many seats has the Hall of Glass?", answer=answer)
@@ -83,7 +85,7 @@ class SmallResearch(ResearchBenchmark):
         return minimal_instance(schema)
 
 
-RIGHT: Mind = {
+RIGHT: ScriptedAnswers = {
     "steps": {"steps": [{"kind": "collect", "goal": "What the hall is"}, {"kind": "extract", "goal": "Its seats"}]},
     "queries": {"queries": ["hall glass"], "pages": []},
     "finding": {"finding": "It has 340 seats.", "supported_by": [1], "contradicted_by": [], "dispute": ""},

@@ -43,7 +43,7 @@ def graphs(draw: st.DrawFn, most: int = 6) -> Dag:
 
 
 @st.composite
-def running(draw: st.DrawFn) -> Dag:
+def half_run_graphs(draw: st.DrawFn) -> Dag:
     """A graph of which some batches have run."""
     dag = draw(graphs())
     for _ in range(draw(st.integers(0, 4))):
@@ -51,7 +51,7 @@ def running(draw: st.DrawFn) -> Dag:
     return dag
 
 
-def accepted(nodes: list[Node]) -> bool:
+def is_accepted(nodes: list[Node]) -> bool:
     try:
         Dag(nodes=tuple(nodes))
     except ValidationError:

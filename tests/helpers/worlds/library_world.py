@@ -14,17 +14,17 @@ GOAL = "Who mapped the river that feeds Lake Osk?"
 Finds = Callable[[str], Sequence[str]]
 
 
-def looping(query: str) -> Sequence[str]:
+def same_passages(query: str) -> Sequence[str]:
     """The same two passages whatever is asked."""
     return ("alpha", "beta")
 
 
-def fresh(query: str) -> Sequence[str]:
+def new_passages(query: str) -> Sequence[str]:
     """Two passages that no other query finds."""
     return (f"{query} one", f"{query} two")
 
 
-class Seeking:
+class LibraryBenchmark:
     """A benchmark of one question. `finds` gives the ids, which are titles too, of what a query finds."""
 
     name = "seeking"
@@ -32,7 +32,7 @@ class Seeking:
     tools = ("search", "finish")
     instant = True
 
-    def __init__(self, finds: Finds = fresh, *, answers: bool = True, words: int = 8, **limits: Any) -> None:
+    def __init__(self, finds: Finds = new_passages, *, answers: bool = True, words: int = 8, **limits: Any) -> None:
         self.finds, self.answers, self.words = finds, answers, words
         self.limits = Limits(**{"steps": 60, **limits})
         self.worlds: list[Library] = []
@@ -59,7 +59,7 @@ class Library:
 
     concurrent = True
 
-    def __init__(self, seeking: Seeking) -> None:
+    def __init__(self, seeking: LibraryBenchmark) -> None:
         self.seeking, self.actions, self.answer = seeking, list[Action](), ""
 
     def reset(self) -> Observation:
@@ -90,7 +90,7 @@ class Library:
         return None
 
 
-class Mind:
+class ScriptedModel:
     """Answers by a field of the question's form: a value, or what a function makes of (prompt, times asked before).
 
     Prose is asked for as `text`. What is not written down gets the least instance of the form.
@@ -111,23 +111,23 @@ class Mind:
         return [prompt for fields, prompt in self.asked if field in fields]
 
 
-def search(text: str) -> dict[str, str]:
+def search_move(text: str) -> dict[str, str]:
     """A move of the agents that use tools; MemGPT's too."""
     return {"thought": f"thinking of {text}", "remember": "", "tool": "search", "text": text}
 
 
-def same(prompt: str, times: int) -> dict[str, str]:
+def same_search(prompt: str, times: int) -> dict[str, str]:
     """An agent that loops."""
-    return search("Lake Osk")
+    return search_move("Lake Osk")
 
 
-def other(prompt: str, times: int) -> dict[str, str]:
+def new_search(prompt: str, times: int) -> dict[str, str]:
     """An agent that asks for something new every time."""
-    return search(f"q{times} r{times}")
+    return search_move(f"q{times} r{times}")
 
 
-def sought(graph: Any, mind: Mind, world: Seeking | None = None, **context: Any) -> dict[str, Any]:
+def run_graph(graph: Any, mind: ScriptedModel, world: LibraryBenchmark | None = None, **context: Any) -> dict[str, Any]:
     """The final state of one run."""
-    world = world or Seeking()
+    world = world or LibraryBenchmark()
     given = Context(benchmark=world, chat=ScriptedChat(responder=mind), **context)
     return graph.invoke({"task": world.task("only")}, context=given)

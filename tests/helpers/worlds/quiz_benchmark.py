@@ -80,7 +80,7 @@ class Quiz:
         return create_operators(self, **self.options)
 
 
-class Mind:
+class ScriptedModel:
     """Gives the answers to each kind of question in order, the last one again and again; keeps the prompts by kind.
 
     Where quotations are asked for and none are given, it quotes all of the first text that it is shown.
@@ -108,37 +108,37 @@ class Mind:
         return len(self.prompts.get(kind, ()))
 
 
-def found(entity: str, finding: str, title: str) -> dict[str, Any]:
+def finding_of(entity: str, finding: str, title: str) -> dict[str, Any]:
     """The model's finding."""
     return {"found": True, "title": title, "finding": finding, "entity": entity}
 
 
 NOT_FOUND = {"found": False, "title": "", "finding": "", "entity": ""}
 FINDINGS = [
-    found("Ida Brandt", "Ida Brandt wrote it.", "Glass Harbour"),
-    found("Tolmin", "She was born in Tolmin.", "Ida Brandt"),
-    found("Slovenia", "Tolmin is a town in Slovenia.", "Tolmin"),
+    finding_of("Ida Brandt", "Ida Brandt wrote it.", "Glass Harbour"),
+    finding_of("Tolmin", "She was born in Tolmin.", "Ida Brandt"),
+    finding_of("Slovenia", "Tolmin is a town in Slovenia.", "Tolmin"),
 ]
 
 
-def answered(
-    operator: str, view: Any, mind: Mind | None = None, quiz: Quiz | None = None, profile: ProfileName = "full"
+def call_operator(
+    operator: str, view: Any, mind: ScriptedModel | None = None, quiz: Quiz | None = None, profile: ProfileName = "full"
 ) -> Any:
     """What an operator makes of a view; by default without a question to any model."""
     quiz = quiz or Quiz(strict=True)
-    context = Context(benchmark=quiz, chat=ScriptedChat(responder=mind or Mind()), profile=profile)
+    context = Context(benchmark=quiz, chat=ScriptedChat(responder=mind or ScriptedModel()), profile=profile)
     runtime = Runtime(context=context)
     call: Callable[..., Any] = quiz.operators()[operator]
     [value] = asyncio.run(call(view, runtime)).values()
     return value
 
 
-def ran(quiz: Quiz, mind: Mind, **swaps: Any) -> dict[str, Any]:
+def run_sdp(quiz: Quiz, mind: ScriptedModel, **swaps: Any) -> dict[str, Any]:
     """The final state of a run of SDP."""
     context = Context(benchmark=quiz, chat=ScriptedChat(responder=mind))
     return sdp.build(**swaps).invoke({"task": quiz.task("")}, context=context)
 
 
-def acted(state: Mapping[str, Any]) -> list[str]:
+def taken_actions(state: Mapping[str, Any]) -> list[str]:
     """What was done in a run."""
     return [step.action.text for step in state["history"]]

@@ -22,7 +22,7 @@ def gold_recordings() -> tuple[GoldRecording, ...]:
     return read_recordings(Path(__file__).parent / "gold_paths.jsonl.gz")
 
 
-class Twins(ScienceWorldBenchmark):
+class RecordedBenchmark(ScienceWorldBenchmark):
     """ScienceWorld whose tasks are those of some recordings, and whose worlds replay them.
 
     Args:

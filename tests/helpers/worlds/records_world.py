@@ -26,8 +26,8 @@ class Records:
     def tasks(self, split: str = "") -> list[Task]:
         return [self.task()]
 
-    def open(self, task: Task) -> "Desk":
-        return Desk(self)
+    def open(self, task: Task) -> "RecordsWorld":
+        return RecordsWorld(self)
 
     def operators(self) -> dict[str, Operator]:
         return {}
@@ -36,7 +36,7 @@ class Records:
         return None
 
 
-class Desk:
+class RecordsWorld:
     """The live world of Records. A copy shows what was read in it; a world that all share shows nothing."""
 
     def __init__(self, records: Records) -> None:

@@ -97,7 +97,7 @@ class Script:
         return {"plan": predicates(f"r{state['replans'] + 1}-", left) if self.replans else []}
 
 
-class Slow(Script):
+class SlowScript(Script):
     """A script of thirty steps with retries, a cascade and a replan, made as benchmarks are made by name."""
 
     def __init__(self, data: Path | None = None, config: str = "") -> None:
@@ -140,7 +140,7 @@ class World:
         self.script.fail("close")
 
 
-class Garbage(ScriptedChat):
+class GarbageModel(ScriptedChat):
     """A model that answers every question with the same unusable text."""
 
     def _generate(self, *args: Any, **kwargs: Any) -> ChatResult:
@@ -154,13 +154,13 @@ def predicates(prefix: str, count: int) -> list[Predicate]:
     return [Predicate(text=f"{prefix}{n}") for n in range(1, count + 1)]
 
 
-def given(script: Script) -> dict[str, Any]:
+def script_input(script: Script) -> dict[str, Any]:
     return {"task": script.task("only")}
 
 
-def invoked(script: Script, **operators: Operator) -> dict[str, Any]:
+def run_script(script: Script, **operators: Operator) -> dict[str, Any]:
     """The final state of one run of SDP on the script."""
-    return sdp.build(**operators).invoke(given(script), context=Context(benchmark=script))
+    return sdp.build(**operators).invoke(script_input(script), context=Context(benchmark=script))
 
 
 def after_events(count: int, act: Callable[[], None]) -> Callable[[TrajectoryLine], None]:

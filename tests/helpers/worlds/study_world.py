@@ -52,7 +52,7 @@ class GoldHop(Record):
     passage: Passage
 
 
-class Known(Gold):
+class GoldWithHops(Gold):
     """The gold with the steps it takes."""
 
     hops: tuple[GoldHop, ...] = ()
@@ -88,10 +88,10 @@ class Riddles:
     def open(self, task: Task) -> SearchWorld:
         return SearchWorld(lambda alpha: self.pool, lambda outcome: self.judged(task, outcome), k=self.limits.passages)
 
-    def gold(self, task: Task) -> Known:
+    def gold(self, task: Task) -> GoldWithHops:
         gold = QUESTIONS[task.id]
         hops = tuple(GoldHop(passage=PASSAGES[title]) for title in gold.titles)
-        return Known(**gold.model_dump(), hops=hops)
+        return GoldWithHops(**gold.model_dump(), hops=hops)
 
     def score_answer(self, task: Task, answer: str) -> Scores:
         return Scores(value=token_f1(answer, QUESTIONS[task.id].answer), answer=answer)

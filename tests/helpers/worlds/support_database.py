@@ -25,7 +25,7 @@ SCRIPT: list[tuple[str, dict[str, Any]]] = [
 """The calls that reach the goal."""
 
 
-class Desk:
+class SupportDatabase:
     """The tools of the desk, over a database file in which every effect leaves a row."""
 
     def __init__(self, path: Path, *, before: Callable[[str], None] = lambda name: None) -> None:
@@ -75,12 +75,12 @@ class Desk:
             return base.execute(f"SELECT * FROM {table}").fetchall()
 
 
-def mind(script: list[tuple[str, dict[str, Any]]] = SCRIPT, **options: Any) -> ScriptedChat:
+def scripted_model(script: list[tuple[str, dict[str, Any]]] = SCRIPT, **options: Any) -> ScriptedChat:
     """Return a scripted model that makes the calls of a script, one after another, and then hands in an answer."""
-    return ScriptedChat(responder=_Mind(script), **options)
+    return ScriptedChat(responder=_SupportModel(script), **options)
 
 
-class _Mind:
+class _SupportModel:
     def __init__(self, script: list[tuple[str, dict[str, Any]]]) -> None:
         self._script = script
 

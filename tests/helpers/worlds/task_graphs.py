@@ -133,7 +133,7 @@ Pause = Callable[[str], float]
 """Seconds that a model takes to answer for a sub-task, by its id."""
 
 
-class Pondering(ScriptedChat):
+class SlowModel(ScriptedChat):
     """Answers like `respond`, after a while; `asked` are the node and the sub-task of every call."""
 
     pause: Pause = lambda subtask: 0.0

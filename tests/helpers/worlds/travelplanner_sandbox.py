@@ -184,7 +184,7 @@ def query(
     )
 
 
-class Tiny(TravelPlanner):
+class TinyTravelPlanner(TravelPlanner):
     def __init__(self, request: TravelQuery, tables: TableSandbox, config: str = "") -> None:
         super().__init__(Path("made by hand"), config)
         self.asked, self.sandbox = request, tables

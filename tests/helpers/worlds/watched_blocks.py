@@ -15,43 +15,43 @@ from certigraph.state.records import Action, Observation, Task
 from certigraph.state.rewards import FactoredState, digest_of, to_factored
 
 
-async def seen(state: Any, runtime: Any) -> dict[str, Any]:
+async def extract_places(state: Any, runtime: Any) -> dict[str, Any]:
     """Where every block is."""
     return {"factored": _places(parse_observed(state["step"].observation))}
 
 
-async def wanted(state: Any, runtime: Any) -> dict[str, Any]:
+async def interpret_goal(state: Any, runtime: Any) -> dict[str, Any]:
     """Where blocks are to be."""
     return {"goal": _places(parse_goal(state["task"].goal) or parse_facts(state["task"].goal))}
 
 
-async def counted(state: Any, runtime: Any) -> dict[str, Any]:
+async def share_of_goal(state: Any, runtime: Any) -> dict[str, Any]:
     """The share of the goal's places that are so, in place of similarities."""
     goal, present = state["goal"].entities, state["factored"].entities
     return {"reward": sum(one in present for one in goal) / len(goal) if goal else 0.0}
 
 
-RATING: dict[str, Any] = {"extract": seen, "interpret": wanted, "route": counted}
+RATING: dict[str, Any] = {"extract": extract_places, "interpret": interpret_goal, "route": share_of_goal}
 """Operators that rate states as simply as can be."""
 
 
 READINGS: list[tuple[str, str, str]] = []
-"""State before, action and answer of every extraction by `read`, in the order in which they were made."""
+"""State before, action and answer of every extraction by `extract_as_model`, in the order in which they were made."""
 
 REVISIONS: list[str] = []
-"""Action before every description of the goal by `described`."""
+"""Action before every description of the goal by `describe_goal_as_model`."""
 
 
-async def read(state: Any, runtime: Any) -> dict[str, Any]:
+async def extract_as_model(state: Any, runtime: Any) -> dict[str, Any]:
     """Where every block is, as if a model had read it."""
     READINGS.append((digest_of(state["factored"]), state["step"].action, state["step"].observation))
-    return {"factored": (await seen(state, runtime))["factored"].model_copy(update={"read_by": "model"})}
+    return {"factored": (await extract_places(state, runtime))["factored"].model_copy(update={"read_by": "model"})}
 
 
-async def described(state: Any, runtime: Any) -> dict[str, Any]:
+async def describe_goal_as_model(state: Any, runtime: Any) -> dict[str, Any]:
     """Where blocks are to be, as if a model had described it."""
     REVISIONS.append(state["step"].action)
-    return {"goal": (await wanted(state, runtime))["goal"].model_copy(update={"read_by": "model"})}
+    return {"goal": (await interpret_goal(state, runtime))["goal"].model_copy(update={"read_by": "model"})}
 
 
 def _places(facts: BlocksState) -> FactoredState:
@@ -61,13 +61,13 @@ def _places(facts: BlocksState) -> FactoredState:
     )
 
 
-def played(graph: Any, tmp_path: Path, mind: Any = None, task: str = "4-0", **limits: Any) -> Result:
+def run_blocks(graph: Any, tmp_path: Path, mind: Any = None, task: str = "4-0", **limits: Any) -> Result:
     """A run in BlocksWorld; without a mind the answers are the least."""
     chat = ScriptedChat(responder=mind or (lambda prompt, form: minimal_instance(form)))
     return run(graph, BlocksWorld(), task, context=Context(chat=chat, limits=Limits(**limits)), out=tmp_path)
 
 
-class Mind:
+class ScriptedModel:
     """Writes down every prompt, and answers with the least instance of the schema."""
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class Mind:
         return [prompt for fields, prompt in self.asked if field in fields]
 
 
-class Watched(BlocksWorldEnvironment):
+class WatchedWorld(BlocksWorldEnvironment):
     """Writes down what is done in it."""
 
     def __init__(self, instance: Any) -> None:
@@ -107,14 +107,14 @@ class WatchedBlocks(BlocksWorld):
 
     def __init__(self) -> None:
         super().__init__()
-        self.worlds: list[Watched] = []
+        self.worlds: list[WatchedWorld] = []
 
-    def open(self, task: Task) -> Watched:
-        self.worlds.append(Watched(super().open(task).instance))
+    def open(self, task: Task) -> WatchedWorld:
+        self.worlds.append(WatchedWorld(super().open(task).instance))
         return self.worlds[-1]
 
 
-def taking(way: Sequence[str]) -> Any:
+def take_actions(way: Sequence[str]) -> Any:
     """An operator that takes these actions, then the first candidate."""
 
     async def choose(state: Any, runtime: Any) -> dict[str, Any]:
