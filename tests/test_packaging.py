@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from product import LINKED, REAL, ROOT, folder_of
+from helpers.files.product import LINKED, REAL, ROOT, folder_of
 
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 BUILD = SETTINGS["tool"]["setuptools"]
