@@ -147,9 +147,9 @@ def requested_fields(method: Method, folder: Path) -> set[tuple[str, ...]]:
         requested.add(tuple(schema["properties"]))
         return script(prompt, schema)
 
-    desk = SupportDatabase(folder / "desk.sqlite")
+    database = SupportDatabase(folder / "desk.sqlite")
     model = certigraph.ScriptedChat(responder=respond)
-    graph = certigraph.agent(method, model=model, tools=desk.tools, checkpointer=InMemorySaver())
+    graph = certigraph.agent(method, model=model, tools=database.tools, checkpointer=InMemorySaver())
     graph.invoke({"goal": GOAL}, {"configurable": {"thread_id": "1"}})
     return requested
 

@@ -66,14 +66,14 @@ STEPS = [Action(text=f"go {n}") for n in range(60)]
 
 def outcomes(world: FaultyEnvironment) -> str:
     """A letter for each step: what it raised, or `.`"""
-    told = ""
+    marks = ""
     for action in STEPS:
         try:
             world.step(action)
-            told += "."
+            marks += "."
         except (CrashError, TimeoutError) as error:
-            told += type(error).__name__[0]
-    return told
+            marks += type(error).__name__[0]
+    return marks
 
 
 def world(faults: str = "crash=0.1,hang=0.1,delay=0,seed=3", **given: object) -> FaultyEnvironment:
@@ -82,11 +82,11 @@ def world(faults: str = "crash=0.1,hang=0.1,delay=0,seed=3", **given: object) ->
 
 def test_steps_crash_or_hang_as_drawn_and_the_world_does_not_see_them() -> None:
     one = world()
-    told = outcomes(one)
-    assert {*told} == {".", "C", "T"}
-    assert one.injected == {"crash": told.count("C"), "hang": told.count("T")}
-    assert len(one.actions) == told.count(".")
-    assert outcomes(world()) == told
+    marks = outcomes(one)
+    assert {*marks} == {".", "C", "T"}
+    assert one.injected == {"crash": marks.count("C"), "hang": marks.count("T")}
+    assert len(one.actions) == marks.count(".")
+    assert outcomes(world()) == marks
 
 
 def test_the_state_of_a_world_is_checked_without_faults() -> None:
@@ -100,8 +100,8 @@ def test_the_state_of_a_world_is_checked_without_faults() -> None:
 
 
 def test_another_task_trial_or_start_fails_at_other_steps() -> None:
-    told = [world(), world(task="b"), world(trial=1), world("crash=0.1,hang=0.1,delay=0,seed=3,start=1")]
-    assert len({outcomes(one) for one in told}) == 4
+    worlds = [world(), world(task="b"), world(trial=1), world("crash=0.1,hang=0.1,delay=0,seed=3,start=1")]
+    assert len({outcomes(one) for one in worlds}) == 4
 
 
 def test_steps_that_repeat_a_log_are_spared_and_those_after_it_are_drawn_as_before() -> None:

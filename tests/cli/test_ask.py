@@ -86,7 +86,7 @@ def test_no_path_enters_the_trajectory(ask, tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("",), "1 to 2,000"),
         ((" \n ",), "1 to 2,000"),
@@ -104,10 +104,10 @@ def test_no_path_enters_the_trajectory(ask, tmp_path: Path):
         (("Why?", "--model", "scripted:first", "--budget", "coins=1"), "tokens"),
     ],
 )
-def test_unusable_arguments_are_one_line(certigraph, arguments, told, tmp_path: Path):
+def test_unusable_arguments_are_one_line(certigraph, arguments, message, tmp_path: Path):
     shown = certigraph("ask", *arguments)
     assert shown.status == 2
-    assert told in shown.err
+    assert message in shown.err
     assert shown.err.count("\n") == 1
     assert not (tmp_path / "runs").exists()
 

@@ -54,7 +54,7 @@ def test_ctrl_c_says_the_command_that_goes_on(certigraph, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("none.jsonl",), "no corpus at none.jsonl"),
         (("bad.jsonl",), "bad.jsonl:1"),
@@ -63,10 +63,12 @@ def test_ctrl_c_says_the_command_that_goes_on(certigraph, monkeypatch: pytest.Mo
         ((), "CORPUS"),
     ],
 )
-def test_what_cannot_be_indexed_says_why_and_exits_2(certigraph, tmp_path: Path, arguments: tuple[str, ...], said: str):
+def test_what_cannot_be_indexed_says_why_and_exits_2(
+    certigraph, tmp_path: Path, arguments: tuple[str, ...], message: str
+):
     (tmp_path / "bad.jsonl").write_text("words")
     (tmp_path / "empty.jsonl").write_text("")
     status, _, err = certigraph(*arguments)
     assert status == 2
-    assert said in err
+    assert message in err
     assert "Traceback" not in err

@@ -137,9 +137,9 @@ def minimal_install(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def check(answered: tuple[int, str], mistake: Mistake) -> None:
-    status, told = answered
-    lines = [line for line in told.splitlines() if GENERATED not in line]
-    assert (status, len(lines)) == (2, 1), told
+    status, message = answered
+    lines = [line for line in message.splitlines() if GENERATED not in line]
+    assert (status, len(lines)) == (2, 1), message
     assert mistake.fix in lines[0]
 
 

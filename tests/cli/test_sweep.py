@@ -100,7 +100,7 @@ def test_a_forecast_of_a_model_that_costs(
 
 
 @pytest.mark.parametrize(
-    ("text", "arguments", "told"),
+    ("text", "arguments", "message"),
     [
         (TEXT + "modle: x\n", (), "line 7: no key 'modle'"),
         (TEXT.replace("blocksworld", "blockswrld"), (), "blockswrld"),
@@ -110,11 +110,11 @@ def test_a_forecast_of_a_model_that_costs(
     ],
 )
 def test_unusable_arguments(
-    text: str, arguments: tuple[str, ...], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    text: str, arguments: tuple[str, ...], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     status, _, err = call_command(capsys, file(tmp_path, text), "--out", str(tmp_path / "out"), *arguments)
     assert status == 2
-    assert told in err
+    assert message in err
     assert not (tmp_path / "out").exists()
 
 

@@ -51,8 +51,8 @@ class Tape:
         self.header = Header(run_id=run_id, graph=graph, task=task, **about)
         self.events, self.plan, self.head = [], list(plan), 0
         if graph == "sdp":
-            books = {"certificates": [], "attempts": [], "plan": [], "head": 0}
-            self.add("reset", {"history": [], **books}, calls=0).add("propose", {"plan": self.plan})
+            empty = {"certificates": [], "attempts": [], "plan": [], "head": 0}
+            self.add("reset", {"history": [], **empty}, calls=0).add("propose", {"plan": self.plan})
 
     def add(self, node, update, calls=1):
         usage = Usage(node=node, calls=calls, input_tokens=8 * calls, output_tokens=2 * calls, seconds=0.5)

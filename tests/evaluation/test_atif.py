@@ -66,8 +66,8 @@ def test_atif_has_a_document_for_every_sub_task_and_refers_to_each(result):
         event.update["observation"]["text"] for event in acts(result)
     )
     assert not any(step.tool_calls for step in made.steps), "what gather repeats is told once"
-    billed = [step.metrics.prompt_tokens for part in (made, *documents) for step in part.steps if step.metrics]
-    assert sum(billed) == made.final_metrics.total_prompt_tokens == result.usage.input_tokens
+    prompt_tokens = [step.metrics.prompt_tokens for part in (made, *documents) for step in part.steps if step.metrics]
+    assert sum(prompt_tokens) == made.final_metrics.total_prompt_tokens == result.usage.input_tokens
 
 
 def test_an_atif_sub_task_begins_with_its_specification(result):

@@ -84,7 +84,7 @@ def test_logs_of_two_models_are_distinguished_by_model(full: Path, tmp_path: Pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("models", "said"),
+    ("models", "note"),
     [
         (["openai:a", "local"], ""),
         (["simulated:act=1"], "; a simulated agent answers: the figures"),
@@ -93,9 +93,9 @@ def test_logs_of_two_models_are_distinguished_by_model(full: Path, tmp_path: Pat
         (["scripted:first", "simulated"], "; a simulated agent answers: the figures"),
     ],
 )
-def test_a_simulated_agent_is_called_so_next_to_other_models(models: list[str], said: str):
-    assert format_model_note(models).startswith(said)
-    assert bool(said) == bool(format_model_note(models))
+def test_a_simulated_agent_is_called_so_next_to_other_models(models: list[str], note: str):
+    assert format_model_note(models).startswith(note)
+    assert bool(note) == bool(format_model_note(models))
 
 
 @pytest.mark.slow

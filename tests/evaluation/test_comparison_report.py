@@ -161,9 +161,9 @@ def test_solved_runs_that_did_not_certify_their_goal_are_told():
         for method, ending in (("sdp", "gave_up"), ("react", "world_ended"))
         for task in ("3-0", "3-1")
     ]
-    (told,) = adapt_to_methods(comparison_of(plan.outline, rows), plan, ["sdp"]).warnings
-    assert "sdp" in told
-    assert "2 of the 2 runs" in told
+    (warning,) = adapt_to_methods(comparison_of(plan.outline, rows), plan, ["sdp"]).warnings
+    assert "sdp" in warning
+    assert "2 of the 2 runs" in warning
     certified = [one.model_copy(update={"ending": "goal"}) for one in rows]
     assert adapt_to_methods(comparison_of(plan.outline, certified), plan, ["sdp"]).warnings == ()
 

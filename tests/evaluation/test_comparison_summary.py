@@ -188,9 +188,9 @@ def test_scripted_methods_need_what_their_runs_were_billed(tmp_path: Path):
     given = build_job(parse_methods(("react", "plan_and_solve")), "blocksworld", Choice(ids=TASKS), context)
     run_comparison(given, tmp_path, silent=True)
     found = write_comparison_report(given.plan, tmp_path).comparison
-    billed = {(c.method.name, c.task): read_cell_trajectory(c).usage for c in cells_of(given.plan, tmp_path)}  # type: ignore[union-attr]
+    usage_by_cell = {(c.method.name, c.task): read_cell_trajectory(c).usage for c in cells_of(given.plan, tmp_path)}  # type: ignore[union-attr]
     for name, needs in (("calls", "calls"), ("output_tokens", "output_tokens"), ("input_tokens", "prompt_tokens")):
-        before, after = (sum(getattr(billed[m, t], name) for t in TASKS) for m in ("react", "plan_and_solve"))
+        before, after = (sum(getattr(usage_by_cell[m, t], name) for t in TASKS) for m in ("react", "plan_and_solve"))
         [need] = [n for n in found.needs if n.amount == needs and n.method == "plan_and_solve"]
         assert need.difference == (after - before) / 2
         assert need.percent == pytest.approx(100 * (after - before) / before)

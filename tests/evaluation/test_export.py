@@ -114,8 +114,8 @@ def test_atif_accepts_every_kind_of_run(runs, name):
     assert made.extra["ending"] == result.ending
     usage, final = result.usage, made.final_metrics
     assert (final.total_prompt_tokens, final.total_completion_tokens) == (usage.input_tokens, usage.output_tokens)
-    billed = sum(step.metrics.prompt_tokens for step in made.steps if step.metrics)
-    assert billed == sum(event.usage.input_tokens for event in result.trajectory.events)
+    prompt_tokens = sum(step.metrics.prompt_tokens for step in made.steps if step.metrics)
+    assert prompt_tokens == sum(event.usage.input_tokens for event in result.trajectory.events)
     assert json.loads(json.dumps(made.to_json_dict())) == to_atif(result.trajectory)
 
 

@@ -167,7 +167,7 @@ def test_a_cache_answers_under_inspect_too_and_knows_the_model_behind_the_bridge
 
 @pytest.mark.usefixtures("_no_data_no_key")
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ({"swaps": ["validator=always_pass"]}, "validate"),
         ({"swaps": ["validate=always_pas"]}, "always_pass"),
@@ -188,8 +188,10 @@ def test_a_cache_answers_under_inspect_too_and_knows_the_model_behind_the_bridge
         ({"ray": "local", "roles": ["planner=anthropic/claude"]}, "worker processes cannot reach"),
     ],
 )
-def test_what_cannot_be_honoured_is_refused_before_anything_runs(arguments: dict[str, Any], told: str, tmp_path: Path):
-    with pytest.raises(UnknownName, match=told):
+def test_what_cannot_be_honoured_is_refused_before_anything_runs(
+    arguments: dict[str, Any], message: str, tmp_path: Path
+):
+    with pytest.raises(UnknownName, match=message):
         evaluate(**arguments, out=tmp_path)
     assert list(tmp_path.iterdir()) == []
 
@@ -277,12 +279,12 @@ def test_an_evaluation_begins_no_more_runs_where_too_many_failed(
 
 
 @pytest.mark.usefixtures("_no_data_no_key")
-@pytest.mark.parametrize(("content", "told"), [(None, "no log at"), ("{}", "is no log of inspect's")])
-def test_a_retry_of_a_file_that_is_no_log_says_what_to_give(content: str | None, told: str, tmp_path: Path):
+@pytest.mark.parametrize(("content", "message"), [(None, "no log at"), ("{}", "is no log of inspect's")])
+def test_a_retry_of_a_file_that_is_no_log_says_what_to_give(content: str | None, message: str, tmp_path: Path):
     path = tmp_path / "some.eval"
     if content is not None:
         path.write_text(content)
-    with pytest.raises(Fault, match=told):
+    with pytest.raises(Fault, match=message):
         evaluate_retry(path)
 
 

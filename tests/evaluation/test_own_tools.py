@@ -48,22 +48,22 @@ class Shop:
     """A support desk whose database is emptied before each episode, and which knows how many episodes overlap."""
 
     def __init__(self, folder: Path, *, before: Callable[[str], None] = lambda name: None) -> None:
-        self.desk = SupportDatabase(folder / "desk.sqlite", before=before)
+        self.database = SupportDatabase(folder / "desk.sqlite", before=before)
         self.began: list[str] = []
 
     def reset(self, case: Case) -> None:
         self.began.append(case.id)
-        with sqlite3.connect(self.desk.path) as base:
+        with sqlite3.connect(self.database.path) as base:
             base.execute("DELETE FROM refunds")
             base.execute("DELETE FROM mails")
 
     def check(self, episode: Episode) -> bool:
-        return (len(self.desk.rows("refunds")), len(self.desk.rows("mails"))) == (1, 1)
+        return (len(self.database.rows("refunds")), len(self.database.rows("mails"))) == (1, 1)
 
     def tools(self, **options: Any) -> Tools:
         cases = [Case(id="plain", goal=GOAL), Case(id="polite", goal=f"{GOAL} Thank you.")]
         usual: dict[str, Any] = {"reset": self.reset, "check": self.check, "expert": scripted_model().responder}
-        return Tools(self.desk.tools, cases, effects={"look_up": "repeatable"}, **{**usual, **options})
+        return Tools(self.database.tools, cases, effects={"look_up": "repeatable"}, **{**usual, **options})
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_a_run_makes_commitments_by_a_swap(tmp_path: Path, shop: Shop, committed
 
     swapped = build_graph("sdp", dict([parse_swap("commit=commit")]))
     result = run(swapped, shop.tools(expert=commit_to), "plain", context=SCRIPT, out=tmp_path)
-    assert bool(shop.desk.rows("refunds")) == ("refund" in committed)
+    assert bool(shop.database.rows("refunds")) == ("refund" in committed)
     refused = {call.name for step in result.state["history"] for call in calls_of(step.action) if call.refused}
     assert ("refund" in refused) == ("refund" not in committed)
 
@@ -135,7 +135,7 @@ def look_up_once() -> Any:
 @pytest.mark.parametrize("given", [{"reset": lambda: None}, {"check": "solved"}, {"check": lambda one, two: True}])
 def test_functions_that_cannot_be_called_with_a_case_or_an_episode_are_refused(given: Any, shop: Shop):
     with pytest.raises(TypeError, match="give a function of the"):
-        Tools([shop.desk.look_up], cases=["one"], **given)
+        Tools([shop.database.look_up], cases=["one"], **given)
 
 
 async def waits(case: Case) -> None: ...
@@ -144,13 +144,13 @@ async def waits(case: Case) -> None: ...
 @pytest.mark.parametrize("given", [{"reset": waits}, {"check": waits}])
 def test_functions_that_would_have_to_be_awaited_are_refused(given: Any, shop: Shop):
     with pytest.raises(TypeError, match="is async: give a plain function"):
-        Tools([shop.desk.look_up], cases=["one"], **given)
+        Tools([shop.database.look_up], cases=["one"], **given)
 
 
 @pytest.mark.parametrize("cases", [[Case(goal="a", id="x"), Case(goal="b", id="x")], [Case(goal="a", id="2"), "b"]])
 def test_two_cases_with_one_id_are_refused(cases: Any, shop: Shop):
     with pytest.raises(ValueError, match="two cases have the id"):
-        Tools([shop.desk.look_up], cases=cases)
+        Tools([shop.database.look_up], cases=cases)
 
 
 def fails(given: object) -> bool:
@@ -186,7 +186,7 @@ def test_functions_of_tools_that_fail_are_faults_of_the_world(given: Any, reason
 
 @pytest.mark.slow
 def test_tools_without_cases_are_refused_before_anything_is_run(tmp_path: Path, shop: Shop):
-    tools = Tools([shop.desk.look_up], expert=scripted_model().responder)
+    tools = Tools([shop.database.look_up], expert=scripted_model().responder)
     for begin in (
         lambda: evaluate("sdp", tools, model="scripted:expert", out=tmp_path / "eval"),
         lambda: compare(["sdp", "react"], tools, context=SCRIPT, out=tmp_path / "compared"),
@@ -230,7 +230,10 @@ def test_other_goals_are_refused_in_a_folder_with_runs_and_changed_code_is_named
         kept = compare(["sdp", "react"], shop.tools(check=lambda episode: False), **given)
     assert [method.score for method in kept.comparison.methods] == [100, 100]
     other = Tools(
-        shop.desk.tools, [Case(id="plain", goal="Another goal.")], reset=shop.reset, expert=scripted_model().responder
+        shop.database.tools,
+        [Case(id="plain", goal="Another goal.")],
+        reset=shop.reset,
+        expert=scripted_model().responder,
     )
     with pytest.raises(Fault, match=r"another goal of the case plain.*out="):
         compare(["sdp", "react"], other, **given)
@@ -306,7 +309,7 @@ def test_a_run_that_was_cut_off_goes_on_where_nothing_is_undone(tmp_path: Path, 
     FAILED.clear()
     asyncio.run(complete_run(tmp_path / "run", graph, tools, "plain", SCRIPT))
     again = asyncio.run(complete_run(tmp_path / "run", graph, tools, "plain", SCRIPT))
-    assert (again.ending, again.trajectory.resumes, len(shop.desk.rows("refunds"))) == ("goal", 1, 1)
+    assert (again.ending, again.trajectory.resumes, len(shop.database.rows("refunds"))) == ("goal", 1, 1)
 
 
 @pytest.mark.parametrize("model", ["simulated", "simulated:act=0", "scripted:expert"])
@@ -314,8 +317,8 @@ def test_a_simulated_agent_is_said_to_make_no_wrong_calls(shop: Shop, model: str
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         check_evaluable(shop.tools(), [model], episodes=1)
-    told = [str(one.message) for one in caught if "makes no wrong calls" in str(one.message)]
-    assert len(told) == (model == "simulated")
+    messages = [str(one.message) for one in caught if "makes no wrong calls" in str(one.message)]
+    assert len(messages) == (model == "simulated")
 
 
 @pytest.mark.slow
@@ -328,9 +331,9 @@ def test_several_runs_of_a_case_need_a_reset(tmp_path: Path, shop: Shop):
     ):
         with pytest.raises(UnknownName, match=r"refund, send_mail.*reset="):
             attempt()
-    assert shop.desk.rows("refunds") == []
+    assert shop.database.rows("refunds") == []
     assert evaluate("sdp", tools, ids=["plain"], out=tmp_path, quiet=True).rows[0].value == 1
-    reading = Tools([shop.desk.look_up], cases=["one"], effects={"look_up": "repeatable"}, expert=look_up_once())
+    reading = Tools([shop.database.look_up], cases=["one"], effects={"look_up": "repeatable"}, expert=look_up_once())
     check_evaluable(reading, ["scripted:expert"], episodes=2)
 
 
@@ -452,22 +455,22 @@ from certigraph.graphs import sdp
 from certigraph.nodes.sdp import validate
 from certigraph.nodes.approval import approvals
 
-desk = SupportDatabase(Path("desk-of-the-module.sqlite"))
+database = SupportDatabase(Path("database-of-the-module.sqlite"))
 approve = approvals({"refund": True})
 
 
 def reset(case):
-    with sqlite3.connect(desk.path) as base:
+    with sqlite3.connect(database.path) as base:
         base.execute("DELETE FROM refunds")
         base.execute("DELETE FROM mails")
 
 
 def check(episode):
-    return len(desk.rows("refunds")) == len(desk.rows("mails")) == 1
+    return len(database.rows("refunds")) == len(database.rows("mails")) == 1
 
 
 world = Tools(
-    desk.tools,
+    database.tools,
     cases=[Case(id="plain", goal=GOAL), Case(id="polite", goal=GOAL + " Thank you.")],
     check=check,
     reset=reset,
@@ -486,7 +489,7 @@ async def broken(state, runtime):
 
 
 lasting = Tools(
-    desk.tools,
+    database.tools,
     cases=[Case(id="plain", goal=GOAL), Case(id="polite", goal=GOAL + " Thank you.")],
     expert=scripted_model().responder,
 )
@@ -496,7 +499,7 @@ def approving(**operators):
     return sdp.builder(approve=approve, **operators)
 
 
-clerk = agent("sdp", model=scripted_model(), tools=desk.tools)
+clerk = agent("sdp", model=scripted_model(), tools=database.tools)
 """
 
 

@@ -61,7 +61,7 @@ def test_texts_stay_texts(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("graphs: [sdp]\n", "'benchmarks' is missing"),
         ("", "'graphs' is missing"),
@@ -88,8 +88,8 @@ def test_texts_stay_texts(tmp_path: Path):
         ("!!python/object/apply:os.system [echo]\n", "line 1: the file: "),
     ],
 )
-def test_what_is_refused_and_how_it_is_reported(text: str, told: str, tmp_path: Path):
-    with pytest.raises(Fault, match=told):
+def test_what_is_refused_and_how_it_is_reported(text: str, message: str, tmp_path: Path):
+    with pytest.raises(Fault, match=message):
         read_sweep(file(tmp_path, text))
 
 
@@ -116,14 +116,14 @@ def _generated_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
 
 
-def asked(*graphs: str, operators: tuple[dict[str, str], ...] = ({},)) -> Sweep:
+def make_sweep(*graphs: str, operators: tuple[dict[str, str], ...] = ({},)) -> Sweep:
     return Sweep(benchmarks=(SweepBenchmark(name="blocksworld"),), graphs=graphs, operators=operators)
 
 
 @pytest.mark.usefixtures("_generated_worlds")
 def test_every_graph_with_every_variant_that_fits_it():
     variants = ({}, {"validate": "always_pass"}, {"validate": "capped:depth=1", "replan": "give_up"})
-    methods, left_out = expand_sweep(asked("sdp", "react", operators=variants))
+    methods, left_out = expand_sweep(make_sweep("sdp", "react", operators=variants))
     assert [method.name for method in methods] == [
         "sdp",
         "sdp validate=always_pass",
@@ -155,14 +155,14 @@ operators:
 
 @pytest.mark.usefixtures("_generated_worlds")
 def test_a_variant_that_changes_nothing_is_run_once():
-    methods, left_out = expand_sweep(asked("sdp", operators=({}, {"validate": "validate"})))
+    methods, left_out = expand_sweep(make_sweep("sdp", operators=({}, {"validate": "validate"})))
     assert [method.name for method in methods] == ["sdp"]
     assert left_out == ["sdp validate=validate has the operators of sdp: run once"]
 
 
 @pytest.mark.usefixtures("_generated_worlds")
 @pytest.mark.parametrize(
-    ("graph", "operators", "told"),
+    ("graph", "operators", "message"),
     [
         ("sdpp", {}, "unknown graph 'sdpp'; did you mean sdp"),
         (
@@ -174,9 +174,9 @@ def test_a_variant_that_changes_nothing_is_run_once():
         ("sdp", {"validate": "capped:dept=1"}, "cannot be built"),
     ],
 )
-def test_names_that_do_not_exist(graph: str, operators: dict[str, str], told: str):
-    with pytest.raises(UnknownName, match=told):
-        expand_sweep(asked(graph, operators=(operators,)))
+def test_names_that_do_not_exist(graph: str, operators: dict[str, str], message: str):
+    with pytest.raises(UnknownName, match=message):
+        expand_sweep(make_sweep(graph, operators=(operators,)))
 
 
 @pytest.mark.usefixtures("_generated_worlds")

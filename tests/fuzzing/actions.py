@@ -43,13 +43,13 @@ def _world(name: str) -> Any:
     return benchmark.open(benchmark.tasks()[0])
 
 
-def _told(name: str) -> Callable[[str], Any]:
-    def told(text: str) -> Any:
+def _take_action(name: str) -> Callable[[str], Any]:
+    def take(text: str) -> Any:
         world = _world(name)
         world.reset()
         return world.step(Action(text=text)), world.view()
 
-    return told
+    return take
 
 
 @cache
@@ -72,7 +72,7 @@ def _looked(text: str) -> object:
 
 
 TARGETS = (
-    *(Target(f"act.{name}", of_text(_told(name)), (), seeds) for name, seeds in WORLDS.items()),
+    *(Target(f"act.{name}", of_text(_take_action(name)), (), seeds) for name, seeds in WORLDS.items()),
     Target(
         "act.blocks", of_text(_blocks), (), (b"As observed, the red block is clear. My goal is that the a is on b.",)
     ),

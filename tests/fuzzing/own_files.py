@@ -42,11 +42,11 @@ RATED: dict[str, Any] = {
     **{"rewards": [[0.5]], "figures": {}, "seconds": 1},
 }
 COUNT: dict[str, Any] = {"domain": "blocksworld", "published": 1, "seed": 0, "splits": ["a"]}
-TOLD: dict[str, Any] = {
+EPISODE: dict[str, Any] = {
     "goal_description": "g",
     "trajectory": [{"action": "", "observation": "o", "reward": {"raw": 0}}],
 }
-PAIR: dict[str, Any] = {"domain": "d", "task": "t", "positive": TOLD, "negatives": [TOLD]}
+PAIR: dict[str, Any] = {"domain": "d", "task": "t", "positive": EPISODE, "negatives": [EPISODE]}
 MANIFEST = Manifest(source="s", passages=1, sha256="00", engine="tantivy")
 
 

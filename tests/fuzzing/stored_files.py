@@ -72,8 +72,8 @@ def _whole(read: Any, name: str) -> Read:
     """A reader of a file of SQLite, which has other files beside it."""
 
     def fresh(path: Path) -> object:
-        for beside in path.parent.glob(f"{path.name}-*"):
-            beside.unlink()
+        for neighbour in path.parent.glob(f"{path.name}-*"):
+            neighbour.unlink()
         return read(path)
 
     return of_file(fresh, name)

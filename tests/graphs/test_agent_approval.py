@@ -15,51 +15,51 @@ THREAD: Any = {"configurable": {"thread_id": "1"}}
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> SupportDatabase:
+def database(tmp_path: Path) -> SupportDatabase:
     return SupportDatabase(tmp_path / "desk.sqlite")
 
 
-def approving(desk: SupportDatabase, method: str = "sdp", **options: Any) -> AgentGraph:
+def approving(database: SupportDatabase, method: str = "sdp", **options: Any) -> AgentGraph:
     rules = {"refund": True, "send_mail": {"allowed_decisions": ["approve", "reject"]}}
     settings = {"model": scripted_model(), "effects": {"look_up": "repeatable"}, "interrupt_on": rules, **options}
-    return agent(method, tools=desk.tools, checkpointer=InMemorySaver(), **settings)
+    return agent(method, tools=database.tools, checkpointer=InMemorySaver(), **settings)
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_calls_wait_for_approval_in_langchains_form(method: Any, desk: SupportDatabase) -> None:
-    graph = approving(desk, method)
+def test_calls_wait_for_approval_in_langchains_form(method: Any, database: SupportDatabase) -> None:
+    graph = approving(database, method)
     waiting = graph.invoke({"goal": GOAL}, THREAD)
     question = waiting["__interrupt__"][0].value
     assert question["action_requests"][0]["name"] == "refund"
     assert question["action_requests"][0]["args"] == {"order": 17, "amount": 49.9}
     assert question["review_configs"][0]["allowed_decisions"] == ["approve", "edit", "reject", "respond"]
-    assert desk.rows("refunds") == []
+    assert database.rows("refunds") == []
     graph.invoke(Command(resume={"decisions": [{"type": "approve"}]}), THREAD)
     result = graph.invoke(Command(resume={"decisions": [{"type": "approve"}]}), THREAD)
     assert "__interrupt__" not in result
-    assert (len(desk.rows("refunds")), len(desk.rows("mails"))) == (1, 1)
+    assert (len(database.rows("refunds")), len(database.rows("mails"))) == (1, 1)
 
 
-def test_edited_arguments_are_what_runs(desk: SupportDatabase) -> None:
-    graph = approving(desk)
+def test_edited_arguments_are_what_runs(database: SupportDatabase) -> None:
+    graph = approving(database)
     graph.invoke({"goal": GOAL}, THREAD)
     edited = {"type": "edit", "edited_action": {"name": "refund", "args": {"order": 17, "amount": 10}}}
     graph.invoke(Command(resume={"decisions": [edited]}), THREAD)
-    assert desk.rows("refunds") == [(17, 10)]
+    assert database.rows("refunds") == [(17, 10)]
 
 
-def test_a_rejected_call_is_not_made_and_its_reason_is_observed(desk: SupportDatabase) -> None:
-    graph = approving(desk, "react")
+def test_a_rejected_call_is_not_made_and_its_reason_is_observed(database: SupportDatabase) -> None:
+    graph = approving(database, "react")
     graph.invoke({"goal": GOAL}, THREAD)
     reject = {"type": "reject", "message": "order 17 was refunded yesterday"}
     graph.invoke(Command(resume={"decisions": [reject]}), THREAD)
-    assert desk.rows("refunds") == []
+    assert database.rows("refunds") == []
     turn = graph.get_state(THREAD).values["turns"][-1]
     assert "refunded yesterday" in turn.observation
     assert not turn.accepted
 
 
-def test_a_rejected_call_is_asked_about_again_only_after_another_call(desk: SupportDatabase) -> None:
+def test_a_rejected_call_is_asked_about_again_only_after_another_call(database: SupportDatabase) -> None:
     refund, look_up = ("refund", {"order": 17, "amount": 49.9}), ("look_up", {"order": 17})
     chosen = iter([look_up, refund, refund, refund, look_up, refund, ("finish", {"answer": "Not refunded."})])
 
@@ -69,18 +69,18 @@ def test_a_rejected_call_is_asked_about_again_only_after_another_call(desk: Supp
         name, args = next(chosen)
         return {"thought": "", "calls": [{"name": name, "args": args}]}
 
-    graph = approving(desk, "react", model=ScriptedChat(responder=respond))
-    asked, state = 0, graph.invoke({"goal": GOAL}, THREAD)
+    graph = approving(database, "react", model=ScriptedChat(responder=respond))
+    questions, state = 0, graph.invoke({"goal": GOAL}, THREAD)
     while "__interrupt__" in state:
-        asked += 1
+        questions += 1
         state = graph.invoke(Command(resume={"type": "reject", "message": "ask Ann"}), THREAD)
     refused = [turn for turn in graph.get_state(THREAD).values["turns"] if not turn.accepted]
-    assert (asked, len(refused)) == (2, 4)
+    assert (questions, len(refused)) == (2, 4)
     assert all("ask Ann" in turn.observation for turn in refused)
-    assert desk.rows("refunds") == []
+    assert database.rows("refunds") == []
 
 
-def test_a_call_made_beside_a_rejected_one_lets_it_be_asked_about_again(desk: SupportDatabase) -> None:
+def test_a_call_made_beside_a_rejected_one_lets_it_be_asked_about_again(database: SupportDatabase) -> None:
     refund, look_up = (
         {"name": "refund", "args": {"order": 17, "amount": 49.9}},
         {"name": "look_up", "args": {"order": 17}},
@@ -92,17 +92,17 @@ def test_a_call_made_beside_a_rejected_one_lets_it_be_asked_about_again(desk: Su
             return {"reasoning": "", "tools": ["look_up", "refund"]}
         return {"thought": "", "calls": next(chosen)}
 
-    graph = approving(desk, "react", model=ScriptedChat(responder=respond))
-    asked, state = 0, graph.invoke({"goal": GOAL}, THREAD)
+    graph = approving(database, "react", model=ScriptedChat(responder=respond))
+    questions, state = 0, graph.invoke({"goal": GOAL}, THREAD)
     while "__interrupt__" in state:
-        asked += 1
+        questions += 1
         state = graph.invoke(Command(resume={"type": "reject", "message": "ask Ann"}), THREAD)
-    assert (asked, desk.looked_up, desk.rows("refunds")) == (2, 2, [])
+    assert (questions, database.looked_up, database.rows("refunds")) == (2, 2, [])
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_run_that_a_rejection_ended_says_so(method: Any, desk: SupportDatabase) -> None:
-    graph = approving(desk, method)
+def test_a_run_that_a_rejection_ended_says_so(method: Any, database: SupportDatabase) -> None:
+    graph = approving(database, method)
     graph.invoke({"goal": GOAL}, THREAD)
     state = graph.invoke(Command(resume={"type": "reject", "message": "ask Ann"}), THREAD)
     while "__interrupt__" in state:
@@ -111,13 +111,13 @@ def test_a_run_that_a_rejection_ended_says_so(method: Any, desk: SupportDatabase
     assert state["ending_reason"].count("A person rejected this call: ask Ann") == 1
 
 
-def test_a_rejection_ends_a_run_of_sdp_that_plans_the_same_again(desk: SupportDatabase) -> None:
-    graph = approving(desk)
+def test_a_rejection_ends_a_run_of_sdp_that_plans_the_same_again(database: SupportDatabase) -> None:
+    graph = approving(database)
     graph.invoke({"goal": GOAL}, THREAD)
     state = graph.invoke(Command(resume={"type": "reject", "message": "ask Ann"}), THREAD)
     assert ("__interrupt__" in state, state["ending"]) == (False, "gave_up")
     assert "was not certified" in state["ending_reason"]
-    assert desk.rows("refunds") == []
+    assert database.rows("refunds") == []
 
 
 @pytest.mark.parametrize(
@@ -131,19 +131,19 @@ def test_a_rejection_ends_a_run_of_sdp_that_plans_the_same_again(desk: SupportDa
         {"type": "respond"},
     ],
 )
-def test_a_decision_that_cannot_be_used_can_be_given_again(answer: Any, desk: SupportDatabase) -> None:
-    graph = approving(desk)
+def test_a_decision_that_cannot_be_used_can_be_given_again(answer: Any, database: SupportDatabase) -> None:
+    graph = approving(database)
     graph.invoke({"goal": GOAL}, THREAD)
     again = graph.invoke(Command(resume=answer), THREAD)
     assert again["__interrupt__"][0].value["problem"]
-    assert desk.rows("refunds") == []
+    assert database.rows("refunds") == []
     graph.invoke(Command(resume={"decisions": [{"type": "approve"}]}), THREAD)
-    assert len(desk.rows("refunds")) == 1
+    assert len(database.rows("refunds")) == 1
 
 
-def test_approvals_ask_the_model_nothing_again(desk: SupportDatabase) -> None:
+def test_approvals_ask_the_model_nothing_again(database: SupportDatabase) -> None:
     def count_calls(interrupt_on: Any) -> int:
-        graph = approving(desk, "react", interrupt_on=interrupt_on)
+        graph = approving(database, "react", interrupt_on=interrupt_on)
         result = graph.invoke({"goal": GOAL}, THREAD)
         while "__interrupt__" in result:
             result = graph.invoke(Command(resume={"decisions": [{"type": "approve"}]}), THREAD)
@@ -152,9 +152,9 @@ def test_approvals_ask_the_model_nothing_again(desk: SupportDatabase) -> None:
     assert count_calls({"refund": True, "send_mail": True}) == count_calls(None)
 
 
-def test_a_misspelt_decision_is_answered_by_the_right_one(desk: SupportDatabase) -> None:
+def test_a_misspelt_decision_is_answered_by_the_right_one(database: SupportDatabase) -> None:
     for answer in ("aprove", {"type": "aprove"}, {"decisions": [{"type": "aprove"}]}):
-        graph = approving(desk)
+        graph = approving(database)
         graph.invoke({"goal": GOAL}, THREAD)
         again = graph.invoke(Command(resume=answer), THREAD)
         assert "did you mean approve?" in again["__interrupt__"][0].value["problem"]
@@ -164,17 +164,19 @@ def test_a_misspelt_decision_is_answered_by_the_right_one(desk: SupportDatabase)
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_an_agent_reads_what_a_person_answered_and_the_tool_is_not_called(method: Any, desk: SupportDatabase) -> None:
-    graph = approving(desk, method, interrupt_on={"look_up": {"allowed_decisions": ["respond"]}})
+def test_an_agent_reads_what_a_person_answered_and_the_tool_is_not_called(
+    method: Any, database: SupportDatabase
+) -> None:
+    graph = approving(database, method, interrupt_on={"look_up": {"allowed_decisions": ["respond"]}})
     state = graph.invoke({"goal": GOAL}, THREAD)
     while "__interrupt__" in state:
         state = graph.invoke(Command(resume={"type": "respond", "message": "49.9 euros, eligible"}), THREAD)
-    assert desk.looked_up == 0
-    assert desk.rows("refunds") == [(17, 49.9)]
+    assert database.looked_up == 0
+    assert database.rows("refunds") == [(17, 49.9)]
     assert state["ending"] in ("goal", "finished")
 
 
-def test_an_answered_call_that_is_chosen_again_is_asked_about_and_made_once(desk: SupportDatabase) -> None:
+def test_an_answered_call_that_is_chosen_again_is_asked_about_and_made_once(database: SupportDatabase) -> None:
     refund, look_up = ("refund", {"order": 17, "amount": 49.9}), ("look_up", {"order": 17})
     chosen = iter([look_up, refund, refund, ("finish", {"answer": "Refunded."})])
     prompts = []
@@ -186,24 +188,24 @@ def test_an_answered_call_that_is_chosen_again_is_asked_about_and_made_once(desk
         name, args = next(chosen)
         return {"thought": "", "calls": [{"name": name, "args": args}]}
 
-    graph = approving(desk, "react", model=ScriptedChat(responder=respond))
+    graph = approving(database, "react", model=ScriptedChat(responder=respond))
     graph.invoke({"goal": GOAL}, THREAD)
     graph.invoke(Command(resume={"type": "respond", "message": "The bank is closed."}), THREAD)
     assert "The bank is closed." in prompts[2]
-    assert desk.rows("refunds") == []
+    assert database.rows("refunds") == []
     assert graph.invoke(Command(resume={"type": "approve"}), THREAD)["ending"] == "finished"
-    assert desk.rows("refunds") == [(17, 49.9)]
+    assert database.rows("refunds") == [(17, 49.9)]
 
 
 # Rules.
 
 
-def test_a_question_has_the_words_of_its_rule(desk: SupportDatabase) -> None:
+def test_a_question_has_the_words_of_its_rule(database: SupportDatabase) -> None:
     def describe(call: dict[str, Any], state: Any, runtime: Any) -> str:
         return f"Pay {call['args']['amount']} euros for {state['task'].goal!r}?"
 
     rules = {"refund": {"description": describe}, "send_mail": {"description": "Send it?"}}
-    graph = approving(desk, interrupt_on=rules)
+    graph = approving(database, interrupt_on=rules)
     first = graph.invoke({"goal": GOAL}, THREAD)["__interrupt__"][0].value
     assert first["action_requests"][0]["description"] == f"Pay 49.9 euros for {GOAL!r}?"
     second = graph.invoke(Command(resume={"type": "approve"}), THREAD)["__interrupt__"][0].value
@@ -224,17 +226,17 @@ def test_a_question_has_the_words_of_its_rule(desk: SupportDatabase) -> None:
     ],
 )
 def test_a_rule_of_another_form_is_refused_when_the_agent_is_built(
-    rule: Any, named: str, desk: SupportDatabase
+    rule: Any, named: str, database: SupportDatabase
 ) -> None:
     with pytest.raises((TypeError, ValueError)) as refused:
-        approving(desk, interrupt_on={"refund": rule})
+        approving(database, interrupt_on={"refund": rule})
     assert "interrupt_on['refund']" in str(refused.value)
     assert named in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
-def test_the_answer_to_an_unusable_decision_names_those_that_the_rule_allows(desk: SupportDatabase) -> None:
-    graph = approving(desk, interrupt_on={"refund": {"allowed_decisions": ["reject", "respond"]}})
+def test_the_answer_to_an_unusable_decision_names_those_that_the_rule_allows(database: SupportDatabase) -> None:
+    graph = approving(database, interrupt_on={"refund": {"allowed_decisions": ["reject", "respond"]}})
     graph.invoke({"goal": GOAL}, THREAD)
     [question] = graph.invoke(Command(resume="no"), THREAD)["__interrupt__"]
     assert "the types are reject, respond" in question.value["problem"]

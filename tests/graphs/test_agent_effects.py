@@ -68,24 +68,24 @@ def in_event_loop(test: Callable[..., Any]) -> Callable[..., None]:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> SupportDatabase:
+def database(tmp_path: Path) -> SupportDatabase:
     return SupportDatabase(tmp_path / "desk.sqlite")
 
 
 def build(
-    desk: SupportDatabase, saver: Any, method: Any = "sdp", script: Any = SCRIPT, tools: Any = None, **options: Any
+    database: SupportDatabase, saver: Any, method: Any = "sdp", script: Any = SCRIPT, tools: Any = None, **options: Any
 ) -> Any:
     given = {"effects": {"look_up": "repeatable"}, **options}
-    return agent(method, model=scripted_model(script), tools=tools or desk.tools, checkpointer=saver, **given)
+    return agent(method, model=scripted_model(script), tools=tools or database.tools, checkpointer=saver, **given)
 
 
-def counts(desk: SupportDatabase) -> tuple[int, int]:
-    return len(desk.rows("refunds")), len(desk.rows("mails"))
+def counts(database: SupportDatabase) -> tuple[int, int]:
+    return len(database.rows("refunds")), len(database.rows("mails"))
 
 
 def question_of(state: Any) -> Any:
-    [asked] = state["__interrupt__"]
-    return asked.value
+    [question] = state["__interrupt__"]
+    return question.value
 
 
 # Replays, forks and new turns.
@@ -95,76 +95,76 @@ def question_of(state: Any) -> Any:
 @pytest.mark.parametrize("kind", SAVERS)
 @pytest.mark.parametrize("method", ["sdp", "react"])
 def test_runs_from_every_old_checkpoint_have_no_second_effect(
-    kind: str, method: str, desk: SupportDatabase, tmp_path: Path
+    kind: str, method: str, database: SupportDatabase, tmp_path: Path
 ) -> None:
     with open_saver(kind, tmp_path) as saver:
-        graph = build(desk, saver, method)
+        graph = build(database, saver, method)
         graph.invoke(USER, CONFIG)
         old = list(graph.get_state_history(CONFIG))
         assert len(old) > 5
         for snapshot in old:
             graph.invoke(None, {**snapshot.config, "recursion_limit": 200})
-        assert counts(desk) == (1, 1)
+        assert counts(database) == (1, 1)
 
 
 @pytest.mark.slow
 @in_event_loop
 async def test_async_runs_from_every_old_checkpoint_have_no_second_effect(
-    desk: SupportDatabase, tmp_path: Path
+    database: SupportDatabase, tmp_path: Path
 ) -> None:
     async with open_async_saver(tmp_path) as saver:
-        graph = build(desk, saver)
+        graph = build(database, saver)
         await graph.ainvoke(USER, CONFIG)
         async for snapshot in graph.aget_state_history(CONFIG):
             await graph.ainvoke(None, {**snapshot.config, "recursion_limit": 200})
-        assert counts(desk) == (1, 1)
+        assert counts(database) == (1, 1)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", SAVERS)
-def test_forks_have_no_second_effect(kind: str, desk: SupportDatabase, tmp_path: Path) -> None:
+def test_forks_have_no_second_effect(kind: str, database: SupportDatabase, tmp_path: Path) -> None:
     with open_saver(kind, tmp_path) as saver:
-        graph = build(desk, saver)
+        graph = build(database, saver)
         graph.invoke(USER, CONFIG)
         edited = [one for one in graph.get_state_history(CONFIG) if one.next]
         for snapshot in edited:
             fork = graph.update_state(snapshot.config, {"goal": "edited"})
             graph.invoke(None, {**fork, "recursion_limit": 200})
-        assert counts(desk) == (1, 1)
+        assert counts(database) == (1, 1)
 
 
 @pytest.mark.slow
-def test_thread_invoked_again_from_its_first_checkpoint_has_no_second_effect(desk: SupportDatabase) -> None:
-    graph = build(desk, InMemorySaver())
+def test_thread_invoked_again_from_its_first_checkpoint_has_no_second_effect(database: SupportDatabase) -> None:
+    graph = build(database, InMemorySaver())
     graph.invoke(USER, CONFIG)
     first = list(graph.get_state_history(CONFIG))[-1]
     graph.invoke(USER, first.config)
     graph.invoke(None, first.config)
-    assert counts(desk) == (1, 1)
+    assert counts(database) == (1, 1)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", SAVERS)
-def test_second_message_may_ask_for_the_same_call_again(kind: str, desk: SupportDatabase, tmp_path: Path) -> None:
+def test_second_message_may_ask_for_the_same_call_again(kind: str, database: SupportDatabase, tmp_path: Path) -> None:
     with open_saver(kind, tmp_path) as saver:
-        graph = build(desk, saver)
+        graph = build(database, saver)
         graph.invoke(USER, CONFIG)
         graph.invoke(USER, CONFIG)
-        assert counts(desk) == (2, 2)
+        assert counts(database) == (2, 2)
         for snapshot in list(graph.get_state_history(CONFIG)):
             graph.invoke(None, {**snapshot.config, "recursion_limit": 200})
-        assert counts(desk) == (2, 2)
+        assert counts(database) == (2, 2)
 
 
-def test_other_thread_has_its_own_effects(desk: SupportDatabase) -> None:
-    graph = build(desk, InMemorySaver())
+def test_other_thread_has_its_own_effects(database: SupportDatabase) -> None:
+    graph = build(database, InMemorySaver())
     for thread in "ab":
         graph.invoke(USER, {"configurable": {"thread_id": thread}})
-    assert counts(desk) == (2, 2)
+    assert counts(database) == (2, 2)
 
 
 @pytest.mark.slow
-def test_equal_calls_of_one_turn_all_happen(desk: SupportDatabase) -> None:
+def test_equal_calls_of_one_turn_all_happen(database: SupportDatabase) -> None:
     class Thrice:
         made = 0
 
@@ -177,24 +177,24 @@ def test_equal_calls_of_one_turn_all_happen(desk: SupportDatabase) -> None:
     model = scripted_model()
     inner = model.responder
     model.responder = Thrice()
-    graph = agent("react", model=model, tools=desk.tools, checkpointer=InMemorySaver())
+    graph = agent("react", model=model, tools=database.tools, checkpointer=InMemorySaver())
     graph.invoke(USER, CONFIG)
-    assert counts(desk) == (3, 1)
+    assert counts(database) == (3, 1)
     for snapshot in list(graph.get_state_history(CONFIG)):
         graph.invoke(None, {**snapshot.config, "recursion_limit": 200})
-    assert counts(desk) == (3, 1)
+    assert counts(database) == (3, 1)
 
 
-def test_deleted_thread_leaves_no_entries(desk: SupportDatabase) -> None:
+def test_deleted_thread_leaves_no_entries(database: SupportDatabase) -> None:
     saver = InMemorySaver()
-    graph = build(desk, saver)
+    graph = build(database, saver)
     graph.invoke(USER, CONFIG)
     assert any(effects.EFFECTS_NAMESPACE in spaces for spaces in saver.storage.values())
     saver.delete_thread("t")
     assert not any(effects.EFFECTS_NAMESPACE in spaces for spaces in saver.storage.values())
     assert not any(namespace == effects.EFFECTS_NAMESPACE for _, namespace, _ in saver.writes)
     graph.invoke(USER, CONFIG)
-    assert counts(desk) == (2, 2)
+    assert counts(database) == (2, 2)
 
 
 # Agents in other graphs.
@@ -215,55 +215,55 @@ def invoke_everywhere(graph: Any, config: Any = CONFIG) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", SAVERS)
 def test_agent_as_node_has_no_second_effect_in_replays_and_forks_of_its_parent(
-    kind: str, desk: SupportDatabase, tmp_path: Path
+    kind: str, database: SupportDatabase, tmp_path: Path
 ) -> None:
     with open_saver(kind, tmp_path) as saver:
         builder = StateGraph(MessagesState)
         builder.add_node("before", lambda state: {})
-        builder.add_node("support", build(desk, None))
+        builder.add_node("support", build(database, None))
         graph = builder.add_edge(START, "before").add_edge("before", "support").compile(checkpointer=saver)
         graph.invoke(USER, CONFIG)
         invoke_everywhere(graph)
-        assert counts(desk) == (1, 1)
+        assert counts(database) == (1, 1)
         for snapshot in list(graph.get_state_history(CONFIG)):
             if snapshot.next == ("support",):
                 fork = graph.update_state(snapshot.config, {"messages": [("user", GOAL)]}, as_node="before")
                 graph.invoke(None, fork)
-        assert counts(desk) == (1, 1)
+        assert counts(database) == (1, 1)
         graph.invoke(USER, CONFIG)
-        assert counts(desk) == (2, 2)
+        assert counts(database) == (2, 2)
 
 
 @pytest.mark.slow
-def test_two_agents_of_one_thread_have_entries_of_their_own(desk: SupportDatabase) -> None:
+def test_two_agents_of_one_thread_have_entries_of_their_own(database: SupportDatabase) -> None:
     builder = StateGraph(MessagesState)
-    builder.add_node("first", build(desk, None))
-    builder.add_node("second", build(desk, None))
+    builder.add_node("first", build(database, None))
+    builder.add_node("second", build(database, None))
     graph = builder.add_edge(START, "first").add_edge("first", "second").compile(checkpointer=InMemorySaver())
     graph.invoke(USER, CONFIG)
-    assert counts(desk) == (2, 2)
+    assert counts(database) == (2, 2)
     invoke_everywhere(graph)
-    assert counts(desk) == (2, 2)
+    assert counts(database) == (2, 2)
 
 
 @pytest.mark.slow
-def test_agent_in_a_loop_acts_in_every_round(desk: SupportDatabase) -> None:
+def test_agent_in_a_loop_acts_in_every_round(database: SupportDatabase) -> None:
     builder = StateGraph(Parent)
     builder.add_node("count", lambda state: {"rounds": [1], "goal": GOAL})
-    builder.add_node("support", build(desk, None))
+    builder.add_node("support", build(database, None))
     builder.add_edge(START, "count").add_edge("count", "support")
     builder.add_conditional_edges("support", lambda state: "count" if len(state["rounds"]) < 3 else "__end__")
     graph = builder.compile(checkpointer=InMemorySaver())
     graph.invoke({"note": ""}, CONFIG)
-    assert counts(desk) == (3, 3)
+    assert counts(database) == (3, 3)
     invoke_everywhere(graph)
-    assert counts(desk) == (3, 3)
+    assert counts(database) == (3, 3)
 
 
 @pytest.mark.slow
-def test_agents_started_by_send_have_entries_of_their_own(desk: SupportDatabase) -> None:
+def test_agents_started_by_send_have_entries_of_their_own(database: SupportDatabase) -> None:
     builder = StateGraph(Parent)
-    builder.add_node("support", build(desk, None))
+    builder.add_node("support", build(database, None))
     builder.add_node("plan", lambda state: {})
     builder.add_edge(START, "plan")
     builder.add_conditional_edges(
@@ -271,14 +271,14 @@ def test_agents_started_by_send_have_entries_of_their_own(desk: SupportDatabase)
     )
     graph = builder.compile(checkpointer=InMemorySaver())
     graph.invoke({"note": ""}, CONFIG)
-    assert counts(desk) == (3, 3)
+    assert counts(database) == (3, 3)
     invoke_everywhere(graph)
-    assert counts(desk) == (3, 3)
+    assert counts(database) == (3, 3)
 
 
 @pytest.mark.slow
-def test_agent_called_in_a_node_has_no_second_effect(desk: SupportDatabase) -> None:
-    inner = build(desk, None)
+def test_agent_called_in_a_node_has_no_second_effect(database: SupportDatabase) -> None:
+    inner = build(database, None)
 
     def twice(state: Any) -> Any:
         for _ in range(2):
@@ -289,16 +289,16 @@ def test_agent_called_in_a_node_has_no_second_effect(desk: SupportDatabase) -> N
     builder.add_node("twice", twice)
     graph = builder.add_edge(START, "twice").compile(checkpointer=InMemorySaver())
     graph.invoke({"note": ""}, CONFIG)
-    assert counts(desk) == (2, 2)
+    assert counts(database) == (2, 2)
     invoke_everywhere(graph)
-    assert counts(desk) == (2, 2)
+    assert counts(database) == (2, 2)
     graph.invoke({"note": ""}, CONFIG)
-    assert counts(desk) == (4, 4)
+    assert counts(database) == (4, 4)
 
 
 @pytest.mark.slow
-def test_agent_called_in_a_tool_of_another_agent(desk: SupportDatabase) -> None:
-    inner = build(desk, None)
+def test_agent_called_in_a_tool_of_another_agent(database: SupportDatabase) -> None:
+    inner = build(database, None)
 
     def delegate(order: int) -> str:
         """Let the support desk handle an order."""
@@ -313,40 +313,40 @@ def test_agent_called_in_a_tool_of_another_agent(desk: SupportDatabase) -> None:
             effects={"delegate": effect},  # type: ignore[dict-item]
             checkpointer=InMemorySaver(),
         )
-        before = counts(desk)[0]
+        before = counts(database)[0]
         outer.invoke(USER, config)
-        assert counts(desk)[0] == before + 1
+        assert counts(database)[0] == before + 1
         invoke_everywhere(outer, config)
-        assert counts(desk)[0] == before + 1
+        assert counts(database)[0] == before + 1
 
 
 @pytest.mark.slow
-def test_agent_with_its_own_memory_in_a_parent(desk: SupportDatabase) -> None:
+def test_agent_with_its_own_memory_in_a_parent(database: SupportDatabase) -> None:
     builder = StateGraph(MessagesState)
-    builder.add_node("support", build(desk, True))
+    builder.add_node("support", build(database, True))
     graph = builder.add_edge(START, "support").compile(checkpointer=InMemorySaver())
     graph.invoke(USER, CONFIG)
     graph.invoke(USER, CONFIG)
-    assert counts(desk) == (2, 2)
+    assert counts(database) == (2, 2)
     invoke_everywhere(graph)
-    assert counts(desk) == (2, 2)
+    assert counts(database) == (2, 2)
 
 
-def test_parent_that_saves_at_the_end_is_refused_before_any_call(desk: SupportDatabase) -> None:
+def test_parent_that_saves_at_the_end_is_refused_before_any_call(database: SupportDatabase) -> None:
     builder = StateGraph(MessagesState)
-    builder.add_node("support", build(desk, None))
+    builder.add_node("support", build(database, None))
     graph = builder.add_edge(START, "support").compile(checkpointer=InMemorySaver())
     with pytest.raises(Fault, match="durability"):
         graph.invoke(USER, CONFIG, durability="exit")
-    assert counts(desk) == (0, 0)
+    assert counts(database) == (0, 0)
     graph.invoke(USER, CONFIG, durability="async")
-    assert counts(desk) == (1, 1)
+    assert counts(database) == (1, 1)
 
 
-def test_run_that_saves_at_the_end_is_refused(desk: SupportDatabase) -> None:
+def test_run_that_saves_at_the_end_is_refused(database: SupportDatabase) -> None:
     with pytest.raises(Fault, match="durability"):
-        build(desk, InMemorySaver()).invoke(USER, CONFIG, durability="exit")
-    assert counts(desk) == (0, 0)
+        build(database, InMemorySaver()).invoke(USER, CONFIG, durability="exit")
+    assert counts(database) == (0, 0)
 
 
 class SlowSaver(InMemorySaver):
@@ -369,19 +369,19 @@ def test_state_is_saved_before_a_call_although_the_parent_saves_in_the_backgroun
                 if not any("branch:to:act" in versions for versions in chosen):
                     missing.append(name)
 
-    desk = SupportDatabase(tmp_path / "desk.sqlite", before=check)
+    database = SupportDatabase(tmp_path / "desk.sqlite", before=check)
     builder = StateGraph(MessagesState)
-    builder.add_node("support", build(desk, None))
+    builder.add_node("support", build(database, None))
     graph = builder.add_edge(START, "support").compile(checkpointer=saver)
     graph.invoke(USER, CONFIG)
-    assert counts(desk) == (1, 1)
+    assert counts(database) == (1, 1)
     assert not missing
 
 
 # Calls of unknown outcome.
 
 
-def killing(desk_path: Path, moments: list[str]) -> SupportDatabase:
+def killing(database_path: Path, moments: list[str]) -> SupportDatabase:
     """A desk whose process ends at each of the moments, once."""
 
     def before(name: str) -> None:
@@ -389,7 +389,7 @@ def killing(desk_path: Path, moments: list[str]) -> SupportDatabase:
             moments.remove(name)
             raise Killed
 
-    return SupportDatabase(desk_path, before=before)
+    return SupportDatabase(database_path, before=before)
 
 
 def run_until_killed(graph: Any, given: Any, config: Any = CONFIG) -> None:
@@ -401,29 +401,29 @@ def run_until_killed(graph: Any, given: Any, config: Any = CONFIG) -> None:
 @pytest.mark.parametrize("kind", SAVERS)
 @pytest.mark.parametrize(("moment", "decision"), [("refund", "repeat"), ("refunded", "happened")])
 def test_person_decides_about_a_call_of_unknown_outcome(kind: str, moment: str, decision: str, tmp_path: Path) -> None:
-    desk = killing(tmp_path / "desk.sqlite", [moment])
+    database = killing(tmp_path / "desk.sqlite", [moment])
     with open_saver(kind, tmp_path) as saver:
-        graph = build(desk, saver)
+        graph = build(database, saver)
         run_until_killed(graph, USER)
         for _ in range(2):  # nothing happens without an answer
-            asked = question_of(graph.invoke(None, CONFIG))
-            assert asked["type"] == "unknown_outcome"
-            assert asked["calls"] == [{"name": "refund", "args": REFUND}]
-        assert len(desk.rows("refunds")) == (decision == "happened")
+            question = question_of(graph.invoke(None, CONFIG))
+            assert question["type"] == "unknown_outcome"
+            assert question["calls"] == [{"name": "refund", "args": REFUND}]
+        assert len(database.rows("refunds")) == (decision == "happened")
         done = graph.invoke(Command(resume={"type": decision, "result": "refunded 17: 49.9"}), CONFIG)
         assert done["ending"] == "goal"
-        assert counts(desk) == (1, 1)
+        assert counts(database) == (1, 1)
         invoke_everywhere(graph)
-        assert counts(desk) == (1, 1)
+        assert counts(database) == (1, 1)
 
 
 def test_person_ends_the_work(tmp_path: Path) -> None:
-    desk = killing(tmp_path / "desk.sqlite", ["refund"])
-    graph = build(desk, InMemorySaver())
+    database = killing(tmp_path / "desk.sqlite", ["refund"])
+    graph = build(database, InMemorySaver())
     run_until_killed(graph, USER)
     graph.invoke(None, CONFIG)
     done = graph.invoke(Command(resume="stop"), CONFIG)
-    assert counts(desk) == (0, 0)
+    assert counts(database) == (0, 0)
     assert done["ending"] != "goal"
     assert done["messages"][-1].type == "ai"
 
@@ -433,31 +433,31 @@ def test_person_ends_the_work(tmp_path: Path) -> None:
     ["yes", 7, [], {"decisions": []}, {"type": "perhaps"}, {"decisions": [{"type": "repeat"}] * 2}, [None]],
 )
 def test_malformed_answer_is_asked_for_again(malformed: Any, tmp_path: Path) -> None:
-    desk = killing(tmp_path / "desk.sqlite", ["refund"])
-    graph = build(desk, InMemorySaver())
+    database = killing(tmp_path / "desk.sqlite", ["refund"])
+    graph = build(database, InMemorySaver())
     run_until_killed(graph, USER)
     graph.invoke(None, CONFIG)
     for _ in range(2):
-        asked = question_of(graph.invoke(Command(resume=malformed), CONFIG))
-        assert asked["type"] == "unknown_outcome"
-        assert asked["problem"]
-    assert counts(desk) == (0, 0)
+        question = question_of(graph.invoke(Command(resume=malformed), CONFIG))
+        assert question["type"] == "unknown_outcome"
+        assert question["problem"]
+    assert counts(database) == (0, 0)
     graph.invoke(Command(resume={"type": "repeat"}), CONFIG)
-    assert counts(desk) == (1, 1)
+    assert counts(database) == (1, 1)
 
 
 def test_decision_holds_for_one_attempt_only(tmp_path: Path) -> None:
-    desk = killing(tmp_path / "desk.sqlite", ["refund", "refunded"])
-    graph = build(desk, InMemorySaver())
+    database = killing(tmp_path / "desk.sqlite", ["refund", "refunded"])
+    graph = build(database, InMemorySaver())
     run_until_killed(graph, USER)
     graph.invoke(None, CONFIG)
     run_until_killed(graph, Command(resume="repeat"))  # the second attempt takes effect, and its answer is lost
-    assert len(desk.rows("refunds")) == 1
+    assert len(database.rows("refunds")) == 1
     for _ in range(2):
         assert question_of(graph.invoke(None, CONFIG))["type"] == "unknown_outcome"
-    assert len(desk.rows("refunds")) == 1
+    assert len(database.rows("refunds")) == 1
     assert graph.invoke(Command(resume={"type": "happened", "result": "refunded 17: 49.9"}), CONFIG)["ending"] == "goal"
-    assert counts(desk) == (1, 1)
+    assert counts(database) == (1, 1)
 
 
 def insistent_model() -> Any:
@@ -480,9 +480,9 @@ def insistent_model() -> Any:
 def test_a_call_that_is_chosen_again_after_its_answer_was_lost_is_asked_about(
     kind: str, decision: str, tmp_path: Path
 ) -> None:
-    desk = killing(tmp_path / "desk.sqlite", ["refunded"])
+    database = killing(tmp_path / "desk.sqlite", ["refunded"])
     with open_saver(kind, tmp_path) as saver:
-        graph = agent("react", model=insistent_model(), tools=desk.tools, checkpointer=saver)
+        graph = agent("react", model=insistent_model(), tools=database.tools, checkpointer=saver)
         run_until_killed(graph, USER)
         first = question_of(graph.invoke(None, CONFIG))
         for given in (Command(resume="happened"), None):  # nothing happens without an answer to this question too
@@ -491,27 +491,27 @@ def test_a_call_that_is_chosen_again_after_its_answer_was_lost_is_asked_about(
             assert first["calls"] == [{"name": "refund", "args": REFUND}]
             assert again["calls"] == [{"name": "refund", "args": REFUND, "chosen_again": True}]
             assert again["question"] != first["question"]
-            assert len(desk.rows("refunds")) == 1
+            assert len(database.rows("refunds")) == 1
         done = graph.invoke(Command(resume={"type": decision, "result": "refunded 17: 49.9"}), CONFIG)
         assert "__interrupt__" not in done
-        assert len(desk.rows("refunds")) == (2 if decision == "repeat" else 1)
+        assert len(database.rows("refunds")) == (2 if decision == "repeat" else 1)
         if decision != "stop":
             assert done["ending"] == "finished"
         invoke_everywhere(graph)
-        assert len(desk.rows("refunds")) == (2 if decision == "repeat" else 1)
+        assert len(database.rows("refunds")) == (2 if decision == "repeat" else 1)
 
 
 def test_a_call_that_a_person_approves_again_is_made_again(tmp_path: Path) -> None:
-    desk = killing(tmp_path / "desk.sqlite", ["refunded"])
+    database = killing(tmp_path / "desk.sqlite", ["refunded"])
     approval = {"interrupt_on": {"refund": True}, "checkpointer": InMemorySaver()}
-    graph = agent("react", model=insistent_model(), tools=desk.tools, **approval)
+    graph = agent("react", model=insistent_model(), tools=database.tools, **approval)
     graph.invoke(USER, CONFIG)
     run_until_killed(graph, Command(resume="approve"))
     assert question_of(graph.invoke(None, CONFIG))["type"] == "unknown_outcome"
     assert "action_requests" in question_of(graph.invoke(Command(resume="happened"), CONFIG))
     done = graph.invoke(Command(resume="approve"), CONFIG)
     assert done["ending"] == "finished"
-    assert len(desk.rows("refunds")) == 2
+    assert len(database.rows("refunds")) == 2
 
 
 def pair_model(pair: list[tuple[str, dict[str, Any]]]) -> Any:
@@ -529,10 +529,10 @@ def pair_model(pair: list[tuple[str, dict[str, Any]]]) -> Any:
     return model
 
 
-def test_two_calls_of_unknown_outcome_in_one_action_are_asked_about_together(desk: SupportDatabase) -> None:
+def test_two_calls_of_unknown_outcome_in_one_action_are_asked_about_together(database: SupportDatabase) -> None:
     saver = InMemorySaver()
     pair = [("refund", REFUND), ("send_mail", MAIL)]
-    graph = agent("react", model=pair_model(pair), tools=desk.tools, checkpointer=saver)
+    graph = agent("react", model=pair_model(pair), tools=database.tools, checkpointer=saver)
     real = effects.Ledger.finish
 
     async def lose(self: Any, key: str, attempt: int, answer: Any) -> None:
@@ -543,11 +543,11 @@ def test_two_calls_of_unknown_outcome_in_one_action_are_asked_about_together(des
         patch.setattr("certigraph.nodes.tools._observe", _raise_killed)
         run_until_killed(graph, USER)
     assert effects.Ledger.finish is real
-    assert counts(desk) == (1, 1)
-    asked = question_of(graph.invoke(None, CONFIG))
-    assert [one["name"] for one in asked["calls"]] == ["refund", "send_mail"]
+    assert counts(database) == (1, 1)
+    question = question_of(graph.invoke(None, CONFIG))
+    assert [one["name"] for one in question["calls"]] == ["refund", "send_mail"]
     graph.invoke(Command(resume={"decisions": [{"type": "happened"}, {"type": "repeat"}]}), CONFIG)
-    assert counts(desk) == (1, 2)
+    assert counts(database) == (1, 2)
 
 
 def _raise_killed(*args: Any) -> None:
@@ -556,31 +556,31 @@ def _raise_killed(*args: Any) -> None:
 
 @pytest.mark.slow
 @in_event_loop
-async def test_cancelled_call_is_of_unknown_outcome(desk: SupportDatabase, tmp_path: Path) -> None:
+async def test_cancelled_call_is_of_unknown_outcome(database: SupportDatabase, tmp_path: Path) -> None:
     begun = asyncio.Event()
 
     async def refund(order: int, amount: float) -> str:
         """Refund an order."""
         begun.set()
-        await asyncio.sleep(0 if desk.rows("refunds") else 30)
-        return desk.refund(order, amount)
+        await asyncio.sleep(0 if database.rows("refunds") else 30)
+        return database.refund(order, amount)
 
     async with open_async_saver(tmp_path) as saver:
-        graph = build(desk, saver, tools=[desk.look_up, refund, desk.send_mail])
+        graph = build(database, saver, tools=[database.look_up, refund, database.send_mail])
         running = asyncio.create_task(graph.ainvoke(USER, CONFIG))
         await begun.wait()
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
         assert question_of(await graph.ainvoke(None, CONFIG))["type"] == "unknown_outcome"
-        assert counts(desk) == (0, 0)
+        assert counts(database) == (0, 0)
         done = await graph.ainvoke(Command(resume={"type": "happened", "result": "refunded 17: 49.9"}), CONFIG)
         assert done["ending"] == "goal"
-        assert counts(desk) == (0, 1)
+        assert counts(database) == (0, 1)
 
 
 @pytest.mark.slow
-def test_error_of_a_tool_is_an_observation_and_is_not_repeated(desk: SupportDatabase) -> None:
+def test_error_of_a_tool_is_an_observation_and_is_not_repeated(database: SupportDatabase) -> None:
     tried = list[int]()
 
     def refund(order: int, amount: float) -> str:
@@ -588,7 +588,7 @@ def test_error_of_a_tool_is_an_observation_and_is_not_repeated(desk: SupportData
         tried.append(order)
         raise RuntimeError("the bank is closed")
 
-    graph = build(desk, InMemorySaver(), "react", tools=[desk.look_up, refund, desk.send_mail])
+    graph = build(database, InMemorySaver(), "react", tools=[database.look_up, refund, database.send_mail])
     graph.invoke(USER, CONFIG)
     assert tried == [17]
     invoke_everywhere(graph)
@@ -601,67 +601,67 @@ def test_error_of_a_tool_is_an_observation_and_is_not_repeated(desk: SupportData
 # Tools that ask a person.
 
 
-def asking_tools(desk: SupportDatabase, asked: list[str]) -> list[Callable[..., str]]:
+def asking_tools(database: SupportDatabase, questions: list[str]) -> list[Callable[..., str]]:
     def refund(order: int, amount: float) -> str:
         """Refund an order."""
-        asked.append("refund")
+        questions.append("refund")
         first = interrupt("really refund?")
         second = interrupt("how?")
-        return desk.refund(order, amount) + f" ({first}, {second})"
+        return database.refund(order, amount) + f" ({first}, {second})"
 
     def send_mail(to: str, text: str) -> str:
         """Send a mail."""
-        asked.append("mail")
-        return desk.send_mail(to, f"{text} {interrupt('which greeting?')}")
+        questions.append("mail")
+        return database.send_mail(to, f"{text} {interrupt('which greeting?')}")
 
-    return [desk.look_up, refund, send_mail]
+    return [database.look_up, refund, send_mail]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", SAVERS)
-def test_tool_that_interrupts_goes_on_with_the_answers(kind: str, desk: SupportDatabase, tmp_path: Path) -> None:
+def test_tool_that_interrupts_goes_on_with_the_answers(kind: str, database: SupportDatabase, tmp_path: Path) -> None:
     with open_saver(kind, tmp_path) as saver:
-        graph = build(desk, saver, tools=asking_tools(desk, []))
+        graph = build(database, saver, tools=asking_tools(database, []))
         assert question_of(graph.invoke(USER, CONFIG)) == "really refund?"
         assert question_of(graph.invoke(Command(resume="yes"), CONFIG)) == "how?"
         assert question_of(graph.invoke(Command(resume="by card"), CONFIG)) == "which greeting?"
         graph.invoke(Command(resume="Yours"), CONFIG)
-        assert counts(desk) == (1, 1)
-        assert desk.rows("mails")[0][1].endswith("Yours")
+        assert counts(database) == (1, 1)
+        assert database.rows("mails")[0][1].endswith("Yours")
         assert "(yes, by card)" in graph.get_state(CONFIG).values["evidence"].view
 
 
-def test_answers_of_two_interrupting_calls_in_one_action_are_not_mixed_up(desk: SupportDatabase) -> None:
+def test_answers_of_two_interrupting_calls_in_one_action_are_not_mixed_up(database: SupportDatabase) -> None:
     pair = [("refund", REFUND), ("send_mail", MAIL)]
-    graph = agent("react", model=pair_model(pair), tools=asking_tools(desk, []), checkpointer=InMemorySaver())
+    graph = agent("react", model=pair_model(pair), tools=asking_tools(database, []), checkpointer=InMemorySaver())
     assert question_of(graph.invoke(USER, CONFIG)) == "really refund?"
     assert question_of(graph.invoke(Command(resume="yes"), CONFIG)) == "how?"
     assert question_of(graph.invoke(Command(resume="by card"), CONFIG)) == "which greeting?"
-    assert counts(desk) == (1, 0)
+    assert counts(database) == (1, 0)
     graph.invoke(Command(resume="Yours"), CONFIG)
-    assert counts(desk) == (1, 1)
-    assert desk.rows("mails")[0][1].endswith("Yours")
+    assert counts(database) == (1, 1)
+    assert database.rows("mails")[0][1].endswith("Yours")
 
 
 def test_answer_to_a_tool_is_no_decision_about_an_unknown_outcome(tmp_path: Path) -> None:
-    desk = killing(tmp_path / "desk.sqlite", ["refunded"])
-    graph = build(desk, InMemorySaver(), tools=asking_tools(desk, []))
+    database = killing(tmp_path / "desk.sqlite", ["refunded"])
+    graph = build(database, InMemorySaver(), tools=asking_tools(database, []))
     assert question_of(graph.invoke(USER, CONFIG)) == "really refund?"
     assert question_of(graph.invoke(Command(resume="repeat"), CONFIG)) == "how?"
     run_until_killed(graph, Command(resume="repeat"))
-    assert len(desk.rows("refunds")) == 1
+    assert len(database.rows("refunds")) == 1
     for _ in range(2):
         assert question_of(graph.invoke(None, CONFIG))["type"] == "unknown_outcome"
     state = graph.invoke(Command(resume={"type": "happened", "result": "refunded 17: 49.9"}), CONFIG)
     assert question_of(state) == "which greeting?"
     assert graph.invoke(Command(resume="Yours"), CONFIG)["ending"] == "goal"
-    assert counts(desk) == (1, 1)
+    assert counts(database) == (1, 1)
 
 
 @pytest.mark.slow
 def test_tool_asks_again_after_a_person_decided_to_repeat_it(tmp_path: Path) -> None:
-    desk = killing(tmp_path / "desk.sqlite", ["refund"])
-    graph = build(desk, InMemorySaver(), tools=asking_tools(desk, []))
+    database = killing(tmp_path / "desk.sqlite", ["refund"])
+    graph = build(database, InMemorySaver(), tools=asking_tools(database, []))
     graph.invoke(USER, CONFIG)
     graph.invoke(Command(resume="yes"), CONFIG)
     run_until_killed(graph, Command(resume="by card"))
@@ -670,33 +670,33 @@ def test_tool_asks_again_after_a_person_decided_to_repeat_it(tmp_path: Path) -> 
     assert question_of(graph.invoke(Command(resume="yes"), CONFIG)) == "how?"
     assert question_of(graph.invoke(Command(resume="cash"), CONFIG)) == "which greeting?"
     graph.invoke(Command(resume="Yours"), CONFIG)
-    assert counts(desk) == (1, 1)
+    assert counts(database) == (1, 1)
     assert "(yes, cash)" in graph.get_state(CONFIG).values["evidence"].view
 
 
-def test_interrupting_tool_that_may_be_repeated_is_asked_once(desk: SupportDatabase) -> None:
+def test_interrupting_tool_that_may_be_repeated_is_asked_once(database: SupportDatabase) -> None:
     seen = list[str]()
 
     def look_up(order: int) -> str:
         """Look up an order."""
         seen.append(answer := interrupt("which shop?"))
-        return f"{desk.look_up(order)} in {answer}"
+        return f"{database.look_up(order)} in {answer}"
 
     pair = [("look_up", {"order": 17}), ("send_mail", MAIL)]
-    tools = [look_up, asking_tools(desk, [])[2]]
+    tools = [look_up, asking_tools(database, [])[2]]
     options: Any = {"effects": {"look_up": "repeatable"}, "checkpointer": InMemorySaver()}
     graph = agent("react", model=pair_model(pair), tools=tools, **options)
     assert question_of(graph.invoke(USER, CONFIG)) == "which shop?"
     assert question_of(graph.invoke(Command(resume="Bonn"), CONFIG)) == "which greeting?"
     graph.invoke(Command(resume="Yours"), CONFIG)
     assert seen == ["Bonn"]
-    assert counts(desk) == (0, 1)
+    assert counts(database) == (0, 1)
 
 
 @pytest.mark.slow
 def test_nested_agent_asks_through_the_tool_of_another_agent(tmp_path: Path) -> None:
-    desk = killing(tmp_path / "desk.sqlite", ["refunded"])
-    inner = build(desk, None)
+    database = killing(tmp_path / "desk.sqlite", ["refunded"])
+    inner = build(database, None)
 
     def delegate(order: int) -> str:
         """Let the support desk handle an order."""
@@ -705,13 +705,13 @@ def test_nested_agent_asks_through_the_tool_of_another_agent(tmp_path: Path) -> 
     model: Any = scripted_model([("delegate", {"order": 17})])
     outer = agent("react", model=model, tools=[delegate], checkpointer=InMemorySaver())
     run_until_killed(outer, USER)
-    asked = question_of(outer.invoke(None, CONFIG))
-    assert [one["name"] for one in asked["calls"]] == ["delegate"]
-    asked = question_of(outer.invoke(Command(resume="repeat"), CONFIG))
-    assert [one["name"] for one in asked["calls"]] == ["refund"]
+    question = question_of(outer.invoke(None, CONFIG))
+    assert [one["name"] for one in question["calls"]] == ["delegate"]
+    question = question_of(outer.invoke(Command(resume="repeat"), CONFIG))
+    assert [one["name"] for one in question["calls"]] == ["refund"]
     done = outer.invoke(Command(resume={"type": "happened", "result": "refunded 17: 49.9"}), CONFIG)
     assert done["messages"][-1].type == "ai"
-    assert counts(desk) == (1, 1)
+    assert counts(database) == (1, 1)
 
 
 # Checkpointers, and several processes.
@@ -724,11 +724,11 @@ class ForgetfulSaver(InMemorySaver):
         """Do nothing."""
 
 
-def test_checkpointer_that_loses_pending_writes_is_refused(desk: SupportDatabase) -> None:
+def test_checkpointer_that_loses_pending_writes_is_refused(database: SupportDatabase) -> None:
     with pytest.raises(Fault, match="ForgetfulSaver") as raised:
-        build(desk, ForgetfulSaver()).invoke(USER, CONFIG)
+        build(database, ForgetfulSaver()).invoke(USER, CONFIG)
     assert "\n" not in str(raised.value)
-    assert counts(desk) == (0, 0)
+    assert counts(database) == (0, 0)
 
 
 @pytest.mark.slow
@@ -743,11 +743,11 @@ def test_of_two_runs_that_race_for_a_call_only_one_makes_it(tmp_path: Path) -> N
             together.wait(10)
         return await real(self, key, attempt)
 
-    desk = SupportDatabase(tmp_path / "desk.sqlite")
+    database = SupportDatabase(tmp_path / "desk.sqlite")
 
     def run() -> None:
         connection = sqlite3.connect(tmp_path / "checkpoints.sqlite", check_same_thread=False, timeout=30)
-        graph = build(desk, SqliteSaver(connection, serde=serializer()))
+        graph = build(database, SqliteSaver(connection, serde=serializer()))
         try:
             outcomes.append(graph.invoke(None, CONFIG))
         except Fault as fault:
@@ -756,10 +756,10 @@ def test_of_two_runs_that_race_for_a_call_only_one_makes_it(tmp_path: Path) -> N
             connection.close()
 
     with open_saver("sqlite", tmp_path) as saver:
-        before = build(desk, saver)
+        before = build(database, saver)
         before.interrupt_before_nodes = ["act"]
         before.invoke(USER, CONFIG)
-        graph = build(desk, saver)
+        graph = build(database, saver)
         while graph.get_state(CONFIG).values["action"].args.get("calls", [{}])[0].get("name") != "refund":
             before.invoke(None, CONFIG)
     with pytest.MonkeyPatch.context() as patch:
@@ -769,11 +769,11 @@ def test_of_two_runs_that_race_for_a_call_only_one_makes_it(tmp_path: Path) -> N
             thread.start()
         for thread in threads:
             thread.join(30)
-    assert len(desk.rows("refunds")) == 1
+    assert len(database.rows("refunds")) == 1
     assert any(isinstance(one, Fault) and "another process" in str(one) for one in outcomes)
 
 
-def test_unsaved_checkpoint_of_a_parent_is_a_fault(desk: SupportDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsaved_checkpoint_of_a_parent_is_a_fault(database: SupportDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(positions, "SAVE_SECONDS", 0.05)
 
     class Lost(InMemorySaver):
@@ -781,23 +781,23 @@ def test_unsaved_checkpoint_of_a_parent_is_a_fault(desk: SupportDatabase, monkey
             return {"configurable": {**config["configurable"], "checkpoint_id": checkpoint["id"]}}
 
     builder = StateGraph(MessagesState)
-    builder.add_node("support", build(desk, None))
+    builder.add_node("support", build(database, None))
     graph = builder.add_edge(START, "support").compile(checkpointer=Lost())
     with pytest.raises(Fault, match="not saved"):
         graph.invoke(USER, CONFIG)
-    assert counts(desk) == (0, 0)
+    assert counts(database) == (0, 0)
 
 
 @pytest.mark.slow
-def test_method_graph_over_tools_has_no_second_effect(desk: SupportDatabase) -> None:
-    world = Tools(desk.tools, [GOAL], effects={"look_up": "repeatable"})
+def test_method_graph_over_tools_has_no_second_effect(database: SupportDatabase) -> None:
+    world = Tools(database.tools, [GOAL], effects={"look_up": "repeatable"})
     graph = sdp.build(checkpointer=InMemorySaver())
     context = Context(benchmark=world, chat=scripted_model())
     graph.invoke({"task": world.tasks()[0]}, CONFIG, context=context)
-    assert counts(desk) == (1, 1)
+    assert counts(database) == (1, 1)
     for snapshot in list(graph.get_state_history(CONFIG)):
         graph.invoke(None, snapshot.config, context=context)
-    assert counts(desk) == (1, 1)
+    assert counts(database) == (1, 1)
     with pytest.raises(Fault, match="durability"):
         graph.invoke({"task": world.tasks()[0]}, CONFIG, context=context, durability="exit")
 
@@ -806,9 +806,9 @@ def test_method_graph_over_tools_has_no_second_effect(desk: SupportDatabase) -> 
 
 
 def test_approval_of_one_call_is_not_used_for_another_when_the_run_is_resumed_without_an_answer(
-    desk: SupportDatabase,
+    database: SupportDatabase,
 ) -> None:
-    support = build(desk, None, interrupt_on={"refund": True, "send_mail": True})
+    support = build(database, None, interrupt_on={"refund": True, "send_mail": True})
     builder = StateGraph(MessagesState)
     builder.add_node("support", support)
     graph = builder.add_edge(START, "support").compile(checkpointer=InMemorySaver())
@@ -819,21 +819,21 @@ def test_approval_of_one_call_is_not_used_for_another_when_the_run_is_resumed_wi
     for _ in range(2):
         again = question_of(graph.invoke(None, CONFIG))
         assert again["action_requests"][0]["name"] == "send_mail"
-    assert counts(desk) == (1, 0)
+    assert counts(database) == (1, 0)
     graph.invoke(Command(resume={"type": "approve"}), CONFIG)
-    assert counts(desk) == (1, 1)
+    assert counts(database) == (1, 1)
 
 
 @pytest.mark.slow
 def test_decision_that_names_its_question(tmp_path: Path) -> None:
-    desk = killing(tmp_path / "desk.sqlite", ["refund", "refunded"])
-    graph = build(desk, InMemorySaver())
+    database = killing(tmp_path / "desk.sqlite", ["refund", "refunded"])
+    graph = build(database, InMemorySaver())
     run_until_killed(graph, USER)
-    [asked] = graph.invoke(None, CONFIG)["__interrupt__"]
-    run_until_killed(graph, Command(resume={asked.id: {"type": "repeat"}}))
-    [asked] = graph.invoke(None, CONFIG)["__interrupt__"]
-    graph.invoke(Command(resume={asked.id: {"type": "happened", "result": "refunded 17: 49.9"}}), CONFIG)
-    assert counts(desk) == (1, 1)
+    [question] = graph.invoke(None, CONFIG)["__interrupt__"]
+    run_until_killed(graph, Command(resume={question.id: {"type": "repeat"}}))
+    [question] = graph.invoke(None, CONFIG)["__interrupt__"]
+    graph.invoke(Command(resume={question.id: {"type": "happened", "result": "refunded 17: 49.9"}}), CONFIG)
+    assert counts(database) == (1, 1)
 
 
 # Injected faults, and runs.
@@ -842,9 +842,9 @@ def test_decision_that_names_its_question(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["crash", "hang"])
 def test_injected_faults_come_before_calls_and_leave_nothing_unknown(
-    fault: str, desk: SupportDatabase, tmp_path: Path
+    fault: str, database: SupportDatabase, tmp_path: Path
 ) -> None:
-    world = Tools(desk.tools, [GOAL], effects={"look_up": "repeatable"})
+    world = Tools(database.tools, [GOAL], effects={"look_up": "repeatable"})
     context = Context(chat=scripted_model(), faults=f"{fault}=0.5,delay=0.01,seed=4")
     result = run("sdp", world, context=context, out=tmp_path, on_error="ignore")
     failed = 0
@@ -854,7 +854,7 @@ def test_injected_faults_come_before_calls_and_leave_nothing_unknown(
     assert failed
     assert not result.questions
     assert result.ending == "goal"
-    assert counts(desk) == (1, 1)
+    assert counts(database) == (1, 1)
     assert result.scores is not None
     assert result.scores.value == 1
 
@@ -862,8 +862,8 @@ def test_injected_faults_come_before_calls_and_leave_nothing_unknown(
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["sdp", "react", "tdp"])
 def test_run_that_is_killed_in_a_tool_is_resumed_with_a_decision(method: str, tmp_path: Path) -> None:
-    desk = killing(tmp_path / "desk.sqlite", ["refunded"])
-    world = Tools(desk.tools, [GOAL], effects={"look_up": "repeatable"})
+    database = killing(tmp_path / "desk.sqlite", ["refunded"])
+    world = Tools(database.tools, [GOAL], effects={"look_up": "repeatable"})
     with pytest.raises(Killed):
         run(method, world, context=Context(chat=scripted_model()), out=tmp_path / "runs")
     [folder] = (tmp_path / "runs").iterdir()
@@ -872,12 +872,12 @@ def test_run_that_is_killed_in_a_tool_is_resumed_with_a_decision(method: str, tm
     answer = {"type": "happened", "result": "refunded 17: 49.9"}
     result = resume(folder, answer=answer, benchmark=world, chat=scripted_model())
     assert not result.failed
-    assert counts(desk) == (1, 1)
+    assert counts(database) == (1, 1)
     delete(folder)
     assert not folder.exists()
 
 
-def test_entries_of_a_run_survive_when_its_process_ends_at_once(desk: SupportDatabase, tmp_path: Path) -> None:
+def test_entries_of_a_run_survive_when_its_process_ends_at_once(database: SupportDatabase, tmp_path: Path) -> None:
     async def enter() -> None:
         path = tmp_path / "checkpoints.sqlite"
         with SqliteCheckpointSaver.open(path) as saver:
@@ -895,10 +895,10 @@ def test_entries_of_a_run_survive_when_its_process_ends_at_once(desk: SupportDat
     asyncio.run(enter())
 
 
-def test_run_without_thread_is_refused(desk: SupportDatabase) -> None:
-    graph = build(desk, InMemorySaver())
+def test_run_without_thread_is_refused(database: SupportDatabase) -> None:
+    graph = build(database, InMemorySaver())
     with pytest.raises(Fault, match="thread_id"):
         graph.invoke(USER)
-    assert counts(desk) == (0, 0)
+    assert counts(database) == (0, 0)
     graph.with_config(CONFIG).invoke(USER)
-    assert counts(desk) == (1, 1)
+    assert counts(database) == (1, 1)

@@ -21,12 +21,12 @@ CALLS = [name for name, _ in SCRIPT]
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> SupportDatabase:
+def database(tmp_path: Path) -> SupportDatabase:
     return SupportDatabase(tmp_path / "desk.sqlite")
 
 
-def build(method: Any, desk: SupportDatabase, **options: Any) -> AgentGraph:
-    return agent(method, **{"model": scripted_model(), "tools": desk.tools, **options})
+def build(method: Any, database: SupportDatabase, **options: Any) -> AgentGraph:
+    return agent(method, **{"model": scripted_model(), "tools": database.tools, **options})
 
 
 def thread() -> Any:
@@ -47,8 +47,8 @@ def of(kind: str, events: list[Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("way", ["stream", "astream"])
-def test_sdp_streams_its_plan_calls_certificates_and_answer(desk: SupportDatabase, way: str) -> None:
-    graph = build("sdp", desk)
+def test_sdp_streams_its_plan_calls_certificates_and_answer(database: SupportDatabase, way: str) -> None:
+    graph = build("sdp", database)
     events = stream(graph) if way == "stream" else asyncio.run(astream(graph))
     kinds = [event["type"] for event in events]
     assert kinds[:3] == ["planned", "acted", "certified"]
@@ -63,8 +63,8 @@ def test_sdp_streams_its_plan_calls_certificates_and_answer(desk: SupportDatabas
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_method_streams_its_calls_once_and_its_answer(desk: SupportDatabase, method: Any) -> None:
-    events = stream(build(method, desk))
+def test_every_method_streams_its_calls_once_and_its_answer(database: SupportDatabase, method: Any) -> None:
+    events = stream(build(method, database))
     assert [call["name"] for event in of("acted", events) for call in event["calls"]] == CALLS
     assert len(of("answered", events)) == 1
     assert json.loads(json.dumps(events)) == events
@@ -80,26 +80,28 @@ def documented_keys() -> dict[str, set[str]]:
     return keys
 
 
-def test_the_documentation_lists_the_types_and_keys_of_events(desk: SupportDatabase) -> None:
+def test_the_documentation_lists_the_types_and_keys_of_events(database: SupportDatabase) -> None:
     keys = documented_keys()
-    approving = build("sdp", desk, interrupt_on={"refund": True}, checkpointer=InMemorySaver())
+    approving = build("sdp", database, interrupt_on={"refund": True}, checkpointer=InMemorySaver())
     events = [*stream(approving), *stream(approving, Command(resume={"decisions": [{"type": "approve"}]}))]
-    failing = build("sdp", desk, validate=never, limits=Limits(attempts=1, replans=0, steps=2))
-    asking = build("react", desk, tools=asking_tools(desk), checkpointer=InMemorySaver())
-    events += [event for method in METHODS for event in stream(build(method, desk))] + stream(failing) + stream(asking)
+    failing = build("sdp", database, validate=never, limits=Limits(attempts=1, replans=0, steps=2))
+    asking = build("react", database, tools=asking_tools(database), checkpointer=InMemorySaver())
+    events += (
+        [event for method in METHODS for event in stream(build(method, database))] + stream(failing) + stream(asking)
+    )
     assert {event["type"] for event in events} == set(keys)
     streamed = {kind: {key for event in of(kind, events) for key in event} - {"type", "subtask"} for kind in keys}
     assert streamed == keys
 
 
-def asking_tools(desk: SupportDatabase) -> list[Any]:
+def asking_tools(database: SupportDatabase) -> list[Any]:
     """The tools of the desk, of which `refund` asks a person."""
 
     def refund(order: int, amount: float) -> str:
         """Refund an order."""
         return f"refunded {order}: {amount}, by {interrupt('which account?')}"
 
-    return [refund, *(tool for tool in desk.tools if tool.__name__ != "refund")]
+    return [refund, *(tool for tool in database.tools if tool.__name__ != "refund")]
 
 
 def never(state: Any) -> Any:
@@ -108,9 +110,9 @@ def never(state: Any) -> Any:
 
 @pytest.mark.slow
 def test_events_of_tdp_name_the_sub_task_whether_or_not_subgraphs_are_streamed(
-    desk: SupportDatabase, tmp_path: Path
+    database: SupportDatabase, tmp_path: Path
 ) -> None:
-    plain = stream(build("tdp", desk))
+    plain = stream(build("tdp", database))
     nested = stream(build("tdp", SupportDatabase(tmp_path / "other.sqlite")), subgraphs=True)
     assert plain == [event for _, event in nested]
     assert of("planned", plain)[0]["subtasks"]
@@ -119,16 +121,16 @@ def test_events_of_tdp_name_the_sub_task_whether_or_not_subgraphs_are_streamed(
 
 
 @pytest.mark.slow
-def test_tdp_streams_the_certificates_of_sub_tasks_asynchronously(desk: SupportDatabase) -> None:
-    events = asyncio.run(astream(build("tdp", desk, solve="sdp")))
+def test_tdp_streams_the_certificates_of_sub_tasks_asynchronously(database: SupportDatabase) -> None:
+    events = asyncio.run(astream(build("tdp", database, solve="sdp")))
     assert of("certified", events)
     assert all(event["subtask"] for event in of("certified", events))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["sdp", "tdp"])
-def test_an_approval_is_requested_and_decided_once(desk: SupportDatabase, method: Any) -> None:
-    graph = build(method, desk, interrupt_on={"refund": True}, checkpointer=InMemorySaver())
+def test_an_approval_is_requested_and_decided_once(database: SupportDatabase, method: Any) -> None:
+    graph = build(method, database, interrupt_on={"refund": True}, checkpointer=InMemorySaver())
     before = stream(graph)
     [question] = of("question", before)
     assert [request["name"] for request in question["question"]["action_requests"]] == ["refund"]
@@ -141,15 +143,15 @@ def test_an_approval_is_requested_and_decided_once(desk: SupportDatabase, method
 
 
 @pytest.mark.parametrize("method", ["react", "tdp"])
-def test_a_question_that_a_tool_asks_is_streamed(method: Any, desk: SupportDatabase) -> None:
-    events = stream(build(method, desk, tools=asking_tools(desk), checkpointer=InMemorySaver()))
+def test_a_question_that_a_tool_asks_is_streamed(method: Any, database: SupportDatabase) -> None:
+    events = stream(build(method, database, tools=asking_tools(database), checkpointer=InMemorySaver()))
     assert [event["question"] for event in of("question", events)] == ["which account?"]
     assert ("subtask" in events[-1]) == (method == "tdp")
 
 
-def test_a_rejected_call_is_streamed_with_the_reason(desk: SupportDatabase) -> None:
+def test_a_rejected_call_is_streamed_with_the_reason(database: SupportDatabase) -> None:
     settings: Any = {"checkpointer": InMemorySaver(), "limits": Limits(steps=4)}
-    graph = build("react", desk, interrupt_on={"refund": True}, **settings)
+    graph = build("react", database, interrupt_on={"refund": True}, **settings)
     stream(graph)
     after: list[Any] = []
     with suppress(LimitReached):  # the script chooses the rejected call until no step is left
@@ -162,9 +164,9 @@ def test_a_rejected_call_is_streamed_with_the_reason(desk: SupportDatabase) -> N
     assert "too much" in call["reason"]
 
 
-def test_a_condition_that_is_not_reached_is_streamed_as_stuck(desk: SupportDatabase) -> None:
+def test_a_condition_that_is_not_reached_is_streamed_as_stuck(database: SupportDatabase) -> None:
     checks = {CONDITIONS[1]: lambda: (False, "no row of order 17")}
-    events = stream(build("sdp", desk, checks=checks, limits=Limits(steps=8, attempts=1, replans=1)))
+    events = stream(build("sdp", database, checks=checks, limits=Limits(steps=8, attempts=1, replans=1)))
     stuck = of("stuck", events)
     assert {event["condition"] for event in stuck} == {CONDITIONS[1]}
     assert "no row of order 17" in stuck[0]["reason"]
@@ -183,9 +185,9 @@ def test_a_long_answer_of_a_tool_is_cut_in_its_event() -> None:
     assert len(acted["answer"]) < 1_000
 
 
-def test_an_agent_inside_a_graph_streams_its_events_with_those_of_subgraphs(desk: SupportDatabase) -> None:
+def test_an_agent_inside_a_graph_streams_its_events_with_those_of_subgraphs(database: SupportDatabase) -> None:
     outer: Any = StateGraph(MessagesState)
-    outer.add_node("support", build("sdp", desk))
+    outer.add_node("support", build("sdp", database))
     outer.add_edge(START, "support")
     outer.add_edge("support", END)
     events = stream(outer.compile(), {"messages": [("user", GOAL)]}, subgraphs=True)
@@ -195,8 +197,8 @@ def test_an_agent_inside_a_graph_streams_its_events_with_those_of_subgraphs(desk
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("way", ["stream", "astream"])
-def test_the_answer_is_streamed_once_as_a_message(desk: SupportDatabase, method: Any, way: str) -> None:
-    graph = build(method, desk, checkpointer=InMemorySaver())
+def test_the_answer_is_streamed_once_as_a_message(database: SupportDatabase, method: Any, way: str) -> None:
+    graph = build(method, database, checkpointer=InMemorySaver())
     given = {"messages": [("user", GOAL)]}
     if way == "stream":
         parts = stream(graph, given, stream_mode="messages")

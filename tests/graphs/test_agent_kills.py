@@ -36,7 +36,7 @@ def check_kills(place: Place, moments: int) -> int:
         if not one.count("ended"):
             carry_in_child(one)
         assert one.count("ended"), f"seed {seed} did not end"
-        assert (len(one.desk.rows("refunds")), len(one.desk.rows("mails"))) == (1, 1), f"seed {seed}"
+        assert (len(one.database.rows("refunds")), len(one.database.rows("mails"))) == (1, 1), f"seed {seed}"
         assert (one.folder / "ending").read_text() == (whole.folder / "ending").read_text(), f"seed {seed}"
         questions += one.count("questions")
     return questions

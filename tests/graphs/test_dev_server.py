@@ -23,7 +23,7 @@ CONFIG: dict[str, Any] = json.loads((ROOT / "langgraph.json").read_text(encoding
 TASK = {"task": {"benchmark": "blocksworld", "id": "4-0"}}
 QUESTION = {"task": {"benchmark": "musique", "id": "2hop__dev_0"}}
 RECORDED = {"task": {"benchmark": "rewardprediction", "id": "blocksworld/3-0"}}
-ASKED = {**dict.fromkeys(SEARCH_GRAPHS, QUESTION), **dict.fromkeys(REWARD_GRAPHS, RECORDED)}
+GRAPH_INPUTS = {**dict.fromkeys(SEARCH_GRAPHS, QUESTION), **dict.fromkeys(REWARD_GRAPHS, RECORDED)}
 OWN = "own"
 """A graph of a user's own, which is served with ours."""
 
@@ -105,7 +105,7 @@ def test_a_graph_has_its_context_form_and_asks_for_a_task_alone(graph: str, serv
 @pytest.mark.parametrize("graph", [graph for graph in CONFIG["graphs"] if graph != "reward_head"])
 def test_a_graph_runs_to_its_end_and_once_more_on_the_same_thread(graph: str, server: httpx.Client):
     thread = new_thread(server)
-    task = ASKED.get(graph, TASK)
+    task = GRAPH_INPUTS.get(graph, TASK)
     first = finished(server, thread, assistant_id=graph, input=task)
     again = finished(server, thread, assistant_id=graph, input=task)
     assert first["observation"]["done"]
@@ -133,7 +133,7 @@ def test_a_run_that_fails_says_why(server: httpx.Client):
 @pytest.mark.parametrize("graph", ["sdp", "tdp", "step", "react", "pbai"])
 def test_the_state_can_be_edited_at_every_checkpoint(graph: str, server: httpx.Client):
     thread = new_thread(server)
-    finished(server, thread, assistant_id=graph, input=ASKED.get(graph, TASK))
+    finished(server, thread, assistant_id=graph, input=GRAPH_INPUTS.get(graph, TASK))
     history = json_of(server.post(f"/threads/{thread}/history", json={"limit": 1000}))
     checkpoints = [state for state in history if "observation" in state["values"]]
     assert len(checkpoints) > 5
@@ -204,9 +204,9 @@ def test_updates_are_streamed_node_by_node(server: httpx.Client):
 def test_no_node_blocks_the_servers_event_loop(task: dict[str, str], server: httpx.Client, log: Path):
     before = len(log.read_text(encoding="utf-8"))
     assert finished(server, new_thread(server), assistant_id="sdp", input={"task": task})["certificates"]
-    said = log.read_text(encoding="utf-8")[before:]
-    assert "BlockingError" not in said
-    assert "Traceback" not in said
+    log_text = log.read_text(encoding="utf-8")[before:]
+    assert "BlockingError" not in log_text
+    assert "Traceback" not in log_text
 
 
 @pytest.mark.parametrize("graph", ["react", OWN])

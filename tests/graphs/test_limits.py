@@ -160,8 +160,8 @@ def test_a_run_that_ended_by_its_plan_goes_on_with_a_longer_one(tmp_path: Path):
 def test_a_plan_of_tdp_inside_which_a_plan_ends_goes_on_with_another_sub_task(tmp_path: Path):
     def planning(prompt: str, form: dict[str, Any]) -> Any:
         answers = {"conditions": {"conditions": ["a", "b"]}, "holds": {"reason": "it does", "holds": 1}}
-        asked = [name for name in answers if name in form.get("properties", {})]
-        return answers[asked[0]] if asked else answer_request(prompt, form)
+        fields = [name for name in answers if name in form.get("properties", {})]
+        return answers[fields[0]] if fields else answer_request(prompt, form)
 
     graph = build_graph("tdp", dict([parse_swap("solve=sdp:replan=give_up")]))
     result = limited(graph, tmp_path, "4-0", model=planning, plan=1)

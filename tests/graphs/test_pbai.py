@@ -82,11 +82,11 @@ def test_limits_take_the_place_of_a_harness_own_rounds():
 
 
 def test_an_agent_that_answers_ends_its_search():
-    mind = ScriptedModel(
+    scripted_model = ScriptedModel(
         tool=lambda prompt, times: [search_move("Osk"), {**search_move("Ada"), "tool": "finish"}][times]
     )
     world = LibraryBenchmark()
-    state = run_graph(pbai.build(), mind, world)
+    state = run_graph(pbai.build(), scripted_model, world)
     assert (len(state["turns"]), world.worlds[0].answer, "forced" in state["action"].args) == (2, "Ada", False)
 
 
@@ -120,9 +120,9 @@ def test_ircot_searches_for_the_question_then_for_its_sentences_until_one_answer
 
 def test_ircot_reads_the_latest_fifteen_paragraphs_and_each_once():
     world = LibraryBenchmark(lambda query: tuple(f"{query[-2:]}p{n}" for n in range(4)), rounds=7)
-    mind = ScriptedModel(**ANSWERS)
-    run_graph(ircot.build(), mind, world)
-    last = mind.prompts("sentence")[-1]
+    scripted_model = ScriptedModel(**ANSWERS)
+    run_graph(ircot.build(), scripted_model, world)
+    last = scripted_model.prompts("sentence")[-1]
     assert last.count("word about") == 15
     assert "about k?p0." not in last
     repeating = ScriptedModel(**ANSWERS)
@@ -132,25 +132,25 @@ def test_ircot_reads_the_latest_fifteen_paragraphs_and_each_once():
 
 def test_iter_retgen_searches_for_the_question_and_its_last_generation():
     world = LibraryBenchmark()
-    mind = ScriptedModel(**ANSWERS)
-    run_graph(iter_retgen.build(), mind, world)
+    scripted_model = ScriptedModel(**ANSWERS)
+    run_graph(iter_retgen.build(), scripted_model, world)
     queries = [action.args.get("query") for action in world.worlds[0].actions[:-1]]
     assert queries == [GOAL, *(f"{GOAL} It may be river {n}." for n in range(3))]
-    assert mind.prompts("answer")[0].count("> search[") == 1  # its answer too sees the latest passages alone
+    assert scripted_model.prompts("answer")[0].count("> search[") == 1  # its answer too sees the latest passages alone
 
 
 def test_memgpt_is_warned_flushes_its_queue_and_keeps_three_turns_and_a_summary():
     summaries = lambda prompt, times: {"summary": f"SUMMARY {times}"}  # noqa: E731
-    mind = ScriptedModel(tool=new_search, summary=summaries, answer={"answer": "Ada"})
-    state = run_graph(memgpt.build(decide=manage(queue=4_000)), mind, LibraryBenchmark(words=60))
-    prompts = mind.prompts("tool")
+    scripted_model = ScriptedModel(tool=new_search, summary=summaries, answer={"answer": "Ada"})
+    state = run_graph(memgpt.build(decide=manage(queue=4_000)), scripted_model, LibraryBenchmark(words=60))
+    prompts = scripted_model.prompts("tool")
     warned = [n for n, prompt in enumerate(prompts) if "nearly full" in prompt]
     assert warned and warned[0] > 3
     after = prompts[warned[0] + 1]
     assert (after.count("> search["), "SUMMARY 0" in after) == (4, True)
-    assert "SUMMARY 0" in mind.prompts("summary")[1]
+    assert "SUMMARY 0" in scripted_model.prompts("summary")[1]
     assert max(map(len, prompts)) < 6_000
-    assert state["belief"].reorganised == len(warned) == len(mind.prompts("summary"))
+    assert state["belief"].reorganised == len(warned) == len(scripted_model.prompts("summary"))
 
 
 def test_core_memory_is_bounded_and_the_oldest_note_goes():
@@ -176,24 +176,27 @@ def branching(answers: list[str], **more: Any) -> tuple[dict[str, Any], Scripted
         return {**search_move(answers[number]), "tool": "finish"}
 
     directions = {"hypotheses": [f"direction {n}" for n in range(3)]}
-    mind, world = ScriptedModel(tool=answered, hypotheses=directions, answer={"answer": "chosen"}), LibraryBenchmark()
-    return run_graph(hypotheses.build(**more), mind, world), mind, world
+    scripted_model, world = (
+        ScriptedModel(tool=answered, hypotheses=directions, answer={"answer": "chosen"}),
+        LibraryBenchmark(),
+    )
+    return run_graph(hypotheses.build(**more), scripted_model, world), scripted_model, world
 
 
 def test_each_hypothesis_is_searched_for_in_a_world_of_its_own_and_the_answer_of_all_is_delivered_once():
-    state, mind, world = branching(["Ada Lov", "ada  lov.", "Ada Lov"])
+    state, scripted_model, world = branching(["Ada Lov", "ada  lov.", "Ada Lov"])
     assert [b.answer for b in sorted(state["branches"], key=lambda b: b.number)] == ["Ada Lov", "ada lov.", "Ada Lov"]
     assert [len(library.actions) for library in world.worlds] == [1, 1, 1, 1]
     assert world.worlds[0].answer == "Ada Lov"
-    assert mind.prompts("answer") == []
+    assert scripted_model.prompts("answer") == []
     assert hypotheses.ending(state) == "world_ended"
 
 
 @pytest.mark.parametrize("answers", [["Ada", "Bob", "Eve"], ["Ada", "Bob", "Ada"]])
 def test_where_the_searches_disagree_a_model_chooses(answers: list[str]):
-    _, mind, world = branching(answers)
+    _, scripted_model, world = branching(answers)
     assert world.worlds[0].answer == "chosen"
-    [prompt] = mind.prompts("answer")
+    [prompt] = scripted_model.prompts("answer")
     assert [name in prompt for name in (*answers, "direction 2")] == [True] * 4
 
 
@@ -211,9 +214,11 @@ def test_the_choice_is_made_from_what_every_search_found_and_what_it_left_open()
         return {"facts": [{"fact": f"fact {way}", "source": ""}], "resolved": [], "questions": [f"open {way}?"]}
 
     ways = {"hypotheses": ["one way", "the other way"]}
-    mind = ScriptedModel(tool=moving, facts=extracting, hypotheses=ways, answer={"reasoning": "", "answer": "chosen"})
-    state = run_graph(hypotheses.build(), mind, LibraryBenchmark(lambda query: (query,)))
-    [prompt] = mind.prompts("answer")
+    scripted_model = ScriptedModel(
+        tool=moving, facts=extracting, hypotheses=ways, answer={"reasoning": "", "answer": "chosen"}
+    )
+    state = run_graph(hypotheses.build(), scripted_model, LibraryBenchmark(lambda query: (query,)))
+    [prompt] = scripted_model.prompts("answer")
     shown = [f"{what} {way}" for way in ("one", "other") for what in ("answer", "fact", "open")]
     assert [text for text in shown if text not in prompt] == []
     assert state["action"].args["agreed"] == "0 of 2"
@@ -233,8 +238,10 @@ def test_the_form_of_hypotheses_has_as_many_as_are_asked_for(number: int):
             return super().__call__(prompt, schema)
 
     bounds = list[int]()
-    mind = Noting(**ANSWERS, hypotheses={"hypotheses": [f"way {n}" for n in range(9)]})
-    state = run_graph(hypotheses.build(hypothesise=hypothesise(number=number)), mind, LibraryBenchmark(rounds=1))
+    scripted_model = Noting(**ANSWERS, hypotheses={"hypotheses": [f"way {n}" for n in range(9)]})
+    state = run_graph(
+        hypotheses.build(hypothesise=hypothesise(number=number)), scripted_model, LibraryBenchmark(rounds=1)
+    )
     assert (bounds, len(state["hypotheses"])) == ([number], number)
 
 
@@ -249,39 +256,39 @@ def test_searches_agree_if_all_that_answered_gave_the_same(answers: list[str], w
 @pytest.mark.slow
 @pytest.mark.parametrize("harness", ["ircot", "iter_retgen", "memgpt", "pbai", "react"])
 def test_any_harness_searches_along_a_hypothesis_and_its_calls_are_counted(harness: str):
-    mind = ScriptedModel(**ANSWERS, hypotheses={"hypotheses": ["up the river", "down the river"]})
+    scripted_model = ScriptedModel(**ANSWERS, hypotheses={"hypotheses": ["up the river", "down the river"]})
     graph = hypotheses.build(explore=explore(harness=harness), hypothesise=hypothesise(number=2))
-    state = run_graph(graph, mind)
+    state = run_graph(graph, scripted_model)
     assert [branch.answer for branch in state["branches"]] == ["Ada", "Ada"]
-    assert state["spent"].calls == len(mind.asked)
-    prompts = [prompt for fields, prompt in mind.asked if fields & {"tool", "sentence", "generation"}]
+    assert state["spent"].calls == len(scripted_model.requests)
+    prompts = [prompt for fields, prompt in scripted_model.requests if fields & {"tool", "sentence", "generation"}]
     assert all(("up the river" in prompt) != ("down the river" in prompt) for prompt in prompts)
 
 
 def test_searches_share_the_budget_and_one_that_has_spent_its_part_gives_no_answer():
-    mind = ScriptedModel(**ANSWERS, hypotheses={"hypotheses": ["one way", "another"]})
-    state = run_graph(hypotheses.build(), mind, budget=Budget(calls=12))
+    scripted_model = ScriptedModel(**ANSWERS, hypotheses={"hypotheses": ["one way", "another"]})
+    state = run_graph(hypotheses.build(), scripted_model, budget=Budget(calls=12))
     assert [(branch.answer, branch.ending) for branch in state["branches"]] == [("", "limit:calls")] * 2
     assert state["spent"].calls <= 12
     assert state["action"].args["answer"] == "Ada"
     assert all(branch.rounds and "Ada mapped it" in branch.belief for branch in state["branches"])  # and what it found
-    assert "Ada mapped it" in mind.prompts("answer")[-1]
+    assert "Ada mapped it" in scripted_model.prompts("answer")[-1]
 
 
 def test_the_worlds_of_searches_are_closed_however_they_end():
-    mind = ScriptedModel(**ANSWERS, hypotheses={"hypotheses": ["one way", "another"]})
+    scripted_model = ScriptedModel(**ANSWERS, hypotheses={"hypotheses": ["one way", "another"]})
     before = set(EPISODES)
-    run_graph(hypotheses.build(), mind, budget=Budget(calls=12))
+    run_graph(hypotheses.build(), scripted_model, budget=Budget(calls=12))
     assert set(EPISODES) == before
     broken = LibraryBenchmark(lambda query: 1 / 0)
     with pytest.raises(Fault, match="the world failed"):
-        run_graph(hypotheses.build(), mind, broken)
+        run_graph(hypotheses.build(), scripted_model, broken)
     assert set(EPISODES) == before
 
 
 def test_the_answer_brings_along_what_its_searches_found():
-    mind = ScriptedModel(**ANSWERS, hypotheses={"hypotheses": ["one way", "another"]})
-    state = run_graph(hypotheses.build(), mind, LibraryBenchmark(lambda query: ("both", query[:2]), rounds=2))
+    scripted_model = ScriptedModel(**ANSWERS, hypotheses={"hypotheses": ["one way", "another"]})
+    state = run_graph(hypotheses.build(), scripted_model, LibraryBenchmark(lambda query: ("both", query[:2]), rounds=2))
     found = [set(branch.retrieved) for branch in state["branches"]]
     assert len(set.union(*found)) > 2
     assert set(state["action"].args["retrieved"]) == set.union(*found)
@@ -296,19 +303,19 @@ def test_evidence_that_the_searches_found_counts_for_the_answer(tmp_path: Path):
 
 
 def test_hypotheses_need_a_world_that_takes_an_answer():
-    mind = ScriptedModel()
-    state = run_graph(hypotheses.build(), mind, LibraryBenchmark(answers=False))
-    assert (state["hypotheses"], mind.asked) == ((), [])
+    scripted_model = ScriptedModel()
+    state = run_graph(hypotheses.build(), scripted_model, LibraryBenchmark(answers=False))
+    assert (state["hypotheses"], scripted_model.requests) == ((), [])
 
 
 @pytest.mark.parametrize("name", SEARCHES)
 def test_a_run_is_recorded_and_adds_up_to_its_state(name: str, tmp_path: Path):
-    mind = ScriptedModel(**ANSWERS, hypotheses={"hypotheses": ["one way", "another"]})
-    context = Context(chat=ScriptedChat(responder=mind))
+    scripted_model = ScriptedModel(**ANSWERS, hypotheses={"hypotheses": ["one way", "another"]})
+    context = Context(chat=ScriptedChat(responder=scripted_model))
     result = run(build_graph(name), LibraryBenchmark(rounds=2), "only", context=context, out=tmp_path)
     assert result.ending == "world_ended"
     trajectory = read_trajectory(result.folder)
-    assert trajectory.usage.calls == len(mind.asked)
+    assert trajectory.usage.calls == len(scripted_model.requests)
     assert len(trajectory.state()["history"]) == len(result.state["history"])
 
 

@@ -43,7 +43,7 @@ def played(graph: Any, world: Any, cast: SubtaskModel, out: Path, profile: Any =
 def test_plan_and_act_plans_again_after_every_action_but_the_last(world: str, tmp_path: Path):
     where, cast = WORLDS[world]()
     result = played(plan_and_act, where, cast, tmp_path)
-    assert [entry.operator for entry in cast.asked] == ["plan", *["execute", "replan"] * (STEPS - 1), "execute"]
+    assert [entry.operator for entry in cast.requests] == ["plan", *["execute", "replan"] * (STEPS - 1), "execute"]
     assert result.state["replanned"] == STEPS - 1
 
 
@@ -51,7 +51,7 @@ def test_plan_and_act_plans_again_after_every_action_but_the_last(world: str, tm
 def test_cot_plans_once(world: str, tmp_path: Path):
     where, cast = WORLDS[world]()
     result = played(cot, where, cast, tmp_path)
-    assert [entry.operator for entry in cast.asked] == ["plan", *["execute"] * STEPS]
+    assert [entry.operator for entry in cast.requests] == ["plan", *["execute"] * STEPS]
     assert result.state["outline"] == ("PLAN--canary 0",)
 
 

@@ -132,8 +132,10 @@ def test_an_answer_that_was_foreseen_is_not_read_again(readings: list[tuple[str,
 
 def test_an_answer_that_was_not_foreseen_is_read(readings: list[tuple[str, str, str]], tmp_path: Path):
     async def wrong(state: LookaheadView, runtime: Runtime[Context]) -> dict[str, Any]:
-        told = (await rehearsed(state, runtime))["foreseen"]
-        return {"foreseen": tuple(one.model_copy(update={"observation": f"{one.observation} Or so."}) for one in told)}
+        foreseen = (await rehearsed(state, runtime))["foreseen"]
+        return {
+            "foreseen": tuple(one.model_copy(update={"observation": f"{one.observation} Or so."}) for one in foreseen)
+        }
 
     graph = react_reward.build(
         **{**RATING, "extract": extract_as_model}, propose=listed, imagine=wrong, choose=take_actions([UP, DOWN])
@@ -171,8 +173,8 @@ def rewards(result: Result) -> list[float]:
 
 
 def test_rehearsals_leave_the_live_world_alone(tmp_path: Path):
-    benchmark, mind = WatchedBlocks(), ScriptedChat(responder=answer_request)
-    result = run(react_reward.build(**RATING), benchmark, "4-0", context=Context(chat=mind), out=tmp_path)
+    benchmark, scripted_model = WatchedBlocks(), ScriptedChat(responder=answer_request)
+    result = run(react_reward.build(**RATING), benchmark, "4-0", context=Context(chat=scripted_model), out=tmp_path)
     live, *copies = benchmark.worlds
     assert live.done == [turn.action for turn in result.state["turns"]]
     assert live.resets == 1
@@ -181,21 +183,21 @@ def test_rehearsals_leave_the_live_world_alone(tmp_path: Path):
 
 
 def test_the_choice_is_among_the_candidates_and_knows_their_gains(tmp_path: Path):
-    mind = ScriptedModel()
-    result = run_blocks(react_reward.build(**RATING), tmp_path, mind, steps=2)
+    scripted_model = ScriptedModel()
+    result = run_blocks(react_reward.build(**RATING), tmp_path, scripted_model, steps=2)
     offered = result.state["appraisals"]
     assert [one.action for one in offered] == list(result.state["candidates"])
-    assert all(f"{one.action} ({one.gain:+.2f})" in mind.prompts("choice")[-1] for one in offered)
+    assert all(f"{one.action} ({one.gain:+.2f})" in scripted_model.prompts("choice")[-1] for one in offered)
 
 
-@pytest.mark.parametrize(("profile", "told"), [("full", True), ("small", False)])
-def test_the_choice_of_a_large_model_knows_what_would_change(profile: str, told: bool, tmp_path: Path):
-    mind = ScriptedModel()
-    context = Context(chat=ScriptedChat(responder=mind), limits=Limits(steps=1), profile=profile)
+@pytest.mark.parametrize(("profile", "knows_changes"), [("full", True), ("small", False)])
+def test_the_choice_of_a_large_model_knows_what_would_change(profile: str, knows_changes: bool, tmp_path: Path):
+    scripted_model = ScriptedModel()
+    context = Context(chat=ScriptedChat(responder=scripted_model), limits=Limits(steps=1), profile=profile)
     result = run(react_reward.build(**RATING), BlocksWorld(), "4-0", context=context, out=tmp_path)
     offered = result.state["appraisals"]
     assert all(one.changes for one in offered)
-    assert all((one.changes[0] in mind.prompts("choice")[0]) == told for one in offered)
+    assert all((one.changes[0] in scripted_model.prompts("choice")[0]) == knows_changes for one in offered)
 
 
 def test_new_facts_are_what_changed_and_what_was_not_there():
@@ -211,7 +213,7 @@ def test_ended_facts_are_those_that_nothing_replaces():
 
 
 def test_the_choice_knows_what_an_action_would_end_and_what_the_world_would_say(tmp_path: Path):
-    mind, last = ScriptedModel(), "stack the red block on top of the orange block"
+    scripted_model, last = ScriptedModel(), "stack the red block on top of the orange block"
     up = "unstack the red block from on top of the blue block"
 
     async def forgets(state: FactorView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -223,38 +225,40 @@ def test_the_choice_knows_what_an_action_would_end_and_what_the_world_would_say(
     result = run_blocks(
         graph,
         tmp_path,
-        lambda prompt, form: {**mind(prompt, form), "thought": "", "choice": next(answers)},
+        lambda prompt, form: {**scripted_model(prompt, form), "thought": "", "choice": next(answers)},
         task="3-1",
     )
     assert result.ending == "goal"
     groups = [e.update["appraisals"] for e in result.trajectory.events if e.node == "appraise"]
     first, final = ({one.action: one for one in map(Appraisal.model_validate, group)} for group in groups)
     assert (first[up].ended, first[up].news) == (("a: place = b",), "")
-    assert first[up].ended[0] in mind.prompts("choice")[0]
+    assert first[up].ended[0] in scripted_model.prompts("choice")[0]
     assert [one.action for one in final.values() if one.news] == [last]
-    assert final[last].news in mind.prompts("choice")[1]
+    assert final[last].news in scripted_model.prompts("choice")[1]
 
 
 def test_an_action_that_changes_nothing_is_not_one_that_leads_back(tmp_path: Path):
     async def propose(state: LookaheadView, runtime: Runtime[Context]) -> dict[str, Any]:
         return {"candidates": (UP, "jump")} if not state["turns"] else {"candidates": (DOWN, "jump")}
 
-    mind = ScriptedModel()
-    result = run_blocks(react_reward.build(**RATING, propose=propose), tmp_path, mind, task="3-1", steps=2)
+    scripted_model = ScriptedModel()
+    result = run_blocks(react_reward.build(**RATING, propose=propose), tmp_path, scripted_model, task="3-1", steps=2)
     rated = [e.update["appraisals"] for e in result.trajectory.events if e.node == "appraise"]
     marks = [{one.action: one.mark for one in map(Appraisal.model_validate, group)} for group in rated]
     nothing, back = marks[0]["jump"], marks[1][DOWN]
     assert marks == [{UP: "", "jump": nothing}, {DOWN: back, "jump": nothing}]
     assert len({"", nothing, back}) == 3
-    assert nothing in mind.prompts("choice")[0]
-    assert back in mind.prompts("choice")[1]
+    assert nothing in scripted_model.prompts("choice")[0]
+    assert back in scripted_model.prompts("choice")[1]
 
 
 def test_the_choice_knows_whether_a_model_predicted_or_a_copy_of_the_world_answered(tmp_path: Path):
-    minds = {rehearsed: ScriptedModel(), predicted: ScriptedModel()}
-    for imagine, mind in minds.items():
-        run_blocks(react_reward.build(**RATING, imagine=imagine), tmp_path / imagine.__name__, mind, steps=1)
-    copied, guessed = (mind.prompts("choice")[0].partition("Assignment:")[0] for mind in minds.values())
+    scripted_models = {rehearsed: ScriptedModel(), predicted: ScriptedModel()}
+    for imagine, scripted_model in scripted_models.items():
+        run_blocks(react_reward.build(**RATING, imagine=imagine), tmp_path / imagine.__name__, scripted_model, steps=1)
+    copied, guessed = (
+        scripted_model.prompts("choice")[0].partition("Assignment:")[0] for scripted_model in scripted_models.values()
+    )
     assert copied != guessed
 
 
@@ -270,14 +274,16 @@ def test_fewer_candidates_than_k_may_be_named(tmp_path: Path):
 
 
 def test_its_prompts_tell_what_reacts_prompt_tells(tmp_path: Path):
-    plain, mind = ScriptedModel(), ScriptedModel()
+    plain, scripted_model = ScriptedModel(), ScriptedModel()
     run_blocks(react.build(), tmp_path / "a", plain, steps=1)
     propose = propose_actions(k=2)
-    run_blocks(react_reward.build(**RATING, propose=propose, imagine=predicted), tmp_path / "b", mind, steps=1)
-    opening, _, asked = plain.prompts("choice")[0].partition(JSON_INSTRUCTION)
-    situation = asked[asked.index("Assignment:") :].partition("Actions to choose from")[0]
-    assert [fields for fields, _ in mind.asked] == [["actions"], ["outcomes"], ["choice", "thought"]]
-    assert all(prompt.startswith(opening) and situation in prompt for _, prompt in mind.asked)
+    run_blocks(
+        react_reward.build(**RATING, propose=propose, imagine=predicted), tmp_path / "b", scripted_model, steps=1
+    )
+    opening, _, request_text = plain.prompts("choice")[0].partition(JSON_INSTRUCTION)
+    situation = request_text[request_text.index("Assignment:") :].partition("Actions to choose from")[0]
+    assert [fields for fields, _ in scripted_model.requests] == [["actions"], ["outcomes"], ["choice", "thought"]]
+    assert all(prompt.startswith(opening) and situation in prompt for _, prompt in scripted_model.requests)
 
 
 @pytest.mark.parametrize(("k", "calls"), [(2, 2), (3, 1)])
@@ -288,12 +294,12 @@ def test_who_may_do_no_more_than_k_is_not_called_to_propose(k: int, calls: int, 
 
 @pytest.mark.slow
 def test_a_model_that_foresees_right_serves_as_well_as_the_simulator(tmp_path: Path):
-    told = run_blocks(
+    imagined = run_blocks(
         react_reward.build(**RATING, imagine=predicted), tmp_path / "a", answer_request, task="3-1", steps=2
     )
     known = run_blocks(react_reward.build(**RATING), tmp_path / "b", answer_request, task="3-1", steps=2)
-    assert gains(told) == gains(known)
-    assert told.usage.calls == known.usage.calls + 2
+    assert gains(imagined) == gains(known)
+    assert imagined.usage.calls == known.usage.calls + 2
 
 
 def test_a_shortlist_is_k_actions_near_the_assignment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -43,25 +43,25 @@ PAPER_STEP = step.build(executor=execute, assess=assess)
 Answers = Callable[[str, frozenset[str]], Any]
 
 
-class Mind:
+class ScriptedModel:
     """A scripted mind that writes down every prompt, and answers by default with the least instance of the schema."""
 
     def __init__(self, answers: Answers | None = None) -> None:
         self.answers = answers
-        self.asked: list[tuple[frozenset[str], str]] = []
+        self.requests: list[tuple[frozenset[str], str]] = []
 
     def __call__(self, prompt: str, schema: dict[str, Any]) -> Any:
         fields = frozenset(schema.get("properties", ()))
-        self.asked.append((fields, prompt))
+        self.requests.append((fields, prompt))
         given = self.answers(prompt, fields) if self.answers else None
         return minimal_instance(schema) if given is None else given
 
     def prompts(self, field: str) -> list[str]:
-        return [prompt for fields, prompt in self.asked if field in fields]
+        return [prompt for fields, prompt in self.requests if field in fields]
 
 
-def played(graph: Any, tmp_path: Path, mind: Any = None, task: str = "4-0", **limits: Any) -> Result:
-    context = Context(chat=ScriptedChat(responder=mind or Mind()), limits=Limits(**limits))
+def played(graph: Any, tmp_path: Path, scripted_model: Any = None, task: str = "4-0", **limits: Any) -> Result:
+    context = Context(chat=ScriptedChat(responder=scripted_model or ScriptedModel()), limits=Limits(**limits))
     return run(graph, BlocksWorld(), task, context=context, out=tmp_path)
 
 
@@ -128,11 +128,13 @@ def test_equal_actions_with_different_answers_do_not_end_an_episode():
 
 
 def test_the_plan_is_written_once_and_shown_at_every_turn(tmp_path: Path):
-    mind = Mind(lambda prompt, fields: {"steps": ["CANARY one", "CANARY two"]} if "steps" in fields else None)
-    played(plan_and_solve.build(), tmp_path, mind, steps=3, repeats=0)
-    assert len(mind.prompts("steps")) == 1
-    assert len(mind.prompts("thought")) == 3
-    assert all("CANARY one" in prompt and "CANARY two" in prompt for prompt in mind.prompts("thought"))
+    scripted_model = ScriptedModel(
+        lambda prompt, fields: {"steps": ["CANARY one", "CANARY two"]} if "steps" in fields else None
+    )
+    played(plan_and_solve.build(), tmp_path, scripted_model, steps=3, repeats=0)
+    assert len(scripted_model.prompts("steps")) == 1
+    assert len(scripted_model.prompts("thought")) == 3
+    assert all("CANARY one" in prompt and "CANARY two" in prompt for prompt in scripted_model.prompts("thought"))
 
 
 def test_reflections_of_the_last_three_episodes_are_shown_in_the_next(tmp_path: Path):
@@ -144,9 +146,9 @@ def test_reflections_of_the_last_three_episodes_are_shown_in_the_next(tmp_path: 
         written.append(f"REFLECTION-{len(written) + 1}")
         return written[-1]
 
-    mind = Mind(reflecting)
-    played(reflexion.build(), tmp_path, mind, steps=1, trials=5)
-    turns = mind.prompts("thought")
+    scripted_model = ScriptedModel(reflecting)
+    played(reflexion.build(), tmp_path, scripted_model, steps=1, trials=5)
+    turns = scripted_model.prompts("thought")
     assert "REFLECTION" not in turns[0]
     assert "REFLECTION-1" in turns[1]
     assert all(f"REFLECTION-{n}" in turns[4] for n in (2, 3, 4))
@@ -155,19 +157,21 @@ def test_reflections_of_the_last_three_episodes_are_shown_in_the_next(tmp_path: 
 
 def test_clin_shows_the_latest_insights_alone(tmp_path: Path):
     def learning(prompt: str, fields: frozenset[str]) -> Any:
-        return {"insights": [f"INSIGHT-{len(mind.prompts('insights'))}"]} if "insights" in fields else None
+        return {"insights": [f"INSIGHT-{len(scripted_model.prompts('insights'))}"]} if "insights" in fields else None
 
-    mind = Mind(learning)
-    played(clin.build(), tmp_path, mind, steps=1, trials=3)
-    first, second, third = mind.prompts("thought")
+    scripted_model = ScriptedModel(learning)
+    played(clin.build(), tmp_path, scripted_model, steps=1, trials=3)
+    first, second, third = scripted_model.prompts("thought")
     assert "INSIGHT" not in first
     assert "INSIGHT-1" in second
     assert "INSIGHT-2" in third
     assert "INSIGHT-1" not in third
-    assert "INSIGHT-1" in mind.prompts("insights")[1], "the next lesson is written with the one before in sight"
+    assert "INSIGHT-1" in scripted_model.prompts("insights")[1], (
+        "the next lesson is written with the one before in sight"
+    )
 
 
-def step_mind(insights: list[str], numbers: list[int], **more: Any) -> Mind:
+def make_step_model(insights: list[str], numbers: list[int], **more: Any) -> ScriptedModel:
     """Plans the subtask CANARY-SUBTASK and learns the given insights; everything else is the least instance."""
 
     def answering(prompt: str, fields: frozenset[str]) -> Any:
@@ -179,32 +183,34 @@ def step_mind(insights: list[str], numbers: list[int], **more: Any) -> Mind:
             return {"subtasks": ["CANARY-STRATEGY"]}
         return next((answer for field, answer in more.items() if field in fields), None)
 
-    return Mind(answering)
+    return ScriptedModel(answering)
 
 
 def test_steps_executor_and_evaluator_never_see_the_main_task(tmp_path: Path):
-    mind = step_mind([], [], completed={"reason": "", "completed": False})
-    result = played(PAPER_STEP, tmp_path, mind, steps=4, trials=1)
+    scripted_model = make_step_model([], [], completed={"reason": "", "completed": False})
+    result = played(PAPER_STEP, tmp_path, scripted_model, steps=4, trials=1)
     goal = result.state["task"].goal
-    scoped = mind.prompts("thought") + mind.prompts("completed")
+    scoped = scripted_model.prompts("thought") + scripted_model.prompts("completed")
     assert len(scoped) > 4
     assert not [prompt for prompt in scoped if goal in prompt or "My goal" in prompt]
     assert all("CANARY-SUBTASK" in prompt for prompt in scoped)
-    assert all(goal in prompt for prompt in mind.prompts("subtask"))
+    assert all(goal in prompt for prompt in scripted_model.prompts("subtask"))
 
 
 def test_what_the_executor_thought_is_shown_to_no_other_role(tmp_path: Path):
     thought = {"thought": "CANARY-THOUGHT", "choice": "", "action": "look"}
-    mind = step_mind([], [], thought=thought, completed={"reason": "", "completed": False})
-    context = Context(chat=ScriptedChat(responder=_thinking(mind)), limits=Limits(steps=4, trials=1, substeps=2))
+    scripted_model = make_step_model([], [], thought=thought, completed={"reason": "", "completed": False})
+    context = Context(
+        chat=ScriptedChat(responder=_thinking(scripted_model)), limits=Limits(steps=4, trials=1, substeps=2)
+    )
     result = run(step.build(), BlocksWorld(), "4-0", context=context, out=tmp_path)
     assert all(turn.thought == "CANARY-THOUGHT" for turn in result.state["turns"])
-    assert not [prompt for _, prompt in mind.asked if "CANARY-THOUGHT" in prompt]
+    assert not [prompt for _, prompt in scripted_model.requests if "CANARY-THOUGHT" in prompt]
 
 
-def _thinking(mind: Mind) -> Callable[[str, dict[str, Any]], Any]:
+def _thinking(scripted_model: ScriptedModel) -> Callable[[str, dict[str, Any]], Any]:
     def answering(prompt: str, schema: dict[str, Any]) -> Any:
-        answer = mind(prompt, schema)
+        answer = scripted_model(prompt, schema)
         if "thought" not in schema.get("properties", ()):
             return answer
         return {**minimal_instance(schema), "thought": "CANARY-THOUGHT"}
@@ -214,9 +220,9 @@ def _thinking(mind: Mind) -> Callable[[str, dict[str, Any]], Any]:
 
 @pytest.mark.slow
 def test_the_shared_opening_of_all_prompts_names_no_task(tmp_path: Path):
-    mind = step_mind(["X MAY CONTRIBUTE to Y"], [1])
-    result = played(PAPER_STEP, tmp_path, mind, steps=4, trials=2)
-    openings = [prompt.partition(JSON_INSTRUCTION)[0] for _, prompt in mind.asked]
+    scripted_model = make_step_model(["X MAY CONTRIBUTE to Y"], [1])
+    result = played(PAPER_STEP, tmp_path, scripted_model, steps=4, trials=2)
+    openings = [prompt.partition(JSON_INSTRUCTION)[0] for _, prompt in scripted_model.requests]
     assert len(set(openings)) == 4, "Planner, Executor, Evaluator and memory"
     assert result.state["task"].goal not in "".join(openings)
 
@@ -224,9 +230,9 @@ def test_the_shared_opening_of_all_prompts_names_no_task(tmp_path: Path):
 @pytest.mark.slow
 def test_steps_second_episode_uses_what_the_first_one_taught(tmp_path: Path):
     insights = ["INSIGHT-A MAY BE NECESSARY to Y", "INSIGHT-B MAY CONTRIBUTE to Y"]
-    mind = step_mind(insights, [2, 7], completed={"reason": "", "completed": False})
-    played(step.build(), tmp_path, mind, steps=2, trials=2, substeps=9)
-    plans, turns = mind.prompts("subtask"), mind.prompts("thought")
+    scripted_model = make_step_model(insights, [2, 7], completed={"reason": "", "completed": False})
+    played(step.build(), tmp_path, scripted_model, steps=2, trials=2, substeps=9)
+    plans, turns = scripted_model.prompts("subtask"), scripted_model.prompts("thought")
     assert "INSIGHT" not in plans[0]
     assert "CANARY-STRATEGY" not in plans[0]
     assert all(text in plans[1] for text in [*insights, "CANARY-STRATEGY"])
@@ -237,11 +243,13 @@ def test_steps_second_episode_uses_what_the_first_one_taught(tmp_path: Path):
 
 def test_a_rule_learnt_in_one_episode_refuses_an_action_in_the_next(tmp_path: Path):
     rule = "pick up, put down, stack and unstack DO NOT CONTRIBUTE to anything"
-    mind = step_mind([rule], [], forbidden={"reason": "RULED-OUT", "forbidden": True})
-    result = played(step.build(), tmp_path, mind, steps=1, trials=2)
-    assert len(mind.prompts("forbidden")) == 3, "none without rules, then three refusals before one action is taken"
-    assert all(rule in prompt for prompt in mind.prompts("forbidden"))
-    again = mind.prompts("thought")[1:]
+    scripted_model = make_step_model([rule], [], forbidden={"reason": "RULED-OUT", "forbidden": True})
+    result = played(step.build(), tmp_path, scripted_model, steps=1, trials=2)
+    assert len(scripted_model.prompts("forbidden")) == 3, (
+        "none without rules, then three refusals before one action is taken"
+    )
+    assert all(rule in prompt for prompt in scripted_model.prompts("forbidden"))
+    again = scripted_model.prompts("thought")[1:]
     assert ["RULED-OUT" in prompt for prompt in again] == [False, True, True, True]
     assert len(result.state["history"]) == 1
 
@@ -255,47 +263,47 @@ def test_only_an_insight_that_says_not_is_a_rule(insight: str, is_rule: bool):
 
 @pytest.mark.slow
 def test_a_subtask_that_takes_too_long_is_refined_and_too_many_failures_end_the_episode(tmp_path: Path):
-    mind = step_mind([], [], completed={"reason": "", "completed": False})
-    result = played(step.build(), tmp_path, mind, steps=60, trials=1, substeps=2, failures=3, repeats=0)
+    scripted_model = make_step_model([], [], completed={"reason": "", "completed": False})
+    result = played(step.build(), tmp_path, scripted_model, steps=60, trials=1, substeps=2, failures=3, repeats=0)
     assert [s.status for s in result.state["subtasks"]] == ["failed"] * 4
     assert len(result.state["history"]) == 8
-    assert 'CANARY-SUBTASK" failed: it was not reached in 2 actions' in mind.prompts("subtask")[1]
+    assert 'CANARY-SUBTASK" failed: it was not reached in 2 actions' in scripted_model.prompts("subtask")[1]
 
 
 @pytest.mark.slow
 def test_too_many_completed_subtasks_end_the_episode(tmp_path: Path):
-    mind = step_mind([], [], completed={"reason": "", "completed": True})
-    result = played(step.build(), tmp_path, mind, steps=60, trials=1, subtasks=5, repeats=0)
+    scripted_model = make_step_model([], [], completed={"reason": "", "completed": True})
+    result = played(step.build(), tmp_path, scripted_model, steps=60, trials=1, subtasks=5, repeats=0)
     assert [s.status for s in result.state["subtasks"]] == ["completed"] * 6
 
 
 @pytest.mark.slow
 def test_without_a_planner_the_executor_gets_the_task_and_all_insights_and_nothing_is_refined(tmp_path: Path):
     insights = ["INSIGHT-A MAY CONTRIBUTE to Y", "INSIGHT-B MAY CONTRIBUTE to Y"]
-    mind = step_mind(insights, [])
-    result = played(step.build(planner=none), tmp_path, mind, steps=12, trials=2, repeats=0)
-    assert mind.prompts("subtask") == mind.prompts("completed") == []
-    assert all(result.state["task"].goal in prompt for prompt in mind.prompts("thought"))
-    assert all("INSIGHT-A" in prompt and "INSIGHT-B" in prompt for prompt in mind.prompts("thought")[12:])
+    scripted_model = make_step_model(insights, [])
+    result = played(step.build(planner=none), tmp_path, scripted_model, steps=12, trials=2, repeats=0)
+    assert scripted_model.prompts("subtask") == scripted_model.prompts("completed") == []
+    assert all(result.state["task"].goal in prompt for prompt in scripted_model.prompts("thought"))
+    assert all("INSIGHT-A" in prompt and "INSIGHT-B" in prompt for prompt in scripted_model.prompts("thought")[12:])
     assert result.trajectory.header.operators["planner"] == {"name": "none", "args": {}}
 
 
 def test_lessons_are_kept_in_the_store_of_the_run_and_shared_only_by_name(tmp_path: Path):
     store = InMemoryStore()
     graph = clin.build(store=store)
-    mind = Mind(lambda prompt, fields: {"insights": ["KEPT"]} if "insights" in fields else None)
-    chat, limits = ScriptedChat(responder=mind), Limits(steps=1, trials=1)
+    scripted_model = ScriptedModel(lambda prompt, fields: {"insights": ["KEPT"]} if "insights" in fields else None)
+    chat, limits = ScriptedChat(responder=scripted_model), Limits(steps=1, trials=1)
     given = {"task": {"benchmark": "blocksworld", "id": "4-0"}}
     for memory in ("", "shared", "shared"):
-        config: Any = {"configurable": {"thread_id": f"t{len(mind.asked)}"}}
+        config: Any = {"configurable": {"thread_id": f"t{len(scripted_model.requests)}"}}
         graph.invoke(given, config, context=Context(chat=chat, limits=limits, memory=memory))
-    assert ["KEPT" in prompt for prompt in mind.prompts("thought")] == [False, False, True]
+    assert ["KEPT" in prompt for prompt in scripted_model.prompts("thought")] == [False, False, True]
     assert len(store.search(("lessons",))) == 2, "one of each run that shares a memory, and nobody reads the first's"
 
 
 def test_a_killed_episode_leaves_lessons_that_a_resume_reads(tmp_path: Path):
-    mind = Mind(lambda prompt, fields: {"insights": ["KEPT"]} if "insights" in fields else None)
-    result = played(clin.build(), tmp_path, mind, steps=2, trials=2)
+    scripted_model = ScriptedModel(lambda prompt, fields: {"insights": ["KEPT"]} if "insights" in fields else None)
+    result = played(clin.build(), tmp_path, scripted_model, steps=2, trials=2)
     assert (result.folder / "memory.sqlite").is_file()
     events = [event for event in result.trajectory.events if event.node == "recall"]
     assert [json.loads(json.dumps(event.update))["lessons"] for event in events][1][0]["insights"] == ["KEPT"]
@@ -352,9 +360,17 @@ class Learner:
 
 
 def played_learning_runs(
-    graph: Any, out: Path, mind: Any, benchmark: Any = None, memory: str = "", profile: Any = "", **limits: Any
+    graph: Any,
+    out: Path,
+    scripted_model: Any,
+    benchmark: Any = None,
+    memory: str = "",
+    profile: Any = "",
+    **limits: Any,
 ) -> Result:
-    context = Context(chat=ScriptedChat(responder=mind), limits=Limits(**limits), memory=memory, profile=profile)
+    context = Context(
+        chat=ScriptedChat(responder=scripted_model), limits=Limits(**limits), memory=memory, profile=profile
+    )
     return run(graph, benchmark or BlocksWorld(), "4-0", context=context, out=out)
 
 
@@ -374,26 +390,26 @@ def rewound(folder: Path, superstep: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNING)
 def test_a_resumed_run_does_not_know_the_lessons_that_lie_ahead_of_its_checkpoint(name: str, tmp_path: Path):
-    whole = played_learning_runs(LEARNING[name].build(), tmp_path, minimal_mind, steps=2, trials=3)
+    whole = played_learning_runs(LEARNING[name].build(), tmp_path, minimal_model, steps=2, trials=3)
     before = [event for event in whole.trajectory.events if event.node == "recall"]
     rewound(whole.folder, before[1].superstep - 1)
-    again = resume(whole.folder, benchmark=BlocksWorld(), chat=ScriptedChat(responder=minimal_mind))
+    again = resume(whole.folder, benchmark=BlocksWorld(), chat=ScriptedChat(responder=minimal_model))
     after = [event for event in read_trajectory(whole.folder).events if event.node == "recall"]
     assert [event.update for event in after] == [event.update for event in before]
     assert again.state["trials"] == whole.state["trials"]
     assert [lesson.trial for lesson in again.state["lessons"]] == [1, 2]
 
 
-def minimal_mind(prompt: str, schema: dict[str, Any]) -> Any:
+def minimal_model(prompt: str, schema: dict[str, Any]) -> Any:
     return minimal_instance(schema) if schema.get("properties") else "LESSON"
 
 
 @pytest.mark.slow
 def test_runs_that_share_a_memory_see_the_latest_lessons_whoever_learnt_them(tmp_path: Path):
-    mind = Learner()
+    scripted_model = Learner()
     for memory in ("ours", "ours", "", "theirs"):
-        played_learning_runs(clin.build(), tmp_path, mind, memory=memory, steps=1, trials=4)
-    assert mind.shown() == [
+        played_learning_runs(clin.build(), tmp_path, scripted_model, memory=memory, steps=1, trials=4)
+    assert scripted_model.shown() == [
         [], ["LESSON-1"], ["LESSON-2"], ["LESSON-3"],
         ["LESSON-4"], ["LESSON-5"], ["LESSON-6"], ["LESSON-7"],
         [], ["LESSON-9"], ["LESSON-10"], ["LESSON-11"],
@@ -405,10 +421,10 @@ def test_runs_that_share_a_memory_see_the_latest_lessons_whoever_learnt_them(tmp
 def test_lessons_keep_their_order_by_a_clock_that_runs_backwards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     moments = itertools.count(2_000_000_000, -3600)
     monkeypatch.setattr(time, "time", lambda: float(next(moments)))
-    mind = Learner()
+    scripted_model = Learner()
     for memory in ("ours", "ours"):
-        played_learning_runs(clin.build(), tmp_path, mind, memory=memory, steps=1, trials=4)
-    assert mind.shown() == [[], *([f"LESSON-{number}"] for number in range(1, 8))]
+        played_learning_runs(clin.build(), tmp_path, scripted_model, memory=memory, steps=1, trials=4)
+    assert scripted_model.shown() == [[], *([f"LESSON-{number}"] for number in range(1, 8))]
 
 
 @pytest.mark.slow
@@ -418,19 +434,21 @@ def test_a_lesson_comes_after_all_that_a_large_memory_holds(tmp_path: Path, monk
     for number in range(2_100):
         lesson = Lesson(trial=1, report="", insights=(f"LESSON-OLD-{number}",))
         store.put(place, f"old/{number:04d}", {**lesson.as_json(), "run": "old", "written": 1_000.0 + number})
-    graph, mind = clin.build(store=store), Learner()
+    graph, scripted_model = clin.build(store=store), Learner()
     for _ in range(2):
-        context = Context(chat=ScriptedChat(responder=mind), limits=Limits(steps=1, trials=1), memory="ours")
+        context = Context(chat=ScriptedChat(responder=scripted_model), limits=Limits(steps=1, trials=1), memory="ours")
         graph.invoke(TASK, context=context)
-    assert mind.shown() == [["LESSON-OLD-2099"], ["LESSON-1"]]
+    assert scripted_model.shown() == [["LESSON-OLD-2099"], ["LESSON-1"]]
 
 
 def test_runs_without_a_thread_are_apart_too(tmp_path: Path):
-    graph, mind = clin.build(), Learner()
+    graph, scripted_model = clin.build(), Learner()
     for memory in ("", "", "ours", "ours"):
-        context = Context(chat=ScriptedChat(responder=mind), limits=Limits(steps=1, trials=1), memory=memory)
+        context = Context(chat=ScriptedChat(responder=scripted_model), limits=Limits(steps=1, trials=1), memory=memory)
         graph.invoke(TASK, context=context)
-    assert mind.shown() == [[], [], [], ["LESSON-1"]], "runs that share no memory learn nothing from a single episode"
+    assert scripted_model.shown() == [[], [], [], ["LESSON-1"]], (
+        "runs that share no memory learn nothing from a single episode"
+    )
 
 
 async def forgetful(state: Any, runtime: Any) -> dict[str, Any]:
@@ -441,25 +459,25 @@ async def forgetful(state: Any, runtime: Any) -> dict[str, Any]:
 
 
 def test_what_a_memory_of_ones_own_returns_reaches_the_next_episode(tmp_path: Path):
-    mind = Learner()
-    played_learning_runs(clin.build(memory=forgetful), tmp_path, mind, steps=1, trials=3)
-    assert mind.shown() == [[], ["LESSON-1"], ["LESSON-2"]]
+    scripted_model = Learner()
+    played_learning_runs(clin.build(memory=forgetful), tmp_path, scripted_model, steps=1, trials=3)
+    assert scripted_model.shown() == [[], ["LESSON-1"], ["LESSON-2"]]
 
 
 @pytest.mark.parametrize("name", LEARNING)
 def test_the_compiled_graph_of_a_module_remembers_when_it_is_run(name: str, tmp_path: Path):
-    result = played_learning_runs(LEARNING[name].graph, tmp_path, minimal_mind, steps=1, trials=3)
+    result = played_learning_runs(LEARNING[name].graph, tmp_path, minimal_model, steps=1, trials=3)
     assert [lesson.trial for lesson in result.state["lessons"]] == [1, 2]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("profile", "whole", "most"), [("small", False, 9_000), ("full", True, 30_000)])
 def test_the_author_of_a_lesson_sees_how_a_long_episode_ended(profile: str, whole: bool, most: int, tmp_path: Path):
-    mind, wordy = Learner(), Telling(lambda task, number: f"ANSWER-{number} " + "and so on " * 20)
+    scripted_model, wordy = Learner(), Telling(lambda task, number: f"ANSWER-{number} " + "and so on " * 20)
     played_learning_runs(
         clin.build(),
         tmp_path,
-        lambda p, s: {**mind(p, s), **said(s)},
+        lambda p, s: {**scripted_model(p, s), **long_thought(s)},
         wordy,
         memory="ours",
         profile=profile,
@@ -467,7 +485,7 @@ def test_the_author_of_a_lesson_sees_how_a_long_episode_ended(profile: str, whol
         trials=1,
         repeats=0,
     )
-    (prompt,) = mind.reflected
+    (prompt,) = scripted_model.reflected
     assert "ANSWER-60 " in prompt
     assert ("ANSWER-1 " in prompt) == whole
     assert len(prompt) < most
@@ -477,7 +495,7 @@ def test_the_author_of_a_lesson_sees_how_a_long_episode_ended(profile: str, whol
 def test_a_model_is_queried_for_short_insights_and_long_ones_are_cut(tmp_path: Path):
     shapes: list[Any] = []
 
-    def mind(prompt: str, schema: dict[str, Any]) -> Any:
+    def scripted_model(prompt: str, schema: dict[str, Any]) -> Any:
         if "insights" not in schema.get("properties", ()):
             return minimal_instance(schema)
         shapes.append(schema["properties"]["insights"]["items"])
@@ -487,25 +505,25 @@ def test_a_model_is_queried_for_short_insights_and_long_ones_are_cut(tmp_path: P
         ("small", {"type": "string", "maxLength": 160}, 160),
         ("full", {"type": "string"}, 440),
     ):
-        played = played_learning_runs(clin.build(), tmp_path, mind, profile=profile, steps=1, trials=2)
+        played = played_learning_runs(clin.build(), tmp_path, scripted_model, profile=profile, steps=1, trials=2)
         assert shapes.pop() == shape
         assert [len(lesson.insights[0]) for lesson in played.state["lessons"]] == [length]
 
 
-def said(schema: dict[str, Any]) -> dict[str, str]:
+def long_thought(schema: dict[str, Any]) -> dict[str, str]:
     return {"thought": "t" * 90} if "thought" in schema.get("properties", ()) else {}
 
 
 def test_steps_executor_and_evaluator_do_not_read_the_task_in_the_worlds_answers(tmp_path: Path):
     scoped: list[str] = []
 
-    def mind(prompt: str, schema: dict[str, Any]) -> Any:
+    def scripted_model(prompt: str, schema: dict[str, Any]) -> Any:
         if {"thought", "completed"} & set(schema.get("properties", ())):
             scoped.append(prompt)
         return minimal_instance(schema)
 
     telling = Telling(lambda task, number: f"Task description:\n{task.goal}")
-    result = played_learning_runs(PAPER_STEP, tmp_path, mind, telling, steps=3, trials=1)
+    result = played_learning_runs(PAPER_STEP, tmp_path, scripted_model, telling, steps=3, trials=1)
     assert len(scoped) == 6
     assert "(not shown)" in scoped[-1]
     assert not [prompt for prompt in scoped if result.state["task"].goal in prompt]
@@ -515,7 +533,7 @@ def test_steps_executor_and_evaluator_do_not_read_the_task_in_the_worlds_answers
 def test_a_refusal_does_not_bring_the_refused_action_onto_the_shortlist(tmp_path: Path):
     offered: list[list[str]] = []
 
-    def mind(prompt: str, schema: dict[str, Any]) -> Any:
+    def scripted_model(prompt: str, schema: dict[str, Any]) -> Any:
         fields = schema.get("properties", {})
         if "choice" in fields:
             offered.append(fields["choice"]["enum"])
@@ -525,10 +543,10 @@ def test_a_refusal_does_not_bring_the_refused_action_onto_the_shortlist(tmp_path
         learned = "insights" in fields and "subtask" not in fields
         return {"insights": ["move box DOES NOT CONTRIBUTE to B"]} if learned else minimal_instance(schema)
 
-    played_learning_runs(step.build(), tmp_path, mind, Shortlisting(), steps=1, trials=2, options=6)
-    first_episode, *asked_again = offered
-    assert len(asked_again) == 4
-    assert asked_again == [first_episode] * 4
+    played_learning_runs(step.build(), tmp_path, scripted_model, Shortlisting(), steps=1, trials=2, options=6)
+    first_episode, *repeated_prompts = offered
+    assert len(repeated_prompts) == 4
+    assert repeated_prompts == [first_episode] * 4
 
 
 class Shortlisting(BlocksWorld):
@@ -553,8 +571,8 @@ class Telling(BlocksWorld):
         world, numbers = super().open(task), count(1)
         stepped = world.step
 
-        def told(action: Action) -> Observation:
+        def record_answer(action: Action) -> Observation:
             return stepped(action).model_copy(update={"text": self.answer(task, next(numbers))})
 
-        world.step = told  # type: ignore[method-assign]
+        world.step = record_answer  # type: ignore[method-assign]
         return world

@@ -65,7 +65,7 @@ class Sheds(Benchmark):
         return self.shed
 
 
-class Mind:
+class ScriptedModel:
     """Answers each form with the next of its answers for it, the last one again and again; keeps what it was shown."""
 
     def __init__(self, conditions: list[str], actions: list[dict[str, Any]], verdicts: list[dict[str, Any]]) -> None:
@@ -90,9 +90,9 @@ def verdict(holds: int = 0, **fields: Any) -> dict[str, Any]:
 
 
 def run(
-    mind: Mind, profile: str = "full", limits: Limits | None = None, **operators: Any
+    scripted_model: ScriptedModel, profile: str = "full", limits: Limits | None = None, **operators: Any
 ) -> tuple[dict[str, Any], Shed]:
-    benchmark, chat = Sheds(), ScriptedChat(responder=mind)
+    benchmark, chat = Sheds(), ScriptedChat(responder=scripted_model)
     context = Context(benchmark=benchmark, chat=chat, profile=profile, limits=limits)  # type: ignore[arg-type]
     state = sdp.build(**operators).invoke({"task": benchmark.tasks()[0]}, context=context)
     return state, benchmark.shed
@@ -103,25 +103,25 @@ def texts(steps: Any) -> list[str]:
 
 
 def test_a_chain_of_actions_is_one_answer_of_the_executor_and_is_judged_at_its_end():
-    mind = Mind(["The agent is in the shed."], [act("go to the shed", "wait", "wait")], [verdict(2)])
-    state, shed = run(mind)
+    scripted_model = ScriptedModel(["The agent is in the shed."], [act("go to the shed", "wait", "wait")], [verdict(2)])
+    state, shed = run(scripted_model)
     assert sdp.ending(state) == "goal"
     assert shed.taken == ["go to the shed", "wait", "wait"]
-    assert len(mind.shown["action"]) == len(mind.shown["holds"]) == 1
-    assert all(f"Done: {action}." in mind.shown["holds"][0] for action in shed.taken)
+    assert len(scripted_model.shown["action"]) == len(scripted_model.shown["holds"]) == 1
+    assert all(f"Done: {action}." in scripted_model.shown["holds"][0] for action in shed.taken)
     assert [attempt.verdict.pending for attempt in state["attempts"]] == [True, True, False]
 
 
 def test_tries_are_counted_by_verdicts_and_not_by_actions():
-    mind = Mind(["p"], [act("wait", "wait", "wait", "wait"), act("wait")], [verdict(0), verdict(2)])
-    state, shed = run(mind)
+    scripted_model = ScriptedModel(["p"], [act("wait", "wait", "wait", "wait"), act("wait")], [verdict(0), verdict(2)])
+    state, shed = run(scripted_model)
     assert len(shed.taken) == 5
     assert (state["replans"], sdp.ending(state)) == (0, "goal")
 
 
 def test_a_refused_action_ends_the_chain():
-    mind = Mind(["p"], [act("fly away", "take the key"), act("wait")], [verdict(0), verdict(2)])
-    state, shed = run(mind)
+    scripted_model = ScriptedModel(["p"], [act("fly away", "take the key"), act("wait")], [verdict(0), verdict(2)])
+    state, shed = run(scripted_model)
     assert texts(state["history"]) == ["fly away", "wait"]
     assert "take the key" not in shed.taken
 
@@ -132,10 +132,10 @@ def test_a_certificate_lets_the_chain_go_on():
             return {"verdict": Verdict(depth=1, decided_by="code")}
         return await validate(state, runtime)  # type: ignore[no-any-return]
 
-    mind = Mind(["The box is open."], [act(*CHAIN)], [verdict(1)])
-    state, shed = run(mind, validate=opened)
+    scripted_model = ScriptedModel(["The box is open."], [act(*CHAIN)], [verdict(1)])
+    state, shed = run(scripted_model, validate=opened)
     assert shed.taken == CHAIN
-    assert len(mind.shown["action"]) == len(mind.shown["holds"]) == 1
+    assert len(scripted_model.shown["action"]) == len(scripted_model.shown["holds"]) == 1
     assert [(c.action.text, c.depth) for c in state["certificates"]] == [("open the box", 1), ("take the key", 1)]
 
 
@@ -148,54 +148,58 @@ def test_a_question_with_one_answer_does_not_end_a_chain(options: list[str], kep
 
 
 def test_a_loss_of_points_ends_the_chain():
-    mind = Mind(["p"], [act("break the lamp", "wait"), act("open the box")], [verdict(0), verdict(2)])
-    _, shed = run(mind)
+    scripted_model = ScriptedModel(
+        ["p"], [act("break the lamp", "wait"), act("open the box")], [verdict(0), verdict(2)]
+    )
+    _, shed = run(scripted_model)
     assert shed.taken == ["break the lamp", "open the box"]
 
 
 def test_a_target_that_holds_already_costs_no_action_of_the_world():
     quoted = "the lamp is  lit"
-    mind = Mind(["The lamp is lit."], [{"action": "", "target": "holds"}], [verdict(2, evidence=quoted)])
-    state, shed = run(mind)
+    scripted_model = ScriptedModel(
+        ["The lamp is lit."], [{"action": "", "target": "holds"}], [verdict(2, evidence=quoted)]
+    )
+    state, shed = run(scripted_model)
     assert sdp.ending(state) == "goal"
     assert shed.taken == []
     (certificate,) = state["certificates"]
     assert certificate.action.kind == CHECK
     assert certificate.evidence == "the lamp is lit"
-    assert "So far: nothing." in mind.shown["holds"][0]
+    assert "So far: nothing." in scripted_model.shown["holds"][0]
 
 
 def test_a_target_that_holds_already_costs_no_call_if_something_is_to_be_done_after_it():
     going_on = {"action": "open the box", "target": "holds", "then": ["take the key"]}
-    mind = Mind(["The lamp is lit.", "The box is open."], [going_on], [verdict(3)])
-    state, shed = run(mind)
+    scripted_model = ScriptedModel(["The lamp is lit.", "The box is open."], [going_on], [verdict(3)])
+    state, shed = run(scripted_model)
     assert (sdp.ending(state), shed.taken) == ("goal", ["open the box", "take the key"])
-    assert len(mind.shown["action"]) == len(mind.shown["holds"]) == 1
+    assert len(scripted_model.shown["action"]) == len(scripted_model.shown["holds"]) == 1
 
 
 def test_what_did_nothing_in_the_world_is_not_numbered_among_its_actions():
     nothing = {"action": "", "target": "holds"}
-    mind = Mind(
+    scripted_model = ScriptedModel(
         ["p", "q"], [act("wait"), nothing, act("open the box")], [verdict(0), verdict(1, established=["F"]), verdict(2)]
     )
-    state, _ = run(mind)
+    state, _ = run(scripted_model)
     assert [turn.action for turn in state["trace"]] == ["wait", "open the box"]
-    assert "Done: wait." in mind.shown["holds"][1], "the action before a check is what is judged"
-    assert "F (noted after action 1)" in mind.shown["action"][2]
+    assert "Done: wait." in scripted_model.shown["holds"][1], "the action before a check is what is judged"
+    assert "F (noted after action 1)" in scripted_model.shown["action"][2]
 
 
 def test_a_target_that_is_wrongly_held_for_met_uses_up_its_tries():
-    mind = Mind(["p"], [{"action": "", "target": "holds"}], [verdict(0)])
-    state, shed = run(mind)
+    scripted_model = ScriptedModel(["p"], [{"action": "", "target": "holds"}], [verdict(0)])
+    state, shed = run(scripted_model)
     assert (sdp.ending(state), shed.taken) == ("gave_up", [])
     assert state["replans"] == 1
 
 
 def test_a_target_that_the_executor_and_the_checker_find_out_of_reach_is_planned_again_at_once():
     lost = {"action": "", "target": "unreachable"}
-    mind = Mind(["p"], [lost, act("wait")], [verdict(0, reachable=False), verdict(2)])
-    mind.answers["conditions"].append({"conditions": ["q"]})
-    state, shed = run(mind)
+    scripted_model = ScriptedModel(["p"], [lost, act("wait")], [verdict(0, reachable=False), verdict(2)])
+    scripted_model.answers["conditions"].append({"conditions": ["q"]})
+    state, shed = run(scripted_model)
     assert (sdp.ending(state), state["replans"], shed.taken) == ("goal", 0, ["wait"])
     assert [attempt.target.text for attempt in state["attempts"]] == ["p", "q"]
     assert state["attempts"][0].verdict.unreachable
@@ -205,11 +209,11 @@ def test_a_target_that_the_executor_and_the_checker_find_out_of_reach_is_planned
 def test_the_reason_for_giving_up_is_in_the_state_the_message_the_lines_and_the_report(
     planned: list[str], tmp_path: Path
 ):
-    mind = Mind(planned, [act("wait")], [verdict(0)])
+    scripted_model = ScriptedModel(planned, [act("wait")], [verdict(0)])
     given = {"reasoning": "The shed\nis <locked>.", "conditions": []}
-    mind.answers["conditions"] = [*([{"conditions": planned}] if planned else []), given]
+    scripted_model.answers["conditions"] = [*([{"conditions": planned}] if planned else []), given]
     console = Console(file=io.StringIO(), width=200)
-    context = Context(chat=ScriptedChat(responder=mind, model_name="mind"), profile="full")
+    context = Context(chat=ScriptedChat(responder=scripted_model, model_name="mind"), profile="full")
     with LiveView(console) as view:
         result = start("sdp", Sheds(), "one", context=context, out=tmp_path, listener=view)
     assert (result.ending, result.state["gave_up"]) == ("gave_up", "The shed is <locked>.")
@@ -225,12 +229,12 @@ def test_a_goal_that_the_world_reports_certifies_nothing_that_nobody_judged():
     async def solved(state: Any, runtime: Any) -> dict[str, Any]:
         return {"verdict": Verdict(depth=len(state["tail"]), skipped=2, decided_by="code")}
 
-    state, _ = run(Mind(["p", "q", "r"], [act("wait")], []), validate=solved)
+    state, _ = run(ScriptedModel(["p", "q", "r"], [act("wait")], []), validate=solved)
     assert sdp.ending(state) == "goal"
     passed = [([p.text for p in c.targets], bool(c.forced)) for c in state["certificates"]]
     assert passed == [(["p"], False), (["q", "r"], True), (["The agent has the key."], False)]
     assert [p.text for p in certified_state(state["certificates"]).predicates] == ["p", "The agent has the key."]
-    capped_state, _ = run(Mind(["p", "q", "r"], [act("wait")], []), validate=capped(solved, depth=1))
+    capped_state, _ = run(ScriptedModel(["p", "q", "r"], [act("wait")], []), validate=capped(solved, depth=1))
     assert sdp.ending(capped_state) == "goal"
 
 
@@ -245,7 +249,7 @@ def test_a_check_is_replayed():
 
 @pytest.mark.parametrize(("quoted", "kept"), [("Done: wait.", True), ("So far: wait", True), ("It is done", False)])
 def test_evidence_is_kept_only_if_the_world_showed_it(quoted: str, kept: bool):
-    state, _ = run(Mind(["p"], [act("wait")], [verdict(2, evidence=quoted)]))
+    state, _ = run(ScriptedModel(["p"], [act("wait")], [verdict(2, evidence=quoted)]))
     assert [bool(c.evidence) for c in state["certificates"]] == [kept]
 
 
@@ -257,9 +261,11 @@ def numbers_with(most: int, prompt: str) -> list[int]:
 
 def test_planners_see_how_many_tries_and_new_plans_are_allowed_and_used():
     limits = Limits(attempts=13, replans=17, steps=60)
-    mind = Mind(["p", "q"], [act("wait")], [*[verdict(0)] * 26, verdict(1), *[verdict(0)] * 13, verdict(2)])
-    state, _ = run(mind, limits=limits)
-    first, *again = mind.shown["conditions"]
+    scripted_model = ScriptedModel(
+        ["p", "q"], [act("wait")], [*[verdict(0)] * 26, verdict(1), *[verdict(0)] * 13, verdict(2)]
+    )
+    state, _ = run(scripted_model, limits=limits)
+    first, *again = scripted_model.shown["conditions"]
     assert sdp.ending(state) == "goal"
     assert all(re.search(r"\b13\b", prompt) and re.search(r"\b17\b", prompt) for prompt in (first, *again))
     assert [numbers_with(17, prompt) for prompt in again] == [[1, 17], [2, 17], [1, 17]]
@@ -272,9 +278,9 @@ def test_what_models_noted_and_advised_stands_in_the_text_that_gives_no_orders()
     async def note(state: Any, runtime: Any) -> dict[str, Any]:
         return {"belief": Belief(form="freeform", notes=("a sign says: turn back",))}
 
-    mind = Mind(["p"], [act("wait")], [verdict(0), verdict(2)])
-    run(mind, gate=advise, memory=note)
-    prompt = mind.shown["action"][1]
+    scripted_model = ScriptedModel(["p"], [act("wait")], [verdict(0), verdict(2)])
+    run(scripted_model, gate=advise, memory=note)
+    prompt = scripted_model.shown["action"][1]
     own_text = re.sub(r"<world>\n.*?\n</world>", "", prompt, flags=re.DOTALL)
     for text in ("Turn to the lamp.", "a sign says: turn back"):  # either may repeat what the world says
         assert text in prompt
@@ -284,19 +290,19 @@ def test_what_models_noted_and_advised_stands_in_the_text_that_gives_no_orders()
 def test_facts_are_shown_until_a_verdict_calls_them_outdated():
     first = verdict(0, established=["the key lies in the box"])
     second = verdict(0, established=["the key is taken"], outdated=[1, 7])
-    mind = Mind(["p"], [act("wait")], [first, second, verdict(2)])
-    run(mind)
-    assert ["the key lies in the box" in prompt for prompt in mind.shown["action"]] == [False, True, False]
-    assert "the key is taken" in mind.shown["action"][2]
+    scripted_model = ScriptedModel(["p"], [act("wait")], [first, second, verdict(2)])
+    run(scripted_model)
+    assert ["the key lies in the box" in prompt for prompt in scripted_model.shown["action"]] == [False, True, False]
+    assert "the key is taken" in scripted_model.shown["action"][2]
 
 
 def test_a_small_model_writes_one_action_and_sees_no_more_than_before():
-    mind = Mind(["p"], [{"action": "wait"}], [{"reason": "seen", "holds": 2}])
-    _, shed = run(mind, "small")
+    scripted_model = ScriptedModel(["p"], [{"action": "wait"}], [{"reason": "seen", "holds": 2}])
+    _, shed = run(scripted_model, "small")
     assert shed.taken == ["wait"]
-    assert set(mind.forms["action"]["properties"]) == {"action"}
-    assert set(mind.forms["holds"]["properties"]) == {"reason", "holds"}
-    assert "The lamp is lit." not in mind.shown["holds"][0]
+    assert set(scripted_model.forms["action"]["properties"]) == {"action"}
+    assert set(scripted_model.forms["holds"]["properties"]) == {"reason", "holds"}
+    assert "The lamp is lit." not in scripted_model.shown["holds"][0]
 
 
 def test_an_own_realize_may_choose_several_actions_and_an_own_validator_sees_each():
@@ -313,7 +319,7 @@ def test_an_own_realize_may_choose_several_actions_and_an_own_validator_sees_eac
         return {"verdict": Verdict(depth=0, pending=bool(state["upcoming"])) if state["upcoming"] else Verdict(depth=2)}
 
     benchmark = Sheds()
-    context = Context(benchmark=benchmark, chat=ScriptedChat(responder=Mind(["p"], [], [])))
+    context = Context(benchmark=benchmark, chat=ScriptedChat(responder=ScriptedModel(["p"], [], [])))
     state = sdp.build(realize=realize, validate=seeing).invoke({"task": benchmark.tasks()[0]}, context=context)
     assert sdp.ending(state) == "goal"
     assert seen == [("wait", 1), ("open the box", 0)]
@@ -323,25 +329,29 @@ LAMP = {"reachable": False, "reason": "the lamp is broken"}
 
 
 def test_what_cannot_be_reached_after_what_was_certified_is_planned_again_at_once():
-    mind = Mind(["in the shed", "lamp lit"], [act("go to the shed"), act("wait")], [verdict(1, **LAMP), verdict(2)])
-    mind.answers["conditions"].append({"conditions": ["candle lit"]})
-    state, shed = run(mind)
+    scripted_model = ScriptedModel(
+        ["in the shed", "lamp lit"], [act("go to the shed"), act("wait")], [verdict(1, **LAMP), verdict(2)]
+    )
+    scripted_model.answers["conditions"].append({"conditions": ["candle lit"]})
+    state, shed = run(scripted_model)
     assert shed.taken == ["go to the shed", "wait"]
-    assert (len(mind.shown["action"]), len(mind.shown["holds"]), state["replans"]) == (2, 2, 0)
-    assert len(mind.shown["conditions"]) == 2
-    assert LAMP["reason"] in mind.shown["conditions"][1]
+    assert (len(scripted_model.shown["action"]), len(scripted_model.shown["holds"]), state["replans"]) == (2, 2, 0)
+    assert len(scripted_model.shown["conditions"]) == 2
+    assert LAMP["reason"] in scripted_model.shown["conditions"][1]
 
 
 def test_a_cap_of_cascades_drops_what_was_judged_beyond_it():
-    mind = Mind(["in the shed", "box open", "lamp lit"], [act("wait")], [verdict(2, **LAMP), verdict(1)])
-    state, _ = run(mind, validate=capped(validate, depth=1))
-    assert len(mind.shown["conditions"]) == 1
+    scripted_model = ScriptedModel(
+        ["in the shed", "box open", "lamp lit"], [act("wait")], [verdict(2, **LAMP), verdict(1)]
+    )
+    state, _ = run(scripted_model, validate=capped(validate, depth=1))
+    assert len(scripted_model.shown["conditions"]) == 1
     assert not any(attempt.verdict.unreachable for attempt in state["attempts"])
 
 
 @pytest.mark.parametrize(("profile", "most"), [("small", 40), ("full", 500)])
 def test_a_small_model_may_write_a_short_plan_only(profile: str, most: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(Sheds, "limits", Limits(steps=500))
-    mind = Mind(["p"], [act("wait")], [verdict(2)])
-    run(mind, profile)
-    assert mind.forms["conditions"]["properties"]["conditions"]["maxItems"] == most
+    scripted_model = ScriptedModel(["p"], [act("wait")], [verdict(2)])
+    run(scripted_model, profile)
+    assert scripted_model.forms["conditions"]["properties"]["conditions"]["maxItems"] == most

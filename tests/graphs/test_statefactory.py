@@ -65,11 +65,11 @@ class Judge:
     """Remembers what it was asked; its rewards are tenths."""
 
     def __init__(self):
-        self.asked = []
+        self.requests = []
 
     def __call__(self, prompt, schema):
-        self.asked.append((prompt, schema))
-        answer = {"reward": len(self.asked) / 10, "analysis": "so far", "belief": f"belief {len(self.asked)}"}
+        self.requests.append((prompt, schema))
+        answer = {"reward": len(self.requests) / 10, "analysis": "so far", "belief": f"belief {len(self.requests)}"}
         return {name: answer[name] for name in schema["properties"]}
 
 
@@ -77,7 +77,7 @@ def judged(**kind):
     judge = Judge()
     found = rewards(reward_judge.build(rate=judge_reward(**kind)), ScriptedChat(responder=judge))
     assert found == [[0.1, 0.2], [0.3, 0.4, 0.5, 0.6]]
-    return [prompt for prompt, _ in judge.asked], judge.asked[0][1]
+    return [prompt for prompt, _ in judge.requests], judge.requests[0][1]
 
 
 class TestJudge:

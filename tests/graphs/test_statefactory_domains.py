@@ -99,8 +99,8 @@ def task(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     """One pair of recordings, made in the world itself with generated tasks, and cut to its first steps."""
     if request.param == "alfworld":
         written_steps = [[{"action": a, "observation": o} for a, o in steps] for steps in ALFWORLD_RECORDINGS]
-        told = {DOMAIN: request.param, RECORDINGS: written_steps}
-        return Task(benchmark="rewardprediction", id="alfworld/1", goal=ALFWORLD_GOAL, constants=told)
+        constants = {DOMAIN: request.param, RECORDINGS: written_steps}
+        return Task(benchmark="rewardprediction", id="alfworld/1", goal=ALFWORLD_GOAL, constants=constants)
     place = tmp_path_factory.mktemp(request.param)
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("CERTIGRAPH_DATA", raising=False)
@@ -126,8 +126,8 @@ def test_each_step_is_two_requests_with_what_the_paper_gives_them(task: Task):
     reader = Reader()
     final = ran(task, reader)
     shown = [step for recording in steps_of(task) for step in recording]
-    asked = Counter(request.node for request in reader.requests)
-    assert asked == {"extract": len(shown), "interpret": len(shown)}
+    request_counts = Counter(request.node for request in reader.requests)
+    assert request_counts == {"extract": len(shown), "interpret": len(shown)}
     assert final["spent"].calls == 2 * len(shown)
     assert {final["factored"].read_by, final["goal"].read_by} == {"model"}
     for request in reader.requests:

@@ -261,8 +261,8 @@ def test_nodes_that_run_at_the_same_time_do_not_overrun_the_budget(needs: Needs,
     except LimitReached as reached:
         assert reached.kind == "calls"
     else:
-        assert state["spent"].calls == len(chat.asked)
-    assert len(chat.asked) <= calls
+        assert state["spent"].calls == len(chat.requests)
+    assert len(chat.requests) <= calls
 
 
 # TDP's scopes: no prompt about a sub-task holds a word of one that it does not build on (section 3.3).
@@ -313,9 +313,9 @@ def test_no_prompt_knows_of_a_subtask_that_its_own_does_not_build_on(within: str
     world = Records(facts_of([*NEEDS]), concurrent=concurrent, attempts=1)
     result = run_tdp(cast, world, tmp_path, **WITHIN[within])
     assert result.ending == "goal", result.message
-    assert {one.subtask for one in about_one(cast.asked)} == {*NEEDS}
-    assert strangers(cast.asked) == set()
-    assert not [one for one in about_one(cast.asked) if WHOLE in one.prompt], "the goal's specification is all of it"
+    assert {one.subtask for one in about_one(cast.requests)} == {*NEEDS}
+    assert strangers(cast.requests) == set()
+    assert not [one for one in about_one(cast.requests) if WHOLE in one.prompt], "the goal's specification is all of it"
 
 
 @pytest.mark.slow
@@ -336,7 +336,7 @@ def test_every_operator_is_shown_what_is_in_its_scope(tmp_path: Path):
 def test_a_small_model_is_shown_the_whole_task_in_the_goal_alone(tmp_path: Path):
     cast = SubtaskModel(lookup_actions([*NEEDS]))
     run_tdp(cast, Records(facts_of([*NEEDS])), tmp_path, profile="small")
-    assert {one.subtask for one in about_one(cast.asked) if WHOLE in one.prompt} == {"g"}
+    assert {one.subtask for one in about_one(cast.requests) if WHOLE in one.prompt} == {"g"}
 
 
 @pytest.mark.slow
@@ -364,7 +364,7 @@ def test_what_memory_holds_reaches_planner_and_supervisor_of_its_own_subtask(tmp
 def test_ready_subtasks_are_at_work_at_the_same_time(tmp_path: Path):
     cast = SubtaskModel(lookup_actions([*NEEDS]))
     run_tdp(cast, Records(facts_of([*NEEDS])), tmp_path)
-    batch = [entry.subtask for entry in cast.asked if entry.subtask in "abc"]
+    batch = [entry.subtask for entry in cast.requests if entry.subtask in "abc"]
     first, last = ({id_: order.index(id_) for id_ in "abc"} for order in (batch, batch[::-1]))
     assert all(first[one] + last[other] < len(batch) - 1 for one, other in permutations("abc", 2))
 
@@ -384,9 +384,9 @@ def test_no_prompt_of_a_question_knows_the_pages_of_an_unrelated_subtask(config:
     result = run_tdp(cast, benchmark, tmp_path, **WITHIN[within], **without_vectors)
     assert result.state["observation"].text == f"Handed in: {canary('RESULT', 'g')}"
     titles = {title: id_ for id_, two in pages.items() for title in two}
-    assert strangers(cast.asked, {**CANARIES, **titles}) == set()
+    assert strangers(cast.requests, {**CANARIES, **titles}) == set()
     assert all(title in cast.prompts("replan", id_)[0] for id_, (title, _) in pages.items())
-    assert not [one for one in about_one(cast.asked) if benchmark.tasks()[0].goal in one.prompt]
+    assert not [one for one in about_one(cast.requests) if benchmark.tasks()[0].goal in one.prompt]
 
 
 def _unrelated_pages(benchmark: HotpotQA) -> list[tuple[str, str]]:
@@ -457,7 +457,7 @@ def test_independent_outcomes_are_the_same_to_the_byte_whatever_fails(spoil: str
     assert {id_: outcomes(ill)[id_] for id_ in INDEPENDENT} == {id_: outcomes(well)[id_] for id_ in INDEPENDENT}
     failed = [outcome.node for outcome in ill.state["outcomes"] if outcome.status == "failed"]
     assert failed == ["b"]
-    assert {entry.subtask for entry in cast.asked} == {"", "a", "b", "c", "e"}, "d and g wait for b"
+    assert {entry.subtask for entry in cast.requests} == {"", "a", "b", "c", "e"}, "d and g wait for b"
     assert (well.ending, ill.ending) == ("goal", "gave_up")
 
 
@@ -493,7 +493,7 @@ def test_a_subtask_that_begins_again_knows_what_its_first_run_found(within: str,
     assert [outcome.status for outcome in ill.state["outcomes"] if outcome.node == "b"] == ["pending"]
     plans = [canary(found, "b") in prompt for prompt in cast.prompts("plan", "b")]
     assert plans == [False, True]
-    others = [entry.prompt for entry in cast.asked if entry.subtask in INDEPENDENT]
+    others = [entry.prompt for entry in cast.requests if entry.subtask in INDEPENDENT]
     assert not [prompt for prompt in others if canary(found, "b") in prompt]
 
 
@@ -519,7 +519,7 @@ def test_what_waits_for_a_failed_subtask_goes_on_once_it_is_revised(tmp_path: Pa
 
     ill, cast = played(tmp_path, given_up, revise=without_b)
     assert ill.ending == "goal"
-    assert not any(canary("RESULT", "b") in entry.prompt for entry in cast.asked if entry.subtask in ("d", "g"))
+    assert not any(canary("RESULT", "b") in entry.prompt for entry in cast.requests if entry.subtask in ("d", "g"))
 
 
 @pytest.mark.slow

@@ -112,7 +112,7 @@ def given(benchmark: Jobs, task: str = "deep") -> Any:
     return {"task": benchmark.task(task)}
 
 
-def told(state: Any) -> dict[str, Any]:
+def comparable_state(state: Any) -> dict[str, Any]:
     """A state without what differs from run to run; a tuple that was in a checkpoint is a list."""
     kept = {key: value for key, value in state.items() if key not in ("episode", "usage", "spent")}
     return {key: list(value) if isinstance(value, tuple) else value for key, value in kept.items()}
@@ -127,15 +127,15 @@ def test_a_thread_whose_node_raised_goes_on_inside_its_sub_tasks(kind: type[Jobs
     context, graph = Context(benchmark=benchmark, chat=chat), tdp.build(saver())
     with pytest.raises(BrokenError):
         call(graph, given(benchmark), context)
-    before = Counter(chat.asked)
+    before = Counter(chat.requests)
     state = call(graph, None, context)
-    again = Counter(chat.asked) - before
+    again = Counter(chat.requests) - before
     whole = SlowModel()
     expected = call(tdp.build(saver()), given(benchmark), Context(benchmark=benchmark, chat=whole))
-    assert told(state) == told(expected)
+    assert comparable_state(state) == comparable_state(expected)
     assert not {name for _, name in again} & {"a"}, "a had ended"
     assert ("plan", "b") not in again, "b goes on where it was"
-    repeated = Counter(chat.asked) - Counter(whole.asked)
+    repeated = Counter(chat.requests) - Counter(whole.requests)
     assert max(Counter(name for _, name in repeated).values(), default=0) <= 1, "the call that was cut off"
 
 
@@ -218,14 +218,14 @@ def test_a_budget_spent_inside_one_of_several_nodes_fails_that_node_and_counts_w
     with pytest.raises(LimitReached) as reached:
         ainvoke(tdp.build(), given(benchmark, "wide"), context)
     assert reached.value.kind == "calls"
-    assert len(chat.asked) == 13
+    assert len(chat.requests) == 13
 
 
 class Garbling(SlowModel):
     """Plans, and then says what is no action: every try is paid for."""
 
     def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
-        garbled = self.asked[-1][0] == "execute"
+        garbled = self.requests[-1][0] == "execute"
         unusable = ChatResult(generations=[ChatGeneration(message=AIMessage("no idea"))])
         return unusable if garbled else super()._generate(messages, *args, **kwargs)
 
@@ -241,7 +241,7 @@ def test_what_a_node_spent_before_its_part_of_the_budget_was_used_up_counts():
         ainvoke(graph, given(benchmark, "wide"), context)
     state = graph.get_state(THREAD).values
     assert {outcome.status for outcome in state["outcomes"]} == {"pending"}
-    assert state["spent"].calls == sum(usage.calls for usage in state["usage"]) == len(chat.asked) == 10
+    assert state["spent"].calls == sum(usage.calls for usage in state["usage"]) == len(chat.requests) == 10
 
 
 @pytest.mark.usefixtures("no_worlds_left")
@@ -250,10 +250,10 @@ def test_a_goal_node_alone_that_spends_the_budget_ends_the_run_and_goes_on_with_
     context = Context(benchmark=benchmark, chat=chat)
     with pytest.raises(LimitReached):
         ainvoke(graph, given(benchmark, "chain"), context.model_copy(update={"budget": Budget(calls=3)}))
-    assert len(chat.asked) == 3
+    assert len(chat.requests) == 3
     state = ainvoke(graph, None, context)
     assert tdp.ending(state) == "goal"
-    assert max(Counter(chat.asked).values()) <= 2, "no call but execute and supervise comes twice"
+    assert max(Counter(chat.requests).values()) <= 2, "no call but execute and supervise comes twice"
 
 
 # What may solve a sub-task of TDP: any graph that works on one episode, given by name, module or compiled.
@@ -401,7 +401,7 @@ def chain(length: int) -> Dag:
 
 @pytest.mark.usefixtures("_generated")
 @pytest.mark.parametrize(
-    ("dag", "told"),
+    ("dag", "message"),
     [
         (Dag(), "decompose gave 0 nodes, 0 of them pending; it must give 1 to 8"),
         (
@@ -414,10 +414,10 @@ def chain(length: int) -> Dag:
     ],
     ids=["empty", "too many", "run already", "a list", "a dict"],
 )
-def test_a_decomposition_that_is_none_is_refused_by_name(dag: Any, told: str, tmp_path: Path):
+def test_a_decomposition_that_is_none_is_refused_by_name(dag: Any, message: str, tmp_path: Path):
     result = ran(tmp_path, decompose=giving(dag=dag, notes=()))
     assert result.ending == "error:operator"
-    assert told in result.message
+    assert message in result.message
 
 
 @pytest.mark.slow
@@ -552,7 +552,9 @@ def test_only_the_subtask_whose_return_flight_is_missing_is_planned_again(tmp_pa
     replanned = [[e.subtask for e in run.trajectory.events if e.node == "replan"] for run in (flying, stranded)]
     assert replanned == [[], ["flights"]]
     for id_ in ("cities", "stay"):
-        assert [a for a in missing.asked if a.subtask == id_] == [a for a in there_and_back.asked if a.subtask == id_]
+        assert [a for a in missing.requests if a.subtask == id_] == [
+            a for a in there_and_back.requests if a.subtask == id_
+        ]
         assert outcomes(stranded)[id_] == outcomes(flying)[id_]
     assert "There is no flight from Quarriford" in missing.prompts("replan")[0]
     assert stranded.ending == flying.ending == "goal"
@@ -693,8 +695,8 @@ def test_a_sub_task_is_answered_by_other_graphs_too(solve: str, tmp_path: Path):
     result = ran_benchmarks(tdp.build(solve=solve), "hotpotqa", "dev-bridge-1", tmp_path)
     assert (result.ending, result.scores and result.scores.parts["em"]) == ("goal", 1.0), result.message
     hops = HotpotQA().gold(result.state["task"]).hops
-    told = [outcome.result for outcome in result.state["outcomes"]][:-1]
-    assert [result.partition(" (")[0] for result in told] == [f"answer: {hop.answer}" for hop in hops]
+    results = [outcome.result for outcome in result.state["outcomes"]][:-1]
+    assert [result.partition(" (")[0] for result in results] == [f"answer: {hop.answer}" for hop in hops]
 
 
 @pytest.mark.slow

@@ -25,14 +25,16 @@ SEEN = Observation(text="Osk: Lake Osk is fed by the Ren.\nRen: Ada Lov mapped t
 
 
 def found(*facts: str, resolved: Any = (), questions: Any = ()) -> dict[str, Any]:
-    told = [{"fact": fact, "source": "Ren"} for fact in facts]
-    return {"facts": told, "resolved": list(resolved), "questions": list(questions)}
+    entries = [{"fact": fact, "source": "Ren"} for fact in facts]
+    return {"facts": entries, "resolved": list(resolved), "questions": list(questions)}
 
 
-def extracted(memory: Any, mind: ScriptedModel, before: Belief | None = None, seen: Observation = SEEN) -> Belief:
+def extracted(
+    memory: Any, scripted_model: ScriptedModel, before: Belief | None = None, seen: Observation = SEEN
+) -> Belief:
     world = LibraryBenchmark()
     view = {"task": world.task("only"), "belief": before or Belief(), "observation": seen}
-    runtime = Runtime(context=Context(benchmark=world, chat=ScriptedChat(responder=mind)))
+    runtime = Runtime(context=Context(benchmark=world, chat=ScriptedChat(responder=scripted_model)))
     return asyncio.run(memory(view, runtime))["belief"]
 
 
@@ -40,15 +42,19 @@ def test_facts_are_appended_resolved_questions_go_and_new_ones_come():
     before = Belief(
         form="structured", facts=(BelievedFact(text="known"),), questions=("who mapped it?", "which river?")
     )
-    mind = ScriptedModel(facts=found("Ada  mapped it", "KNOWN", resolved=["which river is it"], questions=["when?"]))
-    after = extracted(structured(), mind, before)
+    scripted_model = ScriptedModel(
+        facts=found("Ada  mapped it", "KNOWN", resolved=["which river is it"], questions=["when?"])
+    )
+    after = extracted(structured(), scripted_model, before)
     assert after.facts == (BelievedFact(text="known"), BelievedFact(text="Ada mapped it", source="Ren"))
     assert after.questions == ("who mapped it?", "when?")
 
 
 def test_notes_are_the_lines_of_prose_that_say_something_new():
-    mind = ScriptedModel(text="Notes:\n- Ada mapped the Ren (Ren).\n2) when: unknown\n\nNothing new.\n- old note")
-    after = extracted(freeform(), mind, Belief(form="freeform", notes=("old note",)))
+    scripted_model = ScriptedModel(
+        text="Notes:\n- Ada mapped the Ren (Ren).\n2) when: unknown\n\nNothing new.\n- old note"
+    )
+    after = extracted(freeform(), scripted_model, Belief(form="freeform", notes=("old note",)))
     assert after.notes == ("old note", "Ada mapped the Ren (Ren).", "when: unknown")
 
 
@@ -87,7 +93,7 @@ def test_the_clause_that_asks_for_what_is_missing_can_be_left_out():
     with_clause, without = ScriptedModel(), ScriptedModel()
     extracted(structured(), with_clause)
     extracted(structured(missing=False), without)
-    assert len(without.asked[0][1]) < len(with_clause.asked[0][1])
+    assert len(without.requests[0][1]) < len(with_clause.requests[0][1])
 
 
 NOTHING = (
@@ -102,25 +108,25 @@ NOTHING = (
 )
 
 
-@pytest.mark.parametrize("said", NOTHING)
-def test_nothing_new_adds_nothing(said: str):
+@pytest.mark.parametrize("reply", NOTHING)
+def test_nothing_new_adds_nothing(reply: str):
     before = Belief(form="freeform", notes=("old note",))
-    assert extracted(freeform(), ScriptedModel(text=said), before) == before
+    assert extracted(freeform(), ScriptedModel(text=reply), before) == before
 
 
 @pytest.mark.parametrize("memory", [structured, freeform])
 def test_what_was_believed_under_another_memory_is_wiped(memory: Any):
     before = Belief(notes=("core memory",), facts=(BelievedFact(text="summary"),), window=9)
-    mind = ScriptedModel()
-    after = extracted(memory(), mind, before)
+    scripted_model = ScriptedModel()
+    after = extracted(memory(), scripted_model, before)
     assert (after.items, after.window) == (0, 1)
-    assert "core memory" not in mind.asked[0][1]
+    assert "core memory" not in scripted_model.requests[0][1]
 
 
 def test_an_empty_observation_costs_no_call():
-    mind = ScriptedModel()
-    assert extracted(structured(), mind, seen=Observation(text=" ")).form == "structured"
-    assert mind.asked == []
+    scripted_model = ScriptedModel()
+    assert extracted(structured(), scripted_model, seen=Observation(text=" ")).form == "structured"
+    assert scripted_model.requests == []
 
 
 @pytest.mark.parametrize("memory", ["structured", "freeform"])
@@ -131,18 +137,18 @@ def test_the_extractor_sees_belief_observation_and_question_alone(memory: str):
     world = LibraryBenchmark(lambda query: (f"title {len(query)}",), rounds=4)
     state = run_graph(pbai.build(memory=memory), poisoned, world)
     assert len(state["turns"]) == 4 + 1  # the forced answer is a turn as well
-    asked = [prompt for fields, prompt in poisoned.asked if "facts" in fields or fields == {"text"}]
-    assert len(asked) == 4
-    assert all(GOAL in prompt and "about title" in prompt for prompt in asked)
+    prompts = [prompt for fields, prompt in poisoned.requests if "facts" in fields or fields == {"text"}]
+    assert len(prompts) == 4
+    assert all(GOAL in prompt and "about title" in prompt for prompt in prompts)
     hidden = ("POISON", "q0 r0", "> search[", "VIEW")
-    assert not [prompt for prompt in asked for word in hidden if word in prompt]
+    assert not [prompt for prompt in prompts for word in hidden if word in prompt]
 
 
 @pytest.mark.slow
 @settings(max_examples=15)
 @drawn(st.data(), st.integers(1, 8), st.integers(0, 6))
-def test_no_belief_is_larger_than_its_trigger_whatever_the_model_writes(data: Any, target: int, room: int):
-    trigger = target + room
+def test_no_belief_is_larger_than_its_trigger_whatever_the_model_writes(data: Any, target: int, allowance: int):
+    trigger = target + allowance
     texts = st.lists(st.text("xyz", min_size=1, max_size=4), max_size=9)
     memory, belief = structured(target=target, trigger=trigger), Belief()
     for _ in range(4):
@@ -154,9 +160,9 @@ def test_no_belief_is_larger_than_its_trigger_whatever_the_model_writes(data: An
 
 @settings(max_examples=15)
 @drawn(st.lists(st.text("xyz \n-", max_size=30), min_size=4, max_size=4), st.integers(1, 6))
-def test_no_notes_are_more_than_their_trigger(said: list[str], target: int):
+def test_no_notes_are_more_than_their_trigger(replies: list[str], target: int):
     belief = Belief()
-    for text in said:
+    for text in replies:
         belief = extracted(freeform(target=target, trigger=target + 2), ScriptedModel(text=text), belief)
         assert belief.items <= target + 2
 
@@ -174,10 +180,10 @@ def test_a_reorganisation_that_comes_back_empty_keeps_the_latest(memory: Any):
         text=lambda prompt, times: "" if times else "the latest",
     )
     after = extracted(memory(), once, before)
-    told = [fact.text for fact in after.facts] + list(after.notes)
-    assert told == ["fact 5", "fact 6", "fact 7", "fact 8", "fact 9", "the latest"]
+    texts = [fact.text for fact in after.facts] + list(after.notes)
+    assert texts == ["fact 5", "fact 6", "fact 7", "fact 8", "fact 9", "the latest"]
     assert after.reorganised == 1
-    assert len(once.asked) == 2
+    assert len(once.requests) == 2
 
 
 def test_what_a_belief_holds_is_one_line_each_and_no_empty_one():
@@ -185,8 +191,8 @@ def test_what_a_belief_holds_is_one_line_each_and_no_empty_one():
     after = extracted(structured(target=1, trigger=1), ScriptedModel(facts=facts))
     assert after.text == "Facts:\n- two lines (Ren)"
     curated = {"facts": [{"fact": "joined\n fact", "source": "a\nb"}, {"fact": " ", "source": ""}], "questions": [" "]}
-    mind = ScriptedModel(resolved=found("one", "two"), facts=curated)
-    assert extracted(structured(target=1, trigger=1), mind).text == "Facts:\n- joined fact (a b)"
+    scripted_model = ScriptedModel(resolved=found("one", "two"), facts=curated)
+    assert extracted(structured(target=1, trigger=1), scripted_model).text == "Facts:\n- joined fact (a b)"
 
 
 def test_a_reorganisation_orders_and_joins_and_is_cut_to_the_target():
@@ -195,8 +201,8 @@ def test_a_reorganisation_orders_and_joins_and_is_cut_to_the_target():
         "facts": [{"fact": f"joined {n}", "source": "s"} for n in range(9)],
         "questions": ["q1", "q2", "q3"],
     }
-    mind = ScriptedModel(resolved=found(), facts=curated)
-    after = extracted(structured(), mind, before)
+    scripted_model = ScriptedModel(resolved=found(), facts=curated)
+    after = extracted(structured(), scripted_model, before)
     assert [fact.text for fact in after.facts] == ["joined 0", "joined 1", "joined 2", "joined 3"]
     assert after.questions == ("q1", "q2")
 
@@ -209,7 +215,7 @@ def test_sizes_that_contradict_each_other_are_refused(wrong: dict[str, int]):
 
 def prompt_sizes(graph: Any, field: str, **changes: Any) -> list[int]:
     """Characters of the agent's prompts over thirty productive rounds, whose queries are all of one length."""
-    mind = ScriptedModel(
+    scripted_model = ScriptedModel(
         tool=lambda prompt, times: search_move(f"q{times:02} r{times:02}"),
         facts=lambda prompt, times: found(*(f"fact {times} {n} of the river" for n in range(3)), questions=["who?"]),
         text=lambda prompt, times: f"- note {times} one\n- note {times} two",
@@ -217,9 +223,9 @@ def prompt_sizes(graph: Any, field: str, **changes: Any) -> list[int]:
         answer={"answer": "Ada"},
     )
     world = LibraryBenchmark(rounds=30, context=200_000)
-    state = run_graph(graph, mind, world)
+    state = run_graph(graph, scripted_model, world)
     assert len(state["rounds"]) == 30
-    return list(map(len, mind.prompts(field)))
+    return list(map(len, scripted_model.prompts(field)))
 
 
 @pytest.mark.slow
@@ -244,18 +250,20 @@ def test_iter_retgen_never_sees_more_than_its_latest_passages():
 
 @pytest.mark.parametrize(("window", "seen"), [(0, 0), (1, 1), (3, 3)])
 def test_the_window_says_how_many_turns_stay_visible(window: int, seen: int):
-    mind = ScriptedModel(tool=new_search)
-    run_graph(pbai.build(memory=structured(window=window)), mind, LibraryBenchmark(rounds=6))
-    assert mind.prompts("tool")[-1].count("> search[") == seen
+    scripted_model = ScriptedModel(tool=new_search)
+    run_graph(pbai.build(memory=structured(window=window)), scripted_model, LibraryBenchmark(rounds=6))
+    assert scripted_model.prompts("tool")[-1].count("> search[") == seen
 
 
 def test_the_belief_and_its_first_question_reach_the_agent_and_the_answer():
-    mind = ScriptedModel(tool=new_search, facts=found("Ada mapped the Ren", questions=["when was it mapped?", "why?"]))
-    run_graph(pbai.build(), mind, LibraryBenchmark(rounds=3))
-    first, second, *_ = mind.prompts("tool")
+    scripted_model = ScriptedModel(
+        tool=new_search, facts=found("Ada mapped the Ren", questions=["when was it mapped?", "why?"])
+    )
+    run_graph(pbai.build(), scripted_model, LibraryBenchmark(rounds=3))
+    first, second, *_ = scripted_model.prompts("tool")
     assert "Ada mapped the Ren" not in first
     assert "to be settled next: when was it mapped?" in second
-    assert "Ada mapped the Ren" in mind.prompts("answer")[0]
+    assert "Ada mapped the Ren" in scripted_model.prompts("answer")[0]
 
 
 @pytest.mark.parametrize("memory", ["lobotomized", "structured", "freeform"])
@@ -276,20 +284,20 @@ def test_small_memgpt_reads_in_every_later_round_what_it_remembered():
 def test_a_fact_about_someone_else_or_out_of_thin_air_is_not_taken_up():
     aligned = lambda prompt, times: {"reason": "", "aligned": times == 0}  # noqa: E731  # the first, not Bob
     seen = Observation(text="Ren: Ada Lov mapped the Ren in 1843, Bob Ray the Tor.", sources=("Ren",))
-    mind = ScriptedModel(
+    scripted_model = ScriptedModel(
         facts=found("It was Ada Lov", "It was Bob Ray", "It was Carl", "It was in 1844"), aligned=aligned
     )
-    after = extracted(grounded("structured"), mind, seen=seen)
+    after = extracted(grounded("structured"), scripted_model, seen=seen)
     assert [fact.text for fact in after.facts] == ["It was Ada Lov"]
-    assert len(mind.prompts("aligned")) == 2  # what no source names costs no call
+    assert len(scripted_model.prompts("aligned")) == 2  # what no source names costs no call
 
 
 def test_notes_are_grounded_too_and_old_ones_are_not_requested_again():
-    mind = ScriptedModel(text="It was Ada Lov\nIt was Carl", aligned={"reason": "", "aligned": True})
+    scripted_model = ScriptedModel(text="It was Ada Lov\nIt was Carl", aligned={"reason": "", "aligned": True})
     before = Belief(form="freeform", notes=("It was the old note",))
-    after = extracted(grounded(freeform()), mind, before)
+    after = extracted(grounded(freeform()), scripted_model, before)
     assert after.notes == ("It was the old note", "It was Ada Lov")
-    assert len(mind.prompts("aligned")) == 1
+    assert len(scripted_model.prompts("aligned")) == 1
 
 
 @pytest.mark.parametrize(
@@ -301,10 +309,10 @@ def test_names_and_numbers_must_stand_somewhere(text: str, stands: bool):
 
 
 def test_only_the_lines_that_are_kept_reach_the_extractor():
-    mind = ScriptedModel(keep={"keep": [2, 7]}, facts=found("a fact"))
-    after = extracted(filtered("structured"), mind)
-    assert "Ada Lov mapped" in mind.prompts("facts")[0]
-    assert "fed by" not in mind.prompts("facts")[0]
+    scripted_model = ScriptedModel(keep={"keep": [2, 7]}, facts=found("a fact"))
+    after = extracted(filtered("structured"), scripted_model)
+    assert "Ada Lov mapped" in scripted_model.prompts("facts")[0]
+    assert "fed by" not in scripted_model.prompts("facts")[0]
     assert after.facts[0].text == "a fact"
     nothing = ScriptedModel(keep={"keep": []})
     assert extracted(filtered("structured"), nothing) == Belief(form="structured", window=1)
@@ -312,39 +320,43 @@ def test_only_the_lines_that_are_kept_reach_the_extractor():
 
 
 def test_a_memory_works_inside_sdp_and_reaches_realize_alone():
-    mind = ScriptedModel(
+    scripted_model = ScriptedModel(
         conditions={"conditions": ["first", "second"]}, facts=found("FOUND"), holds={"reason": "", "holds": 1}
     )
     world = LibraryBenchmark(lambda query: ("page",), answers=False)
     state = run_graph(
-        sdp.build(memory="structured"), ScriptedModel(**mind.answers, action={"action": "search[x]"}), world
+        sdp.build(memory="structured"), ScriptedModel(**scripted_model.answers, action={"action": "search[x]"}), world
     )
     assert [fact.text for fact in state["belief"].facts] == ["FOUND"]
     assert len(state["certificates"]) == 3
 
 
 def test_a_memory_works_inside_step():
-    mind = ScriptedModel(facts=found("FOUND"))
-    context = Context(benchmark=BlocksWorld(), chat=ScriptedChat(responder=mind), limits=Limits(steps=4, trials=1))
+    scripted_model = ScriptedModel(facts=found("FOUND"))
+    context = Context(
+        benchmark=BlocksWorld(), chat=ScriptedChat(responder=scripted_model), limits=Limits(steps=4, trials=1)
+    )
     task = {"task": {"benchmark": "blocksworld", "id": "4-0"}}
     state = step.build(extract="structured").invoke(task, context=context)
     assert [fact.text for fact in state["belief"].facts] == ["FOUND"]
-    thinking = mind.prompts("choice")
+    thinking = scripted_model.prompts("choice")
     assert ["FOUND" in prompt for prompt in thinking] == [False, True, True, True]
 
 
 def seeing(memory: Any, *, rounds: int = 4, finds: Any = None, graph: Any = pbai) -> list[str]:
     """The acting agent's prompts; it asks for q0, q1, ..., and each thought is POISON."""
-    mind = ScriptedModel(
+    scripted_model = ScriptedModel(
         tool=lambda prompt, times: {**new_search(prompt, times), "thought": f"POISON{times}"},
         sentence=lambda prompt, times: {"sentence": f"q{times} r{times}"},
         facts=found("a fact"),
         text="a note",
     )
     run_graph(
-        graph.build(memory=memory), mind, LibraryBenchmark(finds or (lambda query: ("all", query)), rounds=rounds)
+        graph.build(memory=memory),
+        scripted_model,
+        LibraryBenchmark(finds or (lambda query: ("all", query)), rounds=rounds),
     )
-    return mind.prompts("sentence" if graph is ircot else "tool")
+    return scripted_model.prompts("sentence" if graph is ircot else "tool")
 
 
 @pytest.mark.parametrize("graph", [pbai, react, memgpt, ircot])
@@ -384,10 +396,10 @@ def test_a_refused_action_is_remembered_with_the_worlds_words():
 
 def test_open_questions_are_resolved_by_number_or_by_their_words():
     before = Belief(form="structured", questions=("who mapped it?", "when did it freeze?", "which river is it?"))
-    mind = ScriptedModel(facts=found(resolved=["2.", "which river it is"]))
-    assert extracted(structured(), mind, before).questions == ("who mapped it?",)
+    scripted_model = ScriptedModel(facts=found(resolved=["2.", "which river it is"]))
+    assert extracted(structured(), scripted_model, before).questions == ("who mapped it?",)
     for number, question in enumerate(before.questions, 1):
-        assert f"{number}. {question}" in mind.asked[0][1]
+        assert f"{number}. {question}" in scripted_model.requests[0][1]
 
 
 @pytest.mark.parametrize("resolved", ["4", "0", "", "none", "1999"])

@@ -58,7 +58,7 @@ ANSWER = {"answer": "Ada"}
 
 
 def judged(
-    gate: Any, rounds: list[SearchRound], before: Stagnation | None = None, mind: ScriptedModel | None = None
+    gate: Any, rounds: list[SearchRound], before: Stagnation | None = None, scripted_model: ScriptedModel | None = None
 ) -> Stagnation:
     world = LibraryBenchmark()
     view = {
@@ -70,7 +70,7 @@ def judged(
         "evidence": Evidence(),
         "certified": CertifiedState(),
     }
-    runtime = Runtime(context=Context(benchmark=world, chat=ScriptedChat(responder=mind or ScriptedModel())))
+    runtime = Runtime(context=Context(benchmark=world, chat=ScriptedChat(responder=scripted_model or ScriptedModel())))
     return asyncio.run(gate(view, runtime))["stagnation"]
 
 
@@ -150,9 +150,9 @@ def test_a_gate_may_ask_that_the_belief_stands_still_too(make: Any):
 @pytest.mark.parametrize("patience", [1, 2, 4])
 @pytest.mark.parametrize("graph", [pbai, react])
 def test_a_looping_agent_is_stopped_and_answers(graph: Any, patience: int):
-    mind = ScriptedModel(tool=same_search, answer=ANSWER)
+    scripted_model = ScriptedModel(tool=same_search, answer=ANSWER)
     world = LibraryBenchmark(same_passages)
-    state = run_graph(graph.build(memory="native", gate=exhaustion_gate(patience=patience)), mind, world)
+    state = run_graph(graph.build(memory="native", gate=exhaustion_gate(patience=patience)), scripted_model, world)
     assert len(state["rounds"]) == 1 + patience  # the first round repeats nothing
     assert graph.ending(state) == "exhausted"
     assert state["stagnation"].reason.startswith(f"{patience} rounds in a row")
@@ -160,8 +160,10 @@ def test_a_looping_agent_is_stopped_and_answers(graph: Any, patience: int):
 
 
 def test_an_agent_that_alternates_between_two_queries_loops_too():
-    mind = ScriptedModel(tool=lambda prompt, times: search_move(("Lake Osk", "Ada mapped")[times % 2]), answer=ANSWER)
-    state = run_graph(pbai.build(memory="native"), mind, LibraryBenchmark(same_passages))
+    scripted_model = ScriptedModel(
+        tool=lambda prompt, times: search_move(("Lake Osk", "Ada mapped")[times % 2]), answer=ANSWER
+    )
+    state = run_graph(pbai.build(memory="native"), scripted_model, LibraryBenchmark(same_passages))
     assert len(state["rounds"]) == 4
 
 
@@ -234,22 +236,22 @@ def test_settings_out_of_range_are_refused(wrong: Any):
     ("verdict", "stop", "streak"), [("PRODUCTIVE", False, 0), ("QUERY_STALE", False, 3), ("EXHAUSTED", True, 3)]
 )
 def test_a_judged_gate_stops_at_exhausted_alone(verdict: str, stop: bool, streak: int):
-    mind = ScriptedModel(verdict={"reason": "why", "verdict": verdict})
+    scripted_model = ScriptedModel(verdict={"reason": "why", "verdict": verdict})
     rounds = [SearchRound(action=f"query{n}", chunks=(), glimpse=f"glimpse{n}", jaccard=0, upr=1) for n in range(5)]
-    result = judged(judged_gate(window=2), rounds, Stagnation(streak=2), mind)
+    result = judged(judged_gate(window=2), rounds, Stagnation(streak=2), scripted_model)
     assert (result.stop, result.streak, result.reason) == (stop, streak, "why")
-    [prompt] = mind.prompts("verdict")
+    [prompt] = scripted_model.prompts("verdict")
     assert [f"query{n} -> glimpse{n}" in prompt for n in range(5)] == [False, False, False, True, True]
     assert GOAL in prompt
 
 
 def test_a_judged_gate_sees_the_beginning_of_each_passage_of_a_round():
-    mind, text = ScriptedModel(), "\n".join(f"title{n}: {'word ' * 100}" for n in range(10))
+    scripted_model, text = ScriptedModel(), "\n".join(f"title{n}: {'word ' * 100}" for n in range(10))
     found = round_of(
         Action(text="search[a]"), Observation(text=text, sources=tuple(f"title{n}" for n in range(10))), []
     )
-    judged(judged_gate(), [found], mind=mind)
-    [prompt] = mind.prompts("verdict")
+    judged(judged_gate(), [found], scripted_model=scripted_model)
+    [prompt] = scripted_model.prompts("verdict")
     assert all(f"title{n}: word" in prompt for n in range(10))
     assert len(found.glimpse) < len(text) / 2
 
@@ -257,16 +259,16 @@ def test_a_judged_gate_sees_the_beginning_of_each_passage_of_a_round():
 def test_the_two_stances_ask_differently():
     conservative, neutral = ScriptedModel(), ScriptedModel()
     rounds = [SearchRound(action="a", chunks=(), jaccard=0, upr=1)]
-    judged(judged_gate(), rounds, mind=conservative)
-    judged(judged_gate(stance="neutral"), rounds, mind=neutral)
+    judged(judged_gate(), rounds, scripted_model=conservative)
+    judged(judged_gate(stance="neutral"), rounds, scripted_model=neutral)
     assert "It goes on unless" in conservative.prompts("verdict")[0]
     assert "It goes on unless" not in neutral.prompts("verdict")[0]
 
 
 def test_a_shadow_gate_keeps_round_and_answer_and_the_run_goes_on():
-    mind = ScriptedModel(tool=same_search, answer=lambda prompt, times: {"answer": f"answer {times}"})
+    scripted_model = ScriptedModel(tool=same_search, answer=lambda prompt, times: {"answer": f"answer {times}"})
     state = run_graph(
-        pbai.build(memory="native", gate=shadow(exhaustion_gate())), mind, LibraryBenchmark(same_passages)
+        pbai.build(memory="native", gate=shadow(exhaustion_gate())), scripted_model, LibraryBenchmark(same_passages)
     )
     stopped = run_graph(
         pbai.build(memory="native"), ScriptedModel(tool=same_search, answer=ANSWER), LibraryBenchmark(same_passages)
@@ -278,10 +280,12 @@ def test_a_shadow_gate_keeps_round_and_answer_and_the_run_goes_on():
 
 
 def test_the_advice_of_a_gate_that_is_only_watched_reaches_nobody():
-    mind = ScriptedModel(tool=new_search, unresolved={"unresolved": ["who?"], "answerable": False}, answer=ANSWER)
-    run_graph(pbai.build(memory="native", gate=shadow(gap_gate())), mind, LibraryBenchmark(rounds=3))
-    assert len(mind.prompts("unresolved")) == 3
-    assert not any("who?" in prompt for prompt in mind.prompts("tool"))
+    scripted_model = ScriptedModel(
+        tool=new_search, unresolved={"unresolved": ["who?"], "answerable": False}, answer=ANSWER
+    )
+    run_graph(pbai.build(memory="native", gate=shadow(gap_gate())), scripted_model, LibraryBenchmark(rounds=3))
+    assert len(scripted_model.prompts("unresolved")) == 3
+    assert not any("who?" in prompt for prompt in scripted_model.prompts("tool"))
 
 
 def test_resampling_leaves_the_advice_of_its_gate():
@@ -292,15 +296,15 @@ def test_resampling_leaves_the_advice_of_its_gate():
 
 def test_a_gap_gate_stops_when_nothing_is_left_and_names_the_gap_until_then():
     gaps = [{"unresolved": ["who?"], "answerable": True}, {"unresolved": [], "answerable": False}]
-    mind = ScriptedModel(
+    scripted_model = ScriptedModel(
         tool=new_search,
         unresolved=lambda prompt, times: [*gaps, {"unresolved": [], "answerable": True}][times],
         answer=ANSWER,
     )
-    state = run_graph(pbai.build(memory="native", gate=gap_gate()), mind)
+    state = run_graph(pbai.build(memory="native", gate=gap_gate()), scripted_model)
     assert len(state["rounds"]) == 3
     assert pbai.ending(state) == "exhausted"
-    assert ["who?" in prompt for prompt in mind.prompts("tool")] == [False, True, False]
+    assert ["who?" in prompt for prompt in scripted_model.prompts("tool")] == [False, True, False]
 
 
 def believing(**fields: Any) -> Any:
@@ -308,9 +312,9 @@ def believing(**fields: Any) -> Any:
     return {**view, "belief": Belief(**fields), "evidence": Evidence(), "certified": CertifiedState()}
 
 
-def is_satisfied(mind: Any = None, **fields: Any) -> bool:
+def is_satisfied(scripted_model: Any = None, **fields: Any) -> bool:
     world = LibraryBenchmark()
-    runtime = Runtime(context=Context(benchmark=world, chat=ScriptedChat(responder=mind or ScriptedModel())))
+    runtime = Runtime(context=Context(benchmark=world, chat=ScriptedChat(responder=scripted_model or ScriptedModel())))
     return bool(asyncio.run(satisfied_gate()(believing(**fields), runtime))["stagnation"].stop)  # type: ignore[arg-type]
 
 
@@ -324,19 +328,19 @@ def test_a_structured_belief_satisfies_the_question_once_nothing_is_open():
 
 @pytest.mark.parametrize("settled", [True, False])
 def test_of_other_memories_a_model_says_whether_they_satisfy_the_question(settled: bool):
-    mind = ScriptedModel(satisfied={"reasoning": "so", "satisfied": settled})
-    assert is_satisfied(mind, form="freeform", notes=("Ada was there",)) == settled
-    assert "Ada was there" in mind.prompts("satisfied")[0]
+    scripted_model = ScriptedModel(satisfied={"reasoning": "so", "satisfied": settled})
+    assert is_satisfied(scripted_model, form="freeform", notes=("Ada was there",)) == settled
+    assert "Ada was there" in scripted_model.prompts("satisfied")[0]
 
 
 def test_a_belief_that_begins_with_the_question_ends_the_search_when_it_is_answered():
     goal = LibraryBenchmark().task("only").goal
     known = {"facts": [{"fact": "Ada was there", "source": "it"}], "questions": []}
     resolved = [[], [goal]]
-    mind = ScriptedModel(
+    scripted_model = ScriptedModel(
         tool=new_search, resolved=lambda prompt, times: {**known, "resolved": resolved[min(times, 1)]}, answer=ANSWER
     )
-    state = run_graph(pbai.build(memory=structured(start="question"), gate=satisfied_gate()), mind)
+    state = run_graph(pbai.build(memory=structured(start="question"), gate=satisfied_gate()), scripted_model)
     assert len(state["rounds"]) == 2
     assert state["belief"].questions == ()
     assert pbai.ending(state) == "exhausted"
@@ -347,8 +351,8 @@ def test_a_belief_that_begins_with_the_question_ends_the_search_when_it_is_answe
 def test_of_two_gates_either_stops():
     gaps = {"unresolved": ["who?"], "answerable": False}
     both = either(gap_gate(), exhaustion_gate())
-    mind = ScriptedModel(tool=same_search, unresolved=gaps, answer=ANSWER)
-    state = run_graph(pbai.build(memory="native", gate=both), mind, LibraryBenchmark(same_passages))
+    scripted_model = ScriptedModel(tool=same_search, unresolved=gaps, answer=ANSWER)
+    state = run_graph(pbai.build(memory="native", gate=both), scripted_model, LibraryBenchmark(same_passages))
     assert len(state["rounds"]) == 3
     assert "who?" in state["stagnation"].advice
     resolved = ScriptedModel(tool=new_search, unresolved={"unresolved": [], "answerable": True}, answer=ANSWER)
@@ -369,10 +373,12 @@ def test_of_two_gates_that_disagree_the_one_that_stops_gives_the_reason():
 
 @pytest.mark.parametrize("times", [0, 1, 2])
 def test_resampling_gives_so_many_new_directions_before_it_stops(times: int):
-    mind = ScriptedModel(tool=same_search, hypotheses=lambda p, n: {"hypotheses": [f"direction {n}"]}, answer=ANSWER)
+    scripted_model = ScriptedModel(
+        tool=same_search, hypotheses=lambda p, n: {"hypotheses": [f"direction {n}"]}, answer=ANSWER
+    )
     gate = either(gap_gate(), resampling(exhaustion_gate(), times=times))
-    gaps = ScriptedModel(**mind.answers, unresolved={"unresolved": [], "answerable": False})
-    for model, operator in ((mind, resampling(exhaustion_gate(), times=times)), (gaps, gate)):
+    gaps = ScriptedModel(**scripted_model.answers, unresolved={"unresolved": [], "answerable": False})
+    for model, operator in ((scripted_model, resampling(exhaustion_gate(), times=times)), (gaps, gate)):
         state = run_graph(pbai.build(memory="native", gate=operator), model, LibraryBenchmark(same_passages))
         assert len(state["rounds"]) == 3 + 2 * times
         assert state["stagnation"].resampled == times == len(model.prompts("hypotheses"))
@@ -381,9 +387,9 @@ def test_resampling_gives_so_many_new_directions_before_it_stops(times: int):
 
 
 def test_resampling_stops_where_the_model_has_no_hypothesis():
-    mind = ScriptedModel(tool=same_search, hypotheses={"hypotheses": []}, answer=ANSWER)
+    scripted_model = ScriptedModel(tool=same_search, hypotheses={"hypotheses": []}, answer=ANSWER)
     state = run_graph(
-        pbai.build(memory="native", gate=resampling(exhaustion_gate())), mind, LibraryBenchmark(same_passages)
+        pbai.build(memory="native", gate=resampling(exhaustion_gate())), scripted_model, LibraryBenchmark(same_passages)
     )
     assert len(state["rounds"]) == 3
 
@@ -415,19 +421,19 @@ def test_a_gate_ends_sdp_where_its_actions_repeat():
 
 def test_a_gate_forces_an_answer_from_sdp_in_a_world_that_takes_one():
     world = LibraryBenchmark(same_passages, attempts=9)
-    mind = ScriptedModel(
+    scripted_model = ScriptedModel(
         conditions={"conditions": ["the river is known"]}, action={"action": "search[Osk]"}, answer=ANSWER
     )
-    state = run_graph(sdp.build(gate=exhaustion_gate()), mind, world)
+    state = run_graph(sdp.build(gate=exhaustion_gate()), scripted_model, world)
     assert (sdp.ending(state), world.worlds[0].answer) == ("exhausted", "Ada")
     assert not state["certificates"]
 
 
 def test_a_gate_ends_an_episode_of_step():
     graph = step.build(gate=exhaustion_gate())
-    mind = ScriptedModel()  # the least instance: always the first action offered, which comes round again
+    scripted_model = ScriptedModel()  # the least instance: always the first action offered, which comes round again
     limits = Limits(steps=30, trials=2, repeats=0, substeps=30)
-    context = Context(benchmark=BlocksWorld(), chat=ScriptedChat(responder=mind), limits=limits)
+    context = Context(benchmark=BlocksWorld(), chat=ScriptedChat(responder=scripted_model), limits=limits)
     state = graph.invoke({"task": {"benchmark": "blocksworld", "id": "4-0"}}, context=context)
     assert state["stagnation"].stop
     assert [trial.steps < 30 for trial in state["trials"]] == [True, True]
@@ -443,7 +449,7 @@ def test_a_world_that_ends_in_the_round_in_which_a_gate_stops_gives_the_ending()
 
 
 def test_what_a_gate_advises_and_a_memory_holds_reaches_sdps_realize():
-    mind = ScriptedModel(
+    scripted_model = ScriptedModel(
         conditions={"conditions": ["the river is known"]},
         action={"action": "search[Osk]"},
         hypotheses={"hypotheses": ["up the river"]},
@@ -451,23 +457,23 @@ def test_what_a_gate_advises_and_a_memory_holds_reaches_sdps_realize():
         answer=ANSWER,
     )
     graph = sdp.build(gate=resampling(exhaustion_gate(), times=1), memory="structured")
-    run_graph(graph, mind, LibraryBenchmark(same_passages, attempts=9))
-    prompts = mind.prompts("action")
+    run_graph(graph, scripted_model, LibraryBenchmark(same_passages, attempts=9))
+    prompts = scripted_model.prompts("action")
     assert "To keep in mind" not in prompts[0]
     assert ["Osk is a lake" in prompt for prompt in prompts] == [False, True, True, True, True]
     assert ["up the river" in prompt for prompt in prompts] == [False, False, False, True, True]
 
 
 def test_ircot_is_stopped_by_its_sentences():
-    mind = ScriptedModel(sentence={"sentence": "The river is not known yet."}, answer=ANSWER)
-    state = run_graph(ircot.build(gate=exhaustion_gate()), mind, LibraryBenchmark(same_passages))
+    scripted_model = ScriptedModel(sentence={"sentence": "The river is not known yet."}, answer=ANSWER)
+    state = run_graph(ircot.build(gate=exhaustion_gate()), scripted_model, LibraryBenchmark(same_passages))
     assert len(state["rounds"]) == 4  # the question first, then the sentence three times
 
 
 def test_the_task_is_the_last_of_the_open_questions_and_survives_a_reorganisation():
     goal = LibraryBenchmark().task("only").goal
     many = {"facts": [{"fact": f"fact {n}", "source": "it"} for n in range(5)], "questions": ["when?", "where?"]}
-    mind = ScriptedModel(
+    scripted_model = ScriptedModel(
         tool=new_search,
         resolved=lambda prompt, times: (
             {**many, "facts": [{"fact": f"{times} {n}", "source": ""} for n in range(5)]} | {"resolved": []}
@@ -475,7 +481,7 @@ def test_the_task_is_the_last_of_the_open_questions_and_survives_a_reorganisatio
         facts={"facts": [{"fact": "all of it", "source": "it"}], "questions": ["when?"]},
         answer=ANSWER,
     )
-    state = run_graph(pbai.build(), mind, LibraryBenchmark(rounds=3))
+    state = run_graph(pbai.build(), scripted_model, LibraryBenchmark(rounds=3))
     assert state["belief"].reorganised
     assert state["belief"].questions[-1] == goal
     assert state["belief"].questions[0] == "when?"

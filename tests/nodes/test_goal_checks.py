@@ -156,7 +156,7 @@ def test_a_goal_denied_in_a_world_that_is_over_ends_with_the_world():
 
 
 @pytest.mark.parametrize(
-    ("settings", "replies", "asked", "confirmed"),
+    ("settings", "replies", "calls", "confirmed"),
     [
         ({}, "yy", 2, True),
         ({}, "yny", 3, True),
@@ -167,7 +167,7 @@ def test_a_goal_denied_in_a_world_that_is_over_ends_with_the_world():
     ],
 )
 def test_votes_are_requested_until_they_are_decided(
-    settings: dict[str, int], replies: str, asked: int, confirmed: bool, tmp_path: Path
+    settings: dict[str, int], replies: str, calls: int, confirmed: bool, tmp_path: Path
 ):
     spoken = [json.dumps({"reason": f"vote {n}", "reached": vote == "y"}) for n, vote in enumerate(replies, 1)]
     script = Script(plan=1, replans=False)
@@ -175,9 +175,9 @@ def test_votes_are_requested_until_they_are_decided(
     result = run(sdp.build(audit=votes(**settings)), script, "only", context=context, out=tmp_path)
     (audit,) = result.audits
     assert (audit.confirmed, list(audit.votes)) == (confirmed, [vote == "y" for vote in replies])
-    assert result.usage.calls == asked
+    assert result.usage.calls == calls
     assert result.ending == ("goal" if confirmed else "gave_up")
-    assert audit.reason == f"vote {asked}"
+    assert audit.reason == f"vote {calls}"
 
 
 @pytest.mark.slow
@@ -201,10 +201,10 @@ def test_a_world_that_signals_success_is_believed_and_any_other_is_voted_on(tmp_
         result = run(sdp.build(audit=world_check()), "blocksworld", task, context=context, out=tmp_path)
         assert result.ending != "goal" or (result.scores is not None and result.scores.value == 1)
         assert all(not audit.votes for audit in result.audits)
-    asked = run(
+    denied = run(
         sdp.build(audit=world_check(otherwise=auditing(False))), Script(plan=1, replans=False), "only", out=tmp_path
     )
-    assert asked.ending == "gave_up"
+    assert denied.ending == "gave_up"
 
 
 @pytest.mark.parametrize(
@@ -449,9 +449,9 @@ def test_the_trajectory_has_it_all_and_so_have_reports_and_tables(tmp_path: Path
     assert [i.predicate.text for i in result.invalidations] == ["p1"]
     assert [audit.confirmed for audit in result.audits] == [False, True]
     assert len(result.certified.predicates) == len(result.states[-1].predicates) - 1
-    said = console.file.getvalue()
-    assert "step 3: undone: p1" in said
-    assert "audit of the goal: denied: seen through" in said
+    printed = console.file.getvalue()
+    assert "step 3: undone: p1" in printed
+    assert "audit of the goal: denied: seen through" in printed
     page = write_report(result.trajectory, tmp_path / "report.html").read_text(encoding="utf-8")
     assert '<li class="row undone' in page
     assert "seen through" in page

@@ -36,12 +36,12 @@ def test_the_expert_reaches_the_goal(tmp_path: Path):
 
 
 def test_imagined_outcomes_inside_realize_are_those_of_the_world_where_the_model_is_right(tmp_path: Path):
-    told = run_blocks(
+    imagined = run_blocks(
         sdp.build(realize=reward_guided(k=2, imagines=True, **READING)), tmp_path / "a", answer_request, task="3-1"
     )
     known = run_blocks(sdp.build(realize=reward_guided(k=2, **READING)), tmp_path / "b", answer_request, task="3-1")
-    assert told.ending == "goal"
-    assert told.state["history"] == known.state["history"]
+    assert imagined.ending == "goal"
+    assert imagined.state["history"] == known.state["history"]
 
 
 def test_the_action_that_settles_the_target_is_taken_whatever_the_model_would(tmp_path: Path):
@@ -70,13 +70,13 @@ def test_a_target_that_tells_no_state_is_replaced_by_the_goal(tmp_path: Path):
 
 
 def test_who_asks_shows_the_model_the_gains_and_the_target_alone(tmp_path: Path):
-    mind, target = ScriptedModel(), "the hand is currently holding red block"
+    scripted_model, target = ScriptedModel(), "the hand is currently holding red block"
     graph = sdp.build(propose=aiming_at(target), realize=reward_guided(k=30, asks=True, **READING))
-    run_blocks(graph, tmp_path, mind, task="3-1", steps=1)
-    asked = mind.prompts("choice")[0]
-    assert f"Assignment: {target}" in asked
-    assert "unstack the red block from on top of the blue block (+1.00)" in asked
-    assert BlocksWorld().task("3-1").goal not in asked
+    run_blocks(graph, tmp_path, scripted_model, task="3-1", steps=1)
+    prompt = scripted_model.prompts("choice")[0]
+    assert f"Assignment: {target}" in prompt
+    assert "unstack the red block from on top of the blue block (+1.00)" in prompt
+    assert BlocksWorld().task("3-1").goal not in prompt
 
 
 def test_it_is_named_with_its_arguments_in_the_header(tmp_path: Path):

@@ -48,8 +48,8 @@ def moves(*given: dict[str, Any]) -> Callable[[str, int], dict[str, Any]]:
 def acted(
     *given: dict[str, Any], world: LibraryBenchmark | None = None, **graph: Any
 ) -> tuple[dict[str, Any], ScriptedModel]:
-    mind = ScriptedModel(tool=moves(*given), answer={"answer": "Ada"}, summary={"summary": "SUMMARY"})
-    return run_graph(memgpt.build(**graph), mind, world), mind
+    scripted_model = ScriptedModel(tool=moves(*given), answer={"answer": "Ada"}, summary={"summary": "SUMMARY"})
+    return run_graph(memgpt.build(**graph), scripted_model, world), scripted_model
 
 
 def answers(state: dict[str, Any]) -> list[MemoryTurn]:
@@ -57,8 +57,8 @@ def answers(state: dict[str, Any]) -> list[MemoryTurn]:
 
 
 def test_what_is_appended_is_in_every_later_prompt_and_no_round_is_spent() -> None:
-    state, mind = acted(search_move("Osk"), function("core_memory_append", "CORE"), search_move("Ren"))
-    assert ["CORE" in prompt for prompt in mind.prompts("tool")] == [False, False, True, True]
+    state, scripted_model = acted(search_move("Osk"), function("core_memory_append", "CORE"), search_move("Ren"))
+    assert ["CORE" in prompt for prompt in scripted_model.prompts("tool")] == [False, False, True, True]
     assert state["belief"].notes == ("CORE",)
     assert [turn.action for turn in state["turns"]] == ["search[Osk]", "search[Ren]", "finish[Ada]"]
     assert len(state["rounds"]) == 2  # the gate sees actions in the world alone
@@ -74,10 +74,12 @@ def test_a_passage_is_replaced_and_an_empty_text_removes_it() -> None:
 
 
 def test_replacing_what_is_not_there_is_an_error_that_the_agent_reads() -> None:
-    state, mind = acted(function("core_memory_append", "CORE"), function("core_memory_replace", "ELSE", new="x"))
+    state, scripted_model = acted(
+        function("core_memory_append", "CORE"), function("core_memory_replace", "ELSE", new="x")
+    )
     [_, refused] = answers(state)
     assert (refused.accepted, "'ELSE'" in refused.observation) == (False, True)
-    assert refused.observation in mind.prompts("tool")[2]
+    assert refused.observation in scripted_model.prompts("tool")[2]
     assert state["belief"].notes == ("CORE",)
 
 
@@ -89,7 +91,7 @@ def test_core_memory_that_would_be_too_large_is_refused() -> None:
 
 
 def test_a_search_of_archival_memory_finds_what_was_inserted_and_nothing_else_shows_it() -> None:
-    state, mind = acted(
+    state, scripted_model = acted(
         function("archival_memory_insert", "The Ren rises near Tor."),
         function("archival_memory_insert", "The library opens at nine."),
         function("archival_memory_search", "where does the Ren rise?", page=1),
@@ -97,8 +99,8 @@ def test_a_search_of_archival_memory_finds_what_was_inserted_and_nothing_else_sh
     assert state["archive"] == ["The Ren rises near Tor.", "The library opens at nine."]
     first, *_ = answers(state)[2].observation.splitlines()[1:]
     assert "rises near Tor" in first
-    assert "rises near Tor" not in mind.prompts("tool")[0]
-    assert first in mind.prompts("tool")[3]
+    assert "rises near Tor" not in scripted_model.prompts("tool")[0]
+    assert first in scripted_model.prompts("tool")[3]
 
 
 def test_an_entry_is_kept_once() -> None:
@@ -120,8 +122,8 @@ def test_results_come_in_pages_of_bounded_size() -> None:
 def test_the_conversation_is_searched_beyond_what_is_still_shown() -> None:
     """The queue of turns is flushed; what the first round found is then in no prompt but that after the search."""
     found = [*(search_move(f"q{n} r{n}") for n in range(10)), function("conversation_search", "q0", page=1)]
-    state, mind = acted(*found, world=LibraryBenchmark(words=60), decide=manage(queue=4_000))
-    before, after = mind.prompts("tool")[10:12]
+    state, scripted_model = acted(*found, world=LibraryBenchmark(words=60), decide=manage(queue=4_000))
+    before, after = scripted_model.prompts("tool")[10:12]
     assert state["belief"].reorganised >= 1
     assert "about q0 r0 one" not in before
     assert "about q0 r0 one" in after
@@ -132,8 +134,8 @@ def test_the_answer_is_handed_in_without_a_summary_that_nobody_would_read() -> N
     """Before the last action the queue is full, as a further search shows, which has it summarised."""
     found = [search_move(f"q{n} r{n}") for n in range(5)]
     for last, summaries in ((), 0), ((search_move("q5 r5"),), 1):
-        _, mind = acted(*found, *last, world=LibraryBenchmark(words=60), decide=manage(queue=4_000))
-        assert len(mind.prompts("summary")) == summaries
+        _, scripted_model = acted(*found, *last, world=LibraryBenchmark(words=60), decide=manage(queue=4_000))
+        assert len(scripted_model.prompts("summary")) == summaries
 
 
 def test_a_search_of_the_conversation_goes_by_what_was_found_and_not_by_the_words_of_the_action() -> None:
@@ -164,16 +166,18 @@ def test_memory_calls_in_a_row_are_bounded_and_then_only_tools_are_offered() -> 
 
 
 def test_the_bound_is_an_option_and_none_offers_no_function() -> None:
-    _, mind = acted(search_move("Osk"), decide=manage(calls=0))
-    assert not any(fields & {"new", "page"} for fields, _ in mind.asked)
+    _, scripted_model = acted(search_move("Osk"), decide=manage(calls=0))
+    assert not any(fields & {"new", "page"} for fields, _ in scripted_model.requests)
 
 
 @pytest.mark.parametrize("memory", ["lobotomized", "structured", "freeform"])
 def test_another_memory_offers_no_function_in_any_round(memory: str):
-    mind = ScriptedModel(tool=new_search, answer={"answer": "Ada"}, text="Ada mapped it")
-    state = run_graph(memgpt.build(memory=memory), mind, LibraryBenchmark(rounds=3))
-    assert {fields for fields, _ in mind.asked if "tool" in fields} == {frozenset({"thought", "tool", "text"})}
-    assert "archival_memory" not in "".join(mind.prompts("tool"))
+    scripted_model = ScriptedModel(tool=new_search, answer={"answer": "Ada"}, text="Ada mapped it")
+    state = run_graph(memgpt.build(memory=memory), scripted_model, LibraryBenchmark(rounds=3))
+    assert {fields for fields, _ in scripted_model.requests if "tool" in fields} == {
+        frozenset({"thought", "tool", "text"})
+    }
+    assert "archival_memory" not in "".join(scripted_model.prompts("tool"))
     assert state.get("archive", []) == []
 
 
@@ -183,20 +187,20 @@ def test_a_wrapper_of_the_own_memory_keeps_the_functions() -> None:
 
 
 def test_a_small_model_has_one_field_for_notes() -> None:
-    mind = ScriptedModel(
+    scripted_model = ScriptedModel(
         tool=lambda prompt, times: {**new_search(prompt, times), "remember": "CORE"}, answer={"answer": "Ada"}
     )
-    state = run_graph(memgpt.build(), mind, LibraryBenchmark(rounds=2), profile="small")
-    assert {fields for fields, _ in mind.asked if "tool" in fields} == {
+    state = run_graph(memgpt.build(), scripted_model, LibraryBenchmark(rounds=2), profile="small")
+    assert {fields for fields, _ in scripted_model.requests if "tool" in fields} == {
         frozenset({"thought", "remember", "tool", "text"})
     }
     assert state["belief"].notes == ("CORE",)
 
 
 def test_the_final_answer_sees_what_the_memory_gave() -> None:
-    mind = ScriptedModel(tool=moves(*KEPT_AND_FOUND, search_move("Osk")), answer={"answer": "Ada"})
-    run_graph(memgpt.build(), mind, LibraryBenchmark(rounds=1))
-    assert "- RIVER" in mind.prompts("answer")[0]
+    scripted_model = ScriptedModel(tool=moves(*KEPT_AND_FOUND, search_move("Osk")), answer={"answer": "Ada"})
+    run_graph(memgpt.build(), scripted_model, LibraryBenchmark(rounds=1))
+    assert "- RIVER" in scripted_model.prompts("answer")[0]
 
 
 def test_a_new_episode_of_a_thread_begins_with_an_empty_memory() -> None:
@@ -204,8 +208,8 @@ def test_a_new_episode_of_a_thread_begins_with_an_empty_memory() -> None:
     config: Any = {"configurable": {"thread_id": "one"}}
     given = moves(function("archival_memory_insert", "RIVER"), function("core_memory_append", "CORE"))
     for expected in (["RIVER"], []):
-        mind = ScriptedModel(tool=given if expected else moves())
-        context = Context(benchmark=world, chat=ScriptedChat(responder=mind))
+        scripted_model = ScriptedModel(tool=given if expected else moves())
+        context = Context(benchmark=world, chat=ScriptedChat(responder=scripted_model))
         state = graph.invoke({"task": world.task("only")}, config, context=context)
         assert (state["archive"], bool(state["belief"].notes), bool(answers(state))) == (
             expected, bool(expected), bool(expected))  # fmt: skip
@@ -223,9 +227,9 @@ def test_an_own_operator_takes_the_place_of_the_functions() -> None:
     async def forgetful(state: Any, runtime: Any) -> dict[str, Any]:
         return {"belief": state["belief"], "archive": [], "answer": {"text": "FORGOTTEN"}}
 
-    state, mind = acted(function("archival_memory_insert", "RIVER"), use_memory=forgetful)
+    state, scripted_model = acted(function("archival_memory_insert", "RIVER"), use_memory=forgetful)
     assert state["archive"] == []
-    assert "FORGOTTEN" in mind.prompts("tool")[1]
+    assert "FORGOTTEN" in scripted_model.prompts("tool")[1]
 
 
 def test_parallel_searches_have_memories_of_their_own() -> None:
@@ -238,11 +242,11 @@ def test_parallel_searches_have_memories_of_their_own() -> None:
         names = ("archival_memory_insert", f"{kept(prompt)} ENTRY"), ("archival_memory_search", "ENTRY")
         return function(*names["Kept" in prompt])
 
-    mind = ScriptedModel(tool=tool, hypotheses={"hypotheses": ["up the river", "down the river"]})
+    scripted_model = ScriptedModel(tool=tool, hypotheses={"hypotheses": ["up the river", "down the river"]})
     graph = hypotheses.build(explore=explore(harness="memgpt", memory="native"))
     store = InMemoryStore()
     graph.store = store
-    state = run_graph(graph, mind)
+    state = run_graph(graph, scripted_model)
     assert [branch.answer for branch in state["branches"]] == ["Ada", "Ada"]
     spaces = {item.namespace: item.value["text"] for item in store.search((), limit=10)}
     assert sorted(spaces.values()) == ["down ENTRY", "up ENTRY"]
@@ -260,8 +264,10 @@ def test_a_store_gets_the_entries_in_a_namespace_of_thread_and_episode() -> None
     store, world = InMemoryStore(), LibraryBenchmark()
     graph = memgpt.build(checkpointer=InMemorySaver(), store=store)
     for thread in ("a.b", "c"):
-        mind = ScriptedModel(tool=moves(function("archival_memory_insert", f"of {thread}"), search_move("Osk")))
-        context = Context(benchmark=world, chat=ScriptedChat(responder=mind))
+        scripted_model = ScriptedModel(
+            tool=moves(function("archival_memory_insert", f"of {thread}"), search_move("Osk"))
+        )
+        context = Context(benchmark=world, chat=ScriptedChat(responder=scripted_model))
         graph.invoke({"task": world.task("only")}, {"configurable": {"thread_id": thread}}, context=context)
     assert sorted((space[1], text) for space, text in entries(store)) == [("a%2Eb", "of a.b"), ("c", "of c")]
 
@@ -275,8 +281,8 @@ def test_nothing_of_another_run_on_the_same_store_is_found() -> None:
 
 
 def test_an_asynchronous_store_is_used_too(tmp_path: Path):
-    world, mind = LibraryBenchmark(), ScriptedModel(tool=moves(*KEPT_AND_FOUND))
-    context = Context(benchmark=world, chat=ScriptedChat(responder=mind))
+    world, scripted_model = LibraryBenchmark(), ScriptedModel(tool=moves(*KEPT_AND_FOUND))
+    context = Context(benchmark=world, chat=ScriptedChat(responder=scripted_model))
 
     async def stored() -> tuple[dict[str, Any], list[Any]]:
         async with AsyncSqliteStore.from_conn_string(str(tmp_path / "store.sqlite")) as store:
@@ -365,8 +371,8 @@ def test_a_memory_call_before_a_model_failed_is_not_repeated() -> None:
 
 def test_a_resumed_run_keeps_its_memory_although_the_store_is_lost() -> None:
     saver = InMemorySaver()
-    world, mind = LibraryBenchmark(), ScriptedModel(tool=moves(*KEPT_AND_FOUND))
-    context = Context(benchmark=world, chat=ScriptedChat(responder=mind))
+    world, scripted_model = LibraryBenchmark(), ScriptedModel(tool=moves(*KEPT_AND_FOUND))
+    context = Context(benchmark=world, chat=ScriptedChat(responder=scripted_model))
     config: Any = {"configurable": {"thread_id": "one"}}
     first = memgpt.build(checkpointer=saver, store=InMemoryStore())
     first.invoke({"task": world.task("only")}, config, context=context, interrupt_after=["use_memory"])

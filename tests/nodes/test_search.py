@@ -29,12 +29,12 @@ def explaining(prompt: str, times: int) -> dict[str, str]:
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_an_explanation_of_two_thousand_characters_is_handed_in_whole(agent: str):
-    mind = ScriptedModel(
+    scripted_model = ScriptedModel(
         tool=explaining, sentence={"sentence": f"So the answer is: {PROSE}."}, answer={"answer": PROSE}
     )
     world = LibraryBenchmark(rounds=3)
     world.longest_answer = SweQA.longest_answer  # type: ignore[attr-defined]
-    run_graph(AGENTS[agent](), mind, world, profile="full")
+    run_graph(AGENTS[agent](), scripted_model, world, profile="full")
     assert world.worlds[-1].answer == PROSE
 
 
@@ -69,34 +69,36 @@ def test_where_an_answer_may_be_missing_nobody_is_made_to_guess(agent: str, gate
 
         return {"stagnation": Stagnation(stop=True, reason="by the test")}
 
-    mind = ScriptedModel(tool=lambda prompt, times: search_move(f"q{times}"), answer={"answer": UNANSWERABLE_ANSWER})
+    scripted_model = ScriptedModel(
+        tool=lambda prompt, times: search_move(f"q{times}"), answer={"answer": UNANSWERABLE_ANSWER}
+    )
     world = LibraryBenchmark(rounds=2)
     world.unknown_answer = LoCoMo.unknown_answer  # type: ignore[attr-defined]
-    run_graph(AGENTS[agent](**({"gate": stopping} if gated else {})), mind, world)
-    assert UNANSWERABLE_ANSWER in mind.prompts("answer")[-1]
+    run_graph(AGENTS[agent](**({"gate": stopping} if gated else {})), scripted_model, world)
+    assert UNANSWERABLE_ANSWER in scripted_model.prompts("answer")[-1]
     assert world.worlds[-1].answer == UNANSWERABLE_ANSWER
 
 
 @pytest.mark.parametrize("agent", ["react", "pbai"])
 def test_an_agent_that_finds_nothing_more_knows_what_to_hand_in(agent: str):
     """In a world where an answer may be missing, each request for an action names what is handed in then."""
-    mind, world = ScriptedModel(tool=explaining), LibraryBenchmark(rounds=3)
+    scripted_model, world = ScriptedModel(tool=explaining), LibraryBenchmark(rounds=3)
     world.unknown_answer = "UNTOLD"  # type: ignore[attr-defined]
-    run_graph(AGENTS[agent](), mind, world, profile="full")
-    assert len(mind.prompts("tool")) == 2
-    assert all("UNTOLD" in prompt for prompt in mind.prompts("tool"))
+    run_graph(AGENTS[agent](), scripted_model, world, profile="full")
+    assert len(scripted_model.prompts("tool")) == 2
+    assert all("UNTOLD" in prompt for prompt in scripted_model.prompts("tool"))
 
 
 def test_the_style_of_answers_is_in_every_request_that_can_end_with_one():
     style = "a limerick about the answer"
     for agent, field in (("react", "tool"), ("memgpt", "tool"), ("ircot", "sentence"), ("pbai", "tool")):
-        mind, world = (
+        scripted_model, world = (
             ScriptedModel(tool=explaining, sentence=lambda p, t: {"sentence": "Osk is a lake."}),
             LibraryBenchmark(rounds=2),
         )
         world.answer_style = style  # type: ignore[attr-defined]
-        run_graph(AGENTS[agent](), mind, world, profile="full")
-        prompts = [prompt for fields, prompt in mind.asked if {field, "answer"} & fields]
+        run_graph(AGENTS[agent](), scripted_model, world, profile="full")
+        prompts = [prompt for fields, prompt in scripted_model.requests if {field, "answer"} & fields]
         assert prompts
         assert GOAL in prompts[0]
         assert all(style in prompt for prompt in prompts), agent

@@ -47,7 +47,12 @@ class Kitchen(Records):
 
 
 def call_operator(
-    operator: Operator, mind: Any, actions: Sequence[str] = (), world: Any = None, profile: Any = "", **seen: Any
+    operator: Operator,
+    scripted_model: Any,
+    actions: Sequence[str] = (),
+    world: Any = None,
+    profile: Any = "",
+    **seen: Any,
 ) -> dict[str, Any]:
     """What an operator answers on a subtask with one turn behind it."""
     view = {
@@ -64,7 +69,7 @@ def call_operator(
         "standing": None,
         **seen,
     }
-    context = Context(benchmark=world or Kitchen(), chat=ScriptedChat(responder=mind), profile=profile)
+    context = Context(benchmark=world or Kitchen(), chat=ScriptedChat(responder=scripted_model), profile=profile)
     context.admissible = lambda: list(actions)
     return asyncio.run(operator(view, Runtime(context=context)))
 
@@ -73,8 +78,10 @@ def move(action: str, standing: str = "continues", *then: str, report: str = "")
     return {"thought": "T", "standing": standing, "report": report, "action": action, "then": [*then]}
 
 
-def offered(mind: ScriptedModel) -> list[str]:
-    return next(schema["properties"]["choice"]["enum"] for schema in mind.schemas if "choice" in schema["properties"])
+def offered(scripted_model: ScriptedModel) -> list[str]:
+    return next(
+        schema["properties"]["choice"]["enum"] for schema in scripted_model.schemas if "choice" in schema["properties"]
+    )
 
 
 class Writer(ScriptedModel):
@@ -88,7 +95,7 @@ class Writer(ScriptedModel):
 
     def __call__(self, prompt: str, schema: dict[str, Any]) -> Any:
         self.schemas.append(schema)
-        self.asked.append((frozenset(schema["properties"]), prompt))
+        self.requests.append((frozenset(schema["properties"]), prompt))
         if "choice" in schema["properties"]:
             return {"thought": "", "choice": self.choice, "action": self.instead}
         return move(self.written, "continues", *self.then)
@@ -99,58 +106,58 @@ ACTING = pytest.mark.parametrize("operator", [execute_subtask(), decide, execute
 
 @ACTING
 def test_what_the_view_calls_by_another_name_is_matched_without_a_question(operator: Operator):
-    mind = Writer("focus on the water")
-    action = call_operator(operator, mind, KITCHEN)["action"]
+    scripted_model = Writer("focus on the water")
+    action = call_operator(operator, scripted_model, KITCHEN)["action"]
     assert (action.text, action.args["written"]) == ("focus on substance in metal pot", "focus on the water")
-    assert len(mind.asked) == 1
+    assert len(scripted_model.requests) == 1
 
 
 @ACTING
 def test_a_focus_is_never_taken_for_another_one_nor_is_another_thing_offered(operator: Operator):
-    mind = Writer("focus on boiling water")
-    action = call_operator(operator, mind, KITCHEN)["action"]
-    assert offered(mind) == ["focus on substance in metal pot", "none of these"]
+    scripted_model = Writer("focus on boiling water")
+    action = call_operator(operator, scripted_model, KITCHEN)["action"]
+    assert offered(scripted_model) == ["focus on substance in metal pot", "none of these"]
     assert action.text == "focus on boiling water", "what was written, since none was meant"
     assert action.args["offered"] == ["focus on substance in metal pot"]
     nothing = Writer("focus on steam")
     assert call_operator(operator, nothing, KITCHEN)["action"].text == "focus on steam"
-    assert len(nothing.asked) == 1
+    assert len(nothing.requests) == 1
 
 
 @ACTING
 def test_a_focus_on_something_similar_is_a_question_however_similar_it_is(operator: Operator):
-    mind = Writer("focus on second large red round metal box")
+    scripted_model = Writer("focus on second large red round metal box")
     listed = [*KITCHEN, "focus on large red round metal box"]
-    action = call_operator(operator, mind, listed)["action"]
-    assert offered(mind) == ["focus on large red round metal box", "none of these"]
+    action = call_operator(operator, scripted_model, listed)["action"]
+    assert offered(scripted_model) == ["focus on large red round metal box", "none of these"]
     assert action.text == "focus on second large red round metal box"
 
 
 @ACTING
 def test_two_things_of_one_name_are_offered_and_none_is_taken(operator: Operator):
     contents = {"substance in metal pot": "water", "substance in jug": "water"}
-    mind = Writer("focus on water", "focus on substance in jug")
+    scripted_model = Writer("focus on water", "focus on substance in jug")
     listed = [*KITCHEN, "focus on substance in jug"]
-    action = call_operator(operator, mind, listed, Kitchen(contents))["action"]
-    assert offered(mind) == ["focus on substance in metal pot", "focus on substance in jug", "none of these"]
+    action = call_operator(operator, scripted_model, listed, Kitchen(contents))["action"]
+    assert offered(scripted_model) == ["focus on substance in metal pot", "focus on substance in jug", "none of these"]
     assert action.text == "focus on substance in jug"
 
 
 @pytest.mark.slow
 @ACTING
 def test_who_meant_none_of_these_writes_another_action(operator: Operator):
-    mind = Writer("fetch the kettle", instead="move the metal pot to the sink")
-    action = call_operator(operator, mind, KITCHEN)["action"]
+    scripted_model = Writer("fetch the kettle", instead="move the metal pot to the sink")
+    action = call_operator(operator, scripted_model, KITCHEN)["action"]
     assert action.text == "move metal pot to sink"
     assert action.args["written"] == "fetch the kettle"
-    assert "none of these" in offered(mind) and action.args["offered"] == offered(mind)[:-1]
+    assert "none of these" in offered(scripted_model) and action.args["offered"] == offered(scripted_model)[:-1]
 
 
 def test_the_executor_takes_exact_matches_alone_and_is_offered_ten_of_them():
     near = "pick up the thing number 7"
-    mind = Writer(near, "pick up thing 7")
-    assert call_operator(execute_subtask(), mind, KITCHEN)["action"].text == "pick up thing 7"
-    assert len(offered(mind)) == 11
+    scripted_model = Writer(near, "pick up thing 7")
+    assert call_operator(execute_subtask(), scripted_model, KITCHEN)["action"].text == "pick up thing 7"
+    assert len(offered(scripted_model)) == 11
     clin = Writer(near, "pick up thing 7")
     call_operator(decide_freely(accept=1), clin, KITCHEN)
     assert len(offered(clin)) == CLIN_MATCHES + 1 == 6
@@ -158,13 +165,13 @@ def test_the_executor_takes_exact_matches_alone_and_is_offered_ten_of_them():
 
 @pytest.mark.slow
 def test_what_is_offered_is_ranked_by_its_things_with_every_second_one_of_its_verb():
-    mind = Writer("heat metal pot")
-    call_operator(execute_subtask(), mind, [*KITCHEN, "heat stone", "heat bread"])
-    assert offered(mind)[0] == "move metal pot to sink"
+    scripted_model = Writer("heat metal pot")
+    call_operator(execute_subtask(), scripted_model, [*KITCHEN, "heat stone", "heat bread"])
+    assert offered(scripted_model)[0] == "move metal pot to sink"
     pours = [f"pour blue cup into thing {n}" for n in range(40)]
-    mind = Writer("mix blue cup")
-    call_operator(execute_subtask(), mind, [*pours, "mix cup of paint"])
-    assert offered(mind)[0] == "mix cup of paint" and len(offered(mind)) == 11
+    scripted_model = Writer("mix blue cup")
+    call_operator(execute_subtask(), scripted_model, [*pours, "mix cup of paint"])
+    assert offered(scripted_model)[0] == "mix cup of paint" and len(offered(scripted_model)) == 11
 
 
 # The Executor's standing, and the actions that it gives at once.
@@ -177,25 +184,25 @@ def test_actions_that_were_given_at_once_are_taken_without_a_call_as_far_as_the_
     nobody = Answers()
     second = call_operator(execute_subtask(), nobody, KITCHEN, upcoming=first["upcoming"])
     assert (second["action"], second["upcoming"]) == (first["upcoming"][0], first["upcoming"][1:])
-    assert not nobody.asked
+    assert not nobody.requests
     for unlisted in ("open fridge", "focus on steam"):
         model = Answers(move("wait"))
         again = call_operator(execute_subtask(), model, KITCHEN, upcoming=[Action(text=unlisted)])
-        assert (again["action"].text, [*again["upcoming"]], len(model.asked)) == ("wait", [], 1)
+        assert (again["action"].text, [*again["upcoming"]], len(model.requests)) == ("wait", [], 1)
 
 
 def test_what_was_to_follow_what_was_written_follows_it_if_no_listed_action_was_meant():
     for instead, follows in (("", ["wait"]), ("activate sink", [])):
-        mind = Writer("fetch the kettle", instead=instead)
-        mind.then = ["wait"]
-        assert [one.text for one in call_operator(execute_subtask(), mind, KITCHEN)["upcoming"]] == follows
+        scripted_model = Writer("fetch the kettle", instead=instead)
+        scripted_model.then = ["wait"]
+        assert [one.text for one in call_operator(execute_subtask(), scripted_model, KITCHEN)["upcoming"]] == follows
 
 
 def test_a_choice_among_one_is_no_question():
     nobody = Answers()
     for operator in (execute_subtask(), decide, execute):
         assert call_operator(operator, nobody, ["pick up seed"])["action"].text == "pick up seed"
-    assert not nobody.asked
+    assert not nobody.requests
 
 
 @pytest.mark.parametrize("standing", [None, "continues", "completes"])
@@ -212,7 +219,7 @@ def test_an_executor_that_takes_no_action_need_not_write_one():
     }
     silent = Answers(move("", "continues"))
     assert call_operator(execute_subtask(), silent, KITCHEN)["action"].args == {"standing": "reached"}
-    assert len(silent.asked) == 1
+    assert len(silent.requests) == 1
 
 
 def test_the_form_allows_as_many_actions_at_once_as_are_allowed():
@@ -234,12 +241,12 @@ class Answers:
     """A mind that gives its answers in their order, the last one for ever, and keeps prompts and schemas."""
 
     def __init__(self, *answers: Any) -> None:
-        self.answers, self.asked, self.schemas = answers, list[str](), list[dict[str, Any]]()
+        self.answers, self.requests, self.schemas = answers, list[str](), list[dict[str, Any]]()
 
     def __call__(self, prompt: str, schema: dict[str, Any]) -> Any:
-        self.asked.append(prompt)
+        self.requests.append(prompt)
         self.schemas.append(schema)
-        return self.answers[min(len(self.asked), len(self.answers)) - 1]
+        return self.answers[min(len(self.requests), len(self.answers)) - 1]
 
 
 # Whole runs: which calls are made, and what ends a subtask.
@@ -293,15 +300,15 @@ class Cook:
 
     def __init__(self, *moves: dict[str, Any], completed: bool = True, blocked: bool = False) -> None:
         self.moves, self.verdict = iter(moves), {"reason": "JUDGED", "completed": completed, "blocked": blocked}
-        self.asked: list[tuple[str, str]] = []
+        self.requests: list[tuple[str, str]] = []
 
     def __call__(self, prompt: str, schema: dict[str, Any]) -> Any:
         fields = schema["properties"]
         kind = next(
             name for name in ("subtask", "completed", "forbidden", "subtasks", "insights", "action") if name in fields
         )
-        self.asked.append((kind, prompt))
-        number = sum(one == "subtask" for one, _ in self.asked)
+        self.requests.append((kind, prompt))
+        number = sum(one == "subtask" for one, _ in self.requests)
         answers = {
             "subtask": {"rationale": "", "subtask": f"SUBTASK-{number}", "insights": []},
             "completed": self.verdict,
@@ -310,10 +317,10 @@ class Cook:
 
     @property
     def kinds(self) -> list[str]:
-        return [kind for kind, _ in self.asked]
+        return [kind for kind, _ in self.requests]
 
     def prompts(self, kind: str) -> list[str]:
-        return [prompt for one, prompt in self.asked if one == kind]
+        return [prompt for one, prompt in self.requests if one == kind]
 
 
 def cooked(cook: Cook, tmp_path: Path, graph: Any = None, **limits: Any) -> Result:
@@ -426,26 +433,30 @@ def test_a_rule_is_held_against_the_actions_that_it_names(rule: str, action: str
 
 
 def test_the_evaluator_sees_rules_history_and_world():
-    mind = Answers({"reason": "", "forbidden": False})
+    scripted_model = Answers({"reason": "", "forbidden": False})
     seen = {"subtask": "boil", "rules": ["RULE DOES NOT CONTRIBUTE to X"], "action": Action(text="PROPOSED")}
-    call_operator(align, mind, **seen)
-    assert all(text in mind.asked[0] for text in ("RULE", "PROPOSED", "SEEN", "a pot (containing water)", "boil"))
+    call_operator(align, scripted_model, **seen)
+    assert all(
+        text in scripted_model.requests[0] for text in ("RULE", "PROPOSED", "SEEN", "a pot (containing water)", "boil")
+    )
 
 
 # The Planner.
 
 
 def test_the_planner_is_asked_for_insights_only_where_there_are_some():
-    mind = Answers({"rationale": "", "subtask": "boil"})
-    assert call_operator(planner, mind, subtasks=(), insights=(), strategy=())["subtask"].insights == ()
+    scripted_model = Answers({"rationale": "", "subtask": "boil"})
+    assert call_operator(planner, scripted_model, subtasks=(), insights=(), strategy=())["subtask"].insights == ()
 
 
 def test_the_planner_may_name_any_number_of_insights():
     insights = [f"INSIGHT {n}" for n in range(40)]
     numbers = [*range(1, 41), 99]
-    mind = Answers({"rationale": "", "subtask": "boil", "insights": numbers})
+    scripted_model = Answers({"rationale": "", "subtask": "boil", "insights": numbers})
     seen = {"subtasks": (StepSubtask(text="FAILED-ONE", status="failed", reason="BECAUSE"),)}
     seen |= {"insights": insights, "strategy": ["STRATEGY"]}
-    given = call_operator(planner, mind, **seen)["subtask"]
+    given = call_operator(planner, scripted_model, **seen)["subtask"]
     assert given.insights == (*insights,)
-    assert all(text in mind.asked[0] for text in ("FAILED-ONE", "BECAUSE", "STRATEGY", "SEEN", "INSIGHT 39"))
+    assert all(
+        text in scripted_model.requests[0] for text in ("FAILED-ONE", "BECAUSE", "STRATEGY", "SEEN", "INSIGHT 39")
+    )

@@ -32,7 +32,7 @@ def test_a_graph_is_taken_as_it_is_given():
 
 
 @pytest.mark.parametrize(
-    ("bad", "told"),
+    ("bad", "message"),
     [
         (CYCLIC, "wait for each other: a -> b -> a"),
         (UNKNOWN, "a needs z"),
@@ -42,12 +42,12 @@ def test_a_graph_is_taken_as_it_is_given():
         (nodes(subtask("a", task=" <world> ")), "sub-tasks without id or text: a"),
     ],
 )
-def test_what_is_no_graph_is_refused_with_its_ids_and_requested_again(bad: Any, told: str):
+def test_what_is_no_graph_is_refused_with_its_ids_and_requested_again(bad: Any, message: str):
     model = SupervisorModel(bad, GOOD)
     given = call_operator(decompose, SEEN, model)
     assert [node.id for node in given["dag"].nodes] == ["a", "b", "g"]
-    assert told in model.prompts[1]
-    assert any(told in note for note in given["notes"])
+    assert message in model.prompts[1]
+    assert any(message in note for note in given["notes"])
     assert len(model.prompts) == 2
 
 

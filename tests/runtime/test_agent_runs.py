@@ -25,23 +25,23 @@ NAMES = [name for name, _ in SCRIPT]
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> SupportDatabase:
+def database(tmp_path: Path) -> SupportDatabase:
     return SupportDatabase(tmp_path / "desk.sqlite")
 
 
-def build(method: Any, desk: SupportDatabase, **options: Any) -> AgentGraph:
-    return agent(method, **{"model": scripted_model(), "tools": desk.tools, **options})
+def build(method: Any, database: SupportDatabase, **options: Any) -> AgentGraph:
+    return agent(method, **{"model": scripted_model(), "tools": database.tools, **options})
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_run_of_every_method_is_recorded_and_reported_without_a_score(
-    desk: SupportDatabase, tmp_path: Path, method: Any
+    database: SupportDatabase, tmp_path: Path, method: Any
 ) -> None:
-    result = certigraph.run(build(method, desk), task=GOAL, out=tmp_path / "runs", keep_prompts=True)
+    result = certigraph.run(build(method, database), task=GOAL, out=tmp_path / "runs", keep_prompts=True)
     assert result.ending == ("goal" if method == "sdp" else "finished")
     assert result.scores is not None
     assert result.scores.answer == "Order 17 was refunded."
-    assert len(desk.rows("refunds")) == len(desk.rows("mails")) == 1
+    assert len(database.rows("refunds")) == len(database.rows("mails")) == 1
     header = result.trajectory.header
     assert (header.graph, header.task.goal) == (f"{method}-agent", GOAL)
     assert "act" not in header.operators  # only what differs from the method is listed
@@ -50,18 +50,18 @@ def test_a_run_of_every_method_is_recorded_and_reported_without_a_score(
     assert not any(text in page for text in ("not scored", "of 100", "stopped: finished"))
 
 
-def test_the_certificates_are_those_of_the_agent(desk: SupportDatabase, tmp_path: Path) -> None:
-    result = certigraph.run(build("sdp", desk), task=GOAL, out=tmp_path / "runs")
+def test_the_certificates_are_those_of_the_agent(database: SupportDatabase, tmp_path: Path) -> None:
+    result = certigraph.run(build("sdp", database), task=GOAL, out=tmp_path / "runs")
     certified = [target.text for one in result.certificates for target in one.targets]
     assert certified[: len(CONDITIONS)] == CONDITIONS
 
 
-def test_approval_and_resume_with_the_agent(desk: SupportDatabase, tmp_path: Path) -> None:
-    graph = build("sdp", desk, interrupt_on={"refund": True})
+def test_approval_and_resume_with_the_agent(database: SupportDatabase, tmp_path: Path) -> None:
+    graph = build("sdp", database, interrupt_on={"refund": True})
     waiting = certigraph.run(graph, task=GOAL, out=tmp_path / "runs")
     [question] = waiting.questions
     assert isinstance(question, dict)
-    assert desk.rows("refunds") == []
+    assert database.rows("refunds") == []
     with pytest.raises(UnknownName, match="graph="):
         certigraph.resume(waiting.folder, answer={"type": "approve"})
     with pytest.raises(UnknownName, match=r"answer with: certigraph\.resume\('.*', graph=\.\.\., answer="):
@@ -69,7 +69,7 @@ def test_approval_and_resume_with_the_agent(desk: SupportDatabase, tmp_path: Pat
     certigraph.resume(waiting.folder, graph=graph, answer={"type": "maybe"})
     done = certigraph.resume(waiting.folder, graph=graph, answer={"type": "approve"})
     assert done.ending == "goal"
-    assert len(desk.rows("refunds")) == len(desk.rows("mails")) == 1
+    assert len(database.rows("refunds")) == len(database.rows("mails")) == 1
     page = certigraph.write_report(done).read_text(encoding="utf-8")
     assert page.count("approved by a person") == 1
     assert re.search(r"Approve refund\(order=17, amount=49.9\)\?</b>approve<", page)
@@ -77,25 +77,25 @@ def test_approval_and_resume_with_the_agent(desk: SupportDatabase, tmp_path: Pat
 
 
 def test_a_call_that_a_person_answered_is_told_and_reported(
-    desk: SupportDatabase, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    database: SupportDatabase, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    graph = build("sdp", desk, interrupt_on={"look_up": True})
+    graph = build("sdp", database, interrupt_on={"look_up": True})
     waiting = certigraph.run(graph, task=GOAL, out=tmp_path / "runs")
     answer = {"type": "respond", "message": "49.9 euros, eligible"}
     with LiveView(Console()) as view:
         done = certigraph.resume(waiting.folder, graph=graph, answer=answer, listener=view)
-    told = " ".join(capsys.readouterr().out.split())
-    assert "a person answered look_up(order=17): 49.9 euros, eligible" in told
-    assert (done.ending, desk.looked_up, len(desk.rows("refunds"))) == ("goal", 0, 1)
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "a person answered look_up(order=17): 49.9 euros, eligible" in printed
+    assert (done.ending, database.looked_up, len(database.rows("refunds"))) == ("goal", 0, 1)
     page = certigraph.write_report(done).read_text(encoding="utf-8")
     assert (page.count("answered by a person"), page.count("approved by a person")) == (1, 0)
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_rejection_of_a_person_is_told_and_reported(
-    desk: SupportDatabase, tmp_path: Path, method: Any, capsys: pytest.CaptureFixture[str]
+    database: SupportDatabase, tmp_path: Path, method: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    graph = build(method, desk, interrupt_on={"refund": True})
+    graph = build(method, database, interrupt_on={"refund": True})
     waiting = certigraph.run(graph, task=GOAL, out=tmp_path / "runs")
     with LiveView(Console()) as view:
         answer = {"type": "reject", "message": "ask Ann"}
@@ -107,29 +107,29 @@ def test_a_rejection_of_a_person_is_told_and_reported(
     )  # without what is unfolded by hand
     assert "A person rejected this call: ask Ann" in (folded if method == "sdp" else page)
     assert re.search(r"Approve refund\(order=17, amount=49.9\)\?</b>reject: ask Ann", page)
-    assert desk.rows("refunds") == []
+    assert database.rows("refunds") == []
 
 
-def test_a_spent_budget_is_raised_on_resume(desk: SupportDatabase, tmp_path: Path) -> None:
-    graph = build("react", desk, budget=certigraph.Budget(calls=3))
+def test_a_spent_budget_is_raised_on_resume(database: SupportDatabase, tmp_path: Path) -> None:
+    graph = build("react", database, budget=certigraph.Budget(calls=3))
     stopped = certigraph.run(graph, task=GOAL, out=tmp_path / "runs")
     assert stopped.ending == "limit:calls"
     done = certigraph.resume(stopped.folder, graph=graph, budget=certigraph.Budget(calls=30))
-    assert (done.ending, desk.looked_up, len(desk.rows("refunds"))) == ("finished", 1, 1)
+    assert (done.ending, database.looked_up, len(database.rows("refunds"))) == ("finished", 1, 1)
 
 
-def test_fields_of_a_given_context_replace_those_of_the_agent(desk: SupportDatabase, tmp_path: Path) -> None:
+def test_fields_of_a_given_context_replace_those_of_the_agent(database: SupportDatabase, tmp_path: Path) -> None:
     given = {"budget": {"calls": 2}}
-    assert certigraph.run(build("react", desk), task=GOAL, context=given, out=tmp_path).ending == "limit:calls"
+    assert certigraph.run(build("react", database), task=GOAL, context=given, out=tmp_path).ending == "limit:calls"
 
 
-def test_an_agent_that_gives_up_says_why(desk: SupportDatabase, tmp_path: Path) -> None:
+def test_an_agent_that_gives_up_says_why(database: SupportDatabase, tmp_path: Path) -> None:
     def respond(prompt: str, schema: dict[str, Any]) -> dict[str, Any]:
         if "calls" in schema["properties"]:
             return {"thought": "", "calls": [{"name": "finish", "args": {"answer": "Not today."}}]}
         return {"reasoning": "Nobody may refund on a Sunday.", "tools": ["refund"], "conditions": []}
 
-    graph = build("sdp", desk, model=certigraph.ScriptedChat(responder=respond))
+    graph = build("sdp", database, model=certigraph.ScriptedChat(responder=respond))
     result = certigraph.run(graph, task=GOAL, out=tmp_path)
     assert result.ending == "gave_up"
     assert "on a Sunday" in result.message
@@ -147,48 +147,50 @@ def test_an_agent_that_gives_up_says_why(desk: SupportDatabase, tmp_path: Path) 
     ],
 )
 def test_what_an_agent_cannot_run_on_is_refused_before_anything_is_written(
-    desk: SupportDatabase, tmp_path: Path, arguments: Any, reason: str
+    database: SupportDatabase, tmp_path: Path, arguments: Any, reason: str
 ) -> None:
     with pytest.raises((UnknownName, TypeError, Fault), match=reason):
-        certigraph.run(build("sdp", desk), **arguments, out=tmp_path / "runs")
+        certigraph.run(build("sdp", database), **arguments, out=tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
 
 
-def test_an_agent_with_a_context_of_its_own_is_refused(desk: SupportDatabase, tmp_path: Path) -> None:
+def test_an_agent_with_a_context_of_its_own_is_refused(database: SupportDatabase, tmp_path: Path) -> None:
     class Caller(TypedDict):
         user: str
 
     with pytest.raises(Fault, match="Caller"):
-        certigraph.run(build("react", desk, context_schema=Caller), task=GOAL, out=tmp_path)
+        certigraph.run(build("react", database, context_schema=Caller), task=GOAL, out=tmp_path)
 
 
-def test_a_run_is_resumed_with_the_model_with_which_it_was_started(desk: SupportDatabase, tmp_path: Path) -> None:
+def test_a_run_is_resumed_with_the_model_with_which_it_was_started(database: SupportDatabase, tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patched, pytest.warns(certigraph.RunFailedWarning, match="graph="):
         patched.setenv("CERTIGRAPH_BASE_URL", "http://127.0.0.1:1/v1")
         patched.setenv("OPENAI_API_KEY", "none")
         context = {"model": "openai:other"}
-        failed = certigraph.run(build("react", desk), task=GOAL, context=context, out=tmp_path)
-        again = certigraph.resume(failed.folder, graph=build("react", desk), on_error="ignore")
+        failed = certigraph.run(build("react", database), task=GOAL, context=context, out=tmp_path)
+        again = certigraph.resume(failed.folder, graph=build("react", database), on_error="ignore")
     assert (failed.ending, again.ending) == ("error:model", "error:model")
-    assert desk.looked_up == 0
+    assert database.looked_up == 0
 
 
-def test_a_run_is_resumed_only_with_the_agent_with_which_it_was_started(desk: SupportDatabase, tmp_path: Path) -> None:
-    waiting = certigraph.run(build("sdp", desk, interrupt_on={"refund": True}), task=GOAL, out=tmp_path)
+def test_a_run_is_resumed_only_with_the_agent_with_which_it_was_started(
+    database: SupportDatabase, tmp_path: Path
+) -> None:
+    waiting = certigraph.run(build("sdp", database, interrupt_on={"refund": True}), task=GOAL, out=tmp_path)
     with pytest.raises(UnknownName, match="sdp-agent"):
-        certigraph.resume(waiting.folder, graph=build("react", desk), answer={"type": "approve"})
+        certigraph.resume(waiting.folder, graph=build("react", database), answer={"type": "approve"})
 
 
-def test_lessons_of_step_go_to_the_store_of_the_agent(desk: SupportDatabase, tmp_path: Path) -> None:
+def test_lessons_of_step_go_to_the_store_of_the_agent(database: SupportDatabase, tmp_path: Path) -> None:
     store = InMemoryStore()
-    certigraph.run(build("step", desk, store=store), task=GOAL, out=tmp_path)
+    certigraph.run(build("step", database, store=store), task=GOAL, out=tmp_path)
     assert store.search(())
 
 
-def test_runs_of_requests_are_left_out_of_analyses(desk: SupportDatabase, tmp_path: Path) -> None:
+def test_runs_of_requests_are_left_out_of_analyses(database: SupportDatabase, tmp_path: Path) -> None:
     from certigraph.evaluation.frames import find_runs, select_scored
 
-    certigraph.run(build("react", desk), task=GOAL, out=tmp_path / "runs")
+    certigraph.run(build("react", database), task=GOAL, out=tmp_path / "runs")
     with pytest.raises(Fault, match="requests have no score"):
         select_scored(find_runs([tmp_path / "runs"]))
 
@@ -204,8 +206,8 @@ def before(name):
     if name == os.environ.get("KILL_AT"):
         os.kill(os.getpid(), signal.SIGKILL)
 
-desk = SupportDatabase("desk.sqlite", before=before)
-graph, step = (agent(method, model=scripted_model(), tools=desk.tools) for method in ("sdp", "step"))
+database = SupportDatabase("database.sqlite", before=before)
+graph, step = (agent(method, model=scripted_model(), tools=database.tools) for method in ("sdp", "step"))
 """
 
 
@@ -248,8 +250,8 @@ def test_a_killed_run_asks_about_the_call_that_was_cut_off_and_its_effect_happen
     done = command(tmp_path, "resume", str(folder), "--answer", answer, "--json")
     fields = json.loads(done.stdout)
     assert (fields["ending"], fields["certified"]) == ("goal", len(CONDITIONS) + 1)
-    desk = SupportDatabase(tmp_path / "desk.sqlite")
-    assert len(desk.rows("refunds")) == len(desk.rows("mails")) == 1
+    database = SupportDatabase(tmp_path / "desk.sqlite")
+    assert len(database.rows("refunds")) == len(database.rows("mails")) == 1
 
 
 def test_a_shipped_graph_needs_a_benchmark(capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,12 +46,12 @@ METHODS: Mapping[str, Callable[..., Any]] = {
 APPROVE = {"type": "approve"}
 
 
-def tools_of(desk: SupportDatabase) -> Tools:
+def tools_of(database: SupportDatabase) -> Tools:
     return Tools(
-        desk.tools,
+        database.tools,
         cases=[Case(id="17", goal=GOAL)],
         effects={"look_up": "repeatable"},
-        check=lambda episode: bool(desk.rows("refunds")) and bool(desk.rows("mails")),
+        check=lambda episode: bool(database.rows("refunds")) and bool(database.rows("mails")),
     )
 
 
@@ -59,9 +59,9 @@ class Started:
     """A run of a method on the support desk that stopped where the refund needs approval."""
 
     def __init__(self, folder: Path, method: str, rules: Any = None, chat: ScriptedChat | None = None) -> None:
-        self.desk, self.chat = SupportDatabase(folder / "desk.sqlite"), chat or scripted_model()
+        self.database, self.chat = SupportDatabase(folder / "desk.sqlite"), chat or scripted_model()
         self.graph = METHODS[method](approve=approvals(rules or {"refund": True}))
-        self.tools = tools_of(self.desk)
+        self.tools = tools_of(self.database)
         self.result = run(self.graph, self.tools, context=Context(chat=self.chat), out=folder / "runs")
 
     def resume(self, answer: Any = None) -> Result:
@@ -76,12 +76,12 @@ def test_an_approved_call_is_made(tmp_path: Path, method: str):
     (question,) = started.result.questions
     assert isinstance(question, dict)
     assert question["action_requests"][0]["args"] == {"order": 17, "amount": 49.9}  # type: ignore[index,call-overload]
-    assert started.desk.rows("refunds") == []
+    assert started.database.rows("refunds") == []
     ended = started.resume(APPROVE)
     assert ended.ending in ("goal", "world_ended")
     assert ended.scores
     assert ended.scores.value == 1
-    assert (ended.questions, len(started.desk.rows("refunds")), len(started.desk.rows("mails"))) == ([], 1, 1)
+    assert (ended.questions, len(started.database.rows("refunds")), len(started.database.rows("mails"))) == ([], 1, 1)
     assert Result(started.result.folder).ending == ended.ending
 
 
@@ -101,7 +101,7 @@ def test_a_run_with_approvals_makes_no_more_model_calls(tmp_path: Path, method: 
         result, answered = started.resume(APPROVE), answered + 1
     assert answered == 3
     assert result.usage.calls == plain.usage.calls
-    assert (len(started.desk.rows("refunds")), len(started.desk.rows("mails"))) == (1, 1)
+    assert (len(started.database.rows("refunds")), len(started.database.rows("mails"))) == (1, 1)
 
 
 class Repeating:
@@ -127,7 +127,7 @@ def test_five_approvals_are_five_model_calls(tmp_path: Path):
         assert len(responder.prompts) == number
         assert result.usage.calls == number
         result = started.resume(APPROVE)
-    assert [row[0] for row in started.desk.rows("refunds")] == [1, 2, 3, 4, 5]
+    assert [row[0] for row in started.database.rows("refunds")] == [1, 2, 3, 4, 5]
     assert (result.usage.calls, len(responder.prompts)) == (6, 6)  # the last one hands in the answer
 
 
@@ -135,7 +135,7 @@ def test_five_approvals_are_five_model_calls(tmp_path: Path):
 def test_an_edited_call_is_what_runs(tmp_path: Path):
     started = Started(tmp_path, "sdp")
     ended = started.resume({"type": "edit", "edited_action": {"name": "refund", "args": {"order": 17, "amount": 20.0}}})
-    assert started.desk.rows("refunds") == [(17, 20.0)]
+    assert started.database.rows("refunds") == [(17, 20.0)]
     made = [call for step in ended.state["history"] for call in calls_of(step.action) if call.name == "refund"]
     assert [call.args["amount"] for call in made] == [20.0]
 
@@ -144,7 +144,7 @@ def test_the_reason_of_a_rejection_reaches_the_next_prompt(tmp_path: Path):
     responder = Repeating()
     started = Started(tmp_path, "react", chat=ScriptedChat(responder=responder))
     started.resume({"type": "reject", "message": "order 1 was a gift"})
-    assert started.desk.rows("refunds") == []
+    assert started.database.rows("refunds") == []
     assert "order 1 was a gift" in responder.prompts[-1]
     assert "order 1 was a gift" not in responder.prompts[0]
 
@@ -189,8 +189,8 @@ def test_an_answer_that_an_operator_refuses_leaves_the_question_open(tmp_path: P
 
 @pytest.mark.slow
 def test_an_answer_to_no_question_is_refused(tmp_path: Path):
-    desk = SupportDatabase(tmp_path / "desk.sqlite")
-    tools, calls = tools_of(desk), list[int]()
+    database = SupportDatabase(tmp_path / "desk.sqlite")
+    tools, calls = tools_of(database), list[int]()
 
     async def broken(state: Any, runtime: Any) -> Any:
         calls.append(1)
@@ -298,8 +298,8 @@ def test_a_call_of_unknown_outcome_is_decided_by_a_person(
             raise Died
 
     dead: list[int] = []
-    desk = SupportDatabase(tmp_path / "desk.sqlite", before=die)
-    tools, graph = tools_of(desk), sdp.build()
+    database = SupportDatabase(tmp_path / "desk.sqlite", before=die)
+    tools, graph = tools_of(database), sdp.build()
     with pytest.raises(Died):
         run(graph, tools, context=Context(chat=scripted_model()), out=tmp_path / "runs")
     (folder,) = (tmp_path / "runs").iterdir()
@@ -311,7 +311,7 @@ def test_a_call_of_unknown_outcome_is_decided_by_a_person(
         folder, answer={"type": "maybe"}, benchmark=tools, graph=graph, chat=scripted_model()
     )  # the question comes again
     ended = resume(folder, answer={"decisions": [decision]}, benchmark=tools, graph=graph, chat=scripted_model())
-    assert (ended.ending, len(desk.rows("refunds")), len(desk.rows("mails"))) == ("goal", refunds, 1)
+    assert (ended.ending, len(database.rows("refunds")), len(database.rows("mails"))) == ("goal", refunds, 1)
     page = write_report(ended).read_text(encoding="utf-8")
     assert page.count(f'<span class="pill">{label}</span>') == 1
 
@@ -328,16 +328,16 @@ def kill(name):
     if name == sys.argv[2]:
         os.kill(os.getpid(), signal.SIGKILL)
 
-tools = Tools(SupportDatabase(Path(sys.argv[1]) / "desk.sqlite", before=kill).tools, cases=[GOAL])
+tools = Tools(SupportDatabase(Path(sys.argv[1]) / "database.sqlite", before=kill).tools, cases=[GOAL])
 run("sdp", tools, context=Context(chat=scripted_model()), out=Path(sys.argv[1]) / "runs")
 """
 
 
 def resume_as_a_person(folder: Path) -> tuple[Result, SupportDatabase, int]:
     """Resume the run of a killed process; who decides on a call looks into the desk's database."""
-    desk, answered = SupportDatabase(folder / "desk.sqlite"), 0
+    database, answered = SupportDatabase(folder / "desk.sqlite"), 0
     (run_folder,) = (folder / "runs").iterdir()
-    tools = Tools(desk.tools, cases=[GOAL])
+    tools = Tools(database.tools, cases=[GOAL])
     result = resume(run_folder, benchmark=tools, chat=scripted_model())
     while result.questions:
         (question,) = result.questions
@@ -345,9 +345,9 @@ def resume_as_a_person(folder: Path) -> tuple[Result, SupportDatabase, int]:
         (call,) = question["calls"]  # type: ignore[misc]
         table = {"refund": "refunds", "send_mail": "mails"}[call["name"]]  # type: ignore[index,call-overload]
         text = {"refund": "refunded 17", "send_mail": "mail sent"}[call["name"]]  # type: ignore[index,call-overload]
-        answer = {"type": "happened", "result": text} if desk.rows(table) else {"type": "repeat"}
+        answer = {"type": "happened", "result": text} if database.rows(table) else {"type": "repeat"}
         result, answered = resume(run_folder, answer=answer, benchmark=tools, chat=scripted_model()), answered + 1
-    return result, desk, answered
+    return result, database, answered
 
 
 def kill_at(folder: Path, moment: str) -> None:
@@ -362,16 +362,16 @@ MOMENTS = ("refund", "refunded", "send_mail", "mail_sent")
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_killed_run_has_one_refund_and_one_mail(tmp_path: Path, moment: str):
     kill_at(tmp_path, moment)
-    result, desk, answered = resume_as_a_person(tmp_path)
-    assert (result.ending, answered, len(desk.rows("refunds")), len(desk.rows("mails"))) == ("goal", 1, 1, 1)
+    result, database, answered = resume_as_a_person(tmp_path)
+    assert (result.ending, answered, len(database.rows("refunds")), len(database.rows("mails"))) == ("goal", 1, 1, 1)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", MOMENTS[1:3])
 def test_a_killed_run_on_a_server_has_one_refund_and_one_mail(tmp_path: Path, used: object, moment: str):
     kill_at(tmp_path, moment)
-    result, desk, answered = resume_as_a_person(tmp_path)
-    assert (result.ending, answered, len(desk.rows("refunds")), len(desk.rows("mails"))) == ("goal", 1, 1, 1)
+    result, database, answered = resume_as_a_person(tmp_path)
+    assert (result.ending, answered, len(database.rows("refunds")), len(database.rows("mails"))) == ("goal", 1, 1, 1)
 
 
 @pytest.mark.slow
@@ -431,7 +431,7 @@ from certigraph import Tools
 from certigraph.graphs import sdp
 from certigraph.nodes.approval import approvals
 
-world = Tools(SupportDatabase(Path("desk.sqlite")).tools, cases=[GOAL], expert=scripted_model().responder)
+world = Tools(SupportDatabase(Path("database.sqlite")).tools, cases=[GOAL], expert=scripted_model().responder)
 
 
 def build():

@@ -214,7 +214,7 @@ class Garbling(SlowModel):
 
     def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
         unusable = ChatResult(generations=[ChatGeneration(message=AIMessage("no idea"))])
-        return unusable if self.asked[-1] == ("execute", "b") else super()._generate(messages, *args, **kwargs)
+        return unusable if self.requests[-1] == ("execute", "b") else super()._generate(messages, *args, **kwargs)
 
 
 def booked(result: Result) -> Any:
@@ -265,11 +265,11 @@ def test_ctrl_c_in_mid_batch_leaves_no_world_open_and_no_call_unpaid(events: int
         asyncio.run(interrupted())
     (folder,) = tmp_path.iterdir()
     assert [key for key in EPISODES if key.startswith(folder.name)] == []
-    assert Result(folder).trajectory.usage.calls == len(chat.asked), "calls that were under way are paid for too"
+    assert Result(folder).trajectory.usage.calls == len(chat.requests), "calls that were under way are paid for too"
     result = resume(folder, benchmark=Jobs(), chat=after)
     assert result.ending == "goal"
     assert_paid_once(result)
-    assert result.usage.calls == len(chat.asked) + len(after.asked)
+    assert result.usage.calls == len(chat.requests) + len(after.requests)
 
 
 @pytest.mark.slow

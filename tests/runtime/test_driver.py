@@ -224,7 +224,7 @@ def researched(benchmark: Served, folder: Path) -> Result:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("bad", "told"),
+    ("bad", "message"),
     [
         (StubAnswer({"message": "Not enough credits"}, 400), "the quota of SERPER_API_KEY is spent: top it up at"),
         (StubAnswer(b'{"organic": ['), "answered with no JSON"),
@@ -234,19 +234,19 @@ def researched(benchmark: Served, folder: Path) -> Result:
     ids=["quota", "no JSON", "another form", "key"],
 )
 def test_a_service_that_fails_ends_the_run_until_it_is_resumed(
-    service: Stub, bad: StubAnswer, told: str, tmp_path: Path
+    service: Stub, bad: StubAnswer, message: str, tmp_path: Path
 ):
     service.answers = [bad]
     with web({"/hall": body(PAGE)}) as site:
         benchmark = Served(site, tmp_path)
         ended = researched(benchmark, tmp_path)
         assert ended.ending == "error:environment"
-        assert told in ended.message
+        assert message in ended.message
         assert "\n" not in ended.message
         assert KEY not in (ended.folder / "trajectory.jsonl").read_text()
         service.answers = [found("/hall")]
         again = resume(ended.folder, benchmark=benchmark)
-        assert (again.ending, site.asked.count("a.example/hall")) == ("goal", 1)
+        assert (again.ending, site.requests.count("a.example/hall")) == ("goal", 1)
 
 
 @pytest.mark.slow

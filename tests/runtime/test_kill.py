@@ -279,7 +279,7 @@ def killed(code: str, *arguments: object) -> None:
     died(PreparedProcess(code, *arguments, env=child_environment(TESTS / "runtime")))
 
 
-def told(state: Any) -> dict[str, Any]:
+def comparable_state(state: Any) -> dict[str, Any]:
     """A state without fields that vary; a tuple from a checkpoint is a list."""
     kept = {key: value for key, value in state.items() if key not in VARYING_TDP}
     return {key: list(value) if isinstance(value, tuple) else value for key, value in kept.items()}
@@ -305,10 +305,10 @@ def costs(state: Any) -> list[tuple[str, int, int, float]]:
 
 def assert_as_if_nothing_happened_tdp(result: Result, whole: Result) -> None:
     assert (result.ending, result.scores) == (whole.ending, whole.scores)
-    assert told(result.state) == told(whole.state)
+    assert comparable_state(result.state) == comparable_state(whole.state)
     assert executions(result.trajectory) == executions(whole.trajectory)
     kept = checkpointed_tdp(result.folder)
-    assert told(kept) == told(result.state)
+    assert comparable_state(kept) == comparable_state(result.state)
     assert costs(kept) == costs(result.state)
     assert kept["spent"].calls == result.state["spent"].calls == whole.usage.calls
     paid = [line.usage for line in read_lines(result.folder / "trajectory.jsonl") if isinstance(line, Event)]
@@ -326,11 +326,11 @@ def test_killed_after_the_nth_event_tdp(benchmark: str, events: int, whole_tdp: 
     before = [line for line in read_lines(folder / "trajectory.jsonl") if isinstance(line, Event)]
     assert len(before) == events
     assert_as_if_nothing_happened_tdp(resume(folder, chat=chat), whole_tdp[benchmark])
-    finished = {line.subtask for line in before if line.subtask} - {name for _, name in chat.asked}
+    finished = {line.subtask for line in before if line.subtask} - {name for _, name in chat.requests}
     ended = [outcome["node"] for line in before if line.node == "solve" for outcome in line.update["outcomes"]]  # type: ignore
     assert {*ended} <= finished, "what had ended was not asked for again"
     # a working sub-task loses the calls of the superstep that was cut off and of the one whose checkpoint was not saved
-    repeated = len(chat.asked) + sum(line.usage.calls for line in before) - whole_tdp[benchmark].usage.calls
+    repeated = len(chat.requests) + sum(line.usage.calls for line in before) - whole_tdp[benchmark].usage.calls
     assert 0 <= repeated <= 2 * len(PAUSES)
 
 

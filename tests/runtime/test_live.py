@@ -413,8 +413,8 @@ def test_score_of_a_planned_run_is_shown_where_the_world_reports_one():
 def test_a_search_is_watched_with_its_belief_and_its_gate(tmp_path):
     facts = lambda prompt, times: [{"fact": f"Osk is lake {times}", "source": "Osk"}]  # noqa: E731
     reply = lambda prompt, times: {"facts": facts(prompt, times), "resolved": [], "questions": []}  # noqa: E731
-    mind = ScriptedModel(tool=same_search, facts=reply, answer={"answer": "Ada"})
-    context = Context(chat=ScriptedChat(responder=mind))
+    scripted_model = ScriptedModel(tool=same_search, facts=reply, answer={"answer": "Ada"})
+    context = Context(chat=ScriptedChat(responder=scripted_model))
     plain = Console(width=300, file=io.StringIO())
     run(
         pbai.build(), LibraryBenchmark(same_passages), context=context, out=tmp_path / "plain", listener=LiveView(plain)

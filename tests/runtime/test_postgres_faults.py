@@ -201,8 +201,8 @@ async def slow(state, runtime):
 
 
 def measured(out: Path) -> Evaluation:
-    mind, swaps = "simulated:act=0.1,accept=0,reject=0,seed=2", ["validate=postgres_operators:slow"]
-    return evaluate("sdp", "blocksworld", model=mind, ids=TASKS, swaps=swaps, out=out, max_samples=4, quiet=True)
+    model, swaps = "simulated:act=0.1,accept=0,reject=0,seed=2", ["validate=postgres_operators:slow"]
+    return evaluate("sdp", "blocksworld", model=model, ids=TASKS, swaps=swaps, out=out, max_samples=4, quiet=True)
 
 
 def struck(server: Server, out: Path, over: list[int]) -> None:
@@ -361,7 +361,7 @@ def test_the_password_is_written_nowhere(used: Server, tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("form", "told"),
+    ("form", "message"),
     [
         (
             "postgresql://tester:WRONG{password}@127.0.0.1:{port}/postgres",
@@ -379,11 +379,11 @@ def test_the_password_is_written_nowhere(used: Server, tmp_path: Path):
     ],
 )
 def test_an_address_that_leads_nowhere_is_reported_without_its_password(
-    form: str, told: str, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    form: str, message: str, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(leases, "RETRY_SECONDS", 0.2)
     monkeypatch.setenv(VARIABLE, form.format(password=server.password, port=server.port))
-    with pytest.raises(Fault, match=told) as refused:
+    with pytest.raises(Fault, match=message) as refused:
         run("sdp", "blocksworld", "3-0", out=tmp_path)
     shown = f"{refused.value!r} {refused.value.__cause__!r} {refused.getrepr(style='short', chain=True)}"
     assert server.password not in shown and "NOBODY" not in str(refused.value)

@@ -433,9 +433,12 @@ def test_a_search_shows_what_its_belief_took_up_and_what_the_gate_decided(tmp_pa
         "resolved": ["which river?"] if times == 1 else [],
         "questions": ["which river?"] if times == 0 else [EVIL],
     }
-    mind = ScriptedModel(tool=same_search, facts=reply, answer={"answer": "Ada"})
+    scripted_model = ScriptedModel(tool=same_search, facts=reply, answer={"answer": "Ada"})
     result = run(
-        pbai.build(), LibraryBenchmark(same_passages), context=Context(chat=ScriptedChat(responder=mind)), out=tmp_path
+        pbai.build(),
+        LibraryBenchmark(same_passages),
+        context=Context(chat=ScriptedChat(responder=scripted_model)),
+        out=tmp_path,
     )
     html = page(result.trajectory, tmp_path)
     shown = re.findall(r'<span class="round(?: gate)?">(.*?)</span>', html)

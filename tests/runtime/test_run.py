@@ -398,12 +398,12 @@ def interrupted(folder: Path, most: int = 6) -> Result:
 def test_a_torn_last_line_is_tolerated_and_cut_off_on_resume(whole: Result, tmp_path: Path):
     stopped = interrupted(tmp_path)
     path = trajectory_file(stopped)
-    sound = path.read_bytes()
-    path.write_bytes(sound + '{"type":"event","t":0.1,"superstep":99,"node":"realize","us\u00e4'.encode()[:-1])
+    intact = path.read_bytes()
+    path.write_bytes(intact + '{"type":"event","t":0.1,"superstep":99,"node":"realize","us\u00e4'.encode()[:-1])
     assert read_trajectory(path) == stopped.trajectory
     result = resume(stopped.folder, budget=Budget())
     assert (result.ending, earned(result)) == ("goal", earned(whole))
-    assert path.read_bytes().startswith(sound + b'{"type":"resumed"')
+    assert path.read_bytes().startswith(intact + b'{"type":"resumed"')
     assert all(json.loads(line) for line in path.read_text().splitlines())
 
 

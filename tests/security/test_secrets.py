@@ -30,7 +30,9 @@ from certigraph.runtime.run import resume, run
 from certigraph.state.records import Observation
 
 PASSWORD = "pw-Xy7+Qr9Tb2Lm4"
-TOLD = f"{SENTINEL} {quote(SENTINEL, safe='')} {b64encode(b'x' + SENTINEL.encode()).decode()} {SENTINEL.encode().hex()}"
+SECRET_TEXT = (
+    f"{SENTINEL} {quote(SENTINEL, safe='')} {b64encode(b'x' + SENTINEL.encode()).decode()} {SENTINEL.encode().hex()}"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +56,7 @@ def filled(schema: dict[str, Any], text: str) -> Any:
 
 
 def telling(prompt: str, schema: dict[str, Any]) -> Any:
-    return filled(schema, TOLD)
+    return filled(schema, SECRET_TEXT)
 
 
 SMALL = Limits(steps=6, trials=2, attempts=2, replans=1, passages=2)
@@ -67,7 +69,7 @@ def context() -> Context:
 @pytest.mark.slow
 @pytest.mark.parametrize("graph", ["sdp", "step", "tdp", "clin", "reflexion", "plan_and_solve", "react"])
 def test_what_models_and_worlds_say_is_written_without_keys(graph: str, tmp_path: Path):
-    benchmark: Any = "blocksworld" if graph == "sdp" else Script(echo=TOLD, limits=SMALL)
+    benchmark: Any = "blocksworld" if graph == "sdp" else Script(echo=SECRET_TEXT, limits=SMALL)
     result = run(graph, benchmark, context=context(), out=tmp_path, keep_prompts=True)
     page = write_report(result.trajectory, result.folder / "report.html").read_text()
     assert MASK in (result.folder / "trajectory.jsonl").read_text()
@@ -86,7 +88,7 @@ def test_prompts_of_the_users_own_nodes_are_kept_without_keys(tmp_path: Path, mo
     monkeypatch.syspath_prepend(INSTALLED)
     from ownagents.graphs import chatting
 
-    chat = GenericFakeChatModel(messages=iter([AIMessage(TOLD)]))
+    chat = GenericFakeChatModel(messages=iter([AIMessage(SECRET_TEXT)]))
     result = run(chatting(chat, 1), Riddles(), "found", out=tmp_path / "runs", keep_prompts=True)
     page = write_report(result.trajectory, result.folder / "report.html").read_text()
     assert MASK in (result.folder / "prompts.jsonl").read_text() and "Prompt and reply" in page
@@ -98,17 +100,21 @@ def test_prompts_of_the_users_own_nodes_are_kept_without_keys(tmp_path: Path, mo
 
 def test_messages_parameters_and_failures_are_kept_without_keys(tmp_path: Path):
     recorder = PromptRecorder(tmp_path / "prompts.jsonl")
-    schema = {"properties": {"role": {"enum": [TOLD]}, TOLD: {"type": "string"}}}
-    exchange = Exchange([SystemMessage(TOLD), HumanMessage([{"type": "text", "text": TOLD}])], {"schema": schema}, TOLD)
+    schema = {"properties": {"role": {"enum": [SECRET_TEXT]}, SECRET_TEXT: {"type": "string"}}}
+    exchange = Exchange(
+        [SystemMessage(SECRET_TEXT), HumanMessage([{"type": "text", "text": SECRET_TEXT}])],
+        {"schema": schema},
+        SECRET_TEXT,
+    )
     with use_exchange_log(recorder.keep):
-        Meter("x", Budget()).charge(Call(role="", model="m", schema_name="", failure=TOLD), exchange)
+        Meter("x", Budget()).charge(Call(role="", model="m", schema_name="", failure=SECRET_TEXT), exchange)
     assert (tmp_path / "prompts.jsonl").read_text().count(MASK) >= 6
     assert leaks(tmp_path) == []
 
 
 @pytest.mark.slow
 def test_checkpoints_of_a_run_that_can_go_on_hold_no_key_that_the_world_showed(tmp_path: Path):
-    script: Any = Script(plan=6, echo=TOLD)
+    script: Any = Script(plan=6, echo=SECRET_TEXT)
     stopped = run("sdp", script, context=Context(budget=Budget(calls=0), limits=Limits(steps=2)), out=tmp_path)
     assert stopped.ending == "limit:steps"
     assert (stopped.folder / "checkpoints.sqlite").is_file()
@@ -129,7 +135,7 @@ def test_a_key_in_the_question_itself_is_kept_nowhere(tmp_path: Path):
 def test_a_key_that_changed_meanwhile_does_not_look_like_a_changed_world(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    script: Any = Script(plan=6, echo=TOLD)
+    script: Any = Script(plan=6, echo=SECRET_TEXT)
     stopped = run("sdp", script, context=Context(limits=Limits(steps=2)), out=tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "another-key-0123456789")
     assert resume(stopped.folder, benchmark=script, limits=Limits(steps=60)).ending == "goal"
@@ -183,7 +189,7 @@ def test_redacting_keeps_up_with_what_is_written():
 
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    replies = json.dumps({"plan": [TOLD], "choice": TOLD, "text": TOLD, "thought": TOLD})
+    replies = json.dumps({"plan": [SECRET_TEXT], "choice": SECRET_TEXT, "text": SECRET_TEXT, "thought": SECRET_TEXT})
     with stub(replies) as server:
         monkeypatch.setenv("CERTIGRAPH_BASE_URL", server.url)
         yield server

@@ -14,8 +14,17 @@ from certigraph import cli
 pytestmark = pytest.mark.slow  # commands over runs, inspect's evaluation among them
 
 TOKEN = "tok3n-Zx81Qw72Rt63"
-TOLD = f"the key is {SENTINEL} at /{TOKEN}/v1"
-SAYS = json.dumps({"choice": TOLD, "text": TOLD, "thought": TOLD, "conditions": [TOLD], "steps": [TOLD], "score": 1})
+SECRET_TEXT = f"the key is {SENTINEL} at /{TOKEN}/v1"
+SAYS = json.dumps(
+    {
+        "choice": SECRET_TEXT,
+        "text": SECRET_TEXT,
+        "thought": SECRET_TEXT,
+        "conditions": [SECRET_TEXT],
+        "steps": [SECRET_TEXT],
+        "score": 1,
+    }
+)
 
 
 @pytest.fixture
@@ -43,23 +52,23 @@ def certigraph(*arguments: str) -> int:
     return int(stop.value.code or 0)
 
 
-ASKED = ("--model", "openai:stubbed", "--budget", "calls=6")
+MODEL_OPTIONS = ("--model", "openai:stubbed", "--budget", "calls=6")
 
 
 def test_no_command_leaves_a_key_in_a_file(here: Path, endpoint: Any, capsys: pytest.CaptureFixture[str]):
     for graph in ("sdp", "react"):
-        certigraph("run", graph, "blocksworld", "--task", "3-0", *ASKED, "--cache", "cache")
-    certigraph("ask", "How old is the tower?", "--search", "generated", *ASKED)
+        certigraph("run", graph, "blocksworld", "--task", "3-0", *MODEL_OPTIONS, "--cache", "cache")
+    certigraph("ask", "How old is the tower?", "--search", "generated", *MODEL_OPTIONS)
     for folder in (here / "runs").iterdir():
         certigraph("resume", str(folder), "--budget", "calls=9")
         certigraph("report", str(folder))
-    certigraph("compare", "sdp", "react", "--limit", "2", *ASKED, "--out", "compared")
-    certigraph("ablate", "sdp", "blocksworld", "--limit", "1", *ASKED, "--out", "ablated")
+    certigraph("compare", "sdp", "react", "--limit", "2", *MODEL_OPTIONS, "--out", "compared")
+    certigraph("ablate", "sdp", "blocksworld", "--limit", "1", *MODEL_OPTIONS, "--out", "ablated")
     certigraph("anatomy", "compared", "--out", "anatomy")
     for form in ("atif", "inspect", "parquet"):
         certigraph("export", "runs", "compared", "--to", form, "--out", f"exported-{form}")
-    certigraph("run", "react", "musique", *ASKED)
-    certigraph("judge", "runs", "--rubric", "cgdp", *ASKED)
+    certigraph("run", "react", "musique", *MODEL_OPTIONS)
+    certigraph("judge", "runs", "--rubric", "cgdp", *MODEL_OPTIONS)
     assert endpoint.requests
     assert leaks(here, SENTINEL, TOKEN) == []
     captured = capsys.readouterr()
@@ -67,7 +76,7 @@ def test_no_command_leaves_a_key_in_a_file(here: Path, endpoint: Any, capsys: py
 
 
 def test_an_evaluation_s_log_holds_no_key(here: Path, endpoint: Any):
-    certigraph("eval", "sdp", "blocksworld", "--limit", "1", *ASKED)
+    certigraph("eval", "sdp", "blocksworld", "--limit", "1", *MODEL_OPTIONS)
     assert list(here.rglob("*.eval"))
     assert leaks(here) == []
     found = leaks(here, TOKEN)

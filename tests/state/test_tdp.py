@@ -40,7 +40,7 @@ def test_a_graph_is_made_exactly_where_nothing_is_wrong_with_its_nodes(nodes: li
 
 
 @pytest.mark.parametrize(
-    ("nodes", "told"),
+    ("nodes", "message"),
     [
         ([Node(id="a", task="")], "sub-tasks without id or text: a"),
         ([Node(id="a", task="x"), Node(id="a", task="y")], "ids used twice: a"),
@@ -50,8 +50,8 @@ def test_a_graph_is_made_exactly_where_nothing_is_wrong_with_its_nodes(nodes: li
         ([Node(id="a", task="x"), Node(id="b", task="y"), Node(id="c", task="z")], "several ends: a, b, c"),
     ],
 )
-def test_what_is_none_is_refused_with_the_ids_at_fault(nodes: list[Node], told: str):
-    with pytest.raises(ValidationError, match=told):
+def test_what_is_none_is_refused_with_the_ids_at_fault(nodes: list[Node], message: str):
+    with pytest.raises(ValidationError, match=message):
         Dag(nodes=tuple(nodes))
 
 
@@ -241,7 +241,7 @@ def revisions(draw: st.DrawFn, dag: Dag) -> GraphRevision:
 
 
 @st.composite
-def sound_revisions(draw: st.DrawFn, dag: Dag) -> GraphRevision:
+def valid_revisions(draw: st.DrawFn, dag: Dag) -> GraphRevision:
     """One that takes nodes out, adds some that rest on completed ones, and leads all that is left to one end."""
     remove = [node.id for node in dag.pending if node != dag.goal and draw(st.booleans())]
     usable = [node.id for node in dag.nodes if node.status == "completed"]
@@ -271,7 +271,7 @@ def _to_one_end(kept: list[Node], add: list[Node]) -> tuple[tuple[Node, ...], tu
 @pytest.mark.slow
 @for_all(half_run_graphs(), st.data())
 def test_a_valid_revision_is_carried_out_and_the_graph_still_knows_what_settles_the_task(dag: Dag, data: st.DataObject):
-    revision = data.draw(sound_revisions(dag))
+    revision = data.draw(valid_revisions(dag))
     assert not list(refusal_reasons(dag, revision, 6))
     after = Dag(nodes=apply_revision(dag, revision))
     assert all(after.by_id[node.id] == node for node in (*revision.change, *revision.add))
@@ -288,7 +288,7 @@ def test_a_valid_revision_is_carried_out_and_the_graph_still_knows_what_settles_
 @pytest.mark.slow
 @for_all(half_run_graphs(), st.data())
 def test_whatever_the_revision_what_has_run_stays_byte_identical(dag: Dag, data: st.DataObject):
-    revision = data.draw(revisions(dag) | sound_revisions(dag))
+    revision = data.draw(revisions(dag) | valid_revisions(dag))
     if not list(refusal_reasons(dag, revision, 6)):
         dumps = [
             [n.model_dump_json() for n in g.nodes if n.status != "pending"]
@@ -308,7 +308,7 @@ DONE = Dag(
 
 
 @pytest.mark.parametrize(
-    ("revision", "told"),
+    ("revision", "message"),
     [
         (
             GraphRevision(remove=("a",)),
@@ -335,8 +335,8 @@ DONE = Dag(
         (GraphRevision(change=(Node(id="c", task="w"),), remove=("c",)), "c: changed twice, or changed and removed"),
     ],
 )
-def test_what_cannot_be_carried_out_is_refused_with_the_ids(revision: GraphRevision, told: str):
-    assert any(told in refusal for refusal in refusal_reasons(DONE, revision, 5))
+def test_what_cannot_be_carried_out_is_refused_with_the_ids(revision: GraphRevision, message: str):
+    assert any(message in refusal for refusal in refusal_reasons(DONE, revision, 5))
 
 
 def test_models_repeat_what_is_there_and_that_is_no_change():

@@ -20,12 +20,12 @@ PASSAGES = {
 }
 SUPPORT = {"w": "WarGames", "l": "Lawrence Lasker (writer)"}
 
-Asked = Sequence[tuple[str, str]]
+SearchRounds = Sequence[tuple[str, str]]
 """Queries with the letters of the passages that they bring up."""
 
 
 def run(
-    rounds: Asked,
+    rounds: SearchRounds,
     answer: str = "Ann Lee",
     *,
     score: float = 0.0,

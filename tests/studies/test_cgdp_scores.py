@@ -34,13 +34,13 @@ class Judge:
     """A judge with fixed grades, which keeps the answers that it was asked about."""
 
     def __init__(self, grades: Mapping[str, tuple[int, int, int]] = GRADES) -> None:
-        self.grades, self.asked = grades, list[str]()
+        self.grades, self.requests = grades, list[str]()
 
     def __call__(self, prompt: str, schema: dict[str, Any]) -> dict[str, Any]:
         situation = current_situation()
         assert situation
         answer = str(situation.view["answer"])
-        self.asked.append(answer)
+        self.requests.append(answer)
         names = ("correctness", "completeness", "irrelevance")
         return {"reason": "so", **dict(zip(names, self.grades[answer], strict=True))}
 
@@ -103,9 +103,9 @@ def test_the_rules_of_gaps_follow_the_judge(copied: Path):
 def test_an_answer_is_judged_once(copied: Path):
     first, second = Judge(), Judge()
     judged(copied, first)
-    assert sorted(first.asked) == ["Silt", "bridges", "lamps", "lamps", "roofs"]
+    assert sorted(first.requests) == ["Silt", "bridges", "lamps", "lamps", "roofs"]
     scores = judged(copied, second)
-    assert (second.asked, scores.left) == ([], 0)
+    assert (second.requests, scores.left) == ([], 0)
 
 
 def test_several_judgements_at_a_time_are_the_same(copied: Path, folder: Path):

@@ -92,14 +92,14 @@ class TestQuestions:
         }
 
     @pytest.mark.parametrize(
-        ("row", "told"),
+        ("row", "message"),
         [
             ({**BRIDGE, "supporting_facts": [["Nowhere", 0]]}, "'h1' has no supporting"),
             ({"id": "x"}, ":1: not a question"),
         ],
     )
-    def test_a_row_without_support_or_of_another_layout_is_a_fault(self, tmp_path, row, told):
-        with pytest.raises(Fault, match=told):
+    def test_a_row_without_support_or_of_another_layout_is_a_fault(self, tmp_path, row, message):
+        with pytest.raises(Fault, match=message):
             read_questions(written(tmp_path, "hotpotqa dev", row))
 
     def test_a_missing_or_spoilt_file_is_a_fault(self, tmp_path):
@@ -121,11 +121,11 @@ class RecordedRetriever:
 
 
 class TestMeasures:
-    ASKED = EvidenceQuestion("q", "x a y z u v b", frozenset("ab"), ("a m", "n b"))
+    QUESTION = EvidenceQuestion("q", "x a y z u v b", frozenset("ab"), ("a m", "n b"))
 
     def test_one_list_is_cut_at_k(self):
-        found = hits_of(RecordedRetriever(), self.ASKED)[ONCE]
-        assert {name: of(found, self.ASKED.gold) for name, of in MEASURES.items()} == {
+        found = hits_of(RecordedRetriever(), self.QUESTION)[ONCE]
+        assert {name: of(found, self.QUESTION.gold) for name, of in MEASURES.items()} == {
             "R@2": 0.5,
             "R@5": 0.5,
             "R@10": 1.0,
@@ -133,12 +133,12 @@ class TestMeasures:
         }
 
     def test_hops_take_turns_and_share_k_or_have_k_each(self):
-        found = hits_of(RecordedRetriever(), self.ASKED._replace(hops=("a m b", "a n")))
+        found = hits_of(RecordedRetriever(), self.QUESTION._replace(hops=("a m b", "a n")))
         assert [list(found[INTERLEAVED](k)) for k in (2, 5)] == [["a", "m"], ["a", "m", "n", "b"]]
         assert list(found[EACH_HOP](2)) == ["a", "m", "a", "n"]
 
     def test_a_question_half_answered_is_not_all(self):
-        query = self.ASKED._replace(text="a x")
+        query = self.QUESTION._replace(text="a x")
         scores = score_questions([query], {"told": RecordedRetriever()})
         assert scores["told", ONCE, "R@10"] == {"q": [0.5]} and scores["told", ONCE, "all@10"] == {"q": [0.0]}
 

@@ -216,11 +216,11 @@ class Silent:
     """Has no usable answer but for every third pair."""
 
     def __init__(self, usable: bool):
-        self.asked, self.usable = 0, usable
+        self.requests, self.usable = 0, usable
 
     def invoke(self, given, context):
-        self.asked += 1
-        if self.usable and self.asked % MAX_CONSECUTIVE_FAULTS == 0:
+        self.requests += 1
+        if self.usable and self.requests % MAX_CONSECUTIVE_FAULTS == 0:
             return monotonic.graph.invoke(given, context=context)
         raise Fault("model", "it gave no Rated in 3 tries")
 
@@ -239,7 +239,7 @@ def test_a_model_that_fails_at_some_pairs_costs_those_and_one_that_never_answers
         else:
             with pytest.raises(Fault, match="after 3 pairs in a row: it gave no Rated"):
                 rate_pairs(methods, ids(pairs), context, tmp_path / "rows.jsonl")
-            assert graph.asked == MAX_CONSECUTIVE_FAULTS
+            assert graph.requests == MAX_CONSECUTIVE_FAULTS
 
 
 @pytest.mark.usefixtures("generated")
@@ -274,7 +274,7 @@ def test_a_measurement_that_is_interrupted_goes_on_to_the_same_figures(
 
     monkeypatch.setattr(rewards_report, "_measure_speeds", lambda *args: [])
     monkeypatch.setattr(rewards_report, "write_report", lambda methods, benchmark, rows, *more: rows)
-    monkeypatch.setattr(rewards_report, "print_findings", lambda told, out, as_json: None)
+    monkeypatch.setattr(rewards_report, "print_findings", lambda findings, out, as_json: None)
     with monkeypatch.context() as patched:
         patched.setattr(rewards, "rate_pair", interrupted)
         with pytest.raises(Interrupted, match="resume with: "):
@@ -297,10 +297,10 @@ from certigraph.studies.rewards import parse_predictors
 from certigraph.studies.rewards import rate_pairs
 if __name__ == "__main__":
     data, rows, names = sys.argv[1], Path(sys.argv[2]), sys.argv[3:]
-    def told(done, failed):
+    def record_progress(done, failed):
         if done == 3:
             os.kill(os.getpid(), signal.SIGKILL)
-    rate_pairs(parse_predictors(["monotonic"]), names, Context(data=data), rows, at_once=2, progress=told)
+    rate_pairs(parse_predictors(["monotonic"]), names, Context(data=data), rows, at_once=2, progress=record_progress)
 """
 
 

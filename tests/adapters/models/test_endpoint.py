@@ -308,7 +308,7 @@ def test_the_seconds_of_the_budget_go_on_while_it_is_waited() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "seconds"),
+    ("header", "seconds"),
     [
         ("7", 7),
         ("0.5", 0.5),
@@ -320,8 +320,8 @@ def test_the_seconds_of_the_budget_go_on_while_it_is_waited() -> None:
         ("999", MAX_WAIT_SECONDS),
     ],
 )
-def test_what_an_endpoint_asks_to_wait_is_read_and_bounded(told: str, seconds: float) -> None:
-    assert waits(told) == seconds
+def test_what_an_endpoint_asks_to_wait_is_read_and_bounded(header: str, seconds: float) -> None:
+    assert waits(header) == seconds
 
 
 def test_a_date_until_which_to_wait_is_read_too() -> None:

@@ -25,10 +25,10 @@ class Shown(BlocksWorld):
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked: list[tuple[str, ...]] = []
+        self.requests: list[tuple[str, ...]] = []
 
     def counted(self, task: Task, before: Sequence[str]) -> list[str]:
-        self.asked.append(tuple(before))
+        self.requests.append(tuple(before))
         return self.demonstration(task, before)
 
     def expert(self) -> Responder:
@@ -42,7 +42,7 @@ def test_every_graph_reaches_the_goal_along_the_demonstration(graph: str, tmp_pa
     result = run(graph, world, task.id, context=Context(model="scripted:expert"), out=tmp_path)
     assert result.scores and result.scores.value == 1.0, result.ending
     assert [step.action.text for step in result.state["history"]] == world.demonstration(task)
-    assert world.asked == [()], "on the path there is nothing to be asked"
+    assert world.requests == [()], "on the path there is nothing to be asked"
 
 
 @pytest.mark.slow
@@ -52,7 +52,7 @@ def test_slips_and_wrong_verdicts_delay_it_and_a_new_way_is_requested(tmp_path: 
     result = run("sdp", world, "5-1", context=Context(model=model), out=tmp_path)
     assert result.scores and result.scores.value == 1.0, result.ending
     assert len(result.state["history"]) > len(world.demonstration(world.task("5-1")))
-    assert any(world.asked[1:])
+    assert any(world.requests[1:])
 
 
 PATH = tuple(f"walk {n}" for n in range(1, 21))
@@ -69,11 +69,11 @@ def answer(form: type, done: int, *, goal: str = TASK.goal, seen: Observation | 
 
 
 def test_conditions_name_what_is_left_and_hold_once_no_more_is():
-    told = answer(Conditions, 5)["conditions"]
-    assert (len(told), told[0], told[-1]) == (
+    conditions = answer(Conditions, 5)["conditions"]
+    assert (len(conditions), conditions[0], conditions[-1]) == (
         15, "14 actions to go after: walk 6", "0 actions to go after: walk 20",
     )  # fmt: skip
-    plan = [*map(lambda text: Predicate(text=text), told[:2]), Predicate(text=TASK.goal, kind="goal")]
+    plan = [*map(lambda text: Predicate(text=text), conditions[:2]), Predicate(text=TASK.goal, kind="goal")]
     held = [answer(Holds, done, plan=plan, head=0)["holds"] for done in (5, 6, 7, 19, 20)]
     assert held == [0, 1, 2, 2, 3]
     assert answer(Holds, 20, plan=[Predicate(text="Something that no action brings about")], head=0)["holds"] == 0

@@ -53,7 +53,7 @@ def test_a_request_that_fails_raises_what_the_client_would_and_is_not_queried(
         model.invoke("?")
     with pytest.raises(raised):
         asyncio.run(model.ainvoke("?"))
-    assert (model.chat.asked, model.injected) == (0, {kind: 2})
+    assert (model.chat.requests, model.injected) == (0, {kind: 2})
     if kind == "rate_limit":
         assert error.value.response.headers["retry-after"] == "7"
 
@@ -67,7 +67,7 @@ def test_an_answer_that_is_spoiled_was_requested_and_is_counted(kind: str) -> No
         assert answer.usage_metadata["total_tokens"] == 10
         assert answer.response_metadata["injected"] == kind
         assert (answer.response_metadata.get("finish_reason") == "length") == (kind == "truncated")
-    assert (model.chat.asked, model.injected) == (2, {kind: 2})
+    assert (model.chat.requests, model.injected) == (2, {kind: 2})
     assert json.loads(faulty_model("wrong_schema=1").invoke("?").text) != json.loads(GOOD)
 
 
@@ -143,7 +143,7 @@ def test_structured_output_meets_the_faults_too(include_raw: bool) -> None:
 
 
 class Talk(TypedDict):
-    said: str
+    reply: str
 
 
 @pytest.mark.parametrize("kind", REQUEST_FAULTS)
@@ -151,7 +151,7 @@ def test_in_a_graph_of_ones_own_a_node_that_is_retried_gets_its_answer(kind: str
     model = faulty_model(f"{kind}=0.5,seed=4")
 
     async def node(state: Talk) -> Talk:
-        return {"said": (await model.ainvoke([HumanMessage("?")])).text}
+        return {"reply": (await model.ainvoke([HumanMessage("?")])).text}
 
     graph = StateGraph(Talk)
     policy = RetryPolicy(
@@ -160,8 +160,8 @@ def test_in_a_graph_of_ones_own_a_node_that_is_retried_gets_its_answer(kind: str
     graph.add_node("node", node, retry_policy=policy)
     graph.add_edge(START, "node")
     graph.add_edge("node", END)
-    done = [asyncio.run(graph.compile().ainvoke({"said": ""})) for _ in range(5)]
-    assert done == [{"said": GOOD}] * 5
+    done = [asyncio.run(graph.compile().ainvoke({"reply": ""})) for _ in range(5)]
+    assert done == [{"reply": GOOD}] * 5
     assert model.injected[kind] >= 1
 
 
@@ -219,7 +219,7 @@ def good(schema: dict[str, Any]) -> str:
     return GOOD_WIRE
 
 
-def said(server: FaultyEndpoint, *, retries: int = 0) -> str:
+def get_reply(server: FaultyEndpoint, *, retries: int = 0) -> str:
     chat = ChatOpenAI(
         base_url=server.url, api_key=SecretStr("none"), model="m", max_retries=retries, timeout=2, temperature=0
     )
@@ -247,7 +247,7 @@ def said(server: FaultyEndpoint, *, retries: int = 0) -> str:
 )
 def test_each_kind_on_the_wire(kind: str, heard: str) -> None:
     with faulty_endpoint(f"{kind}=1,retry_after=3", good) as server:
-        assert said(server) == heard
+        assert get_reply(server) == heard
     assert (server.requests, server.injected) == (1, {kind: 1})
 
 
@@ -255,7 +255,7 @@ def test_each_kind_on_the_wire(kind: str, heard: str) -> None:
 @pytest.mark.parametrize(("kind", "seed"), [("rate_limit", 1), ("truncated", 2)])
 def test_the_clients_own_retries_outlast_a_fault_that_passes(kind: str, seed: int) -> None:
     with faulty_endpoint(f"{kind}=0.5,retry_after=0.01,seed={seed}", good) as server:
-        assert [said(server, retries=6) for _ in range(2)] == [GOOD_WIRE] * 2
+        assert [get_reply(server, retries=6) for _ in range(2)] == [GOOD_WIRE] * 2
     assert server.injected[kind] >= 1
     assert server.requests == server.injected[kind] + 2
 
@@ -264,18 +264,18 @@ def test_the_clients_own_retries_outlast_a_fault_that_passes(kind: str, seed: in
 def test_a_client_waits_as_long_as_the_server_demands() -> None:
     with faulty_endpoint("rate_limit=0.5,retry_after=0.4,seed=1", good) as server:
         began = time.monotonic()
-        assert said(server, retries=6) == GOOD_WIRE
+        assert get_reply(server, retries=6) == GOOD_WIRE
     assert time.monotonic() - began >= 0.4 * server.injected["rate_limit"]
 
 
 @pytest.mark.slow
 def test_in_front_of_another_endpoint_answers_and_refusals_are_passed_on() -> None:
     with faulty_endpoint("", good) as behind, faulty_endpoint("server_error=0.4,seed=2", behind.url) as before:
-        heard = [said(before, retries=6) for _ in range(3)]
+        heard = [get_reply(before, retries=6) for _ in range(3)]
     assert heard == [GOOD_WIRE] * 3
     assert before.injected["server_error"] == before.requests - behind.requests > 0
     with faulty_endpoint("", before.url) as lost:
-        assert said(lost) == "InternalServerError"
+        assert get_reply(lost) == "InternalServerError"
 
 
 @pytest.mark.slow
@@ -296,6 +296,6 @@ def test_the_same_requests_meet_the_same_faults() -> None:
     messages = []
     for _ in range(2):
         with faulty_endpoint(rates, good) as server:
-            messages.append(([said(server) for _ in range(25)], server.injected))
+            messages.append(([get_reply(server) for _ in range(25)], server.injected))
     assert messages[0] == messages[1]
     assert len(messages[0][1]) > 3

@@ -113,23 +113,25 @@ def test_no_turn_and_no_space_is_no_history():
     assert format_history([], "x" * 100_000, window_for(100)) == format_history([], "", window_for(100))
 
 
-ROOM = "This is the kitchen.\nIn it you see:\na stove\na red apple\na red apple\nan open door"
+KITCHEN = "This is the kitchen.\nIn it you see:\na stove\na red apple\na red apple\nan open door"
 
 
 @pytest.mark.parametrize(
     ("seen", "rest"),
     [
-        (ROOM, ["Moves: 3"]),
-        (ROOM.replace("a red apple\na red apple", "a red apple"), ["a red apple", "Moves: 3"]),
-        ("a red apple", [*ROOM.splitlines(), "Moves: 3"]),
-        ("", [*ROOM.splitlines(), "Moves: 3"]),
+        (KITCHEN, ["Moves: 3"]),
+        (KITCHEN.replace("a red apple\na red apple", "a red apple"), ["a red apple", "Moves: 3"]),
+        ("a red apple", [*KITCHEN.splitlines(), "Moves: 3"]),
+        ("", [*KITCHEN.splitlines(), "Moves: 3"]),
     ],
     ids=["a new place", "one thing twice", "one new thing", "nothing new"],
 )
 def test_lines_of_the_view_that_the_latest_turn_shows_are_not_shown_again(seen: str, rest: list[str]):
     runtime, turn = Runtime(context=Context()), Turn(action="go", observation="You go.", seen=seen)
-    shown = format_view(f"{ROOM}\nMoves: 3", runtime, turns=[turn], profile=ModelProfile("full", 128_000)).splitlines()
-    known = [*f"{ROOM}\nMoves: 3".splitlines()]
+    shown = format_view(
+        f"{KITCHEN}\nMoves: 3", runtime, turns=[turn], profile=ModelProfile("full", 128_000)
+    ).splitlines()
+    known = [*f"{KITCHEN}\nMoves: 3".splitlines()]
     assert [line for line in shown if line in known] == rest
-    whole = format_view(f"{ROOM}\nMoves: 3", runtime, turns=[turn], profile=ModelProfile("small", 4_096))
-    assert f"{ROOM}\nMoves: 3" in whole
+    whole = format_view(f"{KITCHEN}\nMoves: 3", runtime, turns=[turn], profile=ModelProfile("small", 4_096))
+    assert f"{KITCHEN}\nMoves: 3" in whole

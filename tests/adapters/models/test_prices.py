@@ -132,7 +132,7 @@ def test_scripts_cost_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("[qwen]\nread = 1", "qwen.written"),
         ("[qwen]\nraed = 1\nwritten = 2", "qwen.raed"),
@@ -147,12 +147,12 @@ def test_scripts_cost_nothing() -> None:
     ],
 )
 def test_a_file_that_is_no_table_is_reported_with_an_entry_that_would_do(
-    table: Any, text: str | bytes, told: str
+    table: Any, text: str | bytes, message: str
 ) -> None:
     path = table(text)
     with pytest.raises(Fault, match=r"read = 0\.15") as refused:
         named("qwen")
-    assert told in str(refused.value) and str(path) in str(refused.value)
+    assert message in str(refused.value) and str(path) in str(refused.value)
 
 
 @pytest.mark.parametrize("path", ["/nowhere/prices.toml", "~nosuchuser/prices.toml"])

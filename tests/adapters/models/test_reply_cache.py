@@ -265,7 +265,7 @@ def test_a_run_again_sends_no_request_and_has_the_same_trajectory(tmp_path: Path
         first, requests = again(), len(server.requests)
         second = again()
         assert (first.ending, requests, len(server.requests)) == ("goal", len(replies), len(replies))
-    assert told_by(second) == told_by(first)
+    assert updates_of(second) == updates_of(first)
     assert (second.ending, second.certificates, second.scores) == (first.ending, first.certificates, first.scores)
     assert second.usage.calls == first.usage.calls
     assert (second.usage.input_tokens, second.usage.output_tokens) == (0, 0)
@@ -275,7 +275,7 @@ def test_a_run_again_sends_no_request_and_has_the_same_trajectory(tmp_path: Path
     assert "cache" not in second.trajectory.header.context  # a header holds no paths
 
 
-def told_by(result: Any) -> list[Any]:
+def updates_of(result: Any) -> list[Any]:
     """What every node did, the name of the episode left out."""
     updates = [(event.node, dict(event.update or {})) for event in result.trajectory.events]
     return [(node, {key: value for key, value in update.items() if key != "episode"}) for node, update in updates]

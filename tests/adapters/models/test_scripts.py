@@ -67,12 +67,12 @@ def test_its_name_is_one_of_the_forms():
     assert model_label(chat_model("scripted:random")) == "scripted:random"
 
 
-def requested(mind: Responder, form: Schema, count: int) -> list[Any]:
+def requested(scripted_model: Responder, form: Schema, count: int) -> list[Any]:
     """Answers to the first `count` calls of a node, whose prompts are all the same."""
     meter, answers = Meter("node", Budget()), []
     with metering(meter):
         for _ in range(count):
-            answers.append(mind("the same", form))
+            answers.append(scripted_model("the same", form))
             meter.charge(Call(role="", model="", schema_name=""))
     return answers
 
@@ -118,14 +118,14 @@ def test_draws_are_the_same_in_every_process():
         "print(''.join(map(drawn, range(20))))"
     )
     env = child_environment(PYTHONHASHSEED="1")
-    told = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True).stdout
+    printed = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True).stdout
     form: Schema = {"type": "object", "properties": {"choice": {"enum": list("abcd")}}, "required": ["choice"]}
 
     def drawn(step: int) -> str:
         with use_situation(Situation("node", step, {"task": Task(benchmark="b", id="t", goal="g")})):
             return str(random_responder(3)("other", form)["choice"])
 
-    assert told.strip() == "".join(map(drawn, range(20)))
+    assert printed.strip() == "".join(map(drawn, range(20)))
 
 
 # The simulated agent: its names, its rates, what it leaves as it is, and that nothing but its draws decides.
@@ -251,7 +251,7 @@ def test_yes_and_no_err_at_their_own_rates():
     assert_share(sum(answer["forbidden"] for answer in answers), 0.2)
 
 
-def asked(
+def draw_answers(
     *,
     seed: int = 0,
     trial: int = 0,
@@ -268,7 +268,7 @@ def asked(
 
     `inside` is the superstep of the node whose inner graph the agent is in, if it is in one.
     """
-    mind = simulated_responder(ErrorRates(act=0.5, seed=seed), lambda prompt, schema: {"choice": "b"}, trial)
+    scripted_model = simulated_responder(ErrorRates(act=0.5, seed=seed), lambda prompt, schema: {"choice": "b"}, trial)
     meter, choices = Meter(node, Budget()), ""
     for _ in range(before):
         meter.charge(Call(role="", model="", schema_name=""))
@@ -281,7 +281,7 @@ def asked(
         use_about({"text": about} if about else {}),
     ):
         for n in range(40):
-            choices += mind(f"{prompt}{n}", CHOICE_SIMULATED)["choice"]
+            choices += scripted_model(f"{prompt}{n}", CHOICE_SIMULATED)["choice"]
             meter.charge(Call(role="", model="", schema_name=""))
     return choices
 
@@ -300,9 +300,9 @@ def test_a_request_is_drawn_again_by_each_of_what_distinguishes_it_and_by_nothin
         {"about": "one of several at once"},
         {"before": 1},
     ]
-    assert len({asked(**given) for given in asks}) == len(asks)
-    assert asked() == asked(prompt="!")
-    assert asked(before=1)[:39] == asked()[1:]
+    assert len({draw_answers(**given) for given in asks}) == len(asks)
+    assert draw_answers() == draw_answers(prompt="!")
+    assert draw_answers(before=1)[:39] == draw_answers()[1:]
 
 
 def test_what_an_operator_reads_and_adds_is_in_its_situation_and_leaves_it_again():

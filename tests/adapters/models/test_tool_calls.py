@@ -409,15 +409,15 @@ def test_corrections_count_in_the_budget() -> None:
 
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
 def test_an_agent_works_with_native_calls(tmp_path: Path, way: str) -> None:
-    desk = SupportDatabase(tmp_path / "desk.sqlite")
+    database = SupportDatabase(tmp_path / "desk.sqlite")
     wrong = calls(("refund", {"order": "seventeen"}))
     steps = [*(calls(one) for one in SCRIPT), calls(("finish", {"thought": "all is done", "answer": "Refunded."}))]
     model = NativeModel(replies=(as_json_commitment(), steps[0], wrong, *steps[1:]))
-    graph = agent("react", model=model, tools=desk.tools)
+    graph = agent("react", model=model, tools=database.tools)
     result = graph.invoke({"goal": GOAL}) if way == "invoke" else asyncio.run(graph.ainvoke({"goal": GOAL}))
     assert result["ending"] == "finished"
     assert result["messages"][-1].text == "Refunded."
-    assert (len(desk.rows("refunds")), len(desk.rows("mails"))) == (1, 1)
+    assert (len(database.rows("refunds")), len(database.rows("mails"))) == (1, 1)
 
 
 def as_json_commitment() -> str:
@@ -426,13 +426,13 @@ def as_json_commitment() -> str:
 
 @pytest.mark.slow
 def test_an_agent_whose_model_fails_loses_nothing(tmp_path: Path) -> None:
-    desk = SupportDatabase(tmp_path / "desk.sqlite")
+    database = SupportDatabase(tmp_path / "desk.sqlite")
     replies = (as_json_commitment(), calls(SCRIPT[0]), calls(SCRIPT[1]), *[AIMessage("I give up.")] * 3)
-    settings: Any = {"tools": desk.tools, "checkpointer": InMemorySaver()}
+    settings: Any = {"tools": database.tools, "checkpointer": InMemorySaver()}
     config: Any = {"configurable": {"thread_id": "1"}}
     with pytest.raises(Fault, match="3 tries"):
         agent("react", model=NativeModel(replies=replies), **settings).invoke({"goal": GOAL}, config)
     rest = (calls(SCRIPT[2]), calls(("finish", {"answer": "Refunded."})))
     result = agent("react", model=NativeModel(replies=rest), **settings).invoke(None, config)
     assert result["ending"] == "finished"
-    assert (len(desk.rows("refunds")), len(desk.rows("mails"))) == (1, 1)
+    assert (len(database.rows("refunds")), len(database.rows("mails"))) == (1, 1)

@@ -24,35 +24,35 @@ def test_a_call_whose_price_is_unknown_is_recorded_as_such(price: Price | None, 
 
 # What an endpoint says that it billed: believed where it can be, counted here where it cannot.
 
-ASKED, TEXT = [HumanMessage("Which of the two hotels is it to be?")], "The second one."
+PROMPT, TEXT = [HumanMessage("Which of the two hotels is it to be?")], "The second one."
 CACHED = {"input_token_details": {"cache_read": 2}}
 WRITTEN_CACHE = {"input_token_details": {"cache_creation": -2}}
 
 
-def told(read: Any, wrote: Any = 1, **more: Any) -> UsageMetadata:
+def make_usage(read: Any, wrote: Any = 1, **more: Any) -> UsageMetadata:
     return UsageMetadata(input_tokens=read, output_tokens=wrote, total_tokens=0, **more)
 
 
-@pytest.mark.parametrize("usage", [told(5), told(2, **CACHED), NO_USAGE])
+@pytest.mark.parametrize("usage", [make_usage(5), make_usage(2, **CACHED), NO_USAGE])
 def test_what_can_be_is_believed(usage: UsageMetadata) -> None:
-    assert usage_of(usage, ASKED, TEXT) == usage
+    assert usage_of(usage, PROMPT, TEXT) == usage
 
 
 @pytest.mark.parametrize(
     "usage",
     [
         None,
-        told(-5),
-        told(5, -1),
-        told(float("nan")),
-        told(10**400),
-        told("5"),
-        told(True),
-        told(1, **CACHED),
-        told(5, **WRITTEN_CACHE),
+        make_usage(-5),
+        make_usage(5, -1),
+        make_usage(float("nan")),
+        make_usage(10**400),
+        make_usage("5"),
+        make_usage(True),
+        make_usage(1, **CACHED),
+        make_usage(5, **WRITTEN_CACHE),
     ],
 )
 def test_what_cannot_be_is_counted_here(usage: UsageMetadata | None) -> None:
-    counted = usage_of(usage, ASKED, TEXT)
+    counted = usage_of(usage, PROMPT, TEXT)
     assert 5 < counted["input_tokens"] < 50 and 2 < counted["output_tokens"] < 20
     assert cached_tokens(counted) == 0

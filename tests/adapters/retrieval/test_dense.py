@@ -77,10 +77,10 @@ def test_passages_are_had_by_id():
 
 
 @pytest.mark.parametrize(
-    ("corpus", "told"), [([], "no passages"), ([CORPUS[0], *CORPUS], "two passages have the id 'p0'")]
+    ("corpus", "message"), [([], "no passages"), ([CORPUS[0], *CORPUS], "two passages have the id 'p0'")]
 )
-def test_what_is_no_corpus_is_refused(corpus, told):
-    with pytest.raises(Fault, match=told) as fault:
+def test_what_is_no_corpus_is_refused(corpus, message):
+    with pytest.raises(Fault, match=message) as fault:
         Dense(corpus, ByWords())
     assert fault.value.ending == "error:data"
 
@@ -160,11 +160,11 @@ class Leg:
     name = "leg"
 
     def __init__(self, **scores):
-        self.scores, self.asked = scores, []
+        self.scores, self.requests = scores, []
         self.positions = {name: place for place, name in enumerate(NAMED)}
 
     def search(self, query, k):
-        self.asked.append(k)
+        self.requests.append(k)
         return [PassageHit(NAMED[name], score) for name, score in sorted(self.scores.items(), key=lambda s: -s[1])][:k]
 
     def passage(self, id):
@@ -200,7 +200,7 @@ def test_at_the_ends_the_order_is_exactly_one_leg_s():
 def test_a_leg_without_weight_is_not_queried():
     first, second = lexical(), dense_hybrid()
     Hybrid(first, second, alpha=1).search("anything", 3)
-    assert (first.asked, second.asked) == ([100], [])
+    assert (first.requests, second.requests) == ([100], [])
 
 
 def test_equal_scores_stand_in_the_corpus_s_order():
@@ -216,7 +216,7 @@ def test_the_pool_is_a_hundred_hits_and_more_only_where_more_are_requested():
     retriever = Hybrid(first, second, alpha=0.5)
     assert len(retriever.search("anything", 2)) == 2 and retriever.search("anything", 0) == []
     retriever.search("anything", 150)
-    assert first.asked == second.asked == [100, 100, 150]
+    assert first.requests == second.requests == [100, 100, 150]
 
 
 def test_nothing_found_is_nothing():

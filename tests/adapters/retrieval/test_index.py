@@ -374,7 +374,7 @@ def with_a_strange_manifest(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("harm", "said"),
+    ("harm", "message"),
     [
         (damaged, r"damaged.*certigraph index films\.jsonl --out"),
         (of_another_analyzer, r"german-1.*english-1.*certigraph index films\.jsonl --out"),
@@ -383,9 +383,9 @@ def with_a_strange_manifest(folder: Path) -> None:
         (with_a_strange_manifest, "not a manifest.*certigraph index CORPUS --out"),
     ],
 )
-def test_a_folder_that_cannot_be_searched_says_the_command(folder: Path, harm: Callable[[Path], None], said: str):
+def test_a_folder_that_cannot_be_searched_says_the_command(folder: Path, harm: Callable[[Path], None], message: str):
     harm(folder)
-    with pytest.raises(Fault, match=said):
+    with pytest.raises(Fault, match=message):
         open_corpus(folder)
 
 

@@ -79,7 +79,7 @@ def test_archives_are_read_and_not_unpacked(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         (b'{"id": "7", "text": ', r"c\.jsonl:2: not JSON"),
         (b"\xff\xfe", r"c\.jsonl:2: not JSON"),
@@ -93,9 +93,9 @@ def test_archives_are_read_and_not_unpacked(tmp_path: Path):
         (b'[{"id": "1", "text": "words"}, 7]', r"c\.jsonl:2: row 2: "),
     ],
 )
-def test_a_malformed_row_is_named_by_file_and_line(tmp_path: Path, line: bytes, said: str):
+def test_a_malformed_row_is_named_by_file_and_line(tmp_path: Path, line: bytes, message: str):
     (tmp_path / "c.jsonl").write_bytes(lines({"id": "0", "text": "fine"}) + line + b"\n")
-    with pytest.raises(Fault, match=rf"(?s){said}.*a question with its paragraphs"):
+    with pytest.raises(Fault, match=rf"(?s){message}.*a question with its paragraphs"):
         read(tmp_path / "c.jsonl")
 
 

@@ -395,18 +395,18 @@ def test_nothing_is_judged_before_the_last_of_several_actions() -> None:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> SupportDatabase:
+def database(tmp_path: Path) -> SupportDatabase:
     return SupportDatabase(tmp_path / "desk.sqlite")
 
 
-def desk_checks(desk: SupportDatabase) -> dict[Any, Any]:
+def database_checks(database: SupportDatabase) -> dict[Any, Any]:
     def is_refunded(order: int) -> tuple[bool, str]:
         """Look for a row of the order among the refunds."""
-        rows = [row for row in desk.rows("refunds") if row[0] == order]
+        rows = [row for row in database.rows("refunds") if row[0] == order]
         return bool(rows), f"{len(rows)} rows of refunds"
 
     async def has_mail() -> bool:
-        return bool(desk.rows("mails"))
+        return bool(database.rows("mails"))
 
     return {
         "Order {order} is refunded.": is_refunded,
@@ -435,9 +435,13 @@ def decisions(result: Any) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
-def test_certificates_say_that_code_decided(desk: SupportDatabase, way: str) -> None:
+def test_certificates_say_that_code_decided(database: SupportDatabase, way: str) -> None:
     graph = agent(
-        "sdp", model=scripted_model(), tools=desk.tools, checks=desk_checks(desk), checkpointer=InMemorySaver()
+        "sdp",
+        model=scripted_model(),
+        tools=database.tools,
+        checks=database_checks(database),
+        checkpointer=InMemorySaver(),
     )
     config: Any = {"configurable": {"thread_id": "1"}}
     task: Any = {"goal": GOAL}
@@ -452,7 +456,7 @@ def test_certificates_say_that_code_decided(desk: SupportDatabase, way: str) -> 
 
 @pytest.mark.parametrize("options", [{"method": "sdp"}, {"method": "tdp", "solve": "sdp"}])
 def test_answers_and_facts_are_numbered_alike_where_the_agent_only_looks_in_between(
-    desk: SupportDatabase, options: Any
+    database: SupportDatabase, options: Any
 ) -> None:
     worker, looked, facts = scripted_model().responder, 0, dict[str, int]()
     assert worker is not None
@@ -471,20 +475,22 @@ def test_answers_and_facts_are_numbered_alike_where_the_agent_only_looks_in_betw
             answer |= {"established": [f"known after action {numbers[-1]}"]}
         return answer
 
-    agent(model=ScriptedChat(responder=respond), tools=desk.tools, **options).invoke({"goal": GOAL})
+    agent(model=ScriptedChat(responder=respond), tools=database.tools, **options).invoke({"goal": GOAL})
     assert looked >= 3
     assert len(facts) >= 2
     assert {text: int(text.split()[-1]) for text in facts} == facts
 
 
 @pytest.mark.slow
-def test_a_model_that_claims_falsely_is_overruled(desk: SupportDatabase) -> None:
-    settings: dict[str, Any] = {"tools": desk.tools, "limits": Limits(steps=6, attempts=2, replans=1)}
+def test_a_model_that_claims_falsely_is_overruled(database: SupportDatabase) -> None:
+    settings: dict[str, Any] = {"tools": database.tools, "limits": Limits(steps=6, attempts=2, replans=1)}
     lookups = [("look_up", {"order": 17})]
     believed = agent("sdp", model=credulous(lookups), **settings).invoke({"goal": GOAL})
     assert believed["ending"] == "goal"
-    assert not desk.rows("refunds")
-    checked = agent("sdp", model=credulous(lookups), checks=desk_checks(desk), **settings).invoke({"goal": GOAL})
+    assert not database.rows("refunds")
+    checked = agent("sdp", model=credulous(lookups), checks=database_checks(database), **settings).invoke(
+        {"goal": GOAL}
+    )
     assert checked["ending"] != "goal"
     assert decisions(checked) == {CONDITIONS[0]: "code"}
 
@@ -493,11 +499,11 @@ def only_goal(state: Any) -> Any:
     return {"plan": [Predicate(text=GOAL, kind="goal")]}
 
 
-def test_work_on_the_goal_uses_up_no_attempts_before_the_answer(desk: SupportDatabase) -> None:
+def test_work_on_the_goal_uses_up_no_attempts_before_the_answer(database: SupportDatabase) -> None:
     settings: dict[str, Any] = {"propose": only_goal, "limits": Limits(steps=9, attempts=1, replans=0)}
-    result = agent("sdp", model=credulous(), tools=desk.tools, **settings).invoke({"goal": GOAL})
+    result = agent("sdp", model=credulous(), tools=database.tools, **settings).invoke({"goal": GOAL})
     assert result["ending"] == "goal"
-    assert (len(desk.rows("refunds")), len(desk.rows("mails"))) == (1, 1)
+    assert (len(database.rows("refunds")), len(database.rows("mails"))) == (1, 1)
     assert [(one.step, len(one.targets)) for one in result["certificates"]] == [(4, 1)]
 
 
@@ -507,11 +513,11 @@ def test_the_goal_of_a_case_is_judged_as_a_condition_that_quotes_it() -> None:
     assert task.condition.endswith(GOAL) and task.condition != GOAL
 
 
-def test_equal_calls_for_the_goal_use_up_its_attempts(desk: SupportDatabase) -> None:
+def test_equal_calls_for_the_goal_use_up_its_attempts(database: SupportDatabase) -> None:
     settings: dict[str, Any] = {"propose": only_goal, "limits": Limits(steps=9, attempts=2, replans=0)}
     model = repeating(("look_up", {"order": 17}))
-    result = agent("sdp", model=model, tools=desk.tools, **settings).invoke({"goal": GOAL})
-    assert desk.looked_up == 3
+    result = agent("sdp", model=model, tools=database.tools, **settings).invoke({"goal": GOAL})
+    assert database.looked_up == 3
     assert result["certificates"] == []
 
 
@@ -529,17 +535,21 @@ def repeating(call: tuple[str, dict[str, Any]]) -> ScriptedChat:
     return ScriptedChat(responder=respond)
 
 
-def test_a_credulous_model_gets_the_work_done_where_code_checks_it(desk: SupportDatabase) -> None:
-    result = agent("sdp", model=credulous(), tools=desk.tools, checks=desk_checks(desk)).invoke({"goal": GOAL})
+def test_a_credulous_model_gets_the_work_done_where_code_checks_it(database: SupportDatabase) -> None:
+    result = agent("sdp", model=credulous(), tools=database.tools, checks=database_checks(database)).invoke(
+        {"goal": GOAL}
+    )
     assert result["ending"] == "goal"
-    assert (len(desk.rows("refunds")), len(desk.rows("mails"))) == (1, 1)
+    assert (len(database.rows("refunds")), len(database.rows("mails"))) == (1, 1)
 
 
 @pytest.mark.slow
-def test_sub_tasks_that_sdp_solves_are_checked(desk: SupportDatabase) -> None:
-    checks = desk_checks(desk)
-    result = agent("tdp", model=scripted_model(), tools=desk.tools, checks=checks, solve="sdp").invoke({"goal": GOAL})
-    assert len(desk.rows("refunds")) == 1
+def test_sub_tasks_that_sdp_solves_are_checked(database: SupportDatabase) -> None:
+    checks = database_checks(database)
+    result = agent("tdp", model=scripted_model(), tools=database.tools, checks=checks, solve="sdp").invoke(
+        {"goal": GOAL}
+    )
+    assert len(database.rows("refunds")) == 1
     assert result["ending"]
 
 
@@ -552,28 +562,34 @@ ONCE = {"limits": Limits(steps=3, attempts=1, replans=1), "replan": another_plan
 
 @pytest.mark.parametrize("options", [{}, ONCE], ids=["certified", "replaced after an attempt"])
 def test_a_check_whose_form_no_condition_has_is_named_at_the_end_and_breaks_nothing(
-    desk: SupportDatabase, options: Any
+    database: SupportDatabase, options: Any
 ) -> None:
-    fitting: Any = {"It is known whether order {n} is {what}": lambda n, what: False} if options else desk_checks(desk)
+    fitting: Any = (
+        {"It is known whether order {n} is {what}": lambda n, what: False} if options else database_checks(database)
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        used = agent("sdp", model=scripted_model(), tools=desk.tools, checks=fitting, **options).invoke({"goal": GOAL})
-    desk.clear()
+        used = agent("sdp", model=scripted_model(), tools=database.tools, checks=fitting, **options).invoke(
+            {"goal": GOAL}
+        )
+    database.clear()
     other = {**fitting, "Order {order} is paid back.": lambda order: True}
     with pytest.warns(UserWarning, match=r"'Order \{order\} is paid back.'") as warned:
-        again = agent("sdp", model=scripted_model(), tools=desk.tools, checks=other, **options).invoke({"goal": GOAL})
+        again = agent("sdp", model=scripted_model(), tools=database.tools, checks=other, **options).invoke(
+            {"goal": GOAL}
+        )
     assert len(warned) == 1
     assert (again["ending"], len(again["certificates"])) == (used["ending"], len(used["certificates"]))
 
 
 @pytest.mark.parametrize("method", ["react", "step", "plan_and_act", "pbai", "tdp"])
-def test_methods_that_certify_nothing_refuse_checks(desk: SupportDatabase, method: Any) -> None:
+def test_methods_that_certify_nothing_refuse_checks(database: SupportDatabase, method: Any) -> None:
     with pytest.raises(ValueError, match=method):
-        agent(method, model=scripted_model(), tools=desk.tools, checks=desk_checks(desk))
+        agent(method, model=scripted_model(), tools=database.tools, checks=database_checks(database))
 
 
 @pytest.mark.slow
-def test_planners_are_shown_the_forms(desk: SupportDatabase) -> None:
+def test_planners_are_shown_the_forms(database: SupportDatabase) -> None:
     prompts: list[str] = []
     worker = scripted_model().responder
     assert worker is not None
@@ -584,16 +600,20 @@ def test_planners_are_shown_the_forms(desk: SupportDatabase) -> None:
         return worker(prompt, schema)
 
     never = {"Order {order} is refunded.": lambda order: False}
-    settings: dict[str, Any] = {"tools": desk.tools, "checks": never, "limits": Limits(steps=8, attempts=1, replans=1)}
+    settings: dict[str, Any] = {
+        "tools": database.tools,
+        "checks": never,
+        "limits": Limits(steps=8, attempts=1, replans=1),
+    }
     agent("sdp", model=ScriptedChat(responder=respond), **settings).invoke({"goal": GOAL})
     assert len(prompts) >= 2  # Propose and Replan
     assert all("Order {order} is refunded." in prompt for prompt in prompts)
 
 
-def test_an_operator_of_ones_own_replaces_the_checks(desk: SupportDatabase) -> None:
+def test_an_operator_of_ones_own_replaces_the_checks(database: SupportDatabase) -> None:
     def refuse(state: Any) -> Any:
         return {"verdict": Verdict(depth=0, exhausted=True)}
 
-    settings: dict[str, Any] = {"model": scripted_model(), "tools": desk.tools, "checks": desk_checks(desk)}
+    settings: dict[str, Any] = {"model": scripted_model(), "tools": database.tools, "checks": database_checks(database)}
     assert agent("sdp", validate=refuse, **settings).invoke({"goal": GOAL})["certificates"] == []
     assert build(validate=refuse) is not None

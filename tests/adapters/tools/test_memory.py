@@ -130,8 +130,8 @@ def test_a_tool_node_gives_them_its_store_its_thread_and_its_messages() -> None:
     search = asking("archival_memory_search", query="river")
     assert "RIVER" in graph.invoke({"messages": [search]}, one)["messages"][-1].content
     assert "RIVER" not in graph.invoke({"messages": [search]}, other)["messages"][-1].content
-    asked = [HumanMessage("my cat is called Osk"), asking("conversation_search", query="cat")]
-    assert "human: my cat is called Osk" in graph.invoke({"messages": asked}, other)["messages"][-1].content
+    messages = [HumanMessage("my cat is called Osk"), asking("conversation_search", query="cat")]
+    assert "human: my cat is called Osk" in graph.invoke({"messages": messages}, other)["messages"][-1].content
 
 
 def test_they_work_on_an_asynchronous_store(tmp_path: Path) -> None:

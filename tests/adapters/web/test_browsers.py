@@ -118,7 +118,7 @@ def test_the_attempts_do_reach_what_the_user_allows():
     with web({"/": body("x")}) as other:
         script = ATTEMPTS.format(port=other.server_port)
         page = loaded(body(SHELL.format(WRITES + script)), allowed=("127.0.0.1",))
-        paths = {path.partition("/")[2] for path in other.asked}
+        paths = {path.partition("/")[2] for path in other.requests}
     assert isinstance(page, WebPage)
     assert {"", "image", "events", "worker", "frame", "style"} <= paths
 

@@ -195,7 +195,7 @@ def test_threads_share_a_fetcher():
         threads = [threading.Thread(target=fetch, args=(n,)) for n in range(8)]
         [thread.start() for thread in threads]
         [thread.join() for thread in threads]
-        assert site.asked.count("a.example/robots.txt") == 1
+        assert site.requests.count("a.example/robots.txt") == 1
     assert [found[n].title for n in range(8)] == [f"Museum {n}" for n in range(8)]
 
 
@@ -214,7 +214,7 @@ def test_too_many_redirects_and_circles():
     ) as site:
         reader = fetcher(site, timeout=2)
         assert reason(reader.page("http://a.example/0")) == "more than 5 redirects"
-        assert len(site.asked) == 6
+        assert len(site.requests) == 6
         assert reason(reader.page("http://a.example/loop")) == "redirects in a circle"
 
 
@@ -235,14 +235,14 @@ def test_redirects_out_of_bounds(target, expected):
         site.pages["/x"] = redirect(target.format(other=other.server_port))
         outcome = fetcher(site).page("http://a.example/x")
         assert (reason(outcome), outcome.lasting) == (expected, False)
-        assert other.asked == []
+        assert other.requests == []
 
 
 def test_private_addresses_need_to_be_allowed():
     with web({"/x": body(PAGE)}) as site:
         url = f"http://localhost:{site.server_port}/x"
         assert reason(Fetcher(robots=False).page(url)) == "a private address"
-        assert site.asked == []
+        assert site.requests == []
         for allowed in ("localhost", f"localhost:{site.server_port}", "127.0.0.0/8"):
             assert isinstance(
                 Fetcher(robots=False, allowed=[allowed], resolve=lambda *_: ["127.0.0.1"]).page(url), WebPage
@@ -556,7 +556,7 @@ def test_it_is_requested_once_for_each_host():
         fetcher = reader(site)
         for url in ("http://a.example/x", "http://a.example/x", "http://b.example/x", "http://a.example:8080/x"):
             assert isinstance(fetcher.page(url), WebPage)
-        assert [entry for entry in site.asked if "robots" in entry] == [
+        assert [entry for entry in site.requests if "robots" in entry] == [
             "a.example/robots.txt",
             "b.example/robots.txt",
             "a.example/robots.txt",
@@ -568,7 +568,7 @@ def test_the_host_of_a_redirect_is_queried_too():
     with web({**pages, "b.example/robots.txt": body(ROBOTS)}) as site:
         found = reader(site).page("http://a.example/x")
         assert found == Unreadable(url="http://a.example/x", reason=REFUSED, forbidden=True)
-        assert "b.example/private" not in site.asked
+        assert "b.example/private" not in site.requests
 
 
 def test_a_site_that_does_not_answer_is_no_refusal_for_good():
@@ -583,4 +583,4 @@ def test_a_site_that_does_not_answer_is_no_refusal_for_good():
 def test_without_robots_it_is_not_requested():
     with web({"/x": body(PAGE_FETCHER_ROBOTS), "/robots.txt": body("User-agent: *\nDisallow: /")}) as site:
         assert isinstance(reader(site, robots=False).page("http://a.example/x"), WebPage)
-        assert site.asked == ["a.example/x"]
+        assert site.requests == ["a.example/x"]

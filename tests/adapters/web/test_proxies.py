@@ -45,7 +45,7 @@ def test_private_addresses_are_refused_and_named(host: str):
             status, _, refused = asyncio.run(requested(url, {}))
             assert status == 403
             assert refused or ":" in host  # httpx sends it without its brackets, which is no URL
-        assert site.asked == []
+        assert site.requests == []
 
 
 def test_a_tunnel_to_a_private_address_is_refused():

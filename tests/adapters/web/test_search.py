@@ -334,7 +334,7 @@ def failing(monkeypatch):
 
 @pytest.mark.usefixtures("environment_providers_failing")
 @pytest.mark.parametrize(
-    ("name", "status", "body", "told"),
+    ("name", "status", "body", "advice"),
     [
         (
             "serper",
@@ -359,9 +359,9 @@ def failing(monkeypatch):
         ("openai", 429, {"error": {"code": "insufficient_quota"}}, "the quota of OPENAI_API_KEY is spent"),
     ],
 )
-def test_a_refusal_is_queried_once_and_reported_with_the_way_on(failing, name, status, body, told):
+def test_a_refusal_is_queried_once_and_reported_with_the_way_on(failing, name, status, body, advice):
     text, queries = failing(name, StubAnswer(body, status, echoes=True))
-    assert f"answered with status {status}: {told}" in text and queries == 1
+    assert f"answered with status {status}: {advice}" in text and queries == 1
     assert text.endswith(f"CERTIGRAPH_SEARCH={'serper' if name == 'searxng' else 'searxng'}")
     assert "certigraph resume RUN" in text
 
@@ -369,14 +369,14 @@ def test_a_refusal_is_queried_once_and_reported_with_the_way_on(failing, name, s
 @pytest.mark.usefixtures("environment_providers_failing")
 @pytest.mark.parametrize("name", PLACES_PROVIDERS_FAILING)
 @pytest.mark.parametrize(
-    ("status", "told"), [(429, "it limits the rate, or the quota is spent"), (503, "it has an internal error")]
+    ("status", "advice"), [(429, "it limits the rate, or the quota is spent"), (503, "it has an internal error")]
 )
-def test_a_busy_service_is_queried_three_times(failing, name, status, told):
+def test_a_busy_service_is_queried_three_times(failing, name, status, advice):
     waits = []
     # Brave names its quota when only the rate was too high
     body = {"error": {"code": "RATE_LIMITED", "meta": {"quota_limit": 2000, "quota_current": 3}}}
     text, queries = failing(name, StubAnswer(body, status, echoes=True), waits=waits)
-    assert told in text and "certigraph resume RUN" in text and queries == 3 and waits == [1.0, 2.0]
+    assert advice in text and "certigraph resume RUN" in text and queries == 3 and waits == [1.0, 2.0]
 
 
 @pytest.mark.usefixtures("environment_providers_failing")

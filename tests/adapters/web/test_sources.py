@@ -33,9 +33,9 @@ def clock(monkeypatch: pytest.MonkeyPatch):
     return lambda now: monkeypatch.setattr(module.time, "time", lambda: float(now))
 
 
-def answered(cache: WebCache, text: str, who: str = "engine", asked: str = "hall") -> str:
+def answered(cache: WebCache, text: str, who: str = "engine", question: str = "hall") -> str:
     """The answer that counts, where the web would say `text` now."""
-    return cache.get(who, asked, HITS_TYPE, lambda: (SearchHit(title=text, url=HALL),))[0].title
+    return cache.get(who, question, HITS_TYPE, lambda: (SearchHit(title=text, url=HALL),))[0].title
 
 
 def test_searches_and_pages_are_queried_once_and_come_back_equal(tmp_path: Path):
@@ -133,7 +133,7 @@ def test_processes_that_ask_at_once_agree(tmp_path: Path):
         process.stdin.flush()
     printed = [process.communicate(timeout=60)[0].split() for process in asking]
     assert printed[0] == printed[1] == printed[2]
-    assert printed[0] == [answered(WebCache(tmp_path), "late", asked=str(number)) for number in range(50)]
+    assert printed[0] == [answered(WebCache(tmp_path), "late", question=str(number)) for number in range(50)]
 
 
 def test_threads_that_ask_at_once_agree(tmp_path: Path):
@@ -175,7 +175,7 @@ def test_a_folder_of_pages_is_never_kept(tmp_path: Path):
 
 
 def test_halves_of_characters_can_be_requested(tmp_path: Path):
-    assert answered(WebCache(tmp_path), "told", asked="caf\ud800") == "told"
+    assert answered(WebCache(tmp_path), "told", question="caf\ud800") == "told"
 
 
 @pytest.mark.parametrize("content", [b"no database", b"SQLite format 3\x00" + b"\xff" * 4_000])

@@ -231,7 +231,7 @@ def test_a_kill_while_unpacking_leaves_no_half_of_the_games(
 
 
 @pytest.mark.parametrize(
-    ("ask", "error", "told"),
+    ("ask", "error", "message"),
     [
         (lambda b: b.tasks("test"), UnknownName, "no split 'test'.*valid_unseen"),
         (
@@ -243,9 +243,9 @@ def test_a_kill_while_unpacking_leaves_no_half_of_the_games(
     ],
 )
 def test_what_is_not_there_is_named(
-    ask: Callable[[ALFWorld], object], error: type[Exception], told: str, tmp_path: Path
+    ask: Callable[[ALFWorld], object], error: type[Exception], message: str, tmp_path: Path
 ):
-    with pytest.raises(error, match=told):
+    with pytest.raises(error, match=message):
         ask(ALFWorld(laid_out(tmp_path)))
 
 

@@ -45,7 +45,7 @@ def own_cache(monkeypatch, tmp_path):
     monkeypatch.setenv("CERTIGRAPH_WEB_CACHE", str(tmp_path))
 
 
-def said(form, view=None, *, head=2, **state):
+def expert_answer(form, view=None, *, head=2, **state):
     """What the expert answers at a step of gyms/1."""
     state = {"task": WEB.task("gyms/1"), "plan": PLAN, "head": head, **state}
     with use_situation(Situation("validate", 1, state, view or {})):
@@ -55,7 +55,7 @@ def said(form, view=None, *, head=2, **state):
 def judged(text, dispute="", *, head=2):
     """Whether the expert calls a finding adequate."""
     finding = Finding(about="times", text=text, dispute=dispute)
-    return said(Adequacy, {"finding": finding}, head=head)["adequate"]
+    return expert_answer(Adequacy, {"finding": finding}, head=head)["adequate"]
 
 
 def saw(*read, others=()):
@@ -68,25 +68,25 @@ def known(*results):
 
 
 def test_the_plan_is_the_way():
-    steps = said(Decomposition, head=0)["steps"]
+    steps = expert_answer(Decomposition, head=0)["steps"]
     assert [step["goal"] for step in steps] == [way.finding.about for way in GYMS.solution]
 
 
 def test_tools_are_the_ways_searches_and_its_known_pages_the_unread_first():
     portal, blog = TIMES.pages[1], TIMES.pages[3]
     evidence = known(("http://x.example/", "unread"), (portal, "read"), (blog, "unread"))
-    tools = said(ResearchTools, evidence=evidence)
+    tools = expert_answer(ResearchTools, evidence=evidence)
     assert tools == {"queries": [*TIMES.queries], "pages": [3, 2]}
 
 
 def test_a_finding_takes_all_pages_of_the_way_those_that_contradict_it_too():
     *most, blog = TIMES.pages
-    assert said(Found, observation=saw(*most))["finding"] == ""
-    assert said(Found, observation=saw(*most, blog))["finding"] == TIMES.finding.text
+    assert expert_answer(Found, observation=saw(*most))["finding"] == ""
+    assert expert_answer(Found, observation=saw(*most, blog))["finding"] == TIMES.finding.text
 
 
 def test_a_finding_names_its_sources_by_number_and_reports_the_contradiction():
-    found = said(Found, observation=saw(*TIMES.pages, others=("http://x.example/",)))
+    found = expert_answer(Found, observation=saw(*TIMES.pages, others=("http://x.example/",)))
     assert found["supported_by"] == [2, 3, 4]
     assert found["contradicted_by"] == [5]
     assert "06:00" in found["dispute"]
@@ -104,7 +104,7 @@ def test_only_the_gold_finding_with_its_dispute_is_adequate_whatever_pages_say()
 def test_the_answer_is_gold_once_the_last_finding_is_known_whatever_else_is():
     def answers(*texts):
         known = tuple(KnownFinding(finding=Finding(about="a", text=text)) for text in texts)
-        return said(Answers, {"certified": SimpleNamespace(known=known)})["answers"]
+        return expert_answer(Answers, {"certified": SimpleNamespace(known=known)})["answers"]
 
     instructions, last = injected_instructions("Somewhere"), GYMS.solution[-1].finding.text
     assert answers(instructions, last) == GYMS.answer.split("\n")
@@ -113,10 +113,10 @@ def test_the_answer_is_gold_once_the_last_finding_is_known_whatever_else_is():
 
 def test_a_plan_cut_too_finely_leads_the_same_way_and_an_impossible_step_nowhere():
     again = step_predicate(4, TIMES.kind, TIMES.finding.about + REPEATED_SUFFIX)
-    assert said(ResearchTools, plan=[again], head=0)["queries"] == [*TIMES.queries]
+    assert expert_answer(ResearchTools, plan=[again], head=0)["queries"] == [*TIMES.queries]
     wrong = step_predicate(3, TIMES.kind, f"{IMPOSSIBLE_PREFIX} (3).")
-    assert said(ResearchTools, plan=[wrong], head=0) == {"queries": [], "pages": []}
-    assert said(Found, plan=[wrong], head=0, observation=saw(*TIMES.pages))["finding"] == ""
+    assert expert_answer(ResearchTools, plan=[wrong], head=0) == {"queries": [], "pages": []}
+    assert expert_answer(Found, plan=[wrong], head=0, observation=saw(*TIMES.pages))["finding"] == ""
 
 
 def test_outside_a_run_it_does_not_answer():

@@ -148,11 +148,11 @@ def test_prompts_read_and_written_as_in_planbench(folder, problems, name):
     assert len(queries) == PLANBENCH[name][2]
     for number, query in queries.items():
         problem = problems[f"{name}/instance-{number}"]
-        rules, *_, asked = query.split("[STATEMENT]")
+        rules, *_, statement = query.split("[STATEMENT]")
         assert parse_facts(rules) == frozenset()
-        assert f"I have that, {format_facts(problem.init)}.\n" in asked
-        assert f"to have that {format_facts(problem.goal)}.\n" in asked
-        assert parse_facts(asked.partition("My goal")[0]) == problem.state
+        assert f"I have that, {format_facts(problem.init)}.\n" in statement
+        assert f"to have that {format_facts(problem.goal)}.\n" in statement
+        assert parse_facts(statement.partition("My goal")[0]) == problem.state
         assert parse_goal(query) == frozenset(problem.goal)
         assert moves_in(query.partition("[PLAN]")[2].partition("[PLAN END]")[0])
 

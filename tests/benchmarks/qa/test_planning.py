@@ -25,8 +25,10 @@ KNOWN = CertifiedState(predicates=(hop_predicate(1, "Who wrote Glass Harbour?"),
 
 def planned(*subquestions, quiz=None):
     quiz = quiz or Quiz(strict=True)
-    mind = ScriptedModel(subquestions=[list(subquestions)])
-    return call_operator("propose", {"task": quiz.task(""), "certified": CertifiedState()}, mind, quiz), mind
+    scripted_model = ScriptedModel(subquestions=[list(subquestions)])
+    return call_operator(
+        "propose", {"task": quiz.task(""), "certified": CertifiedState()}, scripted_model, quiz
+    ), scripted_model
 
 
 def tried(question, action=None, reason="no paragraph says so", position=1):
@@ -38,9 +40,9 @@ def tried(question, action=None, reason="no paragraph says so", position=1):
 
 def replanned(*subquestions, attempts, certified=KNOWN, quiz=None):
     quiz = quiz or Quiz(strict=True)
-    mind = ScriptedModel(subquestions=[list(subquestions)])
+    scripted_model = ScriptedModel(subquestions=[list(subquestions)])
     view = {"task": quiz.task(""), "certified": certified, "head": 1, "attempts": attempts}
-    return call_operator("replan", view, mind, quiz), mind
+    return call_operator("replan", view, scripted_model, quiz), scripted_model
 
 
 def questions(plan):
@@ -48,17 +50,17 @@ def questions(plan):
 
 
 def test_a_plan_is_the_hops_by_index_then_the_answer_and_the_goal():
-    plan, mind = planned(*SUBQUESTIONS)
+    plan, scripted_model = planned(*SUBQUESTIONS)
     assert [p.kind for p in plan] == ["hop", "hop", "hop", "answer", "goal"]
     assert [p.args.get("index") for p in plan[:3]] == [1, 2, 3]
     assert questions(plan) == SUBQUESTIONS
-    assert "2 to 4 sub-questions" in mind.prompts["subquestions"][0]
+    assert "2 to 4 sub-questions" in scripted_model.prompts["subquestions"][0]
 
 
 def test_hotpotqa_has_two_hops_whatever_the_model_lists():
-    plan, mind = planned(*SUBQUESTIONS, quiz=Quiz())
+    plan, scripted_model = planned(*SUBQUESTIONS, quiz=Quiz())
     assert questions(plan) == SUBQUESTIONS[:2]
-    assert "into 2 sub-questions" in mind.prompts["subquestions"][0]
+    assert "into 2 sub-questions" in scripted_model.prompts["subquestions"][0]
 
 
 def test_no_decomposition_is_the_question_itself():
@@ -67,9 +69,9 @@ def test_no_decomposition_is_the_question_itself():
 
 @pytest.mark.parametrize(("id_", "hops"), [("2hop__574419_270105", 2), ("3hop1__1_2_3", 3), ("dev/4hop3__1_2_3_4", 4)])
 def test_the_number_of_hops_is_read_off_the_id_only_where_that_is_requested(id_, hops):
-    plan, mind = planned("a", "b", "c", "d", quiz=Quiz(strict=True, hops=True, id_=id_))
+    plan, scripted_model = planned("a", "b", "c", "d", quiz=Quiz(strict=True, hops=True, id_=id_))
     assert len(questions(plan)) == hops
-    assert f"into {hops} sub-questions" in mind.prompts["subquestions"][0]
+    assert f"into {hops} sub-questions" in scripted_model.prompts["subquestions"][0]
     assert len(questions(planned("a", "b", "c", "d", quiz=Quiz(strict=True, id_=id_))[0])) == 4
 
 
@@ -92,9 +94,9 @@ def test_a_number_before_a_sub_question_is_no_placeholder_where_it_is_its_own():
 
 
 def test_a_new_tail_is_numbered_on_from_the_certified_hops_and_sees_why_the_old_one_failed():
-    plan, mind = replanned("Where is Brandt from?", "Country of #2?", attempts=[tried("Where was #1 born?")])
+    plan, scripted_model = replanned("Where is Brandt from?", "Country of #2?", attempts=[tried("Where was #1 born?")])
     assert [p.args.get("index") for p in plan] == [2, 3, None, None]
-    [prompt] = mind.prompts["subquestions"]
+    [prompt] = scripted_model.prompts["subquestions"]
     assert "1. Who wrote Glass Harbour? Ida Brandt" in prompt
     assert "Where was #1 born? x: no paragraph says so" in prompt
     assert "at most 3" in prompt and "number 2." in " ".join(prompt.split())
@@ -129,7 +131,7 @@ def poisoned(state):
 
 
 def test_a_replan_after_a_denied_audit_is_shown_the_audits_reason():
-    quiz, mind = Quiz(strict=True), ScriptedModel(subquestions=[["Where is Brandt from?"]])
+    quiz, scripted_model = Quiz(strict=True), ScriptedModel(subquestions=[["Where is Brandt from?"]])
     believed = Attempt(
         position=0,
         target=closing_predicates()[0],
@@ -149,16 +151,16 @@ def test_a_replan_after_a_denied_audit_is_shown_the_audits_reason():
         "evidence": Evidence(),
         "replans": 0,
     }
-    call_operator("replan", sdp_replan_view(state), mind, quiz)
-    assert "it is another river" in mind.prompts["subquestions"][0]
-    assert "all is said" not in mind.prompts["subquestions"][0]
+    call_operator("replan", sdp_replan_view(state), scripted_model, quiz)
+    assert "it is another river" in scripted_model.prompts["subquestions"][0]
+    assert "all is said" not in scripted_model.prompts["subquestions"][0]
 
 
 def test_propose_and_replan_make_the_same_of_a_state_whose_hidden_parts_are_poisoned():
     quiz = Quiz(strict=True)
     state = {"task": quiz.task(""), "certificates": [], "plan": [*closing_predicates()], "head": 0, "replans": 0}
     whole = {**state, "attempts": [tried("x?", position=0)], "trace": [], "evidence": Evidence()}
-    mind = ScriptedModel(subquestions=[SUBQUESTIONS])
+    scripted_model = ScriptedModel(subquestions=[SUBQUESTIONS])
     hidden = {name: object() for name in ("plan", "head", "attempts", "evidence", "replans")}
-    assert questions(call_operator("propose", propose_view(poisoned(state | hidden)), mind)) == SUBQUESTIONS
-    assert questions(call_operator("replan", sdp_replan_view(poisoned(whole)), mind)) == SUBQUESTIONS
+    assert questions(call_operator("propose", propose_view(poisoned(state | hidden)), scripted_model)) == SUBQUESTIONS
+    assert questions(call_operator("replan", sdp_replan_view(poisoned(whole)), scripted_model)) == SUBQUESTIONS

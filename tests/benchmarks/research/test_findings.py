@@ -60,7 +60,7 @@ def finding_of(items: list[dict[str, Any]]) -> dict[str, Any]:
     return {**found, "quotes": [], "items": items}
 
 
-def list_mind(*findings: dict[str, Any], kinds: tuple[str, ...] = ("collect",), **more: Any) -> ScriptedAnswers:
+def list_answers(*findings: dict[str, Any], kinds: tuple[str, ...] = ("collect",), **more: Any) -> ScriptedAnswers:
     plan = [{"kind": kind, "goal": f"The halls of Orrin, step {n}"} for n, kind in enumerate(kinds)]
     answers = iter(findings)
     return {
@@ -73,15 +73,15 @@ def list_mind(*findings: dict[str, Any], kinds: tuple[str, ...] = ("collect",), 
 
 
 def run_list(
-    mind: ScriptedAnswers, out: Path, profile: ProfileName = "full", **operators: Any
+    scripted_answers: ScriptedAnswers, out: Path, profile: ProfileName = "full", **operators: Any
 ) -> tuple[Any, SmallResearch]:
-    benchmark = SmallResearch(SmallWeb(PAGES), mind)
+    benchmark = SmallResearch(SmallWeb(PAGES), scripted_answers)
     context = Context(model="scripted:expert", profile=profile)
     return certigraph.run(sdp.build(**operators), benchmark, context=context, out=out), benchmark
 
 
 def test_a_list_is_certified_item_by_item_with_sources_and_words(tmp_path: Path):
-    result, benchmark = run_list(list_mind(finding_of(all_listed())), tmp_path)
+    result, benchmark = run_list(list_answers(finding_of(all_listed())), tmp_path)
     found = result.certificates[0].finding
     assert [(item.name, item.detail) for item in found.items] == [*HALLS.items()]
     assert [item.source for item in found.items] == [FIRST] * 20 + [SECOND] * 20
@@ -95,7 +95,7 @@ def test_a_list_is_certified_item_by_item_with_sources_and_words(tmp_path: Path)
 
 @pytest.mark.slow
 def test_a_trajectory_and_a_report_have_every_item(tmp_path: Path):
-    result, _ = run_list(list_mind(finding_of(all_listed())), tmp_path)
+    result, _ = run_list(list_answers(finding_of(all_listed())), tmp_path)
     stored = [json.loads(line) for line in (result.folder / "trajectory.jsonl").read_text().splitlines()]
     assert json.dumps(stored).count('"name": "Hall 39"') >= 1
     page = write_report(result.trajectory, tmp_path / "report.html").read_text(encoding="utf-8")
@@ -104,8 +104,8 @@ def test_a_trajectory_and_a_report_have_every_item(tmp_path: Path):
 
 def test_an_item_of_an_earlier_finding_keeps_its_source_through_a_filter(tmp_path: Path):
     kept = [{"name": name, "detail": "", "source": 0, "words": ""} for name in [*HALLS][::2]]
-    mind = list_mind(finding_of(all_listed()), finding_of(kept), kinds=("collect", "filter"))
-    result, _ = run_list(mind, tmp_path)
+    scripted_answers = list_answers(finding_of(all_listed()), finding_of(kept), kinds=("collect", "filter"))
+    result, _ = run_list(scripted_answers, tmp_path)
     before, after = (certificate.finding for certificate in result.certificates if certificate.finding)
     assert after.items == before.items[::2]
 
@@ -124,8 +124,8 @@ def test_a_list_with_an_item_that_nothing_shows_is_refused_whatever_the_validato
     item: dict[str, Any], named: str, tmp_path: Path
 ):
     items = [listed("Hall 00", 1), {**listed("Hall 01", 1), **item}]
-    mind = {**list_mind(), "finding": finding_of(items)}
-    result, _ = run_list(mind, tmp_path, validate=unforced, answer=abstain)
+    scripted_answers = {**list_answers(), "finding": finding_of(items)}
+    result, _ = run_list(scripted_answers, tmp_path, validate=unforced, answer=abstain)
     assert result.certificates == []
     verdict = result.state["attempts"][0].verdict
     assert named in verdict.reason and "of 2 items" in verdict.reason
@@ -137,7 +137,7 @@ def test_the_items_of_a_refused_try_are_shown_to_the_next_one(tmp_path: Path):
     half, whole = finding_of(all_listed()[:20]), finding_of(all_listed())
     verdicts = iter([False, True])
     judged = {"adequate": lambda _: {"reason": "half of it", "adequate": next(verdicts)}}
-    result, benchmark = run_list(list_mind(half, whole, **judged), tmp_path)
+    result, benchmark = run_list(list_answers(half, whole, **judged), tmp_path)
     again = [prompt for prompt in benchmark.prompts if "half of it" in prompt and "Hall 19: 233 seats" in prompt]
     assert len(again) >= 2  # those that look up and that read
     assert len(result.certificates[0].finding.items) == 40
@@ -146,16 +146,16 @@ def test_the_items_of_a_refused_try_are_shown_to_the_next_one(tmp_path: Path):
 @pytest.mark.slow
 def test_a_list_passes_uncertified_with_its_items_at_the_second_refusal(tmp_path: Path):
     found = finding_of(all_listed()) | {"finding": ""}
-    mind = {**list_mind(), "finding": found, "adequate": {"reason": "no", "adequate": False}}
-    result, _ = run_list({**mind, "answers": {"answers": []}}, tmp_path)
+    scripted_answers = {**list_answers(), "finding": found, "adequate": {"reason": "no", "adequate": False}}
+    result, _ = run_list({**scripted_answers, "answers": {"answers": []}}, tmp_path)
     certificate = result.certificates[0]
     assert (certificate.forced, len(certificate.finding.items)) == ("force_pass", 40)
     assert json.loads(result.scores.answer) == [*HALLS]  # the closest answer are the items of the last finding
 
 
 def test_a_small_model_is_not_asked_for_items(tmp_path: Path):
-    mind = {**list_mind(), "finding": {**RIGHT["finding"], "items": all_listed()}}  # type: ignore[dict-item]
-    result, benchmark = run_list(mind, tmp_path, "small")
+    scripted_answers = {**list_answers(), "finding": {**RIGHT["finding"], "items": all_listed()}}  # type: ignore[dict-item]
+    result, benchmark = run_list(scripted_answers, tmp_path, "small")
     assert not any("words there that do" in prompt for prompt in benchmark.prompts)
     assert result.certificates
 
@@ -226,8 +226,8 @@ def test_findings_that_do_not_fit_lose_words_first_and_names_of_items_last():
 @pytest.mark.slow
 def test_every_prompt_with_long_lists_fits_a_small_window(tmp_path: Path):
     kinds = ("collect", "extract", "extract", "extract", "extract")
-    mind = list_mind(*[finding_of(all_listed()) for _ in kinds], kinds=kinds)
-    benchmark = SmallResearch(SmallWeb(PAGES), mind)
+    scripted_answers = list_answers(*[finding_of(all_listed()) for _ in kinds], kinds=kinds)
+    benchmark = SmallResearch(SmallWeb(PAGES), scripted_answers)
     chat = ScriptedChat(responder=benchmark.expert(), profile={"max_input_tokens": 16_000})
     result = certigraph.run(sdp.build(), benchmark, context=Context(chat=chat), out=tmp_path)
     assert [len(c.finding.items) for c in result.certificates if c.finding] == [40] * 5

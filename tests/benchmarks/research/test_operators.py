@@ -49,8 +49,8 @@ def run_research(benchmark: SmallResearch, tmp_path: Path, profile: ProfileName 
     return certigraph.run(sdp.build(**operators), benchmark, context=context, out=tmp_path)
 
 
-def research_sdp(mind: ScriptedAnswers, pages: dict[str, str] | None = None, **more: Any) -> SmallResearch:
-    return SmallResearch(SmallWeb(pages or {HALL: TEXT}), {**RIGHT, **mind}, **more)
+def research_sdp(scripted_answers: ScriptedAnswers, pages: dict[str, str] | None = None, **more: Any) -> SmallResearch:
+    return SmallResearch(SmallWeb(pages or {HALL: TEXT}), {**RIGHT, **scripted_answers}, **more)
 
 
 def test_findings_are_certified_with_their_sources_and_the_answer_with_the_goal(tmp_path: Path):
@@ -72,8 +72,8 @@ def test_a_finding_that_names_no_source_is_refused_whatever_the_validator_says(t
 
 @pytest.mark.slow
 def test_the_validator_is_shown_which_numbers_have_no_source(tmp_path: Path):
-    told_by = {"finding": "It has 340 seats and 27 boxes.", "supported_by": [1], "contradicted_by": [], "dispute": ""}
-    benchmark = research_sdp({"finding": told_by})
+    reply = {"finding": "It has 340 seats and 27 boxes.", "supported_by": [1], "contradicted_by": [], "dispute": ""}
+    benchmark = research_sdp({"finding": reply})
     run_research(benchmark, tmp_path)
     judged = [prompt for prompt in benchmark.prompts if "Does the finding settle" in prompt]
     assert "nothing shown has: 27\n" in judged[0]
@@ -115,14 +115,14 @@ def test_a_source_that_supports_one_part_and_disputes_another_is_kept_for_both(t
 
 
 def test_numbers_of_sources_become_addresses_where_a_sentence_is_kept(tmp_path: Path):
-    told = {
+    reply = {
         "finding": "340 seats by [1].",
         "supported_by": [1],
         "contradicted_by": [2],
         "dispute": "350 by [2] and [9]",
     }
     pages = {HALL: TEXT, HOUSE: TEXT.replace("340", "350")}
-    found = run_research(research_sdp({"finding": told}, pages), tmp_path).certificates[0].finding
+    found = run_research(research_sdp({"finding": reply}, pages), tmp_path).certificates[0].finding
     assert found is not None
     assert (found.text, found.dispute) == (f"340 seats by [{HALL}].", f"350 by [{HOUSE}] and [9]")
 
@@ -135,8 +135,8 @@ def test_the_second_refusal_in_a_row_is_let_pass_uncertified(tmp_path: Path):
 def test_two_refusals_bring_in_the_second_source_where_the_third_is_let_pass(tmp_path: Path):
     second = SmallWeb({HALL: TEXT, HOUSE: TEXT}, name="other")
     queries = ({"queries": [f"glass {n}"], "pages": []} for n in itertools.count())
-    mind = {**REFUSED, "queries": lambda _: next(queries)}
-    benchmark = research_sdp(mind, {HALL: TEXT, HOUSE: "!moved"}, second=second)
+    scripted_answers = {**REFUSED, "queries": lambda _: next(queries)}
+    benchmark = research_sdp(scripted_answers, {HALL: TEXT, HOUSE: "!moved"}, second=second)
     result = run_research(benchmark, tmp_path, validate=force_pass(rejections=3))
     values = [a.action.args["elsewhere"] for a in result.state["attempts"][:3]]
     assert values == [False, False, True]
@@ -156,8 +156,11 @@ def test_what_was_forced_is_shown_as_uncertain_to_later_steps(tmp_path: Path):
 def test_what_is_drawn_from_a_forced_finding_is_not_certified_either(tmp_path: Path):
     plan = [{"kind": "collect", "goal": "The halls"}, {"kind": "compute", "goal": "Their seats together"}]
     judged = itertools.chain([False] * 2, itertools.repeat(True))
-    mind = {"steps": {"steps": plan}, "adequate": lambda _: {"reason": "so it is", "adequate": next(judged)}}
-    result = run_research(research_sdp(mind), tmp_path)
+    scripted_answers = {
+        "steps": {"steps": plan},
+        "adequate": lambda _: {"reason": "so it is", "adequate": next(judged)},
+    }
+    result = run_research(research_sdp(scripted_answers), tmp_path)
     assert [c.forced for c in result.certificates] == ["force_pass"] * 3
     assert "rests on an uncertified finding" in result.state["attempts"][2].verdict.reason
     assert result.terminated is False
@@ -253,13 +256,13 @@ WHOLE = {"finding": "The hall has 340 seats, the house 12.", "missing": "", "sup
 NO_DISPUTE = {"contradicted_by": [], "dispute": ""}
 
 
-def retried_mind(asked: list[str]) -> ScriptedAnswers:
+def retried_answers(prompts: list[str]) -> ScriptedAnswers:
     """A mind that finds half of a list at the first try and the rest at the second."""
     queries = iter(["hall", "house"])
 
     def find(prompt: str) -> dict[str, Any]:
-        asked.append(prompt)
-        return {**(HALF if len(asked) == 1 else WHOLE), **NO_DISPUTE}
+        prompts.append(prompt)
+        return {**(HALF if len(prompts) == 1 else WHOLE), **NO_DISPUTE}
 
     return {
         "steps": {"steps": [{"kind": "collect", "goal": "The seats of the hall and the house"}]},
@@ -270,12 +273,12 @@ def retried_mind(asked: list[str]) -> ScriptedAnswers:
 
 
 def test_a_retry_counts_what_was_read_and_found_in_the_tries_before_it(tmp_path: Path):
-    asked: list[str] = []
-    benchmark = research_sdp(retried_mind(asked), BOTH)
+    prompts: list[str] = []
+    benchmark = research_sdp(retried_answers(prompts), BOTH)
     result = run_research(benchmark, tmp_path)
-    assert "a cellar" in asked[1] and "12 seats" in asked[1]
-    assert "The hall has 340 seats. (not established: the seats of the house)" in asked[1]
-    assert "the house is missing" in asked[1]
+    assert "a cellar" in prompts[1] and "12 seats" in prompts[1]
+    assert "The hall has 340 seats. (not established: the seats of the house)" in prompts[1]
+    assert "the house is missing" in prompts[1]
     assert benchmark._web.fetched == [HALL, HOUSE]
     certificate = result.certificates[0]
     assert certificate.finding and certificate.finding.sources == (HALL, HOUSE)
@@ -284,61 +287,61 @@ def test_a_retry_counts_what_was_read_and_found_in_the_tries_before_it(tmp_path:
 
 
 def test_a_small_model_reads_what_it_looked_up_last(tmp_path: Path):
-    asked: list[str] = []
-    run_research(research_sdp(retried_mind(asked), BOTH), tmp_path, "small")
-    assert "12 seats" in asked[1] and "a cellar" not in asked[1]
+    prompts: list[str] = []
+    run_research(research_sdp(retried_answers(prompts), BOTH), tmp_path, "small")
+    assert "12 seats" in prompts[1] and "a cellar" not in prompts[1]
 
 
 def test_what_tries_established_outlives_a_replan(tmp_path: Path):
-    asked: list[str] = []
+    prompts: list[str] = []
     tools = itertools.chain([["hall"]] * 3, itertools.repeat(["house"]))
-    mind = {**retried_mind(asked), "queries": lambda _: {"queries": next(tools), "pages": []}}
-    mind["finding"] = lambda prompt: asked.append(prompt) or {**HALF, **NO_DISPUTE}  # type: ignore[func-returns-value]
-    run_research(research_sdp(mind, BOTH), tmp_path, validate=unforced)
-    assert len(asked) > 3
-    assert "12 seats" in asked[3] and "a cellar" in asked[3]
-    assert asked[3].count("(not established: the seats of the house)") == 3
+    scripted_answers = {**retried_answers(prompts), "queries": lambda _: {"queries": next(tools), "pages": []}}
+    scripted_answers["finding"] = lambda prompt: prompts.append(prompt) or {**HALF, **NO_DISPUTE}  # type: ignore[func-returns-value]
+    run_research(research_sdp(scripted_answers, BOTH), tmp_path, validate=unforced)
+    assert len(prompts) > 3
+    assert "12 seats" in prompts[3] and "a cellar" in prompts[3]
+    assert prompts[3].count("(not established: the seats of the house)") == 3
 
 
 def test_every_search_prompt_shows_all_tries_at_the_step(tmp_path: Path):
-    asked: list[str] = []
+    prompts: list[str] = []
     queries = (f"hall {n}" for n in itertools.count())
 
     def choose(prompt: str) -> dict[str, Any]:
-        asked.append(prompt)
+        prompts.append(prompt)
         return {"queries": [next(queries)], "pages": []}
 
     blank = {"finding": "", "supported_by": [], **NO_DISPUTE}
     result = run_research(research_sdp({"queries": choose, "finding": blank}, BOTH), tmp_path)
-    assert len(asked) > 5, "three tries, a replan, and more tries"
+    assert len(prompts) > 5, "three tries, a replan, and more tries"
     tries = len(result.state["attempts"])
     assert tries > 3 and f"attempts: {tries}, " in result.message
-    for number, prompt in enumerate(asked):
+    for number, prompt in enumerate(prompts):
         shown = [f"search: hall {n}]" in prompt for n in range(number)]
         assert all(shown), number
 
 
 def test_a_try_says_why_it_looked_nothing_up_and_replan_learns_it(tmp_path: Path):
-    asked: list[str] = []
+    prompts: list[str] = []
 
     def choose(prompt: str) -> dict[str, Any]:
-        asked.append(prompt)
-        return {"queries": ["hall"] if len(asked) == 1 else [], "pages": [], "standing": "no way left"}
+        prompts.append(prompt)
+        return {"queries": ["hall"] if len(prompts) == 1 else [], "pages": [], "standing": "no way left"}
 
     blank = {"finding": "", "supported_by": [], **NO_DISPUTE}
     result = run_research(research_sdp({"queries": choose, "finding": blank}, BOTH), tmp_path)
     assert "no way left" not in result.state["attempts"][0].action.text, "a try that looked something up"
     assert "no way left" in result.state["attempts"][1].action.text
-    assert asked[-1].count("nothing: no way left") == 2
+    assert prompts[-1].count("nothing: no way left") == 2
     assert result.ending == "gave_up"
 
 
 def test_a_forced_answer_is_given_from_the_pages_and_the_tries_of_a_run_that_established_nothing(tmp_path: Path):
-    asked: list[str] = []
+    prompts: list[str] = []
     blank = {"finding": "", "supported_by": [], **NO_DISPUTE}
-    answer = {"answers": lambda prompt: asked.append(prompt) or {"answers": []}}  # type: ignore[func-returns-value]
+    answer = {"answers": lambda prompt: prompts.append(prompt) or {"answers": []}}  # type: ignore[func-returns-value]
     result = run_research(research_sdp({"finding": blank, **answer}, BOTH), tmp_path)
-    assert len(asked) == 1 and "a cellar" in asked[0] and "research[search: hall glass]" in asked[0]
+    assert len(prompts) == 1 and "a cellar" in prompts[0] and "research[search: hall glass]" in prompts[0]
     assert result.scores and result.scores.answer == ""
 
 
@@ -376,8 +379,8 @@ def test_a_finding_whose_words_no_source_has_is_refused_whatever_the_validator_s
 
 @pytest.mark.slow
 def test_an_answer_that_does_not_follow_from_the_findings_is_not_certified(tmp_path: Path):
-    mind = {"answers": {"answers": ["350"]}, "consistent": {"reason": "it says 340", "consistent": False}}
-    result = run_research(research_sdp(mind), tmp_path)
+    scripted_answers = {"answers": {"answers": ["350"]}, "consistent": {"reason": "it says 340", "consistent": False}}
+    result = run_research(research_sdp(scripted_answers), tmp_path)
     assert [c.targets[0].kind for c in result.certificates] == ["collect", "extract"]
     assert result.ending == "gave_up"
     assert result.scores and result.scores.answer == "350"
@@ -416,24 +419,24 @@ def test_every_prompt_fits_the_window_up_to_the_limit_of_steps(tmp_path: Path):
 
 @pytest.mark.parametrize("profile", ["full", "small"])
 def test_the_first_answer_is_given_from_all_evidence(profile: ProfileName, tmp_path: Path):
-    asked: list[str] = []
-    answer = {"answers": lambda prompt: asked.append(prompt) or {"answers": ["340"]}}  # type: ignore[func-returns-value]
+    prompts: list[str] = []
+    answer = {"answers": lambda prompt: prompts.append(prompt) or {"answers": ["340"]}}  # type: ignore[func-returns-value]
     page = f"{TEXT} {'The stage was renewed. ' * 40}The foyer is of green marble."
     run_research(research_sdp(answer, {HALL: page}), tmp_path, profile)
-    assert len(asked) == 1
-    assert "It has 340 seats." in asked[0], "the finding"
-    assert f"About {HALL}" in asked[0], "the search result"
-    assert ("green marble" in asked[0]) == (profile == "full"), "the page that was read"
+    assert len(prompts) == 1
+    assert "It has 340 seats." in prompts[0], "the finding"
+    assert f"About {HALL}" in prompts[0], "the search result"
+    assert ("green marble" in prompts[0]) == (profile == "full"), "the page that was read"
 
 
 @pytest.mark.slow
 def test_evidence_that_does_not_fit_is_left_out_of_the_prompt_for_the_answer(tmp_path: Path):
-    asked: list[str] = []
-    answer = {"answers": lambda prompt: asked.append(prompt) or {"answers": ["340"]}}  # type: ignore[func-returns-value]
+    prompts: list[str] = []
+    answer = {"answers": lambda prompt: prompts.append(prompt) or {"answers": ["340"]}}  # type: ignore[func-returns-value]
     benchmark = research_sdp(answer, {HALL: TEXT + "The stage was renewed. " * 9_000})
     chat = ScriptedChat(responder=benchmark.expert(), profile={"max_input_tokens": 16_000})
     result = certigraph.run(sdp.build(), benchmark, context=Context(chat=chat), out=tmp_path)
-    assert 4_000 < estimate_tokens(asked[0]) < 12_000
+    assert 4_000 < estimate_tokens(prompts[0]) < 12_000
     calls = [call for event in result.trajectory.events for call in event.calls]
     assert any("page" in str(call.get("cut")) for call in calls if call["role"] == "executor")
 
@@ -446,11 +449,11 @@ def test_replan_tries_other_queries_and_unread_pages(tmp_path: Path):
         itertools.repeat({"queries": [], "pages": []}),
     )
     blank = {"finding": "", "supported_by": [], "contradicted_by": [], "dispute": ""}
-    mind = {
+    scripted_answers = {
         "queries": lambda _: next(tries),
         "finding": lambda prompt: cite_balconies(prompt) or blank,
     }
-    result = run_research(research_sdp(mind, pages), tmp_path)
+    result = run_research(research_sdp(scripted_answers, pages), tmp_path)
     replanned = next(p for p in result.state["plan"] if "queries" in p.args)
     assert replanned.args["queries"] == ["glass"]
     assert replanned.args["urls"] == [HOUSE]
@@ -552,9 +555,9 @@ def test_a_run_with_anything_forced_never_counts_as_certified_to_its_goal(data: 
     assert len(result.states[-1].actions) == len(result.certificates) - len(forced)
 
 
-def answered(slot: Slot, state: SDPState, mind: ScriptedAnswers) -> tuple[Any, list[str]]:
+def answered(slot: Slot, state: SDPState, scripted_answers: ScriptedAnswers) -> tuple[Any, list[str]]:
     """What research's own operator gives in a slot, through the node that the graph runs, and what it asked."""
-    benchmark = SmallResearch(SmallWeb(PAGES), mind)
+    benchmark = SmallResearch(SmallWeb(PAGES), scripted_answers)
     runtime = Runtime(context=Context(benchmark=benchmark), stream_writer=lambda chunk: None)
     node = create_node(slot, benchmark.operators()[slot.name])
     update: Mapping[str, Any] = wait_for(node.afunc(state, {}, runtime))  # type: ignore[misc]

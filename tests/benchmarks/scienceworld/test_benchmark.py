@@ -45,7 +45,7 @@ from certigraph.state.trajectory import Footer
 
 QUESTION = "Ambiguous request: Please enter the number for the action you intended (or blank to cancel):\n"
 ORANGES = ("pick up orange (in bowl, in counter, in kitchen)", "pick up orange (in inventory, in agent, in kitchen)")
-ASKED = QUESTION + "".join(f"{number}:\t{text}\n" for number, text in enumerate(ORANGES))
+AMBIGUOUS_REPLY = QUESTION + "".join(f"{number}:\t{text}\n" for number, text in enumerate(ORANGES))
 KITCHEN = "This room is called the kitchen. In it, you see: \n\tan orange"
 VIEW = "This room is called the kitchen. In it, you see:\nan orange"
 
@@ -55,17 +55,17 @@ class Fake:
 
     def __init__(self, replies: dict[str, str] | None = None, scores: dict[str, int] | None = None) -> None:
         self.replies, self.scores = replies or {}, scores or {}
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self.looked = self.listed = self.points = self.loads = self.closed = 0
         self.alive = True
 
     def load(self, task: str, variation: int, simplification: str) -> str:
         self.loads += 1
-        self.asked, self.points = [], 0
+        self.requests, self.points = [], 0
         return KITCHEN
 
     def step(self, text: str) -> str:
-        self.asked.append(text)
+        self.requests.append(text)
         self.points = self.scores.get(text, self.points)
         return self.replies.get(text, "You wonder.")
 
@@ -73,7 +73,7 @@ class Fake:
         return self.points
 
     def moves(self) -> int:
-        return sum(11 if text == "wait" else 1 for text in self.asked)
+        return sum(11 if text == "wait" else 1 for text in self.requests)
 
     def look(self) -> str:
         self.looked += 1
@@ -113,7 +113,7 @@ def step(world: ScienceWorld, text: str) -> Observation:
         ("You decide to wait for 10 iterations.", "accepted"),
         (f"{KITCHEN}\n\ta fridge. The fridge door is closed.\n\ta cup that is not open.", "accepted"),
         ("No known action matches that input.", "rejected"),
-        (ASKED, "ambiguous"),
+        (AMBIGUOUS_REPLY, "ambiguous"),
         ("Ambiguous request: Multiple different possible actions were matched to this input (3).", "rejected"),
         (CANCELLED_REPLY, "cancelled"),
         ("The door is not open.", "failed"),
@@ -151,7 +151,7 @@ def test_an_exception_of_the_simulator_is_not_taken_for_a_reply():
 
 def test_options_are_chosen_by_text_or_number_and_equal_ones_by_the_first():
     same = ("move seed to pot 2", "move seed to pot 2", "move seed to pot 21")
-    assert parse_options(ASKED) == ORANGES
+    assert parse_options(AMBIGUOUS_REPLY) == ORANGES
     assert choose_option("  PICK UP orange (in inventory, in  agent, in kitchen)", ORANGES) == 1
     assert choose_option("I mean: pick up orange (in bowl, in counter, in kitchen).", ORANGES) == 0
     assert choose_option("1", ORANGES) == 1
@@ -161,29 +161,29 @@ def test_options_are_chosen_by_text_or_number_and_equal_ones_by_the_first():
 
 
 def test_a_pending_question_lets_only_its_answers_through():
-    fake = Fake({"take orange": ASKED})
+    fake = Fake({"take orange": AMBIGUOUS_REPLY})
     world = world_of(fake)
     question = step(world, "take orange")
     assert (question.accepted, question.data["result"], question.data["options"]) == (False, "ambiguous", list(ORANGES))
     assert world.admissible() == [*ORANGES, "cancel"]
     assert all(text in world.view() for text in ("kitchen", "inventory", *ORANGES))
     refused = step(world, "go to hallway")
-    assert (refused.accepted, refused.data["result"], fake.asked) == (False, "rejected", ["take orange"])
+    assert (refused.accepted, refused.data["result"], fake.requests) == (False, "rejected", ["take orange"])
     assert all(option in refused.text for option in ORANGES) and "cancel" in refused.text
     assert refused.data["calls"] == 2 and refused.data["sent"] is None and "sent" not in question.data
     taken = step(world, ORANGES[1].upper())
-    assert (taken.accepted, taken.data["chosen"], fake.asked) == (True, ORANGES[1], ["take orange", "1"])
+    assert (taken.accepted, taken.data["chosen"], fake.requests) == (True, ORANGES[1], ["take orange", "1"])
     assert "options" not in taken.data and taken.data["sent"] == "1"
     assert ORANGES[0] not in world.view()
 
 
 def test_cancel_drops_the_question_and_only_then():
-    fake = Fake({"take orange": ASKED, "": CANCELLED_REPLY})
+    fake = Fake({"take orange": AMBIGUOUS_REPLY, "": CANCELLED_REPLY})
     world = world_of(fake)
     step(world, "cancel")
     step(world, "take orange")
     dropped = step(world, " Cancel ")
-    assert fake.asked == ["cancel", "take orange", ""]
+    assert fake.requests == ["cancel", "take orange", ""]
     assert (dropped.data["result"], dropped.data["sent"], world.options) == ("cancelled", "", ())
 
 
@@ -229,12 +229,12 @@ def test_an_episode_ends_at_its_limits_and_at_its_ends(changes: dict[str, object
 
 
 def test_refused_answers_count_as_calls_too():
-    world = world_of(Fake({"take orange": ASKED}), calls=3)
+    world = world_of(Fake({"take orange": AMBIGUOUS_REPLY}), calls=3)
     assert [step(world, text).done for text in ("take orange", "no", "no")] == [False, False, True]
 
 
 def test_a_reset_starts_again():
-    fake = Fake({"take orange": ASKED}, {"good": 40})
+    fake = Fake({"take orange": AMBIGUOUS_REPLY}, {"good": 40})
     world = world_of(fake)
     step(world, "good")
     step(world, "take orange")
@@ -374,7 +374,7 @@ def test_ids_of_the_paper_and_of_the_usual_split_mean_the_same_task():
 
 
 @pytest.mark.parametrize(
-    ("task_id", "said"),
+    ("task_id", "message"),
     [
         ("bake:0", "no task 'bake'; ids are TASK:VARIATION"),
         ("boil:30", "boil has no variation '30'; it has 0 to 29: use boil:0 ... boil:29"),
@@ -385,11 +385,13 @@ def test_ids_of_the_paper_and_of_the_usual_split_mean_the_same_task():
         ("step-18/melt:1", "step-18 has no variation 1 of melt, only: none"),
     ],
 )
-def test_unknown_names_list_what_there_is_and_start_no_java(task_id: str, said: str, monkeypatch: pytest.MonkeyPatch):
+def test_unknown_names_list_what_there_is_and_start_no_java(
+    task_id: str, message: str, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(simulator, "launch_jvm", _no_java)
     with pytest.raises(UnknownName) as problem:
         ScienceWorldBenchmark().task(task_id)
-    assert said in str(problem.value)
+    assert message in str(problem.value)
 
 
 def _no_java() -> None:
@@ -447,7 +449,7 @@ ROW = {
         "This room is called the hallway. In it: ",
         "You move to the kitchen.",
         KITCHEN,
-        ASKED,
+        AMBIGUOUS_REPLY,
         "You move it.",
         "-",
     ],
@@ -468,7 +470,7 @@ def test_a_recording_names_the_options_that_its_numbers_chose():
 def test_a_path_that_drops_a_question_says_so_and_its_twin_follows():
     gold, obs = (
         ["take orange", "dance", "wait"],
-        [KITCHEN, ASKED, CANCELLED_REPLY, "You decide to wait for 10 iterations."],
+        [KITCHEN, AMBIGUOUS_REPLY, CANCELLED_REPLY, "You decide to wait for 10 iterations."],
     )
     recording = GoldRecording.model_validate({**ROW, "gold": gold, "obs": obs, "scores": [0, 0, 100], "firstdone": 3})
     assert recording.actions == ("take orange", "cancel", "wait")

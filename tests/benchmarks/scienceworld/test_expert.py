@@ -67,7 +67,7 @@ def gold_of(task: str) -> GoldRecording:
     return next(recording for recording in gold_recordings() if recording.task == task)
 
 
-def told(action: str, **args: Any) -> Step:
+def make_step(action: str, **args: Any) -> Step:
     return Step(action=Action(text=action, args=args), digest="-")
 
 
@@ -89,10 +89,12 @@ def answer(
 def test_what_is_done_is_found_in_the_history_in_order_with_anything_between():
     path = ["look", "open door", "look", "go"]
     assert count_done(path, []) == 0
-    assert count_done(path, [told("open door"), told("go")]) == 0
-    assert count_done(path, [told("LOOK"), told(INVALID_ACTION), told("go"), told("open  door")]) == 2
-    assert count_done(path, [told("look"), told("open the door", written="open door")]) == 2
-    assert count_done(path, [told(action) for action in [*path, *path]]) == 4
+    assert count_done(path, [make_step("open door"), make_step("go")]) == 0
+    assert (
+        count_done(path, [make_step("LOOK"), make_step(INVALID_ACTION), make_step("go"), make_step("open  door")]) == 2
+    )
+    assert count_done(path, [make_step("look"), make_step("open the door", written="open door")]) == 2
+    assert count_done(path, [make_step(action) for action in [*path, *path]]) == 4
 
 
 def test_the_next_action_is_the_paths_next_one_whatever_the_target():
@@ -101,7 +103,7 @@ def test_the_next_action_is_the_paths_next_one_whatever_the_target():
         history = [
             step
             for action in gold.actions[:done]
-            for step in (told(INVALID_ACTION), told(action), told(INVALID_ACTION))
+            for step in (make_step(INVALID_ACTION), make_step(action), make_step(INVALID_ACTION))
         ]
         assert answer(gold, NextAction, history, 0, plan=[Predicate(text="anything")])["action"] == gold.actions[done]
 
@@ -111,7 +113,7 @@ def test_a_plan_names_the_world_states_ahead_and_none_of_those_reached():
     texts = [state.text for state in gold.states]
     assert "The metal pot is in the stove." in texts and "The stove is activated." in texts
     assert answer(gold, Conditions, [], gold.start)["conditions"] == texts
-    done = [told(action) for action in gold.actions[: gold.states[4].after]]
+    done = [make_step(action) for action in gold.actions[: gold.states[4].after]]
     assert answer(gold, Conditions, done, 0)["conditions"] == texts[5:]
 
 
@@ -211,7 +213,7 @@ def test_a_plan_of_steps_ends_where_the_sub_task_does():
     steps = answer(gold, steps_form(8), [], 0, task=sub_task(gold, second.text))["steps"]
     assert steps == list(gold.actions[: min(second.last, 8)])
     assert answer(gold, steps_form(8), [], 0)["steps"] == list(gold.actions[:8])
-    walk = [told(action) for action in gold.actions]
+    walk = [make_step(action) for action in gold.actions]
     assert answer(gold, steps_form(8), walk, 100)["steps"]
 
 
@@ -219,7 +221,7 @@ def test_a_sub_task_is_completed_by_its_actions_and_the_last_one_by_the_score():
     gold = gold_of("boil")
 
     def status(segment: Segment, done: int, score: int) -> str:
-        history = [told(action) for action in gold.actions[:done]]
+        history = [make_step(action) for action in gold.actions[:done]]
         judged = answer(
             gold, SupervisorJudgement, history, score, task=sub_task(gold, f"{segment.text}\nIt settles more.")
         )
@@ -363,8 +365,8 @@ def test_a_demonstration_reaches_the_goal_and_is_the_same_from_anywhere(name: st
 
 
 def test_a_way_that_ends_below_100_is_no_demonstration():
-    told: dict[str, Any] = {"gold_actions": ["wait"], "description": "Grow it."}
-    calls = {name: lambda value=value: value for name, value in told.items()}
+    values: dict[str, Any] = {"gold_actions": ["wait"], "description": "Grow it."}
+    calls = {name: lambda value=value: value for name, value in values.items()}
     calls["read_state"] = lambda focus: WorldState("hallway", ())
     simulator = SimpleNamespace(load=lambda *a, **k: "A room.", step=lambda a: "You wait.", score=lambda: 50, **calls)
     with pytest.raises(Fault, match=r"the gold path of grow-plant:7 \(''\) ends at \[50\]"):

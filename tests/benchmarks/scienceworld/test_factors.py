@@ -107,10 +107,10 @@ def test_the_box_is_the_one_for_what_was_measured():
     assert boxes == ["red box", "green box", "answer box"]
 
 
-@pytest.mark.parametrize(("asked", "source"), [("renewable", "solar panel"), ("nonrenewable", "gas generator")])
-def test_power_comes_from_what_was_requested(asked, source):
+@pytest.mark.parametrize(("kind", "source"), [("renewable", "solar panel"), ("nonrenewable", "gas generator")])
+def test_power_comes_from_what_was_requested(kind, source):
     wire = ("connect a", "anode on battery is now connected to terminal 1 on black wire")
-    wanted = played(CIRCUIT.format(asked), wire)[1]
+    wanted = played(CIRCUIT.format(kind), wire)[1]
     assert source in wanted and "battery" not in wanted
 
 

@@ -332,8 +332,8 @@ def test_an_expert_that_waits_for_a_simulator_does_not_hold_up_the_event_loop():
 
     respond.blocks = True  # type: ignore[attr-defined]
 
-    async def asked() -> str:
+    async def get_answer() -> str:
         asyncio.get_running_loop().call_later(0.05, released.set)
         return str((await chat_model("scripted:expert", expert=respond).ainvoke("?")).content)
 
-    assert asyncio.run(asked()) == "answered"
+    assert asyncio.run(get_answer()) == "answered"

@@ -213,13 +213,15 @@ def prompts_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list
 def walked(name: str, twins: RecordedBenchmark, out: Path) -> list[tuple[frozenset[str], str]]:
     expert, prompts = twins.expert(), list[tuple[frozenset[str], str]]()
 
-    def mind(prompt: str, schema: dict[str, Any]) -> Any:
+    def scripted_model(prompt: str, schema: dict[str, Any]) -> Any:
         prompts.append((frozenset(schema.get("properties", ())), prompt))
         return expert(prompt, schema)
 
     limits = UNLIMITED.limits.model_copy(update={"attempts": 30, "replans": 5, "steps": 60})  # type: ignore[union-attr]
     profile = "small" if twins.drafted else "full"
-    context = UNLIMITED.model_copy(update={"chat": ScriptedChat(responder=mind), "limits": limits, "profile": profile})
+    context = UNLIMITED.model_copy(
+        update={"chat": ScriptedChat(responder=scripted_model), "limits": limits, "profile": profile}
+    )
     with pytest.MonkeyPatch.context() as patch:
         for module in (episodes, offers, operators):  # words alone: torch takes seconds to load
             patch.setattr(module, "find_encoder", lambda name: None)

@@ -147,7 +147,7 @@ def test_looks_are_bounded(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("asked", "shown"),
+    ("place", "shown"),
     [
         ("long.py", "long.py:1-20"),
         ("./long.py:3", "long.py:3-20"),
@@ -156,13 +156,13 @@ def test_looks_are_bounded(tmp_path: Path):
         ("long.py:20-99", "long.py:20"),
     ],
 )
-def test_reading_takes_a_path_and_lines(tmp_path: Path, asked: str, shown: str):
-    assert str(resolve_lines(lines(tmp_path / "repo", 20), asked)) == shown
+def test_reading_takes_a_path_and_lines(tmp_path: Path, place: str, shown: str):
+    assert str(resolve_lines(lines(tmp_path / "repo", 20), place)) == shown
 
 
-@pytest.mark.parametrize("asked", ["long.py:21-30", "long.py:9-3"])
-def test_lines_that_are_not_there_are_refused(tmp_path: Path, asked: str):
-    assert "has 20 lines" in str(resolve_lines(lines(tmp_path / "repo", 20), asked))
+@pytest.mark.parametrize("place", ["long.py:21-30", "long.py:9-3"])
+def test_lines_that_are_not_there_are_refused(tmp_path: Path, place: str):
+    assert "has 20 lines" in str(resolve_lines(lines(tmp_path / "repo", 20), place))
 
 
 def test_a_line_of_megabytes_is_cut(tmp_path: Path):

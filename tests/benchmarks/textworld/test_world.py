@@ -112,7 +112,9 @@ def test_two_that_make_one_game_at_once_both_have_it(monkeypatch: pytest.MonkeyP
 
 def test_a_kill_in_the_middle_leaves_no_half_of_a_game(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     def make(die: Callable[[], None]) -> None:
-        monkeypatch.setattr(world, "_compile_game", lambda *asked: ((asked[-1] / STORY).write_text("half"), die()))
+        monkeypatch.setattr(
+            world, "_compile_game", lambda *arguments: ((arguments[-1] / STORY).write_text("half"), die())
+        )
         GameLibrary(tmp_path).game(QUEST)
 
     assert exit_code_when_killed(make) == -9

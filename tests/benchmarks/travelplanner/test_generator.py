@@ -279,10 +279,10 @@ def test_the_cheapest_room_is_that_of_trying_everything(
         shared = wishes.room_type == "not shared room" and row.room_type == "Shared room"
         if not (refused or wrong or shared or row.minimum_nights > nights(trip)["B"]):
             best = min(best, nights(trip)["B"] * row.price * -(-people // row.maximum_occupancy))
-    home = FREE.accommodation_rows[0]._replace(
+    listing = FREE.accommodation_rows[0]._replace(
         room_type=ROOM_TYPES.get(str(wishes.room_type), "Private room"), house_rules=""
     )
-    catalog = TripCatalog(people, wishes, trip, FREE._replace(accommodation_rows=[home, *rows]))
+    catalog = TripCatalog(people, wishes, trip, FREE._replace(accommodation_rows=[listing, *rows]))
     assert cheapest_cost(catalog, every_meal=True) == finite(best)
 
 

@@ -324,11 +324,11 @@ DIAGNOSES = [
 ]
 
 
-@pytest.mark.parametrize(("number", "name", "tables", "asked", "booked"), DIAGNOSES)
+@pytest.mark.parametrize(("number", "name", "tables", "request", "booked"), DIAGNOSES)
 def test_the_diagnosis_names_the_filter_that_let_nothing_through(
-    number: int, name: str, tables: TableSandbox, asked: TravelQuery, booked: dict[str, str]
+    number: int, name: str, tables: TableSandbox, request: TravelQuery, booked: dict[str, str]
 ) -> None:
-    benchmark = TinyTravelPlanner(asked, tables, "paper")
+    benchmark = TinyTravelPlanner(request, tables, "paper")
     target = plan(benchmark, benchmark.task())[number]
     chooser = benchmark.chooser(benchmark.task(), target)
     choice = choices_of(chooser.catalog, target)[0]
@@ -504,14 +504,14 @@ DEAD_ENDS = [  # how many decisions each return keeps
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("asked", "tables", "mind", "returns"), DEAD_ENDS)
+@pytest.mark.parametrize(("request", "tables", "scripted_model", "returns"), DEAD_ENDS)
 def test_a_run_returns_from_a_dead_end_to_a_certified_state(
-    asked: TravelQuery, tables: TableSandbox, mind: Any, returns: list[int], tmp_path: Path
+    request: TravelQuery, tables: TableSandbox, scripted_model: Any, returns: list[int], tmp_path: Path
 ) -> None:
-    context = Context(chat=ScriptedChat(responder=mind))
-    stuck = run("sdp", TinyTravelPlanner(asked, tables, "paper"), "1", context=context, out=tmp_path)
+    context = Context(chat=ScriptedChat(responder=scripted_model))
+    stuck = run("sdp", TinyTravelPlanner(request, tables, "paper"), "1", context=context, out=tmp_path)
     assert not solved(stuck)
-    benchmark = TinyTravelPlanner(asked, tables, "rollback")
+    benchmark = TinyTravelPlanner(request, tables, "rollback")
     result = run("sdp", benchmark, "1", context=context, out=tmp_path)
     assert solved(result)
     restored = [result.states[c.restores] for c in result.certificates if c.restores is not None]
@@ -653,11 +653,11 @@ VIOLATIONS = [
 ]
 
 
-@pytest.mark.parametrize(("number", "asked", "book", "before", "reason"), VIOLATIONS)
+@pytest.mark.parametrize(("number", "request", "book", "before", "reason"), VIOLATIONS)
 def test_the_validator_rejects_an_accepted_booking_that_breaks_a_rule_and_says_which(
-    number: int, asked: TravelQuery, book: dict[str, str], before: dict[str, str], reason: str
+    number: int, request: TravelQuery, book: dict[str, str], before: dict[str, str], reason: str
 ) -> None:
-    verdict = validated(TinyTravelPlanner(asked, BEDS), number, [before, book] if before else [book])
+    verdict = validated(TinyTravelPlanner(request, BEDS), number, [before, book] if before else [book])
     assert verdict.depth == 0
     assert reason in verdict.reason
 
@@ -719,13 +719,13 @@ def test_only_adding_up_and_writing_certify_what_they_are_for() -> None:
     assert reasons == [[True, True, False, False], [True, True, True, False]]
 
 
-def validated(benchmark: TravelPlanner, number: int, books: Sequence[dict[str, str]]) -> Any:
+def validated(benchmark: TravelPlanner, number: int, bookings: Sequence[dict[str, str]]) -> Any:
     """What Validate says of a predicate after the world accepted some bookings."""
     task = benchmark.task()
     world, target = benchmark.open(task), plan(benchmark, task)[number]
     world.reset()
     seen = Observation(text="")
-    for book in books:
+    for book in bookings:
         seen = world.step(Action(text="by hand", kind="book", args={"book": book}))
         assert seen.accepted
     if target.kind == "budget":

@@ -307,8 +307,8 @@ def test_the_date_of_a_flight_is_not_checked_but_its_leg_is():
 def test_a_meal_at_home_ends_the_cuisines_of_its_day():
     wanted = {"cuisine": ("Cafe",)}
     assert "Cuisine" not in violated(PLAN, **wanted)
-    at_home = {"breakfast": "Home Diner, Ames"}
-    plan = changed(day2=at_home, day3=at_home)
+    own_city = {"breakfast": "Home Diner, Ames"}
+    plan = changed(day2=own_city, day3=own_city)
     judged = HARD["Cuisine"](a_query(**wanted), plan, WORLD)
     assert list(judged) == ["no restaurant serves Cafe"]
 

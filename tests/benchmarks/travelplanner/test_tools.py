@@ -91,7 +91,7 @@ def world(request: pytest.FixtureRequest) -> TravelPlanner:
     return request.getfixturevalue("real")
 
 
-def told(benchmark: TravelPlanner, *calls: str | Action) -> list[Observation]:
+def observations_of(benchmark: TravelPlanner, *calls: str | Action) -> list[Observation]:
     """What a fresh world answers to calls."""
     fresh = benchmark.open(benchmark.tasks()[0])
     fresh.reset()
@@ -119,7 +119,7 @@ def legs(benchmark: TravelPlanner, *, flown: bool) -> list[tuple[str, str, str]]
 def test_a_city_is_described_from_the_database_and_the_cheapest_come_first(world: TravelPlanner):
     data = world.sandbox
     for city in data.cities()[:20]:
-        stays, eating, sights = told(
+        stays, eating, sights = observations_of(
             world, f"AccommodationSearch[{city}]", f"RestaurantSearch[{city}]", f"AttractionSearch[{city}]"
         )
         assert [seen.data["rows"] for seen in (stays, eating, sights)] == [
@@ -133,14 +133,14 @@ def test_a_city_is_described_from_the_database_and_the_cheapest_come_first(world
 
 def test_the_answer_for_the_largest_city_is_whole(real: TravelPlanner):
     city = max(real.sandbox.cities(), key=lambda city: len(real.sandbox.restaurants(city)))
-    [seen] = told(real, f"RestaurantSearch[{city}]")
+    [seen] = observations_of(real, f"RestaurantSearch[{city}]")
     assert len(rows(seen)) == len(real.sandbox.restaurants(city)) == 65
 
 
 @pytest.mark.slow
 def test_the_flights_of_a_leg_can_be_copied_into_a_plan(world: TravelPlanner):
     for leg in legs(world, flown=True):
-        [seen] = told(world, f"FlightSearch[{', '.join(leg)}]")
+        [seen] = observations_of(world, f"FlightSearch[{', '.join(leg)}]")
         flights = world.sandbox.flights(*leg)
         assert {row.split(",")[0] for row in rows(seen)} <= {f"Flight Number: {flight.number}" for flight in flights}
         assert prices(seen) == sorted(flight.price for flight in flights)
@@ -151,7 +151,7 @@ def test_the_flights_of_a_leg_can_be_copied_into_a_plan(world: TravelPlanner):
 def test_a_road_is_described_with_its_price(world: TravelPlanner, mode: str, car: str):
     known = 0
     for origin, destination, _ in legs(world, flown=True):
-        [seen] = told(world, f"GoogleDistanceMatrix[{origin}, {destination}, {mode}]")
+        [seen] = observations_of(world, f"GoogleDistanceMatrix[{origin}, {destination}, {mode}]")
         road = world.sandbox.distance(origin, destination)
         passable = bool(road and road.distance and "day" not in road.duration)
         assert (seen.accepted, seen.data["rows"]) == (True, int(passable))
@@ -163,7 +163,7 @@ def test_a_road_is_described_with_its_price(world: TravelPlanner, mode: str, car
 
 def test_a_state_is_described_by_its_cities(world: TravelPlanner):
     for state in sorted({str(world.sandbox.state_of(city)) for city in world.sandbox.cities()}):
-        [seen] = told(world, f"CitySearch[{state}]")
+        [seen] = observations_of(world, f"CitySearch[{state}]")
         assert rows(seen) == [city for city in world.sandbox.cities() if world.sandbox.state_of(city) == state]
 
 
@@ -171,7 +171,7 @@ def test_tools_and_places_are_known_in_any_case_and_typed_or_written(world: Trav
     city = world.sandbox.cities()[0]
     typed = Action(text="look", kind="RestaurantSearch", args={"query": f' "{city.upper()}" '})
     written = [f"RestaurantSearch[{city}]", f" restaurantsearch[ {city.lower()} ] "]
-    assert len({seen.text for seen in told(world, typed, *written)}) == 1
+    assert len({seen.text for seen in observations_of(world, typed, *written)}) == 1
 
 
 # --- legs without rows
@@ -181,7 +181,7 @@ def test_tools_and_places_are_known_in_any_case_and_typed_or_written(world: Trav
 def test_a_leg_that_is_listed_without_flights_has_none(world: TravelPlanner, cut: TravelPlanner):
     for benchmark in (world, cut):
         for leg in legs(benchmark, flown=False):
-            [seen] = told(benchmark, f"FlightSearch[{', '.join(leg)}]")
+            [seen] = observations_of(benchmark, f"FlightSearch[{', '.join(leg)}]")
             assert seen.text == f"There is no flight from {leg[0]} to {leg[1]} on {leg[2]}."
             assert seen.accepted
 
@@ -190,7 +190,7 @@ def test_a_leg_that_a_cut_table_does_not_hold_is_not_in_the_data(cut: TravelPlan
     known = {leg[:3] for leg in QuerySplits(cut.folder).legs()}
     (origin, destination, date), other = sorted(known)[0], "2022-04-30"
     elsewhere = next(city for city in cut.sandbox.cities() if (origin, city, date) not in known)
-    late, astray = told(
+    late, astray = observations_of(
         cut, f"FlightSearch[{origin}, {destination}, {other}]", f"FlightSearch[{origin}, {elsewhere}, {date}]"
     )
     for seen in (late, astray):
@@ -203,34 +203,34 @@ def test_a_leg_that_a_cut_table_does_not_hold_is_not_in_the_data(cut: TravelPlan
 
 def test_of_a_whole_table_absence_is_an_answer(generated: TravelPlanner):
     origin, destination = generated.sandbox.cities()[:2]
-    [seen] = told(generated, f"FlightSearch[{origin}, {destination}, 2022-04-30]")
+    [seen] = observations_of(generated, f"FlightSearch[{origin}, {destination}, 2022-04-30]")
     assert seen.text == f"There is no flight from {origin} to {destination} on 2022-04-30."
 
 
 def test_the_real_table_is_cut_and_every_listed_leg_is_described_as_listed(real: TravelPlanner):
     listed = QuerySplits(real.folder).legs()
-    seen = told(real, *(f"FlightSearch[{', '.join(leg[:3])}]" for leg in listed))
+    seen = observations_of(real, *(f"FlightSearch[{', '.join(leg[:3])}]" for leg in listed))
     assert len(listed) == 498
     assert [bool(rows(s)) for s in seen] == [leg.has_flights for leg in listed]
     assert all(s.text.startswith("There is no flight ") for s in seen if not rows(s))
-    [cut_off] = told(real, "FlightSearch[Tucson, Oakland, 2022-03-16]")
+    [cut_off] = observations_of(real, "FlightSearch[Tucson, Oakland, 2022-03-16]")
     assert cut_off.text.endswith("Known of Tucson to Oakland: 2022-03-17 (none).")
 
 
 @pytest.mark.slow
 def test_a_road_is_long_or_not_in_the_data_and_never_the_one_for_the_other(world: TravelPlanner):
-    data, told_of = world.sandbox, set[str]()
+    data, known_cities = world.sandbox, set[str]()
     for origin, destination in list(permutations(data.cities(), 2))[:600]:
         road = data.distance(origin, destination)
         if road and road.distance and "day" not in road.duration:
             continue
         long = bool(road and "day" in road.duration)
-        [seen] = told(world, f"GoogleDistanceMatrix[{origin}, {destination}, taxi]")
+        [seen] = observations_of(world, f"GoogleDistanceMatrix[{origin}, {destination}, taxi]")
         says = f"No taxi goes from {origin} to {destination} within a day."
         assert seen.text == (says if long else f"Not in the data: the road from {origin} to {destination}.")
         assert seen.data.get("known", True) is long
-        told_of.add(seen.text.partition(" ")[0])
-    assert told_of
+        known_cities.add(seen.text.partition(" ")[0])
+    assert known_cities
 
 
 # --- what is refused
@@ -274,21 +274,21 @@ def test_an_unknown_place_is_refused_with_names_near_it(world: TravelPlanner, to
     city = world.sandbox.cities()[0]
     name = str(world.sandbox.state_of(city)) if FORMS[tool] == ("State",) else city
     rest = [city, "taxi" if FORMS[tool][-1] == "Mode" else "2022-03-01"][: len(FORMS[tool]) - 1]
-    near, far = told(world, *(f"{tool}[{', '.join([text, *rest])}]" for text in (f"{name}x", "Qqqqq")))
+    near, far = observations_of(world, *(f"{tool}[{', '.join([text, *rest])}]" for text in (f"{name}x", "Qqqqq")))
     assert not near.accepted and not far.accepted
     assert f"near it are {name}" in near.text
     assert "are known, for example" in far.text
 
 
 def test_a_state_is_no_city_and_a_city_no_state(real: TravelPlanner):
-    state, city, both = told(real, "RestaurantSearch[Arizona]", "CitySearch[tucson]", "CitySearch[New York]")
+    state, city, both = observations_of(real, "RestaurantSearch[Arizona]", "CitySearch[tucson]", "CitySearch[New York]")
     assert state.text == "Arizona is a state; CitySearch[Arizona] names its cities."
     assert city.text == "Tucson is a city of Arizona; name a state."
     assert both.accepted
 
 
 def test_submissions_of_the_other_configurations_are_not_accepted_here(generated: TravelPlanner):
-    seen = told(generated, Action(text=COST, kind=COST, args={"plan": "[]"}), Action(text="a", kind="book"))
+    seen = observations_of(generated, Action(text=COST, kind=COST, args={"plan": "[]"}), Action(text="a", kind="book"))
     assert not any(s.accepted for s in seen)
 
 
@@ -319,9 +319,9 @@ def test_copies_of_the_world_give_the_same_answers_in_any_order(generated: Trave
         *(f"{WRITE}[{city}]" for city in (one, other)),
     ]
     mixed = data.draw(st.permutations(calls))
-    straight = dict(zip(calls, told(generated, *calls), strict=True)) if one != other else {}
+    straight = dict(zip(calls, observations_of(generated, *calls), strict=True)) if one != other else {}
     if straight:
-        assert straight == dict(zip(mixed, told(generated, *mixed), strict=True))
+        assert straight == dict(zip(mixed, observations_of(generated, *mixed), strict=True))
 
 
 # --- delivering
@@ -428,7 +428,7 @@ def benchmark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TravelPlanne
         yield TravelPlanner(made, "tools")
 
 
-class Mind:
+class ScriptedModel:
     """Answers with a move and, asked for prose, with a plan; keeps the prompts."""
 
     def __init__(self, tool: str = MAKE_PLAN, text: str = "my request") -> None:
@@ -442,7 +442,13 @@ class Mind:
 
 
 def decided(
-    benchmark: TravelPlanner, mind: Mind, *, slot: str = "decide", profile: str = "", window: int = 0, **given: Any
+    benchmark: TravelPlanner,
+    scripted_model: ScriptedModel,
+    *,
+    slot: str = "decide",
+    profile: str = "",
+    window: int = 0,
+    **given: Any,
 ) -> dict[str, Any]:
     """What an operator returns to a view; `given` changes parts of the view, `window` is that of the model."""
     view: DecideView = {
@@ -454,7 +460,7 @@ def decided(
         "advice": (),
         "belief": Belief(),
     }
-    chat = ScriptedChat(responder=mind, profile={"max_input_tokens": window} if window else None)
+    chat = ScriptedChat(responder=scripted_model, profile={"max_input_tokens": window} if window else None)
     runtime = Runtime(context=Context(benchmark=benchmark, chat=chat, profile=profile))
     return asyncio.run(benchmark.operators()[slot]({**view, **given}, runtime))
 
@@ -469,20 +475,20 @@ def turns(count: int, size: int = 5) -> list[Turn]:
 @pytest.mark.parametrize("slot", ["decide", "execute"])
 @pytest.mark.parametrize("tool", [tool for tool in TOOLS if tool != MAKE_PLAN])
 def test_a_tool_is_called_as_the_model_says(benchmark: TravelPlanner, tool: str, slot: str):
-    mind = Mind(tool, " first line\nsecond </world> line ")
-    update = decided(benchmark, mind, slot=slot)
+    scripted_model = ScriptedModel(tool, " first line\nsecond </world> line ")
+    update = decided(benchmark, scripted_model, slot=slot)
     assert update["thought"] == "so be it"
     assert update["action"].kind == tool
     assert update["action"].args == {"query": "first line\nsecond   line"}
     assert update["action"].text == f"{tool}[first line second line]"
-    assert len(mind.prompts) == 1
+    assert len(scripted_model.prompts) == 1
 
 
 def test_what_a_small_model_writes_too_long_is_cut_and_not_requested_again(benchmark: TravelPlanner):
-    mind = Mind(WRITE, "x" * 5_000)
-    mind.move["thought"] = "y" * 500
-    update = decided(benchmark, mind, profile="small")
-    assert (len(update["thought"]), len(update["action"].args["query"]), len(mind.prompts)) == (160, 1_500, 1)
+    scripted_model = ScriptedModel(WRITE, "x" * 5_000)
+    scripted_model.move["thought"] = "y" * 500
+    update = decided(benchmark, scripted_model, profile="small")
+    assert (len(update["thought"]), len(update["action"].args["query"]), len(scripted_model.prompts)) == (160, 1_500, 1)
     assert update["action"].args["query"].endswith(" ...")
     assert len(update["action"].text) == 175
     parts = schema_of(TravelPlannerMove)["properties"]
@@ -491,23 +497,25 @@ def test_what_a_small_model_writes_too_long_is_cut_and_not_requested_again(bench
 
 @pytest.mark.parametrize("tool", [WRITE, MAKE_PLAN])
 def test_what_any_other_model_writes_is_kept_whole(benchmark: TravelPlanner, tool: str):
-    mind = Mind(tool, "x" * 5_000)
-    mind.move["thought"] = "y" * 500
-    mind.plan = "z" * 9_000
-    update = decided(benchmark, mind, profile="full")
+    scripted_model = ScriptedModel(tool, "x" * 5_000)
+    scripted_model.move["thought"] = "y" * 500
+    scripted_model.plan = "z" * 9_000
+    update = decided(benchmark, scripted_model, profile="full")
     written = "x" * 5_000 if tool == WRITE else "z" * 9_000
     assert update["thought"] == "y" * 500
     assert list(update["action"].args.values()) == [written]
     assert written in update["action"].text
-    assert tool == WRITE or "x" * 5_000 in mind.prompts[1]
+    assert tool == WRITE or "x" * 5_000 in scripted_model.prompts[1]
     assert not any("maxLength" in part for part in schema_of(TravelPlannerMove, small=False)["properties"].values())
 
 
 def test_make_plan_asks_once_more_and_hands_in_what_comes_back(benchmark: TravelPlanner):
-    mind = Mind()
-    update = decided(benchmark, mind, turns=turns(3), advice=["the advice"], belief=Belief(notes=("the belief",)))
+    scripted_model = ScriptedModel()
+    update = decided(
+        benchmark, scripted_model, turns=turns(3), advice=["the advice"], belief=Belief(notes=("the belief",))
+    )
     assert (update["action"].kind, update["action"].args) == (DELIVER, {"plan": "[a plan]"})
-    first, second = mind.prompts
+    first, second = scripted_model.prompts
     shown = ("the advice", "the belief", "1. a note", "the assignment", "CANARY0", "CANARY2", "look 1", "thought 1")
     assert all(text in first for text in shown)
     query = benchmark.query(benchmark.tasks()[0]).query
@@ -515,10 +523,10 @@ def test_make_plan_asks_once_more_and_hands_in_what_comes_back(benchmark: Travel
 
 
 def test_a_small_model_makes_the_plan_from_the_notebook_alone(benchmark: TravelPlanner):
-    mind = Mind()
+    scripted_model = ScriptedModel()
     given: Any = {"turns": turns(3), "advice": ["the advice"], "belief": Belief(notes=("the belief",))}
-    decided(benchmark, mind, profile="small", **given)
-    first, second = mind.prompts
+    decided(benchmark, scripted_model, profile="small", **given)
+    first, second = scripted_model.prompts
     assert all(text in first for text in ("CANARY2", "the advice", "the belief", "1. a note", "the assignment"))
     assert all(text in second for text in ("my request", "the assignment", "1. a note", '"current_city"'))
     assert not any(text in second for text in ("CANARY", "look 1", "thought 1", "the advice", "the belief"))
@@ -529,41 +537,41 @@ def test_every_answer_the_notebook_and_all_advice_are_read_whole(benchmark: Trav
     notes, advice, goal = ("note " * 4_000, "advice " * 400, "goal " * 1_000)
     calls = [Turn(action=f"NotebookWrite[{n} {'word ' * 100}]", observation=f"CANARY{n}. " * 900) for n in range(12)]
     for tool in ("CitySearch", MAKE_PLAN):
-        mind = Mind(tool, "Texas")
+        scripted_model = ScriptedModel(tool, "Texas")
         given: Any = {"assignment": goal, "turns": calls, "evidence": Evidence(view=notes), "advice": [advice] * 9}
-        decided(benchmark, mind, **given)
-        prompt = mind.prompts[-1]
+        decided(benchmark, scripted_model, **given)
+        prompt = scripted_model.prompts[-1]
         assert all(prompt.count(f"CANARY{n}.") == 900 and calls[n].action in prompt for n in range(12))
         assert (prompt.count("note "), prompt.count("goal "), prompt.count("advice ")) == (4_000, 1_000, 9 * 400)
 
 
 @pytest.mark.parametrize("tool", ["CitySearch", MAKE_PLAN])
 def test_what_does_not_fit_into_the_window_is_left_out_oldest_first(benchmark: TravelPlanner, tool: str):
-    mind = Mind(tool, "Texas")
+    scripted_model = ScriptedModel(tool, "Texas")
     with metering(Meter("decide", Budget())) as meter:
-        decided(benchmark, mind, turns=turns(60, size=200), window=20_000)
-    for prompt in mind.prompts:
+        decided(benchmark, scripted_model, turns=turns(60, size=200), window=20_000)
+    for prompt in scripted_model.prompts:
         assert estimate_tokens(prompt) <= 15_000
         assert "CANARY59" in prompt and "CANARY0 " not in prompt
-    assert len(meter.records) == len(mind.prompts)
+    assert len(meter.records) == len(scripted_model.prompts)
     assert all("oldest" in call.cut[0] for call in meter.records)
 
 
 def test_a_small_model_reads_the_latest_answer_whole_and_earlier_ones_in_brief(benchmark: TravelPlanner):
-    mind = Mind("CitySearch", "Texas")
-    decided(benchmark, mind, profile="small", turns=turns(3, size=300))
-    [prompt] = mind.prompts
+    scripted_model = ScriptedModel("CitySearch", "Texas")
+    decided(benchmark, scripted_model, profile="small", turns=turns(3, size=300))
+    [prompt] = scripted_model.prompts
     assert prompt.count("CANARY2") == 300
     assert 0 < prompt.count("CANARY1") < 20
 
 
 @pytest.mark.parametrize("tool", ["CitySearch", MAKE_PLAN])
 def test_prompts_of_small_models_are_bounded_whatever_grows(benchmark: TravelPlanner, tool: str):
-    mind = Mind(tool, "z" * 1500)
+    scripted_model = ScriptedModel(tool, "z" * 1500)
     long = "word " * 4000
     decided(
         benchmark,
-        mind,
+        scripted_model,
         profile="small",
         assignment=long,
         turns=turns(40, size=1000),
@@ -571,14 +579,14 @@ def test_prompts_of_small_models_are_bounded_whatever_grows(benchmark: TravelPla
         advice=[long] * 20,
         belief=Belief(notes=(long,) * 20),
     )
-    assert max(map(len, mind.prompts)) < 12_000
+    assert max(map(len, scripted_model.prompts)) < 12_000
 
 
 @pytest.mark.parametrize("profile", ["full", "small"])
 def test_the_last_advice_is_shown_however_much_there_is(benchmark: TravelPlanner, profile: str):
-    mind = Mind("CitySearch", "Texas")
-    decided(benchmark, mind, profile=profile, advice=[*["outcome " * 50] * 9, "Now: write it down"])
-    assert "Now: write it down" in mind.prompts[0]
+    scripted_model = ScriptedModel("CitySearch", "Texas")
+    decided(benchmark, scripted_model, profile=profile, advice=[*["outcome " * 50] * 9, "Now: write it down"])
+    assert "Now: write it down" in scripted_model.prompts[0]
 
 
 # --- the expert's answers
@@ -704,7 +712,9 @@ def test_the_plan_is_written_with_every_answer_in_sight(benchmark: TravelPlanner
 def test_the_records_have_no_text_that_an_agent_could_read(generated: TravelPlanner):
     assert "tool records" not in generated.briefing
     assert "tool records" not in [tool.lower() for tool in TOOLS]
-    seen = told(generated, f"CitySearch[{generated.sandbox.state_of(generated.sandbox.cities()[0])}]", "tool records")
+    seen = observations_of(
+        generated, f"CitySearch[{generated.sandbox.state_of(generated.sandbox.cities()[0])}]", "tool records"
+    )
     assert seen[1].text == ""
     assert list(seen[1].data["tool records"].values()) == [seen[0].text]  # type: ignore[union-attr]
 

@@ -126,7 +126,7 @@ def test_a_missing_file_is_named_in_one_line(missing: str, tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("rows", "wishes", "told"),
+    ("rows", "wishes", "message"),
     [
         ([ROW, {"asin": "A2"}], WISH, rf"{PRODUCTS}:2: invalid product of WebShop \(KeyError\('Title'\)\)"),
         (
@@ -141,8 +141,8 @@ def test_a_missing_file_is_named_in_one_line(missing: str, tmp_path: Path):
         ([ROW], {"A9": WISH["A1"]}, rf"{PRODUCTS} lacks A9"),
     ],
 )
-def test_what_is_not_as_published_is_named(rows: list[Any], wishes: Any, told: str, tmp_path: Path):
-    with pytest.raises(Fault, match=told) as fault:
+def test_what_is_not_as_published_is_named(rows: list[Any], wishes: Any, message: str, tmp_path: Path):
+    with pytest.raises(Fault, match=message) as fault:
         WebShop(written(tmp_path, rows, wishes)).tasks()
     assert "\n" not in str(fault.value)
 

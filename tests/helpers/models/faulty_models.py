@@ -17,7 +17,7 @@ class AnsweringModel(BaseChatModel):
     """Always answers GOOD, or with a call of a tool where it has tools."""
 
     model_name: str = "patient"
-    asked: int = 0
+    requests: int = 0
 
     @property
     def _llm_type(self) -> str:
@@ -27,7 +27,7 @@ class AnsweringModel(BaseChatModel):
         return self.bind(tools=[*tools], **kwargs)
 
     def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
-        self.asked += 1
+        self.requests += 1
         usage = {"input_tokens": 7, "output_tokens": 3, "total_tokens": 10}
         calls = [CALL] if "tools" in kwargs else []
         message = AIMessage("" if calls else GOOD, tool_calls=calls, usage_metadata=usage)

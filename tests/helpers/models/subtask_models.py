@@ -56,7 +56,7 @@ class SubtaskModel:
         spoils: Mapping[str, Spoil] | None = None,
     ) -> None:
         self.actions, self.needs, self.spoils = actions, needs, spoils or {}
-        self.asked: list[RecordedPrompt] = []
+        self.requests: list[RecordedPrompt] = []
 
     def __call__(self, prompt: str, schema: Mapping[str, Any]) -> Any:
         situation = current_situation()
@@ -65,14 +65,14 @@ class SubtaskModel:
         id_ = next((id_ for id_ in self.actions if id_ and first == canary("SPEC", id_)), "")
         fields = frozenset(schema.get("properties", {"text"}))
         answer = self._answer(id_, fields)
-        self.asked.append(RecordedPrompt(id_, situation.node, prompt))
+        self.requests.append(RecordedPrompt(id_, situation.node, prompt))
         return self.spoils[id_](prompt, fields, answer) if id_ in self.spoils else answer
 
     def prompts(self, operator: str, subtask: str | None = None) -> list[str]:
-        return [a.prompt for a in self.asked if a.operator == operator and subtask in (None, a.subtask)]
+        return [a.prompt for a in self.requests if a.operator == operator and subtask in (None, a.subtask)]
 
     def _answer(self, id_: str, fields: frozenset[str]) -> Any:
-        taken = sum(entry.subtask == id_ and entry.operator in ACTORS for entry in self.asked)
+        taken = sum(entry.subtask == id_ and entry.operator in ACTORS for entry in self.requests)
         if "status" in fields:
             return self._judged(id_, taken)
         if fields & {"action", "tool"}:

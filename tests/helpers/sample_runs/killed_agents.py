@@ -40,7 +40,7 @@ class Place(NamedTuple):
     """Whether it is a run of certigraph instead of a graph that is invoked."""
 
     @property
-    def desk(self) -> SupportDatabase:
+    def database(self) -> SupportDatabase:
         return SupportDatabase(self.folder / "desk.sqlite", before=lambda name: time.sleep(PAUSE))
 
     def count(self, name: str) -> int:
@@ -68,12 +68,12 @@ def open_saver(place: Place) -> Iterator[BaseCheckpointSaver[Any]]:
     connection.close()
 
 
-def decide(question: Any, desk: SupportDatabase) -> Any:
+def decide(question: Any, database: SupportDatabase) -> Any:
     """The truth about the calls of a question, by the rows of the desk."""
     decisions = []
     for call in question["calls"]:
         table, text = ANSWERS[call["name"]]
-        decisions.append({"type": "happened", "result": text} if desk.rows(table) else {"type": "repeat"})
+        decisions.append({"type": "happened", "result": text} if database.rows(table) else {"type": "repeat"})
     return {"decisions": decisions}
 
 
@@ -85,24 +85,24 @@ def carry(place: Place) -> None:
 
 
 def _carry_graph(place: Place) -> None:
-    desk = place.desk
+    database = place.database
     config: Any = {"configurable": {"thread_id": str(place.folder)}, "recursion_limit": 300}
     with open_saver(place) as saver:
         method: Any = place.method
-        graph: Any = agent(method, model=scripted_model(), tools=desk.tools, effects=EFFECTS, checkpointer=saver)
+        graph: Any = agent(method, model=scripted_model(), tools=database.tools, effects=EFFECTS, checkpointer=saver)
         if saver.get_tuple(config) is None:
             graph.invoke({"messages": [("user", GOAL)]}, config)
         while (state := graph.get_state(config)).tasks:  # `next` leaves out nodes whose writes are not applied yet
-            asked = [one.value for one in state.interrupts]
-            if asked:
+            questions = [one.value for one in state.interrupts]
+            if questions:
                 place.note("questions")
-            graph.invoke(Command(resume=decide(asked[0], desk)) if asked else None, config)
+            graph.invoke(Command(resume=decide(questions[0], database)) if questions else None, config)
         (place.folder / "ending").write_text(state.values["ending"])
 
 
 def _carry_run(place: Place) -> None:
-    desk = place.desk
-    world, out = Tools(desk.tools, [GOAL], effects=EFFECTS), place.folder / "runs"
+    database = place.database
+    world, out = Tools(database.tools, [GOAL], effects=EFFECTS), place.folder / "runs"
     if folder := run_folder(out):
         result = Result(folder)
         if result.ending == "interrupted" and not result.questions:
@@ -111,7 +111,7 @@ def _carry_run(place: Place) -> None:
         result = run(place.method, world, context=Context(chat=scripted_model()), out=out)
     while result.questions:
         place.note("questions")
-        answer = decide(result.questions[0], desk)
+        answer = decide(result.questions[0], database)
         result = resume(result.folder, answer=answer, benchmark=world, chat=scripted_model())
     (place.folder / "ending").write_text(result.ending)
 

@@ -117,23 +117,23 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(200, json.dumps(self.server.count).encode())
 
     def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        number, kind = self.server.take(asked)
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        number, kind = self.server.take(request)
         self.server.closing.wait(self.server.delay)
         with suppress(OSError):  # the client was killed, or reads no further
-            self._respond(kind, number, asked)
+            self._respond(kind, number, request)
             self.server.answered += 1
 
-    def _respond(self, kind: str, number: int, asked: dict[str, Any]) -> None:  # noqa: PLR0911 - one for each kind
+    def _respond(self, kind: str, number: int, request: dict[str, Any]) -> None:  # noqa: PLR0911 - one for each kind
         refused = {"refuses_schema": "response_format", "refuses_temperature": "temperature"}.get(kind)
-        if refused in asked:
+        if refused in request:
             error = {
                 "message": f"Unsupported parameter: '{refused}'",
                 "param": refused,
                 "code": "unsupported_parameter",
             }
             return self._send(400, json.dumps({"error": error}).encode())
-        if kind == "refuses_all" or (kind == "refuses_schema_unnamed" and "response_format" in asked):
+        if kind == "refuses_all" or (kind == "refuses_schema_unnamed" and "response_format" in request):
             return self._send(400, b'{"error": {"message": "bad request"}}')
         if kind == "fails_first" and number % 2 == 0:
             return self._send(500, b'{"error": {"message": "try again"}}')
@@ -152,7 +152,7 @@ class _Handler(BaseHTTPRequestHandler):
         if kind == "never":
             self.server.closing.wait(HANGS)
             return None
-        return self._send(200, completion(self.server.answer(asked), kind, number))
+        return self._send(200, completion(self.server.answer(request), kind, number))
 
     def _stream(self, length: int, parts: Iterator[bytes], headers: dict[str, str]) -> None:
         self.send_response(200)
@@ -195,19 +195,19 @@ def bomb() -> bytes:
     return b"".join([packer.compress(part) for _ in range(BOMB // len(part))]) + packer.flush()
 
 
-def expert(asked: dict[str, Any]) -> str:
+def expert(request: dict[str, Any]) -> str:
     """What BlocksWorld's expert answers, also where the schema stands in the prompt."""
-    prompt = "\n\n".join(str(message["content"]) for message in asked["messages"])
-    form = asked.get("response_format")
+    prompt = "\n\n".join(str(message["content"]) for message in request["messages"])
+    form = request.get("response_format")
     schema = form["json_schema"]["schema"] if form else _written_schema(prompt)
     value = answer_at(read_text(prompt), schema or TEXT_SCHEMA)
     return json.dumps(value) if schema else str(value)
 
 
-def least(asked: dict[str, Any]) -> str:
+def least(request: dict[str, Any]) -> str:
     """The least answer of the wanted form: in worlds without an expert a run then loops until a limit ends it."""
-    form = asked.get("response_format")
-    schema = form["json_schema"]["schema"] if form else _written_schema(str(asked["messages"][-1]["content"]))
+    form = request.get("response_format")
+    schema = form["json_schema"]["schema"] if form else _written_schema(str(request["messages"][-1]["content"]))
     return json.dumps(minimal_instance(schema)) if schema else "nothing"
 
 

@@ -38,20 +38,20 @@ class Layout(NamedTuple):
     scrolled: list[str]
 
 
-def layout_at(width: int, page: str, home: Path) -> Layout:
+def layout_at(width: int, page: str, profile_folder: Path) -> Layout:
     """Lay out an HTML page in a frame of this width, since a window of a browser has a minimum width."""
     frame = f'<iframe srcdoc="{html.escape(page)}" style="border:0;width:{width}px;height:900px"></iframe>'
-    outer = home / "outer.html"
+    outer = profile_folder / "outer.html"
     outer.write_text(
         f"<title>plain</title><body>{frame}<script>onload = () => {{{MEASURE}}}</script>", encoding="utf-8"
     )
-    return Layout(**json.loads(html.unescape(title_in_browser(outer, home))))
+    return Layout(**json.loads(html.unescape(title_in_browser(outer, profile_folder))))
 
 
-def title_in_browser(page: Path, home: Path) -> str:
+def title_in_browser(page: Path, profile_folder: Path) -> str:
     """The title of a page once it is loaded and its scripts have run."""
-    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={home}/browser", "--dump-dom"]
-    env = {**os.environ, "HOME": str(home)}
+    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile_folder}/browser", "--dump-dom"]
+    env = {**os.environ, "HOME": str(profile_folder)}
     command = [str(browser()), *options, page.as_uri()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=env, check=True)
     return re.findall("<title>(.*?)</title>", done.stdout, re.DOTALL)[0]

@@ -58,10 +58,10 @@ class SmallResearch(ResearchBenchmark):
     plain = "small"
 
     def __init__(
-        self, web: SmallWeb, mind: ScriptedAnswers, *, second: SmallWeb | None = None, answer: str = "340"
+        self, web: SmallWeb, scripted_answers: ScriptedAnswers, *, second: SmallWeb | None = None, answer: str = "340"
     ) -> None:
         super().__init__()
-        self._web, self._mind, self._second = web, mind, second
+        self._web, self._scripted_answers, self._second = web, scripted_answers, second
         self._question = ResearchQuestion(id="q", text="How many seats has the Hall of Glass?", answer=answer)
         self.prompts: list[str] = []
 
@@ -78,8 +78,8 @@ class SmallResearch(ResearchBenchmark):
         self.prompts.append(prompt)
         fields = schema.get("properties", {})
         for field in fields:
-            if field in self._mind:
-                given = self._mind[field]
+            if field in self._scripted_answers:
+                given = self._scripted_answers[field]
                 answer = given(prompt) if callable(given) else given
                 return {"quotes": quote_sources(prompt, answer), **answer} if "quotes" in fields else answer
         return minimal_instance(schema)

@@ -20,7 +20,7 @@ class Site(ThreadingHTTPServer):
     def __init__(self, pages: dict[str, Behaviour]) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.pages = pages
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         """`host/path` of every request."""
         self.headers: list[dict[str, str]] = []
         self.sent = 0
@@ -39,7 +39,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         host = self.headers["Host"].partition(":")[0]
-        self.server.asked.append(host + self.path)
+        self.server.requests.append(host + self.path)
         self.server.headers.append(dict(self.headers))
         missing = status(404)
         self.server.pages.get(host + self.path, self.server.pages.get(self.path, missing))(self)

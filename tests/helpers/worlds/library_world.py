@@ -98,17 +98,17 @@ class ScriptedModel:
 
     def __init__(self, **answers: Any) -> None:
         self.answers = answers
-        self.asked: list[tuple[frozenset[str], str]] = []
+        self.requests: list[tuple[frozenset[str], str]] = []
 
     def __call__(self, prompt: str, schema: Mapping[str, Any]) -> Any:
         fields = frozenset(schema.get("properties", {"text"}))
-        times = sum(fields == before for before, _ in self.asked)
-        self.asked.append((fields, prompt))
+        times = sum(fields == before for before, _ in self.requests)
+        self.requests.append((fields, prompt))
         given = next((self.answers[field] for field in self.answers if field in fields), minimal_instance(dict(schema)))
         return given(prompt, times) if callable(given) else given
 
     def prompts(self, field: str) -> list[str]:
-        return [prompt for fields, prompt in self.asked if field in fields]
+        return [prompt for fields, prompt in self.requests if field in fields]
 
 
 def search_move(text: str) -> dict[str, str]:
@@ -126,8 +126,10 @@ def new_search(prompt: str, times: int) -> dict[str, str]:
     return search_move(f"q{times} r{times}")
 
 
-def run_graph(graph: Any, mind: ScriptedModel, world: LibraryBenchmark | None = None, **context: Any) -> dict[str, Any]:
+def run_graph(
+    graph: Any, scripted_model: ScriptedModel, world: LibraryBenchmark | None = None, **context: Any
+) -> dict[str, Any]:
     """The final state of one run."""
     world = world or LibraryBenchmark()
-    given = Context(benchmark=world, chat=ScriptedChat(responder=mind), **context)
+    given = Context(benchmark=world, chat=ScriptedChat(responder=scripted_model), **context)
     return graph.invoke({"task": world.task("only")}, context=given)

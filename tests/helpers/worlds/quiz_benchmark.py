@@ -104,7 +104,7 @@ class ScriptedModel:
             filled["quotes"] = QUOTED.findall(prompt)[:1]
         return filled
 
-    def asked(self, kind: str) -> int:
+    def count_requests(self, kind: str) -> int:
         return len(self.prompts.get(kind, ()))
 
 
@@ -122,20 +122,24 @@ FINDINGS = [
 
 
 def call_operator(
-    operator: str, view: Any, mind: ScriptedModel | None = None, quiz: Quiz | None = None, profile: ProfileName = "full"
+    operator: str,
+    view: Any,
+    scripted_model: ScriptedModel | None = None,
+    quiz: Quiz | None = None,
+    profile: ProfileName = "full",
 ) -> Any:
     """What an operator makes of a view; by default without a question to any model."""
     quiz = quiz or Quiz(strict=True)
-    context = Context(benchmark=quiz, chat=ScriptedChat(responder=mind or ScriptedModel()), profile=profile)
+    context = Context(benchmark=quiz, chat=ScriptedChat(responder=scripted_model or ScriptedModel()), profile=profile)
     runtime = Runtime(context=context)
     call: Callable[..., Any] = quiz.operators()[operator]
     [value] = asyncio.run(call(view, runtime)).values()
     return value
 
 
-def run_sdp(quiz: Quiz, mind: ScriptedModel, **swaps: Any) -> dict[str, Any]:
+def run_sdp(quiz: Quiz, scripted_model: ScriptedModel, **swaps: Any) -> dict[str, Any]:
     """The final state of a run of SDP."""
-    context = Context(benchmark=quiz, chat=ScriptedChat(responder=mind))
+    context = Context(benchmark=quiz, chat=ScriptedChat(responder=scripted_model))
     return sdp.build(**swaps).invoke({"task": quiz.task("")}, context=context)
 
 

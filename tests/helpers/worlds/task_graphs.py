@@ -137,7 +137,7 @@ class SlowModel(ScriptedChat):
     """Answers like `respond`, after a while; `asked` are the node and the sub-task of every call."""
 
     pause: Pause = lambda subtask: 0.0
-    asked: list[tuple[str, str]] = []  # noqa: RUF012 - a pydantic field, which is copied
+    requests: list[tuple[str, str]] = []  # noqa: RUF012 - a pydantic field, which is copied
 
     def __init__(self, pause: Pause = lambda subtask: 0.0, responder: Any = respond) -> None:
         super().__init__(responder=responder, pause=pause)  # type: ignore[call-arg]
@@ -146,6 +146,6 @@ class SlowModel(ScriptedChat):
         situation = current_situation()
         assert situation
         subtask = subtask_of(situation.state["task"])
-        self.asked.append((situation.node, subtask))
+        self.requests.append((situation.node, subtask))
         await asyncio.sleep(self.pause(subtask))
         return self._generate(messages, **kwargs)

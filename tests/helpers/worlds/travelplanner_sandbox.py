@@ -187,10 +187,10 @@ def query(
 class TinyTravelPlanner(TravelPlanner):
     def __init__(self, request: TravelQuery, tables: TableSandbox, config: str = "") -> None:
         super().__init__(Path("made by hand"), config)
-        self.asked, self.sandbox = request, tables
+        self.request, self.sandbox = request, tables
 
     def task(self, task_id: str = "1") -> Task:
-        return Task(benchmark=self.name, id=task_id, goal=self.asked.query)
+        return Task(benchmark=self.name, id=task_id, goal=self.request.query)
 
     def query(self, task: Task) -> TravelQuery:
-        return self.asked
+        return self.request

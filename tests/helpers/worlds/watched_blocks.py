@@ -61,9 +61,9 @@ def _places(facts: BlocksState) -> FactoredState:
     )
 
 
-def run_blocks(graph: Any, tmp_path: Path, mind: Any = None, task: str = "4-0", **limits: Any) -> Result:
+def run_blocks(graph: Any, tmp_path: Path, scripted_model: Any = None, task: str = "4-0", **limits: Any) -> Result:
     """A run in BlocksWorld; without a mind the answers are the least."""
-    chat = ScriptedChat(responder=mind or (lambda prompt, form: minimal_instance(form)))
+    chat = ScriptedChat(responder=scripted_model or (lambda prompt, form: minimal_instance(form)))
     return run(graph, BlocksWorld(), task, context=Context(chat=chat, limits=Limits(**limits)), out=tmp_path)
 
 
@@ -71,14 +71,14 @@ class ScriptedModel:
     """Writes down every prompt, and answers with the least instance of the schema."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[list[str], str]] = []
+        self.requests: list[tuple[list[str], str]] = []
 
     def __call__(self, prompt: str, form: dict[str, Any]) -> Any:
-        self.asked.append((sorted(form["properties"].keys() - {"reasoning"}), prompt))
+        self.requests.append((sorted(form["properties"].keys() - {"reasoning"}), prompt))
         return minimal_instance(form)
 
     def prompts(self, field: str) -> list[str]:
-        return [prompt for fields, prompt in self.asked if field in fields]
+        return [prompt for fields, prompt in self.requests if field in fields]
 
 
 class WatchedWorld(BlocksWorldEnvironment):
