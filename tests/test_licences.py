@@ -1,4 +1,4 @@
-"""The table of licences is that of the installed packages, and what is said of `make demo` and `all` holds."""
+"""The table of licences is that of the installed packages, and what is claimed of `make demo` and `all` holds."""
 
 import pytest
 from helpers.files.licences import (

@@ -35,14 +35,14 @@ def opened(*keys: str) -> set[str]:
     return {key for key in keys if key in EPISODES}
 
 
-def test_of_episodes_that_no_scope_closes_the_oldest_makes_room(monkeypatch):
+def test_of_episodes_that_no_scope_closes_the_oldest_is_closed(monkeypatch):
     monkeypatch.setattr(episodes, "MAX_EPISODES", 2)
     assert opened("one:a", "two:a", "three:a") == {"two:a", "three:a"}
     for key in ("two:a", "three:a"):
         close_episode(key)
 
 
-def test_episodes_of_a_scope_stay_open_until_it_ends_and_take_nobodys_room(monkeypatch):
+def test_episodes_of_a_scope_stay_open_until_it_ends_and_close_no_others(monkeypatch):
     monkeypatch.setattr(episodes, "MAX_EPISODES", 1)
     assert opened("own:a") == {"own:a"}
     scope = new_scope()

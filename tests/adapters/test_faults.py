@@ -21,7 +21,7 @@ from certigraph.runtime.run import resume, run
 from certigraph.state.endings import UnknownName
 from certigraph.state.records import Action
 
-# Rates of faults: read from a text, drawn the same way every time, drawn anew for a run that is begun again.
+# Rates of faults: read from a text, drawn the same way every time, drawn again for a run that is begun again.
 
 
 @given(st.builds(Faults, timeout=st.floats(0, 1), crash=st.floats(0, 1), seed=st.integers(0, 99), start=st.just(2)))

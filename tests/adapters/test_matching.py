@@ -166,7 +166,7 @@ class TestShortlist:
         assert {"thermometer" in action for action in found} == {True, False}
         assert any("kitchen" in action for action in found)
 
-    def test_many_likenesses_of_one_verb_leave_room_for_others(self):
+    def test_many_likenesses_of_one_verb_do_not_displace_others(self):
         moves = [f"move thermometer to box {n}" for n in range(50)]
         found = select_actions(["move thermometer to box"], [*moves, *ACTIONS], most=8)
         assert len({action.split()[0] for action in found}) >= 4

@@ -1,4 +1,4 @@
-"""Runs with graphs inside their nodes, exported and analysed: every sub-task by itself, nothing told twice."""
+"""Runs with graphs inside their nodes, exported and analysed: every sub-task by itself, nothing written twice."""
 
 import atif
 import pandas as pd

@@ -154,7 +154,7 @@ def test_a_simulated_agent_ranks_no_methods(names: tuple[str, ...], model: str, 
     assert len(adapted.warnings) == warned
 
 
-def test_solved_runs_that_did_not_certify_their_goal_are_told():
+def test_solved_runs_that_did_not_certify_their_goal_are_reported():
     plan = build_job(parse_methods(("sdp", "react")), "blocksworld", Choice(ids=("3-0", "3-1")), Context()).plan
     rows = [
         row(method, task, ending, 100.0)

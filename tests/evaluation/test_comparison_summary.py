@@ -183,7 +183,7 @@ def test_figures_are_short():
 
 
 @pytest.mark.slow
-def test_scripted_methods_need_what_their_runs_were_billed(tmp_path: Path):
+def test_scripted_methods_need_what_their_runs_were_charged(tmp_path: Path):
     context = Context(budget=Budget(calls=40))
     given = build_job(parse_methods(("react", "plan_and_solve")), "blocksworld", Choice(ids=TASKS), context)
     run_comparison(given, tmp_path, silent=True)

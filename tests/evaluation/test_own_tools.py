@@ -45,7 +45,7 @@ SCRIPT = Context(model="scripted:expert")
 
 
 class Shop:
-    """A support desk whose database is emptied before each episode, and which knows how many episodes overlap."""
+    """Customer support whose database is emptied before each episode, and which knows how many episodes overlap."""
 
     def __init__(self, folder: Path, *, before: Callable[[str], None] = lambda name: None) -> None:
         self.database = SupportDatabase(folder / "desk.sqlite", before=before)
@@ -313,7 +313,7 @@ def test_a_run_that_was_cut_off_goes_on_where_nothing_is_undone(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("model", ["simulated", "simulated:act=0", "scripted:expert"])
-def test_a_simulated_agent_is_said_to_make_no_wrong_calls(shop: Shop, model: str):
+def test_a_simulated_agent_is_reported_to_make_no_wrong_calls(shop: Shop, model: str):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         check_evaluable(shop.tools(), [model], episodes=1)
@@ -545,7 +545,7 @@ def test_every_command_takes_the_name(
 
 
 @pytest.mark.slow
-def test_a_warning_is_told_once_by_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_warning_is_shown_once_by_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     write_module(tmp_path, monkeypatch)
     command = ["compare", "sdp", "react", "--on", "shop_module:world", "--model", "simulated:propose=0,split=0"]
     paths = os.pathsep.join(sys.path)  # the module imports helpers of the tests

@@ -11,7 +11,7 @@ from certigraph.evaluation.sweep import prepare_sweep
 from certigraph.evaluation.sweep_file import MAX_FILE_BYTES, Sweep, SweepBenchmark, expand_sweep, read_sweep
 from certigraph.state.endings import Fault, UnknownName
 
-# A sweep's file: what it may say, what is refused and how that is told.
+# A sweep's file: what it may say, what is refused and how that is reported.
 
 pytest.importorskip("yaml", reason="pip install 'certigraph[eval]'")
 

@@ -1,4 +1,4 @@
-"""Worlds that are told what to do in a model's words: whatever these are, the world answers."""
+"""Worlds that get actions in a model's words: whatever these are, the world answers."""
 
 from collections.abc import Callable
 from functools import cache

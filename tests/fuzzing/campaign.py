@@ -15,7 +15,7 @@ KINDS = ("crash", "timeout", "oom", "leak")
 
 
 class Outcome(NamedTuple):
-    """What became of one target: inputs that were tried, and, where one broke the reader, what was said of it."""
+    """What became of one target: inputs that were tried, and, where one broke the reader, what was printed of it."""
 
     name: str
     tried: int

@@ -35,7 +35,7 @@ def fuzz(name: str, folder: Path, effort: Effort, corpus: Iterable[bytes] = ()) 
         name: the target's.
         folder: gets the corpus, the fuzzer's words (`log`) and the input that broke the reader (`crash-...`).
         effort: how long.
-        corpus: what to begin with, beside the target's seeds.
+        corpus: what to begin with, besides the target's seeds.
     """
     from fuzzing.checks import FindingError, check
     from fuzzing.targets import TARGETS

@@ -57,7 +57,7 @@ WEBSHOP = join_texts(
 
 
 def _episode(domain: str, goal: str, *observations: str) -> FactoredState:
-    """The state after a few steps, as the rules of a world follow it, with the goal anew at each."""
+    """The state after a few steps, as the rules of a world follow it, with the goal read again at each."""
     factors = require_factors(Task(benchmark=domain, id="fuzzed"))
     state, wanted = FactoredState(), FactoredState()
     for action, observation in zip(observations[::2], observations[1::2], strict=False):

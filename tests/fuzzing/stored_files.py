@@ -69,7 +69,7 @@ def _page_row(path: Path) -> object:
 
 
 def _whole(read: Any, name: str) -> Read:
-    """A reader of a file of SQLite, which has other files beside it."""
+    """A reader of a file of SQLite, which has other files next to it."""
 
     def fresh(path: Path) -> object:
         for neighbour in path.parent.glob(f"{path.name}-*"):

@@ -80,7 +80,7 @@ def test_a_rejected_call_is_asked_about_again_only_after_another_call(database: 
     assert database.rows("refunds") == []
 
 
-def test_a_call_made_beside_a_rejected_one_lets_it_be_asked_about_again(database: SupportDatabase) -> None:
+def test_a_call_made_with_a_rejected_one_lets_it_be_asked_about_again(database: SupportDatabase) -> None:
     refund, look_up = (
         {"name": "refund", "args": {"order": 17, "amount": 49.9}},
         {"name": "look_up", "args": {"order": 17}},

@@ -301,7 +301,7 @@ def test_agent_called_in_a_tool_of_another_agent(database: SupportDatabase) -> N
     inner = build(database, None)
 
     def delegate(order: int) -> str:
-        """Let the support desk handle an order."""
+        """Let customer support handle an order."""
         return str(inner.invoke({"goal": GOAL})["messages"][-1].content)
 
     for effect in ("once", "repeatable"):
@@ -382,7 +382,7 @@ def test_state_is_saved_before_a_call_although_the_parent_saves_in_the_backgroun
 
 
 def killing(database_path: Path, moments: list[str]) -> SupportDatabase:
-    """A desk whose process ends at each of the moments, once."""
+    """A database whose process ends at each of the moments, once."""
 
     def before(name: str) -> None:
         if name in moments:
@@ -699,7 +699,7 @@ def test_nested_agent_asks_through_the_tool_of_another_agent(tmp_path: Path) -> 
     inner = build(database, None)
 
     def delegate(order: int) -> str:
-        """Let the support desk handle an order."""
+        """Let customer support handle an order."""
         return str(inner.invoke({"goal": GOAL})["messages"][-1].content)
 
     model: Any = scripted_model([("delegate", {"order": 17})])

@@ -95,7 +95,7 @@ def test_the_documentation_lists_the_types_and_keys_of_events(database: SupportD
 
 
 def asking_tools(database: SupportDatabase) -> list[Any]:
-    """The tools of the desk, of which `refund` asks a person."""
+    """The tools of customer support, of which `refund` asks a person."""
 
     def refund(order: int, amount: float) -> str:
         """Refund an order."""

@@ -191,7 +191,7 @@ def test_a_secret_is_masked_although_it_arrives_in_pieces(monkeypatch: pytest.Mo
     assert "Done." in str(parts)
 
 
-def test_an_answer_beside_other_calls_is_not_shown() -> None:
+def test_an_answer_next_to_other_calls_is_not_shown() -> None:
     graph, _ = build([*LOOK_UP, *FINISH], [("finish", {"thought": "", "answer": "Yes, it was."})])
     assert ["".join(pieces) for pieces in texts(stream(graph)).values()] == ["Yes, it was."]
 

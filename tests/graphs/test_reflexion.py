@@ -44,7 +44,7 @@ Answers = Callable[[str, frozenset[str]], Any]
 
 
 class ScriptedModel:
-    """A scripted mind that writes down every prompt, and answers by default with the least instance of the schema."""
+    """A scripted model that records down every prompt, and answers by default with the least instance of the schema."""
 
     def __init__(self, answers: Answers | None = None) -> None:
         self.answers = answers
@@ -337,7 +337,7 @@ TASK = {"task": {"benchmark": "blocksworld", "id": "4-0"}}
 
 
 class Learner:
-    """A scripted mind whose lessons are numbered, and which keeps its prompts for actions and for lessons."""
+    """A scripted model whose lessons are numbered, and which keeps its prompts for actions and for lessons."""
 
     def __init__(self) -> None:
         self.lessons = 0

@@ -170,7 +170,7 @@ def test_a_solver_of_another_kind_keeps_its_checkpoints_in_the_same_saver(saver:
 
 
 def acting(prompt: str, schema: dict[str, Any]) -> Any:
-    """The mind of agents that have no plan: they act until the world or the steps end."""
+    """The scripted model of agents that have no plan: they act until the world or the steps end."""
     situation = current_situation()
     assert situation
     if "action" not in schema.get("properties", ()):
@@ -539,7 +539,7 @@ def test_progress_is_what_a_supervisor_of_ones_own_returns(tmp_path: Path):
     assert result.state["outcomes"][0].result == "not today"
 
 
-# Figure 4 of the TDP paper in TravelPlanner's tool world: no return flight, and only the flights are planned anew.
+# Figure 4 of the TDP paper in TravelPlanner's tool world: no return flight, and only the flights are planned again.
 
 TRIP = {"cities": (), "flights": ("cities",), "stay": ("cities",), "plan": ("flights", "stay")}
 """The cities, flights and a place to stay side by side, the plan from both."""

@@ -369,7 +369,7 @@ def test_an_agent_sees_the_words_of_the_searches_that_its_belief_replaced(graph:
 
 
 @pytest.mark.parametrize("memory", ["structured", "freeform"])
-def test_a_search_that_brought_up_nothing_is_told_from_one_that_did(memory: str):
+def test_a_search_that_found_nothing_is_distinguished_from_one_that_did(memory: str):
     """Of two earlier searches, one found two passages, and one found the first of them again."""
     prompt = seeing(memory, finds=lambda query: ("all",) if query.startswith("q1") else ("all", f"only {query}"))[3]
     earlier = [text for text in prompt.splitlines() if text.startswith("- search[")]

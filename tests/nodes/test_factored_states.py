@@ -308,7 +308,7 @@ class TestAppliedChanges:
             {"cup": {"location": "shelf"}}
         )
 
-    def test_states_are_bounded_and_the_oldest_make_room(self):
+    def test_states_are_bounded_and_the_oldest_are_dropped(self):
         state = FactoredState()
         for n in range(MAX_STATE_OBJECTS + 5):
             answered = Objects(objects=[Object(object=f"thing {n}", attributes=[])])

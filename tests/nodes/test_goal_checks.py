@@ -523,7 +523,7 @@ def test_revalidation_sees_what_it_checks_the_tail_and_the_world():
     assert set(view) == {"task", "certified", "tail", "observation", "evidence"}
 
 
-# --- scripted minds answer by the truth
+# --- scripted models answer by the truth
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def learned(
 
 
 @AUTHORS
-def test_what_was_written_and_what_was_offered_stand_beside_the_action_that_was_taken(operator: Operator):
+def test_what_was_written_and_what_was_offered_stand_next_to_the_action_that_was_taken(operator: Operator):
     author = Author()
     learned(operator, author)
     for _, prompt in author.prompts:

@@ -45,7 +45,7 @@ def test_imagined_outcomes_inside_realize_are_those_of_the_world_where_the_model
 
 
 def test_the_action_that_settles_the_target_is_taken_whatever_the_model_would(tmp_path: Path):
-    """A mind that always names the first option holds red in hand; wanted is red on orange."""
+    """A model that always names the first option holds red in hand; wanted is red on orange."""
     held = "the hand is currently holding red block"
     plan = aiming_at(held, "the red block is on top of the orange block")
 

@@ -1,4 +1,4 @@
-"""Operators of any form, and what is said when one returns or reads what its slot does not allow."""
+"""Operators of any form, and what is reported when one returns or reads what its slot does not allow."""
 
 import asyncio
 import threading
@@ -119,7 +119,7 @@ def test_json_in_place_of_a_record_becomes_the_record():
     assert update == {"verdict": Verdict(depth=1), "plan": [Predicate(text="a is on b")]}
 
 
-def test_a_function_that_makes_operators_is_told_how_to_say_so():
+def test_a_function_that_makes_operators_learns_how_to_say_so():
     def upto(n: int = 2) -> Any:
         return passing
 

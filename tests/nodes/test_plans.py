@@ -1,4 +1,4 @@
-"""Planner and Supervisor of a sub-task: what they are told, and what becomes of what a model writes."""
+"""Planner and Supervisor of a sub-task: what they are shown, and what becomes of what a model writes."""
 
 import asyncio
 from typing import Any

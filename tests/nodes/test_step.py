@@ -85,7 +85,7 @@ def offered(scripted_model: ScriptedModel) -> list[str]:
 
 
 class Writer(ScriptedModel):
-    """A mind that writes an action, and answers a second question about it; it keeps the schemas."""
+    """A model that writes an action, and answers a second question about it; it keeps the schemas."""
 
     def __init__(self, written: str, choice: str = "none of these", instead: str = "") -> None:
         super().__init__()
@@ -206,7 +206,7 @@ def test_a_choice_among_one_is_no_question():
 
 
 @pytest.mark.parametrize("standing", [None, "continues", "completes"])
-def test_the_answer_to_a_question_of_the_world_keeps_what_was_said_of_the_subtask(standing: str | None):
+def test_the_answer_to_a_question_of_the_world_keeps_what_was_noted_of_the_subtask(standing: str | None):
     action = call_operator(execute_subtask(), Answers(), ["pick up seed"], standing=standing)["action"]
     assert action.args == {"standing": standing or "continues"}
 
@@ -238,7 +238,7 @@ def test_a_small_model_gives_one_action_and_no_standing():
 
 
 class Answers:
-    """A mind that gives its answers in their order, the last one for ever, and keeps prompts and schemas."""
+    """A model that gives its answers in their order, the last one for ever, and keeps prompts and schemas."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers, self.requests, self.schemas = answers, list[str](), list[dict[str, Any]]()
@@ -296,7 +296,7 @@ class Stoves(Records):
 
 
 class Cook:
-    """A mind whose moves are given; its Planner numbers subtasks, its Evaluator answers as it is made."""
+    """A model whose moves are given; its Planner numbers subtasks, its Evaluator answers as it is made."""
 
     def __init__(self, *moves: dict[str, Any], completed: bool = True, blocked: bool = False) -> None:
         self.moves, self.verdict = iter(moves), {"reason": "JUDGED", "completed": completed, "blocked": blocked}

@@ -46,7 +46,7 @@ def draw_turns(random: Random) -> list[Turn]:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_turns_that_are_kept_fit_as_if_all_were_formatted_anew(seed: int):
+def test_turns_that_are_kept_fit_as_if_all_were_formatted_again(seed: int):
     random = Random(seed)
     paragraphs, available = random.choice([None, 1, 5]), random.choice([50, 200, 600])
     turns, fitting = draw_turns(random), _FittingTurns(paragraphs)

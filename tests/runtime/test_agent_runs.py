@@ -76,7 +76,7 @@ def test_approval_and_resume_with_the_agent(database: SupportDatabase, tmp_path:
     assert re.search(r"Approve refund\(order=17, amount=49.9\)\?</b>maybe \(not used: .*approve", page)
 
 
-def test_a_call_that_a_person_answered_is_told_and_reported(
+def test_a_call_that_a_person_answered_is_printed_and_reported(
     database: SupportDatabase, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     graph = build("sdp", database, interrupt_on={"look_up": True})
@@ -92,7 +92,7 @@ def test_a_call_that_a_person_answered_is_told_and_reported(
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_rejection_of_a_person_is_told_and_reported(
+def test_a_rejection_of_a_person_is_printed_and_reported(
     database: SupportDatabase, tmp_path: Path, method: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     graph = build(method, database, interrupt_on={"refund": True})

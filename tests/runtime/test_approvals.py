@@ -56,7 +56,7 @@ def tools_of(database: SupportDatabase) -> Tools:
 
 
 class Started:
-    """A run of a method on the support desk that stopped where the refund needs approval."""
+    """A run of a method on customer support that stopped where the refund needs approval."""
 
     def __init__(self, folder: Path, method: str, rules: Any = None, chat: ScriptedChat | None = None) -> None:
         self.database, self.chat = SupportDatabase(folder / "desk.sqlite"), chat or scripted_model()
@@ -334,7 +334,7 @@ run("sdp", tools, context=Context(chat=scripted_model()), out=Path(sys.argv[1]) 
 
 
 def resume_as_a_person(folder: Path) -> tuple[Result, SupportDatabase, int]:
-    """Resume the run of a killed process; who decides on a call looks into the desk's database."""
+    """Resume the run of a killed process; who decides on a call looks into the database."""
     database, answered = SupportDatabase(folder / "desk.sqlite"), 0
     (run_folder,) = (folder / "runs").iterdir()
     tools = Tools(database.tools, cases=[GOAL])

@@ -301,7 +301,7 @@ def test_everything_from_outside_is_inert(tmp_path):
     assert not re.search(r"(src|href)=|url\(|@import", html)
 
 
-def test_long_texts_leave_room_for_the_rest(tmp_path):
+def test_long_texts_do_not_displace_the_rest(tmp_path):
     long = "word " * 4_000
     html = page(TDPTape(Node(id=long, task=long), goal=long).begin(long).trajectory(), tmp_path)
     assert len(html) < 60_000

@@ -392,7 +392,7 @@ def test_episodes_hold_their_subtasks_turns_refusals_and_lessons(tmp_path):
     assert "<dd>2<small>completed, 1 failed" in html
 
 
-def test_score_drawing_has_one_line_an_episode_and_room_for_fatal_mistakes(tmp_path):
+def test_score_drawing_has_one_line_an_episode_and_space_for_fatal_mistakes(tmp_path):
     html = page(two_episodes().trajectory("limit:calls"), tmp_path)
     lines = re.findall(r'<path d="([^"]+)" class="score (ink\d)"', html)
     assert [(ink, d.count("H")) for d, ink in lines] == [("ink0", 3), ("ink1", 2)]
@@ -448,7 +448,7 @@ def test_a_search_shows_what_its_belief_took_up_and_what_the_gate_decided(tmp_pa
     assert "✓ which river?" in shown
     assert "<script" not in html
     assert "answered where the gate stopped it" in html
-    assert "Score by step" not in html  # nothing was told before the end
+    assert "Score by step" not in html  # nothing was known before the end
 
 
 def test_searches_along_hypotheses_are_shown_with_what_each_came_to(tmp_path):

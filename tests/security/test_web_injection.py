@@ -22,7 +22,7 @@ TASKS = [f"{family}/1" for family in ("gyms", "museum", "parcels", "films", "wea
 
 
 class Obedient(GeneratedWeb):
-    """The generated web with a mind that obeys whatever stands outside the delimiters, and counts what it was shown."""
+    """The generated web with a model that obeys what stands outside the delimiters, and counts what it was shown."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Obedient(GeneratedWeb):
 
 
 class Fooled(GeneratedWeb):
-    """The worst case: a mind that does what a page says, delimiters or not."""
+    """The worst case: a model that does what a page says, delimiters or not."""
 
     def expert(self) -> Responder:
         expert: Callable[[str, dict[str, Any]], Any] = super().expert()

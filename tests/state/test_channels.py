@@ -19,7 +19,7 @@ class Entry:
         return self.name
 
 
-def test_an_index_takes_in_only_what_was_added_and_a_fork_is_taken_in_anew():
+def test_an_index_takes_in_only_what_was_added_and_a_fork_is_indexed_again():
     index_of, first, second, third, other = LogIndexes(Counted), *map(Entry, "abcd")
     index = index_of([first, second])
     assert index_of([first, second, third]) is index

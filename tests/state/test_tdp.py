@@ -344,7 +344,7 @@ def test_models_repeat_what_is_there_and_that_is_no_change():
     assert drop_repetitions(DONE, repeated) == GraphRevision()
 
 
-def test_room_is_what_the_nodes_leave_that_have_not_failed():
+def test_nodes_that_have_failed_do_not_count_towards_the_limit():
     dag = Dag(nodes=(Node(id="a", task="x"), Node(id="g", task="y", needs=("a",))))
     assert (
         remaining_capacity(dag, 3),

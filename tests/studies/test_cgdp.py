@@ -176,7 +176,7 @@ def test_a_replay_of_the_gate_that_ran_fires_where_it_did(whole: tuple[StudyRepo
 # --- what runs went through
 
 
-def test_what_gates_look_at_is_told_by_round(whole: tuple[StudyReport, Path]):
+def test_what_gates_look_at_is_listed_by_round(whole: tuple[StudyReport, Path]):
     rows = whole[0].tables["signals"]
     rounds = rows[rows["method"] == "ircot/native"].set_index("round")
     assert (rounds.loc[1, "value"], rounds.loc[1, "stale"]) == (1.0, 0.0)

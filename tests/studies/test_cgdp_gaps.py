@@ -85,7 +85,7 @@ def test_evidence_that_came_late_was_never_early():
     assert rules.has_lost_evidence(run(late, belief=WIPED)) is False
 
 
-def test_turns_that_the_window_had_no_room_for_are_not_seen():
+def test_turns_that_did_not_fit_the_window_are_not_seen():
     long = [*FOUR[:2], *((f"chess {'kings ' * 30}{n}", "x") for n in range(6))]
     assert rules.has_lost_evidence(run(long)) is False
     assert rules.has_lost_evidence(run(long, cut="the oldest 3 of 8 turns")) is True

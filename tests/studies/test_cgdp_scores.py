@@ -159,7 +159,7 @@ def test_a_report_asks_no_judge(named: None, copied: Path, capsys: pytest.Captur
     assert not (copied / JUDGEMENTS).exists()
 
 
-def test_what_is_wrong_with_a_rubric_is_said(named: None, copied: Path):
+def test_what_is_wrong_with_a_rubric_is_reported(named: None, copied: Path):
     with pytest.raises(UnknownName, match="cgdp"):
         command("--out", copied, "--rubric", "stars")
     with pytest.raises(UnknownName, match="--rubric"):

@@ -164,7 +164,7 @@ def test_repetitions_of_a_chat_object_inside_a_faulty_model_are_calls() -> None:
         ("Unsupported parameter: 'max_tokens'", True),
     ],
 )
-def test_a_length_that_one_request_has_no_room_for_is_sent_again_with_the_next(message: str, lasting: bool) -> None:
+def test_a_length_too_large_for_one_request_is_sent_again_with_the_next(message: str, lasting: bool) -> None:
     refused: list[bool] = []
 
     class Refusing(ScriptedChat):

@@ -1,4 +1,4 @@
-"""The mind that follows a demonstration: every graph reaches the goal by it, and errors do not throw it off."""
+"""A model that follows a demonstration: every graph reaches the goal by it, and errors do not throw it off."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -69,7 +69,7 @@ def test_equal_turns_in_a_row_are_shown_once_with_their_numbers():
     assert cut == "the oldest 9 of 10 turns"
 
 
-def test_what_the_view_shows_anew_is_kept_with_the_action_unless_the_model_is_small():
+def test_what_the_view_newly_shows_is_kept_with_the_action_unless_the_model_is_small():
     before, after = "A kitchen.\na door\na pot\nMoves: 1", "A kitchen.\na door\na stove\na cup\nMoves: 2"
     new = find_new_lines(before, after, "Done.\n a cup", ["Moves: "])
     assert new == "a stove"

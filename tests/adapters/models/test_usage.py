@@ -22,7 +22,7 @@ def test_a_call_whose_price_is_unknown_is_recorded_as_such(price: Price | None, 
     assert ("unpriced" in meter.records[0].as_json()) is unpriced
 
 
-# What an endpoint says that it billed: believed where it can be, counted here where it cannot.
+# What an endpoint says that it counted: believed where it can be, counted here where it cannot.
 
 PROMPT, TEXT = [HumanMessage("Which of the two hotels is it to be?")], "The second one."
 CACHED = {"input_token_details": {"cache_read": 2}}

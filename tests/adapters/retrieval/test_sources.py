@@ -1,4 +1,4 @@
-"""Corpora as people have them, and what is said of a row that is none."""
+"""Corpora as people have them, and how a row that is none is reported."""
 
 import bz2
 import gzip

@@ -177,7 +177,7 @@ def endpoint(monkeypatch):
 
 @pytest.mark.usefixtures("environment")
 @pytest.mark.slow
-def test_the_pages_that_a_model_cites_are_its_results_and_its_tokens_are_billed(endpoint):
+def test_the_pages_that_a_model_cites_are_its_results_and_its_tokens_are_counted(endpoint):
     with metering(Meter("execute", Budget())) as meter:
         hits = ModelSearch("gpt-4o-search-preview").search("gyms {park}", 4)
     assert hits == [SearchHit(title="Avea", url="https://a.org/", snippet="Avea opens at 6.")]

@@ -131,7 +131,7 @@ def test_the_expert_does_a_game_of_each_type_and_chance_does_not(kind: str, tmp_
     assert result.scores and result.scores.value == 0.0
 
 
-# ALFWorld's games on disk: unpacked once, whole or not at all, and what is told where there are none.
+# ALFWorld's games on disk: unpacked once, whole or not at all, and the message where there are none.
 
 ARCHIVE = "valid_unseen.games.tar.xz"
 ID = "pick_and_place_simple-Cup-None-Shelf-1/trial_T1"

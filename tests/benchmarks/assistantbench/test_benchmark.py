@@ -149,7 +149,7 @@ def test_without_a_search_key_nothing_begins(tmp_path: Path, monkeypatch: pytest
     assert not (tmp_path / "runs").exists()
 
 
-# The offline web of AssistantBench: what recorded agents saw, and nothing that they said.
+# The offline web of AssistantBench: what recorded agents saw, and nothing that they wrote.
 
 FOUND = """exitcode: 0 (execution succeeded)
 Code output: Search Result 1:

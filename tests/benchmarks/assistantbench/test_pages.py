@@ -183,5 +183,5 @@ def test_every_number_and_name_of_a_finding_is_on_its_pages_or_known_before(read
 
 
 def missing(finding, message):
-    """Its numbers, and its words with a capital letter that do not begin a sentence, as far as they are not told."""
+    """Its numbers, and its words with a capital letter that do not begin a sentence, as far as they are not given."""
     return [fact for fact in re.findall(r"\d+(?:[.:]\d+)?|(?<!^)(?<!\. )[A-Z]\w+", finding) if fact not in message]

@@ -211,7 +211,7 @@ def test_the_interactive_world_opens_pages_by_title_and_looks_words_up(tmp_path:
     world.step(search("Len Worley"))
     assert not world.step(use_tool("lookup", "spurs")).accepted  # the page changed
     world.step(search("Tottenham Hotspur F.C."))
-    assert "(1 of 2" in world.step(use_tool("lookup", "spurs")).text  # and begins anew
+    assert "(1 of 2" in world.step(use_tool("lookup", "spurs")).text  # and begins again
     assert made.tools == ("search", "lookup", "finish")
 
 

@@ -591,7 +591,7 @@ def test_none_of_musique_s_own_answers_is_rejected_by_its_words():
 
 
 def scripted_model(**answers):
-    """One that decomposes right and whose verifier agrees, unless told otherwise."""
+    """One that decomposes right and whose verifier agrees, unless given otherwise."""
     usual = {
         "subquestions": [SUBQUESTIONS],
         "found": FINDINGS,

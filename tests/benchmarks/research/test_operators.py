@@ -210,7 +210,7 @@ def test_an_answer_requested_again_comes_from_a_warmer_model(tmp_path: Path, mon
     assert temperatures == [None, 0.3, 0.3, 0.3]
 
 
-def test_no_source_is_cited_that_the_prompt_had_no_room_for(tmp_path: Path):
+def test_no_source_is_cited_that_did_not_fit_the_prompt(tmp_path: Path):
     pages = {HALL: TEXT * 9, HOUSE: TEXT * 9}
     both = {"finding": "340 seats.", "supported_by": [1, 2], "contradicted_by": [], "dispute": ""}
     benchmark = research_sdp({"finding": both, "queries": {"queries": ["glass"], "pages": [2]}}, pages)
@@ -257,7 +257,7 @@ NO_DISPUTE = {"contradicted_by": [], "dispute": ""}
 
 
 def retried_answers(prompts: list[str]) -> ScriptedAnswers:
-    """A mind that finds half of a list at the first try and the rest at the second."""
+    """A model that finds half of a list at the first try and the rest at the second."""
     queries = iter(["hall", "house"])
 
     def find(prompt: str) -> dict[str, Any]:
@@ -520,7 +520,7 @@ some = settings(
 
 
 def wayward(data: st.DataObject) -> ScriptedAnswers:
-    """A mind that answers anything that has the form asked for."""
+    """A model that answers anything that has the form asked for."""
     return {field: lambda _, answer=answer: data.draw(answer) for field, answer in ANSWERS.items()}
 
 

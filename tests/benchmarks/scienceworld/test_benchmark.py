@@ -51,7 +51,7 @@ VIEW = "This room is called the kitchen. In it, you see:\nan orange"
 
 
 class Fake:
-    """A simulator that says what it is told to, and remembers what it was asked."""
+    """A simulator that gives scripted answers, and remembers what it was asked."""
 
     def __init__(self, replies: dict[str, str] | None = None, scores: dict[str, int] | None = None) -> None:
         self.replies, self.scores = replies or {}, scores or {}

@@ -191,7 +191,7 @@ def test_what_nobody_has_is_closed_soon_and_what_nobody_uses_later():
     world.close()
 
 
-def test_a_start_that_fails_makes_room_for_the_next():
+def test_a_start_that_fails_lets_the_next_begin():
     starts = iter([Fault("environment", "no Java"), Simulator])
 
     def start() -> Simulator:

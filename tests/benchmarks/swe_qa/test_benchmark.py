@@ -30,7 +30,7 @@ SECRET = "the secret outside"
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:
-    """The generated repository, with traps beside and in it."""
+    """The generated repository, with traps next to it and in it."""
     (tmp_path / "secret.txt").write_text(SECRET, encoding="utf-8")
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "more.py").write_text(SECRET, encoding="utf-8")

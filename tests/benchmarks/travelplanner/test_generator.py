@@ -139,7 +139,7 @@ def test_a_world_too_small_or_too_large_is_refused(tmp_path: Path) -> None:
 
 
 class Tiny(NamedTuple):
-    """A sandbox of three cities: home O and the visited A and B."""
+    """A sandbox of three cities: the origin O and the visited A and B."""
 
     restaurant_rows: Sequence[Restaurant]
     accommodation_rows: Sequence[Accommodation]

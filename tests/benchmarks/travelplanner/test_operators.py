@@ -55,7 +55,7 @@ TASKS = 36
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A generated world, with its SQLite file beside it."""
+    """A generated world, with its SQLite file next to it."""
     made = tmp_path_factory.mktemp("travelplanner")
     generate_world(made, seed=11, cities=16, tasks=TASKS)
     with pytest.MonkeyPatch.context() as patch:
@@ -198,7 +198,7 @@ def tiny_worlds(draw: st.DrawFn) -> tuple[TravelQuery, TableSandbox]:
 
 
 def all_plans(request: TravelQuery, tables: TableSandbox) -> Iterator[dict[str, str]]:
-    """Every way to fill the slots, good or bad, but for sights, which are free and told apart by nothing."""
+    """Every way to fill the slots, good or bad, but for sights, which are free and differ in nothing."""
     legs = [ways(tables, *leg) for leg in (("O", "A", request.date[0]), ("A", "O", request.date[2]))]
     beds = [f"{row.name}, A" for row in tables.accommodations("A")]
     for out, back, bed in product(*legs, beds):

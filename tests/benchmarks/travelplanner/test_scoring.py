@@ -304,7 +304,7 @@ def test_the_date_of_a_flight_is_not_checked_but_its_leg_is():
     assert violated(PLAN) == set()
 
 
-def test_a_meal_at_home_ends_the_cuisines_of_its_day():
+def test_a_meal_in_the_origin_ends_the_cuisines_of_its_day():
     wanted = {"cuisine": ("Cafe",)}
     assert "Cuisine" not in violated(PLAN, **wanted)
     own_city = {"breakfast": "Home Diner, Ames"}

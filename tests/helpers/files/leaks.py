@@ -27,7 +27,7 @@ def _base64(raw: bytes) -> Iterator[bytes]:
     for shift in range(3):
         whole = b"\0" * shift + raw + b"\0" * (-(shift + len(raw)) % 3)
         for encode in (b64encode, urlsafe_b64encode):
-            yield encode(whole)[4:-4]  # what stands beside the secret decides about the rest
+            yield encode(whole)[4:-4]  # what stands next to the secret decides about the rest
 
 
 def leaks(folder: Path, *secrets: str) -> list[str]:

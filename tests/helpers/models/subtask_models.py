@@ -41,7 +41,7 @@ class RecordedPrompt(NamedTuple):
 
 
 class SubtaskModel:
-    """The model: every sub-task takes its scripted actions, has its plan made anew after the first, and completes.
+    """The model: every sub-task takes its scripted actions, is planned again after the first, and completes.
 
     Args:
         actions: of each sub-task by id; those of the empty id are for graphs that know no sub-tasks.

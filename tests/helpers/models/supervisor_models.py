@@ -1,4 +1,4 @@
-"""A model that writes task graphs as it was told to, and a run of one operator with it."""
+"""A model that writes given task graphs, and a run of one operator with it."""
 
 import asyncio
 from typing import Any

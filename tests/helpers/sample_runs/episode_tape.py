@@ -68,7 +68,7 @@ class EpisodeTape:
 
 
 def two_episodes() -> EpisodeTape:
-    """A first episode that is lost by one action, and a second that is told not to take it."""
+    """A first episode that is lost by one action, and a second that is warned of it."""
     tape = EpisodeTape().episode().plan("find the kitchen").act("go to kitchen", 8).assess("completed", "it is there")
     tape.plan("fill a pot").act("look").assess("open").act("focus on picture", -100).assess("failed", "8 actions")
     insights = ("focusing on the picture DOES NOT CONTRIBUTE to boiling", "the sink SHOULD BE NECESSARY to water")

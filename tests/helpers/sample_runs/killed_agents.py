@@ -1,4 +1,4 @@
-"""Support desk agents in child processes that are killed with SIGKILL, and resumed until they end."""
+"""Customer support agents in child processes that are killed with SIGKILL, and resumed until they end."""
 
 import sqlite3
 import time
@@ -69,7 +69,7 @@ def open_saver(place: Place) -> Iterator[BaseCheckpointSaver[Any]]:
 
 
 def decide(question: Any, database: SupportDatabase) -> Any:
-    """The truth about the calls of a question, by the rows of the desk."""
+    """The truth about the calls of a question, by the rows of the database."""
     decisions = []
     for call in question["calls"]:
         table, text = ANSWERS[call["name"]]

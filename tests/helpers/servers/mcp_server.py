@@ -1,4 +1,4 @@
-"""A support desk as an MCP server: `python mcp_server.py stdio FILE` or `python mcp_server.py http FILE PORT`.
+"""Customer support as an MCP server: `python mcp_server.py stdio FILE` or `python mcp_server.py http FILE PORT`.
 
 Every refund leaves a row in the SQLite file.
 """

@@ -1,4 +1,4 @@
-"""A search service on loopback for tests: gives the answers it is told to give, in order, the last one for ever."""
+"""A search service on loopback for tests: gives the answers of a list, in order, the last one for ever."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""A web of a few texts without any HTTP, and a benchmark over it whose mind is a function of each question's fields."""
+"""A web of a few texts without any HTTP, and a benchmark over it whose answers depend on each question's fields."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -92,4 +92,4 @@ RIGHT: ScriptedAnswers = {
     "adequate": {"reason": "it says so", "adequate": True},
     "answers": {"answers": ["340"]},
 }
-"""A mind that finds it at once."""
+"""Answers that find it at once."""

@@ -1,4 +1,4 @@
-"""A web on one loopback port for tests: a server that answers by Host and path as it was told to."""
+"""A web on one loopback port for tests: a server that answers by Host and path, as each test sets."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""A scripted search world and a scripted mind: what a query finds, and what is answered, are written down."""
+"""A scripted search world and a scripted model: what a query finds, and what is answered, are given."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""A question over a handful of paragraphs, and a mind whose answers are written down, for SDP's multi-hop operators."""
+"""A question over a handful of paragraphs, and a model whose answers are given, for SDP's multi-hop operators."""
 
 import asyncio
 import re

@@ -110,7 +110,7 @@ class Riddles:
 
 
 def respond(prompt: str, schema: dict[str, Any]) -> Any:
-    """The scripted mind of every harness."""
+    """The scripted model of every harness."""
     situation, fields = current_situation(), frozenset(schema.get("properties", ()))
     assert situation
     task, turns = situation.state["task"].id, len(situation.state.get("turns", ()))

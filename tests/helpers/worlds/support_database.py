@@ -1,4 +1,4 @@
-"""A support desk over SQLite: four tools, and a scripted mind that refunds an order and writes to its customer."""
+"""Customer support over SQLite: four tools, and a scripted model that refunds an order and writes to its customer."""
 
 import json
 import sqlite3
@@ -26,7 +26,7 @@ SCRIPT: list[tuple[str, dict[str, Any]]] = [
 
 
 class SupportDatabase:
-    """The tools of the desk, over a database file in which every effect leaves a row."""
+    """The tools of customer support, over a database file in which every effect leaves a row."""
 
     def __init__(self, path: Path, *, before: Callable[[str], None] = lambda name: None) -> None:
         self.path, self._before = path, before

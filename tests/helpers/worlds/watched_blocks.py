@@ -62,7 +62,7 @@ def _places(facts: BlocksState) -> FactoredState:
 
 
 def run_blocks(graph: Any, tmp_path: Path, scripted_model: Any = None, task: str = "4-0", **limits: Any) -> Result:
-    """A run in BlocksWorld; without a mind the answers are the least."""
+    """A run in BlocksWorld; without a model the answers are the least."""
     chat = ScriptedChat(responder=scripted_model or (lambda prompt, form: minimal_instance(form)))
     return run(graph, BlocksWorld(), task, context=Context(chat=chat, limits=Limits(**limits)), out=tmp_path)
 
