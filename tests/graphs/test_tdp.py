@@ -24,8 +24,7 @@ from helpers.models.subtask_models import (
 )
 from helpers.worlds.records_world import WHOLE, Records
 from helpers.worlds.task_graphs import Jobs, SerialJobs, SlowModel, dag_of, respond, subtask_of
-from hypothesis import given as for_all
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
@@ -120,8 +119,8 @@ def carried_out(needs: Needs, workers: Workers, kind: type[Jobs] = Jobs) -> dict
 
     graph = tdp.build(decompose=decompose, solve=workers, revise=unrevised)
     benchmark = kind(limits=ROOMY)
-    given: Any = {"task": benchmark.task("wide")}
-    return asyncio.run(graph.ainvoke(given, {"recursion_limit": 2_000}, context=Context(benchmark=benchmark)))
+    graph_input: Any = {"task": benchmark.task("wide")}
+    return asyncio.run(graph.ainvoke(graph_input, {"recursion_limit": 2_000}, context=Context(benchmark=benchmark)))
 
 
 def ancestors(needs: Needs, id_: str) -> set[str]:
@@ -148,7 +147,7 @@ def assert_scheduled(needs: Needs, workers: Workers) -> None:
 
 @pytest.mark.slow
 @settings(max_examples=15, deadline=None)
-@for_all(graphs, st.integers(0, 99))
+@given(graphs, st.integers(0, 99))
 def test_every_node_runs_once_after_what_it_needs_and_ready_ones_overlap(needs: Needs, seed: int):
     workers = Workers(seconds(seed))
     carried_out(needs, workers)
@@ -170,7 +169,7 @@ def test_two_hundred_nodes(size: int, share: float, kind: type[Jobs]):
 
 @pytest.mark.slow
 @settings(max_examples=15, deadline=None)
-@for_all(graphs)
+@given(graphs)
 def test_in_a_world_that_cannot_be_copied_one_node_runs_at_a_time_in_the_world_itself(needs: Needs):
     workers = Workers()
     carried_out(needs, workers, SerialJobs)
@@ -181,7 +180,7 @@ def test_in_a_world_that_cannot_be_copied_one_node_runs_at_a_time_in_the_world_i
 
 @pytest.mark.slow
 @settings(max_examples=15, deadline=None)
-@for_all(graphs, st.permutations(range(4)))
+@given(graphs, st.permutations(range(4)))
 def test_nothing_depends_on_which_node_ends_first(needs: Needs, seeds: list[int]):
     one, other = (carried_out(needs, Workers(seconds(seed))) for seed in seeds[:2])
     assert one["outcomes"] == other["outcomes"]
@@ -191,7 +190,7 @@ def test_nothing_depends_on_which_node_ends_first(needs: Needs, seeds: list[int]
 
 @pytest.mark.slow
 @settings(max_examples=15, deadline=None)
-@for_all(graphs, st.integers(0, 99))
+@given(graphs, st.integers(0, 99))
 def test_the_world_takes_the_steps_in_topological_order_and_a_copy_those_of_all_ancestors(needs: Needs, seed: int):
     workers = Workers(seconds(seed))
     done = world(carried_out(needs, workers))
@@ -206,7 +205,7 @@ def test_the_world_takes_the_steps_in_topological_order_and_a_copy_those_of_all_
 
 @pytest.mark.slow
 @settings(max_examples=15, deadline=None)
-@for_all(graphs, st.data())
+@given(graphs, st.data())
 def test_what_needs_a_failed_node_does_not_run_and_all_else_does(needs: Needs, data: st.DataObject):
     failing = frozenset(data.draw(st.sets(st.sampled_from(sorted(needs)), min_size=1, max_size=3)))
     workers = Workers(failing=failing)
@@ -226,10 +225,10 @@ def solved(needs: Needs, chat: SlowModel, limits: Limits, budget: Budget | None 
 
     benchmark = Jobs(limits=limits)
     context = Context(benchmark=benchmark, chat=chat, budget=budget or Budget())
-    given: Any = {"task": benchmark.task("wide")}
+    graph_input: Any = {"task": benchmark.task("wide")}
     graph, config = tdp.build(InMemorySaver(), decompose=decompose, revise=unrevised), RunnableConfig(configurable=ONE)
     try:
-        return asyncio.run(graph.ainvoke(given, config, context=context))
+        return asyncio.run(graph.ainvoke(graph_input, config, context=context))
     except LimitReached as reached:
         if reached.kind != "steps":
             raise
@@ -241,7 +240,7 @@ small = st.builds(random_graph, st.integers(1, 6), st.integers(0, 10_000), st.sa
 
 @pytest.mark.slow
 @settings(max_examples=15, deadline=None)
-@for_all(small, st.integers(1, 14))
+@given(small, st.integers(1, 14))
 def test_the_nodes_together_take_no_more_steps_than_the_run_has(needs: Needs, steps: int):
     state = solved(needs, SlowModel(), ROOMY.model_copy(update={"steps": steps}))
     taken = [(level(needs, outcome.node), outcome.taken) for outcome in state["outcomes"]]
@@ -253,7 +252,7 @@ def test_the_nodes_together_take_no_more_steps_than_the_run_has(needs: Needs, st
 
 @pytest.mark.slow
 @settings(max_examples=15, deadline=None)
-@for_all(small, st.integers(0, 30))
+@given(small, st.integers(0, 30))
 def test_nodes_that_run_at_the_same_time_do_not_overrun_the_budget(needs: Needs, calls: int):
     chat = SlowModel(seconds(calls))
     try:
@@ -435,11 +434,11 @@ SPOILS = {spoil.__name__: spoil for spoil in (against_plan, nonsense, never_done
 
 
 def played(
-    out: Path, spoil: Spoil | None = None, world: Records | None = None, **given: Any
+    out: Path, spoil: Spoil | None = None, world: Records | None = None, **options: Any
 ) -> tuple[Result, SubtaskModel]:
     """A run of the three levels, in which b goes wrong where a spoil is given."""
     cast = SubtaskModel(lookup_actions([*NEEDS]), spoils={"b": spoil} if spoil else {})
-    return run_tdp(cast, world or looked_up(), out, **given), cast
+    return run_tdp(cast, world or looked_up(), out, **options), cast
 
 
 def looked_up(*, concurrent: bool = True) -> Records:
@@ -534,9 +533,9 @@ def test_a_model_that_gives_no_answer_stops_the_run_and_leaves_the_others_as_the
 
 
 def test_a_run_goes_on_with_the_operators_that_were_given_inside_its_subtasks():
-    given = operators_of(tdp.build(memory="structured", gate=judged_gate(stance="neutral")))
-    assert operators_of(rebuild_graph("tdp", given)) == given
-    assert "neutral" in str(given["solve"])
+    operators = operators_of(tdp.build(memory="structured", gate=judged_gate(stance="neutral")))
+    assert operators_of(rebuild_graph("tdp", operators)) == operators
+    assert "neutral" in str(operators["solve"])
 
 
 # TDP inside TDP: a sub-task that is decomposed again begins where what it needs left the world.
@@ -564,10 +563,10 @@ def test_an_inner_node_finds_the_world_as_the_outer_ones_left_it(kind: type[Jobs
         return await reset(state, runtime)
 
     benchmark = kind()
-    given: Any = {"task": benchmark.task("chain")}
+    graph_input: Any = {"task": benchmark.task("chain")}
     graph = tdp.build(solve=tdp.build(solve=subtask.build(reset=begin)))
     context = Context(benchmark=benchmark, chat=SlowModel(responder=twice))
-    state = asyncio.run(graph.ainvoke(given, context=context))
+    state = asyncio.run(graph.ainvoke(graph_input, context=context))
     done = ["x1 1", "x1 2", "x2 1", "x2 2", "goal1 1", "goal1 2", "goal2 1", "deliver"]
     assert [[step.action.text for step in entry.steps] for entry, _ in entries] == [done[:n] for n in (0, 2, 4, 6)]
     assert [step.action.text for step in state["history"]] == done
@@ -580,8 +579,10 @@ def test_an_inner_node_finds_the_world_as_the_outer_ones_left_it(kind: type[Jobs
 
 
 def solved_copies(benchmark: Jobs, **operators: Any) -> dict[str, Any]:
-    given: Any = {"task": benchmark.task("deep")}
-    return asyncio.run(tdp.build(**operators).ainvoke(given, context=Context(benchmark=benchmark, chat=SlowModel())))
+    graph_input: Any = {"task": benchmark.task("deep")}
+    return asyncio.run(
+        tdp.build(**operators).ainvoke(graph_input, context=Context(benchmark=benchmark, chat=SlowModel()))
+    )
 
 
 @pytest.mark.slow

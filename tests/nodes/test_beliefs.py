@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 from helpers.worlds.library_world import GOAL, LibraryBenchmark, ScriptedModel, new_search, run_graph, search_move
-from hypothesis import given as drawn
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from langgraph.runtime import Runtime
 
@@ -146,7 +145,7 @@ def test_the_extractor_sees_belief_observation_and_question_alone(memory: str):
 
 @pytest.mark.slow
 @settings(max_examples=15)
-@drawn(st.data(), st.integers(1, 8), st.integers(0, 6))
+@given(st.data(), st.integers(1, 8), st.integers(0, 6))
 def test_no_belief_is_larger_than_its_trigger_whatever_the_model_writes(data: Any, target: int, allowance: int):
     trigger = target + allowance
     texts = st.lists(st.text("xyz", min_size=1, max_size=4), max_size=9)
@@ -159,7 +158,7 @@ def test_no_belief_is_larger_than_its_trigger_whatever_the_model_writes(data: An
 
 
 @settings(max_examples=15)
-@drawn(st.lists(st.text("xyz \n-", max_size=30), min_size=4, max_size=4), st.integers(1, 6))
+@given(st.lists(st.text("xyz \n-", max_size=30), min_size=4, max_size=4), st.integers(1, 6))
 def test_no_notes_are_more_than_their_trigger(replies: list[str], target: int):
     belief = Belief()
     for text in replies:

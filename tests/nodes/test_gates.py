@@ -15,8 +15,7 @@ from helpers.worlds.library_world import (
     search_move,
 )
 from helpers.worlds.scripted_benchmark import Script, script_input
-from hypothesis import given as drawn
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from langgraph.runtime import Runtime
 
@@ -89,7 +88,7 @@ signals = st.lists(st.sampled_from([(1.0, 0.0), (0.6, 0.3), (0.59, 0.0), (1.0, 0
 
 @pytest.mark.slow
 @settings(max_examples=40)
-@drawn(signals, st.integers(1, 4))
+@given(signals, st.integers(1, 4))
 def test_it_stops_after_exactly_so_many_stagnant_rounds_in_a_row(found: list[tuple[float, float]], patience: int):
     stagnant = [j >= 0.6 and u <= 0.3 for j, u in found]
     expected = [n >= patience and all(stagnant[n - patience : n]) for n in range(1, len(found) + 1)]
@@ -98,7 +97,7 @@ def test_it_stops_after_exactly_so_many_stagnant_rounds_in_a_row(found: list[tup
 
 @pytest.mark.slow
 @settings(max_examples=40)
-@drawn(signals)
+@given(signals)
 def test_a_smooth_gate_that_forgets_at_once_is_the_discrete_one(found: list[tuple[float, float]]):
     assert stops(smooth_gate(jaccard=0.6, upr=0.3, decay=1), found) == stops(exhaustion_gate(), found)
 
@@ -110,7 +109,7 @@ def test_a_smooth_gate_needs_the_averages_to_turn():
 
 
 @pytest.mark.slow
-@drawn(
+@given(
     st.lists(st.tuples(st.sampled_from(["", "a", "a b", "b c"]), st.sets(st.integers(0, 9), max_size=2)), max_size=6)
 )
 def test_a_search_that_brings_more_new_than_old_is_never_stopped(found: list[tuple[str, set[int]]]):

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 from helpers.worlds.scripted_benchmark import Script, predicates, script_input
-from hypothesis import HealthCheck, example, settings
-from hypothesis import given as for_all
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.runtime import Runtime
@@ -154,7 +153,7 @@ BOOKKEEPING = ("episode", "history", "action", "verdict", "tried", "usage")
 
 
 @pytest.mark.slow
-@for_all(states(), states())
+@given(states(), states())
 def test_propose_sees_the_certified_state_and_the_goal_alone(state: SDPState, other: SDPState):
     hidden = (*BOOKKEEPING, "plan", "head", "attempts", "evidence", "observation", "replans")
     view = seen_by(sdp_slots.PROPOSE, state)
@@ -163,7 +162,7 @@ def test_propose_sees_the_certified_state_and_the_goal_alone(state: SDPState, ot
 
 
 @pytest.mark.slow
-@for_all(states(), states(), st.data())
+@given(states(), states(), st.data())
 def test_realize_sees_its_target_the_view_and_the_tries_at_this_target(
     state: SDPState, other: SDPState, data: st.DataObject
 ):
@@ -198,7 +197,7 @@ def test_realize_does_not_see_tries_at_a_target_that_was_replanned_away():
 
 
 @pytest.mark.slow
-@for_all(states(), states())
+@given(states(), states())
 def test_validate_sees_the_plan_tail_and_what_the_latest_action_showed_alone(state: SDPState, other: SDPState):
     hidden = ("episode", "history", "verdict", "tried", "usage", "certificates", "replans")
     before = predicates("other", state["head"])
@@ -249,7 +248,7 @@ def test_a_fact_that_a_later_verdict_calls_outdated_is_no_longer_shown():
 
 
 @pytest.mark.slow
-@for_all(states(), states())
+@given(states(), states())
 def test_replan_sees_all_but_bookkeeping(state: SDPState, other: SDPState):
     view = seen_by(sdp_slots.REPLAN, state)
     assert view == seen_by(sdp_slots.REPLAN, poisoned(state, other, BOOKKEEPING)) == sdp_replan_view(state)
@@ -279,7 +278,7 @@ some = settings(max_examples=40, deadline=None, suppress_health_check=[HealthChe
 
 @pytest.mark.slow
 @some
-@for_all(scripts)
+@given(scripts)
 @example(Script(plan=3, verdicts=[0, 2, 0, 0, 0, 1]))
 def test_certified_state_changes_by_certificates_alone(script: Script):
     for before, after in pairwise(values_of(script)):
@@ -303,7 +302,7 @@ def extended(state: CertifiedState, new: Sequence[Certificate]) -> CertifiedStat
 
 @pytest.mark.slow
 @some
-@for_all(scripts)
+@given(scripts)
 def test_every_certificate_has_the_attempt_that_earned_it(script: Script):
     final = values_of(script)[-1]
     earned = [a for a in final["attempts"] if a.verdict.depth]
@@ -321,7 +320,7 @@ def test_every_certificate_has_the_attempt_that_earned_it(script: Script):
 
 
 @pytest.mark.slow
-@for_all(certificate_lists())
+@given(certificate_lists())
 def test_a_restoring_certificate_returns_to_exactly_that_state(issued: list[Certificate]):
     folded = certified_states(issued)
     assert len(folded) == len(issued) + 1
@@ -337,7 +336,7 @@ def test_a_restoring_certificate_returns_to_exactly_that_state(issued: list[Cert
 
 
 @pytest.mark.slow
-@for_all(certificate_lists(restoring=False), st.data())
+@given(certificate_lists(restoring=False), st.data())
 def test_after_a_return_the_run_goes_on_from_there(issued: list[Certificate], data: st.DataObject):
     to = data.draw(st.integers(0, len(issued)))
     kind = Predicate(text="back", kind=RESTORE, args={"to": to})
@@ -359,7 +358,7 @@ class Returning(Script):
 
 
 @some
-@for_all(st.integers(0, 2))
+@given(st.integers(0, 2))
 def test_the_graph_returns_to_the_state_that_a_restore_predicate_names(to: int):
     script = Returning(to, plan=4, verdicts=[1, 1, 0, 0, 0, 1, 1])
     final = values_of(script)[-1]
@@ -386,7 +385,7 @@ def checkpointed(folder: Path) -> SDPState:
 
 @pytest.mark.slow
 @settings(some, max_examples=15)
-@for_all(scripts)
+@given(scripts)
 @example(Script(plan=4, verdicts=[0, 2, 0, 0, 0, 1], echo='quotes " \\ \n über \u2028 \ud7ff'))
 def test_a_trajectory_is_the_state_of_its_run(script: Script):
     with tempfile.TemporaryDirectory() as out:

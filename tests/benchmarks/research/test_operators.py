@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 from helpers.web.small_web import RIGHT, TEXT, ScriptedAnswers, SmallResearch, SmallWeb
-from hypothesis import HealthCheck, settings
-from hypothesis import given as for_all
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from langgraph.runtime import Runtime
 
@@ -526,7 +525,7 @@ def wayward(data: st.DataObject) -> ScriptedAnswers:
 
 @pytest.mark.slow
 @some
-@for_all(st.data())
+@given(st.data())
 def test_whatever_a_model_answers_only_known_pages_are_fetched_and_cited(data: st.DataObject):
     web, second = SmallWeb(PAGES), SmallWeb(PAGES, name="second")
     with tempfile.TemporaryDirectory() as out:
@@ -542,7 +541,7 @@ def test_whatever_a_model_answers_only_known_pages_are_fetched_and_cited(data: s
 
 @pytest.mark.slow
 @some
-@for_all(st.data())
+@given(st.data())
 def test_a_run_with_anything_forced_never_counts_as_certified_to_its_goal(data: st.DataObject):
     with tempfile.TemporaryDirectory() as out:
         result = certigraph.run("sdp", SmallResearch(SmallWeb(PAGES), wayward(data)), out=out)
@@ -605,7 +604,7 @@ UNSEEN = [
 
 @pytest.mark.slow
 @some
-@for_all(states(), states(), st.sampled_from(UNSEEN))
+@given(states(), states(), st.sampled_from(UNSEEN))
 def test_an_operator_asks_and_answers_the_same_whatever_it_may_not_see(
     one: SDPState, other: SDPState, blind: tuple[Slot, tuple[str, ...]]
 ):
