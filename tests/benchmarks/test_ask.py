@@ -1,4 +1,4 @@
-"""Tests of `runtime.questions`."""
+"""Tests of `benchmarks.ask`."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Tests of `graphs.tdp_runs`."""
+"""Runs of TDP: threads that go on, sub-tasks that are resumed, and solvers of several kinds."""
 
 import asyncio
 import sqlite3

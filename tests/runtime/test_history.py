@@ -1,4 +1,4 @@
-"""Tests of `runtime.task_graph`."""
+"""Tests of `runtime.history`."""
 
 import io
 import re

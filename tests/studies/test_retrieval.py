@@ -1,4 +1,4 @@
-"""Tests of `evaluation.analyses.retrieval`."""
+"""Tests of `studies.retrieval`."""
 
 import gzip
 import json

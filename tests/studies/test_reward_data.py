@@ -1,4 +1,4 @@
-"""Tests of `evaluation.analyses.reward_data`."""
+"""Tests of `studies.reward_data`."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""Tests of `evaluation.analyses.reward_heads`."""
+"""Tests of `studies.reward_heads`."""
 
 import numpy as np
 import pytest

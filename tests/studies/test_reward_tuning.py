@@ -1,4 +1,4 @@
-"""Tests of `evaluation.analyses.reward_tuning` with a tiny model: on the GPU if there is one, else on the CPU."""
+"""Tests of `studies.reward_tuning` with a tiny model: on the GPU if there is one, else on the CPU."""
 
 import json
 from pathlib import Path

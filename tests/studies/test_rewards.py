@@ -1,4 +1,4 @@
-"""Tests of `evaluation.analyses.rewards`."""
+"""Tests of `studies.rewards`."""
 
 import csv
 import json

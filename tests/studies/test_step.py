@@ -1,4 +1,4 @@
-"""Tests of `evaluation.analyses.step`."""
+"""Tests of `studies.step`."""
 
 import csv
 

@@ -1,4 +1,4 @@
-"""Tests of `benchmarks.scienceworld.runs`."""
+"""ScienceWorld in runs: gold paths through several graphs, in recorded worlds and in the simulator."""
 
 import os
 import signal

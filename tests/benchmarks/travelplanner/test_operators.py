@@ -324,11 +324,11 @@ DIAGNOSES = [
 ]
 
 
-@pytest.mark.parametrize(("number", "name", "tables", "request", "booked"), DIAGNOSES)
+@pytest.mark.parametrize(("number", "name", "tables", "trip_query", "booked"), DIAGNOSES)
 def test_the_diagnosis_names_the_filter_that_let_nothing_through(
-    number: int, name: str, tables: TableSandbox, request: TravelQuery, booked: dict[str, str]
+    number: int, name: str, tables: TableSandbox, trip_query: TravelQuery, booked: dict[str, str]
 ) -> None:
-    benchmark = TinyTravelPlanner(request, tables, "paper")
+    benchmark = TinyTravelPlanner(trip_query, tables, "paper")
     target = plan(benchmark, benchmark.task())[number]
     chooser = benchmark.chooser(benchmark.task(), target)
     choice = choices_of(chooser.catalog, target)[0]
@@ -504,14 +504,14 @@ DEAD_ENDS = [  # how many decisions each return keeps
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("request", "tables", "scripted_model", "returns"), DEAD_ENDS)
+@pytest.mark.parametrize(("trip_query", "tables", "scripted_model", "returns"), DEAD_ENDS)
 def test_a_run_returns_from_a_dead_end_to_a_certified_state(
-    request: TravelQuery, tables: TableSandbox, scripted_model: Any, returns: list[int], tmp_path: Path
+    trip_query: TravelQuery, tables: TableSandbox, scripted_model: Any, returns: list[int], tmp_path: Path
 ) -> None:
     context = Context(chat=ScriptedChat(responder=scripted_model))
-    stuck = run("sdp", TinyTravelPlanner(request, tables, "paper"), "1", context=context, out=tmp_path)
+    stuck = run("sdp", TinyTravelPlanner(trip_query, tables, "paper"), "1", context=context, out=tmp_path)
     assert not solved(stuck)
-    benchmark = TinyTravelPlanner(request, tables, "rollback")
+    benchmark = TinyTravelPlanner(trip_query, tables, "rollback")
     result = run("sdp", benchmark, "1", context=context, out=tmp_path)
     assert solved(result)
     restored = [result.states[c.restores] for c in result.certificates if c.restores is not None]
@@ -653,11 +653,11 @@ VIOLATIONS = [
 ]
 
 
-@pytest.mark.parametrize(("number", "request", "book", "before", "reason"), VIOLATIONS)
+@pytest.mark.parametrize(("number", "trip_query", "book", "before", "reason"), VIOLATIONS)
 def test_the_validator_rejects_an_accepted_booking_that_breaks_a_rule_and_says_which(
-    number: int, request: TravelQuery, book: dict[str, str], before: dict[str, str], reason: str
+    number: int, trip_query: TravelQuery, book: dict[str, str], before: dict[str, str], reason: str
 ) -> None:
-    verdict = validated(TinyTravelPlanner(request, BEDS), number, [before, book] if before else [book])
+    verdict = validated(TinyTravelPlanner(trip_query, BEDS), number, [before, book] if before else [book])
     assert verdict.depth == 0
     assert reason in verdict.reason
 

@@ -1,4 +1,4 @@
-"""Tests of `benchmarks.qa.scoring`."""
+"""Tests of `adapters.retrieval.answers`."""
 
 import sys
 
