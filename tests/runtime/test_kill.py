@@ -346,7 +346,7 @@ def test_killed_when_the_nth_checkpoint_is_written(checkpoints: int, whole_tdp: 
 def test_killed_again_and_again_while_resuming_tdp(benchmark: str, whole_tdp: dict[str, Result], tmp_path: Path):
     killed(AFTER_EVENTS, benchmark, tmp_path, 7)
     folder = only_run(tmp_path)
-    again = CHILD + "resume(sys.argv[1], chat=Pondering(), listener=after_events(int(sys.argv[2]), die))"
+    again = CHILD + "resume(sys.argv[1], chat=SlowModel(), listener=after_events(int(sys.argv[2]), die))"
     for _ in range(3):
         killed(again, folder, len(Result(folder).trajectory.events) + 7)
     result = resume(folder, chat=SlowModel())
