@@ -239,7 +239,7 @@ class Benchmark(Protocol):
     score_metrics: Sequence[str] = ()
     """Names of those metrics in `figures` that are the mean score of the runs, for comparisons with published ones."""
     published: Path | None = None
-    """JSON file with the figures that papers published on the benchmark, in the layout of `evaluation.published`."""
+    """JSON file with the figures that papers published on it, in the layout of `evaluation.published_figures`."""
     operator_slots: Mapping[str, str] = {}
     """Slot of each operator in `operators` that replaces no generic one."""
     former_names: Mapping[str, str] = {}

@@ -19,7 +19,7 @@ ALL_SLOTS: Mapping[str, Mapping[str, str]] = {
 }
 """Certigraph's operators, and functions that create operators, by the module that defines them, with their slots.
 
-Two of them run graphs, so that they are defined beside these.
+Two of them run graphs, and are defined where these are.
 """
 
 OPERATORS: Mapping[str, Callable[..., Any]] = Operators(ALL_SLOTS)

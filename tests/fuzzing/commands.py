@@ -86,7 +86,16 @@ TARGETS = (
         (b"simulated:act=0.3,seed=1", b"openai:gpt?effort=low", b"local:a.gguf"),
     ),
     Target("command.answer", of_text(parse_answer), (), (b'{"decisions": [{"type": "approve"}]}', b"yes")),
-    Target("command.swap", of_text(_swapped), (UnknownName,), (b"validate=capped:depth=1", b"validate=always_pass")),
+    Target(
+        "command.swap",
+        of_text(_swapped),
+        (UnknownName,),
+        (
+            b"validate=capped:depth=1",
+            b"validate=always_pass",
+            b'gate=either:one=(exhaustion_gate:patience=3),other=[1,"a"]',
+        ),
+    ),
     Target(
         "command.methods", of_texts(_methods, 3), (UnknownName,), (join_texts("sdp", "bare=step", "bare:planner=none"),)
     ),

@@ -20,6 +20,7 @@ from certigraph.evaluation.comparison import read_plan
 from certigraph.evaluation.inspect_runs import RunJournal as Samples
 from certigraph.evaluation.inspect_runs import SampleRun
 from certigraph.evaluation.judges import read_judgements
+from certigraph.runtime.files import RunsManifest, find_manifest
 from certigraph.runtime.registry import load_settings
 from certigraph.runtime.run import _names_run, find_journals
 from certigraph.state.endings import Fault
@@ -102,6 +103,12 @@ TARGETS = (
     Target("own.counts", of_folder(read_counts, "counts.json"), (Fault,), (_json([COUNT]),)),
     Target("own.pairs", of_folder(read_pairs, "d.jsonl"), (Fault,), (_lines(PAIR),)),
     Target("own.manifest", of_folder(read_manifest, "manifest.json"), (Fault,), (MANIFEST.model_dump_json().encode(),)),
+    Target(
+        "own.runs_manifest",
+        of_folder(lambda folder: find_manifest(folder / "run"), "manifest.json"),
+        (Fault,),
+        (RunsManifest(page="p", files=("p",), command="c").model_dump_json().encode(),),
+    ),
     Target("own.index_journal", of_folder(_begun, "journal.jsonl"), (Fault,), (_lines([1, "a", "e"], [3, "00"]),)),
     Target("own.samples", of_folder(_samples, "runs.jsonl"), (Fault,), (b'\n["a", 0, "r"]',)),
     Target(

@@ -55,7 +55,7 @@ from certigraph.runtime.run import find_journals
 from certigraph.evaluation.inspect_runs import RunJournal, SampleRun
 from certigraph.evaluation.judges import read_judgements
 from certigraph.state.endings import Fault
-from certigraph.state.trajectory import read_trajectory
+from certigraph.adapters.trajectories import read_trajectory
 
 def peak():
     status = Path("/proc/self/status").read_text().splitlines()

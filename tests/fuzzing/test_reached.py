@@ -38,7 +38,7 @@ OTHERWISE: Mapping[str, str] = {
     **dict.fromkeys(("runtime/postgres.py:load_json", "runtime/postgres.py:unescape_value"), "test_postgres_hostile"),
     "benchmarks/scienceworld/simulator.py:object_tree": "written by the simulator that this process started",
     "cli/inventory.py:read_inventory": "a file of the package, compared with the registries by a test",
-    "evaluation/published.py:read_papers": "files of the package, all read in tests/evaluation/test_published.py",
+    "evaluation/published_figures.py:read_papers": "files of the package, each read by a test",
     "benchmarks/assistantbench/server.py:_send_results": "asked by our own client",
     "adapters/models/faults.py:corrupt_body": "serves the tests of users, and spoils on purpose",
     "adapters/models/faults.py:_request_answer": "serves the tests of users",

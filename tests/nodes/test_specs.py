@@ -122,7 +122,7 @@ def test_what_a_command_line_says(text: str, spec: Spec):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reason"),
     [
         ("m:x=a,b", "the argument b has no value"),
         ("m:x=1,y", "the argument y has no value"),
@@ -136,8 +136,8 @@ def test_what_a_command_line_says(text: str, spec: Spec):
         ("m:x=" + "[" * 10_000, "does not begin with JSON"),
     ],
 )
-def test_what_cannot_be_read_is_refused_with_the_reason(text: str, told: str):
-    with pytest.raises(UnknownName, match=told):
+def test_what_cannot_be_read_is_refused_with_the_reason(text: str, reason: str):
+    with pytest.raises(UnknownName, match=reason):
         parse_spec(text)
 
 

@@ -130,7 +130,7 @@ def published_command(
     as_json: AsJson = False,
 ) -> None:
     """List the papers' figures on a benchmark, in percent, with their tasks, methods and models."""
-    from certigraph.evaluation.published import figure_lines, select_figures
+    from certigraph.evaluation.published_figures import figure_lines, select_figures
 
     figures = select_figures(benchmark)
     if as_json:

@@ -329,7 +329,9 @@ def _figure_cells(evaluation: Evaluation, name: str) -> tuple[str, str]:
 def _print_published(evaluation: Evaluation) -> None:
     rows = [
         FigureRow(
-            name, _figure_cells(evaluation, name)[0], [m for m in evaluation.published if m.figure.metric == name]
+            name,
+            _figure_cells(evaluation, name)[0],
+            [m for m in evaluation.published if m.figure.metric == name],
         )
         for name in evaluation.figures
     ]

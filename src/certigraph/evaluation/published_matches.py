@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from rich.table import Table
 
-from certigraph.evaluation.published import PublishedFigure, figures_on
+from certigraph.evaluation.published_figures import PublishedFigure, figures_on
 from certigraph.state.records import Record
 
 UNNAMED_MODELS = ("", "no model")

@@ -282,7 +282,7 @@ def test_written_goals_compare_values_alone(name, wanted, bought, _, written):
 
 
 def test_empty_levels_of_categories_count_as_levels():
-    """WebShop keeps what is before a leading separator: "" and "Home" are two shared levels."""
+    """WebShop keeps what is before a leading separator: "" and the word after it are two shared levels."""
     titles = ["arm bulb cord dock edge frame grip hook iron jack", "arm zebra"]
     wished, offered = (
         other(title=title, query=title, category=f"{LEVEL_SEPARATOR} Home {LEVEL_SEPARATOR} {title}")

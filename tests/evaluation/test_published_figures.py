@@ -1,4 +1,4 @@
-"""Tests of `evaluation.published`: every published figure names what exists here."""
+"""Tests of `evaluation.published_figures`: every published figure names what exists here."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from certigraph.benchmarks.assistantbench.benchmark import ResearchQuestion
 from certigraph.benchmarks.research.scoring import official_scores, research_figures
 from certigraph.benchmarks.rewardprediction.benchmark import FIGURE_NAMES
 from certigraph.benchmarks.rewardprediction.dataset import PUBLISHED_DOMAINS
-from certigraph.evaluation.published import PublishedTable, figure_lines, published_figures
+from certigraph.evaluation.published_figures import PublishedTable, figure_lines, published_figures
 from certigraph.runtime.registry import GRAPHS, build_graph, parse_swap
 from certigraph.state.records import Scores, Usage
 from certigraph.state.trajectory import Footer
