@@ -328,7 +328,7 @@ def kill(name):
     if name == sys.argv[2]:
         os.kill(os.getpid(), signal.SIGKILL)
 
-tools = Tools(SupportDatabase(Path(sys.argv[1]) / "database.sqlite", before=kill).tools, cases=[GOAL])
+tools = Tools(SupportDatabase(Path(sys.argv[1]) / "desk.sqlite", before=kill).tools, cases=[GOAL])
 run("sdp", tools, context=Context(chat=scripted_model()), out=Path(sys.argv[1]) / "runs")
 """
 
