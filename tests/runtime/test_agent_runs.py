@@ -206,7 +206,7 @@ def before(name):
     if name == os.environ.get("KILL_AT"):
         os.kill(os.getpid(), signal.SIGKILL)
 
-database = SupportDatabase("database.sqlite", before=before)
+database = SupportDatabase("desk.sqlite", before=before)
 graph, step = (agent(method, model=scripted_model(), tools=database.tools) for method in ("sdp", "step"))
 """
 

@@ -431,7 +431,7 @@ from certigraph import Tools
 from certigraph.graphs import sdp
 from certigraph.nodes.approval import approvals
 
-world = Tools(SupportDatabase(Path("database.sqlite")).tools, cases=[GOAL], expert=scripted_model().responder)
+world = Tools(SupportDatabase(Path("desk.sqlite")).tools, cases=[GOAL], expert=scripted_model().responder)
 
 
 def build():

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from helpers.files.product import product_files, product_path
 from helpers.processes.children import child_environment
 
 from certigraph.adapters.benchmarks import load_benchmark
@@ -15,8 +16,6 @@ from certigraph.benchmarks import BENCHMARKS
 from certigraph.graphs.catalogue import OPERATORS
 from certigraph.state.endings import Fault
 from certigraph.state.records import Action
-
-ROOT = Path(__file__).parents[2]
 
 TOOLS = {
     *("search", "lookup", "open", "read", "find", "grep", "symbols", "finish"),
@@ -30,11 +29,11 @@ MODULES = {"subprocess", "pickle", "marshal", "shelve", "dill", "joblib", "cloud
 
 ALLOWED = {
     "benchmarks/scienceworld/simulator.py": "starts ScienceWorld's JVM",
-    "src/certigraph/cli/drawings.py": "calls Graphviz, without a shell, on a drawing of a graph",
+    "cli/drawings.py": "calls Graphviz, without a shell, on a drawing of a graph",
     "evaluation/worker_processes.py": "starts Python, on code of its own, to execute runs",
     "benchmarks/textworld/world.py": "has TextWorld start Inform 7's compilers, without a shell, on games made here",
     "adapters/rewards.py": "torch's eval(), which sets a network to prediction",
-    "src/certigraph/studies/reward_heads.py": "torch's eval(), which sets a network to prediction",
+    "studies/reward_heads.py": "torch's eval(), which sets a network to prediction",
 }
 """Files that may name one of them, and what for."""
 
@@ -87,15 +86,10 @@ def _true(value: ast.expr) -> bool:
     return isinstance(value, ast.Constant) and value.value is True
 
 
-def shipped() -> list[Path]:
-    folders = ("adapters", "evaluation", "graphs", "nodes", "runtime", "state", "src/certigraph/cli")
-    return [file for folder in folders for file in sorted((ROOT / folder).rglob("*.py"))]
-
-
 @pytest.mark.slow
 def test_code_that_runs_code_is_where_it_is_named_and_nowhere_else():
-    found = {file.relative_to(ROOT).as_posix(): calls for file in shipped() if (calls := sorted(set(dangers(file))))}
-    assert len(shipped()) > 150
+    found = {product_path(file): calls for file in product_files() if (calls := sorted(set(dangers(file))))}
+    assert len(product_files()) > 300
     assert {name: calls for name, calls in found.items() if name not in ALLOWED} == {}
     assert set(ALLOWED) <= set(found), "a reason for what is no longer there"
 
