@@ -98,15 +98,13 @@ def _find_benchmark(name: str, data: str | None, *, import_own: bool = True) -> 
 
 
 def find_benchmark(name: str) -> Benchmark | None:
-    """Return the benchmark of a name for what it declares, without its data and configuration; nothing of users is
-    imported.
+    """Return the benchmark of a name for what it declares, without its data and configuration.
 
-    Returns:
-        None: no benchmark of this name is shipped, and none was loaded in this process.
+    Nothing of a user's is imported: None if no benchmark of this name is shipped or was loaded in this process.
     """
     base, _ = split_name(name)
     if base in shipped_benchmarks():
-        return complete_benchmark(_load_shipped(shipped_benchmarks()[base], "", None))
+        return _load_shipped(shipped_benchmarks()[base], "", None)
     return next((loaded for key, loaded in _OWN.items() if key.name == name), None)
 
 

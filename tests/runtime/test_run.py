@@ -17,7 +17,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from certigraph import benchmarks as registered
 from certigraph.adapters import benchmarks
 from certigraph.adapters.episodes import EPISODES
-from certigraph.adapters.protocols import Budget, Context, Limits
+from certigraph.adapters.protocols import Budget, Context, Limits, complete_benchmark
 from certigraph.adapters.tools.world import Tools
 from certigraph.adapters.trajectories import parse_line, read_trajectory
 from certigraph.benchmarks.ask import ask
@@ -43,7 +43,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> Callable[[Script], Script]:
 
     def register(script: Script) -> Script:
         monkeypatch.setitem(registered.BENCHMARKS, script.name, "helpers.worlds.scripted_benchmark:Script")
-        monkeypatch.setattr(benchmarks, "_load_shipped", lambda *_: script)
+        monkeypatch.setattr(benchmarks, "_load_shipped", lambda *_: complete_benchmark(script))
         return script
 
     return register
