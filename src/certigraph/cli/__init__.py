@@ -34,7 +34,7 @@ from certigraph.cli.evaluations import (
     study_app,
     sweep_command,
 )
-from certigraph.cli.options import WAITING
+from certigraph.cli.options import WAITING, CommandGroup
 from certigraph.cli.runs import (
     ask_command,
     delete_command,
@@ -86,9 +86,10 @@ EXIT_STATUS = (
 )
 
 app = typer.Typer(
+    cls=CommandGroup,
     help=f"Long-horizon language agents whose progress is certified.\n\n{EXIT_STATUS}",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # rich would more than double the time of --help
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for purpose, commands in COMMANDS.items():
@@ -147,7 +148,7 @@ def main(arguments: list[str] | None = None) -> None:
 def _usage_error(error: Any, arguments: list[str]) -> str:
     # One line, though typer lists the choices of an option on a line each, with the command whose help has more.
     message = " ".join(str(error.format_message()).replace("Value error, ", "").split())
-    if not message:
+    if not arguments:
         return "name a command, for example: certigraph list"
     ctx = getattr(error, "ctx", None)  # the program may be "python -m certigraph"
     # an option without its value is refused before its command is known

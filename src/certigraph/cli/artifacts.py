@@ -13,6 +13,7 @@ from certigraph.cli.options import (
     AsJson,
     Budgets,
     Cache,
+    CommandGroup,
     Data,
     Folders,
     GraphName,
@@ -191,7 +192,9 @@ def _build_index(corpus: Path, folder: Path, *, as_json: bool) -> None:
 
 # RewardPrediction: build its pairs of trajectories, and measure reward predictors on them.
 
-rewards_app = typer.Typer(help="RewardPrediction: build trajectories with rewards, and measure and train predictors.")
+rewards_app = typer.Typer(
+    cls=CommandGroup, help="RewardPrediction: build trajectories with rewards, and measure and train predictors."
+)
 
 
 @rewards_app.command("build")

@@ -15,6 +15,7 @@ from certigraph.cli.options import (
     BenchmarkName,
     Budgets,
     Cache,
+    CommandGroup,
     Data,
     Faults,
     Folders,
@@ -341,7 +342,9 @@ def sweep_command(
 
 # Studies: CGDP's search agents, memory conditions and gate; the length of TDP's prompts; recall of retrievers.
 
-study_app = typer.Typer(help="Run studies of agents, each in a resumable folder with tables, figures and a page.")
+study_app = typer.Typer(
+    cls=CommandGroup, help="Run studies of agents, each in a resumable folder with tables, figures and a page."
+)
 
 
 @study_app.command("cgdp")

@@ -1,9 +1,10 @@
-"""Arguments, options and the exit status that several commands share."""
+"""What several commands share: arguments, options, the layout of the help, and an exit status."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 WAITING = 3
 """Exit status of a run that waits for an answer of a person."""
@@ -74,3 +75,21 @@ Processes = Annotated[int, typer.Option("--at-once", min=1, help="Number of proc
 ReportOnly = Annotated[bool, typer.Option("--report-only", help="Start no run; report the finished ones.")]
 Workers = Annotated[int | None, typer.Option(min=1, help="Number of processes that execute the runs.")]
 PairLimit = Annotated[int, typer.Option(min=0, help="Maximum number of pairs of each domain; 0: all.")]
+
+
+class CommandGroup(TyperGroup):
+    """A group of commands whose help lists them by purpose, each with its whole first sentence."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write a list of commands for each purpose (`rich_help_panel`)."""
+        by_purpose: dict[str, list[tuple[str, str]]] = {}
+        for name, command in self.commands.items():
+            purpose = getattr(command, "rich_help_panel", None) or "Commands"
+            by_purpose.setdefault(purpose, []).append((name, command.get_short_help_str(MAX_SENTENCE_CHARACTERS)))
+        for purpose, rows in by_purpose.items():
+            with formatter.section(purpose):
+                formatter.write_dl(rows)
+
+
+MAX_SENTENCE_CHARACTERS = 200
+"""Maximum number of characters of the sentence about a command in a list of commands."""
