@@ -30,6 +30,7 @@ from certigraph.runtime.graph_sources import AnyGraph
 from certigraph.runtime.registry import build_graph
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import arun, resume, run
+from certigraph.state.channels import MAX_INDEXED_LOGS
 from certigraph.state.endings import Fault
 from certigraph.state.records import Task
 from certigraph.state.trajectory import Event, TrajectoryLine
@@ -303,6 +304,6 @@ def blocks_after(graph: AnyGraph, out: Path, rounds: int) -> int:
 @pytest.mark.parametrize("name", ["sdp", "step", "tdp", "reflexion"])
 def test_a_run_leaves_nothing_in_memory(name: str, tmp_path: Path):
     graph = build_graph(name)
-    before = blocks_after(graph, tmp_path, rounds=14)  # until the caches of `typing` are full
+    before = blocks_after(graph, tmp_path, rounds=MAX_INDEXED_LOGS // len(TASKS) + 1)  # until all caches are full
     left = blocks_after(graph, tmp_path, rounds=6) - before
     assert left < LEFT * 6 * len(TASKS), f"{left} blocks of 18 runs"
