@@ -34,7 +34,7 @@ from certigraph.adapters.tools.checks import Checks, warn_of_unused
 from certigraph.adapters.tools.definitions import DEADLINE
 from certigraph.adapters.tools.positions import CHECKPOINTER_KEY, require_checkpointer
 from certigraph.adapters.tools.world import CONDITION, RESPONSE_ARGUMENT, Effect, ToolLike, Tools
-from certigraph.graphs.assembly import Assembly, EpisodicGraph, Schemas, extend_state, run_in_place, slot_names
+from certigraph.graphs.assembly import Assembly, EpisodicGraph, Schemas, extend_state, run_in_place
 from certigraph.nodes.approval import InterruptOn, approvals
 from certigraph.nodes.commitments import commit
 from certigraph.nodes.events import write_answer
@@ -310,11 +310,6 @@ def _check_choices(
     """Check what `agent` was given before anything is built."""
     if method not in METHODS:
         raise ValueError(f"no method {method!r} for an agent; the methods are {', '.join(METHODS)}")
-    slots = set(operators) & set(AgentOperators.__annotations__)
-    if slots and (strange := sorted(slots - set(_slots_of(method)))):
-        having = [other for other in METHODS if strange[0] in _slots_of(other)]
-        known = f"{', '.join(having)} {'has' if len(having) == 1 else 'have'} it"
-        raise TypeError(f"{method} has no operator slot {strange[0]!r}; {known}")
     if checks and method != "sdp" and not (method == "tdp" and "solve" in operators):
         fix = "use method='sdp', or method='tdp' with solve='sdp'"
         raise ValueError(f"checks decide conditions of a plan, and {method} certifies none: {fix}")
@@ -338,10 +333,6 @@ def _assemble_agent(method: Method, further: type[Any] | None, operators: Mappin
 
 def _method_module(method: str) -> Any:
     return import_module(f"certigraph.graphs.{method}")
-
-
-def _slots_of(method: str) -> list[str]:
-    return slot_names(_method_module(method).build)
 
 
 def _explain_ending(module: Any, ending: str, state: Any) -> str:

@@ -115,6 +115,7 @@ def run(
     Raises:
         UnknownName: a graph, benchmark, task or model is unknown; no run is started.
         TypeError: an argument is of another type; no run is started.
+        pydantic.ValidationError: the context has an unknown field, or a value that is not allowed; no run is started.
         Fault: a server, data or a price is missing; no run is started.
         RunFailed: the run failed and `on_error` is "raise".
     """
