@@ -107,7 +107,7 @@ def build_operator(spec: Spec, shipped: Mapping[str, Callable[..., Any]], known:
 
 def _import_operator(name: str, known: Iterable[str]) -> Callable[..., Any]:
     if ":" not in name:
-        more = "`certigraph list operators` shows all, yours is module:attribute"
+        more = "`certigraph list operators` shows all, such as always_pass; yours is module:attribute"
         raise UnknownName(f"unknown operator {name!r}", name, known, more)
     operator: Callable[..., Any] = import_named(name, "operator")
     return operator
