@@ -22,10 +22,10 @@ from langgraph.runtime import Runtime
 from certigraph.adapters.files import expand_path
 from certigraph.adapters.imports import (
     BENCHMARK_GROUP,
-    format_unknown,
     import_installed,
     import_named,
     installed,
+    unknown_name,
     warn_if_hidden,
 )
 from certigraph.adapters.processes import run_in_thread, run_in_waiting_thread
@@ -335,7 +335,7 @@ def _build_own(name: str, folder: Path | None) -> Benchmark:
         target = import_installed(entry, "benchmark")
     else:
         known = [*shipped_benchmarks(), *installed(BENCHMARK_GROUP)]
-        raise UnknownName(format_unknown(name, "benchmark", known, EXAMPLE))
+        raise unknown_name(name, "benchmark", known, EXAMPLE)
     is_instance = not isinstance(target, type) and any(hasattr(target, member) for member in REQUIRED_MEMBERS[1:])
     benchmark: Any = target if is_instance else _call_factory(name, target, folder, config)
     if missing := [member for member in REQUIRED_MEMBERS if not hasattr(benchmark, member)]:

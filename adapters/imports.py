@@ -6,7 +6,6 @@ a name from a file must not import it unless the user started that file's run (s
 
 import sys
 from collections.abc import Iterable
-from difflib import get_close_matches
 from functools import cache, reduce
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -20,7 +19,7 @@ from certigraph.state.endings import UnknownName
 BENCHMARK_GROUP = "certigraph.benchmarks"
 """Group of entry points by which a distribution offers benchmarks; certigraph's own are in the package of this name."""
 
-IMPORT_ADVICE = "define it at the top level of a module that Python can import from the current directory"
+IMPORT_ADVICE = "it must be at the top level of a module that Python can import from the current directory"
 """Advice in the message about a name that cannot be imported."""
 
 
@@ -41,24 +40,22 @@ def import_named(name: str, kind: str) -> Any:
     try:
         return reduce(getattr, attribute.split("."), import_module(module)) if attribute else import_module(module)
     except (Exception, SystemExit) as error:  # the module is user code, which may raise anything
-        raise UnknownName(
-            f"{kind} {name!r} cannot be imported ({_format_reason(error)}): {_import_advice(error, module)}"
-        ) from error
+        raise _import_error(f"{kind} {name!r} cannot be imported ({_format_reason(error)})", error, module) from error
 
 
-def _import_advice(error: BaseException, module: str) -> str:
+def _import_error(message: str, error: BaseException, module: str) -> UnknownName:
     if isinstance(error, AttributeError):
-        near = get_close_matches(str(error.name), [name for name in dir(error.obj) if not name.startswith("_")], 1)
-        return f"did you mean {near[0]}?" if near else IMPORT_ADVICE
-    if not isinstance(error, ModuleNotFoundError):
-        return IMPORT_ADVICE if isinstance(error, ImportError) else f"correct the module {module}"
+        known = [name for name in dir(error.obj) if not name.startswith("_")]
+        return UnknownName(message, str(error.name), known, IMPORT_ADVICE)
+    if not isinstance(error, ImportError):
+        return UnknownName(f"{message}: correct the module {module}")
     missing = str(error.name)
     if not f"{module}.".startswith(f"{missing}."):
-        return f"install {missing}, or correct the import of it"
-    package, _, last = missing.rpartition(".")
+        return UnknownName(f"{message}: install {missing}, or correct the import of it")
+    package, dot, _ = missing.rpartition(".")
     folders = getattr(sys.modules.get(package), "__path__", ()) if package else None
-    near = near_names(last, (one.name for one in iter_modules(folders)))
-    return f"did you mean {'.'.join(filter(None, (package, near[0])))}?" if near else IMPORT_ADVICE
+    known = [f"{package}{dot}{one.name}" for one in iter_modules(folders)]
+    return UnknownName(message, missing, known, IMPORT_ADVICE)
 
 
 def import_installed(entry: EntryPoint, kind: str) -> Any:
@@ -89,8 +86,8 @@ def warn_if_hidden(name: str, group: str, kind: str) -> None:
         _warn_hidden(name, f"{kind} {name!r} is certigraph's own; {distribution_of(entry)} has one of that name", entry)
 
 
-def format_unknown(name: str, kind: str, known: Iterable[str], example: str) -> str:
-    """Format the message about an unknown name. It lists similar names or all names, and says how to name one's own.
+def unknown_name(name: str, kind: str, known: Iterable[str], example: str) -> UnknownName:
+    """Create the error for an unknown name, with how to name one's own.
 
     Args:
         name: the unknown name.
@@ -98,30 +95,16 @@ def format_unknown(name: str, kind: str, known: Iterable[str], example: str) -> 
         known: the known names.
         example: a name of the form `module:attribute`.
     """
-    shown = suggest_names(name, sorted(known), f"`certigraph list {kind}s` shows all")
-    return f"unknown {kind} {name!r}; {shown}; or name your own as module:attribute, for example {example}"
+    own = f"`certigraph list {kind}s` shows all; or name your own as module:attribute, for example {example}"
+    return UnknownName(f"unknown {kind} {name!r}", name, sorted(known), own)
 
 
 def check_names(names: Iterable[Any], known: Iterable[str], problem: str) -> None:
-    """Raise UnknownName for the first name that is not known: the problem, the name, and similar or all known ones."""
+    """Raise UnknownName for the first name that is not known; `problem` is what the message says before the name."""
     names_known = list(known)
     for name in map(str, names):
         if name not in names_known:
-            raise UnknownName(f"{problem} {name!r}; {suggest_names(name, names_known)}")
-
-
-def near_names(name: str, known: Iterable[str]) -> list[str]:
-    """Return the known names that are similar to an unknown one."""
-    # a word with another first letter is rather another word than a slip
-    return [match for match in get_close_matches(name, list(known)) if match[:1] == name[:1]]
-
-
-def suggest_names(name: str, known: Iterable[str], rest: str = "") -> str:
-    """Format the known names that are similar to an unknown one, and where the rest is listed; else all names."""
-    names = list(dict.fromkeys(known))
-    if near := near_names(name, names):
-        return f"did you mean {' or '.join(near)}?{rest and f' {rest}'}"
-    return f"known: {', '.join(names)}"
+            raise UnknownName(f"{problem} {name!r}", name, names_known)
 
 
 def _format_reason(error: BaseException) -> str:

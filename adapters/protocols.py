@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias,
 
 from langchain_core.runnables import Runnable
 from langgraph.runtime import Runtime
-from pydantic import ConfigDict, Field, JsonValue, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from certigraph.adapters.files import unknown_task_error
-from certigraph.adapters.imports import check_names
-from certigraph.adapters.settings import Settings
 from certigraph.state.endings import GOAL
 from certigraph.state.records import Action, Observation, Record, Scores, Spent, Task
 from certigraph.state.rewards import FactoredState, RecordedStep
@@ -45,7 +43,7 @@ A run that starts with few steps thus has a complete plan, with which it can be 
 """
 
 
-class Limits(Settings, Record):
+class Limits(Record):
     """Limits of a method on one task. The defaults are those of the benchmark (`Benchmark.limits`).
 
     A field that is None follows the number of steps, as its description says; `effective` returns the numbers.
@@ -498,7 +496,7 @@ ROLES = ("planner", "executor", "validator", "extractor", "memory", "judge", "wo
 """Roles in which operators ask models."""
 
 
-class Budget(Settings, Record):
+class Budget(Record):
     """Limits on what a run may spend before it ends with `limit:<kind>`.
 
     They are checked before every model call and world step.
@@ -536,10 +534,10 @@ else:
     LiveBenchmark = LiveEnvironment = LiveChat = LiveCallbacks = ActionListing = Any
 
 
-class Context(Settings):
+class Context(BaseModel):
     """Context of a run, the same type for every graph. Every field has a default: a graph runs without a context."""
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
     model: str = Field(
         default="scripted:expert",
@@ -554,7 +552,8 @@ class Context(Settings):
     @field_validator("roles")
     @classmethod
     def _check_roles(cls, roles: dict[str, str]) -> dict[str, str]:
-        check_names(roles, ROLES, "no role")
+        if unknown := sorted(set(roles) - set(ROLES)):
+            raise ValueError(f"no role {unknown[0]!r}; the roles are {', '.join(ROLES)}")
         return roles
 
     profile: Literal["", "full", "small"] = Field(

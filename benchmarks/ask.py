@@ -7,7 +7,6 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.keywords import checked_keywords
 from certigraph.adapters.models.scripts import SIMULATED_MODEL
 from certigraph.adapters.protocols import Benchmark, Context
 from certigraph.adapters.web.protocol import PageSource, SearchProvider
@@ -24,7 +23,6 @@ from certigraph.state.records import Record, Spent, Task
 from certigraph.state.search import GENERATED_WEB, create_question_task
 
 
-@checked_keywords()
 def ask(
     question: str,
     *,

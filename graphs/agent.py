@@ -23,21 +23,18 @@ from pydantic import BaseModel, TypeAdapter
 from typing_extensions import TypedDict, Unpack
 
 from certigraph.adapters.extras import import_extra
-from certigraph.adapters.imports import suggest_names
-from certigraph.adapters.keywords import checked_keywords
 from certigraph.adapters.models.chat_models import (
     check_model_available,
     is_known_model,
     is_local,
     is_scripted,
-    near_model,
 )
 from certigraph.adapters.protocols import Budget, Context, Limits, Operator
 from certigraph.adapters.tools.checks import Checks, warn_of_unused
 from certigraph.adapters.tools.definitions import DEADLINE
 from certigraph.adapters.tools.positions import CHECKPOINTER_KEY, require_checkpointer
 from certigraph.adapters.tools.world import CONDITION, RESPONSE_ARGUMENT, Effect, ToolLike, Tools
-from certigraph.graphs.assembly import Assembly, EpisodicGraph, Schemas, extend_state, run_in_place, slot_names
+from certigraph.graphs.assembly import Assembly, EpisodicGraph, Schemas, extend_state, run_in_place
 from certigraph.nodes.approval import InterruptOn, approvals
 from certigraph.nodes.commitments import commit
 from certigraph.nodes.events import write_answer
@@ -59,15 +56,6 @@ SERVED_FIELDS = ("model", "profile", "budget", "limits")
 
 SHARED_LESSONS = "agent"
 """Name under which STEP keeps its lessons in the store, shared by all threads."""
-
-OTHER_NAMES = {
-    "prompt": "instructions",
-    "system_prompt": "instructions",
-    "llm": "model",
-    "middleware": "interrupt_on",
-    "output_schema": "response_format",
-}
-"""Keywords of `agent` by the names that they have in other libraries."""
 
 INPUT_FORM = 'the input needs {"messages": [("user", "...")]} or {"goal": "..."}'
 
@@ -218,7 +206,6 @@ class AgentGraph(EpisodicGraph):
         return self.agent_context.model_copy(update=fields)
 
 
-@checked_keywords(OTHER_NAMES)
 def agent(
     method: Method = "sdp",
     *,
@@ -322,12 +309,7 @@ def _check_choices(
 ) -> None:
     """Check what `agent` was given before anything is built."""
     if method not in METHODS:
-        raise ValueError(f"no method {method!r} for an agent; {suggest_names(method, METHODS)}")
-    slots = set(operators) & set(AgentOperators.__annotations__)
-    if slots and (strange := sorted(slots - set(_slots_of(method)))):
-        having = [other for other in METHODS if strange[0] in _slots_of(other)]
-        known = f"{', '.join(having)} {'has' if len(having) == 1 else 'have'} it"
-        raise TypeError(f"{method} has no operator slot {strange[0]!r}; {known}")
+        raise ValueError(f"no method {method!r} for an agent; the methods are {', '.join(METHODS)}")
     if checks and method != "sdp" and not (method == "tdp" and "solve" in operators):
         fix = "use method='sdp', or method='tdp' with solve='sdp'"
         raise ValueError(f"checks decide conditions of a plan, and {method} certifies none: {fix}")
@@ -351,10 +333,6 @@ def _assemble_agent(method: Method, further: type[Any] | None, operators: Mappin
 
 def _method_module(method: str) -> Any:
     return import_module(f"certigraph.graphs.{method}")
-
-
-def _slots_of(method: str) -> list[str]:
-    return slot_names(_method_module(method).build)
 
 
 def _explain_ending(module: Any, ending: str, state: Any) -> str:
@@ -386,13 +364,12 @@ def _model_fields(model: Any) -> dict[str, Any]:
         find_weights(model)
     if is_known_model(model):
         return {"model": model}
-    hint = f"did you mean {near}? " if (near := near_model(model)) else ""
-    chat_models = import_extra("langchain.chat_models", f"{hint}The model {model!r} needs", "langchain", "model")
+    chat_models = import_extra("langchain.chat_models", f"the model {model!r} needs", "langchain", "model")
     try:
         return {"chat": chat_models.init_chat_model(model)}
     except Exception as error:  # what a provider's package raises without its key is a class of its own
         reason = str(error).partition("\n")[0]
-        raise Fault("model", f"the model {model!r} cannot be used: {hint}{reason}") from error
+        raise Fault("model", f"the model {model!r} cannot be used: {reason}") from error
 
 
 # The nodes around the method.

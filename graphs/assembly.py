@@ -4,7 +4,6 @@ import inspect
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
 from functools import cache, wraps
 from itertools import pairwise
 from threading import Lock
@@ -386,12 +385,10 @@ def check_slots(swaps: Iterable[str], known: Sequence[str]) -> None:
     """Check that the keywords `swaps` are names of the slots `known` of a graph.
 
     Raises:
-        TypeError: a keyword names no slot; the message lists the slots and suggests a similar name.
+        TypeError: a keyword names no slot; the message lists the slots.
     """
     if unknown := set(swaps) - set(known):
-        near = get_close_matches(min(unknown), known, 1)
-        advice = f"; did you mean {near[0]}?" if near else ""
-        raise TypeError(f"no operator slot {', '.join(sorted(unknown))!r}{advice}; this graph has: {', '.join(known)}")
+        raise TypeError(f"no operator slot {', '.join(sorted(unknown))!r}; this graph has: {', '.join(known)}")
 
 
 def add_path(builder: Assembly, *nodes: str) -> None:

@@ -1,8 +1,7 @@
 """All operators by name, with the slots of graphs that take them."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain
 from typing import Any
@@ -26,18 +25,11 @@ OPERATORS: Mapping[str, Callable[..., Any]] = Operators(ALL_SLOTS)
 """Operators by name. A command line may use these names."""
 
 
-def near_operators(name: str) -> list[str]:
-    """Return the names of operators that are similar to an unknown one, those of shipped benchmarks included."""
-    by_word: dict[str, list[str]] = {own: [own] for own in OPERATORS}
-    for benchmark in map(find_benchmark, shipped_benchmarks()):
-        named = {**{own: own for own in operators_for(benchmark)}, **benchmark.former_names} if benchmark else {}
-        for word, own in named.items():
-            by_word.setdefault(word, []).append(f"{benchmark.name}.{own}" if benchmark else own)
-    return [found for near in get_close_matches(name.rpartition(".")[2], by_word) for found in by_word[near]][:MAX_NEAR]
-
-
-MAX_NEAR = 4
-"""Number of similar names in a message."""
+def known_operators() -> Iterator[str]:
+    """Yield the names of all operators, those of shipped benchmarks as `BENCHMARK.OPERATOR`."""
+    yield from OPERATORS
+    for benchmark in filter(None, map(find_benchmark, shipped_benchmarks())):
+        yield from (f"{benchmark.name}.{name}" for name in operators_for(benchmark))
 
 
 def summarize_operator(name: str) -> str:

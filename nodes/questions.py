@@ -17,7 +17,6 @@ from langgraph.errors import GraphInterrupt
 from langgraph.types import Interrupt, interrupt
 from pydantic import BaseModel, ValidationError
 
-from certigraph.adapters.imports import near_names
 from certigraph.adapters.tools.definitions import bound_text
 from certigraph.adapters.tools.effects import NOT_STARTED, REPEAT, Ledger, LedgerEntry, LoggedQuestion, ToolAnswer
 from certigraph.adapters.tools.positions import (
@@ -253,14 +252,12 @@ def read_decisions(kind: type[D], answer: Any, count: int, allowed: Sequence[str
     try:
         decisions = [kind.model_validate({"type": one} if isinstance(one, str) else one) for one in given]
     except ValidationError as error:
-        similar = [name for one in given for name in near_names(_type_of(one), allowed) if _type_of(one) not in allowed]
-        near = f"did you mean {similar[0]}? " if similar else ""
         others = [one for one in error.errors() if one["loc"][:1] != ("type",)]
         details = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in others]
         wrong = f" ({'; '.join(details)})" if details else ""
         if details and (meant := [name for one in given if (name := _type_of(one)) in DECISION_FORMS]):
             advice = f"give {DECISION_FORMS[meant[0]]}"
-        raise ValueError(f"{answer!r:.200} is no decision{wrong}: {near}{advice}") from None
+        raise ValueError(f"{answer!r:.200} is no decision{wrong}: {advice}") from None
     except TypeError:
         raise ValueError(f"{answer!r:.200} is no decision: {advice}") from None
     if len(decisions) != count:

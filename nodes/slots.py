@@ -7,7 +7,7 @@ operator's view, measures usage, checks the returned update and adds the slot's 
 
 import inspect
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial, wraps
@@ -86,34 +86,29 @@ def spec_of(operator: Operator) -> Spec:
     return spec or Spec(name=_operator_name(operator))
 
 
-def build_operator(
-    spec: Spec, shipped: Mapping[str, Callable[..., Any]], near: Callable[[str], Sequence[str]]
-) -> Operator:
+def build_operator(spec: Spec, shipped: Mapping[str, Callable[..., Any]], known: Iterable[str] = ()) -> Operator:
     """Build an operator from its spec: one of `shipped` by its name, a user's own by importing it.
 
-    `near` returns the names that are similar to an unknown one, for the message about it.
+    `known` are the names that the message about an unknown one may suggest; they are read only then.
 
     Raises:
         UnknownName: the name is unknown, or the operator takes no arguments.
     """
-    target = shipped.get(spec.name) or _import_operator(spec.name, near)
+    target = shipped.get(spec.name) or _import_operator(spec.name, known)
     if not getattr(target, "makes_operator", False):
         if spec.args:
             advice = f"write {spec.name}, or decorate it with certigraph.factory if it makes operators from arguments"
             raise UnknownName(f"operator {spec} takes no arguments: {advice}")
         return target
-    args = {k: build_operator(v, shipped, near) if isinstance(v, Spec) else v for k, v in spec.args.items()}
+    args = {k: build_operator(v, shipped, known) if isinstance(v, Spec) else v for k, v in spec.args.items()}
     operator: Operator = target(**args)
     return operator
 
 
-def _import_operator(name: str, near: Callable[[str], Sequence[str]]) -> Callable[..., Any]:
+def _import_operator(name: str, known: Iterable[str]) -> Callable[..., Any]:
     if ":" not in name:
-        similar = " or ".join(near(name))
-        advice = f"did you mean {similar}?" if similar else "for example always_pass;"
-        raise UnknownName(
-            f"unknown operator {name!r}; {advice} `certigraph list operators` shows all, yours is module:attribute"
-        )
+        more = "`certigraph list operators` shows all, such as always_pass; yours is module:attribute"
+        raise UnknownName(f"unknown operator {name!r}", name, known, more)
     operator: Callable[..., Any] = import_named(name, "operator")
     return operator
 

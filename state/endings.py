@@ -3,6 +3,8 @@
 No record is defined here, so that the command line can handle these exceptions without loading pydantic.
 """
 
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from typing import Any, Literal
 
 GOAL = "goal"
@@ -48,14 +50,39 @@ def is_error(ending: str) -> bool:
 
 
 class UnknownName(KeyError):
-    """A graph, benchmark, task, operator or model does not exist, or a value of a setting is not allowed.
+    """A graph, benchmark, task, operator or model does not exist, or a value is not allowed.
 
-    The message lists the existing names, or says what is allowed.
+    The message suggests the most similar name or lists the existing ones, or says what is allowed.
     """
+
+    def __init__(self, message: str, name: str = "", known: Iterable[str] = (), more: str = "") -> None:
+        """Complete the message about a name that was looked up.
+
+        Args:
+            message: what happened, with the name.
+            name: the unknown name; empty if none was looked up.
+            known: the names among which it was looked up.
+            more: what is said after a suggestion, and in place of a list of all names.
+        """
+        names = list(dict.fromkeys(known))
+        if near := _most_similar(name, names):
+            message = f"{message}; did you mean {near}? {more}".rstrip()
+        elif more or names:
+            message = f"{message}; {more or 'known: ' + ', '.join(names)}"
+        super().__init__(message)
 
     def __str__(self) -> str:
         """Return the message without the quotes that KeyError would add."""
         return str(self.args[0])
+
+
+def _most_similar(name: str, known: Sequence[str]) -> str:
+    """Return the known name that is most similar to `name`, with or without its prefix; empty if none is similar."""
+    unprefixed = {one.replace(":", ".").rpartition(".")[2]: one for one in reversed(known)}
+    spelled = unprefixed | {one: one for one in known}
+    # a word with another first letter is rather another word than a slip
+    near = get_close_matches(name, [one for one in spelled if one[:1] == name[:1]], 1)
+    return spelled[near[0]] if near else ""
 
 
 class AnswerMissing(UnknownName):

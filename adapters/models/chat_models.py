@@ -7,7 +7,6 @@
 import os
 import re
 from collections.abc import Collection, Hashable, Mapping
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
@@ -349,21 +348,11 @@ def check_model_name(name: str) -> str:
         raise UnknownName(f"{name!r}: only the effort can follow a question mark; write openai:NAME?effort=medium")
     if name in NAMED_MODELS:
         return name
-    if rest and kind in ("openai", "local", *PROVIDERS):
+    kinds = ("openai", "local", *PROVIDERS)
+    if rest and kind in kinds:
         return name
-    advice = f"did you mean {near}? The" if (near := near_model(name)) else "the"
-    raise UnknownName(f"unknown model {name!r}; {advice} forms are {MODEL_FORMS}")
-
-
-def near_model(name: str) -> str:
-    """Return the name of a model that is similar to an unknown one, or OpenAI's of this name; else the empty string."""
-    kind, _, rest = name.partition(":")
-    if near := get_close_matches(name, (*NAMED_MODELS, SIMULATED_MODEL), 1):
-        return near[0]
-    if rest:
-        kinds = get_close_matches(kind, ("openai", "local", *PROVIDERS), 1, cutoff=0.8)
-        return f"{kinds[0]}:{rest}" if kinds else ""
-    return f"openai:{kind}" if kind else ""
+    known = (*NAMED_MODELS, SIMULATED_MODEL, *(f"{one}:{rest}" for one in kinds if rest))
+    raise UnknownName(f"unknown model {name!r}", name, known, f"the forms are {MODEL_FORMS}")
 
 
 def check_model_available(name: str) -> None:

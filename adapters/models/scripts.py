@@ -18,7 +18,6 @@ from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatResult
 from pydantic import Field, PrivateAttr, ValidationError, field_validator
 
-from certigraph.adapters.imports import suggest_names
 from certigraph.adapters.models.schemas import Schema, minimal_instance
 from certigraph.adapters.models.usage import current_meter
 from certigraph.adapters.processes import Setting, find_call_problem, run_in_waiting_thread
@@ -456,16 +455,15 @@ def parse_error_rates(name: str) -> ErrorRates:
     pairs = [text.partition("=") for text in rest.split(",")] if colon else []
     values = {key.strip(): value.strip() for key, _, value in pairs}
     if kind != SIMULATED_MODEL or len(values) < len(pairs):
-        raise UnknownName(_format_rates_error(name, "a rate is repeated"))
+        raise _rates_error(name, "a rate is repeated")
     try:
         return ErrorRates.model_validate(values)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(map(str, first["loc"]))
-        unknown = first["type"] == "extra_forbidden"
-        hint = suggest_names(key, ErrorRates.model_fields)
-        problem = f"no rate {key!r}; {hint}" if unknown else f"{key!r}: {first['msg']}"
-        raise UnknownName(_format_rates_error(name, problem)) from error
+        if first["type"] == "extra_forbidden":
+            raise _rates_error(name, f"no rate {key!r}", key) from error
+        raise _rates_error(name, f"{key!r}: {first['msg']}") from error
 
 
 def simulated_name(errors: ErrorRates) -> str:
@@ -544,7 +542,6 @@ def _target_of(state: Mapping[str, Any]) -> str:
     return str(plan[head].text) if head < len(plan) else ""
 
 
-def _format_rates_error(name: str, reason: str) -> str:
-    return (
-        f"{name!r} is no simulated agent: {reason}; write {SIMULATED_MODEL}, or {SIMULATED_EXAMPLE} (rates from 0 to 1)"
-    )
+def _rates_error(name: str, reason: str, unknown: str = "") -> UnknownName:
+    fix = f"write {SIMULATED_MODEL}, or {SIMULATED_EXAMPLE} (rates from 0 to 1)"
+    return UnknownName(f"{name!r} is no simulated agent: {reason}", unknown, ErrorRates.model_fields, fix)

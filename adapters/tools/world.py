@@ -9,14 +9,12 @@ from langchain_core.tools import BaseTool
 from langgraph.errors import GraphBubbleUp
 from pydantic import BaseModel, Field, JsonValue
 
-from certigraph.adapters.keywords import checked_keywords
 from certigraph.adapters.models.chat_models import is_simulated
 from certigraph.adapters.models.schemas import Schema, bound_schema
 from certigraph.adapters.models.scripts import parse_error_rates
 from certigraph.adapters.models.tool_calls import OfferedTool
 from certigraph.adapters.processes import find_call_problem, is_async_callable
 from certigraph.adapters.protocols import Benchmark, Environment, Limits, Responder
-from certigraph.adapters.settings import Settings
 from certigraph.adapters.tools.checks import Checks, load_checks
 from certigraph.adapters.tools.definitions import DEADLINE, LoadedTool, format_tool, load_tools
 from certigraph.adapters.tools.effects import ToolAnswer
@@ -42,7 +40,7 @@ RESPONSE_ARGUMENT = "response"
 """Key in the `args` of a finishing action: the answer in the form of `response_format`."""
 
 
-class Case(Settings, Record):
+class Case(Record):
     """A task on which an agent with tools is evaluated."""
 
     goal: str
@@ -103,7 +101,6 @@ class Tools(Benchmark):
     longest_answer = 20_000
     longest_query = 20_000
 
-    @checked_keywords()
     def __init__(
         self,
         tools: Sequence[ToolLike],

@@ -3,6 +3,7 @@
 Public names are imported on first use, so that `import certigraph` and the command line start fast.
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -178,11 +179,7 @@ PUBLIC_NAMES = {
 def __getattr__(name: str) -> Any:
     module_name = next((module for module, names in PUBLIC_NAMES.items() if name in names), None)
     if module_name is None:
-        from difflib import get_close_matches
-
-        near = get_close_matches(name, __dir__(), 1, cutoff=0.7)
-        fix = f"did you mean {near[0]}?" if near else f"it has {', '.join(__dir__())}"
-        raise AttributeError(f"certigraph has no {name!r}; {fix}")
+        raise AttributeError(f"module 'certigraph' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
     try:
         return getattr(import_module(f"certigraph.{module_name}"), name)
     except ModuleNotFoundError as error:

@@ -100,7 +100,7 @@ def test_no_path_enters_the_trajectory(ask, tmp_path: Path):
         (("Why?", "--model", "scripted:expert"), "--search generated"),
         (("Why?", "--model", "simulated:accept=0.1", "--search", "generated"), "--search generated"),
         (("Why?", "--swap", "validate=nothing"), "always_pass"),
-        (("Why?", "--swap", "answer=force_acept"), "ask.answer"),
+        (("Why?", "--swap", "answer=ask.anser"), "ask.answer"),
         (("Why?", "--model", "scripted:first", "--budget", "coins=1"), "tokens"),
     ],
 )

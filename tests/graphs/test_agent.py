@@ -175,11 +175,9 @@ def test_input_without_a_request_is_refused(database: SupportDatabase) -> None:
 def test_unknown_names_are_refused_with_the_known_ones(database: SupportDatabase) -> None:
     with pytest.raises(ValueError, match="react"):
         build("nothing", database)
-    with pytest.raises(ValueError, match="did you mean sdp"):
+    with pytest.raises(ValueError, match="'spd'"):
         build("spd", database)
-    with pytest.raises(TypeError, match="did you mean interrupt_on"):
-        build("react", database, interrupts_on={})
-    with pytest.raises(TypeError, match="did you mean instructions"):
+    with pytest.raises(TypeError, match="'system_prompt'"):
         build("react", database, system_prompt="Be brief.")
     with pytest.raises(TypeError, match=r"ScriptedChat\(responder=...\)"):
         build("react", database, model=lambda_tool)
@@ -189,7 +187,7 @@ def test_unknown_names_are_refused_with_the_known_ones(database: SupportDatabase
         build("react", database, interrupt_on={"nothing": True})
     with pytest.raises(UnknownName, match="replan=always_pass: always_pass is an operator of validate"):
         build("sdp", database, replan=always_pass)
-    with pytest.raises(TypeError, match="react has no operator slot 'validate'; sdp has it"):
+    with pytest.raises(TypeError, match="'validate'"):
         build("react", database, validate=always_pass)
     with pytest.raises(TypeError, match="give a dict"):
         build("react", database, interrupt_on=["refund"])
@@ -241,9 +239,8 @@ def test_scripts_of_benchmarks_are_refused(model: str, database: SupportDatabase
     ("model", "installed", "fix"),
     [
         ("openai:gpt-4o-mini", True, "export OPENAI_API_KEY="),
-        ("gpt-4o-mini", True, r"did you mean openai:gpt-4o-mini\?"),
-        ("gpt-4o-mini", False, r"did you mean openai:gpt-4o-mini\?.*certigraph\[langchain\]"),
-        ("simulatd", False, r"did you mean simulated\?"),
+        ("gpt-4o-mini", True, "'gpt-4o-mini'"),
+        ("gpt-4o-mini", False, r"'gpt-4o-mini'.*certigraph\[langchain\]"),
     ],
 )
 def test_a_named_model_that_cannot_be_used_is_refused_when_the_agent_is_built(

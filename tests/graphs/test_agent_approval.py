@@ -152,12 +152,13 @@ def test_approvals_ask_the_model_nothing_again(database: SupportDatabase) -> Non
     assert count_calls({"refund": True, "send_mail": True}) == count_calls(None)
 
 
-def test_a_misspelt_decision_is_answered_by_the_right_one(database: SupportDatabase) -> None:
+def test_a_misspelt_decision_is_answered_by_the_right_ones(database: SupportDatabase) -> None:
     for answer in ("aprove", {"type": "aprove"}, {"decisions": [{"type": "aprove"}]}):
         graph = approving(database)
         graph.invoke({"goal": GOAL}, THREAD)
         again = graph.invoke(Command(resume=answer), THREAD)
-        assert "did you mean approve?" in again["__interrupt__"][0].value["problem"]
+        problem = again["__interrupt__"][0].value["problem"]
+        assert "aprove" in problem and "approve" in problem
 
 
 # A person answers in place of the tool.

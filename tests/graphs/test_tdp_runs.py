@@ -526,10 +526,7 @@ def test_arguments_of_a_graph_that_solves_are_its_operators():
 
 @pytest.mark.usefixtures("_generated")
 def test_a_slot_that_there_is_not_is_refused_with_all_that_there_are():
-    message = (
-        r"no operator slot 'solver'; did you mean solve\?; this graph has: reset, commit, decompose, solve, gather"
-    )
-    with pytest.raises(TypeError, match=message):
+    with pytest.raises(TypeError, match=r"'solver'.*reset, commit, decompose, solve, gather"):
         tdp.build(solver=giving())  # type: ignore[call-arg]
 
 

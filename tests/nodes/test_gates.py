@@ -24,7 +24,7 @@ from certigraph.adapters.protocols import Context, Limits
 from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
 from certigraph.graphs import ircot, pbai, react, sdp, step
 from certigraph.graphs.assembly import operators_of
-from certigraph.graphs.catalogue import OPERATORS, near_operators
+from certigraph.graphs.catalogue import OPERATORS
 from certigraph.nodes.beliefs import structured
 from certigraph.nodes.gates import (
     either,
@@ -193,7 +193,7 @@ def test_the_grid_has_sixteen_labelled_settings_that_a_command_line_takes():
     assert {"s_j0.6_u0.1_p2", "s_j0.6_u0.15_p2", "f_j0.6_u0.3_p3"} <= set(grid)
     for spec in grid.values():
         slot, parsed = parse_swap(f"gate={spec}")
-        assert (slot, spec_of(build_operator(parsed, OPERATORS, near_operators))) == ("gate", spec)
+        assert (slot, spec_of(build_operator(parsed, OPERATORS))) == ("gate", spec)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from certigraph.graphs.catalogue import OPERATORS, near_operators
+from certigraph.graphs.catalogue import OPERATORS
 from certigraph.nodes.slots import build_operator, spec_of
 from certigraph.nodes.specs import MAX_NESTED_SPECS, Spec, parse_spec, split_swaps
 from certigraph.runtime.registry import build_graph, parse_swap
@@ -83,7 +83,7 @@ def test_every_operator_is_built_from_its_text(name: str):
     spec = spec_of(OPERATORS[name](**given_ones))
     assert len(spec.args) == len(parameters)
     _, again = parse_swap(f"slot={spec}")
-    assert repr(spec_of(build_operator(again, OPERATORS, near_operators))) == repr(spec)
+    assert repr(spec_of(build_operator(again, OPERATORS))) == repr(spec)
 
 
 # The notation

@@ -48,7 +48,7 @@ def test_a_graph_a_builder_a_function_a_module_and_an_entry_point_are_graphs(nam
         ("ownagents.graphs:broken", [], r"cannot be built \(OSError: no shelf\)"),
         ("ownagents.graphs:nothing", [], "returned 7, not a graph"),
         (GRAPH, [f"choose={STOP}"], "built already, so choose cannot be swapped: name a function"),
-        (BUILD, ["chose=act"], "no operator slot 'chose'; it has: choose"),
+        (BUILD, ["chose=act"], "no operator slot 'chose'; did you mean choose"),
         ("ownagents.graphs:reacting", ["chose=act"], "chose"),
     ],
 )

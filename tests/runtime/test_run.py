@@ -20,16 +20,12 @@ from certigraph.adapters.episodes import EPISODES
 from certigraph.adapters.protocols import Budget, Context, Limits, complete_benchmark
 from certigraph.adapters.tools.world import Tools
 from certigraph.adapters.trajectories import parse_line, read_trajectory
-from certigraph.benchmarks.ask import ask
-from certigraph.evaluation.compare import ablate
-from certigraph.evaluation.evaluate import evaluate
-from certigraph.evaluation.sweep_report import sweep
 from certigraph.graphs import react, sdp
 from certigraph.nodes.sdp import always_pass, capped, give_up, propose
 from certigraph.runtime.registry import SEARCH_GRAPHS, build_graph
 from certigraph.runtime.report import write_report
 from certigraph.runtime.result import Result
-from certigraph.runtime.run import aresume, arun, create_run_name, resume, run
+from certigraph.runtime.run import arun, create_run_name, resume, run
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Action, Certificate, Verdict
 from certigraph.state.trajectory import Event, serializer
@@ -700,16 +696,6 @@ def test_runs_of_one_task_in_one_second_have_different_names():
         (lambda: run("sdp", "blocksworld", 6), "give the id as text, such as '"),  # type: ignore[arg-type]
         (lambda: run(None, "blocksworld"), "give the name of a graph, such as 'sdp'"),  # type: ignore[arg-type]
         (lambda: run("sdp", None), "give the name of a benchmark"),  # type: ignore[arg-type]
-        (lambda: run("sdp", "blocksworld", model="simulated"), r"context=certigraph\.Context\(model="),  # type: ignore[call-arg]
-        (lambda: run("sdp", "blocksworld", taks="4-0"), r"did you mean task\?"),  # type: ignore[call-arg]
-        (lambda: ablate("sdp", swap="replan=give_up"), r"did you mean swaps\?"),  # type: ignore[call-arg]
-        (lambda: asyncio.run(arun("sdp", model="simulated")), r"arun .*context=certigraph\.Context\(model="),  # type: ignore[call-arg]
-        (lambda: resume("x", budgets=None), r"resume .*did you mean budget\?"),  # type: ignore[call-arg]
-        (lambda: asyncio.run(aresume("x", budgets=None)), r"aresume .*did you mean budget\?"),  # type: ignore[call-arg]
-        (lambda: evaluate("sdp", "blocksworld", swap=()), r"evaluate .*did you mean swaps\?"),  # type: ignore[call-arg]
-        (lambda: evaluate("sdp", "blocksworld", limits=1), r"evaluate .*did you mean limit\?"),  # type: ignore[call-arg]
-        (lambda: ask("why?", model="simulated"), r"ask .*context=certigraph\.Context\(model="),  # type: ignore[call-arg]
-        (lambda: sweep("x.yaml", worker=2), r"sweep .*did you mean workers\?"),  # type: ignore[call-arg]
     ],
 )
 def test_an_argument_of_a_wrong_kind_is_answered_with_the_right_one(

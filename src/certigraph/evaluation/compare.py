@@ -10,7 +10,6 @@ from typing import NamedTuple, Self
 import typer
 
 from certigraph.adapters.benchmarks import is_object_name, is_own, load_benchmark, split_name
-from certigraph.adapters.keywords import checked_keywords
 from certigraph.adapters.models.chat_models import (
     check_model_available,
     describe_models,
@@ -443,7 +442,6 @@ def _list_tasks(tasks: Sequence[tuple[str, int]]) -> str:
 # The Python functions.
 
 
-@checked_keywords({"graphs": "methods", "on": "benchmark"}, settings={"context": Context, "choice": Choice})
 def compare(
     methods: Sequence[str],
     benchmark: str | Benchmark = "",
@@ -480,7 +478,6 @@ def compare(
     return _execute(job.with_prompts(keep_prompts), out, at_once, workers)
 
 
-@checked_keywords(settings={"context": Context, "choice": Choice})
 def ablate(
     graph: str = "sdp",
     benchmark: str | Benchmark = "",

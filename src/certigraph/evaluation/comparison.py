@@ -22,7 +22,6 @@ from certigraph.adapters.benchmarks import usual_limits
 from certigraph.adapters.file_locks import try_lock
 from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes, replace_text
 from certigraph.adapters.protocols import Benchmark, Budget, Context, Limits
-from certigraph.adapters.settings import Settings
 from certigraph.adapters.trajectories import TRAJECTORY_FILE, read_trajectory
 from certigraph.evaluation.frames import RecordedRun
 from certigraph.evaluation.jobs import RunJob, execute_run
@@ -60,7 +59,7 @@ from certigraph.state.trajectory import Footer, Trajectory
 # The plan of a comparison.
 
 
-class Choice(Settings, Record):
+class Choice(Record):
     """Selection of tasks, and number of trials of each. Tasks are chosen by `ids`, or by `split` and `limit`."""
 
     ids: Sequence[str] = ()

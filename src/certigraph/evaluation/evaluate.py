@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from certigraph.adapters.benchmarks import check_ready, is_own, load_benchmark, split_name
-from certigraph.adapters.keywords import checked_keywords
 from certigraph.adapters.models.chat_models import check_model_available, is_scripted
 from certigraph.adapters.processes import Setting
 from certigraph.adapters.protocols import Benchmark
@@ -207,7 +206,6 @@ MAX_SCRIPTED_SAMPLES = 4
 """Default number of concurrent runs with a scripted model; more runs would only wait for each other."""
 
 
-@checked_keywords()
 def evaluate(
     graph: str = "sdp",
     benchmark: str | Benchmark = "",

@@ -16,7 +16,6 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from certigraph.adapters.keywords import checked_keywords
 from certigraph.adapters.models.chat_models import is_scripted
 from certigraph.evaluation.comparison import ComparedMethod, read_plan, unfinished_cells
 from certigraph.evaluation.comparison_report import plan_facts
@@ -286,7 +285,6 @@ def _sweep_facts(given: PreparedSweep) -> dict[str, str]:
 # The function for Python programs.
 
 
-@checked_keywords()
 def sweep(
     file: Path | str,
     out: Path | str | None = None,

@@ -29,7 +29,7 @@ from pydantic_core import to_jsonable_python
 
 from certigraph.adapters.benchmarks import benchmark_of, call_world, context_of, shipped_benchmarks
 from certigraph.adapters.episodes import LiveEpisode, call_environment
-from certigraph.adapters.imports import format_unknown, import_installed, import_named, installed
+from certigraph.adapters.imports import import_installed, import_named, installed, unknown_name
 from certigraph.adapters.models.exchanges import Exchange
 from certigraph.adapters.models.prices import cached_tokens, cost_in_usd, price_of
 from certigraph.adapters.models.usage import (
@@ -120,8 +120,8 @@ class OwnGraph(NamedTuple):
         takes_any = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(self.target).parameters.values())
         slots = self.slots()
         if (unknown := sorted(set(operators) - set(slots))) and not takes_any:
-            known = f"it has: {', '.join(slots)}" if slots else f"it has none: give {self.name} keywords for operators"
-            raise UnknownName(f"graph {self.name!r} has no operator slot {unknown[0]!r}; {known}")
+            fix = "" if slots else f"it has none: give {self.name} keywords for operators"
+            raise UnknownName(f"graph {self.name!r} has no operator slot {unknown[0]!r}", unknown[0], slots, fix)
 
     def _call(self, operators: Mapping[str, Any]) -> Any:
         try:
@@ -165,7 +165,7 @@ def _find_graph(name: str, shipped: Collection[str]) -> OwnGraph:
     elif ":" in name or _is_module(name):
         module, target = name.partition(":")[0], import_named(name, "graph")
     else:
-        raise UnknownName(format_unknown(name, "graph", [*shipped, *entries], EXAMPLE))
+        raise unknown_name(name, "graph", [*shipped, *entries], EXAMPLE)
     if isinstance(target, ModuleType):
         module, target = target.__name__, getattr(target, "build", None) or getattr(target, "graph", None)
     if not _is_graph(target) and not (callable(target) and not isinstance(target, type)):

@@ -34,8 +34,8 @@ from certigraph.adapters.protocols import ROLES, Benchmark, Budget, Context, Lim
 from certigraph.adapters.redaction import MASK, show_address
 from certigraph.adapters.retrieval.reranker import load_reranker
 from certigraph.graphs import GRAPH_GROUP
-from certigraph.graphs.assembly import check_slots, operators_of, slot_names, swapped_specs
-from certigraph.graphs.catalogue import OPERATORS, near_operators, slots_by_operator
+from certigraph.graphs.assembly import operators_of, slot_names, swapped_specs
+from certigraph.graphs.catalogue import OPERATORS, known_operators, slots_by_operator
 from certigraph.graphs.operator_names import name_generic_operators
 from certigraph.nodes.slots import build_operator
 from certigraph.nodes.specs import Spec, parse_spec
@@ -118,14 +118,15 @@ def build_graph(name: str, swaps: Mapping[str, Spec] | None = None) -> AnyGraph:
         return own_graph(name, GRAPHS).build(_build_operators(specs))
     warn_if_hidden(name, GRAPH_GROUP, "graph")
     module = graph_module(name)
+    slots = slot_names(module.build)
+    for slot in sorted(set(specs) - set(slots)):  # a wrong slot is reported before the operator in it
+        others = [other for other in GRAPHS if slot in graph_slots(other)]
+        advice = f"; {', '.join(others)} {'has' if len(others) == 1 else 'have'} {slot}" if others else ""
+        raise UnknownName(f"no operator slot {slot!r}", slot, slots, f"{name} has: {', '.join(slots)}{advice}")
     try:
-        check_slots(specs, slot_names(module.build))  # a wrong slot is reported before the operator in it
         graph: AnyGraph = module.build(**_build_operators(specs))
     except TypeError as error:
-        unknown = sorted(set(specs) - set(graph_slots(name)))
-        others = [other for other in GRAPHS if unknown and unknown[0] in graph_slots(other)]
-        advice = f"; {', '.join(others)} {'has' if len(others) == 1 else 'have'} {unknown[0]}" if others else ""
-        raise UnknownName(f"{error}{advice}") from error
+        raise UnknownName(str(error)) from error
     return graph
 
 
@@ -219,7 +220,7 @@ def _build_operator(slot: str, spec: Spec) -> Any:
     if spec.name in GRAPHS:  # a graph in place of an operator solves a part of the task
         spec = Spec(name="solve", args={"graph": spec.name, **spec.args})
     try:
-        return build_operator(spec, OPERATORS, near_operators)
+        return build_operator(spec, OPERATORS, known_operators())
     except TypeError as error:
         taken = list(inspect.signature(OPERATORS[spec.name]).parameters) if spec.name in OPERATORS else []
         arguments = f"{spec.name} takes {', '.join(taken)}; " if taken else ""
@@ -439,5 +440,9 @@ def _apply_amounts(record: R, amounts: Mapping[str, str]) -> R:
         changes["priced"] = True
     try:
         return kind.model_validate({**record.model_dump(), **changes})
-    except UnknownName as error:
-        raise UnknownName(f"--budget {error}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = str(first["loc"][0])
+        usual = getattr(kind(), key)
+        fix = "" if usual is None else f"; by default {key}={usual}"
+        raise UnknownName(f"--budget {key}={first['input']}: {first['msg']}{fix}") from error

@@ -24,7 +24,6 @@ from certigraph.adapters.benchmarks import default_benchmark, load_benchmark, na
 from certigraph.adapters.faults import Faults
 from certigraph.adapters.files import replace_file
 from certigraph.adapters.json_lines import read_bounded_lines
-from certigraph.adapters.keywords import checked_keywords
 from certigraph.adapters.models.chat_models import LIVE_PREFIX, check_model_name
 from certigraph.adapters.processes import is_loop_running, own_loop, wait_for
 from certigraph.adapters.protocols import Benchmark, Budget, Context, Limits, complete_benchmark
@@ -81,7 +80,6 @@ from certigraph.state.trajectory import SCHEMA_VERSION, Header
 T = TypeVar("T")
 
 
-@checked_keywords({"goal": "task", "request": "task"})
 def run(
     graph: str | AnyGraph = "sdp",
     benchmark: str | Benchmark = "",
@@ -117,6 +115,7 @@ def run(
     Raises:
         UnknownName: a graph, benchmark, task or model is unknown; no run is started.
         TypeError: an argument is of another type; no run is started.
+        pydantic.ValidationError: the context has an unknown field, or a value that is not allowed; no run is started.
         Fault: a server, data or a price is missing; no run is started.
         RunFailed: the run failed and `on_error` is "raise".
     """
@@ -127,7 +126,6 @@ def run(
     return report_failure(run_blocking(coroutine), on_error)
 
 
-@checked_keywords({"goal": "task", "request": "task"})
 async def arun(
     graph: str | AnyGraph = "sdp",
     benchmark: str | Benchmark = "",
@@ -233,7 +231,6 @@ def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
         return asyncio.run(coroutine)
 
 
-@checked_keywords()
 def resume(
     folder: Path | str,
     *,
@@ -280,7 +277,6 @@ def resume(
     return report_failure(result, on_error)
 
 
-@checked_keywords()
 async def aresume(
     folder: Path | str,
     *,

@@ -25,7 +25,7 @@ from certigraph.evaluation.statistics import (
     share_interval,
 )
 from certigraph.evaluation.tables import format_cell, format_estimate
-from certigraph.graphs.catalogue import OPERATORS, near_operators
+from certigraph.graphs.catalogue import OPERATORS
 from certigraph.nodes.gates import MAX_CHANGE, gate_grid
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.slots import build_operator
@@ -157,7 +157,7 @@ WITH_CHANGE = "_d"
 def create_replay_gates() -> dict[str, Operator]:
     """Create a gate operator for each of the settings to replay (`certigraph.nodes.gates.gate_grid`), by label."""
     grid = {**gate_grid(), **{f"{label}{WITH_CHANGE}": spec for label, spec in gate_grid(MAX_CHANGE).items()}}
-    return {label: build_operator(spec, OPERATORS, near_operators) for label, spec in grid.items()}
+    return {label: build_operator(spec, OPERATORS) for label, spec in grid.items()}
 
 
 def replay_gates(seen: StudyRun, gates: Mapping[str, Operator]) -> Iterable[tuple[str, int | None]]:
