@@ -14,13 +14,11 @@ from certigraph.graphs import pbai, sdp, tdp
 from certigraph.graphs.tdp import solve
 from certigraph.nodes.goal_checks import world_check
 from certigraph.nodes.sdp import always_pass, capped
-from certigraph.runtime.history import read_history
-from certigraph.runtime.progress import valid_certificates
+from certigraph.runtime.history import PlanHistory, read_history
 from certigraph.runtime.report import lay_out_answer, write_report
-from certigraph.runtime.report_plan import plan_table
 from certigraph.runtime.run import run
 from certigraph.runtime.texts import format_compact, format_duration
-from certigraph.state.certified_states import certified_state
+from certigraph.state.certified_states import certified_state, valid_certificates
 from certigraph.state.records import (
     RESTORE,
     Action,
@@ -210,9 +208,13 @@ def test_failed_run_shows_where_it_failed_and_what_was_never_reached(tmp_path):
     tape = Tape("a", "b", "c", "d").attempt(2).attempt(0, reason="too dear").attempt(0).attempt(0).replan()
     html = page(tape.trajectory("gave_up"), tmp_path)
     assert rows(html) == ["certified", "certified", "failed", "waiting"]
-    assert {"cascade 2", "by the same action", "3 rejected attempts", "too dear", "replanning gave up"} <= {
-        words for words in re.findall(r"[^<>⟲]+", html.replace("⟲ ", ""))
-    }
+    assert {
+        "cascade 2",
+        "by the same action",
+        "3 attempts without a certificate",
+        "too dear",
+        "replanning gave up",
+    } <= {words for words in re.findall(r"[^<>⟲]+", html.replace("⟲ ", ""))}
     assert "0 replans (1 gave up)" in html
     assert "replan (1 gave up)" in html  # the key of the chart
     assert "validate = capped:depth=1" in html
@@ -232,9 +234,9 @@ def test_return_to_an_earlier_state_takes_certificates_back(tmp_path):
     back = Predicate(text="as before", kind=RESTORE, args={"to": 1})
     tape.replan(back, Predicate(text="b again"), Predicate(text="c")).certify(1, "undo", restores=1).attempt(1)
     trajectory = tape.trajectory("limit:calls")
-    story, state = plan_table(read_history(trajectory)), trajectory.state()
+    story, state = read_history(trajectory), trajectory.state()
     assert [row.status for row in story.rows] == ["certified", "undone", "restored", "certified", "target"]
-    assert story.count("certified") == len(certified_state(state["certificates"]).predicates)
+    assert story.plan.in_force == len(certified_state(state["certificates"]).predicates)
     assert story.plan.curve == [(1, 1), (2, 2), (3, 1), (4, 2)]
     html = page(trajectory, tmp_path)
     assert "returned to certified state 1" in html
@@ -247,7 +249,7 @@ def test_a_return_takes_invalidations_back_with_the_state(tmp_path):
     tape.replan(back, Predicate(text="b again"), Predicate(text="c"))
     tape.steps += 1
     tape.certify(1, "undo", restores=1)
-    story = plan_table(read_history(tape.trajectory("limit:calls")))
+    story = read_history(tape.trajectory("limit:calls"))
     assert [row.status for row in story.rows] == ["certified", "undone", "restored", "target", "waiting"]
     assert story.plan.curve == [(1, 1), (3, 1), (5, 1)]
 
@@ -348,10 +350,16 @@ def _legend(html):
 
 
 def test_standing_of_long_runs_with_many_returns_is_fast():
+    restored = [*[None] * 20_000, 10_000, None]
+    expected, plan = {*range(10_000), 20_001}, PlanHistory()
+    assert valid_certificates(restored) == expected
     targets = (Predicate(text="p"),)
-    plain = Certificate(step=1, position=0, targets=targets, action=Action(text="a"), digest="d")
-    back = plain.model_copy(update={"restores": 10_000})
-    assert valid_certificates([*[plain] * 20_000, back, plain]) == {*range(10_000), 20_001}
+    one = Certificate(step=1, position=0, targets=targets, action=Action(text="a"), digest="d").as_json()
+    certificates = [one if state is None else {**one, "restores": state} for state in restored]
+    plan.fold(
+        Event(t=0.0, superstep=1, node="certify", usage=Usage(node="certify"), update={"certificates": certificates})
+    )
+    assert plan.valid_indices() == expected
 
 
 @pytest.mark.parametrize(

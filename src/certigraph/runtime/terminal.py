@@ -12,10 +12,16 @@ from rich.text import Text
 
 from certigraph.adapters.models.chat_models import describe_model
 from certigraph.adapters.models.prompts import format_action
-from certigraph.runtime.episodes import NumberedTurn, RefusedAction, format_plan
-from certigraph.runtime.history import NodeProgress, NodeStatus, RunHistory
-from certigraph.runtime.progress import PredicateRow, add_gave_up_count
-from certigraph.runtime.result import error_rates_of, verdict_scores_of
+from certigraph.runtime.history import (
+    NodeProgress,
+    NodeStatus,
+    NumberedTurn,
+    PredicateRow,
+    RefusedAction,
+    RunHistory,
+    format_plan,
+)
+from certigraph.runtime.result import error_rates_of
 from certigraph.runtime.texts import (
     add_passed_count,
     clip_text,
@@ -88,7 +94,7 @@ def plan_part(run: RunHistory, height: int) -> Table:
     Under the target stands the reason why the latest attempt was rejected.
     """
     table = Table.grid(padding=(0, 1), expand=True)
-    plan, rows = run.plan, run.plan.rows(run.ending, solved=run.solved)
+    plan, rows = run.plan, run.rows
     table.add_column(width=1)
     table.add_column(justify="right", style="dim", min_width=len(str(len(plan.plan))))
     table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
@@ -193,7 +199,7 @@ def _latest_rows(run: RunHistory, most: int) -> list[TurnRow]:
     # As many of the latest turns as fit completely; the last one is cut if it does not fit alone.
     rows: list[TurnRow] = []
     for entry in reversed(list(run.episodes.now.entries()) if run.episodes.all else []):
-        lines = [*_entry_rows(entry), *_note_rows(run, entry)]
+        lines = list(_entry_rows(entry))
         if rows and len(rows) + len(lines) > most:
             break
         rows = [*lines, *rows]
@@ -215,7 +221,7 @@ def _subtask_row(run: RunHistory) -> TurnRow:
     if episode is None:
         return EMPTY_ROW
     if episode.subtask is None:
-        plan = episode.supervision.latest
+        plan = episode.plan
         return (
             (Text("▸", style="yellow"), Text(clean_line(format_plan(plan)), style="bold"), Text())
             if plan
@@ -237,22 +243,10 @@ def _entry_rows(entry: NumberedTurn | RefusedAction) -> Iterator[TurnRow]:
     style = "default" if turn.accepted else "red"
     yield Text("→", style="dim"), Text(clean_line(format_action(turn)), style=style), _points_text(entry)
     yield Text(), Text(clean_line(entry.answer), style="dim"), Text()
-
-
-def _note_rows(run: RunHistory, entry: NumberedTurn | RefusedAction) -> Iterator[TurnRow]:
-    """Yield the rows below a turn.
-
-    They show candidate actions, changes of the belief, the gate's decision, and remarks of the Supervisor.
-    """
-    if isinstance(entry, RefusedAction):
-        return
-    gathering, prospects = run.episodes.now.gathering, run.episodes.now.prospects
-    for change in [*prospects.lines(entry.number), *gathering.changes(entry.number)]:
-        yield Text(), Text(clean_line(change), style="cyan"), Text()
-    if verdict := gathering.verdict(entry.number):
-        yield Text(), Text(clean_line(verdict), style="yellow"), Text()
-    for remark in run.episodes.now.supervision.remarks(entry.number):
-        yield Text(), Text(clean_line(remark.text), style="red" if remark.warns else "cyan"), Text()
+    if entry.prospect:
+        yield Text(), Text(clean_line(entry.prospect.line), style="cyan"), Text()
+    for note in entry.notes:
+        yield Text(), Text(clean_line(note.text), style="red" if note.warns else "cyan"), Text()
 
 
 def _points_text(entry: NumberedTurn) -> Text:
@@ -336,17 +330,20 @@ def _node_facts(worked: NodeProgress, label: str) -> Iterator[str]:
         yield worked.changed
     if worked.status == "pending" and worked.node.needs:
         yield clean_line(f"needs {', '.join(worked.node.needs)}", MAX_NEEDS_CHARACTERS)
-    if worked.plan.total:
-        yield add_passed_count(f"{worked.plan.in_force}/{worked.plan.total} {label}", worked.plan.passed)
-    if worked.events:
+    if worked.inside.plan.total:
+        yield add_passed_count(
+            f"{worked.inside.plan.in_force}/{worked.inside.plan.total} {label}", worked.inside.plan.passed
+        )
+    if worked.spans:
         steps, calls = format_count(worked.steps, "step"), format_count(worked.calls, "call")
         yield f"{steps}, {calls}, {format_compact(worked.tokens)} tokens"
 
 
 def _activity_row(worked: NodeProgress) -> TaskRow:
     # The second row of a node: its latest action, or its result.
+    action = worked.inside.episodes.action
     if worked.status == "working":
-        text = Text(f"→ {clean_line(worked.action)}" if worked.action else "…", style="default")
+        text = Text(f"→ {clean_line(action)}" if action else "…", style="default")
     elif worked.outcome:
         text = Text(clean_line(worked.outcome.result), style="red" if worked.outcome.status == "failed" else "dim")
     else:
@@ -421,10 +418,9 @@ def _frame_title(run: RunHistory) -> Text:
 def _ending_text(run: RunHistory) -> Text | None:
     if run.footer is None:
         return Text("waits for an answer", style="bold yellow") if run.questions else None
-    scores = verdict_scores_of(run.header, run.footer)
     style = "bold yellow" if run.denied else "bold green" if run.solved or run.footer.ending == GOAL else "bold red"
     ending = Text(f"{run.footer.ending}{f', {DENIED}' if run.denied else ''}", style=style)
-    return ending.append(f" · score {format_score(scores.value)}" if scores else "", style="default")
+    return ending.append(f" · score {format_score(run.scores.value)}" if run.scores else "", style="default")
 
 
 def _totals_text(run: RunHistory, steps: int | None, seconds: float) -> Text:
@@ -473,7 +469,7 @@ def _plan_progress(run: RunHistory, steps: int | None) -> dict[str, str]:
         **passed,
         **graded,
         "steps": _format_fraction(run.steps, step_limit(run, steps)),
-        "replans": add_gave_up_count(f"{run.plan.replans}", run.plan.gave_up),
+        "replans": f"{run.plan.replans}" + (f" ({run.plan.gave_up:,} gave up)" if run.plan.gave_up else ""),
     }
 
 
