@@ -2,12 +2,15 @@
 
 import json
 import re
+import sys
+from pathlib import Path
 
 import pytest
 from helpers.sample_runs.episode_tape import EpisodeTape, two_episodes
 from helpers.worlds.library_world import LibraryBenchmark, ScriptedModel, same_passages, same_search
 from helpers.worlds.study_world import Riddles
 
+import certigraph
 from certigraph.adapters.models.scripts import IMPOSSIBLE_PREFIX, ScriptedChat
 from certigraph.adapters.protocols import Context
 from certigraph.graphs import pbai, sdp, tdp
@@ -132,6 +135,25 @@ def test_counts_are_those_of_a_real_run(tmp_path):
     assert "goal certified" in html
     assert "score <b>100 of 100</b>" in html
     assert f"<dd>{result.usage.calls}<small>" in html
+
+
+@pytest.mark.parametrize("graph", ["sdp", "react", "tdp", "step"])
+def test_writing_a_report_enters_few_files(graph, tmp_path):
+    result = run(graph, "blocksworld", "4-0", out=tmp_path)
+    write_report(result)  # imports and compiles what the next call finds
+    root, entered = Path(certigraph.__file__).parents[2].resolve(), set[Path]()
+
+    def note(frame, event, _):
+        if event == "call" and (file := Path(frame.f_code.co_filename)).suffix == ".py":
+            entered.add(file.resolve())
+
+    sys.setprofile(note)
+    try:
+        write_report(result)
+    finally:
+        sys.setprofile(None)
+    own = sorted(str(file.relative_to(root)) for file in entered if root in file.parents and "tests" not in file.parts)
+    assert 1 < len(own) <= 8, own
 
 
 def test_a_certificate_shows_who_decided_and_on_what_evidence(tmp_path):

@@ -398,12 +398,13 @@ class PlanHistory:
         if entry.restores is not None:
             self._count = self._counts[entry.restores]
         else:
-            gained = (
-                {"passed": self._count.passed + depth}
-                if entry.forced
-                else {"predicates": self._count.predicates + depth}
+            passed, certified = (depth, 0) if entry.forced else (0, depth)
+            self._count = CertifiedCount(
+                self._count.predicates + certified,
+                self._count.passed + passed,
+                len(self.certificates),
+                self.invalidated,
             )
-            self._count = self._count._replace(latest=len(self.certificates), **gained)
         self.certificates.append(entry)
         self._counts.append(self._count)
         self.curve.append((record["step"], self.in_force))
@@ -767,10 +768,8 @@ class EpisodeHistory:
 
     @property
     def now(self) -> Episode:
-        """The latest episode."""
-        if not self.all:
-            self.all.append(Episode(1))
-        return self.all[-1]
+        """The latest episode; an empty one before the first."""
+        return self.all[-1] if self.all else Episode(1)
 
     @property
     def graded(self) -> bool:
@@ -797,7 +796,9 @@ class EpisodeHistory:
         if "history" in event.replaced:
             start = reported_score(update.get("observation", {})) or 0.0
             self.all.append(Episode(update.get("trial", len(self.all) + 1), start))
-        if self.all or any(update.get(key) for key in ("history", "subtask", "approval", "trials")):
+        elif not self.all and any(update.get(key) for key in ("history", "subtask", "approval", "trials")):
+            self.all.append(Episode(1))
+        if self.all:
             self.now.fold(event, self.action)
 
 

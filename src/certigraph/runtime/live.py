@@ -23,7 +23,7 @@ from certigraph.runtime.history import (
     format_plan,
 )
 from certigraph.runtime.result import error_rates_of
-from certigraph.runtime.terminal import DENIED, clean_line, draw_frame, reward_lines
+from certigraph.runtime.terminal import DENIED, clean_line, draw_frame
 from certigraph.runtime.texts import (
     add_passed_count,
     clip_text,
@@ -83,9 +83,6 @@ MAX_FINDING_CHARACTERS = 60
 
 def plain_lines(run: RunHistory, line: TrajectoryLine) -> Iterator[str]:
     """Yield the plain lines for a trajectory line, often none. `run` must have taken that line already."""
-    if isinstance(line, Event):
-        yield from _cut_lines(run, line)
-        yield from _unmade_lines(run, line)
     if isinstance(line, Header):
         yield from _header_lines(line)
     elif isinstance(line, Footer):
@@ -99,19 +96,31 @@ def plain_lines(run: RunHistory, line: TrajectoryLine) -> Iterator[str]:
         yield from question_lines([line])
     elif isinstance(line, Resumed):
         yield f"resumed with what is above: {_format_progress(run)}"
-    elif isinstance(line, Event) and run.rating.rated:
-        yield from reward_lines(run) if "rewards" in (line.update or {}) else ()
-    elif isinstance(line, Event) and run.tasks.drawn:
-        yield from task_lines(run, line)
     elif isinstance(line, Event):
-        update = line.update or {}
+        yield from _cut_lines(run, line)
+        yield from _unmade_lines(run, line)
+        yield from _event_lines(run, line, line.update or {})
+
+
+def _event_lines(run: RunHistory, event: Event, update: Mapping[str, Any]) -> Iterator[str]:
+    if run.rating.rated:
+        for rated in run.rating.rated[-1:] if "rewards" in update else ():
+            place = f"recording {rated.step.recording + 1}, step {len(run.rating.rated)} of {len(run.rating.steps)}"
+            yield f"{place}: reward {rated.reward:.2f}: {rated.step.action or '(looked)'}"
+    elif run.tasks.drawn:
+        yield from task_lines(run, event)
+    else:
         if update.get("certificates"):
             yield from _certificate_lines(run, run.plan.certificates[-1].certificate)
-        yield from _check_lines(run, line)
-        if line.node == "replan" and not run.episodes.acting:
+        for invalidation in update.get("invalidations", ()):
+            yield f"step {run.steps}: undone: {invalidation['predicate']['text']}"
+        for audit in update.get("audits", ()):
+            decision = "confirmed" if audit["confirmed"] else f"denied: {audit.get('reason', '')}"
+            yield f"step {run.steps}: audit of the goal: {decision}"
+        if event.node == "replan" and not run.episodes.acting:
             yield _replan_line(run, update)
         if run.episodes.acting and run.episodes.all:
-            yield from _episode_lines(run.episodes, line)
+            yield from _episode_lines(run.episodes, event)
 
 
 def _header_lines(header: Header) -> Iterator[str]:
@@ -138,15 +147,6 @@ def _unmade_lines(run: RunHistory, event: Event) -> Iterator[str]:
         yield from (f"step {run.steps}: not made: {action.text}: {reason}" for reason in reasons_refused(action))
         answered = (call for call in calls_of(action) if call.response)
         yield from (f"step {run.steps}: a person answered {call}: {one_line(call.response)}" for call in answered)
-
-
-def _check_lines(run: RunHistory, event: Event) -> Iterator[str]:
-    update: dict[str, Any] = {**(event.update or {})}
-    for invalidation in update.get("invalidations", ()):
-        yield f"step {run.steps}: undone: {invalidation['predicate']['text']}"
-    for audit in update.get("audits", ()):
-        decision = "confirmed" if audit["confirmed"] else f"denied: {audit.get('reason', '')}"
-        yield f"step {run.steps}: audit of the goal: {decision}"
 
 
 def _certificate_lines(run: RunHistory, certificate: Certificate) -> Iterator[str]:
