@@ -1,4 +1,4 @@
-"""Tests of `runtime.episodes`."""
+"""Tests of the episodes of `runtime.history`."""
 
 import io
 from collections import Counter
