@@ -98,6 +98,27 @@ def went_back(certificates: Sequence[Certificate]) -> bool:
     return _index_of(certificates).restored
 
 
+def valid_certificates(restored: Sequence[int | None]) -> set[int]:
+    """Return the indices of the certificates that led to the latest certified state, forced ones included.
+
+    Takes time and memory linear in the number of certificates, however often the agent went back.
+
+    Args:
+        restored: for each certificate, the number of the earlier state that it went back to; None if it did not.
+    """
+    latest = [-1]  # for each state, the certificate that led to it; -1 for the empty state
+    before: dict[int, int] = {}
+    for index, state in enumerate(restored):
+        if state is None:
+            before[index] = latest[-1]
+        latest.append(index if state is None else latest[state])
+    valid, index = set(), latest[-1]
+    while index >= 0:
+        valid.add(index)
+        index = before[index]
+    return valid
+
+
 class CertifiedPredicate(NamedTuple):
     """A certified predicate and where it was certified: target number `target` of certificate number `certificate`."""
 

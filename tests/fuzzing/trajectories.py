@@ -7,7 +7,7 @@ from fuzzing.target import Target, of_file, of_folder, of_text
 from certigraph.adapters.trajectories import add_line_number, parse_line, read_trajectory
 from certigraph.evaluation.frames import find_runs
 from certigraph.runtime.files import PROMPTS_FILE, has_header, read_last_footer, read_run_id
-from certigraph.runtime.report_prompts import KeptPrompts
+from certigraph.runtime.report import KeptPrompts
 from certigraph.state.endings import Fault
 
 HEADER = (

@@ -37,7 +37,7 @@ from certigraph.graphs import cot, plan_and_act, react, sdp, subtask, tdp
 from certigraph.graphs.assembly import operators_of
 from certigraph.nodes.sdp import always_pass, capped, validate
 from certigraph.nodes.tdp import decompose, undivided, unrevised
-from certigraph.runtime.progress import count_steps, fold_graphs
+from certigraph.runtime.history import count_steps, read_history
 from certigraph.runtime.registry import build_graph, parse_swap, rebuild_graph
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import run
@@ -317,7 +317,8 @@ def test_lines_of_a_subtask_count_the_steps_before_it_and_do_not_repeat_them(tmp
             starts.append(before)
         before += count_steps(event)
     assert 0 in starts and max(starts) > 0
-    assert fold_graphs(result.trajectory.events)[-1].logged == before == len(result.state["history"])
+    last = read_history(result.trajectory).tasks.started[-1]
+    assert last.inside.plan.logged == before == len(result.state["history"])
 
 
 @pytest.mark.usefixtures("_generated")

@@ -39,7 +39,6 @@ from certigraph.runtime.history import RunHistory, read_history
 from certigraph.runtime.live import LiveView
 from certigraph.runtime.registry import build_graph, parse_swap
 from certigraph.runtime.report import write_report
-from certigraph.runtime.report_plan import plan_table
 from certigraph.runtime.run import run
 from certigraph.state.certified_states import certified_state
 from certigraph.state.endings import UnknownName
@@ -379,7 +378,7 @@ def test_a_return_brings_back_what_was_invalidated_after_the_state_it_returns_to
     assert [(i.predicate.text, i.step) for i in result.invalidations] == [("p1", 3)]
     assert [p.text for p in result.certified.predicates] == ["p1", "again1"]
     assert watched.plan.in_force == 2
-    story = plan_table(read_history(result.trajectory))
+    story = read_history(result.trajectory)
     assert [row.status for row in story.rows] == ["certified", "undone", "restored", "certified"]
     assert story.plan.curve == [(1, 1), (2, 2), (4, 1), (5, 2)]
     frames = frames_of([RecordedRun("sdp", "only", 0, result.trajectory)])

@@ -1,4 +1,4 @@
-"""Tests of `runtime.episodes`."""
+"""Tests of the episodes of `runtime.history`."""
 
 import io
 from collections import Counter
@@ -18,8 +18,7 @@ from certigraph.evaluation.export import rows_of
 from certigraph.evaluation.inspect_log import to_inspect
 from certigraph.graphs import mcts, react_reward, statefactory
 from certigraph.nodes.lookahead import listed
-from certigraph.runtime.episodes import MAX_OTHER_CANDIDATES, Candidate, Prospect
-from certigraph.runtime.history import RunHistory, read_history
+from certigraph.runtime.history import MAX_OTHER_CANDIDATES, Candidate, Prospect, RunHistory, read_history
 from certigraph.runtime.live import LiveView, plain_lines
 from certigraph.runtime.report import write_report
 from certigraph.runtime.result import Result
@@ -65,7 +64,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Watching]:
 
 def prospects(result: Result) -> dict[int, Prospect]:
     (episode,) = read_history(result.trajectory).episodes.all
-    return episode.prospects.before
+    return {entry.number: entry.prospect for entry in episode.entries() if entry.prospect}
 
 
 @pytest.mark.slow

@@ -11,8 +11,7 @@ from rich.console import Console
 from certigraph.graphs import tdp
 from certigraph.runtime.history import RunHistory, TaskGraph, read_history
 from certigraph.runtime.live import LiveView
-from certigraph.runtime.report import write_report
-from certigraph.runtime.report_tasks import inner_run_of, layout_graph
+from certigraph.runtime.report import draw_tasks, write_report
 from certigraph.runtime.run import run
 from certigraph.runtime.terminal import draw_frame
 from certigraph.state.records import Scores, Usage
@@ -118,16 +117,16 @@ def test_a_node_that_is_to_be_done_again_waits_without_its_first_outcome():
 
 def test_an_inner_run_stands_alone():
     tape = small().begin("a").act("a", "search A")
-    inner = inner_run_of(read_history(tape.trajectory()).tasks.nodes["a"], tape.trajectory())
-    assert inner.header.graph == "subtask"
-    assert [turn.action for turn in inner.state()["turns"]] == ["search A"]
+    inner = read_history(tape.trajectory()).tasks.nodes["a"].inside.episodes
+    assert inner.acting
+    assert [entry.turn.action for entry in inner.now.entries()] == ["search A"]
 
 
 def test_events_of_graphs_nested_deeper_are_charged_to_the_node():
     tape = small().begin("a").own("act", (), "solve:a|solve:x", "x", history=[{}])
     worked = read_history(tape.trajectory()).tasks.nodes["a"]
     assert (worked.calls, worked.steps) == (3, 1)
-    assert inner_run_of(worked, tape.trajectory()).events[-1].scope == "solve:x"
+    assert worked.inside.episodes.steps == 0
 
 
 def test_frame_has_every_node_with_its_state_and_what_it_does_now():
@@ -156,7 +155,7 @@ def test_inner_plans_and_certificates_are_no_plan_of_the_run():
     fold = RunHistory()
     for line in (tape.header, *tape.lines):
         fold.take(line)
-    assert (fold.plan.plan, fold.plan.certificates, fold.tasks.nodes["a"].plan.in_force) == ((), [], 1)
+    assert (fold.plan.plan, fold.plan.certificates, fold.tasks.nodes["a"].inside.plan.in_force) == ((), [], 1)
     assert printed_lines(tape.header, *tape.lines)[-1] == "a: step 0: certified 1/2: p holds"
 
 
@@ -271,23 +270,22 @@ def test_a_long_run_has_a_short_timeline(tmp_path):
 def test_nodes_stand_below_what_they_need():
     sources = [Node(id=name, task="find") for name in "xyz"]
     crossed = [Node(id=f"{need}2", task="tell", needs=(need,)) for need in "zyx"]
-    boxes = layout_graph(read_history(TDPTape(*sources, *crossed).trajectory()).tasks).boxes
+    boxes = draw_tasks(read_history(TDPTape(*sources, *crossed).trajectory()).tasks).boxes
     assert all(boxes[f"{need}2"].middle == boxes[need].middle for need in "xyz")
     assert all(boxes[f"{need}2"].y > boxes[need].y + boxes[need].height for need in "xyz")
 
 
 def test_a_copy_of_the_world_begins_its_episode_after_what_was_repeated():
     tape = small().begin("b", before=3).act("b", "search B", off_plan=True).at("b", "replan", outline=["other"])
-    inner = inner_run_of(read_history(tape.trajectory()).tasks.nodes["b"], tape.trajectory())
-    episode = read_history(inner).episodes.now
-    assert [entry.number for entry in episode.entries()] == [1]
-    assert [remark.text for remark in episode.supervision.remarks(1)] == ["off plan", "⟲ plan made anew: 1 other"]
+    (turn,) = read_history(tape.trajectory()).tasks.nodes["b"].inside.episodes.now.entries()
+    assert turn.number == 1
+    assert [note.text for note in turn.notes] == ["off plan", "⟲ plan made anew: 1 other"]
 
 
 def test_a_plan_that_stays_as_it_was_is_not_shown_again():
     tape = small().begin("a").act("a", "search").at("a", "replan", outline=["look for a", "hand it in"])
-    inner = inner_run_of(read_history(tape.trajectory()).tasks.nodes["a"], tape.trajectory())
-    assert read_history(inner).episodes.now.supervision.remarks(1) == []
+    (turn,) = read_history(tape.trajectory()).tasks.nodes["a"].inside.episodes.now.entries()
+    assert turn.notes == []
 
 
 def test_everything_from_outside_is_inert(tmp_path):

@@ -22,7 +22,7 @@ from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.models.usage import Call, Meter, metering
 from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.adapters.trajectories import read_trajectory
-from certigraph.runtime import report_prompts
+from certigraph.runtime import report
 from certigraph.runtime.recorder import PromptRecorder
 from certigraph.runtime.report import write_report
 from certigraph.runtime.result import Result
@@ -299,13 +299,13 @@ def test_prompts_of_lost_work_are_shown_apart(tmp_path: Path):
 def test_a_page_of_many_prompts_stays_small_and_names_the_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     result = run("sdp", "blocksworld", "4-0", out=tmp_path, keep_prompts=True)
     without = run("sdp", "blocksworld", "4-0", out=tmp_path)
-    monkeypatch.setattr(report_prompts, "MAX_PROMPT_CHARACTERS", 12_000)
+    monkeypatch.setattr(report, "MAX_PROMPT_CHARACTERS", 12_000)
     html = page(result)
     shown, named_only = html.count('<details class="prompt">'), re.findall(r"line (\d+) of prompts.jsonl", html)
     assert shown and named_only
     assert shown + len(named_only) == len(kept(result.folder))
     assert len(html) < len(page(without)) + 12_000 * 1.3 + 300 * len(kept(result.folder))
-    monkeypatch.setattr(report_prompts, "MAX_PROMPT_CHARACTERS", 10)
+    monkeypatch.setattr(report, "MAX_PROMPT_CHARACTERS", 10)
     result.trajectory.events.clear()
     assert f"and {len(kept(result.folder))} more prompts" in page(result)
 

@@ -6,8 +6,7 @@ from random import Random
 import pytest
 
 from certigraph.adapters.protocols import Context
-from certigraph.runtime.history import RunHistory, read_history
-from certigraph.runtime.progress import PlanAttempt, PlanHistory, PlanReplan
+from certigraph.runtime.history import PlanAttempt, PlanHistory, PlanReplan, RunHistory, read_history
 from certigraph.runtime.run import run
 from certigraph.state.certified_states import predicates_in_force
 from certigraph.state.records import Action, Certificate, Invalidation, Predicate, Usage

@@ -2,25 +2,26 @@
 
 import json
 import re
+import sys
+from pathlib import Path
 
 import pytest
 from helpers.sample_runs.episode_tape import EpisodeTape, two_episodes
 from helpers.worlds.library_world import LibraryBenchmark, ScriptedModel, same_passages, same_search
 from helpers.worlds.study_world import Riddles
 
+import certigraph
 from certigraph.adapters.models.scripts import IMPOSSIBLE_PREFIX, ScriptedChat
 from certigraph.adapters.protocols import Context
 from certigraph.graphs import pbai, sdp, tdp
 from certigraph.graphs.tdp import solve
 from certigraph.nodes.goal_checks import world_check
 from certigraph.nodes.sdp import always_pass, capped
-from certigraph.runtime.history import read_history
-from certigraph.runtime.progress import valid_certificates
+from certigraph.runtime.history import PlanHistory, read_history
 from certigraph.runtime.report import lay_out_answer, write_report
-from certigraph.runtime.report_plan import plan_table
 from certigraph.runtime.run import run
 from certigraph.runtime.texts import format_compact, format_duration
-from certigraph.state.certified_states import certified_state
+from certigraph.state.certified_states import certified_state, valid_certificates
 from certigraph.state.records import (
     RESTORE,
     Action,
@@ -136,6 +137,25 @@ def test_counts_are_those_of_a_real_run(tmp_path):
     assert f"<dd>{result.usage.calls}<small>" in html
 
 
+@pytest.mark.parametrize("graph", ["sdp", "react", "tdp", "step"])
+def test_writing_a_report_enters_few_files(graph, tmp_path):
+    result = run(graph, "blocksworld", "4-0", out=tmp_path)
+    write_report(result)  # imports and compiles what the next call finds
+    root, entered = Path(certigraph.__file__).parents[2].resolve(), set[Path]()
+
+    def note(frame, event, _):
+        if event == "call" and (file := Path(frame.f_code.co_filename)).suffix == ".py":
+            entered.add(file.resolve())
+
+    sys.setprofile(note)
+    try:
+        write_report(result)
+    finally:
+        sys.setprofile(None)
+    own = sorted(str(file.relative_to(root)) for file in entered if root in file.parents and "tests" not in file.parts)
+    assert 1 < len(own) <= 8, own
+
+
 def test_a_certificate_shows_who_decided_and_on_what_evidence(tmp_path):
     tape = Tape("a", "b", "c", "d", "e")
     tape.steps = 1
@@ -210,9 +230,13 @@ def test_failed_run_shows_where_it_failed_and_what_was_never_reached(tmp_path):
     tape = Tape("a", "b", "c", "d").attempt(2).attempt(0, reason="too dear").attempt(0).attempt(0).replan()
     html = page(tape.trajectory("gave_up"), tmp_path)
     assert rows(html) == ["certified", "certified", "failed", "waiting"]
-    assert {"cascade 2", "by the same action", "3 rejected attempts", "too dear", "replanning gave up"} <= {
-        words for words in re.findall(r"[^<>⟲]+", html.replace("⟲ ", ""))
-    }
+    assert {
+        "cascade 2",
+        "by the same action",
+        "3 attempts without a certificate",
+        "too dear",
+        "replanning gave up",
+    } <= {words for words in re.findall(r"[^<>⟲]+", html.replace("⟲ ", ""))}
     assert "0 replans (1 gave up)" in html
     assert "replan (1 gave up)" in html  # the key of the chart
     assert "validate = capped:depth=1" in html
@@ -232,9 +256,9 @@ def test_return_to_an_earlier_state_takes_certificates_back(tmp_path):
     back = Predicate(text="as before", kind=RESTORE, args={"to": 1})
     tape.replan(back, Predicate(text="b again"), Predicate(text="c")).certify(1, "undo", restores=1).attempt(1)
     trajectory = tape.trajectory("limit:calls")
-    story, state = plan_table(read_history(trajectory)), trajectory.state()
+    story, state = read_history(trajectory), trajectory.state()
     assert [row.status for row in story.rows] == ["certified", "undone", "restored", "certified", "target"]
-    assert story.count("certified") == len(certified_state(state["certificates"]).predicates)
+    assert story.plan.in_force == len(certified_state(state["certificates"]).predicates)
     assert story.plan.curve == [(1, 1), (2, 2), (3, 1), (4, 2)]
     html = page(trajectory, tmp_path)
     assert "returned to certified state 1" in html
@@ -247,7 +271,7 @@ def test_a_return_takes_invalidations_back_with_the_state(tmp_path):
     tape.replan(back, Predicate(text="b again"), Predicate(text="c"))
     tape.steps += 1
     tape.certify(1, "undo", restores=1)
-    story = plan_table(read_history(tape.trajectory("limit:calls")))
+    story = read_history(tape.trajectory("limit:calls"))
     assert [row.status for row in story.rows] == ["certified", "undone", "restored", "target", "waiting"]
     assert story.plan.curve == [(1, 1), (3, 1), (5, 1)]
 
@@ -348,10 +372,16 @@ def _legend(html):
 
 
 def test_standing_of_long_runs_with_many_returns_is_fast():
+    restored = [*[None] * 20_000, 10_000, None]
+    expected, plan = {*range(10_000), 20_001}, PlanHistory()
+    assert valid_certificates(restored) == expected
     targets = (Predicate(text="p"),)
-    plain = Certificate(step=1, position=0, targets=targets, action=Action(text="a"), digest="d")
-    back = plain.model_copy(update={"restores": 10_000})
-    assert valid_certificates([*[plain] * 20_000, back, plain]) == {*range(10_000), 20_001}
+    one = Certificate(step=1, position=0, targets=targets, action=Action(text="a"), digest="d").as_json()
+    certificates = [one if state is None else {**one, "restores": state} for state in restored]
+    plan.fold(
+        Event(t=0.0, superstep=1, node="certify", usage=Usage(node="certify"), update={"certificates": certificates})
+    )
+    assert plan.valid_indices() == expected
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 from certigraph.adapters.benchmarks import find_benchmark
 from certigraph.runtime.files import translate_trajectory_errors
-from certigraph.runtime.progress import PlainRecord, PlanHistory, StepCost, count_steps, fold_graphs, is_return, kind_of
+from certigraph.runtime.history import PlainRecord, PlanCertificate, PlanHistory, StepCost, count_steps
 from certigraph.runtime.registry import header_swaps
 from certigraph.state.endings import GOAL
 from certigraph.state.graph_states import state_type
-from certigraph.state.records import Task
+from certigraph.state.records import RESTORE, Task
 from certigraph.state.trajectory import Event, Header, Trajectory, total_usage
 
 # Horizon of a task, which is known before any run (SDP, section 4.1).
@@ -122,7 +122,10 @@ def frame_rows_of(recorded: RecordedRun) -> FrameRows:
 
 
 def _build_rows(trajectory: Trajectory) -> FrameRows:
-    folds = fold_graphs(trajectory.events)
+    by_graph = {"": PlanHistory()}
+    for event in trajectory.events:
+        by_graph.setdefault(event.scope, PlanHistory()).fold(event)
+    folds = list(by_graph.values())
     is_predicated = "certificates" in state_type(trajectory.header.graph).__annotations__ or any(f.plan for f in folds)
     predicates = list(_predicate_rows(folds, trajectory.ending)) if is_predicated else []
     progress = _progress_columns(folds, predicates) if is_predicated else {}
@@ -167,7 +170,7 @@ def _progress_columns(folds: Sequence[PlanHistory], predicates: list[FrameRow]) 
     # Columns that only runs with predicates have.
     statuses = Counter(row["status"] for row in predicates)
     certificates = [certificate for folded in folds for certificate in folded.certificates if not certificate.forced]
-    moves = [certificate for certificate in certificates if not certificate.returns]
+    moves = [certificate for certificate in certificates if certificate.restores is None]
     exhaustion = next((folded.exhaustion for folded in folds if folded.exhaustion), None)
     return {
         "certified": statuses["certified"],
@@ -206,7 +209,7 @@ def _graph_predicate_rows(folded: PlanHistory, ending: str) -> Iterator[FrameRow
     valid = folded.valid_indices()
     for index, certificate in enumerate(folded.certificates):
         depth, position = len(certificate.targets), certificate.record["position"]
-        status = certificate.status(valid=index in valid)
+        status = _status_of(certificate, valid=index in valid)
         share = [amount / depth for amount in certificate.cost]
         for nth, target in enumerate(certificate.targets):
             spent = dict(zip(StepCost._fields, share, strict=True))
@@ -218,9 +221,24 @@ def _graph_predicate_rows(folded: PlanHistory, ending: str) -> Iterator[FrameRow
     for position, target in enumerate(folded.plan[folded.head :], folded.head):
         stopped = position == folded.head and ending != GOAL
         rejected = sum(t.target == target for t in folded.open_attempts()) if position == folded.head else 0
-        status = "return" if is_return(target) else "open"
+        status = "return" if kind_of(target) == RESTORE else "open"
         more = {"status": status, "leads": False, "rejected": rejected, "stopped": stopped}
         yield {**_predicate_columns(target, position, len(folded.plan)), **more}
+
+
+def _status_of(certificate: PlanCertificate, *, valid: bool) -> str:
+    # A certificate is not valid if the agent later went back to a state that it had reached before.
+    if certificate.restores is not None:
+        return "return"
+    if certificate.forced:
+        return "forced" if valid else "dropped"
+    return "certified" if valid else "undone"
+
+
+def kind_of(target: PlainRecord) -> str:
+    """Return the kind of a predicate that is given as JSON; by default `condition`."""
+    kind: str = target.get("kind", "condition")
+    return kind
 
 
 def _predicate_columns(target: PlainRecord, position: int, length: int) -> FrameRow:

@@ -1,21 +1,33 @@
-"""History of a run, computed from its trajectory: plan, episodes, predicted rewards and TDP's task graph.
+"""History of a run: the one fold of its trajectory, which the live view, reports and tables of runs read.
 
-The live view and the reports both read a `RunHistory`; neither knows the other.
+`RunHistory` takes lines as they arrive. It has the plan (`PlanHistory`), the episodes (`EpisodeHistory`), TDP's task
+graph (`TaskGraph`) and predicted rewards (`RatingHistory`) of a run. Each sub-task of a task graph has the same parts
+for the graph that works on it (`GraphHistory`). Scores are 0 to 100 here, while benchmarks score 0 to 1.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from graphlib import TopologicalSorter
+from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
 from pydantic import JsonValue
 
-from certigraph.runtime.episodes import EpisodeHistory, RatingHistory
-from certigraph.runtime.progress import PlanHistory, count_steps
 from certigraph.runtime.result import is_goal_denied, is_solved, is_unscored, verdict_scores_of
-from certigraph.runtime.texts import CERTIFIED_LABEL, UNCHECKED_LABEL, clip_text
-from certigraph.state.graph_states import state_type
-from certigraph.state.records import Usage
+from certigraph.runtime.texts import CERTIFIED_LABEL, UNCHECKED_LABEL, clip_text, format_count
+from certigraph.state.endings import GOAL
+from certigraph.state.graph_states import GRAPH_STATES
+from certigraph.state.records import Attempt, Audit, Certificate, Predicate, Scores, Usage
+from certigraph.state.rewards import Appraisal, FactoredState, RecordedStep
+from certigraph.state.run import Belief, RunState, SearchRound, Stagnation, Turn
+from certigraph.state.search import AGREED, Branch
+from certigraph.state.search_tree import Simulation, count_visits
+from certigraph.state.step import Lesson, StepSubtask, Trial
+from certigraph.state.subtask import Progress
 from certigraph.state.tdp import Node, Outcome
+from certigraph.state.tools import reasons_refused
 from certigraph.state.trajectory import (
     AnsweredQuestion,
     CutPrompt,
@@ -30,10 +42,820 @@ from certigraph.state.trajectory import (
     find_cut_prompts,
 )
 
-# A node of the task graph.
+PlainRecord = Mapping[str, Any]
+"""A record as the JSON object of a trajectory line. Fields that have their default value are missing."""
+
+
+def channels_of(graph: str) -> Mapping[str, Any]:
+    """Return the channels of a graph's state; those that all graphs have if certigraph has no graph of that name."""
+    channels: Mapping[str, Any] = GRAPH_STATES.get(graph, RunState).__annotations__
+    return channels
+
+
+def count_steps(event: Event) -> int:
+    """Count the world steps of one event: the entries that the node `act` added to the log of steps."""
+    # A log that is replaced holds earlier steps, and TDP's node `gather` repeats the steps of sub-tasks.
+    repeats = event.node == "gather" or "history" in event.replaced
+    log: Any = [] if repeats else (event.update or {}).get("history", [])
+    return len(log)
+
+
+# The plan: predicates, attempts, certificates, replans and audits. Records stay as they are in a trajectory, and only
+# the few that are shown are validated, so that a thousand runs are read in little time.
+
+
+class StepCost(NamedTuple):
+    """Cost: numbers of world steps, model calls, and input and output tokens together."""
+
+    steps: int = 0
+    calls: int = 0
+    tokens: int = 0
+
+
+class PlanCertificate:
+    """A certificate, or a pass that a policy `forced`, with what it cost since the previous one.
+
+    `rejected` is the number of rejected attempts at its first predicate, `tried` that of all attempts since the latest
+    certificate or replan. `restores` is the number of the earlier certified state that the agent went back to; None if
+    it did not go back. `positions` are those of its predicates in the plan.
+    """
+
+    def __init__(self, record: PlainRecord, rejected: int, tried: int, cost: StepCost) -> None:
+        self.record, self.rejected, self.tried, self.cost = record, rejected, tried, cost
+        self.targets: Sequence[PlainRecord] = record["targets"]
+        self.restores: int | None = record.get("restores")
+        self.forced = bool(record.get("forced"))
+        self.positions = range(record["position"], record["position"] + len(self.targets))
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        """The certificate as a validated record."""
+        return Certificate.model_validate(self.record)
+
+
+class PlanAttempt:
+    """An attempt at a predicate of the plan.
+
+    `number` counts the attempts at this predicate from 1, `step` the world steps so far; `answer` is the world's latest
+    observation as text; `prompts` are the lines of `prompts.jsonl` with the model calls since the moment before.
+    `depth` is the number of predicates that hold by the verdict; 0 if the attempted one does not. `forced`: a policy
+    let the predicate pass. `counted`: it counts against the budget of attempts. `certified`: a certificate followed.
+    `discharged`: the verdict holds, and a certificate or a forced pass followed. Neither follows a verdict that holds
+    if an audit denied the goal, or if the run stopped in between.
+    """
+
+    def __init__(self, record: PlainRecord, number: int, step: int, answer: str, prompts: Sequence[int] = ()) -> None:
+        self.record, self.number, self.step, self.answer, self.prompts = record, number, step, answer, prompts
+        self.position: int = record["position"]
+        self.target: PlainRecord = record["target"]
+        self.depth: int = record["verdict"]["depth"]
+        self.forced = bool(record["verdict"].get("forced"))
+        self.counted = not (record["verdict"].get("looked") or record["verdict"].get("pending"))
+        self.certified = self.discharged = False
+
+    @cached_property
+    def attempt(self) -> Attempt:
+        """The attempt as a validated record."""
+        return Attempt.model_validate(self.record)
+
+    @cached_property
+    def refusals(self) -> list[str]:
+        """Why calls of the attempted action were not made, such as the reason that a person gave."""
+        return reasons_refused(self.attempt.action)
+
+
+class PlanReplan(NamedTuple):
+    """A replan at a position of the plan.
+
+    `tail` is the number of predicates that the new plan has from there, 0 if there is none. `extends`: the replan
+    continued a plan that was cut because it had too many conditions. `reason` says why it gave up, if the operator did.
+    `failed`: it did not finish, because of an error or a limit.
+    """
+
+    position: int
+    step: int
+    tail: int
+    extends: bool = False
+    prompts: Sequence[int] = ()
+    reason: str = ""
+    failed: bool = False
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether the replan finished, and there is no new plan."""
+        return not (self.tail or self.extends or self.failed)
+
+
+class PlanAudit(NamedTuple):
+    """An audit of the goal, with the position of the plan at which it was made."""
+
+    position: int
+    audit: Audit
+    prompts: Sequence[int] = ()
+
+
+PlanMoment = PlanAttempt | PlanReplan | PlanAudit
+"""Something that happened at a position of the plan: an attempt, a replan or an audit."""
+
+PredicateStatus = Literal["certified", "forced", "undone", "restored", "failed", "target", "waiting"]
+"""Status of a predicate of the plan.
+
+"forced": a policy let it pass uncertified. "undone": certified, but invalidated or taken back by going back to an
+earlier state. "restored": it stands for going back. "target": the next to certify, in a run that goes on or was stopped
+by a limit or an error. "failed": the next to certify, in a run that ended without the goal. "waiting": not reached, or
+the next to certify in a run that solved its task.
+"""
+
+
+class PredicateRow(NamedTuple):
+    """One predicate of the plan with its status, its certificate, and what happened at its position, in order."""
+
+    position: int
+    predicate: Predicate
+    status: PredicateStatus
+    certificate: Certificate | None
+    moments: tuple[PlanMoment, ...]
+
+    @property
+    def attempts(self) -> list[PlanAttempt]:
+        """The attempts among the moments."""
+        return [moment for moment in self.moments if isinstance(moment, PlanAttempt)]
+
+    @property
+    def groups(self) -> list[list[PlanMoment]]:
+        """Moments of one kind that follow each other, without the attempts that a certificate shows."""
+        shown = (moment for moment in self.moments if not (isinstance(moment, PlanAttempt) and moment.discharged))
+        return [list(moments) for _, moments in groupby(shown, key=type)]
+
+
+class Exhaustion(NamedTuple):
+    """The first time that all attempts at a target were used up.
+
+    `head` is the position of the target in the plan, `planned` the length of the plan.
+    """
+
+    head: int
+    planned: int
+
+
+class CertifiedCount(NamedTuple):
+    """What a certified state has: numbers of certified predicates and of those that a policy let pass uncertified.
+
+    `invalidated` are predicates that hold no longer: index of the certificate, and index among its targets. `latest` is
+    the index of the certificate that led to the state; -1 for the first state.
+    """
+
+    predicates: int = 0
+    passed: int = 0
+    latest: int = -1
+    invalidated: frozenset[tuple[int, int]] = frozenset()
+
+
+PLANNING_NODES = frozenset({"reset", "propose"})
+"""Graph nodes whose cost belongs to the plan and not to its first predicate."""
+
+NO_EXHAUSTION_NODES = frozenset({"audit", "revalidate", "certify"})
+"""Graph nodes that can lead to a replan although attempts at the target are left. After `certify` it extends a plan."""
+
+
+class PlanHistory:
+    """Plan of one graph so far, computed from its events.
+
+    For a graph without predicates it holds little more than the number of world steps.
+    """
+
+    def __init__(self) -> None:
+        self.plan: Sequence[PlainRecord] = ()
+        self.head = 0
+        self.steps = 0
+        """Number of world steps, without those that TDP's node `gather` repeats."""
+        self.logged = 0
+        """Length of the log of world steps. A new episode starts a new log."""
+        self.moments: list[PlanMoment] = []
+        self.attempts: list[PlanAttempt] = []
+        self.certificates: list[PlanCertificate] = []
+        self.curve: list[tuple[int, int]] = []
+        """World step and number of certified predicates that still hold, after every certificate."""
+        self.replans = 0
+        """Number of replans that led to new predicates; `gave_up` counts the others."""
+        self.exhaustion: Exhaustion | None = None
+        self.tried = 0
+        """Number of attempts since the latest certificate or replan."""
+        self.rejection = ""
+        """Reason why the latest attempt was rejected, or the goal denied by an audit; empty after a certificate."""
+        self.prompts: list[int] = []
+        """Lines of `prompts.jsonl` with the model calls that planned before the first attempt."""
+        self._prompts: list[int] = []
+        self._count = CertifiedCount()
+        self._counts = [self._count]
+        self._before: list[int] = []
+        self._cost_since = StepCost()
+        self._first_open = 0
+        self._answer = self._node_before = ""
+
+    def fold(self, event: Event) -> None:
+        """Update with one event of the graph. An event without an update failed, and only its usage counts."""
+        update: PlainRecord = event.update or {}
+        steps = count_steps(event)
+        self.steps += steps
+        before = event.repeated if "history" in event.replaced else self.logged
+        self.logged = before + len(update.get("history", ()))
+        self._answer = update.get("observation", {}).get("text", self._answer)
+        (self.prompts if event.node in PLANNING_NODES else self._prompts).extend(event.prompts)
+        if event.node == "replan":
+            self._replan(update, failed=event.update is None)
+        if event.update is not None:
+            self._node_before = event.node
+        for lost in update.get("invalidations", ()):
+            invalidated = self._count.invalidated | {(lost["certificate"], lost["target"])}
+            self._count = self._count._replace(invalidated=invalidated)
+            if self.curve and lost["step"] <= self.curve[-1][0]:  # found after the step that led to the certificate
+                self.curve[-1] = self.curve[-1][0], self.in_force
+        if event.node not in PLANNING_NODES:
+            used, since = event.usage, self._cost_since
+            tokens = since.tokens + used.input_tokens + used.output_tokens
+            self._cost_since = StepCost(since.steps + steps, since.calls + used.calls, tokens)
+        self.plan = update.get("plan", self.plan)
+        for attempt in update.get("attempts", ()):
+            self._attempt(attempt)
+        for certificate in update.get("certificates", ()):
+            self._certify(certificate)
+        for audit in map(Audit.model_validate, update.get("audits", ())):
+            self.moments.append(PlanAudit(self.head, audit, self._take_prompts()))
+            if not audit.confirmed:
+                self.rejection = f"audit of the goal: denied: {audit.reason}".removesuffix(": ")
+        self.head = update.get("head", self.head)
+
+    @property
+    def invalidated(self) -> frozenset[tuple[int, int]]:
+        """Predicates that are invalidated: index of the certificate, and index of the predicate among its targets.
+
+        Going back to an earlier state takes back the invalidations since.
+        """
+        return self._count.invalidated
+
+    @property
+    def in_force(self) -> int:
+        """Number of certified predicates that still hold.
+
+        Not counted are invalidated predicates, and those that were taken back by going back to an earlier state.
+        """
+        return self._count.predicates - len(self.invalidated)
+
+    @property
+    def passed(self) -> int:
+        """Number of predicates that a policy let pass uncertified and that were not taken back later."""
+        return self._count.passed
+
+    @property
+    def gave_up(self) -> int:
+        """Number of replans that gave up."""
+        return sum(isinstance(moment, PlanReplan) and moment.gave_up for moment in self.moments)
+
+    @property
+    def total(self) -> int:
+        """Number of predicates: those that still hold, those that passed uncertified, and those still to come."""
+        return self.in_force + self.passed + max(len(self.plan) - self.head, 0)
+
+    @property
+    def target(self) -> str:
+        """Text of the target, the predicate to certify next; empty if there is none."""
+        return self.plan[self.head]["text"] if self.head < len(self.plan) else ""
+
+    def open_attempts(self) -> Sequence[PlanAttempt]:
+        """Return the attempts since the latest certificate."""
+        return self.attempts[self._first_open :]
+
+    def valid_indices(self) -> set[int]:
+        """Return the indices of the certificates that led to the latest certified state, forced ones included."""
+        valid, index = set[int](), self._count.latest
+        while index >= 0:
+            valid.add(index)
+            index = self._before[index]
+        return valid
+
+    def rows(self, ending: str = "", *, solved: bool = False) -> list[PredicateRow]:
+        """Build one row for every predicate, by position in the plan.
+
+        Predicates that only attempts or certificates name have rows too, because a graph may have no plan.
+
+        Args:
+            ending: the ending of the run; empty if it has none yet.
+            solved: whether the score says that the task is solved, so that no predicate failed.
+        """
+        valid, statuses = self.valid_indices(), dict[int, PredicateStatus]()
+        certificates: dict[int, Certificate] = {}
+        targets = {attempt.position: attempt.target for attempt in self.attempts}
+        for index, entry in enumerate(self.certificates):
+            for number, position in enumerate(entry.positions):
+                targets[position], certificates[position] = entry.targets[number], entry.certificate
+                in_force = index in valid and (entry.forced or (index, number) not in self.invalidated)
+                if entry.restores is not None:
+                    statuses[position] = "restored"
+                elif in_force or statuses.get(position) != "certified":
+                    statuses[position] = "undone" if not in_force else "forced" if entry.forced else "certified"
+        targets |= dict(enumerate(self.plan))
+        head = self.head if self.plan else max(statuses, default=-1) + 1
+        if head not in statuses and not solved:
+            stopped = not ending or ending == GOAL or ending.startswith(("limit:", "error:"))
+            statuses[head] = "target" if stopped else "failed"
+        moments = defaultdict[int, list[PlanMoment]](list)
+        for moment in self.moments:
+            moments[moment.position].append(moment)
+        return [
+            PredicateRow(
+                position,
+                Predicate.model_validate(target),
+                statuses.get(position, "waiting"),
+                certificates.get(position),
+                tuple(moments[position]),
+            )
+            for position, target in sorted(targets.items())
+        ]
+
+    def _replan(self, update: PlainRecord, *, failed: bool) -> None:
+        extends, tried, self.tried = self._node_before == "certify", self.tried, 0
+        plan = update.get("plan", ())
+        self.replans += bool(plan) and not extends
+        if tried and self._node_before not in NO_EXHAUSTION_NODES:
+            self.exhaustion = self.exhaustion or Exhaustion(self.head, len(self.plan))
+        tail, reason = max(len(plan) - self.head, 0), update.get("gave_up", "")
+        self.moments.append(PlanReplan(self.head, self.steps, tail, extends, self._take_prompts(), reason, failed))
+
+    def _attempt(self, record: PlainRecord) -> None:
+        position, target, verdict = record["position"], record["target"], record["verdict"]
+        before = sum(t.position == position and t.target == target for t in self.open_attempts())
+        attempt = PlanAttempt(record, before + 1, self.steps, self._answer, self._take_prompts())
+        self.attempts.append(attempt)
+        self.moments.append(attempt)
+        self.tried += 1
+        self.rejection = "" if verdict["depth"] else verdict.get("reason", "")
+
+    def _certify(self, record: PlainRecord) -> None:
+        rejected = sum(t.target == record["targets"][0] for t in self.open_attempts()[:-1])
+        entry, depth = PlanCertificate(record, rejected, self.tried, self._cost_since), len(record["targets"])
+        self._before.append(self._count.latest)
+        if entry.restores is not None:
+            self._count = self._counts[entry.restores]
+        else:
+            passed, certified = (depth, 0) if entry.forced else (0, depth)
+            self._count = CertifiedCount(
+                self._count.predicates + certified,
+                self._count.passed + passed,
+                len(self.certificates),
+                self.invalidated,
+            )
+        self.certificates.append(entry)
+        self._counts.append(self._count)
+        self.curve.append((record["step"], self.in_force))
+        self._cost_since, self._first_open = StepCost(), len(self.attempts)
+        self.tried, self.rejection = 0, ""
+        for attempt in self.attempts[-1:]:
+            attempt.certified |= not entry.forced
+            attempt.discharged |= bool(attempt.depth)
+
+    def _take_prompts(self) -> Sequence[int]:
+        taken, self._prompts = tuple(self._prompts), []
+        return taken
+
+
+# Episodes: turns, subtasks, beliefs, gates, plans, predicted rewards and lessons.
+
+MAX_OTHER_CANDIDATES = 3
+"""Maximum number of candidates shown on a line in addition to the chosen one."""
+
+
+class Candidate(NamedTuple):
+    """An action that was considered.
+
+    `worth` is its value as text: the predicted gain, or the mean value in a tree search.
+    """
+
+    action: str
+    worth: str
+
+
+class Prospect(NamedTuple):
+    """What an agent considered before an action: predicted reward of the state, and candidates, the best first.
+
+    `after` is the reward predicted for the state after the chosen action; None if none was.
+    """
+
+    reward: float
+    candidates: tuple[Candidate, ...]
+    chosen: str
+    after: float | None = None
+
+    @property
+    def line(self) -> str:
+        """Reward and candidates on one line. The text of the chosen action is left out."""
+        worth = [f"▸ {one.worth}" for one in self.candidates if one.action == self.chosen]
+        others = [f"{one.worth} {one.action}" for one in self.candidates if one.action != self.chosen]
+        more = [f"{len(others) - MAX_OTHER_CANDIDATES} more"] if len(others) > MAX_OTHER_CANDIDATES else []
+        after = "" if self.after is None else f" → {self.after:.2f}"
+        return " · ".join([f"reward {self.reward:.2f}{after}", *worth, *others[:MAX_OTHER_CANDIDATES], *more])
+
+    @property
+    def listing(self) -> str:
+        """The candidates, one per line, with the chosen one marked."""
+        return "\n".join(f"{'▸' if c.action == self.chosen else '·'} {c.worth}  {c.action}" for c in self.candidates)
+
+
+class Lookahead:
+    """What an agent that predicts rewards has computed since its latest action, from which prospects are made."""
+
+    def __init__(self) -> None:
+        self.reward: float | None = None
+        self.appraisals: list[Any] = []
+        self.tree: list[Any] = []
+        self.simulations: list[Any] = []
+
+    def fold(self, event: Event) -> Prospect | None:
+        """Update with one event, and return what was considered if the event chose an action."""
+        update: dict[str, Any] = {**(event.update or {})}
+        if "tree" in event.replaced:
+            self.tree, self.simulations = [], []
+        self.tree += update.get("tree", ())
+        self.simulations += update.get("simulations", ())
+        self.appraisals = update.get("appraisals", self.appraisals)
+        self.reward = update.get("reward", self.reward)
+        if "action" not in update or self.reward is None:
+            return None
+        chosen, candidates = update["action"]["text"], self._searched() if self.simulations else self._appraised()
+        predicted = [(node["path"], node["reward"]) for node in self.tree] or [
+            ([one["action"]], one["reward"]) for one in self.appraisals
+        ]
+        after = next((reward for path, reward in predicted if [*path] == [chosen]), None)
+        return Prospect(self.reward, tuple(candidates), chosen, after)
+
+    def _appraised(self) -> Iterator[Candidate]:
+        """Yield candidates by predicted gain. Those that do not lead to a new state of the episode are marked."""
+        for one in sorted(map(Appraisal.model_validate, self.appraisals), key=lambda one: -one.gain):
+            yield Candidate(one.action, f"{one.gain:+.2f}" + (f" ({one.mark})" if one.mark else ""))
+
+    def _searched(self) -> Iterator[Candidate]:
+        """Yield the actions below the root of a tree search by number of visits, with their mean value."""
+        counts = count_visits(map(Simulation.model_validate, self.simulations))
+        paths = [tuple(node["path"]) for node in self.tree if len(node["path"]) == 1]
+        for path in sorted(paths, key=lambda path: (-counts.visits[path], -counts.mean(path))):
+            yield Candidate(path[0], f"{counts.mean(path):.2f} ({format_count(counts.visits[path], 'visit')})")
+
+
+class Note(NamedTuple):
+    """A line shown under a turn: a change of the belief, a decision of the gate, or a judgement of the Supervisor.
+
+    `warns` is True if the search finds nothing new or the plan fails.
+    """
+
+    text: str
+    warns: bool = False
+
+
+@dataclass
+class NumberedTurn:
+    """A turn with its number in the episode (from 1); `points` is the change of the score (0 to 100) by the turn."""
+
+    number: int
+    turn: Turn
+    points: float
+    prompts: list[int]
+    """Lines of the run's `prompts.jsonl` with the model calls that led to the turn or reviewed it."""
+    prospect: Prospect | None
+    notes: list[Note]
+    signals: str = ""
+    """How similar the turn's query is to earlier ones, and which share of its results is new."""
+
+    @property
+    def answer(self) -> str:
+        """The first line of the turn's observation that is not blank."""
+        return next((line.strip() for line in self.turn.observation.splitlines() if line.strip()), "")
+
+    @property
+    def scored(self) -> bool:
+        """Whether the change of the score is larger than a rounding error."""
+        return abs(self.points) >= 0.5
+
+
+class RefusedAction(NamedTuple):
+    """An action that STEP's Evaluator refused, and the reason: the rule that the action breaks."""
+
+    action: str
+    reason: str
+    prompts: list[int]
+
+
+@dataclass
+class SubtaskGroup:
+    """Turns and refused actions that belong to one subtask, in order; `subtask` is None for agents without subtasks.
+
+    `prompts` are the lines of `prompts.jsonl` with the model calls that assigned the subtask.
+    """
+
+    subtask: StepSubtask | None = None
+    prompts: Sequence[int] = ()
+    entries: list[NumberedTurn | RefusedAction] = field(default_factory=list)
+
+
+REVIEW_KEYS = frozenset({"belief", "stagnation", "subtasks", "progress", "outline"})
+"""State keys whose update follows from the latest turn. The model calls of other updates lead to the next one."""
+
+
+class Episode:
+    """One episode of a run.
+
+    `scores` has the score after each world step, 0 to 100, or below 0 after a fatal mistake. `graded`: the world
+    reports a score. `plan` is the latest plan, `first_plan` the one before the first turn.
+    """
+
+    def __init__(self, number: int, start: float = 0.0) -> None:
+        self.number, self.start = number, start
+        self.scores: list[float] = []
+        self.graded = False
+        self.groups: list[SubtaskGroup] = []
+        self.trial: Trial | None = None
+        self.lesson: Lesson | None = None
+        self.plan: tuple[str, ...] = ()
+        self.first_plan: tuple[str, ...] = ()
+        self.planning: Sequence[int] = ()
+        """Lines of `prompts.jsonl` with the model calls that made the first plan."""
+        self.prompts: list[int] = []
+        """Those that no turn has: after the last turn, or before one that was never taken."""
+        self.branches: list[Branch] = []
+        self.searches = 0
+        """Number of parallel searches that were begun; `branches` has those that ended, by number of hypothesis."""
+        self.choice = ""
+        self.verdict = ""
+        """The gate's latest decision as text; empty if the gate only let the search continue."""
+        self._belief, self._gate, self._lookahead = Belief(), Stagnation(), Lookahead()
+        self._prospect: Prospect | None = None
+        self._turn: NumberedTurn | None = None
+        self._early: list[Note] = []
+
+    @property
+    def score(self) -> float:
+        """The official score if the episode was scored, else the score that the world reported last."""
+        return 100 * self.trial.scores.value if self.trial else self.reported
+
+    @property
+    def reported(self) -> float:
+        """The score after the latest step."""
+        return self.scores[-1] if self.scores else self.start
+
+    @property
+    def subtask(self) -> StepSubtask | None:
+        """The latest subtask; None for agents without subtasks."""
+        return self.groups[-1].subtask if self.groups else None
+
+    @property
+    def latest(self) -> NumberedTurn | RefusedAction | None:
+        """The latest turn or refused action of the latest subtask, or None."""
+        entries = self.groups[-1].entries if self.groups else []
+        return entries[-1] if entries else None
+
+    def count(self, status: str) -> int:
+        """Count the subtasks with a status: `open`, `completed` (or reported as completed) or `failed`."""
+        statuses = ("completed", "reported") if status == "completed" else (status,)
+        return sum(group.subtask is not None and group.subtask.status in statuses for group in self.groups)
+
+    def entries(self) -> Iterator[NumberedTurn | RefusedAction]:
+        """Return the turns and refused actions of all subtasks, in order."""
+        return (entry for group in self.groups for entry in group.entries)
+
+    def fold(self, event: Event, action: str) -> None:
+        """Update with one event; `action` is the latest action."""
+        update: dict[str, Any] = {**(event.update or {})}
+        reviewed = None if REVIEW_KEYS.isdisjoint(update) else self.latest
+        (reviewed or self).prompts.extend(event.prompts)
+        if "subtask" in update:
+            subtask = StepSubtask.model_validate(update["subtask"])
+            if "subtasks" in update:  # an update of `assess`: the same subtask with its new status
+                self._group().subtask = subtask
+            else:
+                self.groups.append(SubtaskGroup(subtask, self._take_prompts()))
+        approval = update.get("approval", {})
+        if not approval.get("approved", True):
+            self._group().entries.append(RefusedAction(action, approval.get("reason", ""), self._take_prompts()))
+        if update.get("history") and "history" not in event.replaced:
+            self._act(update)
+        for trial in update.get("trials", ()):
+            self.trial = Trial.model_validate(trial)
+        lessons = update.get("lessons")
+        if lessons and lessons[-1]["trial"] == self.number and self.trial:
+            self.lesson = Lesson.model_validate(lessons[-1])
+        self.searches = len(update.get("hypotheses", ())) or self.searches
+        self.branches += map(Branch.model_validate, update.get("branches", ()))
+        self.branches.sort(key=lambda branch: branch.number)
+        if AGREED in (args := (update.get("action") or {}).get("args", {})):
+            self.choice = f"answer as worded by {args[AGREED]} searches: {args.get('answer', '')}"
+        self._prospect = self._lookahead.fold(event) or self._prospect
+        notes = self._early if self._turn is None else self._turn.notes
+        notes += [Note(f"memory: {turn['action']}") for turn in update.get("memory_turns", ())]
+        found = [*self._search_notes(update), *self._plan_notes(update)]
+        notes += found if self._turn else []  # before the first turn there is nothing that they could be about
+
+    def _group(self) -> SubtaskGroup:
+        if not self.groups:
+            self.groups.append(SubtaskGroup())
+        return self.groups[-1]
+
+    def _take_prompts(self) -> list[int]:
+        taken, self.prompts = self.prompts, []
+        return taken
+
+    def _act(self, update: Mapping[str, Any]) -> None:
+        observation, before = update.get("observation", {}), self.reported
+        score = reported_score(observation)
+        self.graded |= score is not None
+        self.scores.append(before + 100 * observation.get("reward", 0.0) if score is None else score)
+        for record in update.get("turns", ()):
+            turn, points = Turn.model_validate(record), self.reported - before
+            notes, self._early = self._early, []
+            self._turn = NumberedTurn(len(self.scores), turn, points, self._take_prompts(), self._prospect, notes)
+            self._prospect = None
+            self._group().entries.append(self._turn)
+
+    def _search_notes(self, update: Mapping[str, Any]) -> Iterator[Note]:
+        """Yield the changes of the belief (+ new, ? a new question, ✓ an answered one), and the gate's decision."""
+        if update.get("rounds") and self._turn:
+            signals = SearchRound.model_validate(update["rounds"][-1])
+            self._turn.signals = f"{signals.jaccard:.0%} alike, {signals.upr:.0%} new"
+        if "belief" in update:
+            before, self._belief = self._belief, Belief.model_validate(update["belief"])
+            yield from map(Note, belief_changes(before, self._belief))
+        if "stagnation" in update:
+            gate, self._gate = self._gate, Stagnation.model_validate(update["stagnation"])
+            self.verdict = describe_gate(gate, self._gate)
+            yield from [Note(self.verdict, warns=True)] if self.verdict else ()
+
+    def _plan_notes(self, update: Mapping[str, Any]) -> Iterator[Note]:
+        """Yield the Supervisor's judgement and guidance (TDP), and the plan if it is new."""
+        if update.get("progress"):
+            progress = Progress.model_validate(update["progress"])
+            warns = progress.off_plan or progress.status == "failed"
+            label = (
+                "off plan"
+                if progress.off_plan
+                else {"completed": "✓ completed", "failed": "failed"}.get(progress.status)
+            )
+            judgement = ": ".join(filter(None, (label, progress.reason)))
+            yield from [Note(judgement, warns)] if judgement else ()
+            yield from [Note(f"next: {progress.guidance}")] if progress.guidance else ()
+        if update.get("outline"):
+            before, self.plan = self.plan, tuple(update["outline"])
+            if not before or not self.latest:
+                self.first_plan = self.plan
+            elif self.plan != before:
+                yield Note(f"⟲ plan made anew: {format_plan(self.plan)}")
+            if not self.latest:
+                self.planning = self._take_prompts()
+
+
+def belief_changes(before: Belief, after: Belief) -> Iterator[str]:
+    """Yield what changed from one belief to the next; all items of a belief that was reorganised."""
+    if after.reorganised > before.reorganised:
+        yield f"curated to {after.items} items"
+        yield from belief_changes(Belief(reorganised=after.reorganised), after)
+        return
+    known = {fact.text for fact in before.facts}
+    for fact in after.facts:
+        if fact.text not in known:
+            yield f"+ {fact.text}" + (f" ({fact.source})" if fact.source else "")
+    yield from (f"+ {text}" for text in after.notes if text not in before.notes)
+    yield from (f"? {text}" for text in after.questions if text not in before.questions)
+    yield from (f"✓ {text}" for text in before.questions if text not in after.questions)
+
+
+def describe_gate(before: Stagnation, now: Stagnation) -> str:
+    """Describe a gate's decision; empty if the gate only let the search continue."""
+    if now.stop:
+        return f"gate: stop; {now.reason}"
+    if now.at is not None and before.at is None:
+        return f"gate would stop here with {now.answer or 'no answer'}; {now.reason}"
+    if now.advice and now.advice != before.advice:
+        return f"gate: {now.advice}"
+    return f"gate: stagnant, {now.streak} in a row" if now.streak and now.at is None else ""
+
+
+def format_plan(plan: tuple[str, ...]) -> str:
+    """Format the steps of a plan on one line."""
+    return " · ".join(f"{number} {step}" for number, step in enumerate(plan, 1))
+
+
+def reported_score(observation: Mapping[str, Any]) -> float | None:
+    """Return the score that the world reports with an observation; None if it reports none."""
+    score = observation.get("data", {}).get("score")
+    return float(score) if isinstance(score, int | float) else None
+
+
+class EpisodeHistory:
+    """All episodes of one graph, computed from its events as they arrive.
+
+    `acting`: the graph acts without predicates. `learning`: it runs several episodes and learns between them.
+    `unscored`: nobody knows the right answer, so that no score counts. `action` is the latest action.
+    """
+
+    def __init__(self, graph: str = "", *, unscored: bool = False) -> None:
+        channels = channels_of(graph)
+        self.acting, self.learning = not channels.keys().isdisjoint({"turns", "branches"}), "trials" in channels
+        self.unscored = unscored
+        self.all: list[Episode] = []
+        self.action = ""
+
+    @property
+    def steps(self) -> int:
+        """Number of world steps of all episodes."""
+        return sum(len(episode.scores) for episode in self.all)
+
+    @property
+    def now(self) -> Episode:
+        """The latest episode; an empty one before the first."""
+        return self.all[-1] if self.all else Episode(1)
+
+    @property
+    def graded(self) -> bool:
+        """Whether the world reports a score."""
+        return any(episode.graded for episode in self.all)
+
+    @property
+    def scored(self) -> bool:
+        """Whether a score is known: the world reported one or rewarded a step, or an episode was scored."""
+        if self.unscored:
+            return False
+        return self.graded or any(episode.trial or any(episode.scores) for episode in self.all)
+
+    def count(self, status: str) -> int:
+        """Count the subtasks of all episodes with a status: `open`, `completed` or `failed`."""
+        return sum(episode.count(status) for episode in self.all)
+
+    def fold(self, event: Event) -> None:
+        """Update the episodes with one event of the graph."""
+        update: dict[str, Any] = {**(event.update or {})}
+        self.acting |= "turns" in update
+        self.learning |= "trials" in update
+        self.action = update.get("action", {}).get("text", self.action)
+        if "history" in event.replaced:
+            start = reported_score(update.get("observation", {})) or 0.0
+            self.all.append(Episode(update.get("trial", len(self.all) + 1), start))
+        elif not self.all and any(update.get(key) for key in ("history", "subtask", "approval", "trials")):
+            self.all.append(Episode(1))
+        if self.all:
+            self.now.fold(event, self.action)
+
+
+# Runs of reward predictors.
+
+
+class RatedStep(NamedTuple):
+    """A recorded step with its predicted reward, and the state and goal state that were compared.
+
+    Both states are empty for predictors without factored states. `prompts` are the lines of the run's `prompts.jsonl`
+    with the model calls of the step.
+    """
+
+    step: RecordedStep
+    reward: float
+    state: FactoredState
+    goal: FactoredState
+    prompts: Sequence[int]
+
+
+class RatingHistory:
+    """The rewards that a run predicted for recorded steps, computed from its events as they arrive."""
+
+    def __init__(self) -> None:
+        self.steps: list[RecordedStep] = []
+        self.rated: list[RatedStep] = []
+        self._state = self._goal = FactoredState()
+        self._prompts: list[int] = []
+
+    def fold(self, event: Event) -> None:
+        """Update with one event; events of graphs that predict no rewards have no effect."""
+        update: dict[str, Any] = {**(event.update or {})}
+        self._prompts += event.prompts
+        if "rewards" in update and event.node == "reset":
+            self.steps = [RecordedStep.model_validate(step) for step in update.get("steps", ())]
+            self.rated = []
+        elif "rewards" in update and len(self.rated) < len(self.steps):
+            step, reward = self.steps[len(self.rated)], update["rewards"][0]["reward"]
+            self.rated.append(RatedStep(step, reward, self._state, self._goal, tuple(self._prompts)))
+            self._prompts = []
+        if self.steps:  # else `goal` is another graph's key
+            self._state = FactoredState.model_validate(update.get("factored", self._state))
+            self._goal = FactoredState.model_validate(update.get("goal", self._goal))
+
+    @property
+    def recordings(self) -> list[list[RatedStep]]:
+        """The rated steps, grouped by recorded trajectory."""
+        return [[*group] for _, group in groupby(self.rated, key=lambda rated: rated.step.recording)]
+
+
+# TDP's task graph.
 
 MAX_NAME_CHARACTERS = 60
 """Maximum number of characters of a sub-task's name."""
+
+SUBTASK_GRAPH = "subtask"
+"""Name of the graph that works on a sub-task, unless the operator `solve` names another one."""
 
 NodeStatus = Literal["pending", "working", "completed", "failed", "removed"]
 """Status of a sub-task; "removed": a revision has taken it out of the task graph."""
@@ -45,23 +867,22 @@ class NodeProgress:
     Args:
         node: the sub-task as it was first specified.
         added: number of the revision that added it; 0 if the first task graph had it.
+        solver: name of the graph that works on it.
     """
 
-    def __init__(self, node: Node, added: int = 0) -> None:
+    def __init__(self, node: Node, added: int = 0, solver: str = SUBTASK_GRAPH) -> None:
         self.node, self.added = node, added
         self.status: NodeStatus = node.status
         self.earlier: list[tuple[int, Node]] = []
         """Earlier versions of the sub-task, each with the number of the revision that changed it."""
         self.removed = 0
         self.outcome: Outcome | None = None
-        self.events: list[Event] = []
         self.spans: list[tuple[float, float]] = []
         """Start and end of each execution of a graph node for the sub-task, in seconds since the start of the run."""
-        self.plan = PlanHistory()
-        """Plan of the graph that works on the sub-task; empty if that graph certifies no predicates."""
+        self.inside = GraphHistory(solver, solver=solver)
+        """What the graph did that works on the sub-task."""
         self.calls = self.tokens = self.steps = self.replans = self.gave_up = 0
         self.seconds = 0.0
-        self.action = ""
 
     @property
     def name(self) -> str:
@@ -79,40 +900,37 @@ class NodeProgress:
         """Update with the sub-task as the task graph has it now."""
         self.node, self.status, self.removed = node, node.status, 0
         if node.status == "pending":  # it is done again
-            self.outcome = None
+            self.outcome, self.inside.ending = None, ""
 
-    def add_usage(self, event: Event) -> None:
+    def set_outcome(self, outcome: Outcome) -> None:
+        """Update with the outcome of the sub-task."""
+        self.outcome, self.status, self.inside.ending = outcome, outcome.status, outcome.ending
+
+    def add_usage(self, usage: Usage) -> None:
         """Add the usage of an event of the graph that works on the sub-task."""
-        usage = event.usage
         self.calls += usage.calls
         self.tokens += usage.input_tokens + usage.output_tokens
         self.seconds += usage.seconds
 
-    def fold(self, event: Event, ended: float) -> None:
+    def fold(self, event: Event, scope: str, ended: float) -> None:
         """Update with an event of the graph that works on the sub-task.
 
         Args:
             event: the event.
+            scope: namespace of the graph inside that graph to which the event belongs; empty for that graph itself.
             ended: time of the event, in seconds since the start of the run.
         """
-        self.events.append(event)
+        self.add_usage(event.usage)
         self.spans.append((max(ended - event.usage.seconds, 0.0), ended))
         if self.status == "pending":
             self.status = "working"
         self.steps += count_steps(event)
-        if "|" in event.scope:
-            return
-        self.plan.fold(event)
-        update: Mapping[str, Any] = event.update or {}
-        self.action = update.get("action", {}).get("text", self.action)
+        self.inside.fold(event, scope)
         # Plans of solvers without predicates (`outline`) count here too, which `plan.replans` leaves out.
-        if event.node == "replan" and event.update is not None:
-            replanned = bool(update.keys() - {"gave_up"})
+        if event.node == "replan" and event.update is not None and not scope:
+            replanned = bool(event.update.keys() - {"gave_up"})
             self.replans += replanned
             self.gave_up += not replanned
-
-
-# Revisions of the task graph.
 
 
 class RevisionSummary(NamedTuple):
@@ -131,37 +949,7 @@ class RevisionSummary(NamedTuple):
     def line(self) -> str:
         """The revision on one line; empty if it changed nothing."""
         changes = {"added": self.added, "changed": self.changed, "removed": self.removed}
-        parts = [f"{change} {', '.join(ids)}" for change, ids in changes.items() if ids]
-        return "; ".join([*parts, *self.notes])
-
-
-def summarize_revision(
-    number: int, before: Mapping[str, Node], after: Sequence[Node], notes: Sequence[str]
-) -> RevisionSummary:
-    """Summarize the revision that led from one version of the task graph to the next.
-
-    Args:
-        number: number of the revision.
-        before: the sub-tasks of the earlier version by id.
-        after: the sub-tasks of the later version.
-        notes: what was refused or repaired.
-    """
-    remaining = {node.id for node in after}
-    return RevisionSummary(
-        number,
-        added=tuple(node.id for node in after if node.id not in before),
-        changed=tuple(node.id for node in after if node.id in before and has_changed(node, before[node.id])),
-        removed=tuple(id_ for id_ in before if id_ not in remaining),
-        notes=tuple(notes),
-    )
-
-
-def has_changed(node: Node, other: Node) -> bool:
-    """Whether two versions of a sub-task differ in their text or dependencies."""
-    return (node.task, node.needs) != (other.task, other.needs)
-
-
-# The task graph.
+        return "; ".join([*(f"{change} {', '.join(ids)}" for change, ids in changes.items() if ids), *self.notes])
 
 
 class TaskGraph:
@@ -170,15 +958,30 @@ class TaskGraph:
     `nodes` are all sub-tasks by id, including removed ones. `drawn` is True if the run has a task graph.
     """
 
-    def __init__(self, graph: str = "") -> None:
-        self.drawn = "dag" in state_type(graph).__annotations__
+    def __init__(self, graph: str = "", solver: str = SUBTASK_GRAPH) -> None:
+        self.drawn, self._solver = "dag" in channels_of(graph), solver
         self._begin()
 
-    def fold(self, event: Event) -> None:
-        """Update with one event of the run's outermost graph or of a graph that works on a sub-task."""
-        ended = self._since_begin(event)
-        if event.scope:
-            self._work(event, ended)
+    def _begin(self) -> None:
+        self.nodes: dict[str, NodeProgress] = {}
+        self.revisions: list[RevisionSummary] = []
+        self.supervisor_spans: list[tuple[float, float]] = []
+        """Start and end of every execution of `decompose` or `revise`, in seconds since the start of the run."""
+        self.resume_times: list[float] = []
+        self.prompts: list[int] = []
+        """Lines of the run's `prompts.jsonl` with the model calls that made and revised the task graph."""
+        self._scopes: dict[str, str] = {}
+        self._latest = self._before = 0.0
+
+    def fold(self, event: Event, scope: str = "") -> None:
+        """Update with one event of the graph, or of a graph that works on a sub-task, whose namespace is `scope`."""
+        if event.t < self._latest:  # times of a resumed run count from 0 again; the time in between is left out
+            self._before += self._latest
+            self.resume_times.append(self._before)
+        self._latest, ended = event.t, self._before + event.t
+        if scope:
+            if worked := self._node_of(event, scope):
+                worked.fold(event, scope.partition("|")[2], ended)
             return
         update: dict[str, Any] = {**(event.update or {})}
         if "outcomes" in event.replaced:
@@ -186,19 +989,20 @@ class TaskGraph:
         self.prompts += event.prompts
         self.drawn |= "dag" in update
         if statuses := (update.get("dag") or {}).get("statuses"):
-            self._set_statuses(statuses)
+            for worked in [self.nodes[id_] for id_ in statuses if id_ in self.nodes]:
+                worked.set_node(worked.node.model_copy(update={"status": statuses[worked.node.id]}))
         elif update.get("dag") or (self.nodes and update.get("notes")):
             self._draw(update)
         for outcome in map(Outcome.model_validate, update.get("outcomes", ())):
-            if worked := self.nodes.get(outcome.node):
-                worked.outcome, worked.status = outcome, outcome.status
+            if outcome.node in self.nodes:
+                self.nodes[outcome.node].set_outcome(outcome)
         if event.node in ("decompose", "revise"):
             self.supervisor_spans.append((max(ended - event.usage.seconds, 0.0), ended))
 
     def add_usage(self, event: Event) -> None:
         """Add the usage of a superseded event, whose work was done again after a resume."""
-        if event.scope and (worked := self._node_of(event)):
-            worked.add_usage(event)
+        if event.scope and (worked := self._node_of(event, event.scope)):
+            worked.add_usage(event.usage)
 
     @property
     def goal(self) -> str:
@@ -227,6 +1031,11 @@ class TaskGraph:
         """Number of world steps of all sub-tasks."""
         return sum(worked.steps for worked in self.nodes.values())
 
+    @property
+    def started(self) -> list[NodeProgress]:
+        """The sub-tasks that were worked on, in the order in which they were started."""
+        return sorted((worked for worked in self.nodes.values() if worked.spans), key=lambda worked: worked.spans[0])
+
     def levels(self) -> list[list[NodeProgress]]:
         """Group the sub-tasks by level: the length of the longest path of dependencies that leads to them.
 
@@ -241,87 +1050,84 @@ class TaskGraph:
             levels[level[id_]].append(worked)
         return levels
 
-    def _begin(self) -> None:
-        self.nodes: dict[str, NodeProgress] = {}
-        self.revisions: list[RevisionSummary] = []
-        self.supervisor_spans: list[tuple[float, float]] = []
-        """Start and end of every execution of `decompose` or `revise`, in seconds since the start of the run."""
-        self.resume_times: list[float] = []
-        self.prompts: list[int] = []
-        """Lines of the run's `prompts.jsonl` with the model calls that made and revised the task graph."""
-        self._scopes: dict[str, str] = {}
-        self._latest = self._before = 0.0
-
-    def _since_begin(self, event: Event) -> float:
-        # Times of a resumed run count from 0 again; the time between a kill and the resume is left out.
-        if event.t < self._latest:
-            self._before += self._latest
-            self.resume_times.append(self._before)
-        self._latest = event.t
-        return self._before + event.t
-
-    def _work(self, event: Event, ended: float) -> None:
-        if worked := self._node_of(event):
-            worked.add_usage(event)
-            worked.fold(event, ended)
-
-    def _node_of(self, event: Event) -> NodeProgress | None:
+    def _node_of(self, event: Event, scope: str) -> NodeProgress | None:
         # An event of a graph that is nested deeper belongs to the node of this graph around it.
-        outermost, *deeper = event.scope.split("|")
+        outermost, *deeper = scope.split("|")
         if not deeper:
             self._scopes[outermost] = event.subtask
         return self.nodes.get(self._scopes.get(outermost, ""))
-
-    def _set_statuses(self, statuses: Mapping[str, str]) -> None:
-        for id_, status in statuses.items():
-            if worked := self.nodes.get(id_):
-                worked.set_node(worked.node.model_copy(update={"status": status}))
 
     def _draw(self, update: dict[str, Any]) -> None:
         before = {id_: worked.node for id_, worked in self.nodes.items() if not worked.removed}
         drawn = update.get("dag")  # a revision that changed nothing stores its notes only
         nodes = [Node.model_validate(node) for node in drawn.get("nodes", ())] if drawn else [*before.values()]
-        change = summarize_revision(update.get("revisions", 0), before, nodes, update.get("notes", ()))
-        if change.number and change.line:
-            self.revisions.append(change)
+        number, remaining, added, changed = update.get("revisions", 0), {node.id for node in nodes}, [], []
         for node in nodes:
-            worked = self.nodes.setdefault(node.id, NodeProgress(node, change.number))
-            if has_changed(node, worked.node):
-                worked.earlier.append((change.number, worked.node))
+            if node.id not in before:
+                added.append(node.id)
+            elif (node.task, node.needs) != (before[node.id].task, before[node.id].needs):
+                changed.append(node.id)
+            worked = self.nodes.setdefault(node.id, NodeProgress(node, number, self._solver))
+            if (node.task, node.needs) != (worked.node.task, worked.node.needs):
+                worked.earlier.append((number, worked.node))
             worked.set_node(node)
-        for id_ in change.removed:
-            self.nodes[id_].status, self.nodes[id_].removed = "removed", change.number
+        removed = [id_ for id_ in before if id_ not in remaining]
+        for id_ in removed:
+            self.nodes[id_].status, self.nodes[id_].removed = "removed", number
+        revision = RevisionSummary(number, tuple(added), tuple(changed), tuple(removed), tuple(update.get("notes", ())))
+        if number and revision.line:
+            self.revisions.append(revision)
 
 
-# The history of a run.
+# A graph, and a run.
+
+
+class GraphHistory:
+    """What one graph has done so far: the outermost graph of a run, or the graph that works on a sub-task.
+
+    `ending` is empty while there is none. `solved`: it ended with the full score of a benchmark. `denied`: it ended
+    `goal` although its score says that the task is not solved.
+    """
+
+    def __init__(self, graph: str = "", *, unscored: bool = False, solver: str = SUBTASK_GRAPH) -> None:
+        self.begin(graph, unscored=unscored, solver=solver)
+
+    def begin(self, graph: str, *, unscored: bool = False, solver: str = SUBTASK_GRAPH) -> None:
+        """Start with an empty history of a graph; `solver` is the graph that works on its sub-tasks, if it has any."""
+        self.plan, self.episodes = PlanHistory(), EpisodeHistory(graph, unscored=unscored)
+        self.tasks, self.rating = TaskGraph(graph, solver), RatingHistory()
+        self.ending, self.solved, self.denied = "", False, False
+
+    def fold(self, event: Event, scope: str) -> None:
+        """Update with one event; `scope` is the namespace of the graph inside this graph to which it belongs."""
+        self.tasks.fold(event, scope)
+        if not scope:  # plan and certificates of a graph inside a node are not those of this graph
+            self.plan.fold(event)
+            self.episodes.fold(event)
+            self.rating.fold(event)
+
+    @property
+    def rows(self) -> list[PredicateRow]:
+        """One row for every predicate of the plan."""
+        return self.plan.rows(self.ending, solved=self.solved)
+
 
 USAGE_FIELDS = ("calls", "input_tokens", "output_tokens", "cached_tokens", "usd", "seconds")
 """Fields of a usage that are added up."""
-
 
 UNCHECKING_OPERATOR = "always_pass"
 """Name of the operator that accepts each condition without a look at the world."""
 
 
-def is_unchecked(header: Header) -> bool:
-    """Whether a run's validator accepts whatever the world shows, so that its certificates certify nothing."""
-    return _names_operator(header.all_operators, UNCHECKING_OPERATOR)
-
-
-def _names_operator(described: JsonValue, name: str) -> bool:
-    """Whether an operator is among those that a header describes, or in the arguments of one of them."""
-    if not isinstance(described, dict):
-        return False
-    return described.get("name") == name or any(_names_operator(part, name) for part in described.values())
-
-
-class RunHistory:
+class RunHistory(GraphHistory):
     """History of a run so far, computed from trajectory lines as they arrive.
 
-    A line takes a few microseconds.
+    A line takes a few microseconds. `cost` is what was spent of the money that the task allows, if the world reports
+    it.
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.header: Header | None = None
         self.footer: Footer | None = None
         self.questions: list[Question] = []
@@ -331,13 +1137,10 @@ class RunHistory:
         self.spent = dict.fromkeys(USAGE_FIELDS, 0.0)
         self.cut_prompts: list[CutPrompt] = []
         """Model calls whose prompts were cut to the model's context window."""
+        self.cost: float | None = None
+        self.resumed_at = 0
+        """Number of world steps after which the run was resumed the last time."""
         self._lines: list[TrajectoryLine] = []
-        self._begin()
-
-    @property
-    def certified(self) -> str:
-        """The label of predicates with a certificate."""
-        return UNCHECKED_LABEL if self.header and is_unchecked(self.header) else CERTIFIED_LABEL
 
     def take(self, line: TrajectoryLine) -> None:
         """Update with one trajectory line.
@@ -346,17 +1149,17 @@ class RunHistory:
         """
         self._lines.append(line)
         if isinstance(line, Header):
-            self.header = line
-            self._begin()
+            self._begin(line)
         elif isinstance(line, Question):
             self.questions.append(line)
         elif isinstance(line, Footer):
-            self.footer, self.questions = line, []
+            self.questions = []
+            self._end(line)
             # a view that starts with a resume was not sent the events that were superseded before
             self._raise_spent(line.usage)
         elif isinstance(line, Resumed):
             self.take_trajectory(assemble_trajectory(self._lines))
-            self.footer = None
+            self._end(None)
         elif isinstance(line, Event):
             for name in USAGE_FIELDS:
                 self.spent[name] += getattr(line.usage, name)
@@ -368,31 +1171,33 @@ class RunHistory:
 
         Superseded events, whose work was done again after a resume, count only as cost.
         """
-        self.header, self.footer = trajectory.header, trajectory.footer
+        self._begin(trajectory.header)
+        self._end(trajectory.footer)
         self.questions, self.answered = [*trajectory.questions], trajectory.answered
         self.cut_prompts = trajectory.cut_prompts
-        self._begin()
-        for event in trajectory.events:
+        for number, event in enumerate(trajectory.events, 1):
             self._fold(event)
+            if number == trajectory.resumed_after:
+                self.resumed_at = self.steps
         for event in trajectory.superseded:
             self.tasks.add_usage(event)
         # only the assembled trajectory counts calls that a killed process left without an event
         self._raise_spent(trajectory.usage)
 
     @property
-    def ending(self) -> str:
-        """The run's ending; empty while there is none."""
-        return self.footer.ending if self.footer else ""
+    def scores(self) -> Scores | None:
+        """The scores that decide whether the run was successful; None without any, or if nobody knows the answer."""
+        return verdict_scores_of(self.header, self.footer)
 
     @property
-    def solved(self) -> bool:
-        """Whether the run has ended with the full score of a benchmark."""
-        return bool(is_solved(verdict_scores_of(self.header, self.footer)))
+    def certified(self) -> str:
+        """The label of predicates with a certificate."""
+        return UNCHECKED_LABEL if self.unchecked else CERTIFIED_LABEL
 
     @property
-    def denied(self) -> bool:
-        """Whether the run ended `goal` although its score says that the task is not solved."""
-        return is_goal_denied(self.ending, is_solved(verdict_scores_of(self.header, self.footer)))
+    def unchecked(self) -> bool:
+        """Whether the validator accepts whatever the world shows, so that certificates certify nothing."""
+        return self.header is not None and _names_unchecking(self.header.all_operators)
 
     @property
     def steps(self) -> int:
@@ -410,25 +1215,33 @@ class RunHistory:
         recorded = limits.get(name) if isinstance(limits, dict) else None
         return recorded if isinstance(recorded, int) else None
 
-    def _begin(self) -> None:
-        graph, unscored = (self.header.graph, is_unscored(self.header)) if self.header else ("", False)
-        self.plan, self.episodes = PlanHistory(), EpisodeHistory(graph, unscored=unscored)
-        self.tasks, self.rating = TaskGraph(graph), RatingHistory()
-        self.cost: float | None = None
-        """What was spent of the money that the task allows, if the world reports it."""
+    def _begin(self, header: Header) -> None:
+        operator = header.all_operators.get("solve")
+        arguments = operator.get("args") if isinstance(operator, dict) else None
+        solver = arguments.get("graph", SUBTASK_GRAPH) if isinstance(arguments, dict) else SUBTASK_GRAPH
+        self.begin(header.graph, unscored=is_unscored(header), solver=str(solver))
+        self.header, self.cost, self.resumed_at = header, None, 0
+
+    def _end(self, footer: Footer | None) -> None:
+        self.footer, self.ending = footer, footer.ending if footer else ""
+        solved = is_solved(self.scores)
+        self.solved, self.denied = bool(solved), is_goal_denied(self.ending, solved)
 
     def _fold(self, event: Event) -> None:
-        self.tasks.fold(event)
-        if event.scope:  # plan and certificates of a graph inside a node are not those of the run
-            return
-        self.plan.fold(event)
-        self.episodes.fold(event)
-        self.rating.fold(event)
-        update: Mapping[str, Any] = event.update or {}
-        self.cost = update.get("observation", {}).get("data", {}).get("cost", self.cost)
+        self.fold(event, event.scope)
+        if not event.scope:
+            update: Mapping[str, Any] = event.update or {}
+            self.cost = update.get("observation", {}).get("data", {}).get("cost", self.cost)
 
     def _raise_spent(self, usage: Usage) -> None:
         self.spent = {name: max(spent, getattr(usage, name)) for name, spent in self.spent.items()}
+
+
+def _names_unchecking(described: JsonValue) -> bool:
+    """Whether the operator that accepts everything is among those that a header describes, or in their arguments."""
+    if not isinstance(described, dict):
+        return False
+    return described.get("name") == UNCHECKING_OPERATOR or any(map(_names_unchecking, described.values()))
 
 
 def read_history(trajectory: Trajectory) -> RunHistory:

@@ -12,11 +12,18 @@ from rich.live import Live
 from certigraph.adapters.models.chat_models import describe_models
 from certigraph.adapters.models.prompts import one_line
 from certigraph.runtime.approvals import question_lines
-from certigraph.runtime.episodes import BeliefHistory, EpisodeHistory, NumberedTurn, RefusedAction, format_plan
-from certigraph.runtime.history import NodeProgress, RunHistory
-from certigraph.runtime.progress import PlanReplan
-from certigraph.runtime.result import error_rates_of, verdict_scores_of
-from certigraph.runtime.terminal import DENIED, clean_line, draw_frame, reward_lines
+from certigraph.runtime.history import (
+    Episode,
+    EpisodeHistory,
+    NodeProgress,
+    NumberedTurn,
+    PlanReplan,
+    RefusedAction,
+    RunHistory,
+    format_plan,
+)
+from certigraph.runtime.result import error_rates_of
+from certigraph.runtime.terminal import DENIED, clean_line, draw_frame
 from certigraph.runtime.texts import (
     add_passed_count,
     clip_text,
@@ -62,7 +69,8 @@ def _inner_lines(run: RunHistory, worked: NodeProgress, event: Event, update: di
     if event.node == "replan" and update.get("outline"):
         yield f"{worked.name}: step {worked.steps}: replanned: {format_plan(tuple(update['outline']))}"
     if update.get("certificates"):
-        plan, last = worked.plan, worked.plan.certificates[-1].certificate
+        plan = worked.inside.plan
+        last = plan.certificates[-1].certificate
         progress = passed_label(last.forced) if last.forced else f"{run.certified} {plan.in_force}/{plan.total}"
         yield f"{worked.name}: step {worked.steps}: {progress}: {last.targets[-1].text}"
 
@@ -75,9 +83,6 @@ MAX_FINDING_CHARACTERS = 60
 
 def plain_lines(run: RunHistory, line: TrajectoryLine) -> Iterator[str]:
     """Yield the plain lines for a trajectory line, often none. `run` must have taken that line already."""
-    if isinstance(line, Event):
-        yield from _cut_lines(run, line)
-        yield from _unmade_lines(run, line)
     if isinstance(line, Header):
         yield from _header_lines(line)
     elif isinstance(line, Footer):
@@ -91,19 +96,31 @@ def plain_lines(run: RunHistory, line: TrajectoryLine) -> Iterator[str]:
         yield from question_lines([line])
     elif isinstance(line, Resumed):
         yield f"resumed with what is above: {_format_progress(run)}"
-    elif isinstance(line, Event) and run.rating.rated:
-        yield from reward_lines(run) if "rewards" in (line.update or {}) else ()
-    elif isinstance(line, Event) and run.tasks.drawn:
-        yield from task_lines(run, line)
     elif isinstance(line, Event):
-        update = line.update or {}
+        yield from _cut_lines(run, line)
+        yield from _unmade_lines(run, line)
+        yield from _event_lines(run, line, line.update or {})
+
+
+def _event_lines(run: RunHistory, event: Event, update: Mapping[str, Any]) -> Iterator[str]:
+    if run.rating.rated:
+        for rated in run.rating.rated[-1:] if "rewards" in update else ():
+            place = f"recording {rated.step.recording + 1}, step {len(run.rating.rated)} of {len(run.rating.steps)}"
+            yield f"{place}: reward {rated.reward:.2f}: {rated.step.action or '(looked)'}"
+    elif run.tasks.drawn:
+        yield from task_lines(run, event)
+    else:
         if update.get("certificates"):
             yield from _certificate_lines(run, run.plan.certificates[-1].certificate)
-        yield from _check_lines(run, line)
-        if line.node == "replan" and not run.episodes.acting:
+        for invalidation in update.get("invalidations", ()):
+            yield f"step {run.steps}: undone: {invalidation['predicate']['text']}"
+        for audit in update.get("audits", ()):
+            decision = "confirmed" if audit["confirmed"] else f"denied: {audit.get('reason', '')}"
+            yield f"step {run.steps}: audit of the goal: {decision}"
+        if event.node == "replan" and not run.episodes.acting:
             yield _replan_line(run, update)
         if run.episodes.acting and run.episodes.all:
-            yield from _episode_lines(run.episodes, line)
+            yield from _episode_lines(run.episodes, event)
 
 
 def _header_lines(header: Header) -> Iterator[str]:
@@ -130,15 +147,6 @@ def _unmade_lines(run: RunHistory, event: Event) -> Iterator[str]:
         yield from (f"step {run.steps}: not made: {action.text}: {reason}" for reason in reasons_refused(action))
         answered = (call for call in calls_of(action) if call.response)
         yield from (f"step {run.steps}: a person answered {call}: {one_line(call.response)}" for call in answered)
-
-
-def _check_lines(run: RunHistory, event: Event) -> Iterator[str]:
-    update: dict[str, Any] = {**(event.update or {})}
-    for invalidation in update.get("invalidations", ()):
-        yield f"step {run.steps}: undone: {invalidation['predicate']['text']}"
-    for audit in update.get("audits", ()):
-        decision = "confirmed" if audit["confirmed"] else f"denied: {audit.get('reason', '')}"
-        yield f"step {run.steps}: audit of the goal: {decision}"
 
 
 def _certificate_lines(run: RunHistory, certificate: Certificate) -> Iterator[str]:
@@ -168,12 +176,12 @@ def _format_short_finding(finding: Finding) -> str:
 
 
 def _replan_line(run: RunHistory, update: Mapping[str, Any]) -> str:
+    latest = run.plan.moments[-1]
     if "plan" not in update:
-        latest = run.plan.moments[-1]
         outcome = "gave up" if isinstance(latest, PlanReplan) and latest.gave_up else "did not finish"
         reason = f": {update['gave_up']}" if update.get("gave_up") else ""
         return f"step {run.steps}: replanning {outcome}: {run.plan.target}{reason}"
-    done = "extended the plan" if run.plan.extended else "replanned"
+    done = "extended the plan" if isinstance(latest, PlanReplan) and latest.extends else "replanned"
     rest = len(run.plan.plan) - run.plan.head
     return f"step {run.steps}: {done}, {rest} predicates from here: {run.plan.target}"
 
@@ -185,9 +193,10 @@ def _episode_lines(episodes: EpisodeHistory, event: Event) -> Iterator[str]:
     if update.get("outline"):
         yield f"{at}: plan: {'; '.join(update['outline'])}"
     if update.get("turns") and isinstance(latest, NumberedTurn):
-        yield from (f"{at}: {latest.turn.action}: {text}" for text in episode.prospects.lines(latest.number))
-    if update.get("turns") and isinstance(latest, NumberedTurn) and latest.scored:
-        yield f"{at}: score {format_points(episode.reported)} ({latest.points:+.3g}): {latest.turn.action}"
+        if latest.prospect:
+            yield f"{at}: {latest.turn.action}: {latest.prospect.line}"
+        if latest.scored:
+            yield f"{at}: score {format_points(episode.reported)} ({latest.points:+.3g}): {latest.turn.action}"
     if not update.get("approval", {}).get("approved", True) and isinstance(latest, RefusedAction):
         yield f"{at}: refused {latest.action}: {latest.reason}"
     if update.get("subtasks") and (subtask := episode.subtask):
@@ -196,20 +205,20 @@ def _episode_lines(episodes: EpisodeHistory, event: Event) -> Iterator[str]:
     if update.get("trials") and (trial := episode.trial):
         score = f"score {format_points(episode.score)}, " if episodes.scored else ""
         yield f"episode {trial.number}: {trial.ending}, {score}{format_count(trial.steps, 'step')}"
-    if "stagnation" in update and (verdict := episode.gathering.verdict(len(episode.scores))):
-        yield f"{at}: {verdict}"
-    yield from _search_lines(episode.gathering, update)
+    if "stagnation" in update and episode.verdict:
+        yield f"{at}: {episode.verdict}"
+    yield from _search_lines(episode, update)
     if update.get("lessons") and episode.lesson and (taught := _format_lesson(episode.lesson)):
         yield f"episode {episode.number} taught: {taught}"
 
 
-def _search_lines(gathering: BeliefHistory, update: Mapping[str, Any]) -> Iterator[str]:
-    if update.get("branches") and len(gathering.branches) == gathering.searches:  # all at once, in order
-        for branch in gathering.branches:
+def _search_lines(episode: Episode, update: Mapping[str, Any]) -> Iterator[str]:
+    if update.get("branches") and len(episode.branches) == episode.searches:  # all at once, in order
+        for branch in episode.branches:
             actions = format_count(branch.rounds, "action")
             yield f"search {branch.number}: {branch.answer or 'no answer'}: {branch.hypothesis} ({actions})"
-    if "action" in update and gathering.choice:
-        yield gathering.choice
+    if "action" in update and episode.choice:
+        yield episode.choice
 
 
 def _format_lesson(lesson: Lesson) -> str:
@@ -218,7 +227,7 @@ def _format_lesson(lesson: Lesson) -> str:
 
 
 def _ending_line(run: RunHistory, footer: Footer) -> str:
-    scores = verdict_scores_of(run.header, footer)
+    scores = run.scores
     score = f", score {format_score(scores.value)}" if scores else ""
     steps = "" if _parallel_searches(run) else f"{format_count(run.steps, 'step')}, "  # only the answer
     cost = f"{steps}{run.spent['calls']:.0f} calls, {run.tokens:,} tokens"
@@ -246,7 +255,7 @@ def _format_progress(run: RunHistory) -> str:
 
 
 def _parallel_searches(run: RunHistory) -> Sequence[Branch]:
-    return run.episodes.now.gathering.branches if run.episodes.all else ()
+    return run.episodes.now.branches if run.episodes.all else ()
 
 
 # The listener.

@@ -16,6 +16,7 @@ from certigraph.runtime.texts import (
     format_count,
     format_duration,
     format_points,
+    format_usd,
     shorten_text,
 )
 
@@ -72,6 +73,7 @@ def _environment(packages: tuple[str, ...]) -> "Environment":
         "number": format,
         "points": format_points,
         "shorten": shorten_text,
+        "usd": format_usd,
     }
     environment.tests["web_address"] = is_web_address
     return environment

@@ -1,26 +1,27 @@
 """HTML report of a run: one self-contained page that loads nothing and runs no script.
 
-The page is the template `run.html`. What it shows is collected here and in `report_plan` (predicates and attempts),
-`report_charts`, `report_episodes` (episodes and predicted rewards), `report_tasks` (TDP's task graph) and
-`report_prompts`.
+The page is the template `run.html`, which shows a `RunHistory`. Here is what a template cannot compute: the layout of
+charts and drawings, the badge of the ending, facts from the header, and the prompts that a run kept.
 """
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
 from pydantic import JsonValue
 
-from certigraph.adapters.models.chat_models import describe_model
+from certigraph.adapters.json_lines import read_bounded_lines
+from certigraph.adapters.models.chat_models import describe_models
+from certigraph.adapters.models.exchanges import KeptExchange
 from certigraph.adapters.models.scripts import ERROR_LABELS, IMPOSSIBLE_PREFIX
-from certigraph.adapters.trajectories import read_trajectory
-from certigraph.graphs.assembly import swapped_specs
-from certigraph.graphs.operator_names import benchmark_operators
-from certigraph.runtime.approvals import answer_lines, format_question
-from certigraph.runtime.episodes import EpisodeHistory, EpisodeSummary, RatingHistory
+from certigraph.adapters.trajectories import MAX_TRAJECTORY_LINE, read_trajectory
+from certigraph.nodes.specs import Spec
+from certigraph.runtime.approvals import answer_lines, format_question, outcome_decisions
 from certigraph.runtime.files import (
     PROMPTS_FILE,
     REPORT_FILE,
@@ -28,219 +29,288 @@ from certigraph.runtime.files import (
     find_manifest,
     translate_trajectory_errors,
 )
-from certigraph.runtime.history import NodeProgress, RunHistory, TaskGraph, is_unchecked, read_history
-from certigraph.runtime.pages import Total, render_page
-from certigraph.runtime.registry import header_swaps
-from certigraph.runtime.report_charts import LineChart, progress_chart, reward_chart, score_chart
-from certigraph.runtime.report_episodes import episode_totals, reward_totals
-from certigraph.runtime.report_plan import PlanTable, format_denial, plan_table
-from certigraph.runtime.report_prompts import KeptPrompts
-from certigraph.runtime.report_tasks import (
-    DENIED_LOOK,
-    NODE_LOOKS,
-    WIDTH,
-    GraphLayout,
-    Timeline,
-    edges_of,
-    format_progress,
-    inner_run_of,
-    layout_graph,
-    task_costs,
-    task_totals,
-    timeline,
-)
-from certigraph.runtime.result import (
-    Result,
-    error_rates_of,
-    has_simulated_validator,
-    is_goal_denied,
-    is_solved,
-    is_unscored,
-    verdict_scores_of,
-)
+from certigraph.runtime.history import Episode, NodeProgress, PlanReplan, RatedStep, RunHistory, TaskGraph, read_history
+from certigraph.runtime.pages import render_page
+from certigraph.runtime.result import Result, error_rates_of, has_simulated_validator, is_unscored
 from certigraph.runtime.texts import (
     CERTIFIED_LABEL,
     PASSED_LABEL,
-    format_compact,
     format_count,
     format_cut_prompts,
-    format_duration,
-    format_score,
-    format_usd,
     shorten_text,
     split_answer,
 )
-from certigraph.state.endings import EXHAUSTED, FINISHED, GAVE_UP, GOAL, WORLD_ENDED
-from certigraph.state.records import Scores, Usage
+from certigraph.state.endings import EXHAUSTED, FINISHED, GAVE_UP, GOAL, WORLD_ENDED, Fault
 from certigraph.state.rewards import TRUE_REWARDS
-from certigraph.state.trajectory import CutPrompt, Event, Footer, Header, Trajectory, total_usage
+from certigraph.state.tools import calls_of
+from certigraph.state.trajectory import Event, Header, Trajectory, total_usage
 
-# The contents of a run, which depend on what its graph does.
+# Line charts over steps. The template `line_chart` draws them.
+
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 400, 170, 40, 8, 12, 30
+"""Size of a chart and its margins, in SVG units."""
+
+MAX_SCORE = 100.0
+"""The highest score."""
+
+COLOUR_COUNT = 6
+"""Number of colours of lines. The seventh line has the colour of the first."""
+
+NO_STEP = "No step was taken in the world."
 
 
-class NodeSection(NamedTuple):
-    """Section of a sub-task: its progress, that on one line, and the run of the graph that worked on it, if any."""
+class Curve(NamedTuple):
+    """A line of a chart: its steps and values, CSS classes and tooltip."""
+
+    points: Sequence[tuple[float, float]]
+    look: str
+    title: str = ""
+
+
+class StepChart(NamedTuple):
+    """A chart of values over steps; without curves, its label is shown in its place."""
+
+    title: str
+    label: str
+    """Description for readers who do not see the drawing."""
+    curves: Sequence[Curve] = ()
+    low: float = 0
+    high: float = 1
+    steps: int = 0
+    stairs: bool = True
+    """Whether a value stays as it is from one point to the next."""
+    across: str = ""
+    """Label of the axis of steps."""
+    marks: Sequence[tuple[float, str]] = ()
+    """Marks at the axis: step and CSS class."""
+    key: Sequence[tuple[str, str]] = ()
+    """Legend below the drawing: CSS classes of the sign, and text."""
+    width: int = WIDTH
+    height: int = HEIGHT
+    left: int = LEFT
+    right: int = WIDTH - RIGHT
+
+    def x(self, step: float) -> float:
+        """Convert a step to SVG units."""
+        return LEFT + (WIDTH - LEFT - RIGHT) * step / max(self.steps, 1)
+
+    def y(self, value: float) -> float:
+        """Convert a value to SVG units."""
+        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - self.low) / ((self.high - self.low) or 1)
+
+    def path(self, curve: Curve) -> str:
+        """Return the SVG path of a curve."""
+        (step, value), *others = [(f"{self.x(step):.1f}", f"{self.y(value):.1f}") for step, value in curve.points]
+        turns = (f"H{step} V{value}" if self.stairs else f"L{step} {value}" for step, value in others)
+        return " ".join([f"M{step} {value}", *turns])
+
+
+def progress_chart(run: RunHistory) -> StepChart:
+    """Draw the number of certified predicates by world step, with attempts, replans and forced passes at the axis.
+
+    Rises are certificates, falls are returns to earlier states.
+    """
+    plan, statuses, title = run.plan, Counter(row.status for row in run.rows), "Progress"
+    if not plan.logged:
+        return StepChart(title, NO_STEP)
+    marks = {
+        "miss": {attempt.step for attempt in plan.attempts if attempt.counted and not attempt.discharged},
+        "turn": {moment.step for moment in plan.moments if isinstance(moment, PlanReplan) and not moment.extends},
+        "pass": {attempt.step for attempt in plan.attempts if attempt.forced},
+    }
+    replan = f"replan ({plan.gave_up:,} gave up)" if plan.gave_up else "replan"
+    names = {"miss": "attempt without a certificate", "turn": replan, "pass": PASSED_LABEL}
+    total = statuses.total() - statuses["undone"] - statuses["restored"]
+    points = [(0, 0), *plan.curve, (plan.logged, plan.curve[-1][1] if plan.curve else 0)]
+    return StepChart(
+        title,
+        f"{statuses['certified']} predicates {run.certified} in {plan.logged} world steps",
+        [Curve(points, "progress")],
+        high=max(total, *(count for _, count in points)),
+        steps=plan.logged,
+        across=f"{plan.logged} world steps",
+        marks=[(step, look) for look, found in marks.items() for step in sorted(found)],
+        key=[(f"{look}-key", names[look]) for look, found in marks.items() if found],
+    )
+
+
+def score_chart(episodes: Sequence[Episode]) -> StepChart:
+    """Draw the score after every world step, with a line for each episode."""
+    scores = [score for episode in episodes for score in episode.scores]
+    if not scores:
+        return StepChart("Score by step", NO_STEP)
+    looks = [f"ink{(episode.number - 1) % COLOUR_COUNT}" for episode in episodes]
+    titles = [f"episode {e.number} ended at {e.reported:g} after {len(e.scores)}" for e in episodes]
+    steps = max(len(episode.scores) for episode in episodes)
+    return StepChart(
+        "Score by step",
+        f"score by world step: {'; '.join(titles)}",
+        [
+            Curve([*enumerate([episode.start, *episode.scores])], f"score {look}", text)
+            for episode, look, text in zip(episodes, looks, titles, strict=True)
+        ],
+        low=min(0.0, *scores),
+        high=MAX_SCORE,
+        steps=steps,
+        across=format_count(steps, "world step"),
+        key=[(f"dot {look}", f"episode {e.number}") for look, e in zip(looks, episodes, strict=True) if len(looks) > 1],
+    )
+
+
+def reward_chart(recordings: Sequence[Sequence[RatedStep]], true: Sequence[Sequence[float]] = ()) -> StepChart:
+    """Draw the predicted rewards of all recordings; `true` are the true ones of each, which are drawn dashed."""
+    if not recordings:
+        return StepChart("Predicted reward by step", "No step was rated.")
+    looks = [f"ink{number % COLOUR_COUNT}" for number in range(len(recordings))]
+    longest = max(map(len, recordings))
+    predicted = [[one.reward for one in rated] for rated in recordings]
+    curves = [Curve([*enumerate(line)], f"score {look}") for line, look in zip(predicted, looks, strict=True)]
+    curves += [Curve([*enumerate(line)], f"score {look} true") for line, look in zip(true, looks, strict=False) if line]
+    dashed = [("", "dashed: true rewards")] * bool(true)
+    return StepChart(
+        "Predicted reward by step",
+        f"predicted reward by step of {format_count(len(recordings), 'recording')}",
+        curves,
+        steps=longest - 1,
+        stairs=False,
+        across=format_count(longest, "step"),
+        key=[*((f"dot {look}", f"recording {number}") for number, look in enumerate(looks, 1)), *dashed],
+    )
+
+
+# The drawing of a task graph: one row of boxes for each level; a wide level takes several rows.
+
+TASKS_WIDTH, MARGIN = 1_080, 36
+"""Width of the drawing, and the margin at both sides for edges that go around a row."""
+
+MAX_ROOMY_NODES = 40
+"""Maximum number of sub-tasks for boxes that show the specification. In larger task graphs they show the id alone."""
+
+MAX_BOX_WIDTH = 330
+
+
+class NodeBox(NamedTuple):
+    """Rectangle of a sub-task in the drawing, and the number of its row."""
 
     worked: NodeProgress
-    progress: str
-    inside: "RunContents | None"
+    x: float
+    y: float
+    width: float
+    height: float
+    row: int
+
+    @property
+    def middle(self) -> float:
+        """The x coordinate of the middle of the box."""
+        return self.x + self.width / 2
 
 
-class TaskContents(NamedTuple):
-    """Task graph of a run, with the layout of its drawing, the timeline, a section a sub-task, and costs."""
+class TaskDrawing(NamedTuple):
+    """Boxes of all sub-tasks, by id, and edges: the SVG path of each, and the status that gives it its colour.
 
-    graph: TaskGraph
-    layout: GraphLayout
+    `roomy` is True if the boxes show the specification and not the id alone.
+    """
+
+    boxes: Mapping[str, NodeBox]
     edges: Sequence[tuple[str, str]]
-    timeline: Timeline
-    sections: Sequence[NodeSection]
-    costs: Sequence[tuple[int, Usage]]
-    denied: str
-    """That the scorer denies the goal, which one sub-task settles; else empty."""
-    looks: Mapping[str, tuple[str, str]] = NODE_LOOKS
-    width: int = WIDTH
-
-    def denial_of(self, worked: NodeProgress) -> str:
-        """Return `denied` if the sub-task is the one that settles the task, else an empty text."""
-        return self.denied if self.denied and worked.node.id == self.graph.goal else ""
-
-    def look_of(self, worked: NodeProgress) -> tuple[str, str]:
-        """Return the CSS class and the mark of a sub-task."""
-        return DENIED_LOOK if self.denial_of(worked) else self.looks[worked.status]
+    height: float
+    roomy: bool
 
 
-class RunContents(NamedTuple):
-    """Main part of a report: its kind, and the data that the kind's template shows."""
+def draw_tasks(tasks: TaskGraph) -> TaskDrawing:
+    """Place every sub-task below the sub-tasks that it needs, and near their middle."""
+    roomy, boxes, row, levels = len(tasks.nodes) <= MAX_ROOMY_NODES, dict[str, NodeBox](), 0, tasks.levels()
+    most, height, across, down = (4, 68, 22, 38) if roomy else (9, 26, 14, 24)
+    widest = min(max(map(len, levels), default=1), most)
+    width = min((TASKS_WIDTH - 2 * MARGIN - across * (widest - 1)) / widest, MAX_BOX_WIDTH)
 
-    kind: Literal["plan", "episodes", "rewards", "tasks"]
-    data: PlanTable | EpisodeHistory | RatingHistory | TaskContents
+    def middle_above(worked: NodeProgress) -> float:
+        above = [boxes[need].middle for need in worked.node.needs if need in boxes]
+        return sum(above) / len(above) if above else TASKS_WIDTH / 2
 
-
-def task_contents(run: RunHistory, trajectory: Trajectory) -> TaskContents:
-    """Collect what a report shows of a task graph."""
-    tasks = run.tasks
-    layout = layout_graph(tasks)
-    nodes = [worked for level in tasks.levels() for worked in level]
-    sections = [
-        NodeSection(worked, format_progress(worked, run.certified), _inner_contents(inner_run_of(worked, trajectory)))
-        for worked in nodes
+    for level in levels:
+        level.sort(key=middle_above)
+        for start in range(0, len(level), most):
+            placed = level[start : start + most]
+            left = (TASKS_WIDTH - len(placed) * (width + across) + across) / 2
+            for number, worked in enumerate(placed):
+                x, y = left + number * (width + across), 4.0 + row * (height + down)
+                boxes[worked.node.id] = NodeBox(worked, x, y, width, height, row)
+            row += 1
+    edges = [
+        (_edge_path(boxes[need], box), "removed" if box.worked.removed else boxes[need].worked.status)
+        for box in boxes.values()
+        for need in box.worked.node.needs
+        if need in boxes
     ]
-    costs, denied = task_costs(tasks, trajectory), format_denial(run)
-    return TaskContents(tasks, layout, list(edges_of(layout)), timeline(tasks), sections, costs, denied)
+    return TaskDrawing(boxes, edges, row * (height + down) - down + 8, roomy)
 
 
-def _inner_contents(trajectory: Trajectory) -> RunContents | None:
-    run = read_history(trajectory)
-    if run.tasks.nodes:
-        return RunContents("tasks", task_contents(run, trajectory))
-    if run.episodes.acting:
-        return RunContents("episodes", run.episodes)
-    return RunContents("plan", plan_table(run)) if trajectory.events else None
+def _edge_path(above: NodeBox, below: NodeBox) -> str:
+    # A curve with an arrow head; one that passes other rows bends around the boxes in between.
+    x, y, to_x, to_y = above.middle, above.y + above.height, below.middle, below.y - 1
+    if below.row == above.row + 1:
+        half = (y + to_y) / 2
+        return f"M{x:.0f} {y:.0f}C{x:.0f} {half:.0f} {to_x:.0f} {half:.0f} {to_x:.0f} {to_y:.0f}m-4 -6l4 6l4 -6"
+    x, y, to_x, to_y = above.x + above.width, above.y + above.height / 2, below.x + below.width + 1, below.y + 14
+    out = min(max(x, to_x) + 26 + 5 * (below.row - above.row), TASKS_WIDTH - 3)
+    return f"M{x:.0f} {y:.0f}C{out:.0f} {y:.0f} {out:.0f} {to_y:.0f} {to_x:.0f} {to_y:.0f}m6 -4l-6 4l6 4"
 
 
-def _all_nodes_as_episode(tasks: TaskGraph, trajectory: Trajectory) -> EpisodeHistory:
-    # In the order in which the nodes were started.
-    combined = EpisodeHistory()
-    combined.all.append(EpisodeSummary(1))
-    for worked in sorted((w for w in tasks.nodes.values() if w.spans), key=lambda worked: worked.spans[0]):
-        inner = read_history(inner_run_of(worked, trajectory)).episodes
-        combined.graded |= inner.graded
-        combined.now.scores += [score for episode in inner.all for score in episode.scores]
-    return combined
+def merge_spans(spans: Iterable[tuple[float, float]], gap: float) -> Sequence[tuple[float, float]]:
+    """Merge spans of time that are at most `gap` seconds apart, so that the timeline of a long run stays small."""
+    merged: list[tuple[float, float]] = []
+    for start, stop in sorted(spans):
+        if merged and start <= merged[-1][1] + gap:
+            merged[-1] = (merged[-1][0], max(stop, merged[-1][1]))
+        else:
+            merged.append((start, stop))
+    return merged
 
 
-# Parts of a report that depend on the kind of run.
+# How the run ended, its answer, and facts about it.
 
-Badge = tuple[str, str]
-"""CSS class and text of the badge of an ending."""
+ReportKind = Literal["plan", "episodes", "rewards", "tasks"]
+"""What the main part of a report shows."""
 
-
-class ReportParts(NamedTuple):
-    """Parts of a report that differ between runs with a plan, with episodes, with rewards and with a task graph."""
-
-    contents: RunContents
-    goal: Badge
-    """Badge of the ending `goal`."""
-    totals: list[Total]
-    charts: list[LineChart]
-    certifies: bool = False
-    answers: bool = True
-    """Whether the report shows the run's answer."""
-    forced: bool = False
-    """Whether a policy let the goal predicate pass uncertified."""
-
-
-def report_parts_of(trajectory: Trajectory) -> ReportParts:
-    """Collect the parts of a report that depend on the kind of run."""
-    run = read_history(trajectory)
-    if run.rating.steps:
-        return _reward_parts(run.rating, trajectory.footer)
-    if run.tasks.drawn:
-        contents = RunContents("tasks", task_contents(run, trajectory))
-        scores = _all_nodes_as_episode(run.tasks, trajectory)
-        charts = [score_chart(scores)] if scores.graded else []
-        return ReportParts(contents, ("idle", "task graph completed"), task_totals(run.tasks), charts)
-    episodes = run.episodes
-    if episodes.acting:
-        charts = [score_chart(episodes)] if episodes.scored or not episodes.steps else []
-        contents = RunContents("episodes", episodes)
-        return ReportParts(contents, ("good", "goal reached"), episode_totals(episodes), charts)
-    table = plan_table(run)
-    charts = [progress_chart(table), *([score_chart(episodes)] if episodes.graded else [])]
-    audited = run.header is not None and "audit" in run.header.all_operators
-    goal = ("good", f"goal {CERTIFIED_LABEL if audited else run.certified}")
-    return ReportParts(RunContents("plan", table), goal, table.totals(), charts, certifies=True, forced=table.forced)
-
-
-def _reward_parts(rating: RatingHistory, footer: Footer | None) -> ReportParts:
-    answer = footer.scores.answer if footer and footer.scores else None
-    true: Any = answer.get(TRUE_REWARDS, ()) if isinstance(answer, dict) else ()
-    charts = [reward_chart(rating, true)]
-    return ReportParts(RunContents("rewards", rating), ("idle", "rated"), reward_totals(rating), charts, answers=False)
-
-
-# How the run ended.
-
-ENDING_BADGES: Mapping[str, Badge] = {
-    WORLD_ENDED: ("bad", "the world ended first"),
-    GAVE_UP: ("bad", "gave up"),
-    EXHAUSTED: ("bad", "exhausted"),
-}
+ENDINGS = {WORLD_ENDED: "the world ended first", GAVE_UP: "gave up", EXHAUSTED: "exhausted"}
 """Badges of runs that ended without reaching the goal."""
 
-FORCED_BADGES: Mapping[str, Badge] = {**ENDING_BADGES, GAVE_UP: ("forced", f"goal {PASSED_LABEL}")}
-
-ANSWER_BADGES: Mapping[str, Badge] = {
-    WORLD_ENDED: ("idle", "answered"),
-    FINISHED: ("idle", "answered, not certified"),
-    GAVE_UP: ("idle", "answered after giving up"),
-    EXHAUSTED: ("idle", "answered where the gate stopped it"),
+ANSWER_ENDINGS = {
+    WORLD_ENDED: "answered",
+    FINISHED: "answered, not certified",
+    GAVE_UP: "answered after giving up",
+    EXHAUSTED: "answered where the gate stopped it",
 }
 """Badges of agents without predicates that gave an answer. Only the score decides whether it is correct."""
 
+GOAL_BADGES = {
+    "rewards": ("idle", "rated"),
+    "tasks": ("idle", "task graph completed"),
+    "episodes": ("good", "goal reached"),
+}
+"""CSS class and text of the ending `goal`, by kind of the report; for a plan it depends on the validator."""
 
-def ending_badge(trajectory: Trajectory, parts: ReportParts) -> Badge:
-    """Return the badge of a run's ending; it is green if the score says that the task is solved, whatever ended it."""
-    footer = trajectory.footer
+
+def ending_badge(run: RunHistory, kind: ReportKind) -> tuple[str, str]:
+    """Return CSS class and text for a run's ending; it is green if the score says that the task is solved."""
+    footer, rows = run.footer, run.rows
     if footer is None:
-        return "idle", "waits for an answer" if trajectory.questions else "interrupted"
-    solved = is_solved(verdict_scores_of(trajectory.header, footer))
-    if footer.ending == GOAL:
-        look, text = parts.goal
-        if is_goal_denied(GOAL, solved):
-            return "bad", f"{text}, denied by the scorer"
+        return "idle", "waits for an answer" if run.questions else "interrupted"
+    stopped = f"stopped: {run.ending}"
+    if run.ending == GOAL:
+        audited = run.header is not None and "audit" in run.header.all_operators
+        look, text = GOAL_BADGES.get(kind, ("good", f"goal {CERTIFIED_LABEL if audited else run.certified}"))
+        return ("bad", f"{text}, denied by the scorer") if run.denied else ("good" if run.solved else look, text)
+    if kind != "plan" and footer.scores is not None and footer.scores.answer:
+        look, text, solved = "idle", ANSWER_ENDINGS.get(run.ending, stopped), ""
+    elif kind == "plan" and run.ending == GAVE_UP and rows and rows[-1].status == "forced":
+        look, text, solved = "forced", f"goal {PASSED_LABEL}", f"solved; goal {PASSED_LABEL}"
+    elif run.ending in ENDINGS:
+        look, text, solved = "bad", ENDINGS[run.ending], "solved, not certified" if kind == "plan" else "solved"
     else:
-        answered = not parts.certifies and footer.scores is not None and bool(footer.scores.answer)
-        badges = ANSWER_BADGES if answered else FORCED_BADGES if parts.forced else ENDING_BADGES
-        look, text = badges.get(footer.ending, ("idle", f"stopped: {footer.ending}"))
-        if solved and look == "forced":
-            text = f"solved; {text}"
-        elif solved and look == "bad":
-            text = "solved, not certified" if parts.certifies else "solved"
-    return ("good" if solved else look), text
-
-
-# The answer.
+        look, text, solved = "idle", stopped, ""
+    return ("good", solved or text) if run.solved else (look, text)
 
 
 class Answer(NamedTuple):
@@ -253,8 +323,8 @@ class Answer(NamedTuple):
 
 def lay_out_answer(answer: JsonValue) -> Answer:
     """Lay out an answer: a list of dicts (an itinerary) as a table, text as text, anything else as JSON."""
-    rows = [row for row in answer if isinstance(row, dict)] if isinstance(answer, list) else []
-    if rows and isinstance(answer, list) and len(rows) == len(answer):
+    if isinstance(answer, list) and answer and all(isinstance(row, dict) for row in answer):
+        rows = [row for row in answer if isinstance(row, dict)]
         columns = list(dict.fromkeys(key for row in rows for key in row))
         return Answer("", columns, [[_cell_entries(row.get(column)) for column in columns] for row in rows])
     if isinstance(answer, str):
@@ -270,44 +340,154 @@ def _cell_entries(value: JsonValue) -> list[str]:
     return [json.dumps(value, ensure_ascii=False)]
 
 
+PART_OF = "part of"
+"""Name of the fact that names the comparison, ablation or sweep of a run."""
+
+
+def facts_of(run: RunHistory, trajectory: Trajectory) -> dict[str, str]:
+    """Return facts about a run by name: its models, operators, when it started and was resumed."""
+    header, roles = trajectory.header, trajectory.header.context.get("roles")
+    model = describe_models(str(header.context.get("model", "not recorded")), roles if isinstance(roles, dict) else {})
+    operators = [_describe_operator(slot, spec) for slot, spec in header.all_operators.items()]
+    times = "once" if trajectory.resumes == 1 else f"{trajectory.resumes} times, the last time"
+    facts = {
+        PART_OF: str(header.context.get("group") or ""),
+        "model": model.removeprefix("model "),
+        "method": header.method,
+        "operators": ", ".join(operators),
+        "started": header.created.replace("T", " "),
+        "run": header.run_id,
+        "reranker": str(header.versions.get("reranker") or ""),
+        "resumed": f"{times} after step {run.resumed_at}" if trajectory.resumes else "",
+    }
+    if rates := error_rates_of(header):
+        name, _, value = rates.partition(": ")
+        if has_simulated_validator(header):
+            value += "; any single verdict may be such an error, whatever its reason says"
+        if ERROR_LABELS["propose"] in value:
+            value += f"; a wrong condition, which cannot be reached, reads “{IMPOSSIBLE_PREFIX}”"
+        facts[name] = value
+    return {name: value for name, value in facts.items() if value}
+
+
+def _describe_operator(slot: str, spec: Any) -> str:
+    name = str(Spec.model_validate(spec)) if spec.get("args") else spec["name"]
+    return slot if name == slot else f"{slot} = {name}"
+
+
+OUTCOME_LABELS = {"repeat": "made again, as a person decided", "happened": "it happened, as a person answered"}
+"""What a person decided about a call that was cut off; `stop` ends the run before the call has an answer."""
+
+
+def settled_calls(run: RunHistory) -> dict[str, str]:
+    """Return what a person decided about calls that were cut off, by the text of the call.
+
+    Where only some of several equal calls were cut off, none is returned: an answer does not say which one it settles.
+    """
+    decided: defaultdict[str, list[str]] = defaultdict(list)
+    for call, outcome in outcome_decisions(run.answered):
+        decided[str(call)].append(OUTCOME_LABELS.get(outcome, ""))
+    made = Counter(str(call) for attempt in run.plan.attempts for call in calls_of(attempt.attempt.action))
+    whole = {call: labels for call, labels in decided.items() if len(labels) == made[call]}
+    return {call: "; ".join(filter(None, dict.fromkeys(labels))) for call, labels in whole.items()}
+
+
+# Prompts and replies, read from the file in which a run kept them.
+
+MAX_PROMPT_CHARACTERS = 2_000_000
+"""Maximum number of characters of all prompts and replies in a report, so that a browser opens it at once."""
+
+
+class ShownPrompt(NamedTuple):
+    """A prompt and its reply as a report shows them; without texts if the report has no space left for them."""
+
+    number: int
+    """Line of the file."""
+    exchange: KeptExchange
+    texts: list[tuple[str, str]]
+    """Role and text of each message, then the reply, why it was refused, and the parameters of the request."""
+
+
+class KeptPrompts:
+    """Prompts and replies of a run, handed out until MAX_PROMPT_CHARACTERS are used up. Without a file there are none.
+
+    Args:
+        path: the file, `prompts.jsonl` in the folder of the run.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self._starts, self._left = path, [0], MAX_PROMPT_CHARACTERS
+        if path.is_file():
+            with path.open("rb") as file:
+                lines = read_bounded_lines(file, str(path), MAX_TRAJECTORY_LINE, _PROMPTS_ADVICE)
+                lengths = [len(line) for line in lines if line.endswith(b"\n")]  # a running process may write one
+            self._starts = list(accumulate(lengths, initial=0))
+        self.rest = set(range(1, len(self._starts)))
+        """Lines of the prompts that were not taken yet."""
+
+    @property
+    def kept(self) -> bool:
+        """Whether there is a prompt."""
+        return len(self._starts) > 1
+
+    def take(self, numbers: Iterable[int]) -> list[ShownPrompt]:
+        """Return the prompts on these lines of the file. Lines that it does not have are left out.
+
+        Raises:
+            Fault: ("data") a line of the file is damaged.
+        """
+        return [self._show(number) for number in numbers if 0 < number < len(self._starts)]
+
+    def take_rest(self) -> Iterator[ShownPrompt]:
+        """Return the prompts that were not taken yet, while there is space for their texts. Raises as `take` does."""
+        for number in sorted(self.rest):
+            shown = self._show(number)
+            if not shown.texts:
+                self.rest.add(number)
+                return
+            yield shown
+
+    def _show(self, number: int) -> ShownPrompt:
+        self.rest.discard(number)
+        with self.path.open("rb") as file:
+            file.seek(self._starts[number - 1])
+            line = file.read(self._starts[number] - self._starts[number - 1])
+        try:
+            kept = KeptExchange.model_validate_json(line)
+            texts = list(_texts_of(kept))
+        except ValueError as error:  # also of numbers with too many digits to be written
+            raise Fault("data", f"{self.path}:{number}: not a line of kept prompts: {_PROMPTS_ADVICE}") from error
+        size = sum(len(text) for _, text in texts)
+        if size > self._left:
+            return ShownPrompt(number, kept, [])
+        self._left -= size
+        return ShownPrompt(number, kept, texts)
+
+
+_PROMPTS_ADVICE = "restore the file, or delete it to get the report without prompts"
+
+
+def _texts_of(kept: KeptExchange) -> Iterator[tuple[str, str]]:
+    request: dict[str, Any] = {**kept.request}
+    messages = request.pop("messages", [])
+    parts: list[tuple[str, Any]] = []
+    for message in messages if isinstance(messages, list) else []:
+        others = {**message} if isinstance(message, dict) else {"content": message}
+        parts += [(str(others.pop("role", "")), others.pop("content", "")), *others.items()]
+    parts += [("reply", kept.response or "(none)"), ("failure", kept.call.get("failure")), *request.items()]
+    for name, value in parts:
+        if value or name != "failure":
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            yield name.replace("_", " "), text
+
+
 # The page.
 
 UNCHECKED_NOTE = "Nothing was certified: the validator always_pass accepted each predicate without a check."
 """Message of a run whose validator looks at nothing."""
 
-PART_OF = "part of"
-"""Name of the fact that names the comparison, ablation or sweep of a run."""
-
 MAX_GOAL_CHARACTERS = 4_000
 """Maximum number of characters of the task's goal."""
-
-
-class RunReport(NamedTuple):
-    """Everything that the template `run.html` shows."""
-
-    goal: str
-    badge: Badge
-    score: str
-    """The score as text, or "not scored"; empty for a question or request of a user."""
-    messages: Sequence[str]
-    facts: Mapping[str, str]
-    links: Mapping[str, str]
-    """Relative addresses to which facts link, by the name of the fact."""
-    totals: Sequence[Total]
-    answer: Answer | None
-    answer_title: str
-    answered: Sequence[tuple[str, str]]
-    """The questions to a person, and the answers that were given."""
-    contents: RunContents
-    charts: Sequence[LineChart]
-    score_parts: Mapping[str, float | None]
-    costs: Sequence[tuple[int, Usage]]
-    """Number of executions and usage of each node of the graph."""
-    cut_prompts: Sequence[CutPrompt]
-    cut_summary: str
-    prompts: KeptPrompts
-    simulated: bool
-    """Whether a simulated agent is the validator."""
 
 
 def write_report(
@@ -328,28 +508,23 @@ def write_report(
         Fault: ("data") the trajectory has contents that no run of its graph writes, the file of prompts is damaged, or
             one of the paths is a link.
     """
-    trajectory, path = _source_of_report(run, path)
-    prompts = path.parent / PROMPTS_FILE
-    check_no_links(path, prompts)
-    header = trajectory.header
-    title = f"{header.graph} · {header.task.benchmark} {header.task.id}"
-    with translate_trajectory_errors(header.run_id):
-        report = report_of(trajectory, KeptPrompts(prompts), _link_to_whole(header, path, whole))
-        page = render_page("run.html", title=title, report=report)
-    path.write_text(page, encoding="utf-8", errors="replace")  # texts of worlds may hold half of a surrogate pair
-    return path
-
-
-def _source_of_report(run: Trajectory | Result | Path | str, path: Path | str | None) -> tuple[Trajectory, Path]:
     if isinstance(run, Trajectory):
         if path is None:
             raise TypeError("a trajectory has no folder: name the report, write_report(trajectory, 'report.html')")
-        return run, Path(path)
-    if isinstance(run, str | Path):
-        return read_trajectory(Path(run)), Path(path or Path(run) / REPORT_FILE)
-    if isinstance(run, Result):
-        return run.trajectory, Path(path or run.folder / REPORT_FILE)
-    raise TypeError(f"{run!r:.100} is no run: give the result of a run, its trajectory, or its folder")
+        trajectory, path = run, Path(path)
+    elif isinstance(run, str | Path):
+        trajectory, path = read_trajectory(Path(run)), Path(path or Path(run) / REPORT_FILE)
+    elif isinstance(run, Result):
+        trajectory, path = run.trajectory, Path(path or run.folder / REPORT_FILE)
+    else:
+        raise TypeError(f"{run!r:.100} is not a run: give the result of a run, its trajectory, or its folder")
+    prompts = path.parent / PROMPTS_FILE
+    check_no_links(path, prompts)
+    with translate_trajectory_errors(trajectory.header.run_id):
+        link = _link_to_whole(trajectory.header, path, whole)
+        page = render_report(trajectory, KeptPrompts(prompts), link)
+    path.write_text(page, encoding="utf-8", errors="replace")  # texts of worlds may hold half of a surrogate pair
+    return path
 
 
 def _link_to_whole(header: Header, path: Path, whole: Path | None) -> str:
@@ -362,97 +537,52 @@ def _link_to_whole(header: Header, path: Path, whole: Path | None) -> str:
     return quote(Path(os.path.relpath(page.resolve(), folder)).as_posix())
 
 
-def report_of(trajectory: Trajectory, prompts: KeptPrompts, link: str = "") -> RunReport:
-    """Collect everything that the report of a run shows; `link` is the address of the page of its comparison."""
-    header, footer, parts = trajectory.header, trajectory.footer, report_parts_of(trajectory)
-    scores, own = footer.scores if footer else None, is_unscored(header)
-    message = footer.message if footer else ""
-    answer = scores.answer if scores and parts.answers else None
-    uncertified = parts.certifies and not (footer and footer.ending == GOAL)
-    return RunReport(
+def render_report(trajectory: Trajectory, prompts: KeptPrompts, link: str = "") -> str:
+    """Render the report of a run; `link` is the address of the page of its comparison."""
+    run, header, footer = read_history(trajectory), trajectory.header, trajectory.footer
+    kind, charts = _kind_and_charts(run)
+    answer = footer.scores.answer if footer and footer.scores and kind != "rewards" else None
+    notes = [footer.message] if footer and footer.message else list(map(format_question, trajectory.questions))
+    by_node: defaultdict[str, list[Event]] = defaultdict(list)
+    for event in [*trajectory.events, *trajectory.superseded]:
+        by_node[event.node].append(event)
+    return render_page(
+        "run.html",
+        title=f"{header.graph} · {header.task.benchmark} {header.task.id}",
         goal=shorten_text(header.task.goal, MAX_GOAL_CHARACTERS) or f"{header.task.benchmark} {header.task.id}",
-        badge=ending_badge(trajectory, parts),
-        score="" if footer is None or own else _format_score(scores),
-        messages=[
-            *([UNCHECKED_NOTE] if is_unchecked(header) else []),
-            *([message] if message else map(format_question, trajectory.questions)),
-        ],
-        facts={**_run_facts(header), **_resume_facts(trajectory)},
+        run=run,
+        trajectory=trajectory,
+        kind=kind,
+        badge=ending_badge(run, kind),
+        unscored=is_unscored(header),
+        messages=[*([UNCHECKED_NOTE] if run.unchecked else []), *notes],
+        facts=facts_of(run, trajectory),
         links={PART_OF: link} if link else {},
-        totals=[*parts.totals, *cost_totals(trajectory)],
         answer=None if answer is None else lay_out_answer(answer),
-        answer_title="Answer, not certified" if uncertified else "Answer",
-        answered=answer_lines(trajectory.answered, trajectory.questions),
-        contents=parts.contents,
-        charts=parts.charts,
-        score_parts=scores.parts if scores and not own else {},
-        costs=_node_costs([*trajectory.events, *trajectory.superseded]),
-        cut_prompts=trajectory.cut_prompts,
-        cut_summary=format_cut_prompts(trajectory.cut_prompts, trajectory.usage.calls),
+        answered=answer_lines(run.answered, run.questions) if run.answered else [],
+        settled=settled_calls(run) if run.answered else {},
+        charts=charts,
+        node_costs=[(len(events), total_usage((e.usage for e in events), node)) for node, events in by_node.items()],
+        cut_summary=format_cut_prompts(run.cut_prompts, trajectory.usage.calls),
         prompts=prompts,
         simulated=has_simulated_validator(header),
+        impossible=IMPOSSIBLE_PREFIX,
+        calls_of=calls_of,
+        draw_tasks=draw_tasks,
+        merge_spans=merge_spans,
     )
 
 
-def cost_totals(trajectory: Trajectory) -> list[Total]:
-    """Return the totals of what a run cost: model calls, tokens, money and time."""
-    usage, repeated = trajectory.usage, sum(event.usage.calls for event in trajectory.superseded)
-    executions = format_count(len(trajectory.events), "node execution")
-    executions += f", {format_count(repeated, 'call')} made again after a resume" if repeated else ""
-    tokens, cached = format_compact(usage.input_tokens + usage.output_tokens), format_compact(usage.cached_tokens)
-    return [
-        Total("model calls", f"{usage.calls:,}", executions),
-        Total("tokens", tokens, f"{cached} cached"),
-        Total("model cost", format_usd(usage.usd, trajectory.unpriced_calls), "US dollars"),
-        Total("time", format_duration(usage.seconds), "spent in nodes, resumes included"),
-    ]
-
-
-def _format_score(scores: Scores | None) -> str:
-    return format_score(scores.value) if scores else "not scored"
-
-
-def _node_costs(events: Sequence[Event]) -> list[tuple[int, Usage]]:
-    by_node: dict[str, list[Usage]] = {}
-    for event in events:
-        by_node.setdefault(event.node, []).append(event.usage)
-    return [(len(usages), total_usage(usages, node)) for node, usages in by_node.items()]
-
-
-def _resume_facts(trajectory: Trajectory) -> dict[str, str]:
-    if not trajectory.resumes:
-        return {}
-    kept = {"events": trajectory.events[: trajectory.resumed_after], "footer": None}
-    step = f"after step {read_history(trajectory.model_copy(update=kept)).steps}"
-    times = f"once, {step}" if trajectory.resumes == 1 else f"{trajectory.resumes} times, the last time {step}"
-    return {"resumed": times}
-
-
-def _run_facts(header: Header) -> dict[str, str]:
-    differing = {**swapped_specs(header.own_operators, {}), **header_swaps(header)}
-    swapped = [f"{slot} = {spec}" for slot, spec in differing.items()]
-    own = benchmark_operators(header.operators, header.task.benchmark)
-    roles = header.context.get("roles")
-    models = (
-        [f"{role}: {describe_model(str(model))}" for role, model in roles.items()] if isinstance(roles, dict) else []
-    )
-    facts = {
-        "model": "; ".join([describe_model(str(header.context.get("model", "not recorded"))), *models]),
-        **({"method": header.method} if header.method else {}),
-        "operators": ", ".join(swapped) or "defaults",
-        **({"operators of the benchmark": ", ".join(own.values())} if own else {}),
-        "started": header.created.replace("T", " "),
-        "run": header.run_id,
-    }
-    if group := header.context.get("group"):
-        facts = {PART_OF: str(group), **facts}
-    if rates := error_rates_of(header):
-        name, _, value = rates.partition(": ")
-        facts[name] = value
-        if has_simulated_validator(header):
-            facts[name] += "; any single verdict may be such an error, whatever its reason says"
-        if ERROR_LABELS["propose"] in value:
-            facts[name] += f"; a wrong condition, which cannot be reached, reads “{IMPOSSIBLE_PREFIX}”"
-    if reranker := header.versions.get("reranker"):
-        facts["reranker"] = str(reranker)
-    return facts
+def _kind_and_charts(run: RunHistory) -> tuple[ReportKind, list[StepChart]]:
+    episodes = run.episodes
+    if run.rating.steps:
+        answer = run.footer.scores.answer if run.footer and run.footer.scores else None
+        true: Any = answer.get(TRUE_REWARDS, ()) if isinstance(answer, dict) else ()
+        return "rewards", [reward_chart(run.rating.recordings, true)]
+    if run.tasks.drawn:
+        inner, combined = [worked.inside.episodes for worked in run.tasks.started], Episode(1)
+        combined.scores = [score for history in inner for episode in history.all for score in episode.scores]
+        return "tasks", [score_chart([combined])] if any(history.graded for history in inner) else []
+    if episodes.acting:
+        return "episodes", [score_chart(episodes.all)] if episodes.scored or not episodes.steps else []
+    return "plan", [progress_chart(run), *([score_chart(episodes.all)] if episodes.graded else [])]

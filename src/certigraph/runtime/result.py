@@ -13,7 +13,6 @@ from pydantic import JsonValue
 from certigraph.adapters.models.chat_models import describe_error_rates, is_simulated
 from certigraph.adapters.trajectories import read_trajectory
 from certigraph.adapters.user_warnings import warn_user
-from certigraph.runtime.progress import valid_certificates
 from certigraph.runtime.texts import add_passed_count
 from certigraph.state.certified_states import (
     CertifiedState,
@@ -22,6 +21,7 @@ from certigraph.state.certified_states import (
     certified_state,
     certified_states,
     transitions,
+    valid_certificates,
 )
 from certigraph.state.endings import FAULT_ENDINGS, GOAL, INTERRUPTED, UnknownName, is_error
 from certigraph.state.records import Audit, Certificate, Invalidation, Predicate, Record, Scores, Usage
@@ -169,7 +169,7 @@ class Result:
         certificates = self.certificates
         return [
             p
-            for i in sorted(valid_certificates(certificates))
+            for i in sorted(valid_certificates([certificate.restores for certificate in certificates]))
             if certificates[i].forced
             for p in certificates[i].targets
         ]
