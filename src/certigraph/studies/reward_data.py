@@ -12,7 +12,7 @@ import shlex
 import signal
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
@@ -23,10 +23,9 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple, TypeVar, cast
 
+import pandas as pd
 import typer
 from pydantic import BaseModel, Field, ValidationError
-from rich.console import Console
-from rich.markup import escape
 
 from certigraph.adapters.benchmarks import check_ready, load_benchmark
 from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes, read_rows, replace_text, validate_row
@@ -40,10 +39,10 @@ from certigraph.benchmarks.rewardprediction.dataset import (
     require_pair,
 )
 from certigraph.evaluation.progress_display import show_progress
-from certigraph.evaluation.tables import terminal_table
 from certigraph.runtime.texts import clip_text, format_count, shorten_text
 from certigraph.state.endings import Fault, Interrupted, Stopped, UnknownName
 from certigraph.state.records import Record, Task
+from certigraph.studies.tables import print_frames
 
 # Selection of tasks: drawn with a seed, and balanced over kinds.
 
@@ -172,9 +171,6 @@ MAX_SECONDS = 120
 ALFWorld's planner may need hours for a task with two objects.
 """
 
-MAX_REASON_CHARACTERS = 160
-"""Maximum number of characters of the stored reason why a task was dropped."""
-
 
 class DroppedTask(Record):
     """A task for which no pair of trajectories could be built, and the reason."""
@@ -185,10 +181,6 @@ class DroppedTask(Record):
 
 
 PairOutcome = TrajectoryPair | DroppedTask
-
-
-class TaskTimeout(Exception):
-    """Building the pair of a task took more than MAX_SECONDS."""
 
 
 def build_pair(benchmark: str, data: str | None, seed: int, task: Task) -> PairOutcome:
@@ -218,7 +210,7 @@ def build_pairs(
 
 def _call_with_timeout(work: Callable[[Task], PairOutcome], task: Task) -> PairOutcome:
     def stop(*_: Any) -> None:
-        raise TaskTimeout(f"not done after {MAX_SECONDS} s")
+        raise TimeoutError(f"not done after {MAX_SECONDS} s")
 
     signal.signal(signal.SIGALRM, stop)
     signal.alarm(MAX_SECONDS)
@@ -229,9 +221,7 @@ def _call_with_timeout(work: Callable[[Task], PairOutcome], task: Task) -> PairO
 
 
 def _dropped_task(benchmark: str, task: Task, reason: str) -> DroppedTask:
-    return DroppedTask(
-        domain=benchmark, task=task.id, reason=shorten_text(" ".join(reason.split()), MAX_REASON_CHARACTERS)
-    )
+    return DroppedTask(domain=benchmark, task=task.id, reason=shorten_text(" ".join(reason.split()), 160))
 
 
 # The files of a dataset: pairs and dropped tasks as JSON lines, and the counts.
@@ -264,6 +254,14 @@ class DomainCount(Record):
 def read_pairs(folder: Path, domain: str) -> list[TrajectoryPair]:
     """Read the pairs of trajectories of a domain."""
     return read_lines(folder / f"{domain}.jsonl", TrajectoryPair)
+
+
+def first_of_each_domain(pairs: Iterable[TrajectoryPair], limit: int | None) -> list[TrajectoryPair]:
+    """Return the first `limit` pairs of each domain, or all with 0 or None, domain by domain."""
+    domains = defaultdict[str, list[TrajectoryPair]](list)
+    for pair in pairs:
+        domains[pair.domain].append(pair)
+    return [pair for of_domain in domains.values() for pair in of_domain[: limit or None]]
 
 
 def read_dropped(folder: Path, domain: str) -> list[DroppedTask]:
@@ -368,16 +366,21 @@ def build_domain(
         return count.model_copy(update={"failed": str(fault)})
     count = count.model_copy(update={"wanted": request.pairs or domain.pairs or len(tasks)})
     start_domain(folder, count)
-    outcomes: list[PairOutcome] = []
+    pairs, reasons = list[TrajectoryPair](), Counter[str]()
     kinds = {task.id: kind_of(task, domain) for task in tasks}
     for outcome in _outcomes(request, folder, create_queues(tasks, domain, request.seed), kinds, count.wanted, at_once):
-        outcomes.append(outcome)
-        count = _update_count(count, outcomes, kinds)
+        if isinstance(outcome, TrajectoryPair):
+            pairs.append(outcome)
+        else:
+            reasons[outcome.reason] += 1
+        of_kinds = dict(sorted(Counter(kinds[pair.task] for pair in pairs).items()))
+        dropped = dict(reasons.most_common())
+        count = count.model_copy(update={"built": len(pairs), "kinds": of_kinds, "dropped": dropped})
         if progress:
             progress(count)
     # sorted, so that the file does not depend on which was finished first
-    pairs = sorted(_pairs(outcomes), key=lambda pair: pair.task)
-    replace_text(folder / f"{request.domain}.jsonl", "".join(pair.model_dump_json() + "\n" for pair in pairs))
+    lines = [pair.model_dump_json() + "\n" for pair in sorted(pairs, key=lambda pair: pair.task)]
+    replace_text(folder / f"{request.domain}.jsonl", "".join(lines))
     write_count(folder, count)
     return count
 
@@ -415,32 +418,12 @@ def _tasks_of(request: BuildRequest, domain: RewardDomain) -> list[Task]:
     return [task for split in domain.splits for task in benchmark.tasks(split)]
 
 
-def _update_count(count: DomainCount, outcomes: Sequence[PairOutcome], kinds: dict[str, str]) -> DomainCount:
-    built = _pairs(outcomes)
-    spread = dict(sorted(Counter(kinds[pair.task] for pair in built).items()))
-    dropped = Counter(one.reason for one in outcomes if isinstance(one, DroppedTask))
-    return count.model_copy(update={"built": len(built), "kinds": spread, "dropped": dict(dropped.most_common())})
-
-
-def _pairs(outcomes: Sequence[PairOutcome]) -> list[TrajectoryPair]:
-    return [one for one in outcomes if isinstance(one, TrajectoryPair)]
-
-
 def select_domains(names: Sequence[str]) -> tuple[str, ...]:
     """Return the requested domains without duplicates; all domains of the StateFactory paper if none is requested."""
     return tuple(dict.fromkeys(names)) or tuple(PUBLISHED_DOMAINS)
 
 
 # The command `certigraph rewards build`.
-
-MAX_PRINTED_REASONS = 2
-"""Maximum number of printed reasons why tasks of a domain were dropped; counts.json has all."""
-
-MAX_PRINTED_CHARACTERS = 72
-"""Maximum number of printed characters of a reason."""
-
-MAX_PRINTED_KINDS = 8
-"""Maximum number of kinds of tasks that are printed by name; ScienceWorld has 28."""
 
 
 def build_datasets(requests: Sequence[BuildRequest], folder: Path, *, at_once: int, as_json: bool) -> int:
@@ -461,8 +444,7 @@ def build_datasets(requests: Sequence[BuildRequest], folder: Path, *, at_once: i
     if as_json:
         typer.echo(json.dumps([count.model_dump() for count in counts]))
     else:
-        table = terminal_table(COUNT_COLUMNS, [map(escape, count_cells(count)) for count in counts])
-        Console(highlight=False).print(table, markup=False)
+        print_frames({f"pairs in {folder}": count_table(counts)})
     return 1 if any(count.failed or count.built < count.wanted for count in counts) else 0
 
 
@@ -475,19 +457,18 @@ def format_command(requests: Sequence[BuildRequest], folder: Path) -> str:
     return shlex.join([*words, *([f"--data={first.data}"] if first.data else [])])
 
 
-def count_cells(count: DomainCount) -> tuple[str, ...]:
-    """Format the counts of a domain as table cells, in the order of COUNT_COLUMNS."""
-    named = [f"{kind} {n}" for kind, n in count.kinds.items() if kind]
-    kinds = ", ".join(named) if len(named) <= MAX_PRINTED_KINDS else f"{len(named)} kinds"
-    reasons = [f"{clip_text(reason, MAX_PRINTED_CHARACTERS)} ({n})" for reason, n in count.dropped.items()]
-    if (more := len(reasons) - MAX_PRINTED_REASONS) > 0:
-        reasons[MAX_PRINTED_REASONS:] = [f"and {format_count(more, 'more reason')}"]
-    text = count.failed or "; ".join(reasons)
-    published = "none" if count.published is None else str(count.published)
-    return count.domain, published, str(count.wanted), str(count.built), kinds, str(count.out), text
-
-
-COUNT_COLUMNS = ("domain", "published", "wanted", "built", "by kind", "dropped", "why")
+def count_table(counts: Sequence[DomainCount]) -> pd.DataFrame:
+    """Prepare counts for reading: at most 8 kinds of tasks by name, and 2 reasons why tasks were dropped."""
+    lines = []
+    for count in counts:
+        named = [f"{kind} {n}" for kind, n in count.kinds.items() if kind]
+        kinds = ", ".join(named) if len(named) <= 8 else f"{len(named)} kinds"
+        reasons = [f"{clip_text(reason, 72)} ({n})" for reason, n in count.dropped.items()]
+        more = [f"and {format_count(len(reasons) - 2, 'more reason')}"] if len(reasons) > 2 else []
+        why = count.failed or "; ".join([*reasons[:2], *more])
+        published = "none" if count.published is None else count.published
+        lines.append((count.domain, published, count.wanted, count.built, kinds, count.out, why))
+    return pd.DataFrame(lines, columns=["domain", "published", "wanted", "built", "by kind", "dropped", "why"])
 
 
 def _build_with_progress(request: BuildRequest, folder: Path, *, at_once: int, silent: bool) -> DomainCount:
