@@ -72,6 +72,7 @@ from certigraph.studies.cgdp_tables import (
     tables_of,
 )
 from certigraph.studies.tables import (
+    format_progress,
     print_frames,
     print_json,
     write_figures,
@@ -286,21 +287,19 @@ def write_report(
     tables = {**tables_of(frames), "errors": error_table(plan, folder)}
     write_tables({**frames._asdict(), **tables}, folder)
     figures = {"quality": partial(draw_quality, tables), "growth": partial(draw_prompt_growth, tables)}
-    drawings, done, model = write_figures(figures, folder), len(frames.episodes), plan.outline.model
-    left = sum(map(is_arm, plan.methods)) * len(plan.tasks) * plan.trials - done
-    missing = f"; {format_count(left, 'run')} not finished" if left else ""
-    models = f"{model}, {format_count(done, 'run')}{missing}{format_model_note(model.split(MODEL_SEPARATOR))}"
+    model, arms = plan.outline.model, sum(map(is_arm, plan.methods))
+    progress = format_progress(len(frames.episodes), arms * len(plan.tasks) * plan.trials)
     write_study_page(
         folder / STUDY_PAGE,
         "study_cgdp.html",
         {name: readable_table(name, table) for name, table in tables.items()},
-        drawings,
+        write_figures(figures, folder),
+        verdict=describe_best(tables["scores"]),
         notes=[score_note(scores), small_corpus_note(benchmark, plan.tasks)],
         title=f"CGDP's study on {plan.benchmark}",
-        scope=f"{plan.benchmark}, {models}",
-        verdict=describe_best(tables["scores"]),
+        scope=f"{plan.benchmark}, {model}, {progress}{format_model_note(model.split(MODEL_SEPARATOR))}",
         wrong_below=round(100 * MIN_CORRECT_SCORE),
-        gaps={name: " ".join(str(shows.__doc__).split()) for name, shows in GAPS.items()},
+        gaps={name: " ".join((shows.__doc__ or "").split()) for name, shows in GAPS.items()},
     )
     return StudyReport(frames, tables)
 
@@ -392,10 +391,8 @@ def run_command(
         typer.echo(note, err=True)
     if not report_only:
         run_comparison(order._replace(command=COMMAND), folder, at_once=at_once, workers=workers, silent=as_json)
-    if report_only:
-        scores = read_scores(order, folder, benchmark, chosen)
-    else:
-        scores = score_study(order, folder, benchmark, chosen, at_once=at_once, silent=as_json)
+        score_study(order, folder, benchmark, chosen, at_once=at_once, silent=as_json)
+    scores = read_scores(order, folder, benchmark, chosen)
     tables = write_report(order.plan, folder, benchmark, scores).tables
     findings = None if all(map(is_arm, order.plan.methods)) else report_comparison(order.plan, folder)
     if as_json:
@@ -403,28 +400,20 @@ def run_command(
         print_json(tables, scored=scores.words if scores else OWN, **compared)
     else:
         print_study(tables, scores)
+        print_report_path(folder / STUDY_PAGE)
         if findings:
             print_tables(findings.comparison, findings.estimates, as_json=False)
-        for page in (STUDY_PAGE, COMPARISON_PAGE)[: 2 if findings else 1]:
-            print_report_path(folder / page)
+            print_report_path(folder / COMPARISON_PAGE)
     return 1 if unfinished_cells(cells_of(order.plan, folder)) or (scores and scores.left) else 0
 
 
-PRINTED_TABLES = {
-    "scores": "means a run, with 95 % intervals",
-    "differences": "left minus right, paired over tasks",
-    "gate": "the gate's answer where it fired, else the natural one",
-    "reorganisation": "curating the belief",
-    "errors": "runs that an error ended: left out above, tried again by the next call",
-    "artefacts": "open questions that say that nothing is known, share of runs",
-    "gaps": "gaps: runs that show them, of those that can tell",
-}
-"""Titles of the tables that are printed; the page and the CSV files have all tables."""
+PRINTED_TABLES = ("scores", "differences", "gate", "reorganisation", "errors", "artefacts", "gaps")
+"""Tables that are printed; the page has others too, and says what each shows."""
 
 
 def print_study(tables: Tables, scores: StudyScores | None = None) -> None:
     """Print the tables in PRINTED_TABLES that have rows, and who scored the answers."""
-    shown = {title: readable_table(name, tables[name]) for name, title in PRINTED_TABLES.items() if len(tables[name])}
+    shown = {name: readable_table(name, tables[name]) for name in PRINTED_TABLES if len(tables[name])}
     # a terminal is too narrow for all columns
-    narrow = {title: table.drop(columns=["tasks", "spread"], errors="ignore") for title, table in shown.items()}
+    narrow = {name: table.drop(columns=["tasks", "spread"], errors="ignore") for name, table in shown.items()}
     print_frames(narrow, notes=[score_note(scores)])

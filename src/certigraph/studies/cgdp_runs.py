@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from certigraph.adapters.protocols import Benchmark
 from certigraph.evaluation.comparison import ComparedMethod, ComparisonPlan, finished_cells
@@ -87,8 +87,7 @@ class StudyRun(NamedTuple):
     @property
     def rounds(self) -> Sequence[SearchRound]:
         """The rounds of search, without the final answer."""
-        rounds: Sequence[SearchRound] = self.state["rounds"]
-        return rounds
+        return cast(Sequence[SearchRound], self.state["rounds"])
 
     @property
     def belief(self) -> Belief:

@@ -87,7 +87,8 @@ def study_frames(runs: Iterable[StudyRun], gates: Mapping[str, Operator]) -> Stu
             where = {"benchmark": seen.task.benchmark, "task": seen.task.id, "trial": seen.trial, "run": seen.run}
             key = {"method": seen.arm.name, **seen.arm._asdict(), **where}
             judged.append({**key, **_judged_fields(seen), **belief_fields(seen)})
-            replayed.extend({**key, "setting": name, "fired": fired} for name, fired in replay_gates(seen, gates))
+            fired = run_blocking(replay_gates(seen, gates))
+            replayed.extend({**key, "setting": name, "fired": number} for name, number in fired.items())
             yield RecordedRun(seen.arm.name, seen.task.id, seen.trial, seen.trajectory)
 
     frames = frames_of(judge_runs())
@@ -123,9 +124,6 @@ def _judged_fields(seen: StudyRun) -> FrameRow:
 # with a shadow gate holds both: it continues to its natural end, and where the gate would have stopped it, the final
 # answer was requested once. The cost of the gated run is the cost until then, with that request.
 
-ANSWER_ROLE = "executor"
-"""Model role that gives the final answer; a gate that asks a model uses another role."""
-
 
 def _costs_of(frames: Frames, episodes: pd.DataFrame) -> pd.DataFrame:
     """Compute the cost of each run, natural and blended; the index is the id of the run."""
@@ -136,7 +134,8 @@ def _costs_of(frames: Frames, episodes: pd.DataFrame) -> pd.DataFrame:
     last = stops.groupby("run")["round"].min().reindex(done["run"]).set_axis(done.index)
     before = last.isna() | ((done["round"] <= last).fillna(False) & ~done["node"].isin(CLOSING_NODES))
     calls = _with_tokens(frames.calls[~frames.calls["superseded"]])
-    answers = calls[(calls["node"] == GATE_NODE) & (calls["role"] == ANSWER_ROLE) & calls["run"].isin(stops["run"])]
+    # the role executor gives the final answer; a gate that asks a model uses another role
+    answers = calls[(calls["node"] == GATE_NODE) & (calls["role"] == "executor") & calls["run"].isin(stops["run"])]
     blended, answered = done[before].groupby("run")["tokens"].sum(), answers.groupby("run")["tokens"].sum()
     return costs.assign(blended_tokens=blended, answer_tokens=answered).fillna({"answer_tokens": 0})
 
@@ -157,13 +156,21 @@ def create_replay_gates() -> dict[str, Operator]:
     return {label: build_operator(spec, OPERATORS, near_operators) for label, spec in grid.items()}
 
 
-def replay_gates(seen: StudyRun, gates: Mapping[str, Operator]) -> Iterable[tuple[str, int | None]]:
+async def replay_gates(seen: StudyRun, gates: Mapping[str, Operator]) -> dict[str, int | None]:
     """Compute after which search round of a run each gate would have fired; nothing for a run with a real gate."""
-    if seen.arm.gate == ON:
-        return ()
     has_changes = any(r.change is not None for r in seen.rounds)  # only a belief has
-    chosen = {label: gate for label, gate in gates.items() if has_changes or not label.endswith(WITH_CHANGE)}
-    return run_blocking(_fire_rounds(chosen, seen)).items()
+    fired: dict[str, int | None] = {}
+    for name, gate in gates.items() if seen.arm.gate != ON else ():
+        if not has_changes and name.endswith(WITH_CHANGE):
+            continue
+        stagnation, number = Stagnation(), 0
+        while not stagnation.stop and number < len(seen.rounds):
+            number += 1
+            # the part of the state that a gate without a model reads
+            view = {"task": seen.task, "rounds": seen.rounds[:number], "stagnation": stagnation}
+            stagnation = (await call_operator(gate, view, Runtime(context=Context())))["stagnation"]
+        fired[name] = number if stagnation.stop else None
+    return fired
 
 
 def _saved_tokens(frames: Frames, replays: pd.DataFrame) -> "pd.Series[int]":
@@ -175,19 +182,6 @@ def _saved_tokens(frames: Frames, replays: pd.DataFrame) -> "pd.Series[int]":
     spent = replays.merge(searches[["run", "fired", "spent"]], "left", ["run", "fired"])["spent"]
     before = opening.reindex(replays["run"], fill_value=0).set_axis(replays.index)
     return (replays["tokens"] - before - spent).fillna(0)
-
-
-async def _fire_rounds(gates: Mapping[str, Operator], seen: StudyRun) -> dict[str, int | None]:
-    fired: dict[str, int | None] = dict.fromkeys(gates)
-    for name, gate in gates.items():
-        stagnation, number = Stagnation(), 0
-        while not stagnation.stop and number < len(seen.rounds):
-            number += 1
-            # the part of the state that a gate without a model reads
-            view = {"task": seen.task, "rounds": seen.rounds[:number], "stagnation": stagnation}
-            stagnation = (await call_operator(gate, view, Runtime(context=Context())))["stagnation"]
-        fired[name] = number if stagnation.stop else None
-    return fired
 
 
 # Differences between arms, paired over tasks (CGDP, tables 8, 15, 16, 20 to 22).
@@ -263,8 +257,6 @@ def _family_of_tests(pairs: Iterable[tuple[ScoresByTask, ScoresByTask]]) -> list
 
 
 # The gate and its counterfactual (CGDP, tables 5, 16, 17 and 19, and the sweep of appendix G).
-
-PERCENT = 100
 
 
 def gate_table(episodes: pd.DataFrame, by: Sequence[str] = ("method", "harness", "memory", "variant")) -> pd.DataFrame:
@@ -345,7 +337,7 @@ REPLAY_KEYS = ["setting", "method"]
 def _replay_figures(replays: pd.DataFrame) -> pd.DataFrame:
     groups = replays.groupby(REPLAY_KEYS, sort=False)
     sums = groups.agg(n=("run", "size"), fired=("fired", "count"), saved=("saved", "sum"), tokens=("tokens", "sum"))
-    fire, saving = sums["fired"] / sums["n"], PERCENT * sums["saved"] / sums["tokens"].clip(lower=1)
+    fire, saving = sums["fired"] / sums["n"], 100 * sums["saved"] / sums["tokens"].clip(lower=1)
     rounds = groups["fired"].mean()
     return sums[["n"]].assign(fire=fire.astype(float), mean_round=rounds.astype(float), saving=saving.astype(float))
 
@@ -362,11 +354,9 @@ def pareto_table(episodes: pd.DataFrame) -> pd.DataFrame:
     """
     lines = []
     for (*condition, gate), rows in episodes.groupby(["harness", "variant", "memory", "gate"], sort=False):
-        natural, blended = (
-            (len(rows), float(rows[f"{kind}tokens"].mean()), rows[f"{kind}score"].mean()) for kind in ("", "blended_")
-        )
-        lines.append((*condition, ON if gate == ON else OFF, *natural))
-        lines += [(*condition, ON, *blended)] if gate == SHADOW else []
+        for kind, shown in {"": ON if gate == ON else OFF, **({"blended_": ON} if gate == SHADOW else {})}.items():
+            tokens, score = float(rows[f"{kind}tokens"].mean()), rows[f"{kind}score"].mean()
+            lines.append((*condition, shown, len(rows), tokens, score))
     table = pd.DataFrame(lines, columns=["harness", "variant", "memory", "gate", "n", "tokens", "score"])
     best = []
     for _, rows in table.groupby(["harness", "variant", "gate"], sort=False):
@@ -379,10 +369,7 @@ def pareto_table(episodes: pd.DataFrame) -> pd.DataFrame:
 
 # Statistics of arms, each as a description of groups and measures.
 
-STATISTICS_OF_RUNS = {
-    "score": Measure("score", top=100.0),
-    **{name: Measure(name) for name in ("tokens", "calls", "rounds")},
-}
+STATISTICS_OF_RUNS = {"score": Measure("score", top=100.0), **{n: Measure(n) for n in ("tokens", "calls", "rounds")}}
 
 REORGANISATION_COSTS = {
     "calls": Measure("reorganisation_calls"),

@@ -357,9 +357,6 @@ def draw_recall(study: RecallStudy, path: Path) -> None:
 
 # The study.
 
-NO_RERANKER = "none"
-"""Name in place of a cross-encoder that leaves out the rows with a reranker."""
-
 
 def recall_study(
     data: Path,
@@ -390,7 +387,7 @@ def recall_study(
     if dense and model is None:
         leave_out = "or leave them out: certigraph study retrieval --no-dense"
         raise Fault("data", f"vectors need {install_advice()}; {leave_out}")
-    reranker = None if rerank == NO_RERANKER else find_reranker() if rerank is None else load_reranker(rerank)
+    reranker = None if rerank == "none" else find_reranker() if rerank is None else load_reranker(rerank)
     corpora, figures = list[StudyCorpus](), list[Recall]()
     for split in splits:
         path = data / SPLIT_FILES[split]

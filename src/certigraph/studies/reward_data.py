@@ -8,7 +8,6 @@ folder, which a later call completes.
 import json
 import os
 import re
-import shlex
 import signal
 import threading
 from collections import Counter, defaultdict
@@ -24,7 +23,6 @@ from random import Random
 from typing import Any, NamedTuple, TypeVar, cast
 
 import pandas as pd
-import typer
 from pydantic import BaseModel, Field, ValidationError
 
 from certigraph.adapters.benchmarks import check_ready, load_benchmark
@@ -42,7 +40,6 @@ from certigraph.evaluation.progress_display import show_progress
 from certigraph.runtime.texts import clip_text, format_count, shorten_text
 from certigraph.state.endings import Fault, Interrupted, Stopped, UnknownName
 from certigraph.state.records import Record, Task
-from certigraph.studies.tables import print_frames
 
 # Selection of tasks: drawn with a seed, and balanced over kinds.
 
@@ -251,22 +248,12 @@ class DomainCount(Record):
         return sum(self.dropped.values())
 
 
-def read_pairs(folder: Path, domain: str) -> list[TrajectoryPair]:
-    """Read the pairs of trajectories of a domain."""
-    return read_lines(folder / f"{domain}.jsonl", TrajectoryPair)
-
-
 def first_of_each_domain(pairs: Iterable[TrajectoryPair], limit: int | None) -> list[TrajectoryPair]:
     """Return the first `limit` pairs of each domain, or all with 0 or None, domain by domain."""
     domains = defaultdict[str, list[TrajectoryPair]](list)
     for pair in pairs:
         domains[pair.domain].append(pair)
     return [pair for of_domain in domains.values() for pair in of_domain[: limit or None]]
-
-
-def read_dropped(folder: Path, domain: str) -> list[DroppedTask]:
-    """Read the tasks of a domain for which no pair could be built."""
-    return [one for one in read_lines(folder / DROPPED_FILE, DroppedTask) if one.domain == domain]
 
 
 def append_line(path: Path, line: BaseModel) -> None:
@@ -327,9 +314,6 @@ def read_lines(path: Path, model: type[RecordT]) -> list[RecordT]:
 
 # The pairs of a domain, by default as many as published, in a folder that a later call resumes.
 
-CountListener = Callable[[DomainCount], None]
-"""Function that is called after each task with the domain's counts so far."""
-
 
 class BuildRequest(NamedTuple):
     """Request to build the pairs of trajectories of a domain."""
@@ -344,9 +328,13 @@ class BuildRequest(NamedTuple):
 
 
 def build_domain(
-    request: BuildRequest, folder: Path, *, at_once: int = 1, progress: CountListener | None = None
+    request: BuildRequest,
+    folder: Path,
+    *,
+    at_once: int = 1,
+    progress: Callable[[DomainCount], None] = lambda count: None,
 ) -> DomainCount:
-    """Build the missing pairs of a domain, and return the counts.
+    """Build the missing pairs of a domain, and return the counts; `progress` is called after each task.
 
     The same tasks and seed give the same file, even after interruptions. If the benchmark's data is missing, the counts
     have the reason in `failed`, so that other domains can still be built.
@@ -355,13 +343,11 @@ def build_domain(
         UnknownName: the benchmark or split is unknown, or the benchmark has no demonstrations.
         Fault: the folder has the domain with other settings.
     """
-    known = PUBLISHED_DOMAINS.get(request.domain)
-    domain = known or RewardDomain(0)
-    domain = domain._replace(splits=request.splits or domain.splits)
-    published = known.pairs if known else None
-    count = DomainCount(domain=request.domain, seed=request.seed, splits=domain.splits, published=published)
+    domain = PUBLISHED_DOMAINS.get(request.domain, RewardDomain(0))
+    splits, published = request.splits or domain.splits, domain.pairs or None
+    count = DomainCount(domain=request.domain, seed=request.seed, splits=splits, published=published)
     try:
-        tasks = _tasks_of(request, domain)
+        tasks = _tasks_of(request, splits)
     except Fault as fault:
         return count.model_copy(update={"failed": str(fault)})
     count = count.model_copy(update={"wanted": request.pairs or domain.pairs or len(tasks)})
@@ -376,8 +362,7 @@ def build_domain(
         of_kinds = dict(sorted(Counter(kinds[pair.task] for pair in pairs).items()))
         dropped = dict(reasons.most_common())
         count = count.model_copy(update={"built": len(pairs), "kinds": of_kinds, "dropped": dropped})
-        if progress:
-            progress(count)
+        progress(count)
     # sorted, so that the file does not depend on which was finished first
     lines = [pair.model_dump_json() + "\n" for pair in sorted(pairs, key=lambda pair: pair.task)]
     replace_text(folder / f"{request.domain}.jsonl", "".join(lines))
@@ -393,29 +378,27 @@ def _outcomes(
     As many tasks as wanted are tried first, then as many as were dropped. Tasks whose pair or reason is in the folder
     already are not tried again.
     """
-    known: dict[str, PairOutcome] = {pair.task: pair for pair in read_pairs(folder, request.domain)}
-    known |= {one.task: one for one in read_dropped(folder, request.domain)}
+    pairs, dropped = folder / f"{request.domain}.jsonl", folder / DROPPED_FILE
+    known: dict[str, PairOutcome] = {pair.task: pair for pair in read_lines(pairs, TrajectoryPair)}
+    known |= {one.task: one for one in read_lines(dropped, DroppedTask) if one.domain == request.domain}
     have = Counter[str]()
     while batch := take_balanced(left, have, wanted - have.total()):
         new = [task for task in batch if task.id not in known]
         for outcome in build_pairs(request.domain, request.data, request.seed, new, at_once):
-            file = f"{request.domain}.jsonl" if isinstance(outcome, TrajectoryPair) else DROPPED_FILE
-            append_line(folder / file, outcome)
+            append_line(pairs if isinstance(outcome, TrajectoryPair) else dropped, outcome)
             known[outcome.task] = outcome
             yield outcome
         yield from (known[task.id] for task in batch if task not in new)
         have.update(kinds[task.id] for task in batch if isinstance(known[task.id], TrajectoryPair))
 
 
-def _tasks_of(request: BuildRequest, domain: RewardDomain) -> list[Task]:
+def _tasks_of(request: BuildRequest, splits: Sequence[str]) -> list[Task]:
     benchmark = load_benchmark(request.domain, request.data)
     check_ready(benchmark)
     if not isinstance(benchmark, TaskDemonstrator):
-        raise UnknownName(
-            f"{request.domain} has no demonstrations, from which pairs are built; "
-            f"{', '.join(PUBLISHED_DOMAINS)} have them"
-        )
-    return [task for split in domain.splits for task in benchmark.tasks(split)]
+        known = ", ".join(PUBLISHED_DOMAINS)
+        raise UnknownName(f"{request.domain} has no demonstrations, from which pairs are built; {known} have them")
+    return [task for split in splits for task in benchmark.tasks(split)]
 
 
 def select_domains(names: Sequence[str]) -> tuple[str, ...]:
@@ -423,38 +406,33 @@ def select_domains(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names)) or tuple(PUBLISHED_DOMAINS)
 
 
-# The command `certigraph rewards build`.
+# Several domains, and their counts as a table.
 
 
-def build_datasets(requests: Sequence[BuildRequest], folder: Path, *, at_once: int, as_json: bool) -> int:
-    """Build the pairs of several domains and print the counts.
-
-    Returns:
-        The exit status: 1 if a domain has fewer pairs than wanted, else 0.
+def build_datasets(
+    requests: Sequence[BuildRequest], folder: Path, *, at_once: int, silent: bool = False
+) -> list[DomainCount]:
+    """Build the pairs of several domains, show the progress unless `silent`, and return the counts.
 
     Raises:
-        Interrupted: by Ctrl-C; the message has the command that continues.
+        Interrupted: by Ctrl-C; a later call continues.
         UnknownName: as in `build_domain`.
         Fault: as in `build_domain`.
     """
     try:
-        counts = [_build_with_progress(request, folder, at_once=at_once, silent=as_json) for request in requests]
+        return [_build_with_progress(request, folder, at_once=at_once, silent=silent) for request in requests]
     except KeyboardInterrupt:
-        raise Interrupted(f"interrupted; resume with: {format_command(requests, folder)}") from None
-    if as_json:
-        typer.echo(json.dumps([count.model_dump() for count in counts]))
-    else:
-        print_frames({f"pairs in {folder}": count_table(counts)})
-    return 1 if any(count.failed or count.built < count.wanted for count in counts) else 0
+        raise Interrupted("interrupted; resume with: the same command") from None
 
 
-def format_command(requests: Sequence[BuildRequest], folder: Path) -> str:
-    """Format the shell command that continues building in the folder with the same seed, splits and number of pairs."""
-    first = requests[0]
-    words = ["certigraph", "rewards", "build", str(folder), *(f"--domain={request.domain}" for request in requests)]
-    words += [f"--split={split}" for split in first.splits]
-    words += [f"--pairs={first.pairs}"] * bool(first.pairs) + [f"--seed={first.seed}"] * bool(first.seed)
-    return shlex.join([*words, *([f"--data={first.data}"] if first.data else [])])
+def _build_with_progress(request: BuildRequest, folder: Path, *, at_once: int, silent: bool) -> DomainCount:
+    with show_progress(request.domain, request.pairs, silent=silent) as display:
+
+        def report(count: DomainCount) -> None:
+            display.total = count.wanted
+            display.report(request.domain, count.built, f"{count.out} dropped")
+
+        return build_domain(request, folder, at_once=at_once, progress=report)
 
 
 def count_table(counts: Sequence[DomainCount]) -> pd.DataFrame:
@@ -469,13 +447,3 @@ def count_table(counts: Sequence[DomainCount]) -> pd.DataFrame:
         published = "none" if count.published is None else count.published
         lines.append((count.domain, published, count.wanted, count.built, kinds, count.out, why))
     return pd.DataFrame(lines, columns=["domain", "published", "wanted", "built", "by kind", "dropped", "why"])
-
-
-def _build_with_progress(request: BuildRequest, folder: Path, *, at_once: int, silent: bool) -> DomainCount:
-    with show_progress(request.domain, request.pairs, silent=silent) as display:
-
-        def report(count: DomainCount) -> None:
-            display.total = count.wanted
-            display.report(request.domain, count.built, f"{count.out} dropped")
-
-        return build_domain(request, folder, at_once=at_once, progress=report)

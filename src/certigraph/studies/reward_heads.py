@@ -104,9 +104,6 @@ LEARNING_RATE, WEIGHT_DECAY, DROPOUT = 1e-3, 3e-2, 0.3
 CENTERING_WEIGHT = 0.01
 """Weight of the squared sum of two scores in the loss. Ranking alone would not determine the offset of the scores."""
 
-MIN_TASKS = 2
-"""Minimum number of tasks for training a reward head."""
-
 
 def train_heads(
     samples: Sequence[PrefixSample],
@@ -219,7 +216,7 @@ def _stack_samples(samples: Sequence[PrefixSample], seed: int) -> tuple[Any, lis
     for one in samples:
         orders += [(starts[-1] + a, starts[-1] + b) for a, b in ranked_pairs(one, seed)]
         starts.append(starts[-1] + len(one.rewards))
-    if len(samples) < MIN_TASKS or not orders:
+    if len(samples) < 2 or not orders:
         problem = f"{len(samples)} tasks with {len(orders)} pairs of steps with different rewards are not enough"
         fix = "give more tasks, with negative trajectories too, or fewer folds: --folds 2"
         raise Fault("data", f"{problem} for a reward head: {fix}")

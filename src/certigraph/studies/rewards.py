@@ -277,9 +277,6 @@ def _build_predictor(method: str) -> AnyGraph:
 
 # Speed of predictors: trajectories per second, in a new process, and again with warm caches.
 
-MAX_TIMED_PAIRS = 40
-"""Maximum number of pairs that are timed, spread over all pairs."""
-
 
 class PredictorSpeed(Record):
     """Speed of a predictor in one process, in trajectories per second.
@@ -296,8 +293,8 @@ class PredictorSpeed(Record):
 
 
 def measure_speed(method: ComparedMethod, pairs: Sequence[str], context: Context) -> PredictorSpeed | None:
-    """Time a predictor in a new process; None if it can predict the rewards of no pair."""
-    selection = list(pairs)[:: max(1, len(pairs) // MAX_TIMED_PAIRS)][:MAX_TIMED_PAIRS]
+    """Time a predictor on at most 40 pairs, in a new process; None if it can predict the rewards of no pair."""
+    selection = list(pairs)[:: max(1, len(pairs) // 40)][:40]
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as executor:
         return executor.submit(time_predictor, method, selection, context).result()
 
@@ -383,11 +380,12 @@ def _domains_of(rows: Sequence[RatedPair]) -> list[str]:
     return sorted({row.domain for row in rows})
 
 
+Estimate = tuple[float, tuple[float | None, float | None] | None]
+"""A mean and the bounds of its interval, if there is one."""
+
+
 def _table_line(
-    predictor: str,
-    domain: str,
-    rows: Sequence[RatedPair],
-    estimates: Mapping[str, tuple[float, tuple[float | None, float | None] | None]],
+    predictor: str, domain: str, rows: Sequence[RatedPair], estimates: Mapping[str, Estimate]
 ) -> dict[str, object]:
     spent, readers = sum((row.spent for row in rows), Spent()), sorted({row.read_by for row in rows} - {""})
     cost = {"calls": spent.calls, "tokens": spent.tokens, "usd": spent.usd}

@@ -349,14 +349,11 @@ def measure_rewards(
     replace_text(out / PREDICTORS_FILE, json.dumps(about, indent=1) + "\n")
     try:
         with show_progress("rated", len(methods) * len(pairs), silent=as_json) as display:
-            failed = rate_pairs(
-                methods,
-                pairs,
-                context,
-                out / ROWS_FILE,
-                at_once=at_once,
-                progress=lambda done, failures: display.report("rated", done, f"{failures} failed" if failures else ""),
-            )
+
+            def report(done: int, failures: int) -> None:
+                display.report("rated", done, f"{failures} failed" if failures else "")
+
+            failed = rate_pairs(methods, pairs, context, out / ROWS_FILE, at_once=at_once, progress=report)
         wanted = {job_digest(RatingJob(method, pair, context)) for method in methods for pair in pairs}
         rows = list({row.digest: row for row in read_rated_pairs(out / ROWS_FILE) if row.digest in wanted}.values())
         if not as_json:

@@ -3,7 +3,7 @@
 The analyses are computed in `evaluation/anatomy.py`; this module writes page, figures and tables, and prints a summary.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -77,55 +77,29 @@ def format_models(frames: Frames) -> str:
 
 
 class PrintedFigure(NamedTuple):
-    """Figure that is printed for each method: where its value is, what its n counts, and what it means."""
+    """Figure that is printed for each method: its table, the measure of the row, and what its n counts."""
 
     table: str
-    meaning: str
+    measure: str = ""
     counted: str = "run"
-    where: Mapping[str, str] = {}
-    """Values that select the row of the table."""
 
 
 PRINTED_FIGURES = {
-    "solved": PrintedFigure("solved", "runs that solved their task according to the benchmark's scorer"),
-    "faults": PrintedFigure("faults", "runs in which the world or its data failed; no other share counts them"),
-    "cascades": PrintedFigure(
-        "cascade_rate", "certified actions that made several conditions of the plan true at once", "action"
-    ),
-    "retried": PrintedFigure(
-        "retried",
-        "certified actions before which another attempt at the same condition was rejected",
-        "action",
-    ),
-    "plan done by failed runs": PrintedFigure(
-        "certified_part", "mean part of the plan that failed runs had certified, without those that certified the goal"
-    ),
-    "agreement with scorer": PrintedFigure(
-        "calibration",
-        "runs with the goal certified and the task solved, or neither; without errors and interrupted runs",
-        where={"measure": "agreement"},
-    ),
-    "goal precision": PrintedFigure(
-        "calibration",
-        "runs with the goal certified that solved their task",
-        where={"measure": "solved if certified"},
-    ),
-    "solved, not certified": PrintedFigure(
-        "calibration",
-        "runs without a certified goal that solved their task nevertheless",
-        where={"measure": "solved if not certified"},
-    ),
-    "tokens per condition": PrintedFigure(
-        "certified_costs",
-        "tokens of all runs, failed ones too, for each condition that was certified at the end",
-        where={"measure": "tokens"},
-    ),
+    "solved": PrintedFigure("solved"),
+    "faults": PrintedFigure("faults"),
+    "cascades": PrintedFigure("cascade_rate", counted="action"),
+    "retried": PrintedFigure("retried", counted="action"),
+    "plan done by failed runs": PrintedFigure("certified_part"),
+    "agreement with scorer": PrintedFigure("calibration", "agreement"),
+    "goal precision": PrintedFigure("calibration", "solved if certified"),
+    "solved, not certified": PrintedFigure("calibration", "solved if not certified"),
+    "tokens per condition": PrintedFigure("certified_costs", "tokens"),
 }
-"""The figures that are printed, by label."""
+"""The figures that are printed, by label. docs/evaluation.md says what each means."""
 
 
 def print_anatomy(anatomy: AnatomyReport, out: Path, unbegun: Sequence[Path] = (), own: int = 0) -> None:
-    """Print the main results with intervals and n, their meanings, runs left out, and the path of the page.
+    """Print the main results of each method with intervals and n, runs left out, and the path of the page.
 
     Args:
         anatomy: the result of the analyses.
@@ -133,26 +107,22 @@ def print_anatomy(anatomy: AnatomyReport, out: Path, unbegun: Sequence[Path] = (
         unbegun: trajectory files of runs that stopped before their header was written.
         own: number of runs that answer the user's own questions, which have no scores.
     """
-    rows = {method: _printed_rows(anatomy.tables, method) for method in methods_of(anatomy.frames)}
-    shown = {name for lines in rows.values() for name, *_ in lines}
+    heads = ["figure", "value (95 % interval)", "n"]
+    rows = {method: list(_printed_rows(anatomy.tables, method)) for method in methods_of(anatomy.frames)}
     notes = [
-        *(f" {name}: {figure.meaning}" for name, figure in PRINTED_FIGURES.items() if name in shown),
         *(f"no ending on record, counted as interrupted: {run}" for run in anatomy.interrupted),
         *(f"left out, stopped before it started: {path.parent}" for path in unbegun),
         *([f"left out, without scores: {format_count(own, 'question')} of your own"] if own else []),
         format_models(anatomy.frames),
-        f"{format_count(len(anatomy.frames.runs), 'run')}; {out / ANATOMY_PAGE}",
+        f"{format_count(len(anatomy.frames.runs), 'run')}; {out / ANATOMY_PAGE} has all figures and their meanings",
     ]
-    heads = ["figure", "value (95 % interval)", "n"]
     print_frames({method: pd.DataFrame(lines, columns=heads) for method, lines in rows.items()}, notes)
 
 
-def _printed_rows(tables: AnalysisTables, method: str) -> list[tuple[str, str, str]]:
-    rows = []
-    for name, figure in PRINTED_FIGURES.items():
-        line = find_line(tables[figure.table], method, **figure.where)
+def _printed_rows(tables: AnalysisTables, method: str) -> Iterator[tuple[str, str, str]]:
+    for name, (table, measure, counted) in PRINTED_FIGURES.items():
+        line = find_line(tables[table], method, **({"measure": measure} if measure else {}))
         if line is not None:
             form, value = ",.0f" if "tokens" in name else ".0%", line["value"]
             shown = "?" if pd.isna(value) else format_estimate(value, line["low"], line["high"], form)
-            rows.append((name, shown, format_count(line["n"], figure.counted)))
-    return rows
+            yield name, shown, format_count(line["n"], counted)

@@ -224,8 +224,6 @@ def _curve(part: pd.DataFrame) -> pd.DataFrame:
 
 # STEP with and without its Planner.
 
-WITHOUT_PLANNER = "planner=none"
-
 
 def planner_tasks(episodes: pd.DataFrame) -> pd.DataFrame:
     """Compare STEP with and without its Planner on every task that was run with both (STEP, table 2, by task).
@@ -238,7 +236,7 @@ def planner_tasks(episodes: pd.DataFrame) -> pd.DataFrame:
         it. `group` is S or L (short or long), or empty if the task is not one of the STEP paper's eighteen.
     """
     best = select_best(episodes[episodes["graph"] == "step"])
-    part = best.assign(swapped=best["swaps"].map({"": "", WITHOUT_PLANNER: "_without"}), success=100 * best["solved"])
+    part = best.assign(swapped=best["swaps"].map({"": "", "planner=none": "_without"}), success=100 * best["solved"])
     part = part.dropna(subset="swapped").rename(columns={"final": "score"})
     grouped = part.groupby(["model", "task", "swapped"], observed=True)[["score", "success"]].mean()
     means = pd.DataFrame(grouped.unstack("swapped"))

@@ -1,13 +1,13 @@
 """Figures of the STEP paper, and the command `certigraph figures`."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from textwrap import fill
 from typing import Any, NamedTuple
 
 import pandas as pd
 from matplotlib import colormaps
-from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from certigraph.evaluation.plots import (
@@ -90,21 +90,20 @@ def draw_planner(tasks: pd.DataFrame, changes: pd.DataFrame, path: Path) -> None
         draw_grid(panel, "x")
         panel.axhline(len(tasks) - 0.5, color=SOFT, linewidth=0.6)
         for row, (score, without) in enumerate(zip(spans["score"], spans["score_without"], strict=True)):
-            _draw_span(panel, row, score, without, mean=row >= len(tasks))
+            is_mean = row >= len(tasks)
+            marks: dict[str, Any] = {"s": 34, "marker": "D"} if is_mean else {"s": 24, "marker": "o"}
+            style: dict[str, Any] = {"color": INK, "linewidth": 1.6} if is_mean else {"color": SOFT, "linewidth": 0.9}
+            panel.plot((score, without), (row, row), zorder=1, **style)
+            labels = ("STEP", "STEP (planner=none)") if row == 0 else ("", "")
+            panel.scatter(score, row, color=SERIES_COLOURS[0], linewidths=0, zorder=2, label=labels[0], **marks)
+            # a ring, so that both of two equal scores are visible
+            inside = "none" if score == without else "white"
+            ring: dict[str, Any] = {"facecolors": inside, "edgecolors": SERIES_COLOURS[1], "linewidths": 1.2}
+            panel.scatter(without, row, zorder=3, label=labels[1], **ring, **marks)
+            change = f"{without - score:+.1f}" if without != score else "0.0"
+            at: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "center"}
+            panel.annotate(change, (1.09, row), fontsize=7, **at)
         figure.legend(loc="outside upper right", ncols=2, fontsize=7.5, handletextpad=0.2)
-
-
-def _draw_span(panel: Axes, row: int, score: float, without: float, *, mean: bool) -> None:
-    marks: dict[str, Any] = {"s": 34 if mean else 24, "marker": "D" if mean else "o"}
-    panel.plot((score, without), (row, row), color=INK if mean else SOFT, linewidth=1.6 if mean else 0.9, zorder=1)
-    labels = ("STEP", "STEP (planner=none)") if row == 0 else ("", "")
-    panel.scatter(score, row, color=SERIES_COLOURS[0], linewidths=0, zorder=2, label=labels[0], **marks)
-    # a ring, so that both of two equal scores are visible
-    inside = "none" if score == without else "white"
-    ring: dict[str, Any] = {"facecolors": inside, "edgecolors": SERIES_COLOURS[1], "linewidths": 1.2}
-    panel.scatter(without, row, zorder=3, label=labels[1], **ring, **marks)
-    change = f"{without - score:+.1f}" if without != score else "0.0"
-    panel.annotate(change, (1.09, row), xycoords=("axes fraction", "data"), ha="right", va="center", fontsize=7)
 
 
 # Figure 4: reward by step with its standard deviation, one panel per task.
@@ -194,25 +193,22 @@ def draw_figures(
         raise Fault("data", f"all {len(found)} episodes were won by accident: add --with-accidental to keep them")
     out.mkdir(parents=True, exist_ok=True)
     episodes, files = order_episodes(included), list[Path]()
-    for name, curves in (("rewards", reward_curves(episodes)), ("learning", learning_curves(episodes))):
-        if len(curves):
-            draw_rewards(curves, out / name)
-            files += _write_data(curves.drop(columns="title"), out / name)
-    best = best_curves(episodes)
-    draw_best(best, list(episodes["task"].cat.categories), out / "best")
-    files += _write_data(best.drop(columns="title"), out / "best")
+    rewards, learning, best = reward_curves(episodes), learning_curves(episodes), best_curves(episodes)
     tasks = planner_tasks(episodes)
     changes = planner_changes(tasks)
-    if len(tasks):
-        draw_planner(tasks, changes, out / "planner")
-        files += [*_write_data(changes, out / "planner"), _write_rounded(tasks, out / "planner_tasks.csv")]
+    for name, table, draw in (
+        ("rewards", rewards, partial(draw_rewards, rewards)),
+        ("learning", learning, partial(draw_rewards, learning)),
+        ("best", best, partial(draw_best, best, list(episodes["task"].cat.categories))),
+        ("planner", changes, partial(draw_planner, tasks, changes)),
+    ):
+        if len(table):
+            draw(out / name)
+            files += [out / f"{name}.png", out / f"{name}.svg"]
+            files.append(_write_rounded(table.drop(columns="title", errors="ignore"), out / f"{name}.csv"))
+    files += [_write_rounded(tasks, out / "planner_tasks.csv")] if len(tasks) else []
     files.append(_write_rounded(accidents, out / "accidental.csv"))
     return DrawnFigures(files, len(found), accidents, left_out, changes)
-
-
-def _write_data(table: pd.DataFrame, path: Path) -> list[Path]:
-    """Write the data of a figure; return the figure's files and the file of the data."""
-    return [path.with_suffix(".png"), path.with_suffix(".svg"), _write_rounded(table, path.with_suffix(".csv"))]
 
 
 def _write_rounded(table: pd.DataFrame, path: Path) -> Path:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
-import typer
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
@@ -27,6 +26,7 @@ from certigraph.evaluation.tables import (
     write_frame,
     write_page,
 )
+from certigraph.runtime.texts import format_count
 
 # Statistics by group.
 
@@ -90,7 +90,7 @@ def print_frames(tables: Mapping[str, pd.DataFrame], notes: Iterable[str] = ()) 
 def print_json(tables: Mapping[str, pd.DataFrame], **more: Any) -> None:
     """Print one JSON object with the rows of each table by its name."""
     rows = {name: records_of(table) for name, table in tables.items()}
-    typer.echo(json.dumps({**rows, **more}, ensure_ascii=False))
+    print(json.dumps({**rows, **more}, ensure_ascii=False))
 
 
 # The files of a study.
@@ -99,6 +99,12 @@ def print_json(tables: Mapping[str, pd.DataFrame], **more: Any) -> None:
 def write_tables(tables: Mapping[str, pd.DataFrame], folder: Path) -> list[Path]:
     """Write each table as a CSV file under its name, and return the files."""
     return [write_frame(table, folder / f"{name}.csv") for name, table in tables.items()]
+
+
+def format_progress(done: int, planned: int, name: str = "run") -> str:
+    """Format the number of finished runs, and of those that are not finished, as in `23 runs; 1 run not finished`."""
+    missing = f"; {format_count(planned - done, 'run')} not finished" if done < planned else ""
+    return f"{format_count(done, name)}{missing}"
 
 
 def write_figures(figures: Mapping[str, Callable[[], Figure]], folder: Path) -> dict[str, Markup]:

@@ -33,11 +33,17 @@ from certigraph.evaluation.frames import frames_of
 from certigraph.evaluation.plots import GREY, assign_colours
 from certigraph.evaluation.statistics import MIN_POINTS, fit_slope
 from certigraph.evaluation.tables import print_report_path
-from certigraph.runtime.texts import format_count
 from certigraph.state.endings import UnknownName
 from certigraph.state.records import Action, Observation, Scores, Task
 from certigraph.state.run import FINISH, SEARCH, parse_action
-from certigraph.studies.tables import print_frames, print_json, write_figures, write_study_page, write_tables
+from certigraph.studies.tables import (
+    format_progress,
+    print_frames,
+    print_json,
+    write_figures,
+    write_study_page,
+    write_tables,
+)
 
 # The scripted agent of the corridor, which answers in the schema of any graph's prompts.
 
@@ -98,8 +104,6 @@ CORRIDOR = "corridor"
 MAX_ROOMS = 96
 """Maximum number of rooms; all numbers have two digits, so that all texts have the same length."""
 
-ROOM_TEXT = "Room {room:02}: the word is word-{room:02}. Its walls are bare, its lamp is lit, and its door leads on."
-
 
 class Corridor(Benchmark):
     """Generated benchmark: a corridor of rooms with a word in each. The correct answer is the word in the last room."""
@@ -107,7 +111,6 @@ class Corridor(Benchmark):
     name = CORRIDOR
     briefing = "A corridor of rooms. search[room 07] tells the word in room 07; finish[...] hands in an answer."
     answers = True
-    tools = (SEARCH, FINISH)
 
     def __init__(self, data: Path | None = None, config: str = "") -> None:
         self.limits = Limits(steps=2 * MAX_ROOMS, nodes=MAX_ROOMS, revisions=MAX_ROOMS)
@@ -157,7 +160,8 @@ class CorridorWorld(Environment):
         room = str(command.args.get("query", "")).removeprefix("room ") if command else ""
         if not room.isdecimal() or not 0 < int(room) <= MAX_ROOMS:
             return Observation(text=f"{action.text!r} is no room: write search[room 07]", accepted=False)
-        return Observation(text=ROOM_TEXT.format(room=int(room)))
+        text = f"Room {int(room):02}: the word is word-{int(room):02}."
+        return Observation(text=f"{text} Its walls are bare, its lamp is lit, and its door leads on.")
 
     def view(self) -> str:
         """Return the view, which is the same in every room."""
@@ -201,9 +205,6 @@ ANY_OPERATOR = "largest of all"
 """Text in place of an operator's name for the largest prompt of all operators; prompts about TDP's task graph are left
 out."""
 
-ROUNDING_SLOPE = 1e-6
-"""Slope, in characters per step, up to which growth is taken for a rounding error."""
-
 MAX_BOUNDED_SLOPE = 1.0
 """Characters per step below which the whole interval of a slope must lie so that prompts count as bounded."""
 
@@ -242,21 +243,17 @@ def slope_table(sizes: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=[*SLOPE_KEYS, *SLOPE_FIGURES])
 
 
-def describe_slope(low: float | None, high: float | None) -> str:
-    """Describe a slope in words, given the bounds of its interval: growing, bounded, or undecided."""
-    if low is None or high is None:
-        return f"too few lengths for a conclusion: at least {MIN_POINTS} needed"
-    if low > ROUNDING_SLOPE:
-        return "growing"
-    return "bounded" if high < MAX_BOUNDED_SLOPE else "undecided"
-
-
 def _slope_figures(points: pd.DataFrame) -> tuple[Any, ...]:
     characters = points["characters"].tolist()
     slope, low, high = fit_slope(points["rooms"].tolist(), characters)
-    # sizes are whole tokens: one more or less is rounding, which a few lengths cannot tell from growth
-    constant = high is not None and max(characters) - min(characters) <= CHARS_PER_TOKEN
-    words = "bounded" if constant else describe_slope(low, high)
+    if low is None or high is None:
+        words = f"too few lengths for a conclusion: at least {MIN_POINTS} needed"
+    elif max(characters) - min(characters) <= CHARS_PER_TOKEN:
+        words = "bounded"  # sizes are whole tokens: one more or less is rounding
+    elif low > 1e-6:  # more than a rounding error
+        words = "growing"
+    else:
+        words = "bounded" if high < MAX_BOUNDED_SLOPE else "undecided"
     return len(points), characters[0], characters[-1], slope, low, high, words
 
 
@@ -310,16 +307,14 @@ def write_report(plan: ComparisonPlan, folder: Path) -> PromptStudy:
     sizes = size_table(frames_of(recorded_run_of(*done) for done in finished_cells(plan, folder)).calls)
     study = PromptStudy(sizes, slope_table(sizes), total_table(sizes))
     write_tables(study._asdict(), folder)
-    done = len(study.totals)
-    left = len(plan.methods) * len(plan.tasks) - done
-    missing = f"; {format_count(left, 'run')} not finished" if left else ""
+    progress = format_progress(len(study.totals), len(plan.methods) * len(plan.tasks), "scripted run")
     write_study_page(
         folder / STUDY_PAGE,
         "study_tdp.html",
         {"slopes": study.slopes, "totals": study.totals},
         write_figures({"prompts": partial(draw_prompt_growth, sizes)}, folder),
         title="Prompts of TDP and of others as episodes grow",
-        scope=f"{format_count(done, 'scripted run')}{missing}{format_model_note([plan.model])}",
+        scope=f"{progress}{format_model_note([plan.model])}",
         bounded_below=f"{MAX_BOUNDED_SLOPE:g}",
         subtask_rooms=SUBTASK_ROOMS,
     )
