@@ -72,7 +72,9 @@ def join_intervals(table: pd.DataFrame, form: NumberFormat = format_cell) -> pd.
     for low in [name for name in table if f"_{name}".endswith("_low")]:
         figure, high = table.columns[table.columns.get_loc(low) - 1], f"{low.removesuffix('low')}high"
         cells = zip(table[figure], table[low], table[high], strict=True)
-        texts = ["" if pd.isna(value) else format_estimate(value, *bounds, form) for value, *bounds in cells]
+        texts = [
+            format_cell(value) if pd.isna(value) else format_estimate(value, *bounds, form) for value, *bounds in cells
+        ]
         table = table.assign(**{figure: texts}).drop(columns=[low, high])
     return table
 
