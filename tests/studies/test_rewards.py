@@ -112,9 +112,8 @@ def test_encoders_that_are_named_are_probed_once_and_reported_next_to_their_dist
         for name in ("statefactory", "wide")
         for where, epic in (("x", 0.75), (OVERALL, 0.25))
     )
-    assert format_probes(methods, table, found) == [
-        f"wide: EPIC 0.250, triplet accuracy 0.000 of {calls[0]}, whose paraphrases are made by rules."
-    ]
+    [sentence] = format_probes(methods, table, found)
+    assert all(part in sentence for part in ("wide", "0.250", "0.000", str(calls[0])))
     assert probe_encoders(methods[:1], pairs, tmp_path / "none.jsonl") == [] and not (tmp_path / "none.jsonl").exists()
 
 
@@ -192,7 +191,7 @@ def test_a_matrix_of_transfer_is_on_the_page_of_its_folder(pairs: Path, tmp_path
         measure_rewards(
             parse_predictors(BASELINES[:1]), Context(data=str(pairs)), tmp_path / out, limit=2, as_json=True
         )
-        assert ("How far supervised heads carry" in (tmp_path / out / REWARDS_PAGE).read_text()) is carried
+        assert (tmp_path / out / REWARDS_PAGE).read_text().count("<svg") == 2 + carried
 
 
 class Broken:
@@ -345,7 +344,7 @@ def test_files_say_who_read_the_states_and_what_it_cost(pairs: Path, tmp_path: P
     table = list(csv.DictReader((tmp_path / "table.csv").open()))
     assert [row["read_by"] for row in table] == ["rules", ""]
     assert int(table[1]["calls"]) == sum(row.spent.calls for row in judged)
-    assert "read by rules" in (tmp_path / REWARDS_PAGE).read_text()
+    assert "<td>rules</td>" in (tmp_path / REWARDS_PAGE).read_text()
 
 
 @pytest.mark.long

@@ -213,11 +213,16 @@ def build_command(
     as_json: AsJson = False,
 ) -> None:
     """Build pairs of trajectories with rewards in OUT/BENCHMARK.jsonl. OUT/counts.json gets the numbers of pairs."""
-    from certigraph.studies.reward_data import BuildRequest, select_domains
-    from certigraph.studies.reward_data import build_datasets as build_pairs
+    from certigraph.studies.reward_data import BuildRequest, build_datasets, count_table, select_domains
+    from certigraph.studies.tables import print_frames
 
     builds = [BuildRequest(name, seed, pairs, tuple(split or ()), data) for name in select_domains(domain or ())]
-    raise typer.Exit(build_pairs(builds, out, at_once=at_once, as_json=as_json))
+    counts = build_datasets(builds, out, at_once=at_once, silent=as_json)
+    if as_json:
+        typer.echo(json.dumps([count.model_dump() for count in counts]))
+    else:
+        print_frames({f"pairs in {out}": count_table(counts)})
+    raise typer.Exit(1 if any(count.failed or count.built < count.wanted for count in counts) else 0)
 
 
 @rewards_app.command("measure")

@@ -4,16 +4,14 @@ The study runs search agents (harnesses) under several memory conditions, with a
 which makes no more progress.
 """
 
-import json
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 import typer
-from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
 from pydantic import JsonValue
@@ -32,25 +30,17 @@ from certigraph.evaluation.comparison import (
     parse_methods,
     unfinished_cells,
 )
+from certigraph.evaluation.comparison_report import comparison_to_json as plain_comparison
 from certigraph.evaluation.comparison_report import (
-    ComparisonResults,
     format_model_note,
 )
-from certigraph.evaluation.comparison_report import comparison_to_json as plain_comparison
 from certigraph.evaluation.comparison_report import write_comparison_report as report_comparison
-from certigraph.evaluation.plots import GREY, add_panels, assign_colours, chart_style, save_drawing
+from certigraph.evaluation.plots import GREY, add_panels, assign_colours
 from certigraph.evaluation.tables import (
-    frame_cells,
     print_report_path,
-    records_of,
-    table_console,
-    terminal_table,
-    write_frame,
-    write_page,
 )
 from certigraph.evaluation.workers import HERE, WorkerOptions
 from certigraph.graphs.assembly import operators_of
-from certigraph.nodes.gates import MAX_CHANGE
 from certigraph.nodes.specs import Spec
 from certigraph.runtime.files import read_last_footer
 from certigraph.runtime.registry import build_graph, check_takes_answers, parse_swap
@@ -81,13 +71,16 @@ from certigraph.studies.cgdp_tables import (
     study_frames,
     tables_of,
 )
+from certigraph.studies.tables import (
+    format_progress,
+    print_frames,
+    print_json,
+    write_figures,
+    write_study_page,
+    write_tables,
+)
 
 # The arms of a study, as methods of a comparison.
-
-GATE = "exhaustion_gate"
-
-MEMORYLESS = (ITER_RETGEN,)
-"""Harnesses without a memory, for which the condition `lobotomized` (memory taken away) does not exist."""
 
 VARIANTS: Mapping[str, Mapping[str, Mapping[str, JsonValue]]] = {
     "": {},
@@ -106,22 +99,20 @@ does not give the 20.
 
 
 class Ablation(NamedTuple):
-    """Harnesses, variants of settings and memory conditions of an ablation.
+    """Harnesses, variants of settings and memory conditions of an ablation; the variant "" is the default setting."""
 
-    The empty variant is the default setting; empty `memories` mean all memory conditions.
-    """
-
-    harnesses: tuple[str, ...]
-    variants: tuple[str, ...]
-    memories: tuple[str, ...] = ()
+    harnesses: tuple[str, ...] = HARNESSES
+    variants: tuple[str, ...] = ("",)
+    memories: tuple[str, ...] = MEMORIES
 
 
 ABLATIONS: Mapping[str, Ablation] = {
+    "": Ablation(),
     "alpha": Ablation(("react", "memgpt"), ("", "alpha=0", "alpha=1")),
     "k": Ablation(("ircot", "react"), ("", "K=12"), memories=("structured",)),
     "depth": Ablation(("ircot",), ("depth=3", "depth=5", "depth=10")),
 }
-"""Ablations by name. Harnesses and memory conditions are those of the CGDP paper (H.1 to H.3).
+"""Ablations by name; "" is the study itself. Harnesses and memory conditions are those of the CGDP paper (H.1 to H.3).
 
 `alpha`, the weight of BM25 in retrieval, is varied to both ends of its range.
 """
@@ -130,7 +121,7 @@ ABLATIONS: Mapping[str, Ablation] = {
 class StudySelection(NamedTuple):
     """Selection of the arms of a study, which are combinations of harness, memory condition and gate.
 
-    Empty `harnesses` or `memories` mean those of the ablation that `ablate` names, or all if there is none.
+    Empty `harnesses` or `memories` mean those of the ablation that `ablate` names.
     """
 
     harnesses: Sequence[str] = ()
@@ -139,7 +130,7 @@ class StudySelection(NamedTuple):
     ablate: str = ""
     other_graphs: Sequence[str] = ()
     """Other graphs to run on the same tasks, such as `sdp`; only the page of the comparison shows them."""
-    gate: str = GATE
+    gate: str = "exhaustion_gate"
     """The gate operator, in the notation of `--swap`; `gates` say whether it stops runs."""
 
 
@@ -149,16 +140,14 @@ def methods_of(selection: StudySelection) -> tuple[ComparedMethod, ...]:
     Raises:
         UnknownName: a harness, memory condition, gate, operator or ablation is unknown.
     """
-    ablation = ABLATIONS.get(selection.ablate)
-    if selection.ablate and not ablation:
-        raise UnknownName(f"unknown ablation {selection.ablate!r}; known: {', '.join(ABLATIONS)}")
-    harnesses, memories = (ablation.harnesses, ablation.memories) if ablation else ((), ())
-    arms = combine_arms(
-        selection.harnesses or harnesses or HARNESSES, selection.memories or memories or MEMORIES, selection.gates
-    )
+    if selection.ablate not in ABLATIONS:
+        raise UnknownName(f"unknown ablation {selection.ablate!r}; known: {', '.join(filter(None, ABLATIONS))}")
+    harnesses, variants, memories = ABLATIONS[selection.ablate]
+    arms = combine_arms(selection.harnesses or harnesses, selection.memories or memories, selection.gates)
+    varied = [arm._replace(variant=variant) for arm in arms for variant in variants]
+    fitting = [arm for arm in varied if arm.memory in BELIEFS or "memory" not in VARIANTS[arm.variant]]
     _, gate = parse_swap(f"gate={selection.gate}")
-    methods = (method_of(arm, gate) for arm in (apply_ablation(arms, ablation) if ablation else arms))
-    return (*methods, *parse_methods(selection.other_graphs))
+    return (*(method_of(arm, gate) for arm in fitting), *parse_methods(selection.other_graphs))
 
 
 def combine_arms(harnesses: Sequence[str], memories: Sequence[str], gates: Sequence[str]) -> list[StudyArm]:
@@ -167,26 +156,16 @@ def combine_arms(harnesses: Sequence[str], memories: Sequence[str], gates: Seque
     Raises:
         UnknownName: a name is unknown, or no combination is left.
     """
-    for what, names, known in (
-        ("harness", harnesses, HARNESSES),
-        ("memory", memories, MEMORIES),
-        ("gate", gates, GATES),
-    ):
+    given = {"harness": (harnesses, HARNESSES), "memory": (memories, MEMORIES), "gate": (gates, GATES)}
+    for what, (names, known) in given.items():
         if unknown := [name for name in names if name not in known]:
             raise UnknownName(f"unknown {what} {unknown[0]!r}; known: {', '.join(known)}")
     if {OFF, SHADOW} <= set(gates):
         raise UnknownName("--gate off and --gate shadow make the same runs twice: shadow has both, omit off")
-    crossed = [StudyArm(*cell) for cell in product(harnesses, memories, gates)]
-    arms = [arm for arm in crossed if not (arm.harness in MEMORYLESS and arm.memory == LOBOTOMIZED)]
+    arms = [StudyArm(*cell) for cell in product(harnesses, memories, gates) if cell[:2] != (ITER_RETGEN, LOBOTOMIZED)]
     if not arms:
-        raise UnknownName(f"{', '.join(MEMORYLESS)} has no memory to take away: name another --memory or --harness")
+        raise UnknownName(f"{ITER_RETGEN} has no memory to take away: name another --memory or --harness")
     return arms
-
-
-def apply_ablation(arms: Sequence[StudyArm], ablation: Ablation) -> list[StudyArm]:
-    """Combine every arm with the variants of an ablation that fit the memory condition of the arm."""
-    varied = [arm._replace(variant=variant) for arm in arms for variant in ablation.variants]
-    return [arm for arm in varied if arm.memory in BELIEFS or "memory" not in VARIANTS[arm.variant]]
 
 
 def method_of(arm: StudyArm, gate: Spec) -> ComparedMethod:
@@ -206,157 +185,25 @@ def method_of(arm: StudyArm, gate: Spec) -> ComparedMethod:
     return ComparedMethod(name=arm.name, graph=arm.harness, operators=operators_of(build_graph(arm.harness, swaps)))
 
 
-# The page: one self-contained HTML file with the tables and their captions.
+# The page, whose texts stand in its template.
 
 
-class StudySection(NamedTuple):
-    """Section of the page: title, caption, names of the tables, and the name of the figure, if the section has one."""
-
-    title: str
-    caption: str
-    tables: tuple[str, ...]
-    figure: str = ""
-
-
-SECTIONS = (
-    StudySection(
-        "Scores and tokens",
-        "Means a run with 95 % intervals over tasks, methods as harness/memory; score 0 to 100. Natural runs: what a "
-        "shadow gate asked is left out.",
-        ("scores",),
-    ),
-    StudySection(
-        "Runs that an error ended",
-        "They are in no other table, and the next call tries them again. Where arms differ in them, the others are "
-        "over easier tasks: what fails under an arm may be its hardest.",
-        ("errors",),
-    ),
-    StudySection(
-        "Differences",
-        "Left minus right, paired over tasks: bootstrap interval, paired t-test, Holm-Bonferroni over each family and "
-        "measure, and the least difference that so many tasks would show four times in five.",
-        ("differences",),
-    ),
-    StudySection(
-        "Quality against tokens",
-        "Filled: natural runs; hollow: with the gate. A line joins the conditions that no other one of the harness "
-        "beats, dashed with the gate.",
-        ("pareto",),
-        "quality",
-    ),
-    StudySection(
-        "Exhaustion gate",
-        "The blended counterfactual: the gate's own answer where it fired, else the natural one, both of the same run. "
-        "Savings are net: the final answer that the gate asks for is counted, and what the gate itself asks.",
-        ("gate", "gate_by_memory", "fire_rounds"),
-    ),
-    StudySection(
-        "Other settings of the gate: a replay without answers",
-        "When each setting would have fired on the recorded rounds. A replay knows no scores, and its savings leave "
-        "out the final answer, which would still have to be paid for.",
-        ("gate_replay",),
-    ),
-    StudySection(
-        "Settings that also check how much the belief changed",
-        f"The same replay with and without a third condition: at most {MAX_CHANGE:.0%} of the belief's items are new "
-        "in a stagnant round (columns with changed). Same: share of runs in which both fire after the same round or "
-        "neither does. Arms without a belief are left out.",
-        ("state_difference",),
-    ),
-    StudySection(
-        "Rounds",
-        "Search rounds of a run, mean with 95 % interval, and median. Below, what gates look at by round: mean unique "
-        "passage rate, and the shares of rounds that find little new (at most 0.3) or repeat an action (from 0.6).",
-        ("rounds_of_runs", "signals"),
-    ),
-    StudySection(
-        "Prompts by round",
-        "Prompt tokens of the agent's own question, over the runs that came so far; memory's own calls are left out.",
-        ("prompts",),
-        "growth",
-    ),
-    StudySection(
-        "What belief states take",
-        "Reorganisation curates a belief that has grown beyond its trigger. Artefacts: runs in which an open question "
-        "of a structured belief says that nothing is known.",
-        ("reorganisation", "artefacts"),
-    ),
-    StudySection(
-        "By number of hops",
-        "Hops are the gold passages of a question; those of which the benchmark names none are left out. Families "
-        "of tests are those of one number of hops.",
-        ("hops", "differences_by_hops"),
-    ),
-    StudySection(
-        "Questions with and without an answer",
-        "Differences in score, left minus right, paired over tasks; families of tests are those of one kind.",
-        ("differences_by_answerable",),
-    ),
-    StudySection(
-        "Gaps",
-        f"Wrong: a score below {100 * MIN_CORRECT_SCORE:g} of 100. "
-        + " ".join(f"{gap.name}, {gap.definition}." for gap in GAPS),
-        ("gaps",),
-    ),
-)
-
-
-def _verdict(scores: pd.DataFrame) -> str:
-    # the best and the cheapest of the arms; the others are in the tables
-    by_measure = {
-        measure: dict(zip(rows["method"].astype(str), rows["value"].astype(float), strict=True))
-        for measure, rows in scores.groupby("measure")
-    }
-    score, tokens = by_measure.get("score", {}), by_measure.get("tokens", {})
-    if not score:
+def describe_best(scores: pd.DataFrame) -> str:
+    """Name the arm with the highest mean score and the one with the fewest tokens; empty without runs."""
+    means = scores.pivot_table("value", "method", "measure", sort=False)
+    if means.empty:
         return ""
-    best = min(score, key=lambda method: (-score[method], tokens[method]))
-    cheapest, size = min(tokens, key=lambda method: tokens[method]), format_count(int(scores["tasks"].max()), "task")
-    found = f"Highest mean score: {best} with {score[best]:.1f} of 100 over {size}, {tokens[best]:,.0f} tokens a run."
-    return found if cheapest == best else f"{found} Fewest tokens: {cheapest} with {tokens[cheapest]:,.0f} a run."
-
-
-MAX_OPEN_ROWS = 16
-"""Maximum number of rows of a table that is shown unfolded on the page; longer tables are folded."""
-
-
-def write_study_page(
-    path: Path, plan: ComparisonPlan, tables: Tables, drawings: Mapping[str, Markup], done: int, notes: Sequence[str]
-) -> None:
-    """Write the HTML page of the study.
-
-    `tables` and `drawings` (figures) are by name, `done` is the number of finished runs. `notes` say who scored, and
-    what limits the meaning of the figures; empty ones are left out.
-    """
-    runs = sum(map(is_arm, plan.methods)) * len(plan.tasks) * plan.trials
-    model = plan.outline.model
-    missing = f"; {format_count(runs - done, 'run')} not finished" if done < runs else ""
-    runs_done = f"{format_count(done, 'run')}{missing}"
-    always = {"errors"} if done else set()
-    parts = [p for p in SECTIONS if always & {*p.tables} or any(not tables[name].empty for name in p.tables)]
-    write_page(
-        path,
-        "study_cgdp.html",
-        package="certigraph.studies",
-        title=f"CGDP's study on {plan.benchmark}",
-        scope=f"{plan.benchmark}, {model}, {runs_done}{format_model_note(model.split(MODEL_SEPARATOR))}",
-        verdict=_verdict(tables["scores"]),
-        notes=list(filter(None, notes)),
-        sections=parts,
-        drawings=drawings,
-        tables={name: frame_cells(readable_table(name, tables[name])) for part in parts for name in part.tables},
-        most_open=MAX_OPEN_ROWS,
-    )
+    best, cheapest = means.sort_values("tokens", kind="stable")["score"].idxmax(), means["tokens"].idxmin()
+    size = format_count(int(scores["tasks"].max()), "task")
+    found = f"Highest mean score: {best} with {means['score'][best]:.1f} of 100 over {size}"
+    found = f"{found}, {means['tokens'][best]:,.0f} tokens a run."
+    fewest = f"Fewest tokens: {cheapest} with {means['tokens'][cheapest]:,.0f} a run."
+    return found if cheapest == best else f"{found} {fewest}"
 
 
 # The figures: quality against tokens, and the growth of prompts, with a panel per harness.
 
 COLOURS = assign_colours(MEMORIES)
-MAX_COLUMNS, PANEL_WIDTH, PANEL_HEIGHT = 4, 3.1, 3.0
-"""Maximum number of panels in a row of a figure; width and height of a panel in inches."""
-
-MIN_WIDTH = 9.0
-"""Minimum width of a figure in inches: that of the page, so that its texts have the size of the page's texts."""
 
 
 def draw_quality(tables: Tables) -> Figure:
@@ -364,22 +211,42 @@ def draw_quality(tables: Tables) -> Figure:
 
     Points with the gate are hollow. A line joins the conditions on the Pareto frontier.
     """
-    return _draw_panels(tables["pareto"], _draw_frontier, "tokens a run", "mean score")
+
+    def draw(panel: Any, rows: pd.DataFrame) -> None:
+        for gate, best in rows[rows["frontier"]].sort_values("tokens").groupby("gate"):
+            panel.plot(best["tokens"], best["score"], "--" if gate == ON else "-", color=GREY, linewidth=1, zorder=1)
+        for row in rows.itertuples():
+            colour = COLOURS[str(row.memory)]
+            face = "none" if row.gate == ON else colour
+            panel.scatter(row.tokens, row.score, s=36, facecolors=face, edgecolors=colour, zorder=2)
+        panel.set_xlim(left=0)
+        panel.xaxis.set_major_formatter(EngFormatter(sep=""))
+
+    return _draw_panels(tables["pareto"], draw, "tokens a run", "mean score")
 
 
 def draw_prompt_growth(tables: Tables) -> Figure:
     """Draw the prompt tokens of the agent by search round: a line with its 95 % interval for each memory condition."""
-    return _draw_panels(tables["prompts"], _draw_growth, "round", "prompt tokens of the agent")
 
+    def draw(panel: Any, rows: pd.DataFrame) -> None:
+        requests = rows[rows["value"] > 0]  # no model is asked where the first query is the question
+        for (memory, _gate), line in requests.groupby(["memory", "gate"], sort=False):
+            colour, numbers = COLOURS[str(memory)], line["round"].astype(int).tolist()
+            panel.plot(numbers, line["value"].tolist(), color=colour, marker=".", linewidth=1.4)
+            low, high = line["low"].tolist(), line["high"].tolist()
+            panel.fill_between(numbers, low, high, color=colour, alpha=0.14, linewidth=0)
+        panel.yaxis.set_major_formatter(EngFormatter(sep=""))
+        panel.xaxis.set_major_locator(MaxNLocator(integer=True))
 
-STUDY_FIGURES: dict[str, Callable[[Tables], Figure]] = {"quality": draw_quality, "growth": draw_prompt_growth}
+    return _draw_panels(tables["prompts"], draw, "round", "prompt tokens of the agent")
 
 
 def _draw_panels(table: pd.DataFrame, draw: Callable[[Any, pd.DataFrame], None], across: str, up: str) -> Figure:
     groups = list(table.groupby(["harness", "variant"], sort=False))
-    columns = max(1, min(len(groups), MAX_COLUMNS))
+    columns = max(1, min(len(groups), 4))
     lines = max(1, -(-len(groups) // columns))
-    figure = Figure(figsize=(max(PANEL_WIDTH * columns, MIN_WIDTH), PANEL_HEIGHT * lines + 0.5), layout="constrained")
+    # at least as wide as the page, so that texts have the size of the page's texts
+    figure = Figure(figsize=(max(3.1 * columns, 9.0), 3.0 * lines + 0.5), layout="constrained")
     panels = add_panels(figure, len(groups), columns)
     for panel, ((harness, variant), rows) in zip(panels, groups, strict=True):
         draw(panel, rows)
@@ -392,27 +259,6 @@ def _draw_panels(table: pd.DataFrame, draw: Callable[[Any, pd.DataFrame], None],
         handles = [panels[0].plot([], [], "o", color=colour, label=memory)[0] for memory, colour in shown.items()]
         figure.legend(handles=handles, loc="outside upper left", ncols=len(handles))
     return figure
-
-
-def _draw_frontier(panel: Any, rows: pd.DataFrame) -> None:
-    for gate, best in rows[rows["frontier"]].sort_values("tokens").groupby("gate"):
-        panel.plot(best["tokens"], best["score"], "--" if gate == ON else "-", color=GREY, linewidth=1, zorder=1)
-    for row in rows.itertuples():
-        colour, hollow = COLOURS[str(row.memory)], row.gate == ON
-        face = "none" if hollow else colour
-        panel.scatter(row.tokens, row.score, s=36, facecolors=face, edgecolors=colour, zorder=2)
-    panel.set_xlim(left=0)
-    panel.xaxis.set_major_formatter(EngFormatter(sep=""))
-
-
-def _draw_growth(panel: Any, rows: pd.DataFrame) -> None:
-    requests = rows[rows["value"] > 0]  # no model is asked where the first query is the question
-    for (memory, _gate), line in requests.groupby(["memory", "gate"], sort=False):
-        colour, numbers = COLOURS[str(memory)], line["round"].astype(int).tolist()
-        panel.plot(numbers, line["value"].tolist(), color=colour, marker=".", linewidth=1.4)
-        panel.fill_between(numbers, line["low"].tolist(), line["high"].tolist(), color=colour, alpha=0.14, linewidth=0)
-    panel.yaxis.set_major_formatter(EngFormatter(sep=""))
-    panel.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 # The files of a study: frames and tables as CSV, figures, and the page.
@@ -438,14 +284,24 @@ def write_report(
     """
     judged = scores.by_answer if scores else None
     frames = study_frames(read_study_runs(plan, folder, benchmark, judged), create_replay_gates())
-    study = StudyReport(frames, {**tables_of(frames), "errors": error_table(plan, folder)})
-    for name, frame in {**frames._asdict(), **study.tables}.items():
-        write_frame(frame, folder / f"{name}.csv")
-    with chart_style():
-        drawings = {name: save_drawing(draw(study.tables), folder / name) for name, draw in STUDY_FIGURES.items()}
-    notes = (score_note(scores), small_corpus_note(benchmark, plan.tasks))
-    write_study_page(folder / STUDY_PAGE, plan, study.tables, drawings, len(frames.episodes), notes)
-    return study
+    tables = {**tables_of(frames), "errors": error_table(plan, folder)}
+    write_tables({**frames._asdict(), **tables}, folder)
+    figures = {"quality": partial(draw_quality, tables), "growth": partial(draw_prompt_growth, tables)}
+    model, arms = plan.outline.model, sum(map(is_arm, plan.methods))
+    progress = format_progress(len(frames.episodes), arms * len(plan.tasks) * plan.trials)
+    write_study_page(
+        folder / STUDY_PAGE,
+        "study_cgdp.html",
+        {name: readable_table(name, table) for name, table in tables.items()},
+        write_figures(figures, folder),
+        verdict=describe_best(tables["scores"]),
+        notes=[score_note(scores), small_corpus_note(benchmark, plan.tasks)],
+        title=f"CGDP's study on {plan.benchmark}",
+        scope=f"{plan.benchmark}, {model}, {progress}{format_model_note(model.split(MODEL_SEPARATOR))}",
+        wrong_below=round(100 * MIN_CORRECT_SCORE),
+        gaps={name: " ".join((shows.__doc__ or "").split()) for name, shows in GAPS.items()},
+    )
+    return StudyReport(frames, tables)
 
 
 def error_table(plan: ComparisonPlan, folder: Path) -> pd.DataFrame:
@@ -456,10 +312,12 @@ def error_table(plan: ComparisonPlan, folder: Path) -> pd.DataFrame:
     """
     folders = [(cell.method.name, cell.run_folder) for cell in cells_of(select_arms(plan), folder)]
     footers = [(method, read_last_footer(run / TRAJECTORY_FILE)) for method, run in folders if run]
-    ended = [(method, footer.ending) for method, footer in footers if footer]
-    runs, counts = Counter(method for method, _ in ended), Counter(ended)
-    lines = [(*key, count, runs[key[0]]) for key, count in counts.items() if key[1].startswith("error:")]
-    return pd.DataFrame(lines, columns=["method", "ending", "count", "runs"])
+    ended = pd.DataFrame(
+        [(method, footer.ending) for method, footer in footers if footer], columns=["method", "ending"]
+    )
+    counts = ended.groupby(["method", "ending"], sort=False).size().reset_index(name="count")
+    counts = counts.assign(runs=counts.groupby("method")["count"].transform("sum"))
+    return counts[counts["ending"].str.startswith("error:")]
 
 
 def score_note(scores: StudyScores | None) -> str:
@@ -490,38 +348,6 @@ def small_corpus_note(benchmark: Benchmark, tasks: Sequence[str]) -> str:
     few = f"{benchmark.name} searches the {passages} passages given with a question, {found} at a time"
     effect = "so after a round or two nothing is new whatever is asked, and gates act on repeated queries alone"
     return f"{few}, {effect}; study gates on {benchmark.plain}:{CORPUS}."
-
-
-# The tables for a terminal, or as one JSON object.
-
-PRINTED_TABLES = {
-    "scores": "means a run, with 95 % intervals",
-    "differences": "left minus right, paired over tasks",
-    "gate": "the gate's answer where it fired, else the natural one",
-    "reorganisation": "curating the belief",
-    "errors": "runs that an error ended: left out above, tried again by the next call",
-    "artefacts": "open questions that say that nothing is known, share of runs",
-    "gaps": "gaps: runs that show them, of those that can tell",
-}
-"""Titles of the tables that are printed; the page and the CSV files have all tables."""
-
-ALWAYS_PRINTED = {"scores", "gaps"}
-"""Tables that are printed also without rows."""
-
-HIDDEN_COLUMNS = {"tasks", "spread"}
-"""Columns that are not printed in a terminal, because it is too narrow."""
-
-
-def print_study(tables: Tables, scores: StudyScores | None = None) -> None:
-    """Print the tables in PRINTED_TABLES, and who scored the answers."""
-    console = table_console()
-    console.print(f"\n{score_note(scores)}", markup=False)
-    for name, title in PRINTED_TABLES.items():
-        if tables[name].empty and name not in ALWAYS_PRINTED:
-            continue
-        frame = readable_table(name, tables[name]).drop(columns=HIDDEN_COLUMNS, errors="ignore")
-        console.print(f"\n{title}", style="bold", markup=False)
-        console.print(terminal_table(*frame_cells(frame)), markup=False)
 
 
 # The command `certigraph study cgdp`.
@@ -565,27 +391,29 @@ def run_command(
         typer.echo(note, err=True)
     if not report_only:
         run_comparison(order._replace(command=COMMAND), folder, at_once=at_once, workers=workers, silent=as_json)
-    if report_only:
-        scores = read_scores(order, folder, benchmark, chosen)
-    else:
-        scores = score_study(order, folder, benchmark, chosen, at_once=at_once, silent=as_json)
+        score_study(order, folder, benchmark, chosen, at_once=at_once, silent=as_json)
+    scores = read_scores(order, folder, benchmark, chosen)
     tables = write_report(order.plan, folder, benchmark, scores).tables
     findings = None if all(map(is_arm, order.plan.methods)) else report_comparison(order.plan, folder)
     if as_json:
         compared = {"comparison": plain_comparison(findings.comparison, findings.estimates)} if findings else {}
-        scored = {"scored": scores.words if scores else OWN}
-        rows = {name: records_of(table) for name, table in tables.items()}
-        typer.echo(json.dumps({**rows, **scored, **compared}, ensure_ascii=False))
+        print_json(tables, scored=scores.words if scores else OWN, **compared)
     else:
-        _print_report(tables, scores, findings, folder)
+        print_study(tables, scores)
+        print_report_path(folder / STUDY_PAGE)
+        if findings:
+            print_tables(findings.comparison, findings.estimates, as_json=False)
+            print_report_path(folder / COMPARISON_PAGE)
     return 1 if unfinished_cells(cells_of(order.plan, folder)) or (scores and scores.left) else 0
 
 
-def _print_report(tables: Tables, scores: StudyScores | None, findings: ComparisonResults | None, folder: Path) -> None:
-    print_study(tables, scores)
-    pages = [STUDY_PAGE]
-    if findings:
-        print_tables(findings.comparison, findings.estimates, as_json=False)
-        pages.append(COMPARISON_PAGE)
-    for page in pages:
-        print_report_path(folder / page)
+PRINTED_TABLES = ("scores", "differences", "gate", "reorganisation", "errors", "artefacts", "gaps")
+"""Tables that are printed; the page has others too, and says what each shows."""
+
+
+def print_study(tables: Tables, scores: StudyScores | None = None) -> None:
+    """Print the tables in PRINTED_TABLES that have rows, and who scored the answers."""
+    shown = {name: readable_table(name, tables[name]) for name in PRINTED_TABLES if len(tables[name])}
+    # a terminal is too narrow for all columns
+    narrow = {name: table.drop(columns=["tasks", "spread"], errors="ignore") for name, table in shown.items()}
+    print_frames(narrow, notes=[score_note(scores)])

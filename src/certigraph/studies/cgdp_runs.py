@@ -2,20 +2,13 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from certigraph.adapters.protocols import Benchmark
 from certigraph.evaluation.comparison import ComparedMethod, ComparisonPlan, finished_cells
 from certigraph.nodes.specs import Spec
-from certigraph.state.records import Task
-from certigraph.state.run import (
-    FINISH,
-    Belief,
-    SearchRound,
-    Stagnation,
-    belief_of,
-    parse_action,
-)
+from certigraph.state.records import Scores, Task
+from certigraph.state.run import FINISH, Belief, SearchRound, Stagnation, belief_of, parse_action
 from certigraph.state.search import BY_GATE
 from certigraph.state.trajectory import Event, Trajectory
 
@@ -94,8 +87,7 @@ class StudyRun(NamedTuple):
     @property
     def rounds(self) -> Sequence[SearchRound]:
         """The rounds of search, without the final answer."""
-        rounds: Sequence[SearchRound] = self.state["rounds"]
-        return rounds
+        return cast(Sequence[SearchRound], self.state["rounds"])
 
     @property
     def belief(self) -> Belief:
@@ -103,15 +95,15 @@ class StudyRun(NamedTuple):
         return belief_of(self.state)
 
     @property
-    def benchmark_score(self) -> float:
-        """The benchmark's score of the run, 0 to 1; 0 for a run without a score."""
+    def benchmark_scores(self) -> Scores:
+        """The benchmark's scores of the run, 0 to 1; 0 for a run without scores."""
         footer = self.trajectory.footer
-        return footer.scores.value if footer and footer.scores else 0.0
+        return footer.scores if footer and footer.scores else Scores(value=0.0)
 
     @property
     def score(self) -> float:
         """The score of the run in the study, 0 to 1: the benchmark's, or that by a rubric."""
-        return self.benchmark_score if self.judged is None else self.judged[self.answer]
+        return self.benchmark_scores.value if self.judged is None else self.judged[self.answer]
 
     @property
     def gate_score(self) -> float:
@@ -122,8 +114,7 @@ class StudyRun(NamedTuple):
     @property
     def answer(self) -> str:
         """The submitted answer; empty if there is none."""
-        footer = self.trajectory.footer
-        return str(footer.scores.answer or "") if footer and footer.scores else ""
+        return str(self.benchmark_scores.answer or "")
 
     @property
     def gate_answer(self) -> str | None:

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes, replace_text
 from certigraph.adapters.models.chat_models import check_model_available
-from certigraph.adapters.protocols import Benchmark, Budget, Context
+from certigraph.adapters.protocols import Benchmark, Context
 from certigraph.evaluation.compare import ComparisonJob
 from certigraph.evaluation.judges import MAX_SCORE, JudgeCase, judge, judge_name_of, judging_progress, read_judgements
 from certigraph.state.endings import Fault
@@ -97,8 +97,8 @@ def choose_rubric(folder: Path, choice: RubricChoice | None) -> RubricChoice:
 
 def score_study(
     study: ComparisonJob, folder: Path, benchmark: Benchmark, choice: RubricChoice, *, at_once: int = 1, silent: bool
-) -> StudyScores | None:
-    """Have the answers of a study judged that have no judgement yet, and return the scores of all.
+) -> None:
+    """Have the answers of a study judged that have no judgement yet; nothing with the benchmark's own scores.
 
     All judgements together may take MAX_CALLS calls for each answer, and the tokens, dollars and seconds of as many
     runs.
@@ -111,28 +111,22 @@ def score_study(
         at_once: number of judgements at a time.
         silent: whether to show no progress.
 
-    Returns:
-        The scores; None if the benchmark's own are chosen.
-
     Raises:
         UnknownName: there is no such model.
         Fault: the model failed, or a line of the file is no judgement.
     """
     if choice.is_own:
-        return None
+        return
     context = choice.context(study.context)
     check_model_available(context.roles.get("judge", context.model))
     cases = list(_cases_to_judge(read_study_runs(study.plan, folder, benchmark), benchmark))
-    bounded = context.model_copy(update={"budget": _budget_of(len(cases), context.budget)})
+    each, n = context.budget, len(cases)
+    total = {name: getattr(each, name) * n for name in ("tokens", "usd", "seconds")}
+    budget = each.model_copy(update={**total, "calls": min(each.calls, MAX_CALLS) * n})
+    bounded = context.model_copy(update={"budget": budget})
     with judging_progress(len(cases), silent=silent) as listener:
         rubric = rubric_by_name(choice.rubric)
         judge(cases, rubric, bounded, folder / JUDGEMENTS, progress=listener, at_once=at_once)
-    return read_scores(study, folder, benchmark, choice)
-
-
-def _budget_of(answers: int, each: Budget) -> Budget:
-    limits = {name: getattr(each, name) * answers for name in ("tokens", "usd", "seconds")}
-    return each.model_copy(update={**limits, "calls": min(each.calls, MAX_CALLS) * answers})
 
 
 def read_scores(study: ComparisonJob, folder: Path, benchmark: Benchmark, choice: RubricChoice) -> StudyScores | None:

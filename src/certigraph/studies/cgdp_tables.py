@@ -1,10 +1,10 @@
 """Tables of the CGDP study: scores, differences, the gate, the Pareto frontier, beliefs, gaps and prompts.
 
-`study_frames` reads the study's runs to data frames, from which each function of TABLES computes a table.
-`readable_table` prepares a table for printing.
+`study_frames` reads the study's runs to data frames, from which `tables_of` computes all tables. `readable_table`
+prepares a table for reading.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -17,14 +17,10 @@ from certigraph.evaluation.frames import KEY_COLUMNS, ColumnTypes, Frames, build
 from certigraph.evaluation.statistics import (
     STATISTIC_COLUMNS,
     ScoresByTask,
-    Statistic,
-    average_of,
     compute_by_group,
-    ratio_of,
     relative_change,
     share_interval,
 )
-from certigraph.evaluation.tables import format_cell, format_estimate
 from certigraph.graphs.catalogue import OPERATORS
 from certigraph.nodes.gates import MAX_CHANGE, gate_grid
 from certigraph.nodes.operators import call_operator
@@ -33,6 +29,7 @@ from certigraph.runtime.run import run_blocking
 from certigraph.state.run import Stagnation
 from certigraph.studies.cgdp_gaps import GAPS, belief_fields
 from certigraph.studies.cgdp_runs import FREEFORM, LOBOTOMIZED, NATIVE, OFF, ON, SHADOW, STRUCTURED, StudyArm, StudyRun
+from certigraph.studies.tables import Measure, join_intervals, measure_table
 
 # The frames, from which all tables of the study are computed.
 
@@ -49,7 +46,7 @@ EPISODE_COLUMNS: ColumnTypes = {
     "artefact": "boolean",
     "hops": "Int64",
     "answerable": "boolean",
-    **dict.fromkeys((gap.name for gap in GAPS), "boolean"),
+    **dict.fromkeys(GAPS, "boolean"),
 }
 ROUND_COLUMNS: ColumnTypes = {
     **RUN_COLUMNS,
@@ -90,7 +87,8 @@ def study_frames(runs: Iterable[StudyRun], gates: Mapping[str, Operator]) -> Stu
             where = {"benchmark": seen.task.benchmark, "task": seen.task.id, "trial": seen.trial, "run": seen.run}
             key = {"method": seen.arm.name, **seen.arm._asdict(), **where}
             judged.append({**key, **_judged_fields(seen), **belief_fields(seen)})
-            replayed.extend({**key, "setting": name, "fired": fired} for name, fired in replay_gates(seen, gates))
+            fired = run_blocking(replay_gates(seen, gates))
+            replayed.extend({**key, "setting": name, "fired": number} for name, number in fired.items())
             yield RecordedRun(seen.arm.name, seen.task.id, seen.trial, seen.trajectory)
 
     frames = frames_of(judge_runs())
@@ -112,22 +110,19 @@ def _judged_fields(seen: StudyRun) -> FrameRow:
     return {
         "ending": seen.trajectory.ending,
         "score": 100 * seen.score,
-        "benchmark_score": 100 * seen.benchmark_score,
+        "benchmark_score": 100 * seen.benchmark_scores.value,
         "rounds": len(seen.rounds),
         "fired": seen.fired,
         "blended_score": 100 * (seen.gate_score if is_shadowed else seen.score),
         "hops": len(seen.support) or None,
         "answerable": seen.answerable,
-        **{gap.name: gap.shows(seen) for gap in GAPS},
+        **{gap: shows(seen) for gap, shows in GAPS.items()},
     }
 
 
 # The blended counterfactual of the gate (CGDP, appendix G): its answer where it fired, else the natural one. One run
 # with a shadow gate holds both: it continues to its natural end, and where the gate would have stopped it, the final
 # answer was requested once. The cost of the gated run is the cost until then, with that request.
-
-ANSWER_ROLE = "executor"
-"""Model role that gives the final answer; a gate that asks a model uses another role."""
 
 
 def _costs_of(frames: Frames, episodes: pd.DataFrame) -> pd.DataFrame:
@@ -139,7 +134,8 @@ def _costs_of(frames: Frames, episodes: pd.DataFrame) -> pd.DataFrame:
     last = stops.groupby("run")["round"].min().reindex(done["run"]).set_axis(done.index)
     before = last.isna() | ((done["round"] <= last).fillna(False) & ~done["node"].isin(CLOSING_NODES))
     calls = _with_tokens(frames.calls[~frames.calls["superseded"]])
-    answers = calls[(calls["node"] == GATE_NODE) & (calls["role"] == ANSWER_ROLE) & calls["run"].isin(stops["run"])]
+    # the role executor gives the final answer; a gate that asks a model uses another role
+    answers = calls[(calls["node"] == GATE_NODE) & (calls["role"] == "executor") & calls["run"].isin(stops["run"])]
     blended, answered = done[before].groupby("run")["tokens"].sum(), answers.groupby("run")["tokens"].sum()
     return costs.assign(blended_tokens=blended, answer_tokens=answered).fillna({"answer_tokens": 0})
 
@@ -160,13 +156,21 @@ def create_replay_gates() -> dict[str, Operator]:
     return {label: build_operator(spec, OPERATORS) for label, spec in grid.items()}
 
 
-def replay_gates(seen: StudyRun, gates: Mapping[str, Operator]) -> Iterable[tuple[str, int | None]]:
+async def replay_gates(seen: StudyRun, gates: Mapping[str, Operator]) -> dict[str, int | None]:
     """Compute after which search round of a run each gate would have fired; nothing for a run with a real gate."""
-    if seen.arm.gate == ON:
-        return ()
     has_changes = any(r.change is not None for r in seen.rounds)  # only a belief has
-    chosen = {label: gate for label, gate in gates.items() if has_changes or not label.endswith(WITH_CHANGE)}
-    return run_blocking(_fire_rounds(chosen, seen)).items()
+    fired: dict[str, int | None] = {}
+    for name, gate in gates.items() if seen.arm.gate != ON else ():
+        if not has_changes and name.endswith(WITH_CHANGE):
+            continue
+        stagnation, number = Stagnation(), 0
+        while not stagnation.stop and number < len(seen.rounds):
+            number += 1
+            # the part of the state that a gate without a model reads
+            view = {"task": seen.task, "rounds": seen.rounds[:number], "stagnation": stagnation}
+            stagnation = (await call_operator(gate, view, Runtime(context=Context())))["stagnation"]
+        fired[name] = number if stagnation.stop else None
+    return fired
 
 
 def _saved_tokens(frames: Frames, replays: pd.DataFrame) -> "pd.Series[int]":
@@ -178,19 +182,6 @@ def _saved_tokens(frames: Frames, replays: pd.DataFrame) -> "pd.Series[int]":
     spent = replays.merge(searches[["run", "fired", "spent"]], "left", ["run", "fired"])["spent"]
     before = opening.reindex(replays["run"], fill_value=0).set_axis(replays.index)
     return (replays["tokens"] - before - spent).fillna(0)
-
-
-async def _fire_rounds(gates: Mapping[str, Operator], seen: StudyRun) -> dict[str, int | None]:
-    fired: dict[str, int | None] = dict.fromkeys(gates)
-    for name, gate in gates.items():
-        stagnation, number = Stagnation(), 0
-        while not stagnation.stop and number < len(seen.rounds):
-            number += 1
-            # the part of the state that a gate without a model reads
-            view = {"task": seen.task, "rounds": seen.rounds[:number], "stagnation": stagnation}
-            stagnation = (await call_operator(gate, view, Runtime(context=Context())))["stagnation"]
-        fired[name] = number if stagnation.stop else None
-    return fired
 
 
 # Differences between arms, paired over tasks (CGDP, tables 8, 15, 16, 20 to 22).
@@ -232,25 +223,24 @@ def difference_table(episodes: pd.DataFrame, measures: Sequence[str] = ("score",
     """
     arms = episodes[ARM_COLUMNS[1:]].drop_duplicates().itertuples(index=False, name=None)
     pairs = list(pairs_of([StudyArm(*arm) for arm in arms]))
-    rows = [line for measure in measures for line in _difference_rows(episodes, pairs, measure)]
-    return pd.DataFrame(rows, columns=DIFFERENCE_COLUMNS)
+    lines = []
+    for measure in measures:
+        values = {str(name): values_by_task(rows, measure) for name, rows in episodes.groupby("method", sort=False)}
+        for family in dict.fromkeys(family for family, _, _ in pairs):
+            names = [(left.name, right.name) for of_pair, left, right in pairs if of_pair == family]
+            differences = _family_of_tests((values[left], values[right]) for left, right in names)
+            for (left, right), found in zip(names, differences, strict=True):
+                words = found.model_copy(update={"method": left, "against": right}).words
+                tests = (found.p, found.p_adjusted, found.detectable)
+                lines.append((family, measure, left, right, found.n, found.mean, found.low, found.high, *tests, words))
+    return pd.DataFrame(lines, columns=DIFFERENCE_COLUMNS)
 
 
-def difference_table_by_hops(episodes: pd.DataFrame) -> pd.DataFrame:
-    """Compute the differences in score for each number of hops (passages that an answer needs), a family of tests."""
-    return _differences_by(episodes.dropna(subset=["hops"]), "hops")
+def differences_by(episodes: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Compute the differences in score for each value of a column; the pairs with one value are a family of tests.
 
-
-def difference_table_by_answerable(episodes: pd.DataFrame) -> pd.DataFrame:
-    """Compute the differences in score separately for questions with and without an answer (CGDP, table 9).
-
-    The table is empty unless the study has both kinds. P-values are adjusted within each kind.
+    The column is `hops`, the number of passages that an answer needs, or `answerable` (CGDP, table 9).
     """
-    both = episodes["answerable"].nunique() > 1
-    return _differences_by(episodes if both else episodes.head(0), "answerable")
-
-
-def _differences_by(episodes: pd.DataFrame, column: str) -> pd.DataFrame:
     tables = [difference_table(rows, ["score"]).assign(**{column: value}) for value, rows in episodes.groupby(column)]
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[*DIFFERENCE_COLUMNS, column])
 
@@ -258,19 +248,6 @@ def _differences_by(episodes: pd.DataFrame, column: str) -> pd.DataFrame:
 def values_by_task(rows: pd.DataFrame, column: str) -> dict[str, list[float]]:
     """Group the values of a column by task, one value per run."""
     return {str(task): values.astype(float).tolist() for task, values in rows.groupby("task", sort=False)[column]}
-
-
-def _difference_rows(
-    episodes: pd.DataFrame, pairs: Sequence[tuple[str, StudyArm, StudyArm]], measure: str
-) -> Iterator[tuple[Any, ...]]:
-    values = {str(name): values_by_task(rows, measure) for name, rows in episodes.groupby("method", sort=False)}
-    for family in dict.fromkeys(family for family, _, _ in pairs):
-        names = [(left.name, right.name) for of_pair, left, right in pairs if of_pair == family]
-        differences = _family_of_tests((values[left], values[right]) for left, right in names)
-        for (left, right), found in zip(names, differences, strict=True):
-            words = found.model_copy(update={"method": left, "against": right}).words
-            tests = (found.p, found.p_adjusted, found.detectable)
-            yield family, measure, left, right, found.n, found.mean, found.low, found.high, *tests, words
 
 
 def _family_of_tests(pairs: Iterable[tuple[ScoresByTask, ScoresByTask]]) -> list[Difference]:
@@ -281,10 +258,8 @@ def _family_of_tests(pairs: Iterable[tuple[ScoresByTask, ScoresByTask]]) -> list
 
 # The gate and its counterfactual (CGDP, tables 5, 16, 17 and 19, and the sweep of appendix G).
 
-PERCENT = 100
 
-
-def gate_table(episodes: pd.DataFrame) -> pd.DataFrame:
+def gate_table(episodes: pd.DataFrame, by: Sequence[str] = ("method", "harness", "memory", "variant")) -> pd.DataFrame:
     """Compute what the gate would have changed, for every arm with a shadow gate (CGDP, tables 5, 16, 18 and 19).
 
     `natural` is the mean score without the gate, and `blended` that with the gate's answer where it fired. `fire` is
@@ -292,27 +267,43 @@ def gate_table(episodes: pd.DataFrame) -> pd.DataFrame:
     `change` is blended minus natural in points of 100, paired over tasks, with p-values adjusted by Holm's method over
     the arms; `spread` is its standard deviation over runs (CGDP, table 18). `saving` is the percentage of all tokens
     that the gate saves, net of its final answers; a loss is negative.
+
+    `by` are the columns that form a group in place of arms, such as the memory condition (CGDP, table 17); the runs of
+    all harnesses on a task then count as trials of this task.
     """
-    return _gate_rows(episodes[episodes["gate"] == SHADOW], ["method", "harness", "memory", "variant"])
+    groups = list(episodes[episodes["gate"] == SHADOW].groupby(list(by), sort=False))
+    changes = _family_of_tests((values_by_task(g, "blended_score"), values_by_task(g, "score")) for _, g in groups)
+    lines = [(*names, *_gate_figures(g, change)) for (names, g), change in zip(groups, changes, strict=True)]
+    return pd.DataFrame(lines, columns=[*by, *GATE_FIGURES])
 
 
-def gate_table_by_memory(episodes: pd.DataFrame) -> pd.DataFrame:
-    """Compute what the gate would have changed, as in `gate_table`, for each memory condition (CGDP, table 17).
+GATE_FIGURES = (
+    *("n", "fire", "fire_low", "fire_high", "mean_round", "median_round", "natural", "blended"),
+    *("change", "change_low", "change_high", "p", "p_holm", "spread", "saving", "saving_low", "saving_high"),
+)
 
-    The runs of all harnesses on a task count as trials of this task.
-    """
-    shadowed = episodes[(episodes["gate"] == SHADOW) & (episodes["variant"] == "")]
-    return _gate_rows(shadowed, ["memory"])
+
+def _gate_figures(rows: pd.DataFrame, change: Difference) -> Iterator[Any]:
+    # In the order of GATE_FIGURES.
+    yield from (len(rows), *share_interval(rows, rows["fired"].notna())[2:])
+    fired = rows["fired"].dropna().astype(float)
+    yield from (fired.mean(), fired.median(), rows["score"].mean(), rows["blended_score"].mean())
+    yield from (change.mean, change.low, change.high, change.p, change.p_adjusted)
+    yield (rows["blended_score"] - rows["score"]).std()
+    yield from saving_of(rows)
+
+
+def saving_of(rows: pd.DataFrame) -> tuple[float, float | None, float | None]:
+    """Compute the tokens that the gate saves, in percent of those without it, and the bounds of its 95 % interval."""
+    change = relative_change(values_by_task(rows, "tokens"), values_by_task(rows, "blended_tokens"))
+    saving, low, high = (None if percent is None else -percent for percent in (change.percent, change.high, change.low))
+    return saving or 0.0, low, high
 
 
 def fire_round_table(episodes: pd.DataFrame) -> pd.DataFrame:
     """Count, for each arm and search round, the runs in which the gate fired after this round; real gates included."""
-    fired = episodes.dropna(subset=["fired"])
-    counts = fired.groupby(["method", "fired"], sort=False).size().reset_index(name="runs")
+    counts = episodes.groupby(["method", "fired"], sort=False).size().reset_index(name="runs")
     return counts.sort_values(["method", "fired"], kind="stable", ignore_index=True)
-
-
-REPLAY_KEYS = ["setting", "method"]
 
 
 def replay_table(replays: pd.DataFrame) -> pd.DataFrame:
@@ -335,51 +326,20 @@ def state_difference_table(replays: pd.DataFrame) -> pd.DataFrame:
     checked = checked.assign(setting=checked["setting"].str.removesuffix(WITH_CHANGE))
     plain = checked[[*REPLAY_KEYS, "run"]].merge(replays, on=[*REPLAY_KEYS, "run"], how="left")
     is_same = checked["fired"].fillna(0).to_numpy() == plain["fired"].fillna(0).to_numpy()
-    same = plain.assign(same=is_same).groupby(REPLAY_KEYS, sort=False)["same"].mean().astype(float)
-    figures, changed = _replay_figures(plain), _replay_figures(checked).drop(columns="n").add_suffix("_changed")
-    figures.insert(1, "same", same)
-    return figures.join(changed).reset_index()
+    figures = _replay_figures(plain)
+    figures.insert(1, "same", plain.assign(same=is_same).groupby(REPLAY_KEYS, sort=False)["same"].mean().astype(float))
+    return figures.join(_replay_figures(checked).drop(columns="n").add_suffix("_changed")).reset_index()
+
+
+REPLAY_KEYS = ["setting", "method"]
 
 
 def _replay_figures(replays: pd.DataFrame) -> pd.DataFrame:
     groups = replays.groupby(REPLAY_KEYS, sort=False)
     sums = groups.agg(n=("run", "size"), fired=("fired", "count"), saved=("saved", "sum"), tokens=("tokens", "sum"))
-    figures = {
-        "fire": sums["fired"] / sums["n"],
-        "mean_round": groups["fired"].mean(),
-        "saving": PERCENT * sums["saved"] / sums["tokens"].clip(lower=1),
-    }
-    return sums[["n"]].assign(**{name: values.astype(float) for name, values in figures.items()})
-
-
-def saving_of(rows: pd.DataFrame) -> tuple[float, float | None, float | None]:
-    """Compute the tokens that the gate saves, in percent of those without it, and the bounds of its 95 % interval."""
-    change = relative_change(values_by_task(rows, "tokens"), values_by_task(rows, "blended_tokens"))
-    saving, low, high = (None if percent is None else -percent for percent in (change.percent, change.high, change.low))
-    return saving or 0.0, low, high
-
-
-def _gate_rows(rows: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    groups = list(rows.groupby(by, sort=False))
-    changes = _family_of_tests((values_by_task(g, "blended_score"), values_by_task(g, "score")) for _, g in groups)
-    lines = [(*names, *_gate_figures(g, change)) for (names, g), change in zip(groups, changes, strict=True)]
-    return pd.DataFrame(lines, columns=[*by, *GATE_FIGURES])
-
-
-def _gate_figures(rows: pd.DataFrame, change: Difference) -> Iterator[Any]:
-    # In the order of GATE_FIGURES.
-    yield from (len(rows), *share_interval(rows, rows["fired"].notna())[2:])
-    fired = rows["fired"].dropna().astype(float)
-    yield from (fired.mean(), fired.median(), rows["score"].mean(), rows["blended_score"].mean())
-    yield from (change.mean, change.low, change.high, change.p, change.p_adjusted)
-    yield (rows["blended_score"] - rows["score"]).std()
-    yield from saving_of(rows)
-
-
-GATE_FIGURES = (
-    *("n", "fire", "fire_low", "fire_high", "mean_round", "median_round", "natural", "blended"),
-    *("change", "change_low", "change_high", "p", "p_holm", "spread", "saving", "saving_low", "saving_high"),
-)
+    fire, saving = sums["fired"] / sums["n"], 100 * sums["saved"] / sums["tokens"].clip(lower=1)
+    rounds = groups["fired"].mean()
+    return sums[["n"]].assign(fire=fire.astype(float), mean_round=rounds.astype(float), saving=saving.astype(float))
 
 
 # Quality against tokens, and the Pareto frontier of the conditions of each harness (CGDP, figure 2).
@@ -392,8 +352,12 @@ def pareto_table(episodes: pd.DataFrame) -> pd.DataFrame:
     column `frontier` marks the Pareto frontier of each harness, variant and gate: no other condition is at least as
     good in score and tokens, and better in one of them.
     """
-    columns = ["harness", "variant", "memory", "gate", "n", "tokens", "score"]
-    table = pd.DataFrame(list(_pareto_rows(episodes)), columns=columns)
+    lines = []
+    for (*condition, gate), rows in episodes.groupby(["harness", "variant", "memory", "gate"], sort=False):
+        for kind, shown in {"": ON if gate == ON else OFF, **({"blended_": ON} if gate == SHADOW else {})}.items():
+            tokens, score = float(rows[f"{kind}tokens"].mean()), rows[f"{kind}score"].mean()
+            lines.append((*condition, shown, len(rows), tokens, score))
+    table = pd.DataFrame(lines, columns=["harness", "variant", "memory", "gate", "n", "tokens", "score"])
     best = []
     for _, rows in table.groupby(["harness", "variant", "gate"], sort=False):
         for row in rows.itertuples():
@@ -403,12 +367,62 @@ def pareto_table(episodes: pd.DataFrame) -> pd.DataFrame:
     return table.assign(frontier=table.index.isin(best))
 
 
-def _pareto_rows(episodes: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
-    by = ["harness", "variant", "memory", "gate"]
-    for (*condition, gate), rows in episodes.groupby(by, sort=False):
-        yield *condition, ON if gate == ON else OFF, len(rows), float(rows["tokens"].mean()), rows["score"].mean()
-        if gate == SHADOW:
-            yield *condition, ON, len(rows), float(rows["blended_tokens"].mean()), rows["blended_score"].mean()
+# Statistics of arms, each as a description of groups and measures.
+
+STATISTICS_OF_RUNS = {"score": Measure("score", top=100.0), **{n: Measure(n) for n in ("tokens", "calls", "rounds")}}
+
+REORGANISATION_COSTS = {
+    "calls": Measure("reorganisation_calls"),
+    "tokens": Measure("reorganisation_tokens"),
+    "tokens a call": Measure("reorganisation_tokens", per="reorganisation_calls"),
+    "share of tokens": Measure("reorganisation_tokens", per="tokens"),
+}
+
+
+def round_table(episodes: pd.DataFrame) -> pd.DataFrame:
+    """Compute the mean search rounds of each arm with their interval, and the median (CGDP, table 14)."""
+    means = compute_by_group(episodes, ARM_COLUMNS, Measure("rounds"))
+    medians = episodes.groupby("method", sort=False)["rounds"].median().astype(float)
+    return means.assign(median=means["method"].map(medians))
+
+
+def reorganisation_table(episodes: pd.DataFrame) -> pd.DataFrame:
+    """Compute what it cost each arm to reorganise beliefs (CGDP, H.4).
+
+    The measures are the share of runs that reorganised a belief, and over these runs the mean calls and tokens of
+    reorganisations, their tokens per call, and their share of all tokens.
+    """
+    rows = episodes.assign(reorganised=episodes["reorganisations"] > 0)
+    share = measure_table(rows, ARM_COLUMNS, {"share of runs": Measure("reorganised", top=1.0)})
+    costs = measure_table(rows[rows["reorganised"].fillna(False)], ARM_COLUMNS, REORGANISATION_COSTS)
+    return pd.concat([share, costs], ignore_index=True)
+
+
+def gap_table(episodes: pd.DataFrame) -> pd.DataFrame:
+    """Count the runs of each arm that show each gap G1 to G7, a kind of failure (CGDP, table 7).
+
+    `shown` is their number, `n` the number of runs for which the gap can be decided, and `value` the share.
+    """
+    table = measure_table(episodes, ARM_COLUMNS, {gap: Measure(gap, top=1.0) for gap in GAPS}, label="gap")
+    shown = (table["n"] * table["value"]).astype(float).round().astype("Int64")
+    return table.assign(shown=shown)[["gap", *ARM_COLUMNS, "shown", *STATISTIC_COLUMNS]]
+
+
+STALE_UPR, SIMILAR_ACTION = 0.3, 0.6
+"""Thresholds of the default gate: a round at or below the first finds little new, one from the second on repeats."""
+
+
+def signal_table(rounds: pd.DataFrame) -> pd.DataFrame:
+    """Compute what gates look at, by search round: unique passage rate, and shares of rounds beyond the thresholds.
+
+    `upr` is the mean with its interval, `stale` the share of rounds that find little new, `repeated` the share that
+    repeat an action.
+    """
+    known, by = rounds.dropna(subset=["upr"]), [*ARM_COLUMNS, "round"]
+    means = compute_by_group(known, by, Measure("upr"))
+    flags = known.assign(stale=known["upr"] <= STALE_UPR, repeated=known["jaccard"] >= SIMILAR_ACTION)
+    shares = flags.groupby(by, sort=False, as_index=False)[["stale", "repeated"]].mean()
+    return means.merge(shares, on=by, how="left") if len(means) else means
 
 
 # All tables by name; each is written as CSV under its name.
@@ -416,156 +430,49 @@ def _pareto_rows(episodes: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
 Tables = dict[str, pd.DataFrame]
 
 
-Measure = Callable[[pd.DataFrame], Statistic]
-
-
-def _average(column: str, top: float | None = None) -> Measure:
-    return lambda rows: average_of(rows, rows[column], top=top)
-
-
-def _ratio(above: str, below: str) -> Measure:
-    return lambda rows: ratio_of(rows, rows[above], rows[below])
-
-
-def _measure_rows(rows: pd.DataFrame, measures: Mapping[str, Measure]) -> pd.DataFrame:
-    tables = [compute_by_group(rows, ARM_COLUMNS, compute).assign(measure=name) for name, compute in measures.items()]
-    return pd.concat(tables, ignore_index=True)[[*ARM_COLUMNS, "measure", *STATISTIC_COLUMNS]]
-
-
-def score_table(frames: StudyFrames) -> pd.DataFrame:
-    """Compute the mean score (0 to 100), tokens, calls and search rounds per run of each arm, with 95 % intervals."""
-    tops = {"score": 100.0, "tokens": None, "calls": None, "rounds": None}
-    return _measure_rows(frames.episodes, {name: _average(name, top) for name, top in tops.items()})
-
-
-def hops_table(frames: StudyFrames) -> pd.DataFrame:
-    """Compute the mean score of each arm by the number of gold passages that a question needs."""
-    known = frames.episodes.dropna(subset=["hops"]).sort_values("hops", kind="stable")
-    return compute_by_group(known, [*ARM_COLUMNS, "hops"], _average("score", 100.0))
-
-
-def round_table(frames: StudyFrames) -> pd.DataFrame:
-    """Compute the mean search rounds of each arm with their interval, and the median (CGDP, table 14)."""
-    means = compute_by_group(frames.episodes, ARM_COLUMNS, _average("rounds"))
-    medians = frames.episodes.groupby("method", sort=False)["rounds"].median().astype(float)
-    return means.assign(median=means["method"].map(medians))
-
-
-def reorganisation_table(frames: StudyFrames) -> pd.DataFrame:
-    """Compute what it cost each arm to reorganise beliefs (CGDP, H.4).
-
-    The measures are the share of runs that reorganised a belief, and over these runs the mean calls and tokens of
-    reorganisations, their tokens per call, and their share of all tokens.
-    """
-    applicable = frames.episodes.dropna(subset=["reorganisations"])
-    reorganised = applicable[applicable["reorganisations"] > 0]
-    share = {"share of runs": lambda rows: share_interval(rows, rows["reorganisations"] > 0)}
-    costs = {
-        "calls": _average("reorganisation_calls"),
-        "tokens": _average("reorganisation_tokens"),
-        "tokens a call": _ratio("reorganisation_tokens", "reorganisation_calls"),
-        "share of tokens": _ratio("reorganisation_tokens", "tokens"),
-    }
-    return pd.concat([_measure_rows(applicable, share), _measure_rows(reorganised, costs)], ignore_index=True)
-
-
-def artefact_table(frames: StudyFrames) -> pd.DataFrame:
-    """Compute the share of runs whose structured belief has an open question without content (CGDP, table 4)."""
-    applicable = frames.episodes.dropna(subset=["artefact"])
-    return compute_by_group(applicable, ARM_COLUMNS, lambda rows: share_interval(rows, rows["artefact"].astype(bool)))
-
-
-def gap_table(frames: StudyFrames) -> pd.DataFrame:
-    """Count the runs of each arm that show each gap G1 to G7, a kind of failure (CGDP, table 7).
-
-    `shown` is their number, `n` the number of runs for which the gap can be decided, and `value` the share.
-    """
-    tables = [_gap_rows(frames.episodes, gap.name) for gap in GAPS]
-    return pd.concat(tables, ignore_index=True)[["gap", *ARM_COLUMNS, "shown", *STATISTIC_COLUMNS]]
-
-
-def _gap_rows(episodes: pd.DataFrame, name: str) -> pd.DataFrame:
-    decidable = episodes.dropna(subset=[name])
-    lines = compute_by_group(decidable, ARM_COLUMNS, lambda rows: share_interval(rows, rows[name].astype(bool)))
-    return lines.assign(gap=name, shown=(lines["n"] * lines["value"]).astype(float).round().astype("Int64"))
-
-
-def prompt_table(frames: StudyFrames) -> pd.DataFrame:
-    """Compute the mean prompt tokens of the agent's decisions by search round, over the runs that reached the round."""
-    return compute_by_group(frames.rounds, [*ARM_COLUMNS, "round"], _average("agent"))
-
-
-STALE_UPR, SIMILAR_ACTION = 0.3, 0.6
-"""Thresholds of the default gate: a round at or below the first finds little new, one from the second on repeats."""
-
-
-def signal_table(frames: StudyFrames) -> pd.DataFrame:
-    """Compute what gates look at, by search round: unique passage rate, and shares of rounds beyond the thresholds.
-
-    `upr` is the mean with its interval, `stale` the share of rounds that find little new, `repeated` the share that
-    repeat an action.
-    """
-    known = frames.rounds.dropna(subset=["upr"])
-    means = compute_by_group(known, [*ARM_COLUMNS, "round"], _average("upr"))
-    flags = known.assign(stale=known["upr"] <= STALE_UPR, repeated=known["jaccard"] >= SIMILAR_ACTION)
-    shares = flags.groupby([*ARM_COLUMNS, "round"], sort=False, as_index=False)[["stale", "repeated"]].mean()
-    return means.merge(shares, on=[*ARM_COLUMNS, "round"], how="left") if len(means) else means
-
-
-TABLES: dict[str, Callable[[StudyFrames], pd.DataFrame]] = {
-    "scores": score_table,
-    "differences": lambda frames: difference_table(frames.episodes),
-    "gate": lambda frames: gate_table(frames.episodes),
-    "gate_by_memory": lambda frames: gate_table_by_memory(frames.episodes),
-    "fire_rounds": lambda frames: fire_round_table(frames.episodes),
-    "gate_replay": lambda frames: replay_table(frames.replays),
-    "state_difference": lambda frames: state_difference_table(frames.replays),
-    "reorganisation": reorganisation_table,
-    "artefacts": artefact_table,
-    "hops": hops_table,
-    "differences_by_hops": lambda frames: difference_table_by_hops(frames.episodes),
-    "differences_by_answerable": lambda frames: difference_table_by_answerable(frames.episodes),
-    "rounds_of_runs": round_table,
-    "signals": signal_table,
-    "gaps": gap_table,
-    "prompts": prompt_table,
-    "pareto": lambda frames: pareto_table(frames.episodes),
-}
-
-
 def tables_of(frames: StudyFrames) -> Tables:
     """Compute all tables of the study, by name; a table without data has no rows."""
-    return {name: table(frames) for name, table in TABLES.items()}
+    runs, rounds, replays = frames
+    by_hops = runs.dropna(subset=["hops"]).sort_values("hops", kind="stable")
+    return {
+        "scores": measure_table(runs, ARM_COLUMNS, STATISTICS_OF_RUNS),
+        "differences": difference_table(runs),
+        "gate": gate_table(runs),
+        "gate_by_memory": gate_table(runs[runs["variant"] == ""], ["memory"]),
+        "fire_rounds": fire_round_table(runs),
+        "gate_replay": replay_table(replays),
+        "state_difference": state_difference_table(replays),
+        "reorganisation": reorganisation_table(runs),
+        "artefacts": compute_by_group(runs.dropna(subset=["artefact"]), ARM_COLUMNS, Measure("artefact", top=1.0)),
+        "hops": compute_by_group(by_hops, [*ARM_COLUMNS, "hops"], Measure("score", top=100.0)),
+        "differences_by_hops": differences_by(runs, "hops"),
+        # empty unless the study has both kinds of questions (CGDP, table 9)
+        "differences_by_answerable": differences_by(
+            runs if runs["answerable"].nunique() > 1 else runs[:0], "answerable"
+        ),
+        "rounds_of_runs": round_table(runs),
+        "signals": signal_table(rounds),
+        "gaps": gap_table(runs),
+        "prompts": compute_by_group(rounds, [*ARM_COLUMNS, "round"], Measure("agent")),
+        "pareto": pareto_table(runs),
+    }
 
-
-# Tables for people: measures and gaps in columns, values with their bounds, no redundant columns.
-
-BOUNDED_FIGURES = (
-    *((figure, "low", "high") for figure in ("value", "difference")),
-    *((figure, f"{figure}_low", f"{figure}_high") for figure in ("fire", "change", "saving")),
-)
-"""Columns with a value, each with the two columns that bound its interval."""
 
 PIVOTS = {"scores": (["method", "n"], "measure"), "gaps": (["method"], "gap")}
 """Tables of which one column is spread over columns: the columns that stay, and the column that is spread."""
 
 
 def readable_table(name: str, table: pd.DataFrame) -> pd.DataFrame:
-    """Prepare the table with this name for printing; some columns are joined or left out, which the CSV file has.
+    """Prepare the table with this name for reading: measures or gaps in columns, and no redundant columns.
 
     A gap is shown as the number of runs that show it / the number of runs for which it can be decided.
     """
     if table.empty:
         return table
     if name == "gaps":
-        table = table.assign(
-            value=[f"{shown}/{n}" for shown, n in zip(table["shown"], table["n"], strict=True)], low=None
-        )
-    for figure, low, high in BOUNDED_FIGURES:
-        if {figure, low, high} <= set(table.columns):
-            bounds = zip(table[figure], table[low], table[high], strict=True)
-            texts = [format_estimate(*cells, form=format_cell) for cells in bounds]
-            table = table.assign(**{figure: texts}).drop(columns=[low, high])
+        shown = [f"{shown}/{n}" for shown, n in zip(table["shown"], table["n"], strict=True)]
+        table = table.assign(value=shown).drop(columns=["low", "high"])
+    table = join_intervals(table)
     if name in PIVOTS:
         lines, column = PIVOTS[name]
         table = table.pivot_table("value", lines, column, aggfunc="first", sort=False).reset_index()

@@ -8,13 +8,11 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
-from itertools import chain, groupby, zip_longest
+from itertools import chain, product, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from matplotlib.axes import Axes
-from rich.console import Console
-from rich.table import Table
+import pandas as pd
 
 from certigraph.adapters.encoders import Encoder, find_encoder, install_advice
 from certigraph.adapters.files import cache_folder, read_rows, replace_text
@@ -33,11 +31,11 @@ from certigraph.adapters.retrieval.sources import question_paragraphs, read_pass
 from certigraph.evaluation.measures import RECALL_METHODS
 from certigraph.evaluation.plots import add_panels, assign_colours, draw_grid, open_figure
 from certigraph.evaluation.statistics import adjust_p_values, compare_paired, is_significant, mean_of
-from certigraph.evaluation.tables import format_estimate
 from certigraph.runtime.texts import format_count
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Record
 from certigraph.state.search import Passage
+from certigraph.studies.tables import join_intervals, print_frames
 
 # Multi-hop questions with their evidence, and the queries of their hops as if every intermediate answer were known.
 
@@ -84,9 +82,8 @@ def _parse_question(row: dict[str, Any], where: str) -> EvidenceQuestion:
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise Fault("data", f"{where}: not a question of HotpotQA or MuSiQue ({error!r})") from error
     if not question.gold:
-        raise Fault(
-            "data", f"{where}: question {question.id!r} has no supporting paragraph, so no recall: leave it out"
-        )
+        reason = f"question {question.id!r} has no supporting paragraph, so no recall: leave it out"
+        raise Fault("data", f"{where}: {reason}")
     return question
 
 
@@ -152,10 +149,6 @@ class CachedReranker:
         return [self._scores[query, text] for text in texts]
 
 
-RERANKED_METHODS = (BASE_METHOD, "hybrid 0.5")
-"""Retrieval methods that are also measured with a reranker, in rows such as "bm25 + reranker"."""
-
-
 def create_retrievers(
     passages: Sequence[Passage], encoder: Encoder | None, vectors: Path, reranker: Reranker | None = None
 ) -> dict[str, Retriever]:
@@ -165,7 +158,8 @@ def create_retrievers(
         passages: the corpus.
         encoder: the sentence encoder; None leaves out dense and hybrid retrieval.
         vectors: folder in which vectors are stored.
-        reranker: reorders the first results of those in RERANKED_METHODS; None leaves out these rows.
+        reranker: reorders the first results of BM25 and of a hybrid, in rows such as "bm25 + reranker"; None leaves
+            out these rows.
     """
     plain = PassagePool(passages, boost_titles=False)
     created: dict[str, Retriever] = {BASE_METHOD: plain, "two-stage": PassagePool(passages)}
@@ -176,8 +170,8 @@ def create_retrievers(
     if reranker is None:
         return created
     cached = CachedReranker(reranker)
-    reranked = [method for method in RERANKED_METHODS if method in created]
-    return created | {f"{method} + reranker": Reranked(created[method], cached) for method in reranked}
+    chosen = [method for method in (BASE_METHOD, "hybrid 0.5") if method in created]
+    return created | {f"{method} + reranker": Reranked(created[method], cached) for method in chosen}
 
 
 def score_questions(questions: Iterable[EvidenceQuestion], retrievers: dict[str, Retriever]) -> RecallScores:
@@ -275,37 +269,40 @@ def recalls_of_split(split: str, scores: RecallScores) -> list[Recall]:
 def _recall(split: str, key: tuple[str, str, str], scores: RecallScores) -> Recall:
     method, queries, measure = key
     mean = mean_of([score for [score] in scores[key].values()], top=1.0)
-    about = {"split": split, "method": method, "queries": queries, "measure": measure}
     figures = {"mean": mean.mean, "low": mean.low, "high": mean.high}
     if (method, queries) != (BASE_METHOD, ONCE):
         change = compare_paired(scores[BASE_METHOD, ONCE, measure], scores[key])
         figures |= {"difference": change.mean, "difference_low": change.low, "difference_high": change.high}
         figures["p"] = change.p
-    return Recall.model_validate({**about, **figures})
+    return Recall.model_validate({"split": split, "method": method, "queries": queries, "measure": measure, **figures})
 
 
 # Output of the command `study retrieval`.
 
-TABLE_WIDTH = 110
-"""Width of the table in characters, even if the output is not a terminal."""
-
 
 def print_recall(study: RecallStudy) -> None:
     """Print the recalls of each split and their differences to plain BM25, with 95 % intervals, in points of 100."""
-    console = Console(width=TABLE_WIDTH, highlight=False, soft_wrap=True)
+    table = pd.DataFrame([one.model_dump() for one in study.recalls])
+    bounded = ["mean", "low", "high", "difference", "difference_low", "difference_high"]
+    shown = join_intervals(table.assign(**{name: 100 * table[name].astype(float) for name in bounded}), ".1f")
+    questions = {corpus.split: corpus.questions for corpus in study.corpora}
+    shown["difference"] += ["*" if _is_told_apart(one, questions[one.split]) else "" for one in study.recalls]
+    tables = {}
     for corpus in study.corpora:
-        of_split = [one for one in study.recalls if one.split == corpus.split]
         counts = ((corpus.questions, "question"), (corpus.hops, "hop"), (corpus.passages, "passage"))
-        sizes = [format_count(n, name) for n, name in counts]
-        console.print(f"{corpus.split}: {', '.join(sizes)}", style="bold")
-        console.print(_table(of_split, corpus.questions))
-    console.print(
-        "second line: difference to bm25 asked the question once; bold where told apart (p of Holm within 5 %)"
-    )
-    console.print(
-        f"intervals: {RECALL_METHODS['low, high']}; of differences {RECALL_METHODS['difference_low, difference_high']}"
-    )
-    console.print(_describe_reranker(study), markup=False)
+        sizes = ", ".join(format_count(n, name) for n, name in counts)
+        of_split = shown[shown["split"] == corpus.split]
+        for title, value in ((sizes, "mean"), (f"difference to {BASE_METHOD} asked the question once", "difference")):
+            wide = of_split.pivot_table(value, ["queries", "method"], "measure", aggfunc="first", sort=False)
+            tables[f"{corpus.split}: {title}"] = wide.reset_index()
+    intervals = f"{RECALL_METHODS['low, high']}; of differences {RECALL_METHODS['difference_low, difference_high']}"
+    stars = "*: told apart (p of Holm within 5 %)"
+    print_frames(tables, notes=[stars, f"intervals: {intervals}", _describe_reranker(study)])
+
+
+def _is_told_apart(one: Recall, questions: int) -> bool:
+    low, high = one.difference_low, one.difference_high
+    return is_significant(None if low is None or high is None else (low, high), questions, one.p_holm)
 
 
 def _describe_reranker(study: RecallStudy) -> str:
@@ -316,41 +313,13 @@ def _describe_reranker(study: RecallStudy) -> str:
     return f"reranker: not measured, {reason}"
 
 
-def _table(recalls: Sequence[Recall], questions: int) -> Table:
-    table = Table("", *MEASURES, box=None)
-    for queries, group_of_queries in groupby(recalls, key=lambda one: one.queries):
-        table.add_row(queries, style="italic")
-        for method, group in groupby(group_of_queries, key=lambda one: one.method):
-            cells = list(group)
-            percents = (
-                format_estimate(one.mean, one.low, one.high, lambda share: f"{100 * share:.1f}") for one in cells
-            )
-            table.add_row(method, *percents)
-            if cells[0].difference is not None:
-                table.add_row("", *(_format_difference(one, questions) for one in cells), style="dim")
-    return table
-
-
-def _format_difference(one: Recall, questions: int) -> str:
-    if one.difference is None:
-        return ""
-    low, high = one.difference_low, one.difference_high
-    shown = format_estimate(one.difference, low, high, lambda change: f"{100 * change:+.1f}")
-    significant = is_significant(None if low is None or high is None else (low, high), questions, one.p_holm)
-    return f"[bold not dim]{shown}[/]" if significant else shown
-
-
 # Files of a recall study: the results as JSON, and the chart.
-
-RECALL_FILE = "recall.json"
-PANEL_TITLES = {ONCE: "asked once", INTERLEAVED: "hop by hop, k in all"}
-"""Kinds of queries that the chart shows, each in a row of panels, with their names in the titles."""
 
 
 def write_recall(study: RecallStudy, out: Path) -> tuple[Path, ...]:
     """Write the results to recall.json, and draw them as recall.png and recall.svg."""
     out.mkdir(parents=True, exist_ok=True)
-    path = out / RECALL_FILE
+    path = out / "recall.json"
     replace_text(path, json.dumps(study.model_dump(mode="json"), indent=1) + "\n")
     draw_recall(study, path.with_suffix(""))
     return path, path.with_suffix(".png"), path.with_suffix(".svg")
@@ -361,38 +330,32 @@ def draw_recall(study: RecallStudy, path: Path) -> None:
 
     In the upper panels the question is the only query, in the lower panels there is one query per hop.
     """
-    splits = [corpus.split for corpus in study.corpora]
-    colour = assign_colours(dict.fromkeys(one.method for one in study.recalls))
+    table = pd.DataFrame([one.model_dump() for one in study.recalls])
+    mean = table["mean"]
+    low, high = (table[bound].astype(float).fillna(mean) for bound in ("low", "high"))
+    table = table.assign(mean=100 * mean, below=100 * (mean - low), above=100 * (high - mean))
+    splits, colours = [corpus.split for corpus in study.corpora], assign_colours(table["method"].unique())
     with open_figure(path, 0.6 + 1.75 * len(splits), 4.2) as figure:
-        panels = add_panels(figure, len(PANEL_TITLES) * len(splits), len(splits))
-        places = [(queries, split) for queries in PANEL_TITLES for split in splits]
-        for (queries, split), panel in zip(places, panels, strict=True):
-            shown = [one for one in study.recalls if (one.queries, one.split) == (queries, split)]
-            panel.set_title(f"{split}, {PANEL_TITLES[queries]}", fontsize=6.5)
+        rows = product(((ONCE, "asked once"), (INTERLEAVED, "hop by hop, k in all")), splits)
+        panels = add_panels(figure, 2 * len(splits), len(splits))
+        for ((queries, title), split), panel in zip(rows, panels, strict=True):
+            panel.set_title(f"{split}, {title}", fontsize=6.5)
             panel.set(ylim=(0, 103), xlim=(-0.6, len(MEASURES) - 0.4))
             panel.set_xticks(range(len(MEASURES)), list(MEASURES), fontsize=7)
             draw_grid(panel, "y")
-            for place, method in enumerate(colour):
-                shift = min(0.15, 0.75 / len(colour)) * (place - (len(colour) - 1) / 2)
-                _draw_dots(panel, [one for one in shown if one.method == method], shift, colour[method])
+            shown = table[(table["queries"] == queries) & (table["split"] == split)]
+            for place, (method, dots) in enumerate(shown.groupby("method", sort=False)):
+                shift = min(0.15, 0.75 / len(colours)) * (place - (len(colours) - 1) / 2)
+                places = [list(MEASURES).index(measure) + shift for measure in dots["measure"]]
+                style: dict[str, Any] = {"fmt": "o", "markersize": 3, "elinewidth": 0.8, "label": method}
+                bars = dots["below"], dots["above"]
+                panel.errorbar(places, dots["mean"], bars, color=colours[str(method)], **style)
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper left", ncols=5 * len(splits) // 4, fontsize=7.5)
         figure.supylabel("supporting passages found, %", fontsize=8)
 
 
-def _draw_dots(panel: Axes, recalls: Sequence[Recall], shift: float, colour: str) -> None:
-    places = [list(MEASURES).index(one.measure) + shift for one in recalls]
-    means = [100 * one.mean for one in recalls]
-    lows = [100 * (one.mean - (one.mean if one.low is None else one.low)) for one in recalls]
-    highs = [100 * ((one.mean if one.high is None else one.high) - one.mean) for one in recalls]
-    style: dict[str, Any] = {"fmt": "o", "markersize": 3, "elinewidth": 0.8, "label": recalls[0].method}
-    panel.errorbar(places, means, (lows, highs), color=colour, **style)
-
-
 # The study.
-
-NO_RERANKER = "none"
-"""Name in place of a cross-encoder that leaves out the rows with a reranker."""
 
 
 def recall_study(
@@ -420,14 +383,16 @@ def recall_study(
     """
     if unknown := [split for split in splits if split not in SPLIT_FILES]:
         raise UnknownName(f"no split {unknown[0]!r}; there are {', '.join(SPLIT_FILES)}")
-    model = _load_encoder() if dense else None
-    reranker = None if rerank == NO_RERANKER else find_reranker() if rerank is None else load_reranker(rerank)
+    model = find_encoder() if dense else None
+    if dense and model is None:
+        leave_out = "or leave them out: certigraph study retrieval --no-dense"
+        raise Fault("data", f"vectors need {install_advice()}; {leave_out}")
+    reranker = None if rerank == "none" else find_reranker() if rerank is None else load_reranker(rerank)
     corpora, figures = list[StudyCorpus](), list[Recall]()
     for split in splits:
         path = data / SPLIT_FILES[split]
         questions, passages = read_questions(path), list(read_passages(path))
-        hops = sum(len(question.hops) for question in questions)
-        sizes = {"questions": len(questions), "hops": hops, "passages": len(passages)}
+        sizes = {"questions": len(questions), "passages": len(passages), "hops": sum(len(q.hops) for q in questions)}
         corpora.append(StudyCorpus(split=split, file=SPLIT_FILES[split], **sizes))
         retrievers = create_retrievers(passages, model, cache_folder() / "vectors", reranker)
         figures += recalls_of_split(split, score_questions(questions, retrievers))
@@ -438,12 +403,3 @@ def recall_study(
         reranker=reranker.label if reranker else None,
         candidates=DEFAULT_CANDIDATES if reranker else None,
     )
-
-
-def _load_encoder() -> Encoder:
-    model = find_encoder()
-    if model is None:
-        raise Fault(
-            "data", f"vectors need {install_advice()}; or leave them out: certigraph study retrieval --no-dense"
-        )
-    return model

@@ -8,11 +8,10 @@ folder, which a later call completes.
 import json
 import os
 import re
-import shlex
 import signal
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
@@ -23,10 +22,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple, TypeVar, cast
 
-import typer
+import pandas as pd
 from pydantic import BaseModel, Field, ValidationError
-from rich.console import Console
-from rich.markup import escape
 
 from certigraph.adapters.benchmarks import check_ready, load_benchmark
 from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes, read_rows, replace_text, validate_row
@@ -40,7 +37,6 @@ from certigraph.benchmarks.rewardprediction.dataset import (
     require_pair,
 )
 from certigraph.evaluation.progress_display import show_progress
-from certigraph.evaluation.tables import terminal_table
 from certigraph.runtime.texts import clip_text, format_count, shorten_text
 from certigraph.state.endings import Fault, Interrupted, Stopped, UnknownName
 from certigraph.state.records import Record, Task
@@ -172,9 +168,6 @@ MAX_SECONDS = 120
 ALFWorld's planner may need hours for a task with two objects.
 """
 
-MAX_REASON_CHARACTERS = 160
-"""Maximum number of characters of the stored reason why a task was dropped."""
-
 
 class DroppedTask(Record):
     """A task for which no pair of trajectories could be built, and the reason."""
@@ -185,10 +178,6 @@ class DroppedTask(Record):
 
 
 PairOutcome = TrajectoryPair | DroppedTask
-
-
-class TaskTimeout(Exception):
-    """Building the pair of a task took more than MAX_SECONDS."""
 
 
 def build_pair(benchmark: str, data: str | None, seed: int, task: Task) -> PairOutcome:
@@ -218,7 +207,7 @@ def build_pairs(
 
 def _call_with_timeout(work: Callable[[Task], PairOutcome], task: Task) -> PairOutcome:
     def stop(*_: Any) -> None:
-        raise TaskTimeout(f"not done after {MAX_SECONDS} s")
+        raise TimeoutError(f"not done after {MAX_SECONDS} s")
 
     signal.signal(signal.SIGALRM, stop)
     signal.alarm(MAX_SECONDS)
@@ -229,9 +218,7 @@ def _call_with_timeout(work: Callable[[Task], PairOutcome], task: Task) -> PairO
 
 
 def _dropped_task(benchmark: str, task: Task, reason: str) -> DroppedTask:
-    return DroppedTask(
-        domain=benchmark, task=task.id, reason=shorten_text(" ".join(reason.split()), MAX_REASON_CHARACTERS)
-    )
+    return DroppedTask(domain=benchmark, task=task.id, reason=shorten_text(" ".join(reason.split()), 160))
 
 
 # The files of a dataset: pairs and dropped tasks as JSON lines, and the counts.
@@ -261,14 +248,12 @@ class DomainCount(Record):
         return sum(self.dropped.values())
 
 
-def read_pairs(folder: Path, domain: str) -> list[TrajectoryPair]:
-    """Read the pairs of trajectories of a domain."""
-    return read_lines(folder / f"{domain}.jsonl", TrajectoryPair)
-
-
-def read_dropped(folder: Path, domain: str) -> list[DroppedTask]:
-    """Read the tasks of a domain for which no pair could be built."""
-    return [one for one in read_lines(folder / DROPPED_FILE, DroppedTask) if one.domain == domain]
+def first_of_each_domain(pairs: Iterable[TrajectoryPair], limit: int | None) -> list[TrajectoryPair]:
+    """Return the first `limit` pairs of each domain, or all with 0 or None, domain by domain."""
+    domains = defaultdict[str, list[TrajectoryPair]](list)
+    for pair in pairs:
+        domains[pair.domain].append(pair)
+    return [pair for of_domain in domains.values() for pair in of_domain[: limit or None]]
 
 
 def append_line(path: Path, line: BaseModel) -> None:
@@ -329,9 +314,6 @@ def read_lines(path: Path, model: type[RecordT]) -> list[RecordT]:
 
 # The pairs of a domain, by default as many as published, in a folder that a later call resumes.
 
-CountListener = Callable[[DomainCount], None]
-"""Function that is called after each task with the domain's counts so far."""
-
 
 class BuildRequest(NamedTuple):
     """Request to build the pairs of trajectories of a domain."""
@@ -346,9 +328,13 @@ class BuildRequest(NamedTuple):
 
 
 def build_domain(
-    request: BuildRequest, folder: Path, *, at_once: int = 1, progress: CountListener | None = None
+    request: BuildRequest,
+    folder: Path,
+    *,
+    at_once: int = 1,
+    progress: Callable[[DomainCount], None] = lambda count: None,
 ) -> DomainCount:
-    """Build the missing pairs of a domain, and return the counts.
+    """Build the missing pairs of a domain, and return the counts; `progress` is called after each task.
 
     The same tasks and seed give the same file, even after interruptions. If the benchmark's data is missing, the counts
     have the reason in `failed`, so that other domains can still be built.
@@ -357,27 +343,29 @@ def build_domain(
         UnknownName: the benchmark or split is unknown, or the benchmark has no demonstrations.
         Fault: the folder has the domain with other settings.
     """
-    known = PUBLISHED_DOMAINS.get(request.domain)
-    domain = known or RewardDomain(0)
-    domain = domain._replace(splits=request.splits or domain.splits)
-    published = known.pairs if known else None
-    count = DomainCount(domain=request.domain, seed=request.seed, splits=domain.splits, published=published)
+    domain = PUBLISHED_DOMAINS.get(request.domain, RewardDomain(0))
+    splits, published = request.splits or domain.splits, domain.pairs or None
+    count = DomainCount(domain=request.domain, seed=request.seed, splits=splits, published=published)
     try:
-        tasks = _tasks_of(request, domain)
+        tasks = _tasks_of(request, splits)
     except Fault as fault:
         return count.model_copy(update={"failed": str(fault)})
     count = count.model_copy(update={"wanted": request.pairs or domain.pairs or len(tasks)})
     start_domain(folder, count)
-    outcomes: list[PairOutcome] = []
+    pairs, reasons = list[TrajectoryPair](), Counter[str]()
     kinds = {task.id: kind_of(task, domain) for task in tasks}
     for outcome in _outcomes(request, folder, create_queues(tasks, domain, request.seed), kinds, count.wanted, at_once):
-        outcomes.append(outcome)
-        count = _update_count(count, outcomes, kinds)
-        if progress:
-            progress(count)
+        if isinstance(outcome, TrajectoryPair):
+            pairs.append(outcome)
+        else:
+            reasons[outcome.reason] += 1
+        of_kinds = dict(sorted(Counter(kinds[pair.task] for pair in pairs).items()))
+        dropped = dict(reasons.most_common())
+        count = count.model_copy(update={"built": len(pairs), "kinds": of_kinds, "dropped": dropped})
+        progress(count)
     # sorted, so that the file does not depend on which was finished first
-    pairs = sorted(_pairs(outcomes), key=lambda pair: pair.task)
-    replace_text(folder / f"{request.domain}.jsonl", "".join(pair.model_dump_json() + "\n" for pair in pairs))
+    lines = [pair.model_dump_json() + "\n" for pair in sorted(pairs, key=lambda pair: pair.task)]
+    replace_text(folder / f"{request.domain}.jsonl", "".join(lines))
     write_count(folder, count)
     return count
 
@@ -390,40 +378,27 @@ def _outcomes(
     As many tasks as wanted are tried first, then as many as were dropped. Tasks whose pair or reason is in the folder
     already are not tried again.
     """
-    known: dict[str, PairOutcome] = {pair.task: pair for pair in read_pairs(folder, request.domain)}
-    known |= {one.task: one for one in read_dropped(folder, request.domain)}
+    pairs, dropped = folder / f"{request.domain}.jsonl", folder / DROPPED_FILE
+    known: dict[str, PairOutcome] = {pair.task: pair for pair in read_lines(pairs, TrajectoryPair)}
+    known |= {one.task: one for one in read_lines(dropped, DroppedTask) if one.domain == request.domain}
     have = Counter[str]()
     while batch := take_balanced(left, have, wanted - have.total()):
         new = [task for task in batch if task.id not in known]
         for outcome in build_pairs(request.domain, request.data, request.seed, new, at_once):
-            file = f"{request.domain}.jsonl" if isinstance(outcome, TrajectoryPair) else DROPPED_FILE
-            append_line(folder / file, outcome)
+            append_line(pairs if isinstance(outcome, TrajectoryPair) else dropped, outcome)
             known[outcome.task] = outcome
             yield outcome
         yield from (known[task.id] for task in batch if task not in new)
         have.update(kinds[task.id] for task in batch if isinstance(known[task.id], TrajectoryPair))
 
 
-def _tasks_of(request: BuildRequest, domain: RewardDomain) -> list[Task]:
+def _tasks_of(request: BuildRequest, splits: Sequence[str]) -> list[Task]:
     benchmark = load_benchmark(request.domain, request.data)
     check_ready(benchmark)
     if not isinstance(benchmark, TaskDemonstrator):
-        raise UnknownName(
-            f"{request.domain} has no demonstrations, from which pairs are built; "
-            f"{', '.join(PUBLISHED_DOMAINS)} have them"
-        )
-    return [task for split in domain.splits for task in benchmark.tasks(split)]
-
-
-def _update_count(count: DomainCount, outcomes: Sequence[PairOutcome], kinds: dict[str, str]) -> DomainCount:
-    built = _pairs(outcomes)
-    spread = dict(sorted(Counter(kinds[pair.task] for pair in built).items()))
-    dropped = Counter(one.reason for one in outcomes if isinstance(one, DroppedTask))
-    return count.model_copy(update={"built": len(built), "kinds": spread, "dropped": dict(dropped.most_common())})
-
-
-def _pairs(outcomes: Sequence[PairOutcome]) -> list[TrajectoryPair]:
-    return [one for one in outcomes if isinstance(one, TrajectoryPair)]
+        known = ", ".join(PUBLISHED_DOMAINS)
+        raise UnknownName(f"{request.domain} has no demonstrations, from which pairs are built; {known} have them")
+    return [task for split in splits for task in benchmark.tasks(split)]
 
 
 def select_domains(names: Sequence[str]) -> tuple[str, ...]:
@@ -431,63 +406,23 @@ def select_domains(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names)) or tuple(PUBLISHED_DOMAINS)
 
 
-# The command `certigraph rewards build`.
-
-MAX_PRINTED_REASONS = 2
-"""Maximum number of printed reasons why tasks of a domain were dropped; counts.json has all."""
-
-MAX_PRINTED_CHARACTERS = 72
-"""Maximum number of printed characters of a reason."""
-
-MAX_PRINTED_KINDS = 8
-"""Maximum number of kinds of tasks that are printed by name; ScienceWorld has 28."""
+# Several domains, and their counts as a table.
 
 
-def build_datasets(requests: Sequence[BuildRequest], folder: Path, *, at_once: int, as_json: bool) -> int:
-    """Build the pairs of several domains and print the counts.
-
-    Returns:
-        The exit status: 1 if a domain has fewer pairs than wanted, else 0.
+def build_datasets(
+    requests: Sequence[BuildRequest], folder: Path, *, at_once: int, silent: bool = False
+) -> list[DomainCount]:
+    """Build the pairs of several domains, show the progress unless `silent`, and return the counts.
 
     Raises:
-        Interrupted: by Ctrl-C; the message has the command that continues.
+        Interrupted: by Ctrl-C; a later call continues.
         UnknownName: as in `build_domain`.
         Fault: as in `build_domain`.
     """
     try:
-        counts = [_build_with_progress(request, folder, at_once=at_once, silent=as_json) for request in requests]
+        return [_build_with_progress(request, folder, at_once=at_once, silent=silent) for request in requests]
     except KeyboardInterrupt:
-        raise Interrupted(f"interrupted; resume with: {format_command(requests, folder)}") from None
-    if as_json:
-        typer.echo(json.dumps([count.model_dump() for count in counts]))
-    else:
-        table = terminal_table(COUNT_COLUMNS, [map(escape, count_cells(count)) for count in counts])
-        Console(highlight=False).print(table, markup=False)
-    return 1 if any(count.failed or count.built < count.wanted for count in counts) else 0
-
-
-def format_command(requests: Sequence[BuildRequest], folder: Path) -> str:
-    """Format the shell command that continues building in the folder with the same seed, splits and number of pairs."""
-    first = requests[0]
-    words = ["certigraph", "rewards", "build", str(folder), *(f"--domain={request.domain}" for request in requests)]
-    words += [f"--split={split}" for split in first.splits]
-    words += [f"--pairs={first.pairs}"] * bool(first.pairs) + [f"--seed={first.seed}"] * bool(first.seed)
-    return shlex.join([*words, *([f"--data={first.data}"] if first.data else [])])
-
-
-def count_cells(count: DomainCount) -> tuple[str, ...]:
-    """Format the counts of a domain as table cells, in the order of COUNT_COLUMNS."""
-    named = [f"{kind} {n}" for kind, n in count.kinds.items() if kind]
-    kinds = ", ".join(named) if len(named) <= MAX_PRINTED_KINDS else f"{len(named)} kinds"
-    reasons = [f"{clip_text(reason, MAX_PRINTED_CHARACTERS)} ({n})" for reason, n in count.dropped.items()]
-    if (more := len(reasons) - MAX_PRINTED_REASONS) > 0:
-        reasons[MAX_PRINTED_REASONS:] = [f"and {format_count(more, 'more reason')}"]
-    text = count.failed or "; ".join(reasons)
-    published = "none" if count.published is None else str(count.published)
-    return count.domain, published, str(count.wanted), str(count.built), kinds, str(count.out), text
-
-
-COUNT_COLUMNS = ("domain", "published", "wanted", "built", "by kind", "dropped", "why")
+        raise Interrupted("interrupted; resume with: the same command") from None
 
 
 def _build_with_progress(request: BuildRequest, folder: Path, *, at_once: int, silent: bool) -> DomainCount:
@@ -498,3 +433,17 @@ def _build_with_progress(request: BuildRequest, folder: Path, *, at_once: int, s
             display.report(request.domain, count.built, f"{count.out} dropped")
 
         return build_domain(request, folder, at_once=at_once, progress=report)
+
+
+def count_table(counts: Sequence[DomainCount]) -> pd.DataFrame:
+    """Prepare counts for reading: at most 8 kinds of tasks by name, and 2 reasons why tasks were dropped."""
+    lines = []
+    for count in counts:
+        named = [f"{kind} {n}" for kind, n in count.kinds.items() if kind]
+        kinds = ", ".join(named) if len(named) <= 8 else f"{len(named)} kinds"
+        reasons = [f"{clip_text(reason, 72)} ({n})" for reason, n in count.dropped.items()]
+        more = [f"and {format_count(len(reasons) - 2, 'more reason')}"] if len(reasons) > 2 else []
+        why = count.failed or "; ".join([*reasons[:2], *more])
+        published = "none" if count.published is None else count.published
+        lines.append((count.domain, published, count.wanted, count.built, kinds, count.out, why))
+    return pd.DataFrame(lines, columns=["domain", "published", "wanted", "built", "by kind", "dropped", "why"])

@@ -14,7 +14,7 @@ from statistics import fmean
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from rich.console import Console
+import pandas as pd
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.encoders import Encoder
@@ -27,10 +27,11 @@ from certigraph.adapters.rewards import (
 )
 from certigraph.benchmarks.rewardprediction.benchmark import RewardPrediction, epic_distance
 from certigraph.benchmarks.rewardprediction.dataset import RewardTrajectory, TrajectoryPair
-from certigraph.evaluation.tables import terminal_table
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Record
 from certigraph.state.rewards import RecordedStep
+from certigraph.studies.reward_data import first_of_each_domain
+from certigraph.studies.tables import print_frames
 
 # Training data: prefixes of recorded trajectories, and ranked pairs of them.
 
@@ -102,9 +103,6 @@ BATCH_SIZE = 128
 LEARNING_RATE, WEIGHT_DECAY, DROPOUT = 1e-3, 3e-2, 0.3
 CENTERING_WEIGHT = 0.01
 """Weight of the squared sum of two scores in the loss. Ranking alone would not determine the offset of the scores."""
-
-MIN_TASKS = 2
-"""Minimum number of tasks for training a reward head."""
 
 
 def train_heads(
@@ -218,12 +216,10 @@ def _stack_samples(samples: Sequence[PrefixSample], seed: int) -> tuple[Any, lis
     for one in samples:
         orders += [(starts[-1] + a, starts[-1] + b) for a, b in ranked_pairs(one, seed)]
         starts.append(starts[-1] + len(one.rewards))
-    if len(samples) < MIN_TASKS or not orders:
+    if len(samples) < 2 or not orders:
         problem = f"{len(samples)} tasks with {len(orders)} pairs of steps with different rewards are not enough"
-        raise Fault(
-            "data",
-            f"{problem} for a reward head: give more tasks, with negative trajectories too, or fewer folds: --folds 2",
-        )
+        fix = "give more tasks, with negative trajectories too, or fewer folds: --folds 2"
+        raise Fault("data", f"{problem} for a reward head: {fix}")
     stacked = np.concatenate([one.features for one in samples])
     return stacked, [a for a, _ in orders], [b for _, b in orders]
 
@@ -271,9 +267,8 @@ def measure_transfer(
         progress(f"training on {name}")
         training = [one for one in samples if name in (ALL_DOMAINS, one.domain)]
         heads = train_heads(training, encoder, folds=folds, seed=seed, progress=lambda line: None)
-        rows.append(
-            tuple(mean_epic_distance([one for one in samples if one.domain == rated], heads) for rated in domains)
-        )
+        of_domains = ([one for one in samples if one.domain == rated] for rated in domains)
+        rows.append(tuple(mean_epic_distance(rated, heads) for rated in of_domains))
     return TransferResult(domains=domains, trained=trained, distances=tuple(rows))
 
 
@@ -282,9 +277,9 @@ def mean_epic_distance(samples: Sequence[PrefixSample], heads: Heads) -> float:
 
     The distance is pooled: it is computed over both recorded trajectories of a task together.
     """
-    predicted = (heads.of(one.task).rewards(one.features.astype("float32")) for one in samples)
     return fmean(
-        epic_distance(list(map(float, rewards)), one.rewards) for rewards, one in zip(predicted, samples, strict=True)
+        epic_distance(list(map(float, heads.of(one.task).rewards(one.features.astype("float32")))), one.rewards)
+        for one in samples
     )
 
 
@@ -301,15 +296,13 @@ def select_pairs(data: str | None, domains: Sequence[str], limit: int | None) ->
     known = sorted({pair.domain for pair in pairs})
     if unknown := [domain for domain in domains if domain not in known]:
         raise UnknownName(f"no domain {unknown[0]!r}; there are {', '.join(known)}")
-    return [pair for domain in domains or known for pair in [p for p in pairs if p.domain == domain][:limit]]
+    chosen = (pair for domain in domains or known for pair in pairs if pair.domain == domain)
+    return first_of_each_domain(chosen, limit)
 
 
 def print_transfer(done: TransferResult) -> None:
     """Print the EPIC distances with a row per training domain, a column per rated domain, and the mean over columns."""
-    lines = [
-        (name, *(f"{distance:.3f}" for distance in row), f"{done.overall(name):.3f}")
-        for name, row in zip(done.trained, done.distances, strict=True)
-    ]
-    table = terminal_table(("trained on", *done.domains, "overall"), lines)
-    table.title = "mean EPIC distance, pooled per task"
-    Console(highlight=False).print(table)
+    table = pd.DataFrame(done.distances, columns=list(done.domains))
+    table.insert(0, "trained on", done.trained)
+    table["overall"] = [done.overall(name) for name in done.trained]
+    print_frames({"mean EPIC distance, pooled per task": table})

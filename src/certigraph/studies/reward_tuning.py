@@ -139,9 +139,13 @@ def _load_adapted_model(base: str, recipe: TuningRecipe) -> tuple[Any, Any]:
 
 def _partial_losses(model: Any, tokenizer: Any, batch: Sequence[RankedTexts], found: list[float]) -> Iterator[Any]:
     """Compute the parts of a batch's mean loss, and append the loss to `found`."""
-    parts = []
+    torch, parts = import_module("torch"), []
     for one in _divide_batch(batch):
-        scores = _score_texts(model, tokenizer, [*(texts.better for texts in one), *(texts.worse for texts in one)])
+        texts = [*(pair.better for pair in one), *(pair.worse for pair in one)]
+        # a text that is too long is cut at its start
+        inputs = tokenizer(texts, truncation=True, padding=True, return_tensors="pt").to(model.device)
+        with torch.autocast(model.device.type, torch.bfloat16, enabled=model.device.type == "cuda"):
+            scores = model(**inputs).logits[:, 0].float()
         part = ranking_loss(*scores.split(len(one))) * (len(one) / len(batch))
         parts.append(part.item())
         yield part
@@ -157,11 +161,3 @@ def _divide_batch(batch: Sequence[RankedTexts]) -> list[list[RankedTexts]]:
         else:
             parts.append([texts])
     return parts
-
-
-def _score_texts(model: Any, tokenizer: Any, texts: list[str]) -> Any:
-    """Return the model's score of each text; a text that is too long is cut at its start."""
-    torch = import_module("torch")
-    inputs = tokenizer(texts, truncation=True, padding=True, return_tensors="pt").to(model.device)
-    with torch.autocast(model.device.type, torch.bfloat16, enabled=model.device.type == "cuda"):
-        return model(**inputs).logits[:, 0].float()

@@ -10,7 +10,7 @@ import inspect
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from functools import lru_cache
+from functools import lru_cache, partial
 from multiprocessing import get_context
 from pathlib import Path
 from random import Random
@@ -37,7 +37,7 @@ from certigraph.state import rewards as factored_code
 from certigraph.state.endings import Fault, Stopped, UnknownName
 from certigraph.state.records import Record, Spent, Task
 from certigraph.state.rewards import FactoredState
-from certigraph.studies.reward_data import append_line, map_in_processes, read_lines
+from certigraph.studies.reward_data import append_line, first_of_each_domain, map_in_processes, read_lines
 
 # The predictors: graphs that predict rewards, with swapped operators.
 
@@ -84,30 +84,23 @@ def granularity_of(method: ComparedMethod) -> str | None:
 
 def has_known_goal(method: ComparedMethod) -> bool:
     """Return whether a method is StateFactory with `interpret=offline_goal` as its only swap."""
-    swaps = swaps_of(method.graph, method.operators)
-    return (
-        method.graph == "statefactory" and swaps.keys() == {"interpret"} and swaps["interpret"].name == "offline_goal"
-    )
+    swaps = swaps_of(method.graph, method.operators) if method.graph == "statefactory" else {}
+    return {slot: spec.name for slot, spec in swaps.items()} == {"interpret": "offline_goal"}
 
 
 def encoder_of(method: ComparedMethod) -> str | None:
     """Return the sentence encoder that the operator `route` of a StateFactory predictor names; None: it names none."""
     swaps = swaps_of(method.graph, method.operators) if method.graph == "statefactory" else {}
-    return str(swaps["route"].args["encoder"]) if "route" in swaps and "encoder" in swaps["route"].args else None
-
-
-UNAVAILABLE: Mapping[str, str] = {
-    "vlwm": "the weights of its critic (a Llama-3.2-1B) cannot be installed; train a model of that kind on your pairs: "
-    "certigraph rewards tune DATA --base MODEL",
-}
-"""Predictors of StateFactory's tables that cannot be had, with what to use instead."""
+    named = swaps["route"].args.get("encoder") if "route" in swaps else None
+    return None if named is None else str(named)
 
 
 def _parse_predictor(spec: str) -> ComparedMethod:
     head, _, swaps = spec.partition(":")
     name, _, graph = head.partition("=")
-    if (graph or name) in UNAVAILABLE:
-        raise UnknownName(f"{graph or name}: {UNAVAILABLE[graph or name]}")
+    if (graph or name) == "vlwm":
+        reason = "the weights of its critic (a Llama-3.2-1B) cannot be installed; train a model of that kind"
+        raise UnknownName(f"vlwm: {reason} on your pairs: certigraph rewards tune DATA --base MODEL")
     if (graph or name) not in REWARD_GRAPHS:
         raise UnknownName(f"{graph or name} predicts no rewards; {', '.join(REWARD_GRAPHS)} do")
     methods = parse_methods([f"v={graph or name}"], [f"v:{swap}" for swap in split_swaps(swaps) if swap])
@@ -115,9 +108,6 @@ def _parse_predictor(spec: str) -> ComparedMethod:
 
 
 # Digests that identify a rating: of the predictor, the models, the pair, and the code of the rules.
-
-DIGEST_DIGITS = 16
-"""Number of hexadecimal digits of a digest."""
 
 
 def rating_digest(method: ComparedMethod, context: Context, domain: str, what: str) -> str:
@@ -144,8 +134,8 @@ def code_digest(domain: str) -> str:
 
 
 def text_digest(*parts: str) -> str:
-    """Compute the SHA-256 digest of several texts, shortened to DIGEST_DIGITS."""
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:DIGEST_DIGITS]
+    """Compute the SHA-256 digest of several texts, shortened to 16 digits."""
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
 # Prediction of the rewards of pairs, in several processes; a later call resumes.
@@ -200,14 +190,13 @@ def rate_pair(piece: RatingJob) -> RatedPair | FailedPair:
     """Predict the rewards of a pair and measure them; if that fails, return the pair with the reason."""
     benchmark: Any = load_benchmark(REWARD_BENCHMARK, piece.context.data)
     pair, task = benchmark.pairs[piece.pair], benchmark.task(piece.pair)
-    start = time.perf_counter()
+    start, failed = time.perf_counter(), partial(FailedPair, predictor=piece.method.name, pair=piece.pair)
     try:
         state = _build_predictor(piece.method.model_dump_json()).invoke({"task": task}, context=piece.context)
     except Stopped as stopped:
-        of_model = isinstance(stopped, Fault) and stopped.boundary == "model"
-        return FailedPair(predictor=piece.method.name, pair=piece.pair, reason=str(stopped), of_model=of_model)
+        return failed(reason=str(stopped), of_model=isinstance(stopped, Fault) and stopped.boundary == "model")
     except Exception as error:  # noqa: BLE001 - an operator may be third-party code: its failure costs one pair
-        return FailedPair(predictor=piece.method.name, pair=piece.pair, reason=f"{type(error).__name__}: {error}")
+        return failed(reason=f"{type(error).__name__}: {error}")
     seconds, rewards = time.perf_counter() - start, state["action"].args["rewards"]
     roles = {role: model_name(name) for role, name in piece.context.roles.items()}
     return RatedPair(
@@ -288,9 +277,6 @@ def _build_predictor(method: str) -> AnyGraph:
 
 # Speed of predictors: trajectories per second, in a new process, and again with warm caches.
 
-MAX_TIMED_PAIRS = 40
-"""Maximum number of pairs that are timed, spread over all pairs."""
-
 
 class PredictorSpeed(Record):
     """Speed of a predictor in one process, in trajectories per second.
@@ -307,8 +293,8 @@ class PredictorSpeed(Record):
 
 
 def measure_speed(method: ComparedMethod, pairs: Sequence[str], context: Context) -> PredictorSpeed | None:
-    """Time a predictor in a new process; None if it can predict the rewards of no pair."""
-    selection = list(pairs)[:: max(1, len(pairs) // MAX_TIMED_PAIRS)][:MAX_TIMED_PAIRS]
+    """Time a predictor on at most 40 pairs, in a new process; None if it can predict the rewards of no pair."""
+    selection = list(pairs)[:: max(1, len(pairs) // 40)][:40]
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as executor:
         return executor.submit(time_predictor, method, selection, context).result()
 
@@ -361,22 +347,22 @@ def predictor_table(rows: Sequence[RatedPair], names: Sequence[str]) -> pd.DataF
     lines: list[dict[str, object]] = []
     for name in names:
         part = [row for row in rows if row.predictor == name]
-        differences = distance_differences(rows, name, names[0]) if name != names[0] else {}
         by_domain = {domain: [row for row in part if row.domain == domain] for domain in _domains_of(part)}
+        differences = distance_differences(rows, name, names[0]) if name != names[0] else {}
+        values = {
+            figure: {domain: [row.figures[figure] for row in chosen] for domain, chosen in by_domain.items()}
+            for figure in FIGURE_NAMES
+        }
         for domain, chosen in by_domain.items():
-            line = _describe_origin(name, domain, chosen)
-            for figure in FIGURE_NAMES:
-                estimate = mean_of([row.figures[figure] for row in chosen], top=1.0)
-                line |= _bound_columns(figure, estimate.mean, (estimate.low, estimate.high))
-            if values := differences.get(domain):
-                line |= _bound_columns("difference", float(np.mean(values)), paired_interval(values))
-            lines.append(line)
+            means = {figure: mean_of(of_domain[domain], top=1.0) for figure, of_domain in values.items()}
+            estimates = {figure: (mean.mean, (mean.low, mean.high)) for figure, mean in means.items()}
+            if found := differences.get(domain):
+                estimates["difference"] = float(np.mean(found)), paired_interval(found)
+            lines.append(_table_line(name, domain, chosen, estimates))
         if len(by_domain) > 1:
-            line = _describe_origin(name, OVERALL, part)
-            for figure in FIGURE_NAMES:
-                values_of = {domain: [row.figures[figure] for row in chosen] for domain, chosen in by_domain.items()}
-                line |= _bound_columns(figure, *stratified_mean(values_of))
-            lines.append(line | (_bound_columns("difference", *stratified_mean(differences)) if differences else {}))
+            overall = {**values, "difference": differences}
+            estimates = {figure: stratified_mean(strata) for figure, strata in overall.items() if strata}
+            lines.append(_table_line(name, OVERALL, part, estimates))
     return pd.DataFrame(lines, columns=PREDICTOR_COLUMNS)
 
 
@@ -394,15 +380,20 @@ def _domains_of(rows: Sequence[RatedPair]) -> list[str]:
     return sorted({row.domain for row in rows})
 
 
-def _describe_origin(predictor: str, domain: str, rows: Sequence[RatedPair]) -> dict[str, object]:
+Estimate = tuple[float, tuple[float | None, float | None] | None]
+"""A mean and the bounds of its interval, if there is one."""
+
+
+def _table_line(
+    predictor: str, domain: str, rows: Sequence[RatedPair], estimates: Mapping[str, Estimate]
+) -> dict[str, object]:
     spent, readers = sum((row.spent for row in rows), Spent()), sorted({row.read_by for row in rows} - {""})
     cost = {"calls": spent.calls, "tokens": spent.tokens, "usd": spent.usd}
-    return {"predictor": predictor, "domain": domain, "n": len(rows), "read_by": " and ".join(readers), **cost}
-
-
-def _bound_columns(name: str, mean: float, bounds: tuple[float | None, float | None] | None) -> dict[str, object]:
-    low, high = bounds or (None, None)
-    return {name: mean, f"{name}_low": low, f"{name}_high": high}
+    line = {"predictor": predictor, "domain": domain, "n": len(rows), "read_by": " and ".join(readers), **cost}
+    for name, (mean, bounds) in estimates.items():
+        low, high = bounds or (None, None)
+        line |= {name: mean, f"{name}_low": low, f"{name}_high": high}
+    return line
 
 
 # Triplet accuracy: how well an encoder distinguishes a paraphrase from a contradiction (StateFactory, appendix C.5.3,
@@ -451,11 +442,8 @@ def create_triplets(pairs: Sequence[TrajectoryPair], seed: int = 0) -> list[Trip
     by_anchor: dict[str, Triplet] = {}
     for pair in pairs:
         for recording in pair.recordings:
-            random = Random(f"{seed}:{pair.id}")
-            by_anchor |= {
-                triplet.anchor: triplet
-                for triplet in _triplets_of_episode(_facts_of_episode(pair.domain, recording), random)
-            }
+            facts, random = _facts_of_episode(pair.domain, recording), Random(f"{seed}:{pair.id}")
+            by_anchor |= {triplet.anchor: triplet for triplet in _triplets_of_episode(facts, random)}
     return list(by_anchor.values())
 
 
@@ -496,7 +484,7 @@ def _facts_of_episode(domain: str, recording: RewardTrajectory) -> list[StateFac
 # The triplet accuracy of a measurement's sentence encoders, which is printed with their EPIC distance.
 
 MAX_PROBED_PAIRS = 10
-"""Maximum number of pairs of each domain from which triplets are made."""
+"""Maximum number of pairs from which triplets are made, of each domain that has rules for reading facts."""
 
 
 class ProbedEncoder(Record):
@@ -519,7 +507,8 @@ def probe_encoders(
     names = dict.fromkeys(filter(None, map(encoder_of, methods)))
     if not names:
         return []
-    all_triplets = create_triplets(_first_pairs(pairs))
+    readable = [pair for pair in sorted(pairs, key=lambda pair: pair.domain) if declared_factors(pair.domain)]
+    all_triplets = create_triplets(first_of_each_domain(readable, MAX_PROBED_PAIRS))
     digest = text_digest(*(text for triplet in all_triplets for text in triplet))
     known = {one.encoder: one for one in read_lines(path, ProbedEncoder) if one.digest == digest}
     for name in names:
@@ -540,9 +529,3 @@ def format_probes(methods: Sequence[ComparedMethod], table: pd.DataFrame, probes
         for method in methods
         if method.name in epic and (one := accuracy.get(encoder_of(method) or "")) and one.triplets
     ]
-
-
-def _first_pairs(pairs: Sequence[TrajectoryPair]) -> list[TrajectoryPair]:
-    """Return the first MAX_PROBED_PAIRS pairs of each domain that has rules for reading facts."""
-    domains = [domain for domain in sorted({pair.domain for pair in pairs}) if declared_factors(domain)]
-    return [pair for domain in domains for pair in [one for one in pairs if one.domain == domain][:MAX_PROBED_PAIRS]]

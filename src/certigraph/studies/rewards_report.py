@@ -5,7 +5,8 @@ rewards by the EPIC distance, 0 to 1, lower is better.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -14,7 +15,6 @@ import pandas as pd
 import typer
 from markupsafe import Markup
 from matplotlib.figure import Figure
-from rich.markup import escape
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.encoders import load_encoder
@@ -22,19 +22,19 @@ from certigraph.adapters.files import read_json, replace_text
 from certigraph.adapters.protocols import Context
 from certigraph.benchmarks.rewardprediction.dataset import TrajectoryPair
 from certigraph.evaluation.comparison import ComparedMethod
-from certigraph.evaluation.plots import GREY, SERIES_COLOURS, chart_style, save_drawing, series_colour
+from certigraph.evaluation.plots import GREY, SERIES_COLOURS, series_colour
 from certigraph.evaluation.progress_display import show_progress
 from certigraph.evaluation.statistics import stratified_mean
-from certigraph.evaluation.tables import format_estimate, table_console, terminal_table, write_frame, write_page
+from certigraph.evaluation.tables import format_estimate, print_report_path
 from certigraph.runtime.registry import current_versions, model_name
 from certigraph.runtime.texts import format_count
 from certigraph.state.endings import Fault, Interrupted
 from certigraph.state.rewards import GRANULARITIES
 from certigraph.studies.reward_data import (
-    COUNT_COLUMNS,
     DomainCount,
     append_line,
-    count_cells,
+    count_table,
+    first_of_each_domain,
     read_counts,
     read_lines,
 )
@@ -62,11 +62,16 @@ from certigraph.studies.rewards import (
     rating_digest,
     read_rated_pairs,
 )
+from certigraph.studies.tables import (
+    join_intervals,
+    print_frames,
+    print_json,
+    write_figures,
+    write_study_page,
+    write_tables,
+)
 
 # Findings of the StateFactory paper, checked: the order of granularities, and the small loss by goals read online.
-
-RULES = "rules"
-"""What read the states of a predictor that asks no model for them."""
 
 
 def describe_findings(methods: Sequence[ComparedMethod], table: pd.DataFrame, rows: Sequence[RatedPair]) -> list[str]:
@@ -79,23 +84,18 @@ def describe_findings(methods: Sequence[ComparedMethod], table: pd.DataFrame, ro
         table: their measures by domain, as `predictor_table` returns them.
         rows: the predictions.
     """
-    first = table["predictor"].iloc[0]
+    overall, first = overall_lines(table), table["predictor"].iloc[0]
     shown = table[(table["predictor"] == first) & (table["domain"] != OVERALL)]
     wrong = ", ".join(shown.loc[shown["final_positive"] <= shown["final_negative"], "domain"])
     where = f"not in {wrong}" if wrong else "in every domain"
-    by_rules = ", ".join(str(name) for name, line in overall_lines(table).iterrows() if RULES in line["read_by"])
+    by_rules = ", ".join(overall.index[overall["read_by"].str.contains("rules")])
     what = "states and goals were read by rules that people wrote for these worlds, not by a language model"
     return [
-        *_granularity_finding(methods, table),
+        *_granularity_finding(methods, overall[EPIC_FIGURE]),
         *_goal_finding(methods, rows),
         f"{first}: mean final reward of positive trajectories above that of negative ones {where}.",
         *([f"{by_rules}: {what}."] if by_rules else []),
     ]
-
-
-def format_mean(mean: float, low: float | None, high: float | None, form: str = ".3f") -> str:
-    """Format a mean with its interval, as in `0.412 (0.401 to 0.423)`; empty if there is no mean."""
-    return "" if pd.isna(mean) else format_estimate(mean, low, high, form)
 
 
 def overall_lines(table: pd.DataFrame) -> pd.DataFrame:
@@ -103,8 +103,8 @@ def overall_lines(table: pd.DataFrame) -> pd.DataFrame:
     return table.drop_duplicates("predictor", keep="last").set_index("predictor")  # `overall` is the last
 
 
-def _granularity_finding(methods: Sequence[ComparedMethod], table: pd.DataFrame) -> list[str]:
-    epic, names = overall_lines(table)[EPIC_FIGURE], {granularity_of(method): method.name for method in methods}
+def _granularity_finding(methods: Sequence[ComparedMethod], epic: "pd.Series[float]") -> list[str]:
+    names = {granularity_of(method): method.name for method in methods}
     distances = {g: epic[names[g]] for g in GRANULARITIES if names.get(g) in epic.index}
     if len(distances) < 2:
         return []
@@ -120,17 +120,13 @@ def _goal_finding(methods: Sequence[ComparedMethod], rows: Sequence[RatedPair]) 
     if not differences:
         return []
     mean, bounds = stratified_mean(differences)
-    low, high = bounds or (None, None)
-    gap = format_mean(mean, low, high, "+.3f")
+    gap = format_estimate(mean, *(bounds or (None, None)), "+.3f")
     return [
         f"EPIC with goals interpreted online minus with goals read off the expert's end: {gap}; the paper has +0.02."
     ]
 
 
 # The figures: distances as bars, rewards along examples, and the transfer of supervised heads.
-
-MAX_CURVES = 3
-"""Maximum number of predictors in the plots of rewards along examples."""
 
 
 def draw_bars(table: pd.DataFrame) -> Figure:
@@ -153,7 +149,7 @@ def draw_bars(table: pd.DataFrame) -> Figure:
 
 
 def draw_curves(rows: Sequence[RatedPair], pairs: Mapping[str, TrajectoryPair], names: Sequence[str]) -> Figure:
-    """Draw true and predicted rewards by step, for one pair of trajectories of each domain.
+    """Draw true and predicted rewards by step, for one pair of trajectories of each domain and at most 3 predictors.
 
     It is the pair with the median EPIC distance of the first predictor.
     """
@@ -161,7 +157,7 @@ def draw_curves(rows: Sequence[RatedPair], pairs: Mapping[str, TrajectoryPair], 
     figure = Figure(figsize=(7.5, 1.7 * len(examples) + 0.6), layout="constrained")
     panels = figure.subplots(len(examples), 2, sharey=True, squeeze=False)
     for (domain, pair), line in zip(examples.items(), panels, strict=True):
-        rated = [row for name in names[:MAX_CURVES] for row in rows if (row.predictor, row.pair) == (name, pair)]
+        rated = [row for name in names[:3] for row in rows if (row.predictor, row.pair) == (name, pair)]
         for index, panel in enumerate(line):
             recording = pairs[pair].recordings[index]
             steps = range(1, len(recording.trajectory) + 1)
@@ -179,10 +175,10 @@ def draw_curves(rows: Sequence[RatedPair], pairs: Mapping[str, TrajectoryPair], 
 
 
 def _select_examples(rows: Sequence[RatedPair]) -> dict[str, str]:
-    by_domain: dict[str, list[tuple[float, str]]] = {}
+    ranked: dict[str, list[str]] = {}
     for row in sorted(rows, key=lambda row: (row.domain, row.figures[EPIC_FIGURE], row.pair)):
-        by_domain.setdefault(row.domain, []).append((row.figures[EPIC_FIGURE], row.pair))
-    return {domain: ranked[len(ranked) // 2][1] for domain, ranked in by_domain.items()}
+        ranked.setdefault(row.domain, []).append(row.pair)
+    return {domain: of_domain[len(of_domain) // 2] for domain, of_domain in ranked.items()}
 
 
 def draw_heat_map(transfer: TransferResult) -> Figure:
@@ -204,16 +200,9 @@ def draw_heat_map(transfer: TransferResult) -> Figure:
     return figure
 
 
-# The page: one self-contained HTML file.
+# The files and the output of a measurement.
 
-FIGURE_TITLES = {
-    "epic": "EPIC, pooled",
-    "epic_each": "EPIC, per trajectory",
-    "epic_raw": "EPIC, pooled, raw",
-    "epic_each_raw": "EPIC, per trajectory, raw",
-    "final_positive": "final reward, positive",
-    "final_negative": "final reward, negative",
-}
+TRANSFER_FILE, REWARDS_PAGE = "transfer.json", "rewards.html"
 
 
 class RewardFindings(NamedTuple):
@@ -228,66 +217,33 @@ class RewardFindings(NamedTuple):
     """Notes about the data, such as the number of tasks without a pair of trajectories."""
 
 
-Cells = tuple[list[str], list[list[str]]]
-"""Column names and rows of a table, as text."""
-
-
-def distance_cells(table: pd.DataFrame) -> Cells:
-    """Format the pooled EPIC distances as a table with one row per predictor and a column per domain."""
-    shown = table.assign(cell=_format_column(table, EPIC_FIGURE))
+def distance_table(table: pd.DataFrame) -> pd.DataFrame:
+    """Prepare the pooled EPIC distances for reading: one row per predictor and a column per domain."""
     domains, names = table["domain"].unique(), table["predictor"].unique()
-    wide = shown.pivot(index="predictor", columns="domain", values="cell").reindex(index=names, columns=domains)
-    cells: Any = wide.fillna("").reset_index().to_numpy().tolist()
-    return ["predictor", *domains], cells
-
-
-def cost_cells(table: pd.DataFrame) -> Cells:
-    """Format what read the states of each predictor and the cost of its models, one row per predictor."""
-    lines = overall_lines(table).reset_index()
-    cells: list[list[Any]] = [
-        [line.predictor, line.read_by, f"{line.calls:,}", f"{line.tokens:,}", f"${line.usd:.2f}"]
-        for line in lines.itertuples()
-    ]
-    return ["predictor", "states read by", "calls of models", "tokens", "cost"], cells
-
-
-def figure_cells(table: pd.DataFrame) -> Cells:
-    """Format all measures with their intervals, one row per predictor and domain."""
-    titles = [*FIGURE_TITLES.values(), "pooled EPIC minus the first's"]
-    columns: list[Iterable[str]] = [table["predictor"], table["domain"], table["n"].astype(str)]
-    columns += [_format_column(table, name) for name in FIGURE_TITLES]
-    columns.append(_format_column(table, "difference", "+.3f"))
-    return ["predictor", "domain", "tasks", *titles], [list(cells) for cells in zip(*columns, strict=True)]
-
-
-def _format_column(table: pd.DataFrame, name: str, form: str = ".3f") -> list[str]:
-    bounds = (table[f"{name}{bound}"] for bound in BOUNDS)
-    return [format_mean(mean, low, high, form) for mean, low, high in zip(*bounds, strict=True)]
+    wide = join_intervals(table).pivot(index="predictor", columns="domain", values=EPIC_FIGURE)
+    return wide.reindex(index=names, columns=domains).fillna("").reset_index()
 
 
 def write_rewards_page(findings: RewardFindings, drawings: Mapping[str, Markup], path: Path) -> None:
     """Write the HTML page of a reward measurement."""
-    n = max(findings.table["n"], default=0)
-    write_page(
+    table, costs = findings.table, ["read_by", "calls", "tokens", "usd"]
+    tables = {
+        "distances": distance_table(table),
+        "costs": overall_lines(table)[costs].reset_index(),
+        "figures": table.drop(columns=costs),
+        "speeds": pd.DataFrame([one.model_dump(exclude={"digest"}) for one in findings.speeds]),
+        "failed": pd.DataFrame([one.model_dump(exclude={"of_model"}) for one in findings.failed]),
+        "counts": count_table(findings.counts),
+    }
+    write_study_page(
         path,
         "reward_measurement.html",
-        package="certigraph.studies",
+        tables,
+        drawings,
+        notes=[*findings.findings, *findings.notes],
         title="How well rewards are predicted",
-        scope=f"RewardPrediction, {format_count(n, 'pair')} of trajectories",
-        drawings=drawings,
-        distances=distance_cells(findings.table),
-        findings=findings,
-        speeds=[(one.predictor, one.trajectories, f"{one.cold:g}", f"{one.warm:g}") for one in findings.speeds],
-        failed=[(one.predictor, one.pair, one.reason) for one in findings.failed],
-        costs=cost_cells(findings.table),
-        figures=figure_cells(findings.table),
-        counts=(COUNT_COLUMNS, map(count_cells, findings.counts)),
+        scope=f"RewardPrediction, {format_count(max(table['n'], default=0), 'pair')} of trajectories",
     )
-
-
-# The files and the output of a measurement.
-
-TRANSFER_FILE, REWARDS_PAGE = "transfer.json", "rewards.html"
 
 
 def write_report(
@@ -312,20 +268,12 @@ def write_report(
     notes = [f"{format_count(n, 'task')} of {domain} left out: no pair" for domain, n in benchmark.unpaired.items()]
     sentences = [*describe_findings(methods, table, rows), *format_probes(methods, table, probes)]
     findings = RewardFindings(table, sentences, speeds, failed, counts, notes)
-    write_frame(table, out / "table.csv")
-    with chart_style():
-        drawings = _draw_figures(table, rows, benchmark, names, out)
-    write_rewards_page(findings, drawings, out / REWARDS_PAGE)
-    return findings
-
-
-def _draw_figures(
-    table: pd.DataFrame, rows: Sequence[RatedPair], benchmark: Any, names: Sequence[str], out: Path
-) -> dict[str, Markup]:
-    figures = {"bars": draw_bars(table), "curves": draw_curves(rows, benchmark.pairs, names)}
+    write_tables({"table": table}, out)
+    figures = {"bars": partial(draw_bars, table), "curves": partial(draw_curves, rows, benchmark.pairs, names)}
     if (out / TRANSFER_FILE).is_file():
-        figures["heat"] = draw_heat_map(TransferResult.model_validate(read_json(out / TRANSFER_FILE)))
-    return {name: save_drawing(figure, out / name) for name, figure in figures.items()}
+        figures["heat"] = partial(draw_heat_map, TransferResult.model_validate(read_json(out / TRANSFER_FILE)))
+    write_rewards_page(findings, write_figures(figures, out), out / REWARDS_PAGE)
+    return findings
 
 
 def write_transfer(done: TransferResult, out: Path) -> None:
@@ -335,28 +283,19 @@ def write_transfer(done: TransferResult, out: Path) -> None:
     """
     out.mkdir(parents=True, exist_ok=True)
     replace_text(out / TRANSFER_FILE, done.model_dump_json(indent=1) + "\n")
-    with chart_style():
-        save_drawing(draw_heat_map(done), out / "heat")
+    write_figures({"heat": partial(draw_heat_map, done)}, out)
 
 
 def print_findings(findings: RewardFindings, out: Path, *, as_json: bool) -> None:
     """Print the pooled EPIC distances and the findings, or one JSON object."""
     if as_json:
-        lines = [
-            {name: None if pd.isna(cell) else cell for name, cell in line.items()}
-            for line in findings.table.to_dict("records")
-        ]
-        speeds = [one.model_dump() for one in findings.speeds]
-        typer.echo(json.dumps({"lines": lines, "findings": findings.findings, "speeds": speeds}))
+        lines = findings.table.astype(object).where(findings.table.notna(), None).to_dict("records")
+        print_json({}, lines=lines, findings=findings.findings, speeds=[one.model_dump() for one in findings.speeds])
         return
-    console = table_console()
-    heads, cells = distance_cells(findings.table)
-    console.print("EPIC distance, pooled, with 95 % intervals", style="bold")
-    console.print(terminal_table(heads, [map(escape, line) for line in cells]))
     fast = [f"{one.predictor}: {one.cold:g} trajectories/s cold, {one.warm:g} warm" for one in findings.speeds]
-    for sentence in (*findings.findings, *findings.notes, *fast):
-        console.print(sentence, markup=False)
-    console.print(f"report: {out / REWARDS_PAGE}", style="dim", markup=False)
+    notes = [*findings.findings, *findings.notes, *fast]
+    print_frames({"EPIC distance, pooled, with 95 % intervals": distance_table(findings.table)}, notes)
+    print_report_path(out / REWARDS_PAGE)
 
 
 # The command `certigraph rewards measure`.
@@ -364,7 +303,7 @@ def print_findings(findings: RewardFindings, out: Path, *, as_json: bool) -> Non
 ROWS_FILE, SPEEDS_FILE, PROBES_FILE = "rows.jsonl", "speeds.jsonl", "encoders.jsonl"
 
 PREDICTORS_FILE = "predictors.json"
-"""Graph, operators and models of every predictor of the last measurement."""
+"""File with graph, operators and models of every predictor of the last measurement, and the versions of packages."""
 
 MAX_TIMED_SECONDS = 2.0
 """Maximum median number of seconds per pair for a predictor to be timed.
@@ -395,21 +334,26 @@ def measure_rewards(
         Fault: there are no pairs, a named encoder is missing, or the model gives no usable answers.
     """
     benchmark: Any = load_benchmark(REWARD_BENCHMARK, context.data)
-    pairs = _first_of_each_domain([task.id for domain in domains or ("",) for task in benchmark.tasks(domain)], limit)
+    named = (benchmark.pairs[task.id] for domain in domains or ("",) for task in benchmark.tasks(domain))
+    pairs = [pair.id for pair in first_of_each_domain(named, limit)]
     for name in filter(None, map(encoder_of, methods)):
         load_encoder(name)
     out.mkdir(parents=True, exist_ok=True)
-    _write_predictors(methods, context, out)
+    about = {
+        "predictors": [method.model_dump(mode="json") for method in methods],
+        "model": model_name(context.model),
+        "roles": {role: model_name(name) for role, name in context.roles.items()},
+        "trial": context.trial,  # the seed of models that choose at random
+        "versions": current_versions(),
+    }
+    replace_text(out / PREDICTORS_FILE, json.dumps(about, indent=1) + "\n")
     try:
         with show_progress("rated", len(methods) * len(pairs), silent=as_json) as display:
-            failed = rate_pairs(
-                methods,
-                pairs,
-                context,
-                out / ROWS_FILE,
-                at_once=at_once,
-                progress=lambda done, failures: display.report("rated", done, f"{failures} failed" if failures else ""),
-            )
+
+            def report(done: int, failures: int) -> None:
+                display.report("rated", done, f"{failures} failed" if failures else "")
+
+            failed = rate_pairs(methods, pairs, context, out / ROWS_FILE, at_once=at_once, progress=report)
         wanted = {job_digest(RatingJob(method, pair, context)) for method in methods for pair in pairs}
         rows = list({row.digest: row for row in read_rated_pairs(out / ROWS_FILE) if row.digest in wanted}.values())
         if not as_json:
@@ -421,26 +365,6 @@ def measure_rewards(
     findings = write_report(methods, benchmark, rows, failed, speeds, probes, out)
     print_findings(findings, out, as_json=as_json)
     return 1 if failed else 0
-
-
-def _write_predictors(methods: Sequence[ComparedMethod], context: Context, out: Path) -> None:
-    """Write which graph, operators and models each predictor has, and the versions of packages."""
-    about = {
-        "predictors": [method.model_dump(mode="json") for method in methods],
-        "model": model_name(context.model),
-        "roles": {role: model_name(name) for role, name in context.roles.items()},
-        "trial": context.trial,  # the seed of models that choose at random
-        "versions": current_versions(),
-    }
-    replace_text(out / PREDICTORS_FILE, json.dumps(about, indent=1) + "\n")
-
-
-def _first_of_each_domain(pairs: Sequence[str], limit: int) -> list[str]:
-    """Return the first `limit` pairs of each domain; 0: all pairs."""
-    domains: dict[str, list[str]] = {pair.partition("/")[0]: [] for pair in pairs}
-    for pair in pairs:
-        domains[pair.partition("/")[0]].append(pair)
-    return [pair for of_domain in domains.values() for pair in of_domain[: limit or None]]
 
 
 def _measure_speeds(

@@ -1,6 +1,6 @@
 """Tables of the STEP paper as data frames: accidental wins, scores by step, best episodes, and the Planner's effect."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
 from math import nan
 from pathlib import Path
@@ -183,7 +183,7 @@ def reward_curves(episodes: pd.DataFrame) -> pd.DataFrame:
         CURVE_COLUMNS: mean score (0 to 100) after `step` actions, from 0, over `n` episodes, with the sample standard
         deviation `sd`, 0 for one episode. `episodes` is "all".
     """
-    return _curves(("all", part) for part in _series(episodes, "task", "method", "model"))
+    return _curves(episodes.assign(episodes="all"), ["task", "method", "model"])
 
 
 def learning_curves(episodes: pd.DataFrame) -> pd.DataFrame:
@@ -191,18 +191,15 @@ def learning_curves(episodes: pd.DataFrame) -> pd.DataFrame:
 
     `episodes` is "first" or "last". Only tasks and methods whose runs have several episodes are included.
     """
-    several = [part for part in _series(episodes, "task", "method", "model") if part["episode"].max() > 1]
-    return _curves(
-        (name, chosen)
-        for part in several
-        for name, chosen in (("first", part[part["episode"] == 1]), ("last", part[part["last"]]))
-        if len(chosen)
-    )
+    by = ["task", "method", "model"]
+    several = episodes[episodes.groupby(by, observed=True)["episode"].transform("max") > 1]
+    first, last = several[several["episode"] == 1], several[several["last"]]
+    return _curves(pd.concat([first.assign(episodes="first"), last.assign(episodes="last")]), [*by, "episodes"])
 
 
 def best_curves(episodes: pd.DataFrame) -> pd.DataFrame:
     """Compute the data of figure 5: the mean score by step, from 1, over the best episode of each of `runs` runs."""
-    curves = _curves(("best", part) for part in _series(select_best(episodes), "method", "model", "task"))
+    curves = _curves(select_best(episodes).assign(episodes="best"), ["method", "model", "task"])
     shown = curves[curves["step"] > 0].rename(columns={"n": "runs", "mean": "score"})
     return shown[[*SERIES, "runs", "step", "score"]]
 
@@ -213,25 +210,19 @@ def select_best(episodes: pd.DataFrame) -> pd.DataFrame:
     return ranked.drop_duplicates("run").sort_index()
 
 
-def _series(episodes: pd.DataFrame, *order: str) -> Iterator[pd.DataFrame]:
-    return (part for _, part in episodes.groupby(list(order), observed=True))
-
-
-def _curves(parts: Iterable[tuple[str, pd.DataFrame]]) -> pd.DataFrame:
-    curves = [_curve(name, part) for name, part in parts]
+def _curves(episodes: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    curves = [_curve(part) for _, part in episodes.groupby(by, observed=True)]
     return pd.concat(curves, ignore_index=True) if curves else pd.DataFrame(columns=CURVE_COLUMNS)
 
 
-def _curve(name: str, part: pd.DataFrame) -> pd.DataFrame:
+def _curve(part: pd.DataFrame) -> pd.DataFrame:
     scores = zip_longest(*((0.0, *scores) for scores in part["scores"]), fillvalue=nan)
     held = pd.DataFrame(scores).ffill()  # a row per step, a column per episode
     figures = {"step": held.index, "mean": held.mean(axis=1), "sd": held.std(axis=1).fillna(0.0)}
-    return pd.DataFrame({**part.iloc[0][SERIES], "episodes": name, "n": len(part), **figures})
+    return pd.DataFrame({**part.iloc[0][[*SERIES, "episodes"]], "n": len(part), **figures})
 
 
 # STEP with and without its Planner.
-
-WITHOUT_PLANNER = "planner=none"
 
 
 def planner_tasks(episodes: pd.DataFrame) -> pd.DataFrame:
@@ -245,7 +236,7 @@ def planner_tasks(episodes: pd.DataFrame) -> pd.DataFrame:
         it. `group` is S or L (short or long), or empty if the task is not one of the STEP paper's eighteen.
     """
     best = select_best(episodes[episodes["graph"] == "step"])
-    part = best.assign(swapped=best["swaps"].map({"": "", WITHOUT_PLANNER: "_without"}), success=100 * best["solved"])
+    part = best.assign(swapped=best["swaps"].map({"": "", "planner=none": "_without"}), success=100 * best["solved"])
     part = part.dropna(subset="swapped").rename(columns={"final": "score"})
     grouped = part.groupby(["model", "task", "swapped"], observed=True)[["score", "success"]].mean()
     means = pd.DataFrame(grouped.unstack("swapped"))

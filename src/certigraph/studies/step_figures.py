@@ -1,16 +1,14 @@
 """Figures of the STEP paper, and the command `certigraph figures`."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from textwrap import fill
 from typing import Any, NamedTuple
 
 import pandas as pd
 from matplotlib import colormaps
-from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from rich.console import Console
-from rich.table import Table
 
 from certigraph.evaluation.plots import (
     BLANK,
@@ -22,7 +20,7 @@ from certigraph.evaluation.plots import (
     draw_grid,
     open_figure,
 )
-from certigraph.evaluation.tables import terminal_table, write_frame
+from certigraph.evaluation.tables import write_frame
 from certigraph.state.endings import Fault
 from certigraph.studies.step import (
     TASK_GROUPS,
@@ -36,15 +34,9 @@ from certigraph.studies.step import (
     read_gold_scores,
     reward_curves,
 )
+from certigraph.studies.tables import print_frames
 
 # Figure 5: the best episodes, one heat map per method.
-
-MAX_HEAT_MAP_COLUMNS = 3
-MAX_TITLE_CHARACTERS = 32
-"""Maximum number of characters of a line of a panel's title; a longer title is wrapped."""
-
-HEAT_MAP_COLOURS = "viridis"
-"""Colour map that is readable in greyscale and with colour blindness: dark is low, yellow is high."""
 
 
 def draw_best(curves: pd.DataFrame, tasks: Sequence[str], path: Path) -> None:
@@ -52,41 +44,35 @@ def draw_best(curves: pd.DataFrame, tasks: Sequence[str], path: Path) -> None:
 
     Cells are blank after the end of an episode and for tasks without runs.
     """
-    titles = {title: fill(title, MAX_TITLE_CHARACTERS) for title in curves["title"].unique()}
-    columns = min(MAX_HEAT_MAP_COLUMNS, len(titles))
+    titles = {title: fill(title, 32) for title in curves["title"].unique()}
+    columns = min(3, len(titles))
     lines = -(-len(titles) // columns)
     margin = 0.055 * max(map(len, tasks)) + 0.9
     heading = 0.2 + 0.15 * max(title.count("\n") + 1 for title in titles.values())
     steps = range(1, curves["step"].max() + 1)
-    shades = colormaps[HEAT_MAP_COLOURS].with_extremes(bad=BLANK)
+    # readable in greyscale and with colour blindness: dark is low, yellow is high
+    shades = colormaps["viridis"].with_extremes(bad=BLANK)
+    groups = [TASK_GROUPS.get(task) for task in tasks]
     extent = (0.5, len(steps) + 0.5, len(tasks) - 0.5, -0.5)
     with open_figure(path, margin + 2.5 * columns, lines * (max(0.9, 0.17 * len(tasks)) + heading) + 0.45) as figure:
         panels = add_panels(figure, len(titles), columns)
         for title, panel in zip(titles, panels, strict=True):
             wide = curves[curves["title"] == title].pivot(index="task", columns="step", values="score")
             scores = wide.reindex(index=tasks, columns=steps)
-            image = panel.imshow(
-                scores, aspect="auto", interpolation="none", cmap=shades, vmin=0, vmax=100, extent=extent
-            )
+            style: dict[str, Any] = {"aspect": "auto", "interpolation": "none", "extent": extent}
+            image = panel.imshow(scores, cmap=shades, vmin=0, vmax=100, **style)
             panel.tick_params(axis="y", length=0)
             panel.spines[:].set_visible(False)
-            _separate_groups(panel, tasks)
+            for line in range(1, len(tasks)):
+                panel.axhline(line - 0.5, color="white", linewidth=0.7 if groups[line] == groups[line - 1] else 3.0)
             panel.set_title(titles[title])
             panel.set_yticks(range(len(tasks)), tasks, fontsize=7)
         figure.supxlabel("environment step", fontsize=8)
         figure.colorbar(image, ax=panels, label="score so far", shrink=0.9, aspect=30, pad=0.01)
 
 
-def _separate_groups(panel: Axes, tasks: Sequence[str]) -> None:
-    groups = [TASK_GROUPS.get(task) for task in tasks]
-    for line in range(1, len(tasks)):
-        wide = 3.0 if groups[line] != groups[line - 1] else 0.7
-        panel.axhline(line - 0.5, color="white", linewidth=wide)
-
-
 # Table 2 as a figure: STEP with and without its Planner, by task.
 
-WITH_COLOUR, WITHOUT_COLOUR = SERIES_COLOURS[:2]
 GROUP_NAMES = {"S": "mean of short tasks", "L": "mean of long tasks", "All": "mean of all tasks"}
 
 
@@ -104,26 +90,24 @@ def draw_planner(tasks: pd.DataFrame, changes: pd.DataFrame, path: Path) -> None
         draw_grid(panel, "x")
         panel.axhline(len(tasks) - 0.5, color=SOFT, linewidth=0.6)
         for row, (score, without) in enumerate(zip(spans["score"], spans["score_without"], strict=True)):
-            _draw_span(panel, row, score, without, mean=row >= len(tasks))
+            is_mean = row >= len(tasks)
+            marks: dict[str, Any] = {"s": 34, "marker": "D"} if is_mean else {"s": 24, "marker": "o"}
+            style: dict[str, Any] = {"color": INK, "linewidth": 1.6} if is_mean else {"color": SOFT, "linewidth": 0.9}
+            panel.plot((score, without), (row, row), zorder=1, **style)
+            labels = ("STEP", "STEP (planner=none)") if row == 0 else ("", "")
+            panel.scatter(score, row, color=SERIES_COLOURS[0], linewidths=0, zorder=2, label=labels[0], **marks)
+            # a ring, so that both of two equal scores are visible
+            inside = "none" if score == without else "white"
+            ring: dict[str, Any] = {"facecolors": inside, "edgecolors": SERIES_COLOURS[1], "linewidths": 1.2}
+            panel.scatter(without, row, zorder=3, label=labels[1], **ring, **marks)
+            change = f"{without - score:+.1f}" if without != score else "0.0"
+            at: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "center"}
+            panel.annotate(change, (1.09, row), fontsize=7, **at)
         figure.legend(loc="outside upper right", ncols=2, fontsize=7.5, handletextpad=0.2)
-
-
-def _draw_span(panel: Axes, row: int, score: float, without: float, *, mean: bool) -> None:
-    marks: dict[str, Any] = {"s": 34 if mean else 24, "marker": "D" if mean else "o"}
-    panel.plot((score, without), (row, row), color=INK if mean else SOFT, linewidth=1.6 if mean else 0.9, zorder=1)
-    labels = ("STEP", "STEP (planner=none)") if row == 0 else ("", "")
-    panel.scatter(score, row, color=WITH_COLOUR, linewidths=0, zorder=2, label=labels[0], **marks)
-    # a ring, so that both of two equal scores are visible
-    inside = "none" if score == without else "white"
-    ring: dict[str, Any] = {"facecolors": inside, "edgecolors": WITHOUT_COLOUR, "linewidths": 1.2}
-    panel.scatter(without, row, zorder=3, label=labels[1], **ring, **marks)
-    change = f"{without - score:+.1f}" if without != score else "0.0"
-    panel.annotate(change, (1.09, row), xycoords=("axes fraction", "data"), ha="right", va="center", fontsize=7)
 
 
 # Figure 4: reward by step with its standard deviation, one panel per task.
 
-MAX_REWARD_COLUMNS = 4
 EPISODE_STYLES: dict[str, tuple[Any, str]] = {
     "all": ("solid", "all episodes, mean ± SD"),
     "first": ((0, (1.2, 1.2)), "first episode"),
@@ -138,7 +122,7 @@ def draw_rewards(curves: pd.DataFrame, path: Path) -> None:
     Curves over all episodes have a band of one standard deviation.
     """
     tasks = curves["task"].unique()
-    columns = min(MAX_REWARD_COLUMNS, len(tasks))
+    columns = min(4, len(tasks))
     colour = assign_colours(curves["title"].unique())
     handles = [Line2D([], [], color=shade, linewidth=1.3, label=title) for title, shade in colour.items()]
     for line, label in map(EPISODE_STYLES.__getitem__, curves["episodes"].unique()):
@@ -156,17 +140,15 @@ def draw_rewards(curves: pd.DataFrame, path: Path) -> None:
             panel.locator_params(axis="x", integer=True, nbins=5)
             draw_grid(panel, "y")
             for (title, episodes), curve in shown.groupby(["title", "episodes"], sort=False):
-                _draw_curve(panel, curve, str(episodes), colour[title])
+                ink, (line, _) = colour[title], EPISODE_STYLES[str(episodes)]
+                panel.plot(curve["step"], curve["mean"], color=ink, linestyle=line, linewidth=1.3)
+                if episodes == "all":
+                    low = (curve["mean"] - curve["sd"]).clip(lower=0)
+                    high = (curve["mean"] + curve["sd"]).clip(upper=100)
+                    panel.fill_between(curve["step"], low, high, color=ink, alpha=0.13, linewidth=0)
         figure.supxlabel("environment step", fontsize=8)
         figure.supylabel("score so far", fontsize=8)
         figure.legend(handles=handles, loc="outside upper left", ncols=legend_columns, fontsize=7.5)
-
-
-def _draw_curve(panel: Axes, curve: pd.DataFrame, episodes: str, colour: str) -> None:
-    panel.plot(curve["step"], curve["mean"], color=colour, linestyle=EPISODE_STYLES[episodes][0], linewidth=1.3)
-    if episodes == "all":
-        low, high = (curve["mean"] - curve["sd"]).clip(lower=0), (curve["mean"] + curve["sd"]).clip(upper=100)
-        panel.fill_between(curve["step"], low, high, color=colour, alpha=0.13, linewidth=0)
 
 
 # All figures of several runs, with their data as CSV.
@@ -211,25 +193,22 @@ def draw_figures(
         raise Fault("data", f"all {len(found)} episodes were won by accident: add --with-accidental to keep them")
     out.mkdir(parents=True, exist_ok=True)
     episodes, files = order_episodes(included), list[Path]()
-    for name, curves in (("rewards", reward_curves(episodes)), ("learning", learning_curves(episodes))):
-        if len(curves):
-            draw_rewards(curves, out / name)
-            files += _write_data(curves.drop(columns="title"), out / name)
-    best = best_curves(episodes)
-    draw_best(best, list(episodes["task"].cat.categories), out / "best")
-    files += _write_data(best.drop(columns="title"), out / "best")
+    rewards, learning, best = reward_curves(episodes), learning_curves(episodes), best_curves(episodes)
     tasks = planner_tasks(episodes)
     changes = planner_changes(tasks)
-    if len(tasks):
-        draw_planner(tasks, changes, out / "planner")
-        files += [*_write_data(changes, out / "planner"), _write_rounded(tasks, out / "planner_tasks.csv")]
+    for name, table, draw in (
+        ("rewards", rewards, partial(draw_rewards, rewards)),
+        ("learning", learning, partial(draw_rewards, learning)),
+        ("best", best, partial(draw_best, best, list(episodes["task"].cat.categories))),
+        ("planner", changes, partial(draw_planner, tasks, changes)),
+    ):
+        if len(table):
+            draw(out / name)
+            files += [out / f"{name}.png", out / f"{name}.svg"]
+            files.append(_write_rounded(table.drop(columns="title", errors="ignore"), out / f"{name}.csv"))
+    files += [_write_rounded(tasks, out / "planner_tasks.csv")] if len(tasks) else []
     files.append(_write_rounded(accidents, out / "accidental.csv"))
     return DrawnFigures(files, len(found), accidents, left_out, changes)
-
-
-def _write_data(table: pd.DataFrame, path: Path) -> list[Path]:
-    """Write the data of a figure; return the figure's files and the file of the data."""
-    return [path.with_suffix(".png"), path.with_suffix(".svg"), _write_rounded(table, path.with_suffix(".csv"))]
 
 
 def _write_rounded(table: pd.DataFrame, path: Path) -> Path:
@@ -247,21 +226,10 @@ def print_figures(drawn: DrawnFigures, *, kept: bool) -> None:
         drawn: the result of `draw_figures`.
         kept: whether accidental wins are included.
     """
-    console = Console(highlight=False, soft_wrap=True)
-    if len(drawn.changes):
-        console.print(_planner_table(drawn.changes))
     treated = "kept" if kept else "left out; --with-accidental keeps them"
-    console.print(f"{drawn.episodes} episodes, {len(drawn.accidents)} of them won by accident ({treated})")
-    for folder in drawn.left_out:
-        console.print(f"left out, unfinished or ended by an error: {folder}", style="dim", markup=False)
-    for file in drawn.files:
-        console.print(str(file), markup=False)
-
-
-def _planner_table(changes: pd.DataFrame) -> Table:
-    several, lines = changes["model"].nunique() > 1, []
-    for model, group, n, *figures in changes.itertuples(index=False):
-        shown = (f"{value:+.1f}" if index in (2, 5) else f"{value:.1f}" for index, value in enumerate(figures))
-        lines.append((f"{group}, {model}" if several else group, str(n), *shown))
-    heads = ("tasks", "n", "score", "planner=none", "change", "solved %", "planner=none", "change")
-    return terminal_table(heads, lines)
+    notes = [
+        f"{drawn.episodes} episodes, {len(drawn.accidents)} of them won by accident ({treated})",
+        *(f"left out, unfinished or ended by an error: {folder}" for folder in drawn.left_out),
+        *map(str, drawn.files),
+    ]
+    print_frames({"STEP with and without its Planner": drawn.changes} if len(drawn.changes) else {}, notes)
