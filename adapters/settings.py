@@ -16,9 +16,15 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
+    @classmethod
+    def update_former(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Return values that an earlier version may have written, with the fields of this one."""
+        return values
+
     @model_validator(mode="wrap")
     @classmethod
     def _explain_mistakes(cls, values: Any, validate: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
+        values = cls.update_former(dict(values)) if isinstance(values, dict) else values
         if info.mode == "json":  # it comes from a file, whose reader names it
             return validate(values)
         check_names(values if isinstance(values, dict) else (), cls.model_fields, f"{cls.__name__} has no field")

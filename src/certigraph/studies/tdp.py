@@ -354,7 +354,7 @@ SLOPE_NOTE = (
     f"interval of the slope is above 0; bounded: it holds 0 or less and stays below {MAX_BOUNDED_SLOPE:g}. Deep tasks "
     f"are one sub-task of all steps, wide ones sub-tasks of {SUBTASK_ROOMS}, each of which needs the one before; "
     "to the other methods both are the same task. These episodes stay below what a prompt may hold of earlier rounds: "
-    "the model's window, or with a small model `limits.context` characters."
+    "the model's window."
 )
 
 TOTAL_NOTE = (
