@@ -259,7 +259,7 @@ async def extract_outcomes(
 ) -> list[FactoredState]:
     """Ask the extractor model for the states after several outcomes that are imagined from the same state.
 
-    One request serves all outcomes, unless they take up more than half of the model's window.
+    One request serves all outcomes, unless they take up more than half of the model's window, or its answers are bounded.
 
     Args:
         state: the view before the outcomes; its step is not used.
@@ -271,7 +271,8 @@ async def extract_outcomes(
         The whole state after each outcome, in their order.
     """
     layout, states = layout_of("extract_outcomes", "attribute"), list[FactoredState]()
-    most = (await profile_of("extractor", runtime)).prompt_tokens // OUTCOMES_SHARE
+    profile = await profile_of("extractor", runtime)
+    most = 0 if profile.most_characters else profile.prompt_tokens // OUTCOMES_SHARE
     source = ANSWER_SOURCES[predicted_by]
     instruction = OUTCOMES_INSTRUCTION.format(source=source)
     system = f"{instruction}\n{UPDATE_INSTRUCTIONS['whole']}\n{layout.instruction}\n{DATA_INSTRUCTION}"

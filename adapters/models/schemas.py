@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Annotated, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -58,8 +59,14 @@ def bound_schema(schema: Schema, most: int = 0) -> Schema:
     inlined: Schema = _inline_node(schema, defs, ())
     if '"$ref"' in json.dumps(inlined):
         inlined["$defs"] = {name: _inline_node(body, defs, tuple(defs)) for name, body in defs.items()}
-    bounded = (_bound_node(inlined, bounds) for bounds in (_BOUNDS if most else [None]))
-    return next((one for one in bounded if longest_answer(one) <= most or not most), _bound_node(inlined, _BOUNDS[-1]))
+    if not most:
+        return _bound_node(inlined, None)
+    bounded = _bound_node(inlined, _Bounds.of(most, 1, MOST_ITEMS[0]))
+    for scale, items in product(SCALES, MOST_ITEMS):
+        if longest_answer(bounded) <= most:
+            break
+        bounded = _bound_node(inlined, _Bounds.of(most, scale, items))
+    return bounded
 
 
 def _inline_node(node: Any, defs: Schema, inside: tuple[str, ...]) -> Any:
@@ -88,7 +95,7 @@ def _map_parts(node: Schema, change: Callable[[Any], Any]) -> Schema:
 
 
 class _Bounds(NamedTuple):
-    """Bounds on the parts of an answer."""
+    """Bounds on the parts of an answer of limited length."""
 
     thought: int
     """Maximum characters of a text in which the model reasons (`Thought`)."""
@@ -101,13 +108,16 @@ class _Bounds(NamedTuple):
     nested: int
     """Maximum number of items of a list inside a list."""
 
+    @classmethod
+    def of(cls, most: int, scale: float, items: int) -> "_Bounds":
+        """Return the bounds for an answer of `most` characters whose texts are shortened by `scale`."""
+        characters = most * scale
+        return cls(int(characters / 30), int(characters / 5), int(characters / 12), items, min(items, 4))
 
-_BOUNDS = [
-    _Bounds(int(200 * scale), int(600 * scale), int(240 * scale), items, min(items, 4))
-    for scale in (1, 0.5, 0.25)
-    for items in (20, 16, 12, 9, 6, 4, 3)
-]
-"""Bounds on answers of limited length. The first ones with which the longest answer is short enough are used."""
+
+SCALES, MOST_ITEMS = (1, 0.5, 0.25), (20, 16, 12, 9, 6, 4, 3)
+"""Scales of texts, and numbers of items of a list. The first pair with which no answer is too long is used.
+"""
 
 
 def _bound_node(node: Any, bounds: _Bounds | None, *, listed: bool = False) -> Any:
@@ -141,7 +151,7 @@ def longest_answer(schema: Schema) -> int:
         case "object":
             return 2 + sum(len(name) + 6 + longest_answer(part) for name, part in schema.get("properties", {}).items())
         case "array":
-            return 2 + schema.get("maxItems", 0) * (2 + longest_answer(schema.get("items", {})))
+            return 2 + int(schema.get("maxItems", 0)) * (2 + longest_answer(schema.get("items", {})))
         case "string":
             return 2 + int(schema.get("maxLength", 0))
         case _:
