@@ -1,6 +1,7 @@
 """Every benchmark's default limits are the paper's, and a world of one's own defines only what makes it."""
 
 import ast
+import json
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,7 @@ def test_every_configuration_has_the_limits_that_its_class_declares(name: str, m
         (Budget, {"seconds": float("inf")}, "seconds=inf", "finite number"),
         (Budget, {"calls": "many"}, "calls=many", "a number, as in calls=1000"),
         (Limits, {"steps": 0, "plan": 0}, "steps=0", "greater than or equal to 1; by default steps=60"),
-        (Context, {"profile": "large"}, "profile=large", "'full' or 'small'"),
+        (Context, {"window": -1}, "window=-1", "greater than or equal to 0; by default window=0"),
         (Context, {"budget": {"tokens": -1}}, "tokens=-1", "by default tokens=2000000"),
         (Context, {"budget": 5}, "5", "as in Budget(calls=...)"),
     ],
@@ -151,6 +152,13 @@ def test_every_shipped_benchmark_has_every_member_itself(name: str, monkeypatch:
     assert {member for member in members(Benchmark) if not hasattr(benchmark, member)} == set()
 
 
+@pytest.mark.parametrize(("former", "window"), [("small", 4_096), ("full", 0), ("", 0)])
+def test_settings_of_an_earlier_version_are_read_with_a_window_in_place_of_a_profile(former: str, window: int):
+    saved = {"profile": former, "limits": {"steps": 7, "context": 6_000, "excerpt": 240}}
+    for context in (Context.model_validate(saved), Context.model_validate_json(json.dumps(saved)), Context(**saved)):
+        assert (context.window, context.limits and context.limits.steps) == (window, 7)
+
+
 def test_a_small_world_gets_the_defaults():
     doors = Doors()
     flags = {
@@ -198,7 +206,7 @@ def test_a_small_world_gets_the_defaults():
         (Limits, {"atempts": 3}, "Limits has no field 'atempts'; did you mean attempts?"),
         (Context, {"budget": {"call": 3}}, "Budget has no field 'call'; did you mean calls?"),
         (Context, {"roles": {"planer": "local"}}, "no role 'planer'; did you mean planner?"),
-        (Context, {"profil": "small"}, "Context has no field 'profil'; did you mean profile?"),
+        (Context, {"windo": 4_096}, "Context has no field 'windo'; did you mean window?"),
         (Case, {"gaol": "refund"}, "Case has no field 'gaol'; did you mean goal?"),
         (Case, {"id": "7"}, "Case needs goal: write Case(goal=...)"),
     ],

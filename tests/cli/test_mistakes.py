@@ -47,7 +47,7 @@ MISTAKES = [
     Mistake("run sdp blocksworld --model simulated:act", "act="),
     Mistake("run sdp blocksworld --role critic=local", "planner, executor, validator"),
     Mistake("run sdp blocksworld --role planner", "executor=local"),
-    Mistake("run sdp blocksworld --profile large", "full, small"),
+    Mistake("run sdp blocksworld --window many", "integer"),
     Mistake("run sdp blocksworld --budget stepps=3", "steps"),
     Mistake("run sdp blocksworld --budget steps=many", "a number, as in steps="),
     Mistake("run sdp blocksworld --budget steps=-1", "greater than or equal to 1"),
