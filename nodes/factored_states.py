@@ -259,7 +259,7 @@ async def extract_outcomes(
 ) -> list[FactoredState]:
     """Ask the extractor model for the states after several outcomes that are imagined from the same state.
 
-    One request serves all outcomes, unless they take up more than half of the model's window, or its answers are bounded.
+    One request serves all outcomes, unless they take up more than half of the model's window or answers are bounded.
 
     Args:
         state: the view before the outcomes; its step is not used.
