@@ -59,13 +59,11 @@ def bound_schema(schema: Schema, most: int = 0) -> Schema:
     inlined: Schema = _inline_node(schema, defs, ())
     if '"$ref"' in json.dumps(inlined):
         inlined["$defs"] = {name: _inline_node(body, defs, tuple(defs)) for name, body in defs.items()}
-    if not most:
-        return _bound_node(inlined, None)
-    bounded = _bound_node(inlined, _Bounds.of(most, 1, MOST_ITEMS[0]))
-    for scale, items in product(SCALES, MOST_ITEMS):
+    bounded: Schema = _bound_node(inlined, None)
+    for scale, items in product(SCALES, MOST_ITEMS) if most else ():
+        bounded = _bound_node(inlined, _Bounds.of(most, scale, items))
         if longest_answer(bounded) <= most:
             break
-        bounded = _bound_node(inlined, _Bounds.of(most, scale, items))
     return bounded
 
 
