@@ -80,11 +80,16 @@ class Limits(Record):
         ge=0,
         description="rounds of a search agent; 0: the method's own (IRCoT 10, ReAct 7, ...), else steps",
     )
-    context: int = Field(default=24_000, ge=500, description="characters of earlier rounds in a small model's prompt")
-    excerpt: int = Field(default=1_000, ge=50, description="characters of one passage in a small model's prompt")
     gold: float = Field(
         default=0, ge=0, description="ends STEP's episodes at this many gold lengths, which leaks the gold; 0: off"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_former(cls, values: Any) -> Any:
+        # Saved limits of an earlier version have fields that bounded the prompts of small models.
+        former = ("context", "excerpt")
+        return {key: value for key, value in values.items() if key not in former} if isinstance(values, dict) else values
 
     def effective(self) -> "EffectiveLimits":
         """Return the limits with a number in every field.
@@ -250,7 +255,7 @@ class Benchmark(Protocol):
     longest_answer: int = 300
     """Maximum characters of an answer; the default suits a name or a sentence."""
     longest_query: int = 2_000
-    """Maximum characters of what any other tool is given, such as the words of a search. Small models write 300."""
+    """Maximum characters of what any other tool is given, such as the words of a search."""
     answer_style: str = "the shortest answer"
     """What an agent hands in, as a noun phrase: a name, or an explanation where answers are judged as prose."""
     unknown_answer: str = ""
@@ -534,6 +539,10 @@ else:
     LiveBenchmark = LiveEnvironment = LiveChat = LiveCallbacks = ActionListing = Any
 
 
+FORMER_SMALL_WINDOW = 4_096
+"""Tokens of the context window of what was the profile `small` in an earlier version."""
+
+
 class Context(BaseModel):
     """Context of a run, the same type for every graph. Every field has a default: a graph runs without a context."""
 
@@ -556,9 +565,22 @@ class Context(BaseModel):
             raise ValueError(f"no role {unknown[0]!r}; the roles are {', '.join(ROLES)}")
         return roles
 
-    profile: Literal["", "full", "small"] = Field(
-        default="", description="size of prompts and answers; unset: by the context window of each role's model"
+    window: int = Field(
+        default=0,
+        ge=0,
+        description="tokens of the models' context window, where neither they nor their endpoint say it, or where less "
+        "of it is to be used; 0: what they say, else 128,000",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_profile(cls, values: Any) -> Any:
+        # Saved settings of an earlier version have a field `profile`, whose `small` was for windows of 4,096 tokens.
+        if not isinstance(values, dict) or "profile" not in values:
+            return values
+        others = {name: value for name, value in values.items() if name != "profile"}
+        return {"window": FORMER_SMALL_WINDOW, **others} if values["profile"] == "small" else others
+
     data: str | None = Field(default=None, description="data folder; unset: CERTIGRAPH_DATA, else a generated world")
     budget: Budget = Budget()
     limits: Limits | None = Field(default=None, description="unset: those of the benchmark")

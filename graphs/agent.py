@@ -51,7 +51,7 @@ Method = Literal["sdp", "tdp", "step", "react", "plan_and_act", "pbai"]
 
 METHODS: tuple[Method, ...] = get_args(Method)
 
-SERVED_FIELDS = ("model", "profile", "budget", "limits")
+SERVED_FIELDS = ("model", "window", "budget", "limits")
 """Fields of the context that a client of a server may set."""
 
 SHARED_LESSONS = "agent"

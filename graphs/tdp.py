@@ -20,9 +20,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Checkpointer, Send
 
 from certigraph.adapters.benchmarks import context_of, limits_of
-from certigraph.adapters.models.calls import profile_of
 from certigraph.adapters.models.prompts import clip, unquote_line
-from certigraph.adapters.models.schemas import MAX_FREE_TEXT
 from certigraph.adapters.processes import is_invoked
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.graphs.assembly import (
@@ -215,10 +213,9 @@ def _create_operator(graph: SolverGraph) -> Operator:
     shows_known = "known" in graph.channels
 
     async def solve(state: SolveView, runtime: Runtime[Context]) -> dict[str, Any]:
-        small = (await profile_of("planner", runtime)).is_small
-        task = _subtask_task(state, with_results=not shows_known, with_goal=small)
+        task = _subtask_task(state, with_results=not shows_known)
         latest, reached = await _run_solver(graph, task, state, _solver_context(state, runtime))
-        outcome = outcome_of(graph.name, latest, state, reached, most=MAX_RESULT if small else MAX_FREE_TEXT)
+        outcome = outcome_of(graph.name, latest, state, reached)
         return {"outcomes": [outcome], "usage": latest.get("usage", []), "spent": latest["spent"]}
 
     solve.graph = graph  # type: ignore[attr-defined]
@@ -254,14 +251,9 @@ async def _stream_states(graph: SolverGraph, input_: Any, config: Any, context: 
             yield values
 
 
-def _subtask_task(state: SolveView, *, with_results: bool, with_goal: bool) -> Task:
-    """Create the task of a sub-task, whose goal is the sub-task's specification and nothing else (TDP section 3.3).
-
-    Small models, whose specifications leave much out, are shown the whole task in the last sub-task (`with_goal`).
-    """
+def _subtask_task(state: SolveView, *, with_results: bool) -> Task:
+    """Create the task of a sub-task, whose goal is the sub-task's specification and nothing else (TDP section 3.3)."""
     goal, entry = state["node"].task, state["entry"]
-    if entry.last and with_goal:
-        goal += f"\nIt settles the whole task: {state['task'].goal}"
     if entry.known and with_results:
         goal += f"\n{format_known(entry.known)}"
     return state["task"].model_copy(update={"goal": goal, "condition": state["node"].task})
@@ -278,8 +270,8 @@ def _solver_context(state: SolveView, runtime: Runtime[Context]) -> Context:
 
 # The outcome of a sub-task, read from the last state of the graph that worked on it.
 
-MAX_RESULT = 1_000
-"""Maximum characters of a sub-task's result for a small model, so that several results fit into its context."""
+MAX_RESULT = 20_000
+"""Maximum characters of a sub-task's result."""
 
 SHOWN_CERTIFICATES = 3
 """Number of latest certificates that a sub-task's result includes."""
@@ -287,9 +279,7 @@ SHOWN_CERTIFICATES = 3
 RESTART_NOTE = "; it begins again with all that is left"
 
 
-def outcome_of(
-    graph: str, latest: Mapping[str, Any], view: SolveView, reached: LimitReached | None = None, *, most: int
-) -> Outcome:
+def outcome_of(graph: str, latest: Mapping[str, Any], view: SolveView, reached: LimitReached | None = None) -> Outcome:
     """Summarise the last state of the graph that worked on a sub-task as the outcome of the sub-task.
 
     Args:
@@ -297,7 +287,6 @@ def outcome_of(
         latest: last state of that graph.
         view: what the operator `solve` got as its view.
         reached: the limit that stopped the graph, if one did: its steps, or its part of the budget.
-        most: maximum characters of the result.
     """
     ending = import_module(f"certigraph.graphs.{graph}").ending(latest)
     status = _status_of(latest, ending, reached)
@@ -305,10 +294,11 @@ def outcome_of(
     commitment = view["entry"].commitment
     traced = commitment is not None and commitment.origins is not None
     ended_copy = latest["observation"].done and view["entry"].apart and not view["entry"].last
+    result = unquote_line(_format_used_steps(steps, view, status) + _best_description(latest, reached))
     return Outcome(
         node=view["node"].id,
         status=status,
-        result=clip(unquote_line(_format_used_steps(steps, view, status) + _best_description(latest, reached)), most),
+        result=clip(result, MAX_RESULT),
         ending=ending,
         certified=tuple(p.text for p in _certified_state_of(latest).predicates),
         steps=() if status == "pending" else steps[:-1] if ended_copy else steps,

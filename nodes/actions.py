@@ -10,7 +10,7 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
 from certigraph.adapters.benchmarks import limits_of, steps_before
-from certigraph.adapters.models.calls import ask, choose, deliberate, profile_of
+from certigraph.adapters.models.calls import ask, deliberate, profile_of
 from certigraph.adapters.models.prompts import (
     TURNS_HEADING,
     Prompt,
@@ -29,7 +29,7 @@ from certigraph.adapters.models.prompts import (
     quote,
     quote_history,
 )
-from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated
+from certigraph.adapters.models.schemas import FirstThought, Requested, Truncated
 from certigraph.adapters.protocols import Context
 from certigraph.nodes.decisions import describe_untaken
 from certigraph.state.records import CHECK, Action
@@ -42,31 +42,30 @@ MAX_FOLLOWING = 20
 class NextAction(BaseModel):
     """Answer schema for an action in the model's own words."""
 
-    thought: Annotated[str, FullOnly()] = ""
-    action: Annotated[str, Field(min_length=1), Bounded(300)]
+    thought: FirstThought = ""
+    action: Annotated[str, Field(min_length=1)]
 
 
 class NextActions(BaseModel):
     """Answer schema for an action in the model's own words, with those that are to follow it."""
 
-    thought: Annotated[str, FullOnly()] = ""
-    target: Annotated[Literal["open", "holds", "unreachable"], FullOnly()] = "open"
+    thought: FirstThought = ""
+    target: Annotated[Literal["open", "holds", "unreachable"], Requested] = "open"
     action: str
-    then: Annotated[list[str], Truncated(MAX_FOLLOWING), FullOnly()] = []
+    then: Annotated[list[str], Truncated(MAX_FOLLOWING), Requested] = []
 
 
 async def ask_actions(state: RealizeView, runtime: Runtime[Context], *, several: bool = True) -> list[Action]:
     """Ask a model to write actions that should make the target true.
 
-    A model that is not small may write several, to be taken one after another, or say that the target holds already or
-    cannot be reached (`CHECK`). None of this is in the SDP paper; it saves model calls and actions.
+    It may write several, to be taken one after another, or say that the target holds already or cannot be reached
+    (`CHECK`). None of this is in the SDP paper; it saves model calls and actions.
 
     Args:
         state: the view of Realize.
         runtime: the run's runtime.
         several: whether a model may write several actions, or none.
     """
-    several = several and not (await profile_of("executor", runtime)).is_small
     request = SEVERAL_ACTIONS.format(most=MAX_FOLLOWING) if several else ONE_ACTION
     prompt = await action_prompt(
         state, f"{request}\nWrite actions as the world's rules say.", "", runtime, several=several
@@ -84,19 +83,14 @@ async def ask_actions(state: RealizeView, runtime: Runtime[Context], *, several:
 async def choose_action(
     state: RealizeView, options: Sequence[str], runtime: Runtime[Context], *, may_check: bool = True
 ) -> Action:
-    """Ask a model to choose an action that should make the target true.
-
-    A model that is not small thinks first.
+    """Ask a model to choose, after a thought, an action that should make the target true.
 
     Args:
         state: the view of Realize.
         options: the actions.
         runtime: the run's runtime.
-        may_check: whether a model that is not small may say that the target holds already (`CHECK`).
+        may_check: whether the model may say that the target holds already (`CHECK`).
     """
-    if (await profile_of("executor", runtime)).is_small:
-        prompt = await action_prompt(state, ONE_ACTION, format_options(options), runtime)
-        return Action(text=await choose(prompt, options, role="executor", runtime=runtime))
     offered = [*options, *([CHECK_ACTION.text] if may_check else [])]
     request = ONE_ACTION + CHOOSE_ACTION + (MAY_CHECK if may_check else "")
     prompt = await action_prompt(state, request, format_options(offered), runtime)
@@ -118,7 +112,7 @@ async def action_prompt(
     """
     profile = await profile_of("executor", runtime)
     advice = state["advice"]
-    plan, position = _format_plan(state, small=profile.is_small)
+    plan, position = _format_plan(state)
     before = paragraphs(request, f"Task, for orientation: {state['task'].goal}", plan)
     after = paragraphs(
         format_facts(state["facts"]) if state["facts"] else "",
@@ -137,12 +131,9 @@ async def action_prompt(
     return build_prompt(runtime, paragraphs(before, shown, after), role=REALIZER, cut=history.cut)
 
 
-def _format_plan(state: RealizeView, *, small: bool) -> tuple[str, str]:
-    """Format the plan, which stays the same until it is replaced, and the position in it; small models see a part."""
+def _format_plan(state: RealizeView) -> tuple[str, str]:
+    """Format the plan, which stays the same until it is replaced, and the position in it."""
     certified, target = [p.text for p in state["certified"].predicates], state["target"].text
-    if small:
-        ahead = bullet_list(p.text for p in state["ahead"][:3])
-        return "", SMALL_POSITION.format(certified=numbered_list(certified[-5:]), target=target, ahead=ahead)
     count = len(certified)
     plan = numbered_list([*certified, target, *(p.text for p in state["ahead"])])
     held = "none" if not count else "1" if count == 1 else f"1 to {count}"
@@ -171,13 +162,6 @@ PLAN_HEADING = "Plan, its conditions in their order:"
 POSITION = """\
 Conditions of the plan that are certified, each when it held; the world now may show otherwise: {held}
 Target, condition {number} of the plan: {target}"""
-
-SMALL_POSITION = """\
-Plan. Certified, each when it held; the world now may show otherwise:
-{certified}
-Target: {target}
-After it:
-{ahead}"""
 
 ACTION_CLOSING = "Target: {target}\nWhich action comes next for it?"
 

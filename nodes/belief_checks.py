@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.models.calls import ask
 from certigraph.adapters.models.prompts import build_prompt, clip, numbered_list, quote
-from certigraph.adapters.models.schemas import Truncated
+from certigraph.adapters.models.schemas import Thought, Truncated
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes.beliefs import to_memory
 from certigraph.nodes.operators import call_operator
@@ -29,7 +29,7 @@ NAME_PATTERN = re.compile(r"\b(?:[A-Z]\w+|\d+)\b")
 class Alignment(BaseModel):
     """The model's answer."""
 
-    reason: Annotated[str, Truncated(200)]
+    reason: Thought
     aligned: bool
 
 

@@ -14,8 +14,8 @@ from pydantic import BaseModel, Field
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.models.calls import ask, ask_text, profile_of
 from certigraph.adapters.models.profiles import CHARACTERS_PER_TOKEN, estimate_tokens
-from certigraph.adapters.models.prompts import Prompt, build_prompt, clip, numbered_list, quote
-from certigraph.adapters.models.schemas import FullOnly, Truncated
+from certigraph.adapters.models.prompts import Prompt, build_prompt, numbered_list, quote
+from certigraph.adapters.models.schemas import FirstThought, Truncated
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes.notes import is_fact, parse_notes
 from certigraph.nodes.react import ACT, DECIDE
@@ -43,7 +43,6 @@ from certigraph.state.search import (
     answer_view,
     gate_view,
     latest_round,
-    lines_with_sources,
     memory_view,
 )
 
@@ -128,16 +127,12 @@ DECIDE_WITH_BELIEF = DECIDE._replace(writes={**DECIDE.writes, "belief": Belief})
 REORGANISE_ABOVE, MAX_ITEMS = 10, 6
 """Number of items (facts, questions or notes) above which a belief is shortened, and maximum number afterwards."""
 
-MAX_NOTE, MAX_SOURCE, MAX_REORGANISE_TOKENS = 240, 80, 500
-"""Maximum characters of one fact, question or note, maximum characters of a source, maximum tokens of rewritten notes.
-"""
-
 
 class FoundFact(BaseModel):
     """A fact as models write it."""
 
-    fact: Annotated[str, Field(min_length=1), Truncated(MAX_NOTE)]
-    source: Annotated[str, Truncated(MAX_SOURCE)]
+    fact: Annotated[str, Field(min_length=1)]
+    source: str
 
 
 def to_fact(written: FoundFact) -> BelievedFact:
@@ -148,9 +143,9 @@ def to_fact(written: FoundFact) -> BelievedFact:
 class Curated(BaseModel):
     """The model's answer for a structured belief."""
 
-    reasoning: Annotated[str, FullOnly()] = ""
+    reasoning: FirstThought = ""
     facts: Annotated[list[FoundFact], Truncated(REORGANISE_ABOVE)]
-    questions: Annotated[list[Annotated[str, Field(min_length=1), Truncated(MAX_NOTE)]], Truncated(REORGANISE_ABOVE)]
+    questions: Annotated[list[Annotated[str, Field(min_length=1)]], Truncated(REORGANISE_ABOVE)]
 
 
 async def reorganise_belief(
@@ -190,10 +185,8 @@ async def _curate_items(belief: Belief, task: Task, runtime: Runtime[Context], t
 
 async def _rewrite_notes(belief: Belief, task: Task, runtime: Runtime[Context], target: int) -> Belief:
     instruction = REWRITE_INSTRUCTION.format(belief=quote(belief.text), task=task.goal, target=target)
-    small = (await profile_of("extractor", runtime)).is_small
-    tokens = MAX_REORGANISE_TOKENS if small else None
-    text = await ask_text(build_prompt(runtime, instruction), role="extractor", runtime=runtime, tokens=tokens)
-    return belief.model_copy(update={"notes": tuple(parse_notes(text, MAX_NOTE if small else None))})
+    text = await ask_text(build_prompt(runtime, instruction), role="extractor", runtime=runtime)
+    return belief.model_copy(update={"notes": tuple(parse_notes(text))})
 
 
 def _max_questions(target: int) -> int:
@@ -248,9 +241,6 @@ In CGDP section 5.1 an observation is discarded once the belief has been updated
 experiments (section 6.2) the agent sees the belief and the latest observation (1 turn); the default follows these.
 """
 
-MAX_EXTRACT_TOKENS = 300
-"""Maximum number of tokens of freeform notes in one answer of a small model."""
-
 SAME_QUESTION = 0.5
 """Minimum Jaccard similarity of an open question to one that the model calls resolved for both to count as the same.
 
@@ -265,10 +255,10 @@ STARTS = ("empty", "question")
 class Findings(BaseModel):
     """The model's answer to structured extraction."""
 
-    reasoning: Annotated[str, FullOnly()] = ""
-    facts: Annotated[list[FoundFact], Truncated(5, full=20)]
-    resolved: Annotated[list[Annotated[str, Truncated(MAX_NOTE)]], Truncated(6, full=20)]
-    questions: Annotated[list[Annotated[str, Field(min_length=1), Truncated(MAX_NOTE)]], Truncated(3, full=20)]
+    reasoning: FirstThought = ""
+    facts: Annotated[list[FoundFact], Truncated(20)]
+    resolved: Annotated[list[str], Truncated(20)]
+    questions: Annotated[list[Annotated[str, Field(min_length=1)]], Truncated(20)]
 
 
 @factory
@@ -353,12 +343,10 @@ def freeform(
         before = _belief_of_form(state["belief"], "freeform", window, searches)
         if not state["observation"].text.strip():
             return {"belief": before}
-        small = (await profile_of("extractor", runtime)).is_small
-        wording = SMALL_FREEFORM_INSTRUCTION if small else FREEFORM_INSTRUCTION
-        instruction = wording.format(known=quote(before.text or "(nothing)"), task=state["task"].goal)
+        instruction = FREEFORM_INSTRUCTION.format(known=quote(before.text or "(nothing)"), task=state["task"].goal)
         request = await _extraction_prompt(state, runtime, instruction)
-        text = await ask_text(request, role="extractor", runtime=runtime, tokens=MAX_EXTRACT_TOKENS if small else None)
-        found = parse_notes(text, MAX_NOTE if small else None)
+        text = await ask_text(request, role="extractor", runtime=runtime)
+        found = parse_notes(text)
         belief = before.model_copy(update={"notes": (*before.notes, *_new_texts(found, before.notes))})
         return {"belief": await reorganise_belief(belief, state["task"], runtime, target=target, trigger=trigger)}
 
@@ -397,16 +385,12 @@ def _new_texts(texts: Iterable[str], known: Sequence[str]) -> list[str]:
 
 
 async def _extraction_prompt(state: MemoryView, runtime: Runtime[Context], instruction: str) -> Prompt:
-    """Build the extractor's prompt: the observation, whole if it fits into the window, shortened for a small model."""
+    """Build the extractor's prompt, with the observation as far as it fits into the window."""
     text, profile = state["observation"].text, await profile_of("extractor", runtime)
-    if not profile.is_small:
-        rest = build_prompt(runtime, JUST_FOUND.format(instruction=instruction, text=""))
-        most = int((profile.prompt_tokens - estimate_tokens(rest.system + rest.user)) * CHARACTERS_PER_TOKEN)
-        cut = () if len(text) <= most else ("the end of the observation",)
-        return build_prompt(runtime, JUST_FOUND.format(instruction=instruction, text=quote(text, most)), cut=cut)
-    limits, listed = limits_of(state["task"], runtime), lines_with_sources(text, state["observation"].sources)
-    shown = text if listed is None else "\n".join(clip(line, limits.excerpt) for _, line in listed)
-    return build_prompt(runtime, JUST_FOUND.format(instruction=instruction, text=quote(shown, limits.context)))
+    rest = build_prompt(runtime, JUST_FOUND.format(instruction=instruction, text=""))
+    most = int((profile.prompt_tokens - estimate_tokens(rest.system + rest.user)) * CHARACTERS_PER_TOKEN)
+    cut = () if len(text) <= most else ("the end of the observation",)
+    return build_prompt(runtime, JUST_FOUND.format(instruction=instruction, text=quote(text, most)), cut=cut)
 
 
 JUST_FOUND = """\
@@ -448,17 +432,6 @@ Notes:
 Memories to keep:
 - a passage whose very words matter, quoted, with its title; none that a note covers already
 If the text adds nothing, write after the scratchpad: Nothing new.
-
-Question that all of this is for: {task}
-
-Notes so far, not to be written again:
-{known}
-"""
-
-SMALL_FREEFORM_INSTRUCTION = """\
-Write down, as plain text and not as JSON, what the text just found adds to the notes: one short note a line, names
-and values as the text has them, with the title of the passage; also what still has to be found out. If it adds
-nothing, write: Nothing new.
 
 Question that all of this is for: {task}
 

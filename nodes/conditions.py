@@ -7,7 +7,7 @@ knows, such as the names of its places, as `notes`.
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import groupby
-from typing import Annotated, Any
+from typing import Any
 
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, create_model
@@ -28,7 +28,7 @@ from certigraph.adapters.models.prompts import (
     quote_history,
     unquote_line,
 )
-from certigraph.adapters.models.schemas import FullOnly, bounded_list
+from certigraph.adapters.models.schemas import FirstThought, bounded_list
 from certigraph.adapters.protocols import Context, EffectiveLimits
 from certigraph.state.certified_states import CertifiedState
 from certigraph.state.records import Predicate, Task
@@ -38,7 +38,7 @@ from certigraph.state.sdp import ProposeView, SDPReplanView, build_plan, needs_r
 class Conditions(BaseModel):
     """Answer schema for a plan: conditions in the order in which they should come true, the goal last."""
 
-    reasoning: Annotated[str, FullOnly()] = ""
+    reasoning: FirstThought = ""
     conditions: list[str]
 
 
@@ -91,7 +91,7 @@ async def ask_rest_of_plan(
         _format_checks(state),
         format_view(state["evidence"].view, runtime, turns=state["turns"], profile=profile),
         findings,
-        _rest_lead(state, small=profile.is_small),
+        _rest_lead(state),
         format_limits(task, runtime, used=steps_before(runtime) + len(state["turns"])),
         "" if needs_rest_of_plan(state) else REPLANS.format(number=state["replans"] + 1, most=limits.replans),
         PLAN_CLOSING,
@@ -105,25 +105,25 @@ def _format_allowed(limits: EffectiveLimits) -> str:
     return TRIES.format(attempts=limits.attempts, replans=limits.replans)
 
 
-def _rest_lead(state: SDPReplanView, *, small: bool) -> str:
+def _rest_lead(state: SDPReplanView) -> str:
     """Say what led to the question for a rest of the plan, and what to think about first."""
     tail = numbered_list(p.text for p in state["plan"][state["head"] :])
     if needs_rest_of_plan(state):
         return EXTEND_LEAD
     if state["undone"] or state["denied"]:
         return UNDONE_LEAD.format(tail=tail)
-    return STUCK_LEAD.format(tail=tail, tried=quote(_format_tries(state, small=small)))
+    return STUCK_LEAD.format(tail=tail, tried=quote(_format_tries(state)))
 
 
-def _format_tries(state: SDPReplanView, *, small: bool) -> str:
+def _format_tries(state: SDPReplanView) -> str:
     """Format the attempts at this place of the plan: at the target, and before them at targets that it replaced."""
     head, target = state["head"], state["plan"][state["head"]]
     here = [attempt for attempt in state["attempts"] if attempt.position == head]
     if not here and state["attempts"] and state["attempts"][-1].verdict.unreachable:
         return format_attempts(state["attempts"][-1:])  # it certified the target before, and ruled this one out
-    latest = format_attempts([one for one in here if one.target == target][-MAX_SMALL_ATTEMPTS if small else 0 :])
+    latest = format_attempts([one for one in here if one.target == target])
     replaced = dict.fromkeys(one.target.text for one in here if one.target != target)
-    if small or not replaced:
+    if not replaced:
         return latest
     earlier = ((text, format_attempts([one for one in here if one.target.text == text])) for text in replaced)
     return "\n".join([*(f"For an earlier target, {text!r}:\n{tries}" for text, tries in earlier), latest])
@@ -143,16 +143,13 @@ def conditions_form(most: int) -> type[Conditions]:
 async def _ask_conditions(
     question: str, task: Task, goal: Predicate, runtime: Runtime[Context], *, cut: Sequence[str] = ()
 ) -> dict[str, Any]:
-    most, small = limits_of(task, runtime).plan, (await profile_of("planner", runtime)).is_small
+    most = limits_of(task, runtime).plan
     prompt = build_prompt(runtime, question, role=PLANNER, cut=cut)
-    form = conditions_form(min(most, MAX_SMALL_CONDITIONS) if small else most)
-    answer = await ask(prompt, form, role="planner", runtime=runtime)
+    answer = await ask(prompt, conditions_form(most), role="planner", runtime=runtime)
     texts = [stripped for text in answer.conditions if (stripped := text.strip())]
     if not texts and (reason := unquote_line(answer.reasoning)):
         return {"plan": [], "gave_up": reason}
-    # small models repeat themselves
-    distinct = [*dict.fromkeys(texts)] if small else [text for text, _ in groupby(texts)]
-    return {"plan": build_plan(distinct, goal, most)}
+    return {"plan": build_plan([text for text, _ in groupby(texts)], goal, most)}
 
 
 def _format_task(task: Task) -> str:
@@ -174,12 +171,6 @@ def _format_checks(state: SDPReplanView) -> str:
         parts.append(f"An audit found that the goal is not reached:\n{unquote_line(state['audits'][-1].reason)}")
     return paragraphs(*parts)
 
-
-MAX_SMALL_CONDITIONS = 40
-"""Maximum number of conditions that a small model may write: it repeats itself until something ends its answer."""
-
-MAX_SMALL_ATTEMPTS = 10
-"""Maximum number of attempts in the prompt of a small model."""
 
 PLANNER = """\
 You plan for an agent that acts in a world known by text alone. A plan is a list of conditions on the world, in the

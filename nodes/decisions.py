@@ -55,19 +55,18 @@ async def situation_prompt(
     constant = state["advice"][: state.get("lasting", 0)]
     before = paragraphs(
         instruction,
-        ends if limits.repeats and not profile.is_small else "",
+        ends if limits.repeats else "",
         assignment if lasts else "",
         f"Given for it:\n{bullet_list(constant)}" if constant else "",
     )
     advice = state["advice"][len(constant) :]
-    used = f"Actions used in this episode: {state['steps']} of at most {limits.steps}."
     after = paragraphs(
         "" if lasts else assignment,
         format_notes(state["belief"].text),
         f"To keep in mind:\n{bullet_list(advice)}" if advice else "",
         format_view(state["evidence"].view, runtime, turns=state["turns"], profile=profile),
         shown,
-        used if profile.is_small else format_limits(state["task"], runtime, used=state["steps"]),
+        format_limits(state["task"], runtime, used=state["steps"]),
         closing,
     )
     rest = build_prompt(runtime, before + after, role=ACTOR)
@@ -161,11 +160,10 @@ async def resolve_action(
 async def _find_exact(
     written: str, actions: Sequence[str], view: str, task: Task, runtime: Runtime[Context], *, refused: bool = False
 ) -> str | None:
-    benchmark, known = benchmark_of(task, runtime), None
-    if not (await profile_of("executor", runtime)).is_small:
-        known = await run_in_thread(benchmark.find_action, written, actions, view)
-        if refused and known == written:  # it was sent by the names that the view shows
-            known = await run_in_thread(benchmark.find_action, written, actions, "")
+    benchmark = benchmark_of(task, runtime)
+    known = await run_in_thread(benchmark.find_action, written, actions, view)
+    if refused and known == written:  # it was sent by the names that the view shows
+        known = await run_in_thread(benchmark.find_action, written, actions, "")
     return known or find_exact(written, actions, shown=benchmark.shown_names(view), synonyms=benchmark.synonyms)
 
 

@@ -9,72 +9,64 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from certigraph.adapters.models.schemas import MAX_ITEMS, FullOnly, Truncated
+from certigraph.adapters.models.schemas import MAX_ITEMS, FirstThought, Truncated
 from certigraph.state.endings import UnknownName
 from certigraph.state.rewards import DESCRIPTION_ATTRIBUTE, FactoredState, to_factored, to_mapping
 
-MAX_ANSWER_OBJECTS = 12
-"""Maximum number of objects in one answer of a small model."""
-
-MAX_STATE_OBJECTS = 40
-"""Maximum number of objects in a state that a small model updates; those updated longest ago are dropped first."""
-
-Name = Annotated[str, Field(min_length=1), Truncated(60)]
-Phrase = Annotated[str, Truncated(160)]
-Reasoning = Annotated[str, FullOnly()]
+Name = Annotated[str, Field(min_length=1)]
 
 
 class Attribute(BaseModel):
     """One property of an object."""
 
     name: Name
-    value: Phrase
+    value: str
 
 
 class Object(BaseModel):
     """An object with its properties apart."""
 
     object: Name
-    attributes: Annotated[list[Attribute], Truncated(6, full=MAX_ITEMS)]
+    attributes: Annotated[list[Attribute], Truncated(MAX_ITEMS)]
 
 
 class Described(BaseModel):
     """An object with its properties in one sentence."""
 
     object: Name
-    description: Phrase
+    description: str
 
 
 class Objects(BaseModel):
     """The answer at the granularity `attribute`."""
 
-    reasoning: Reasoning = ""
-    objects: Annotated[list[Object], Truncated(MAX_ANSWER_OBJECTS, full=MAX_ITEMS)]
+    reasoning: FirstThought = ""
+    objects: Annotated[list[Object], Truncated(MAX_ITEMS)]
 
 
 class Descriptions(BaseModel):
     """The answer at the granularity `object`."""
 
-    reasoning: Reasoning = ""
-    objects: Annotated[list[Described], Truncated(MAX_ANSWER_OBJECTS, full=MAX_ITEMS)]
+    reasoning: FirstThought = ""
+    objects: Annotated[list[Described], Truncated(MAX_ITEMS)]
 
 
 class Sentences(BaseModel):
     """The answer at the granularity `textual`."""
 
-    reasoning: Reasoning = ""
-    sentences: Annotated[list[Annotated[Phrase, Field(min_length=1)]], Truncated(MAX_ANSWER_OBJECTS, full=MAX_ITEMS)]
+    reasoning: FirstThought = ""
+    sentences: Annotated[list[Name], Truncated(MAX_ITEMS)]
 
 
 class RemovedFact(BaseModel):
     """A fact that no longer holds: an attribute of an object, or the object itself."""
 
     object: Name
-    attribute: Annotated[str, Truncated(60)]
+    attribute: str
     """Name of the attribute; empty for the object with all its attributes."""
 
 
-Removed = Annotated[list[RemovedFact], Truncated(MAX_ANSWER_OBJECTS, full=MAX_ITEMS)]
+Removed = Annotated[list[RemovedFact], Truncated(MAX_ITEMS)]
 
 _ALL_REQUIRED = ConfigDict(json_schema_extra={"required": ["objects", "removed"]})
 """A model is asked for both lists, but an answer without the second one is accepted: nothing is removed."""
@@ -144,7 +136,7 @@ def read_answer(answer: Any) -> dict[str, dict[str, str]]:
     return objects
 
 
-def apply_changes(before: FactoredState, answer: Any, *, most: int | None = None) -> FactoredState:
+def apply_changes(before: FactoredState, answer: Any) -> FactoredState:
     """Update the state `before` with what a model's answer says has changed.
 
     What no longer holds is removed first. Objects in the answer are merged into the state and move to its end.
@@ -152,7 +144,6 @@ def apply_changes(before: FactoredState, answer: Any, *, most: int | None = None
     Args:
         before: the state before.
         answer: what has changed. Sentences are a whole state.
-        most: maximum number of objects; the first ones are dropped. None for no maximum.
     """
     if is_in_sentences(answer):
         return to_factored(read_answer(answer))
@@ -164,8 +155,7 @@ def apply_changes(before: FactoredState, answer: Any, *, most: int | None = None
             known[fact.object].pop(fact.attribute, None)
     for identity, attributes in read_answer(answer).items():
         known[identity] = {**known.pop(identity, {}), **attributes}
-    kept = list(known.items())
-    return to_factored(dict(kept if most is None else kept[-most:]))
+    return to_factored(known)
 
 
 def _attributes_of(one: Object | Described) -> dict[str, str]:

@@ -13,9 +13,9 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
 from certigraph.adapters.benchmarks import benchmark_of
-from certigraph.adapters.models.calls import ask, profile_of
+from certigraph.adapters.models.calls import ask
 from certigraph.adapters.models.prompts import build_prompt, bullet_list, paragraphs, quote
-from certigraph.adapters.models.schemas import FullOnly, Truncated
+from certigraph.adapters.models.schemas import FirstThought, Thought, Truncated
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.search import answer, ask_hypotheses
@@ -23,7 +23,7 @@ from certigraph.nodes.slots import factory
 from certigraph.nodes.specs import Spec
 from certigraph.nodes.transcripts import search_prompt
 from certigraph.state.endings import UnknownName
-from certigraph.state.run import MAX_GLIMPSE, SearchRound, Stagnation
+from certigraph.state.run import SearchRound, Stagnation
 from certigraph.state.search import GateView
 
 # The exhaustion gate (CGDP section 5.2) stops a search whose actions repeat and whose observations bring nothing new.
@@ -197,7 +197,7 @@ def _gate_spec(name: str, jaccard: float, upr: float, patience: int, *, change: 
 class Gaps(BaseModel):
     """The model's answer."""
 
-    unresolved: Annotated[list[Annotated[str, Field(min_length=1), Truncated(160)]], Truncated(5)]
+    unresolved: Annotated[list[Annotated[str, Field(min_length=1)]], Truncated(5)]
     answerable: bool
 
 
@@ -256,7 +256,7 @@ Question: {task}
 class Satisfied(BaseModel):
     """The model's answer."""
 
-    reasoning: Annotated[str, FullOnly()] = ""
+    reasoning: FirstThought = ""
     satisfied: bool
 
 
@@ -309,7 +309,7 @@ PRODUCTIVE, STALE, EXHAUSTED = "PRODUCTIVE", "QUERY_STALE", "EXHAUSTED"
 class GateJudgement(BaseModel):
     """The model's answer."""
 
-    reason: Annotated[str, Truncated(200)]
+    reason: Thought
     verdict: Literal["PRODUCTIVE", "QUERY_STALE", "EXHAUSTED"]
 
 
@@ -331,9 +331,7 @@ def judged_gate(*, stance: str = "conservative", window: int = 3) -> Operator:
         raise UnknownName(f"{call}: stance is one of {', '.join(STANCES)}, window at least 1")
 
     async def judged_gate(state: GateView, runtime: Runtime[Context]) -> dict[str, Any]:
-        small = (await profile_of("validator", runtime)).is_small
-        most = MAX_SMALL_GLIMPSE if small else MAX_GLIMPSE
-        rounds = [f"{r.action} -> {r.glimpse[:most]}" for r in state["rounds"][-window:]]
+        rounds = [f"{r.action} -> {r.glimpse}" for r in state["rounds"][-window:]]
         investigation = INVESTIGATION_TEMPLATE.format(
             stance=STANCES[stance],
             task=state["task"].goal,
@@ -354,9 +352,6 @@ def format_investigation(state: GateView) -> str:
     known = [*state["belief"].text.splitlines(), *certified]
     return "\n".join(known or [turn.thought for turn in state["turns"][-3:] if turn.thought])
 
-
-MAX_SMALL_GLIMPSE = 300
-"""Maximum characters of a round in the prompt of a small model."""
 
 INVESTIGATION_TEMPLATE = """\
 {stance}

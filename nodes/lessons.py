@@ -17,19 +17,16 @@ from pydantic import BaseModel
 from certigraph.adapters.benchmarks import context_of, limits_of
 from certigraph.adapters.models.calls import ask, ask_text, profile_of
 from certigraph.adapters.models.prompts import (
-    History,
     Prompt,
     build_prompt,
     bullet_list,
-    clip,
     format_action,
     format_history,
-    format_turns,
     numbered_list,
     quote,
     quote_history,
 )
-from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated
+from certigraph.adapters.models.schemas import FirstThought, Truncated
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context
 from certigraph.nodes.slots import prefer_benchmark_operator
@@ -143,24 +140,6 @@ def _to_lesson(value: dict[str, Any]) -> Lesson:
 
 # The lessons of an episode: Reflexion's prose, CLIN's causal insights, STEP's insights and strategy.
 
-MAX_TURNS = 60
-"""Maximum number of turns of an episode in the prompt of a small model; the latest ones are shown."""
-
-MAX_EPISODE = 6_000
-"""Maximum number of characters of an episode in a prompt, counted from the end of the episode.
-
-With the earlier lessons the prompt has about 3,000 tokens.
-"""
-
-MAX_REFLECTION = 600
-"""Maximum number of characters of a reflection."""
-
-MAX_INSIGHT = 160
-"""Maximum number of characters of an insight."""
-
-MAX_SUBTASK = 120
-"""Maximum number of characters of a subtask in a strategy."""
-
 SCORE_REPORTS = (
     (1.0, "The task was completed."),
     (0.9, "Nearly all of the task was done."),
@@ -188,15 +167,15 @@ FATAL_NOTE = "[This action lost the episode.]"
 class Insights(BaseModel):
     """CLIN's causal abstractions. What is longer than asked for is cut, not refused."""
 
-    reasoning: Annotated[str, FullOnly()] = ""
-    insights: Annotated[list[Annotated[str, Bounded(MAX_INSIGHT)]], Truncated(12, full=60)]
+    reasoning: FirstThought = ""
+    insights: Annotated[list[str], Truncated(60)]
 
 
 class Strategy(BaseModel):
     """STEP's suggested strategy: subtasks in order."""
 
-    reasoning: Annotated[str, FullOnly()] = ""
-    subtasks: Annotated[list[Annotated[str, Bounded(MAX_SUBTASK)]], Truncated(10, full=60)]
+    reasoning: FirstThought = ""
+    subtasks: Annotated[list[str], Truncated(60)]
 
 
 @prefer_benchmark_operator
@@ -207,7 +186,7 @@ async def reflect(state: ReflectView, runtime: Runtime[Context]) -> dict[str, An
     instruction = REFLECTION_INSTRUCTION + WRITING_INSTRUCTION * any(turn.written for turn in state["turns"])
     prompt = await _episode_prompt(state, state["turns"], _format_earlier(state), instruction, runtime)
     text = await ask_text(prompt, role="memory", runtime=runtime)
-    return await _store_and_return(state, runtime, reflection=await _shorten(text, MAX_REFLECTION, runtime))
+    return await _store_and_return(state, runtime, reflection=text)
 
 
 @prefer_benchmark_operator
@@ -232,8 +211,7 @@ async def memorise(state: ReflectView, runtime: Runtime[Context]) -> dict[str, A
     learned = f"Learned from this episode and those before:\n{numbered_list(insights)}"
     prompt = await _episode_prompt(state, without_thoughts(state["turns"]), learned, instruction, runtime)
     answer = await ask(prompt, Strategy, role="memory", runtime=runtime)
-    strategy = tuple([await _shorten(text, MAX_SUBTASK, runtime) for text in answer.subtasks])
-    return await _store_and_return(state, runtime, insights=insights, strategy=strategy)
+    return await _store_and_return(state, runtime, insights=insights, strategy=tuple(answer.subtasks))
 
 
 def _is_lesson_used(state: ReflectView, runtime: Runtime[Context]) -> bool:
@@ -255,12 +233,7 @@ async def _ask_insights(state: ReflectView, runtime: Runtime[Context]) -> tuple[
     turns = without_thoughts(state["turns"])
     prompt = await _episode_prompt(state, turns, _format_earlier(state), INSIGHTS_INSTRUCTION, runtime)
     answer = await ask(prompt, Insights, role="memory", runtime=runtime)
-    return tuple([await _shorten(text, MAX_INSIGHT, runtime) for text in answer.insights])
-
-
-async def _shorten(text: str, most: int, runtime: Runtime[Context]) -> str:
-    # What a small model wrote is shown to it again in a small window.
-    return clip(text, most) if (await profile_of("memory", runtime)).is_small else text
+    return tuple(answer.insights)
 
 
 async def _store_and_return(state: ReflectView, runtime: Runtime[Context], **content: Any) -> dict[str, Any]:
@@ -305,17 +278,13 @@ async def _episode_prompt(
     """Build a prompt about an episode that has ended: its trace, its result, what was known before, an instruction."""
     profile = await profile_of("memory", runtime)
     before = f"Task: {state['task'].goal}\n\n"
-    report = format_report(state["trial"])
-    report += "" if profile.is_small else _describe_ending(state)
+    report = format_report(state["trial"]) + _describe_ending(state)
     after = EPISODE_REPORT.format(report=report, earlier=earlier) + instruction
     turns = _mark_fatal_action(turns, state["trial"])
-    if profile.is_small:
-        history = History(format_turns(turns, most=MAX_TURNS, characters=80, within=MAX_EPISODE))
-    else:
-        history = format_history(turns, MEMORY_ROLE + before + after, profile, most_tokens=TRACE_TOKENS)
-        if history.cut:  # rather all actions with their answers alone than the latest with what was in sight
-            bare = [turn.model_copy(update={"seen": ""}) for turn in turns]
-            history = format_history(bare, MEMORY_ROLE + before + after, profile, most_tokens=TRACE_TOKENS)
+    history = format_history(turns, MEMORY_ROLE + before + after, profile, most_tokens=TRACE_TOKENS)
+    if history.cut:  # rather all actions with their answers alone than the latest with what was in sight
+        bare = [turn.model_copy(update={"seen": ""}) for turn in turns]
+        history = format_history(bare, MEMORY_ROLE + before + after, profile, most_tokens=TRACE_TOKENS)
     shown = f"An episode has ended. What was done, with the world's answers:\n{quote_history(history)}\n\n"
     return build_prompt(runtime, before + shown + after, role=MEMORY_ROLE, cut=history.cut)
 

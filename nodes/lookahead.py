@@ -15,9 +15,9 @@ from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.encoders import find_encoder
 from certigraph.adapters.episodes import admissible_actions, candidate_actions, rehearse
 from certigraph.adapters.matching import rank_actions, select_actions
-from certigraph.adapters.models.calls import ask, deliberate, profile_of
+from certigraph.adapters.models.calls import ask, deliberate
 from certigraph.adapters.models.prompts import bullet_list, format_attempts, format_options, numbered_list, quote
-from certigraph.adapters.models.schemas import ONE_EACH, FullOnly, Offered
+from certigraph.adapters.models.schemas import ONE_EACH, FirstThought, Offered
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes import react
@@ -264,8 +264,8 @@ def _uses_shortlists(state: LookaheadView, runtime: Runtime[Context]) -> bool:
     return benchmark_of(state["task"], runtime).shortlists
 
 
-_SCRATCHPAD: Any = (Annotated[str, FullOnly()], "")
-"""First field of an answer, in which a model that is not small reasons (StateFactory, appendix C.6.3)."""
+_SCRATCHPAD: Any = (FirstThought, "")
+"""First field of an answer, in which the model reasons (StateFactory, appendix C.6.3)."""
 
 
 @lru_cache(maxsize=MAX_CACHED_FORMS)
@@ -423,22 +423,18 @@ def _view_of_outcome(state: AppraiseView, foreseen: PredictedOutcome) -> FactorV
 async def choose_by_reward(state: ChooseView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Let the model think and then choose one of the candidates, which it sees with their gains, the best first."""
     options = rank_appraisals(state["appraisals"])
-    small = (await profile_of("executor", runtime)).is_small
     source = SOURCES[options[0].predicted_by]
-    instruction = GAINS_INSTRUCTION.format(source=source, facts="" if small else FACTS_CLAUSE)
-    shown = f"{GAINS_HEADING}\n{quote(bullet_list(format_appraisal(one, small=small) for one in options))}"
+    instruction = GAINS_INSTRUCTION.format(source=source)
+    shown = f"{GAINS_HEADING}\n{quote(bullet_list(format_appraisal(one) for one in options))}"
     request = await decision_prompt(state, instruction, runtime, shown=shown)
     answer = await deliberate(request, [one.action for one in options], role="executor", runtime=runtime)
     return {"thought": answer.thought, "action": Action(text=answer.choice)}
 
 
-def format_appraisal(appraisal: Appraisal, *, small: bool = False) -> str:
-    """Format a rated candidate for a prompt: the action, its gain, and what it would bring.
-
-    A small model is not shown the facts that would begin and end.
-    """
+def format_appraisal(appraisal: Appraisal) -> str:
+    """Format a rated candidate for a prompt: the action, its gain, and what it would bring."""
     facts = ("new", appraisal.changes), ("ended", appraisal.ended)
-    shown = () if small else (f"{name}: {_join_facts(some)}" for name, some in facts if some)
+    shown = (f"{name}: {_join_facts(some)}" for name, some in facts if some)
     parts = (f"{appraisal.action} ({appraisal.gain:+.2f})", appraisal.mark, appraisal.news, *shown)
     return "; ".join(filter(None, parts))
 
@@ -478,15 +474,13 @@ GAINS_INSTRUCTION = """\
 Choose it from the list of actions at the end. {source}
 The estimate after each says how much nearer to the goal the action would bring the world: the gain in similarity
 between the state after it, as read from that answer, and the one that is wanted. "Changes nothing" means that the state
-would stay as it is, "leads back" that it would be one of an earlier time.{facts}
+would stay as it is, "leads back" that it would be one of an earlier time.
+Then follow the facts that would be new in the state, and those that would have ended without a new value.
 An estimate can be wrong, most of all for a step that is necessary and seems to lead away; weigh it against your own
 reasoning. Only the words before the estimate are the action. Quote no estimate in your thought: later turns show the
 thought without the figures."""
 
 GAINS_HEADING = "Actions to choose from, each with its estimate:"
-
-FACTS_CLAUSE = """
-Then follow the facts that would be new in the state, and those that would have ended without a new value."""
 
 SOURCES: Mapping[Predictor, str] = {
     "copy": "Each was tried in a copy of the world, and the copy answered.",

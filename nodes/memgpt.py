@@ -29,7 +29,7 @@ from certigraph.adapters.models.prompts import (
     quote_history,
     unquote_line,
 )
-from certigraph.adapters.models.schemas import FullOnly, Truncated
+from certigraph.adapters.models.schemas import Requested, Thought
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.tools.memory import (
@@ -112,9 +112,6 @@ SUMMARY_SOURCE = "rounds no longer shown"
 MAX_PAGE_PASSAGES = 5
 """Maximum number of passages that one search in the world returns; `Limits.passages` may allow fewer."""
 
-MAX_QUEUE_OBSERVATION = 3_000
-"""Maximum number of characters of one observation in the queue of a small model."""
-
 MEMORY_PRESSURE = 0.75
 """Share of the queue's size above which the agent is warned and its queue of turns then summarised."""
 
@@ -128,29 +125,17 @@ MAX_MEMORY_CALLS = 5
 class ManagedMove(BaseModel):
     """Answer schema of MemGPT's step, before `tool` is restricted to the world's tools and the memory functions."""
 
-    thought: Annotated[str, Truncated(120)]
+    thought: Thought
     tool: str
-    text: Annotated[str, Field(min_length=1), Truncated(2_000)]
-    new: Annotated[str, FullOnly()] = ""
-    page: Annotated[int, FullOnly()] = 1
-
-
-class ShortMove(BaseModel):
-    """Answer schema of a small model's step, before `with_tools` restricts it to the tools of a world.
-
-    Small models have no memory functions but one: `remember` is added to core memory. An empty one changes nothing.
-    """
-
-    thought: Annotated[str, Truncated(120)]
-    remember: Annotated[str, Truncated(200)]
-    tool: str
-    text: str
+    text: Annotated[str, Field(min_length=1)]
+    new: Annotated[str, Requested] = ""
+    page: Annotated[int, Requested] = 1
 
 
 class Summary(BaseModel):
     """The model's answer."""
 
-    summary: Annotated[str, Field(min_length=1), Truncated(800)]
+    summary: Annotated[str, Field(min_length=1)]
 
 
 @factory
@@ -176,33 +161,29 @@ def manage(
         calls: maximum number of memory functions in a row; only the world's tools are offered then. 0 for no function.
         core: maximum number of characters of core memory, as in `use_memory`.
         rerank: cross-encoder that reorders the first results of every search in the world; None for none.
-        queue: size of the queue of turns in characters; None for the model's context window, or `Limits.context` for a
-            small model.
+        queue: size of the queue of turns in characters; None for the model's context window.
     """
     settings = search_settings(alpha=alpha, rerank=rerank)
 
     async def manage(state: DecideView | ManageView, runtime: Runtime[Context]) -> dict[str, Any]:
         limits, profile = limits_of(state["task"], runtime), await profile_of("executor", runtime)
-        excerpt = min(limits.excerpt, MAX_QUEUE_OBSERVATION // page) if profile.is_small else None
-        size = queue or (limits.context if profile.is_small else int(profile.prompt_tokens * CHARACTERS_PER_TOKEN))
+        size = queue or int(profile.prompt_tokens * CHARACTERS_PER_TOKEN)
         own = state["belief"].form == "native" and "memory_calls" in state  # else a condition replaces MemGPT's memory
-        full = own and _is_queue_full(state["turns"], pressure * size, excerpt)
+        full = own and _is_queue_full(state["turns"], pressure * size)
         warning = PRESSURE_WARNING.format(kept=KEPT_TURNS) if full else ""
         if not own:
-            choice = await _ask_tool(state, excerpt, runtime)
-        elif profile.is_small:
-            choice = await _ask_short(state, excerpt, runtime, warning)
+            choice = await _ask_tool(state, runtime)
         elif left := calls - cast(ManageView, state)["memory_calls"]:
             choice = await _ask_managed(cast(ManageView, state), runtime, warning, core=core, left=left)
         else:
-            choice = await _ask_tool(state, excerpt, runtime, FUNCTIONS_USED if calls else "")
+            choice = await _ask_tool(state, runtime, FUNCTIONS_USED if calls else "")
         belief, call = state["belief"], choice.call
         if call is not None:
             return {"thought": choice.thought, "action": create_memory_action(call), "belief": belief}
         if own:
-            belief = add_core_note(belief, choice.remember, len(_world_turns(state["turns"])))
+            belief = belief.model_copy(update={"window": len(_world_turns(state["turns"])) + 1})
         if full and choice.tool != FINISH:  # after the answer nobody would read the summary
-            belief = await _flush_queue(belief, state, excerpt, runtime)
+            belief = await _flush_queue(belief, state, runtime)
         searching = {**settings, "k": min(page, limits.passages)}
         action = to_tool_action(choice.tool, choice.text, searching, benchmark_of(state["task"], runtime))
         return {"thought": choice.thought, "action": action, "belief": belief}
@@ -217,7 +198,6 @@ class _Choice(NamedTuple):
     tool: str
     text: str
     call: ToolCall | None = None
-    remember: str = ""
 
 
 async def _ask_managed(view: ManageView, runtime: Runtime[Context], warning: str, *, core: int, left: int) -> _Choice:
@@ -234,37 +214,27 @@ async def _ask_managed(view: ManageView, runtime: Runtime[Context], warning: str
         flushed=view["flushed"],
         so_far="" if view["flushed"] or warning else ", so that nothing has to be kept yet",
     )
-    prompt = await _build_prompt(view, None, runtime, paragraphs(sizes, warning), functions)
+    prompt = await _build_prompt(view, runtime, paragraphs(sizes, warning), functions)
     benchmark = benchmark_of(view["task"], runtime)
     move = await ask(prompt, _managed_form((*benchmark.tools, *FIELDS)), role="executor", runtime=runtime)
     call = None if move.tool in benchmark.tools else _to_memory_call(move)
     return _Choice(unquote_line(move.thought), move.tool, move.text, call)
 
 
-async def _ask_tool(state: DecideView, excerpt: int | None, runtime: Runtime[Context], memory: str = "") -> _Choice:
-    prompt = await _build_prompt(state, excerpt, runtime, memory)  # without a warning: nothing can be kept now
+async def _ask_tool(state: DecideView, runtime: Runtime[Context], memory: str = "") -> _Choice:
+    prompt = await _build_prompt(state, runtime, memory)  # without a warning: nothing can be kept now
     move = await ask(prompt, with_tools(Move, state, runtime), role="executor", runtime=runtime)
     return _Choice(unquote_line(move.thought), move.tool, move.text)
 
 
-async def _ask_short(state: DecideView, excerpt: int | None, runtime: Runtime[Context], warning: str) -> _Choice:
-    prompt = await _build_prompt(state, excerpt, runtime, warning, REMEMBER_INSTRUCTION)
-    move = await ask(prompt, with_tools(ShortMove, state, runtime), role="executor", runtime=runtime)
-    return _Choice(unquote_line(move.thought), move.tool, move.text, remember=move.remember)
-
-
 async def _build_prompt(
-    state: DecideView, excerpt: int | None, runtime: Runtime[Context], standing: str = "", functions: str = ""
+    state: DecideView, runtime: Runtime[Context], standing: str = "", functions: str = ""
 ) -> Prompt:
     """Build the agent's prompt; `functions` says what its memory offers, `standing` how that stands now."""
     style = benchmark_of(state["task"], runtime).answer_style
-    small = (await profile_of("executor", runtime)).is_small
-    order = (SMALL_MANAGE_ORDER if small else MANAGE_ORDER).format(style=style)
-    instruction = paragraphs(order, functions, f"Question: {state['assignment']}")
+    instruction = paragraphs(MANAGE_ORDER.format(style=style), functions, f"Question: {state['assignment']}")
     shown = paragraphs(standing, format_rounds_left(state, runtime))
-    return await search_prompt(
-        state, instruction, "executor", runtime, shown=shown, closing=MANAGE_CLOSING, excerpt=excerpt
-    )
+    return await search_prompt(state, instruction, "executor", runtime, shown=shown, closing=MANAGE_CLOSING)
 
 
 @lru_cache(maxsize=16)
@@ -296,10 +266,6 @@ Think first: what does the question need to know, which of it was found, and wha
 keep? Then make one choice. Finish with {style} once the question is settled.
 """
 
-SMALL_MANAGE_ORDER = """\
-Think in one short sentence, then make one choice. Finish with {style} once the question is settled.
-"""
-
 MANAGE_CLOSING = "What is the next choice?"
 
 MEMORY_FUNCTIONS = """\
@@ -317,50 +283,30 @@ FUNCTIONS_USED = """\
 Now use a tool of the world; after it the memory functions can be used again.
 """
 
-REMEMBER_INSTRUCTION = """\
-In `remember`, write what you must not lose sight of, or leave it empty: it stays in your notes when rounds are no
-longer shown.
-"""
-
 PRESSURE_WARNING = """
 Your context is nearly full: after your next action in the world, a summary takes the place of all rounds but the latest
 {kept}. Keep what matters of the others in your memory now.
 """
 
 
-# Core memory of small models, and the queue: what leaves it is summarised and can still be searched.
-
-
-def add_core_note(belief: Belief, note: str, turns: int) -> Belief:
-    """Add a note to core memory, whose oldest notes are dropped if it becomes too long; an empty note changes nothing.
-
-    The window of visible turns becomes `turns` + 1, so that it includes the turn that follows.
-    """
-    notes, added = belief.notes, unquote_line(note)
-    if added:
-        notes = tuple(dict.fromkeys((*notes, added)))
-        while core_size(notes) > MemorySizes().core:
-            notes = notes[1:]
-    return belief.model_copy(update={"notes": notes, "window": turns + 1})
+# The queue: what leaves it is summarised and can still be searched.
 
 
 def _world_turns(turns: Sequence[Turn]) -> list[Turn]:
     return [turn for turn in turns if not isinstance(turn, MemoryTurn)]
 
 
-def _is_queue_full(turns: Sequence[Turn], most: float, excerpt: int | None) -> bool:
+def _is_queue_full(turns: Sequence[Turn], most: float) -> bool:
     leaves_some = len(_world_turns(turns)) > KEPT_TURNS
-    return leaves_some and transcript_length(turns, excerpt) > most
+    return leaves_some and transcript_length(turns) > most
 
 
-async def _flush_queue(belief: Belief, state: DecideView, excerpt: int | None, runtime: Runtime[Context]) -> Belief:
+async def _flush_queue(belief: Belief, state: DecideView, runtime: Runtime[Context]) -> Belief:
     """Summarise all turns but the latest ones in MemGPT's queue, and remove them from it."""
     kept, profile = _world_turns(state["turns"])[-KEPT_TURNS], await profile_of("memory", runtime)
-    limits = limits_of(state["task"], runtime)
-    limits = limits.model_copy(update={"excerpt": excerpt or limits.excerpt})
     fields = {"before": quote(belief.facts[0].text if belief.facts else "(none)"), "task": state["assignment"]}
     leaving = list(takewhile(lambda turn: turn is not kept, state["turns"]))
-    history = format_rounds(leaving, limits, profile, SUMMARISE_INSTRUCTION.format(**fields, turns=""))
+    history = format_rounds(leaving, profile, SUMMARISE_INSTRUCTION.format(**fields, turns=""))
     instruction = SUMMARISE_INSTRUCTION.format(**fields, turns=quote_history(history))
     answer = await ask(build_prompt(runtime, instruction, cut=history.cut), Summary, role="memory", runtime=runtime)
     summary = BelievedFact(text=unquote_line(answer.summary), source=SUMMARY_SOURCE)

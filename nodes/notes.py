@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from certigraph.adapters.models.prompts import clip
 from certigraph.adapters.models.schemas import FENCE, ParseError, parse_reply
 
 BULLET_PATTERN = re.compile(r"^\s*(?:[-*•]+|\d+[.)])\s*")
@@ -30,14 +29,10 @@ SCRATCHPAD_PATTERN = re.compile(r"<scratchpad>.*?(?:</scratchpad>|(?=^[^\w\n]*no
 """Matches the part of a reply in which the model reasons; one that was not closed ends at the heading of the notes."""
 
 
-def parse_notes(text: str, most: int | None = None) -> list[str]:
+def parse_notes(text: str) -> list[str]:
     """Split a model's text into notes, one per line; of a text in JSON each text in it is a note.
 
     Reasoning, bullets, headings, quotation marks around a line, and lines that are no fact are removed.
-
-    Args:
-        text: the model's reply.
-        most: maximum characters of a note; None for no maximum.
     """
     plain = SCRATCHPAD_PATTERN.sub("", text).strip()
     found = JSON_PATTERN.search(plain)
@@ -45,7 +40,7 @@ def parse_notes(text: str, most: int | None = None) -> list[str]:
     lines = [*plain[:start].splitlines(), *(_texts_in_json(plain[start:]) if plain[start:] else ())]
     bare = (" ".join(BULLET_PATTERN.sub("", line).split()) for line in lines)
     notes = (QUOTED_PATTERN.sub(r"\1\2", line) for line in bare if not line.endswith(":"))
-    return [note if most is None else clip(note, most) for note in notes if is_fact(note)]
+    return [note for note in notes if is_fact(note)]
 
 
 def is_fact(text: str) -> bool:

@@ -11,7 +11,7 @@ from certigraph.adapters.models.calls import profile_of
 from certigraph.adapters.models.profiles import CHARACTERS_PER_TOKEN, estimate_tokens
 from certigraph.adapters.models.prompts import clip
 from certigraph.adapters.processes import run_in_thread
-from certigraph.adapters.protocols import Context, Limits
+from certigraph.adapters.protocols import Context
 from certigraph.adapters.retrieval.bm25 import PassagePool, Retriever, terms
 from certigraph.state.records import Task
 from certigraph.state.search import Passage
@@ -34,14 +34,6 @@ PASSAGE_SHARE = (3, 4)
 """Share of a prompt that passages may take, as a fraction; the rest is for the question, findings and attempts."""
 
 
-def max_passage_characters(limits: Limits) -> int:
-    """Return the maximum characters that passages may take in a small model's prompt.
-
-    It is PASSAGE_SHARE of the context.
-    """
-    return limits.context * PASSAGE_SHARE[0] // PASSAGE_SHARE[1]
-
-
 async def load_passages(ids: Sequence[str], task: Task, runtime: Runtime[Context]) -> list[Passage]:
     """Return the passages with these ids, in their order."""
     source = await run_in_thread(passage_source_of(task, runtime).library, task)
@@ -60,8 +52,8 @@ async def load_page(
 ) -> Page:
     """Return the page of passages that the executor reads in its next attempt at a hop.
 
-    A small model reads a page of shortened passages (`split_pages`). Any other model reads all passages whole, in the
-    order in which they were found; only if they do not fit into its window are they sorted and split into pages.
+    It reads all passages whole, in the order in which they were found; only if they do not fit into its window are they
+    sorted and split into pages.
 
     Args:
         number: number of earlier attempts that found nothing. It selects the page; after the last page comes the first.
@@ -72,9 +64,6 @@ async def load_page(
     """
     passages = await load_passages(ids, task, runtime)
     limits, profile = limits_of(task, runtime), await profile_of("executor", runtime)
-    if profile.is_small:
-        pages = split_pages(await run_in_thread(sort_by_queries, queries, passages, limits.passages), limits)
-        return Page("\n".join(pages[number % len(pages)]) if pages else "(none)")
     lines = [_format_passage(passage) for passage in passages]
     tokens = profile.prompt_tokens * PASSAGE_SHARE[0] // PASSAGE_SHARE[1]
     if estimate_tokens("\n".join(lines)) <= tokens:
@@ -95,16 +84,6 @@ def sort_by_queries(queries: Sequence[str], passages: Sequence[Passage], k: int)
     pool = PassagePool(passages)
     hits = (hit.passage for query in queries for hit in pool.search(query, k))
     return list({passage.id: passage for passage in chain(hits, passages)}.values())
-
-
-def split_pages(passages: Sequence[Passage], limits: Limits) -> list[list[str]]:
-    """Format the passages for a small model as lines "Title: text", in pages of at most `limits.passages` lines.
-
-    After an attempt that found nothing, a model reads the next page. So even a model with a short context reads
-    everything.
-    """
-    lines = [clip(_format_passage(passage), limits.excerpt) for passage in passages]
-    return _split_lines(lines, limits.passages, max_passage_characters(limits))
 
 
 def _split_lines(lines: Sequence[str], most: int, characters: int) -> list[list[str]]:

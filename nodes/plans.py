@@ -18,19 +18,18 @@ from certigraph.adapters.models.prompts import (
     bullet_list,
     format_history,
     format_steps,
-    format_turns,
     format_view,
     format_world,
     numbered_list,
     paragraphs,
     quote,
+    quote_history,
     unquote_line,
 )
-from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated, bounded_list
+from certigraph.adapters.models.schemas import FirstThought, Requested, Thought, bounded_list
 from certigraph.adapters.protocols import Context
 from certigraph.nodes import react
 from certigraph.nodes.slots import Slot, Update, asks_among_equals, prefer_benchmark_operator
-from certigraph.nodes.transcripts import format_transcript
 from certigraph.state.records import Task
 from certigraph.state.run import DecideView, OutlineView
 from certigraph.state.subtask import (
@@ -135,7 +134,7 @@ REPLAN = Slot("replan", OUTLINE_KEYS, subtask_replan_view, _count_replan, react.
 class Plan(BaseModel):
     """Answer schema for a plan: its steps in the order in which they are to be taken."""
 
-    reasoning: Annotated[str, FullOnly()] = ""
+    reasoning: FirstThought = ""
     steps: list[str]
 
 
@@ -194,19 +193,11 @@ async def format_trace(
 ) -> History:
     """Format the turns (actions and observations) of a sub-task that its memory leaves visible, then its belief.
 
-    A model that is not small sees all that fits into its window (`format_history`). For a small one, turns beyond
-    `Limits.context` characters are dropped, oldest first. `rest` is everything else in the prompt.
+    All that fits into the model's window is shown (`format_history`). `rest` is everything else in the prompt.
     """
-    limits, turns, profile = limits_of(state["task"], runtime), state["turns"], await profile_of(role, runtime)
     notes = f"\n\nNotes from before:\n{quote(state['belief'].text)}" if state["belief"].text else ""
-    if not profile.is_small:
-        whole = format_history(turns, rest + notes, profile)
-        return History(quote(whole.text) + notes, whole.cut)
-    if benchmark_of(state["task"], runtime).answers:
-        trace = format_transcript(turns, limits) or "(nothing)"
-    else:
-        trace = format_turns(turns, most=len(turns), characters=limits.excerpt, within=limits.context)
-    return History(quote(trace, limits.context) + notes)
+    whole = format_history(state["turns"], rest + notes, await profile_of(role, runtime))
+    return History(quote_history(whole) + notes, whole.cut)
 
 
 async def _ask_outline(
@@ -221,7 +212,7 @@ async def _ask_outline(
 @lru_cache(maxsize=16)
 def steps_form(most: int) -> type[Plan]:
     """Create the answer schema for a plan of 1 to `most` steps. Longer plans are parsed too; `to_outline` cuts them."""
-    steps = bounded_list(most, Annotated[str, Field(min_length=1), Bounded(120)], least=1)
+    steps = bounded_list(most, Annotated[str, Field(min_length=1)], least=1)
     return create_model("Plan", __base__=Plan, steps=(Annotated[steps, Field(min_length=1)], ...))
 
 
@@ -294,19 +285,16 @@ Which steps solve the task?
 
 # Supervise: judge the progress of a sub-task after every action (TDP section 3.2).
 
-MAX_RESULT = 600
-"""Maximum characters of a sub-task's result that a small model writes. Sub-tasks that need it see all of it."""
-
 
 class SupervisorJudgement(BaseModel):
     """The model's answer. It is asked for after every action: what does not apply need not be written."""
 
-    reason: Annotated[str, Truncated(160)]
+    reason: Thought
     status: Literal["needs_more_steps", "completed", "failed"]
     off_plan: bool = False
-    done: Annotated[int, FullOnly()] = 0
-    guidance: Annotated[str, Truncated(160)] = ""
-    result: Annotated[str, Truncated(MAX_RESULT)] = ""
+    done: Annotated[int, Requested] = 0
+    guidance: str = ""
+    result: str = ""
 
 
 @prefer_benchmark_operator

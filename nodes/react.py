@@ -11,9 +11,9 @@ from pydantic import BaseModel, Field, create_model
 from certigraph.adapters.benchmarks import benchmark_of, context_of, limits_of
 from certigraph.adapters.episodes import admissible_actions, candidate_actions
 from certigraph.adapters.matching import NONE_OF_THESE
-from certigraph.adapters.models.calls import ask, choose, deliberate, profile_of
+from certigraph.adapters.models.calls import ask, deliberate
 from certigraph.adapters.models.prompts import bullet_list, format_options, paragraphs, quote, unquote_line
-from certigraph.adapters.models.schemas import Bounded, Offered, Truncated
+from certigraph.adapters.models.schemas import Offered, Thought
 from certigraph.adapters.protocols import Benchmark, Context, Operator
 from certigraph.nodes.decisions import MAX_CANDIDATES, decision_prompt, resolve_action, situation_prompt
 from certigraph.nodes.operators import call_operator
@@ -105,11 +105,6 @@ the very thing that you meant? If so, choose it, and leave `action` empty. If no
 thing may do harm: `action` is then another action to take instead, or empty to have what you wrote tried as it is.
 """
 
-SMALL_MEANING_QUESTION = """\
-You wrote an action that the world does not list. Which of the listed ones at the end did you mean? Choose "none of
-these" if it is none: a wrong thing may do harm. What you wrote is then tried as it is.
-"""
-
 MEANING_SHOWN = """\
 You wrote this action, which the world does not list:
 {written}
@@ -117,13 +112,6 @@ You wrote this action, which the world does not list:
 Your thought with it:
 {thought}
 
-Listed actions that come near it:
-{actions}
-"""
-
-SMALL_MEANING_SHOWN = """\
-You wrote this action, which the world does not list:
-{written}
 Listed actions that come near it:
 {actions}
 """
@@ -252,14 +240,11 @@ MEMORY = REFLECT._replace(name="memory")
 
 M = TypeVar("M", bound=BaseModel)
 
-MAX_SMALL_QUERY = 300
-"""Maximum characters of a small model's query."""
-
 
 class Move(BaseModel):
     """Answer schema of a thought and a tool call, before `with_tools` restricts it to the tools of a world."""
 
-    thought: Annotated[str, Truncated(120)]
+    thought: Thought
     tool: str
     text: str
 
@@ -279,11 +264,10 @@ def pursue(*, alpha: float = PBAI_DEFAULTS.alpha, rerank: str | None = None) -> 
     @prefer_benchmark_operator
     async def pursue(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
         questions = state["belief"].questions
-        wording = SMALL_PURSUE_ORDER if (await profile_of("executor", runtime)).is_small else PURSUE_ORDER
         benchmark = benchmark_of(state["task"], runtime)
         entered = context_of(runtime).entry
         style = PART_STYLE if entered and not entered.last else benchmark.answer_style
-        order = wording.format(style=style)
+        order = PURSUE_ORDER.format(style=style)
         is_part = not dict(state).get("whole", True)  # a subtask of STEP: another one follows in the same episode
         unknown = UNKNOWN.format(answer=benchmark.unknown_answer) if benchmark.unknown_answer else BEST_SUPPORTED
         clause = PART_CLAUSE if is_part else IN_VAIN_CLAUSE.format(unknown=unknown)
@@ -302,18 +286,13 @@ def pursue(*, alpha: float = PBAI_DEFAULTS.alpha, rerank: str | None = None) -> 
 
 
 def with_tools(form: type[M], state: DecideView, runtime: Runtime[Context]) -> type[M]:
-    """Restrict an answer schema to the task's benchmark: `tool` to its tools, and a small model's `text` in length.
-
-    `to_tool_action` bounds the text by the tool, for every model.
-    """
-    benchmark = benchmark_of(state["task"], runtime)
-    most = max(benchmark.longest_answer, min(benchmark.longest_query, MAX_SMALL_QUERY))
-    return _tool_form(form, tuple(benchmark.tools), most)
+    """Restrict `tool` in an answer schema to the tools of the task's benchmark; `to_tool_action` bounds `text`."""
+    return _tool_form(form, tuple(benchmark_of(state["task"], runtime).tools))
 
 
 @lru_cache(maxsize=16)
-def _tool_form(form: type[M], tools: tuple[str, ...], most: int) -> type[M]:
-    text = Annotated[str, Field(min_length=1, description=INPUT_ALONE), Truncated(most)]
+def _tool_form(form: type[M], tools: tuple[str, ...]) -> type[M]:
+    text = Annotated[str, Field(min_length=1, description=INPUT_ALONE)]
     return create_model(form.__name__, __base__=form, tool=(Literal[tools], ...), text=(text, ...))  # type: ignore[arg-type]
 
 
@@ -335,11 +314,6 @@ PURSUE_ORDER = """\
 Think first: what does the question need to know, which of it was found, in which words, and what is the next thing to
 find out? Then use one tool. Do not search for the same words again: use names that were found, or other words. Finish
 with {style} once what was found settles the question.
-"""
-
-SMALL_PURSUE_ORDER = """\
-Think in one short sentence, then use one tool. Do not search for the same words again. Finish with {style}
-once what was found settles the question.
 """
 
 PART_STYLE = "all that it wants its answer to contain"
@@ -377,14 +351,14 @@ and number of matches that the model otherwise chooses from.
 class Thought(BaseModel):
     """The model's answer where it writes its action freely."""
 
-    thought: Annotated[str, Truncated(160)]
-    action: Annotated[str, Field(min_length=1), Bounded(300)]
+    thought: Thought
+    action: Annotated[str, Field(min_length=1)]
 
 
 class Meaning(BaseModel):
     """The model's answer to what it meant by an action that the world does not list."""
 
-    thought: str
+    thought: Thought
     choice: str
     action: str = ""
 
@@ -417,12 +391,10 @@ async def decide(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]
 async def execute(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for a thought and an action for a subtask (STEP's Executor).
 
-    This is a separate operator from `decide`, because a benchmark's `decide` may use the complete task. A model that is
-    not small takes exact matches of its action alone and chooses among ten others, as in STEP's public code.
+    This is a separate operator from `decide`, because a benchmark's `decide` may use the complete task. Only exact
+    matches of an action are taken; else the model chooses among ten others, as in STEP's public code.
     """
-    small = (await profile_of("executor", runtime)).is_small
-    settings = (MIN_SIMILARITY, MAX_MATCHES) if small else (1.0, MAX_CANDIDATES)
-    return await _thought_and_action(state, runtime, *settings)
+    return await _thought_and_action(state, runtime, accept=1.0, most=MAX_CANDIDATES)
 
 
 async def _thought_and_action(
@@ -461,7 +433,7 @@ def decide_freely(*, accept: float = MIN_SIMILARITY, most: int = MAX_MATCHES) ->
 
 
 async def _choose_action(state: DecideView, options: Sequence[str], runtime: Runtime[Context]) -> dict[str, Any]:
-    if len(options) == 1 and not (await profile_of("executor", runtime)).is_small:
+    if len(options) == 1:
         return _action_update("", MatchedAction(options[0]))
     prompt = await decision_prompt(state, CHOOSE_INSTRUCTION, runtime, shown=format_options(options))
     answer = await deliberate(prompt, options, role="executor", runtime=runtime)
@@ -520,12 +492,9 @@ async def _ask_meaning(
     written: str, thought: str, offered: Sequence[str], state: DecideView, runtime: Runtime[Context]
 ) -> tuple[str, str]:
     """Ask which offered action was meant; return it or `NONE_OF_THESE`, and the action that was written instead."""
-    options, small = [*offered, NONE_OF_THESE], (await profile_of("executor", runtime)).is_small
-    question, template = (SMALL_MEANING_QUESTION, SMALL_MEANING_SHOWN) if small else (MEANING_QUESTION, MEANING_SHOWN)
-    shown = template.format(written=quote(written), thought=quote(thought), actions=quote(bullet_list(options)))
-    prompt = await situation_prompt(state, question, runtime, shown=shown, closing=MEANING_CLOSING)
-    if small:
-        return await choose(prompt, options, role="executor", runtime=runtime), ""
+    options = [*offered, NONE_OF_THESE]
+    shown = MEANING_SHOWN.format(written=quote(written), thought=quote(thought), actions=quote(bullet_list(options)))
+    prompt = await situation_prompt(state, MEANING_QUESTION, runtime, shown=shown, closing=MEANING_CLOSING)
     form = create_model("Meaning", __base__=Meaning, choice=(Annotated[str, Offered(tuple(options))], ...))
     answer = await ask(prompt, form, role="executor", runtime=runtime)
     return answer.choice, answer.action.strip()

@@ -7,7 +7,7 @@
 from collections.abc import Sequence
 from math import floor
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
@@ -16,8 +16,8 @@ from pydantic import BaseModel, Field
 from certigraph.adapters.encoders import load_encoder
 from certigraph.adapters.models.calls import ask, profile_of
 from certigraph.adapters.models.profiles import ModelProfile
-from certigraph.adapters.models.prompts import History, Prompt, clip, format_history, quote, quote_history
-from certigraph.adapters.models.schemas import Truncated
+from certigraph.adapters.models.prompts import History, Prompt, format_history, quote, quote_history
+from certigraph.adapters.models.schemas import Thought
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.rewards import (
@@ -149,15 +149,6 @@ async def constant(state: RateView, runtime: Runtime[Context]) -> dict[str, Any]
 # A stateless judge reads the complete trajectory before every answer. A stateful judge reads its own belief and the
 # newest step, and rewrites the belief, so that prompts stay short on long trajectories. The wording is ours.
 
-MAX_SMALL_OBSERVATION = 1_500
-"""Maximum number of characters of an observation in the prompt of a small model."""
-
-MAX_SMALL_TRAJECTORY = 10_000
-"""Maximum number of characters of a trajectory in the prompt of a small model. The latest steps are shown."""
-
-MAX_SMALL_BELIEF = 1_200
-"""Maximum number of characters of the belief that a small model as stateful judge carries from step to step."""
-
 
 class Rated(BaseModel):
     """An answer at first sight."""
@@ -168,22 +159,22 @@ class Rated(BaseModel):
 class Reasoned(BaseModel):
     """An answer after some thought."""
 
-    analysis: Annotated[str, Truncated(800)]
+    analysis: Thought
     reward: float = Field(ge=0, le=1)
 
 
 class Believed(BaseModel):
     """An answer at first sight, with the belief that the next step will find."""
 
-    belief: Annotated[str, Truncated(MAX_SMALL_BELIEF)]
+    belief: str
     reward: float = Field(ge=0, le=1)
 
 
 class ReasonedBelief(BaseModel):
     """An answer after some thought, with the belief that the next step will find."""
 
-    belief: Annotated[str, Truncated(MAX_SMALL_BELIEF)]
-    analysis: Annotated[str, Truncated(800)]
+    belief: str
+    analysis: Thought
     reward: float = Field(ge=0, le=1)
 
 
@@ -209,7 +200,7 @@ def judge_reward(*, stateful: bool = False, analytical: bool = False) -> Operato
         profile = await profile_of("judge", runtime)
         goal = f"Goal:\n{quote(state['task'].goal)}\n\n"
         if stateful:
-            evidence, cut = _format_belief_and_step(state, profile), tuple[str, ...]()
+            evidence, cut = _format_belief_and_step(state), tuple[str, ...]()
         else:
             trajectory = _format_trajectory(state["steps"], f"{system}{goal}", profile)
             evidence, cut = f"Trajectory up to now:\n{quote_history(trajectory)}", trajectory.cut
@@ -220,32 +211,15 @@ def judge_reward(*, stateful: bool = False, analytical: bool = False) -> Operato
 
 
 def _format_trajectory(steps: Sequence[RecordedStep], rest: str, profile: ModelProfile) -> History:
-    """Format all steps whole, or as many of the latest as fit into the model's window; shortened for a small model."""
-    if not profile.is_small:
-        turns = [Turn(action=step.action or OBSERVED, observation=step.observation) for step in steps]
-        return format_history(turns, rest, profile)
-    shown: list[str] = []
-    for number, step in reversed(list(enumerate(steps, 1))):
-        text = _format_small_step(number, step)
-        if shown and len(text) + sum(map(len, shown)) > MAX_SMALL_TRAJECTORY:
-            break
-        shown.append(text)
-    hidden = len(steps) - len(shown)
-    cut = (f"the oldest {hidden} of {len(steps)} steps",) if hidden else ()
-    return History("\n".join(reversed(shown)), cut)
+    """Format all steps whole, or as many of the latest as fit into the model's window."""
+    turns = [Turn(action=step.action or OBSERVED, observation=step.observation) for step in steps]
+    return format_history(turns, rest, profile)
 
 
-def _format_belief_and_step(state: RateView, profile: ModelProfile) -> str:
+def _format_belief_and_step(state: RateView) -> str:
     belief, steps = state["note"] or "(nothing yet)", state["steps"]
-    if profile.is_small:
-        newest = _format_small_step(len(steps), steps[-1])
-    else:
-        newest = f"{len(steps)}. Action: {steps[-1].action or OBSERVED}\nAnswer: {steps[-1].observation.strip()}"
+    newest = f"{len(steps)}. Action: {steps[-1].action or OBSERVED}\nAnswer: {steps[-1].observation.strip()}"
     return f"Your belief so far:\n{quote(belief)}\n\nNewest step:\n{quote(newest)}"
-
-
-def _format_small_step(number: int, step: RecordedStep) -> str:
-    return f"{number}. > {step.action or OBSERVED}\n{clip(step.observation.strip(), MAX_SMALL_OBSERVATION)}"
 
 
 OBSERVED = "(none: the world was only observed)"

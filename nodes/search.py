@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field, create_model
 from certigraph.adapters.benchmarks import benchmark_of
 from certigraph.adapters.models.calls import ask
 from certigraph.adapters.models.prompts import build_prompt, bullet_list, quote, unquote_line
-from certigraph.adapters.models.schemas import FullOnly, Truncated
+from certigraph.adapters.models.schemas import FirstThought, Truncated
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes.beliefs import accepts_answer
 from certigraph.nodes.operators import call_operator
@@ -80,7 +80,7 @@ ANSWER_PATTERN = re.compile(r"\banswer is:?\s*(.+?)\.?\s*$", re.IGNORECASE)
 class Sentence(BaseModel):
     """The model's answer."""
 
-    sentence: Annotated[str, Field(min_length=1), Truncated(300)]
+    sentence: Annotated[str, Field(min_length=1)]
 
 
 @factory
@@ -130,7 +130,7 @@ REASON_CLOSING = "What is the next sentence?"
 class Generation(BaseModel):
     """The model's answer."""
 
-    generation: Annotated[str, Field(min_length=1), Truncated(300)]
+    generation: Annotated[str, Field(min_length=1)]
 
 
 @factory
@@ -217,7 +217,7 @@ MAX_HYPOTHESES = 6
 class Hypotheses(BaseModel):
     """Answer schema of hypotheses, before the maximum number of them is added."""
 
-    hypotheses: list[Annotated[str, Field(min_length=1), Truncated(200)]]
+    hypotheses: list[Annotated[str, Field(min_length=1)]]
 
 
 @lru_cache(maxsize=MAX_HYPOTHESES)
@@ -353,7 +353,7 @@ def answer_form(task: Task, runtime: Runtime[Context], base: type[F]) -> type[F]
 
 @lru_cache(maxsize=16)
 def _answer_form_of_length(base: type[F], most: int) -> type[F]:
-    text = Annotated[str, Field(min_length=1), Truncated(most, always=True)]
+    text = Annotated[str, Field(min_length=1), Truncated(most)]
     return create_model(base.__name__, __base__=base, answer=(text, ...))
 
 
@@ -392,7 +392,7 @@ def _normalise_answer(answer: str) -> str:
 class ChosenAnswer(BaseModel):
     """Answer schema of the choice, before the maximum length of a benchmark's answers is added."""
 
-    reasoning: Annotated[str, FullOnly()] = ""
+    reasoning: FirstThought = ""
     answer: str
 
 

@@ -31,7 +31,7 @@ from certigraph.adapters.models.prompts import (
     quote,
     quote_history,
 )
-from certigraph.adapters.models.schemas import Bounded, FullOnly, Offered, Truncated
+from certigraph.adapters.models.schemas import Offered, Requested, Thought, Truncated
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes import react
 from certigraph.nodes.decisions import MAX_CANDIDATES, describe_untaken, next_upcoming, situation_prompt
@@ -171,14 +171,14 @@ ASSESS = Slot("assess", {"subtask": StepSubtask}, assess_view, _guard_against_lo
 class Next(BaseModel):
     """The model's answer: why, and what next."""
 
-    rationale: Annotated[str, Truncated(200)]
-    subtask: Annotated[str, Field(min_length=1), Bounded(200)]
+    rationale: Thought
+    subtask: Annotated[str, Field(min_length=1)]
 
 
 class NextWithInsights(Next):
     """The model's answer where there are insights, with the numbers of those that the Executor is to see."""
 
-    insights: Annotated[list[int], Truncated(6, full=100)]
+    insights: Annotated[list[int], Truncated(100)]
 
 
 @prefer_benchmark_operator
@@ -188,8 +188,8 @@ async def planner(state: PlannerView, runtime: Runtime[Context]) -> dict[str, An
     substeps, answers = limits_of(state["task"], runtime).substeps, benchmark_of(state["task"], runtime).answers
     last = state["subtasks"][-1] if state["subtasks"] and state["subtasks"][-1].status == "failed" else None
     before = paragraphs(
-        "" if profile.is_small and last else NEXT_INSTRUCTION,
-        "" if profile.is_small and not last else REFINE_INSTRUCTION,
+        NEXT_INSTRUCTION,
+        REFINE_INSTRUCTION,
         HAND_IN_INSTRUCTION if answers else "",
         SUBSTEPS_INSTRUCTION.format(substeps=substeps),
         INSIGHTS_INSTRUCTION if state["insights"] else "",
@@ -283,9 +283,9 @@ MAX_AHEAD = 7
 class SubtaskStanding(BaseModel):
     """The beginning of the model's answer: a thought, and how the subtask stands."""
 
-    thought: str
-    standing: Annotated[Standing, FullOnly()] = None  # type: ignore[assignment]  # absent: judged after every action
-    report: Annotated[str, FullOnly()] = ""
+    thought: Thought
+    standing: Annotated[Standing, Requested] = None  # type: ignore[assignment]  # absent: judged after every action
+    report: Annotated[str, Requested] = ""
 
 
 class SubtaskChoice(SubtaskStanding):
@@ -306,7 +306,7 @@ def move_form(ahead: int) -> type[SubtaskMove]:
     """Create the answer schema of an action and up to `ahead` more."""
     if not ahead:
         return SubtaskMove
-    then = Annotated[list[str], Truncated(ahead), FullOnly()]
+    then = Annotated[list[str], Truncated(ahead), Requested]
     return create_model("SubtaskMove", __base__=SubtaskMove, then=(then, []))
 
 
@@ -314,16 +314,16 @@ def move_form(ahead: int) -> type[SubtaskMove]:
 def execute_subtask(*, ahead: int = MAX_AHEAD) -> Operator:
     """Ask the model for an action for the subtask, how the subtask stands, and the actions that may follow at once.
 
-    An action that follows is taken only if the world accepted all before it and lists it exactly. Small models, the
-    benchmark's own operator `execute`, and a subtask that is the main task itself get one action as `execute` gives it.
+    An action that follows is taken only if the world accepted all before it and lists it exactly. The benchmark's own
+    operator `execute`, and a subtask that is the main task itself, give one action as `execute` gives it.
 
     Args:
         ahead: maximum number of actions in addition to the first one; 0 for one action at a time.
     """
 
     async def execute_subtask(state: ExecutorView, runtime: Runtime[Context]) -> dict[str, Any]:
-        benchmark, small = benchmark_of(state["task"], runtime), (await profile_of("executor", runtime)).is_small
-        if small or state["whole"] or benchmark.answers or "execute" in operators_for(benchmark):
+        benchmark = benchmark_of(state["task"], runtime)
+        if state["whole"] or benchmark.answers or "execute" in operators_for(benchmark):
             return await call_operator(react.execute, state, runtime)
         actions, maximum = await admissible_actions(runtime), limits_of(state["task"], runtime).options
         if len(actions) == 1:
@@ -437,7 +437,7 @@ def is_named_by(rule: str, action: str) -> bool:
 class Ruling(BaseModel):
     """The model's answer."""
 
-    reason: Annotated[str, Truncated(160)]
+    reason: Thought
     forbidden: bool
 
 
@@ -451,14 +451,11 @@ async def align(state: AlignView, runtime: Runtime[Context]) -> dict[str, Any]:
     rules = f"Rules that earlier episodes of this task taught:\n{numbered_list(state['rules'])}"
     before = paragraphs(ALIGN_QUESTION, rules)
     after = ALIGN_CASE.format(subtask=state["subtask"], action=state["action"].text)
-    if profile.is_small:
-        prompt = build_prompt(runtime, paragraphs(before, after), role=EVALUATOR_ROLE)
-    else:
-        view = format_view(state["evidence"].view, runtime, turns=state["turns"], profile=profile)
-        after = paragraphs(view, after)
-        history = format_history(state["turns"], EVALUATOR_ROLE + before + after, profile)
-        request = paragraphs(before, f"{TURNS_HEADING}\n{quote_history(history)}", after)
-        prompt = build_prompt(runtime, request, role=EVALUATOR_ROLE, cut=history.cut)
+    view = format_view(state["evidence"].view, runtime, turns=state["turns"], profile=profile)
+    after = paragraphs(view, after)
+    history = format_history(state["turns"], EVALUATOR_ROLE + before + after, profile)
+    request = paragraphs(before, f"{TURNS_HEADING}\n{quote_history(history)}", after)
+    prompt = build_prompt(runtime, request, role=EVALUATOR_ROLE, cut=history.cut)
     answer = await ask(prompt, Ruling, role="validator", runtime=runtime)
     return {"approval": Approval(approved=not answer.forbidden, reason=answer.reason if answer.forbidden else "")}
 
@@ -482,9 +479,9 @@ not the present one, nor one that merely finds the action needless where the wor
 class Completion(BaseModel):
     """The model's answer."""
 
-    reason: Annotated[str, Truncated(160)]
+    reason: Thought
     completed: bool
-    blocked: Annotated[bool, FullOnly()] = False
+    blocked: Annotated[bool, Requested] = False
 
 
 @prefer_benchmark_operator
@@ -495,19 +492,17 @@ async def assess(state: AssessView, runtime: Runtime[Context]) -> dict[str, Any]
     """
     profile = await profile_of("validator", runtime)
     report = state["action"].args.get(REPORT)
-    before = (SMALL_ASSESS_QUESTION if profile.is_small else ASSESS_QUESTION).strip()
+    before = ASSESS_QUESTION.strip()
     view = format_view(state["evidence"].view, runtime, turns=state["turns"], profile=profile)
     after = paragraphs(
         f"Subtask: {state['subtask'].text}",
-        "" if profile.is_small else f"The work on the subtask began after action {state['begun']}.",
+        f"The work on the subtask began after action {state['begun']}.",
         f"The agent reports about the subtask:\n{quote(str(report))}" if report else "",
         view,
         ASSESS_CLOSING,
     )
-    turns = state["turns"][state["begun"] :] if profile.is_small else state["turns"]
-    history = format_history(turns, EVALUATOR_ROLE + before + after, profile)
-    heading = "Done for the subtask, with the world's answers, the latest last:" if profile.is_small else TURNS_HEADING
-    request = paragraphs(before, f"{heading}\n{quote_history(history)}", after)
+    history = format_history(state["turns"], EVALUATOR_ROLE + before + after, profile)
+    request = paragraphs(before, f"{TURNS_HEADING}\n{quote_history(history)}", after)
     prompt = build_prompt(runtime, request, role=EVALUATOR_ROLE, cut=history.cut)
     answer = await ask(prompt, Completion, role="validator", runtime=runtime)
     status = "completed" if answer.completed else "failed" if answer.blocked else "open"
@@ -553,9 +548,4 @@ is so or that it can never be so? Quote it. Then:
 - blocked: true if the subtask is not completed and the world shows that it cannot be as it is worded: a thing is broken
   or missing, or something has to be done first that the subtask does not include. That it is not completed yet, or that
   a few actions failed, does not block it.
-"""
-
-SMALL_ASSESS_QUESTION = """\
-Reason first: what does the subtask ask for, and which answer, or which part of what the world shows now, says that it
-is so? Then say whether the subtask is completed. If nothing shows it, it is not.
 """

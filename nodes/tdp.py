@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from certigraph.adapters.benchmarks import call_world, context_of, limits_of, steps_before
 from certigraph.adapters.episodes import can_step_in_parallel, live_episode
-from certigraph.adapters.models.calls import ask, profile_of
+from certigraph.adapters.models.calls import ask
 from certigraph.adapters.models.prompts import (
     build_prompt,
     bullet_list,
@@ -25,7 +25,7 @@ from certigraph.adapters.models.prompts import (
     quote,
     unquote_line,
 )
-from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated, bounded_list, offered_schema
+from certigraph.adapters.models.schemas import FirstThought, Thought, Truncated, bounded_list, offered_schema
 from certigraph.adapters.protocols import Context
 from certigraph.nodes.slots import ACT_KEYS, RESET_KEYS, Slot, Update, prefer_benchmark_operator
 from certigraph.state.endings import Fault, LimitReached
@@ -212,19 +212,10 @@ REVISE = Slot("revise", DAG_KEYS, revise_view, _check_revision, _skip_revision)
 
 A = TypeVar("A", bound=BaseModel)
 
-MAX_SUBTASK_TEXT, MAX_NEEDS = 240, 8
-"""Maximum characters of a sub-task's specification, and maximum number of sub-tasks whose results it may need.
-
-They hold where a grammar constrains a small model's answer.
-
-This is at most about 120 tokens a sub-task: eight of them fit into an answer of the embedded models
-(`ANSWER_TOKENS`).
-"""
-
 MAX_FLAW = 200
 """Maximum number of characters of the description of one flaw in a model's answer."""
 
-Id = Annotated[str, Truncated(30, always=True)]
+Id = Annotated[str, Truncated(30)]
 
 
 class Subtask(BaseModel):
@@ -233,7 +224,7 @@ class Subtask(BaseModel):
     model_config = ConfigDict(coerce_numbers_to_str=True)
 
     id: Id
-    task: Annotated[str, Bounded(MAX_SUBTASK_TEXT)]
+    task: str
     needs: list[Id]
 
 
@@ -286,15 +277,14 @@ def id_type(ids: Sequence[str]) -> Any:
     return Annotated[Id, Field(json_schema_extra=offered_schema(ids))] if ids else Id
 
 
-def subtask_form(ids: Sequence[str], needs: Sequence[str], most: int = MAX_NEEDS) -> type[Subtask]:
+def subtask_form(ids: Sequence[str], needs: int) -> type[Subtask]:
     """Create the answer schema of a sub-task.
 
     Args:
         ids: ids that it may have; none for any.
-        needs: ids of the sub-tasks that it may need; none for any.
-        most: maximum number of those that it needs.
+        needs: maximum number of sub-tasks whose results it needs.
     """
-    parts: dict[str, Any] = {"id": (id_type(ids), ...), "needs": (bounded_list(most, id_type(needs), varies=True), ...)}
+    parts: dict[str, Any] = {"id": (id_type(ids), ...), "needs": (bounded_list(needs, Id, varies=True), ...)}
     return create_model("Subtask", __base__=Subtask, **parts)
 
 
@@ -328,7 +318,7 @@ DECOMPOSE_RETRIES = 2
 class Subtasks(BaseModel):
     """Answer schema of `decompose`: the sub-tasks."""
 
-    reasoning: Annotated[str, FullOnly()] = ""
+    reasoning: FirstThought = ""
     nodes: list[Subtask]
 
 
@@ -349,7 +339,7 @@ async def decompose(state: DecomposeView, runtime: Runtime[Context]) -> dict[str
     )
     proposal = await ask_until_valid(
         question,
-        _decompose_form(maximum, small=(await profile_of("planner", runtime)).is_small),
+        _decompose_form(maximum),
         lambda answer: decomposition_problems(to_nodes(answer.nodes), maximum),
         again=DECOMPOSE_RETRIES,
         runtime=runtime,
@@ -365,11 +355,9 @@ async def undivided(state: DecomposeView, runtime: Runtime[Context]) -> dict[str
 
 
 @lru_cache(maxsize=16)
-def _decompose_form(maximum: int, *, small: bool) -> type[Subtasks]:
-    ids = [f"n{number}" for number in range(1, maximum + 1)]
+def _decompose_form(maximum: int) -> type[Subtasks]:
     # A list of all possible ids would make the schema longer than the prompt; wrong ones are refused with a reason.
-    node = subtask_form(ids, ids) if small else subtask_form((), (), maximum)
-    parts: dict[str, Any] = {"nodes": (bounded_list(maximum, node, least=1), ...)}
+    parts: dict[str, Any] = {"nodes": (bounded_list(maximum, subtask_form((), maximum), least=1), ...)}
     return create_model("Subtasks", __base__=Subtasks, **parts)
 
 
@@ -424,19 +412,13 @@ def _repeat_steps(state: TDPState, runtime: Runtime[Context]) -> dict[str, Any]:
 REVISE_RETRIES = 1
 """Maximum number of retries after an invalid revision, before the task graph stays as it is."""
 
-MAX_OUTCOME, MAX_OUTCOMES = 400, 20
-"""Maximum characters of an outcome in the prompt of a small model, and maximum number of outcomes (the latest ones).
-
-Together these are 8,000 characters.
-"""
-
 
 class Changes(BaseModel):
     """Answer schema of `revise`: sub-tasks to change, to add and to remove."""
 
     model_config = ConfigDict(coerce_numbers_to_str=True)
 
-    reason: Annotated[str, Truncated(200)]
+    reason: Thought
     change: list[Subtask]
     add: list[Subtask]
     remove: list[Id]
@@ -452,12 +434,9 @@ async def revise(state: ReviseView, runtime: Runtime[Context]) -> dict[str, Any]
     free = remaining_capacity(dag, maximum)
     if not dag.pending and not free:
         return {"dag": dag, "notes": ()}
-    small = (await profile_of("planner", runtime)).is_small
-    # A revision by a small model is kept short.
-    most = max(maximum // 2, 1) if small else maximum
     proposal = await ask_until_valid(
-        _revise_question(state, min(free, most), runtime, small=small),
-        _revise_form(dag, free, most, small=small),
+        _revise_question(state, min(free, maximum), runtime),
+        _revise_form(dag, free, maximum),
         lambda answer: refusal_reasons(dag, _to_revision(dag, answer), maximum),
         again=REVISE_RETRIES,
         runtime=runtime,
@@ -479,32 +458,27 @@ def _to_revision(dag: Dag, answer: Changes) -> GraphRevision:
     )
 
 
-def _revise_form(dag: Dag, free: int, maximum: int, *, small: bool) -> type[Changes]:
+def _revise_form(dag: Dag, free: int, maximum: int) -> type[Changes]:
     """Create the answer schema of a revision, with at most `maximum` changes and `maximum` additions.
 
-    A grammar enforces these bounds, and for small models the ids too. `free` is the number of sub-tasks that the task
-    graph may still take.
+    `free` is the number of sub-tasks that the task graph may still take.
     """
     pending, new = [node.id for node in dag.pending], new_ids(dag, min(free, maximum))
-    needs = [*(node.id for node in dag.nodes if node.status != "failed"), *new]
-    allowed = (needs, MAX_NEEDS) if small else ((), len(needs))
+    needs = sum(node.status != "failed" for node in dag.nodes) + len(new)
     parts: dict[str, Any] = {
-        "change": (bounded_list(min(len(pending), maximum), subtask_form(pending, *allowed), varies=True), ...),
-        "add": (bounded_list(len(new), subtask_form(new if small else (), *allowed), varies=True), ...),
+        "change": (bounded_list(min(len(pending), maximum), subtask_form(pending, needs), varies=True), ...),
+        "add": (bounded_list(len(new), subtask_form((), needs), varies=True), ...),
         "remove": (bounded_list(len(pending), id_type(pending), varies=True), ...),
     }
     return create_model("Changes", __base__=Changes, **parts)
 
 
-def _revise_question(state: ReviseView, free: int, runtime: Runtime[Context], *, small: bool) -> str:
-    outcomes = state["outcomes"][-MAX_OUTCOMES if small else 0 :]
-    dag, latest = state["dag"], {outcome.node: outcome.result for outcome in outcomes}
-    results = (f"{node}: {clip(result, MAX_OUTCOME) if small else result}" for node, result in latest.items())
-    pending, finished = (SMALL_REVISE_PENDING, SMALL_REVISE_FINISHED) if small else (REVISE_PENDING, REVISE_FINISHED)
-    order = pending if dag.pending else finished
+def _revise_question(state: ReviseView, free: int, runtime: Runtime[Context]) -> str:
+    dag, latest = state["dag"], {outcome.node: outcome.result for outcome in state["outcomes"]}
+    results = (f"{node}: {result}" for node, result in latest.items())
     return paragraphs(
         REVISE_TEXTS,
-        order,
+        REVISE_PENDING if dag.pending else REVISE_FINISHED,
         f"Task: {state['task'].goal}",
         f"Its sub-tasks:\n{bullet_list(f'{node.id}: {node.task}' for node in dag.nodes)}",
         f"Results of those that have run, in the order in which they ran:\n{quote(bullet_list(results))}",
@@ -557,16 +531,3 @@ All have run. Think first: what does the task ask for, and does each part of it 
   failed is tried in another way.
 - change, remove: nothing.
 """
-
-SMALL_REVISE_PENDING = """\
-Revise the pending sub-tasks where these results ask for it; lists that stay empty leave all as it is.
-reason: what the results mean for the pending ones, in one short sentence.
-change: pending ones with a sharper text that has the new facts, or with other needs.
-add: new ones, also in place of one that failed: change what needs that one, or it waits in vain.
-remove: pending ones that are of no use any more. One pending sub-task still settles the task, all others lead to it."""
-
-SMALL_REVISE_FINISHED = """\
-All have run, and the world waits.
-reason: whether the task is settled, in one short sentence.
-add: nothing if it is; else new ones for what is missing, the last of which settles the task.
-change, remove: nothing."""

@@ -13,19 +13,17 @@ from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.models.calls import profile_of
 from certigraph.adapters.models.profiles import ModelProfile, estimate_tokens
 from certigraph.adapters.models.prompts import (
-    TURNS_PER_BLOCK,
     History,
     Prompt,
     build_prompt,
     bullet_list,
-    clip,
     fit_turns,
     format_steps,
     quote,
     quote_history,
 )
 from certigraph.adapters.models.prompts import paragraphs as join
-from certigraph.adapters.protocols import Context, Limits
+from certigraph.adapters.protocols import Context
 from certigraph.state.channels import LogIndexes
 from certigraph.state.run import BELIEF_FORMS, DecideView, Turn, shown_advice
 from certigraph.state.search import AnswerView, GateView, lines_with_sources
@@ -44,11 +42,10 @@ async def search_prompt(
     shown: str = "",
     closing: str,
     paragraphs: int | None = None,
-    excerpt: int | None = None,
 ) -> Prompt:
     """Build a prompt from an instruction, the turns that a search agent sees, its belief, and the advice to it.
 
-    A model that is not small sees all turns whole that fit into its window; a small one what `format_transcript` keeps.
+    All turns that fit into the model's window are shown whole.
 
     Args:
         state: view of the operator.
@@ -58,7 +55,6 @@ async def search_prompt(
         shown: what else is asked about and changes from request to request.
         closing: the last line, which says what to answer now.
         paragraphs: maximum number of different passages; the latest ones are shown.
-        excerpt: maximum characters of a passage for a small model; None for `Limits.excerpt`.
     """
     belief, lasting = state["belief"], int(dict(state).get("lasting", 0))  # type: ignore[call-overload]
     constant, advice = shown_advice(state)[:lasting], shown_advice(state)[lasting:]
@@ -73,10 +69,8 @@ async def search_prompt(
     rest = build_prompt(runtime, join(before, after))
     if not state["turns"]:
         return rest
-    limits = limits_of(state["task"], runtime)
-    limits = limits if excerpt is None else limits.model_copy(update={"excerpt": min(limits.excerpt, excerpt)})
     profile = await profile_of(role, runtime)
-    history = format_rounds(state["turns"], limits, profile, rest.system + rest.user, paragraphs=paragraphs)
+    history = format_rounds(state["turns"], profile, rest.system + rest.user, paragraphs=paragraphs)
     heading = "Rounds so far" if belief.window is None else "Latest rounds"  # a memory stands for the others
     rounds = f"{heading}, each action with what it brought up:\n{quote_history(history)}"
     return build_prompt(runtime, join(before, rounds, after), cut=history.cut)
@@ -98,22 +92,16 @@ def format_rounds_left(state: DecideView, runtime: Runtime[Context]) -> str:
     return f"Rounds left, with this one: {left} of {most}.{last}"
 
 
-def format_rounds(
-    turns: Sequence[Turn], limits: Limits, profile: ModelProfile, rest: str, *, paragraphs: int | None = None
-) -> History:
-    """Format the turns of a search agent as far as the model's window allows, or for a small model `limits`.
+def format_rounds(turns: Sequence[Turn], profile: ModelProfile, rest: str, *, paragraphs: int | None = None) -> History:
+    """Format thought, action and passages of each turn, as far as the model's window allows; each passage once.
 
     Args:
         turns: the turns, oldest first.
-        limits: bounds on the text for a small model, as in `format_transcript`.
         profile: profile of the model.
         rest: everything else in the prompt.
         paragraphs: maximum number of different passages; the latest ones are shown.
     """
-    if not profile.is_small:
-        return fit_turns(turns, _windows_of(paragraphs)(turns).fit, rest, profile)
-    text = format_transcript(turns, limits, paragraphs=paragraphs)
-    return History(text, describe_rounds_cut(turns, limits, paragraphs=paragraphs))
+    return fit_turns(turns, _windows_of(paragraphs)(turns).fit, rest, profile)
 
 
 def is_first_round(state: DecideView) -> bool:
@@ -124,35 +112,9 @@ def is_first_round(state: DecideView) -> bool:
     return not state["turns"] and state["belief"].form == "native"
 
 
-def format_transcript(turns: Sequence[Turn], limits: Limits, *, paragraphs: int | None = None) -> str:
-    """Format thought, action and passages of each turn for a small model; each passage is shown once.
-
-    The oldest turns are dropped, a block at a time, until the text fits into `limits.context` characters (CGDP Eq. 2).
-
-    Args:
-        turns: the turns, oldest first.
-        limits: `context` bounds the complete text, `excerpt` each passage, in characters.
-        paragraphs: maximum number of different passages; the latest ones are shown.
-    """
-    kept = _fitting_turns(turns, limits, paragraphs)
-    return clip("\n".join(_format_turns(kept, limits.excerpt, paragraphs)), limits.context)
-
-
-def _fitting_turns(turns: Sequence[Turn], limits: Limits, paragraphs: int | None) -> Sequence[Turn]:
-    kept, least = turns, sum(len(_format_head(turn)) for turn in turns)
-    while len(kept) > 1 and (
-        least > limits.context  # too much without a single passage
-        or transcript_length(kept, limits.excerpt, paragraphs=paragraphs) > limits.context
-    ):
-        dropped = TURNS_PER_BLOCK if len(kept) > TURNS_PER_BLOCK else len(kept) - 1
-        least -= sum(len(_format_head(turn)) for turn in kept[:dropped])
-        kept = kept[dropped:]
-    return kept
-
-
 def format_whole_turns(turns: Sequence[Turn], *, paragraphs: int | None = None) -> list[str]:
-    """Format each turn of a search agent whole, and each passage once; `paragraphs` is as in `format_transcript`."""
-    return _format_turns(turns, None, paragraphs)
+    """Format each turn of a search agent whole, and each passage once; `paragraphs` is as in `format_rounds`."""
+    return _format_turns(turns, paragraphs)
 
 
 class _Window:
@@ -203,7 +165,7 @@ class _Window:
     def _format(self, number: int) -> str:
         turn = self._turns[number]
         seen = {one for one in turn.sources if one in self._hidden or self._owners.get(one, number) != number}
-        return _format_turn(turn, None, seen)
+        return _format_turn(turn, seen)
 
 
 class _FittingTurns:
@@ -262,33 +224,21 @@ def _windows_of(paragraphs: int | None) -> LogIndexes[Turn, _FittingTurns]:
     return LogIndexes(lambda: _FittingTurns(paragraphs))
 
 
-def describe_rounds_cut(turns: Sequence[Turn], limits: Limits, *, paragraphs: int | None = None) -> tuple[str, ...]:
-    """Return what `format_transcript` leaves out of the turns, for `Prompt.cut`; arguments are as there."""
-    hidden = len(turns) - len(_fitting_turns(turns, limits, paragraphs))
-    return (f"the oldest {hidden} of {len(turns)} turns beyond {limits.context:,} characters",) if hidden else ()
-
-
-def transcript_length(turns: Sequence[Turn], excerpt: int | None, *, paragraphs: int | None = None) -> int:
-    """Count the characters that `turns` take in a transcript if none is dropped.
-
-    Args:
-        turns: the turns.
-        excerpt: maximum characters of a passage; None for no limit.
-        paragraphs: maximum number of different passages.
-    """
-    texts = _format_turns(turns, excerpt, paragraphs)
+def transcript_length(turns: Sequence[Turn]) -> int:
+    """Count the characters that `turns` take in a transcript if none is dropped."""
+    texts = format_whole_turns(turns)
     return sum(map(len, texts)) + len(texts)
 
 
-def _format_turns(turns: Sequence[Turn], excerpt: int | None, paragraphs: int | None) -> list[str]:
+def _format_turns(turns: Sequence[Turn], paragraphs: int | None) -> list[str]:
     sources = list(dict.fromkeys(chain.from_iterable(turn.sources for turn in turns)))
     # Sources that count as seen are not shown: with a limit, all but the latest.
     seen = set(sources[:-paragraphs] if paragraphs else ())
-    return [_format_turn(turn, excerpt, seen) for turn in turns]
+    return [_format_turn(turn, seen) for turn in turns]
 
 
-def _format_turn(turn: Turn, excerpt: int | None, seen: set[str]) -> str:
-    return _format_head(turn) + "\n".join(_observation_lines(turn, excerpt, seen))
+def _format_turn(turn: Turn, seen: set[str]) -> str:
+    return _format_head(turn) + "\n".join(_observation_lines(turn, seen))
 
 
 def _drop_note(text: str) -> str:
@@ -300,15 +250,14 @@ def _format_head(turn: Turn) -> str:
     return f"{thought}> {turn.action}\n"
 
 
-def _observation_lines(turn: Turn, excerpt: int | None, seen: set[str]) -> list[str]:
-    most = len(turn.observation) if excerpt is None else excerpt
+def _observation_lines(turn: Turn, seen: set[str]) -> list[str]:
     listed = lines_with_sources(turn.observation, turn.sources)
     if listed is None:
-        return [clip(" ".join(turn.observation.splitlines()), most)]
+        return [" ".join(turn.observation.splitlines())]
     new = [line for source, line in listed if source not in seen]
     seen.update(turn.sources)
     if not new:
         return [ELIDED_NOTE]
     hidden = len(listed) - len(new)
     more = [ELIDED_MORE.format(count=hidden)] if hidden else []
-    return [*(clip(line, most) for line in new), *more]
+    return [*new, *more]

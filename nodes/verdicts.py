@@ -22,36 +22,32 @@ from certigraph.adapters.models.prompts import (
     unquote_line,
     view_repeats_answers,
 )
-from certigraph.adapters.models.schemas import FullOnly, Truncated
+from certigraph.adapters.models.schemas import Requested, Thought
 from certigraph.adapters.models.scripts import collect_citations
 from certigraph.adapters.protocols import Context
 from certigraph.state.records import CHECK, Predicate, Verdict
 from certigraph.state.run import Turn
 from certigraph.state.sdp import ValidateView
 
-MAX_SHOWN_CONDITIONS = 10
-"""Maximum number of conditions in the prompt of a small model; if more hold at once, they take two steps."""
-
-
-MAX_JUDGED_CONDITIONS = 100
-"""Maximum number of conditions in the prompt of any other model."""
+MAX_JUDGED_CONDITIONS, MAX_PLAIN_CONDITIONS = 100, 10
+"""Maximum number of conditions in a prompt, and in the SDP paper's; if more hold at once, they take two steps."""
 
 
 class Holds(BaseModel):
-    """Answer schema for a verdict of a small model: a reason, and how many conditions hold."""
+    """Answer schema for a verdict as in the SDP paper: a reason, and how many conditions hold."""
 
-    reason: Annotated[str, Truncated(300)]
-    holds: int = Field(ge=0, le=MAX_SHOWN_CONDITIONS, strict=True)
+    reason: Thought
+    holds: int = Field(ge=0, le=MAX_PLAIN_CONDITIONS, strict=True)
 
 
 class FullHolds(BaseModel):
     """Answer schema for a verdict: a reason, what it rests on, what else was learned, how many conditions hold."""
 
-    reason: str
-    evidence: Annotated[str, FullOnly()] = ""
-    established: Annotated[list[str], FullOnly()] = []
-    outdated: Annotated[list[int], FullOnly()] = []
-    reachable: Annotated[bool, FullOnly()] = True
+    reason: Thought
+    evidence: Annotated[str, Requested] = ""
+    established: Annotated[list[str], Requested] = []
+    outdated: Annotated[list[int], Requested] = []
+    reachable: Annotated[bool, Requested] = True
     holds: int = Field(ge=0, le=MAX_JUDGED_CONDITIONS, strict=True)
 
 
@@ -72,16 +68,15 @@ async def ask_verdict(
         runtime: the run's runtime.
         tail: the conditions to be judged; None for the rest of the plan.
         notes: what the world reports besides its answer, such as the score.
-        plain: whether any model is asked as a small one is, and as in the SDP paper: for a reason and a count, by the
-            last action and its answer alone.
+        plain: whether the model is asked as in the SDP paper: for a reason and a count, by the last action and its
+            answer alone.
     """
     if state["upcoming"] and not state["observation"].done:
         return Verdict(depth=0, pending=True)
     judged = (state["tail"] if tail is None else tail)[:MAX_JUDGED_CONDITIONS]
-    plain = plain or (await profile_of("validator", runtime)).is_small
     with collect_citations() as cited:
         if plain:
-            verdict = await _ask_small_verdict(state, judged[:MAX_SHOWN_CONDITIONS], notes, runtime)
+            verdict = await _ask_plain_verdict(state, judged[:MAX_PLAIN_CONDITIONS], notes, runtime)
         else:
             prompt = await _verdict_prompt(state, judged, notes, runtime)
             answer = await ask(prompt, FullHolds, role="validator", runtime=runtime)
@@ -115,10 +110,10 @@ def _select_quotations(evidence: str, shown: Sequence[str]) -> str:
     return ""
 
 
-async def _ask_small_verdict(
+async def _ask_plain_verdict(
     state: ValidateView, judged: Sequence[Predicate], notes: str, runtime: Runtime[Context]
 ) -> Verdict:
-    question = SMALL_VERDICT_QUESTION.format(
+    question = PLAIN_VERDICT_QUESTION.format(
         task=state["task"].goal,
         conditions=numbered_list(p.text for p in judged),
         action=quote(state["action"].text),
@@ -178,7 +173,7 @@ facts that nothing since has changed. That an action was meant to achieve someth
 an answer says that an action was carried out, the action's own words show what was done. A condition that you count is
 taken as proven from then on, so count none that is merely likely."""
 
-SMALL_VERDICT_QUESTION = """\
+PLAIN_VERDICT_QUESTION = """\
 Count how many of the conditions below hold now, from the first one on, without a gap. If the first one does not hold,
 the count is 0.
 

@@ -1,6 +1,6 @@
 """What a small model's plain-text notes look like: braces, quotation marks around notes, and notes that say nothing.
 
-python scripts/belief_notes.py --updates 200 --passages 2 --excerpt 240 --out results/belief-notes
+python scripts/belief_notes.py --updates 200 --passages 2 --out results/belief-notes
 
 IRCoT with the memory `freeform` searches MuSiQue; a script plays the agent, and the model writes the notes alone.
 `replies.csv` has every reply of the model, `notes.csv` every note that the memory made of it and what is wrong with it.
@@ -116,12 +116,11 @@ def _write_rows(folder: Path, rows: Rows) -> None:
 def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="local:qwen-0.5b", help="writes the notes")
-    parser.add_argument("--profile", default="", choices=("", "full", "small"), help="size of prompts")
+    parser.add_argument("--window", type=int, default=0, help="tokens of the model's context window")
     parser.add_argument(
         "--updates", type=int, default=200, help="number of updates of the memory; the last task is finished"
     )
     parser.add_argument("--passages", type=int, default=10, help="passages that a search returns")
-    parser.add_argument("--excerpt", type=int, default=1_000, help="characters of a passage in the prompt")
     parser.add_argument("--out", type=Path, required=True, help="folder of notes.csv and replies.csv")
     return parser.parse_args()
 
@@ -129,11 +128,11 @@ def _parse_arguments() -> argparse.Namespace:
 def _tasks_updates(given: argparse.Namespace, after: str) -> Iterator[list[Update]]:
     """Yield the updates of the memory in each task that follows the task `after`; in all tasks if that is empty."""
     benchmark, graph, replies = load_benchmark("musique"), ircot.build(memory="freeform"), Replies()
-    limits = benchmark.limits.model_copy(update={"passages": given.passages, "excerpt": given.excerpt})
+    limits = benchmark.limits.model_copy(update={"passages": given.passages})
     context = Context(
         model="scripted:expert",
         roles={"extractor": given.model},
-        profile=given.profile,
+        window=given.window,
         limits=limits,
         callbacks=[replies],
     )

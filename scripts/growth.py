@@ -159,7 +159,7 @@ async def measure(case: Case, folder: Path) -> tuple[list[float], str]:
             times.append(process_time())
 
     chat = ScriptedChat(responder=case.answer, model_name="endless")
-    context = Context(chat=chat, profile="full", budget=Budget(calls=10**6, tokens=10**12, seconds=3600))
+    context = Context(chat=chat, budget=Budget(calls=10**6, tokens=10**12, seconds=3600))
     task = case.benchmark.tasks()[0]
     result = await arun(
         case.graph, case.benchmark, task, context=context, out=folder, listener=listen, on_error="ignore"

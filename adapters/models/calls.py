@@ -39,12 +39,13 @@ from certigraph.adapters.models.endpoint import (
 from certigraph.adapters.models.exchanges import Exchange
 from certigraph.adapters.models.prices import ListPrice, Price, cached_tokens, cost_in_usd, price_of
 from certigraph.adapters.models.profiles import ModelProfile, profile_for
-from certigraph.adapters.models.prompts import Prompt
+from certigraph.adapters.models.prompts import Prompt, fit_prompt
 from certigraph.adapters.models.reply_cache import ReplyCacheEntry, reply_cache_entry
 from certigraph.adapters.models.schemas import (
-    FULL_PROFILE,
+    THOUGHT_KEY,
     ParseError,
     Schema,
+    bound_schema,
     constant_schema,
     find_offered,
     offered_schema,
@@ -104,7 +105,7 @@ def is_played_by_script(role: str, runtime: Runtime[Context]) -> bool:
 async def profile_of(role: str, runtime: Runtime[Context]) -> ModelProfile:
     """Return the profile of a role's model, which says how much a prompt may hold."""
     context = runtime.context or Context()
-    return await profile_for(await model_for(role, context), context.profile)
+    return await profile_for(await model_for(role, context), context.window)
 
 
 async def _model_by_name(role: str, context: Context) -> BaseChatModel:
@@ -329,9 +330,6 @@ T = TypeVar("T", bound=BaseModel)
 JSON_INSTRUCTION = "Answer with one JSON object and nothing else."
 """Last line of the system prompt of every request with an answer schema."""
 
-MAX_THOUGHT = 100
-"""Maximum characters of the thought that a small model writes before a choice."""
-
 
 class ReasonedChoice(NamedTuple):
     """A chosen text and the thought that precedes it."""
@@ -367,16 +365,16 @@ async def ask(
         LimitReached: the run's budget does not allow another call.
         Fault: the endpoint failed, or none of three answers was valid.
     """
-    small = (await profile_of(role, runtime)).is_small
-    shape, validation = schema_of(schema, small=small), None if small else FULL_PROFILE
+    most = (await profile_of(role, runtime)).most_characters
+    shape = schema_of(schema, most)
     settings = {} if temperature is None else {"temperature": temperature}
     form = AnswerForm(
         schema.__name__,
         shape,
-        lambda text: schema.model_validate(parse_reply(text, shape), context=validation),
+        lambda text: schema.model_validate(parse_reply(text, shape)),
         settings,
         sample,
-        varies=not small,
+        varies=not most,
     )
     with use_about(about or {}):
         return await _ask_form(prompt, form, role, runtime)
@@ -404,8 +402,7 @@ async def choose(prompt: Prompt, options: Sequence[str], *, role: str, runtime: 
 
     The exceptions are those of `ask`.
     """
-    small, texts = (await profile_of(role, runtime)).is_small, list(dict.fromkeys(options))
-    return (await _ask_form(prompt, _choice_form(texts, {}, small=small), role, runtime)).choice
+    return (await _ask_form(prompt, await _choice_form(options, {}, role, runtime), role, runtime)).choice
 
 
 async def deliberate(prompt: Prompt, options: Sequence[str], *, role: str, runtime: Runtime[Context]) -> ReasonedChoice:
@@ -413,27 +410,29 @@ async def deliberate(prompt: Prompt, options: Sequence[str], *, role: str, runti
 
     Arguments and exceptions are those of `choose`.
     """
-    thought: dict[str, Any] = {"thought": {"type": "string"}}
-    if small := (await profile_of(role, runtime)).is_small:
-        thought["thought"]["maxLength"] = MAX_THOUGHT
-    texts = list(dict.fromkeys(options))
-    return await _ask_form(prompt, _choice_form(texts, thought, small=small), role, runtime)
+    thought = {"thought": {"type": "string", THOUGHT_KEY: True}}
+    return await _ask_form(prompt, await _choice_form(options, thought, role, runtime), role, runtime)
 
 
 async def _ask_form(prompt: Prompt, form: AnswerForm[A], role: str, runtime: Runtime[Context]) -> A:
+    profile = await profile_of(role, runtime)
+    prompt = fit_prompt(prompt, profile.prompt_tokens)
     system = f"{prompt.system}\n{JSON_INSTRUCTION}" if form.schema else prompt.system
     messages = [SystemMessage(system), HumanMessage(prompt.user)]
-    window = (await profile_of(role, runtime)).window if prompt.cut else 0
-    form = form._replace(cut=prompt.cut, window=window)
+    form = form._replace(cut=prompt.cut, window=profile.window if prompt.cut else 0)
     return await request_answer(messages, form, role, runtime.context or Context())
 
 
-def _choice_form(texts: list[str], earlier_fields: dict[str, Any], *, small: bool) -> AnswerForm[ReasonedChoice]:
-    if not texts:
+async def _choice_form(
+    options: Sequence[str], earlier_fields: dict[str, Any], role: str, runtime: Runtime[Context]
+) -> AnswerForm[ReasonedChoice]:
+    if not options:
         raise ValueError("a choice needs at least one option: the operator must handle an empty list")
+    texts, most = list(dict.fromkeys(options)), (await profile_of(role, runtime)).most_characters
     fields = {**earlier_fields, "choice": offered_schema(texts)}
-    shape = {"type": "object", "properties": fields, "required": [*fields], "additionalProperties": False}
-    return AnswerForm("choice", shape, lambda text: _check_choice(parse_reply(text, shape), texts), varies=not small)
+    complete = {"type": "object", "properties": fields, "required": [*fields], "additionalProperties": False}
+    shape = bound_schema(complete, most)
+    return AnswerForm("choice", shape, lambda text: _check_choice(parse_reply(text, shape), texts), varies=not most)
 
 
 def _check_choice(value: dict[str, Any], options: list[str]) -> ReasonedChoice:

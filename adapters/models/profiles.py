@@ -1,38 +1,34 @@
-"""Profiles of models: what a prompt may hold and what an answer may be, by the model's context window.
+"""Context windows of models: how long a prompt may be, and whether the schemas of answers are bounded.
 
-`full` is for models with windows of 16,000 tokens and more: whole observations, a history bounded by tokens alone, and
-answers of any length. `small` is for the embedded models: shortlists, shortened views and short answers. `profile_for`
-chooses one for a role; `Context.profile` and `--profile` override the choice.
+Every model gets the same prompts, cut by tokens to its context window. The answers of a model with a small window are
+bounded by their schemas, so that they end.
 """
 
 import asyncio
 from collections.abc import Mapping
 from functools import lru_cache
 from math import ceil
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
 
 from certigraph.adapters.http import ENCODING_HEADERS, MAX_ANSWER_BYTES, UnboundedAnswer, limit_response
 from certigraph.adapters.models.chat_models import unwrap_model
-from certigraph.state.endings import UnknownName
-
-ProfileName = Literal["full", "small"]
-
-SMALL_WINDOW = 16_000
-"""Context windows with fewer tokens than this get the profile `small`."""
 
 DEFAULT_WINDOW = 128_000
 """Tokens of the context window of a model about which nothing is known, as of GPT-4o."""
 
-SMALL_DEFAULT_WINDOW = 4_096
-"""Tokens of the context window of a model that is `small` by choice and about which nothing is known."""
+BOUNDED_WINDOW = 16_000
+"""The answers of models with fewer tokens of context than this are bounded by their schemas."""
 
 ANSWER_SHARE = 4
 """The answer gets at least one part in so many of the context window; the prompt gets the rest."""
 
 CHARACTERS_PER_TOKEN = 3.5
 """Characters that are counted as one token. English has about 4; lists of names and JSON have fewer."""
+
+JSON_CHARACTERS_PER_TOKEN = 3
+"""Characters of an answer in JSON that are counted as one token."""
 
 ASK_TIMEOUT = 5.0
 """Maximum seconds in which an endpoint says how large its context window is."""
@@ -42,32 +38,25 @@ WINDOW_KEYS = ("max_model_len", "context_length", "max_context_length", "context
 
 
 class ModelProfile(NamedTuple):
-    """Profile of one model."""
+    """What the context window of a model allows."""
 
-    name: ProfileName
     window: int
     """Tokens of the context window."""
 
     @property
-    def is_small(self) -> bool:
-        """Whether prompts and answers are shortened for a small model."""
-        return self.name == "small"
-
-    @property
     def prompt_tokens(self) -> int:
         """Maximum tokens of a prompt, so that the answer fits into the window too."""
-        return self.window - self.window // ANSWER_SHARE
+        return self.window - self.answer_tokens
 
+    @property
+    def answer_tokens(self) -> int:
+        """Tokens of the window that are kept for the answer."""
+        return self.window // ANSWER_SHARE
 
-def check_profile_name(name: str) -> Literal["", "full", "small"]:
-    """Return the name of a profile, or the empty string for a choice by the window.
-
-    Raises:
-        UnknownName: there is no such profile.
-    """
-    if name not in ("", "full", "small"):
-        raise UnknownName(f"no profile {name!r}; known: full, small")
-    return name  # type: ignore[return-value]  # checked above
+    @property
+    def most_characters(self) -> int:
+        """Maximum characters of an answer with a schema; 0 if its texts and lists need no bound."""
+        return self.answer_tokens * JSON_CHARACTERS_PER_TOKEN if self.window < BOUNDED_WINDOW else 0
 
 
 def estimate_tokens(text: str) -> int:
@@ -75,20 +64,17 @@ def estimate_tokens(text: str) -> int:
     return ceil(len(text) / CHARACTERS_PER_TOKEN)
 
 
-async def profile_for(model: BaseChatModel, chosen: str = "") -> ModelProfile:
+async def profile_for(model: BaseChatModel, most: int = 0) -> ModelProfile:
     """Return the profile of a model.
 
-    The window is that of LangChain's `model.profile`, else what the endpoint says, else 4,096 tokens for the embedded
-    models and 128,000 for all others.
+    The window is that of LangChain's `model.profile`, else what the endpoint says, else 128,000 tokens.
 
     Args:
         model: the model.
-        chosen: `full` or `small`, which overrides the choice by the window; empty for that choice.
+        most: tokens of the window if neither says it, and the most that is used of it; 0 for all of it.
     """
-    window = await _find_window(unwrap_model(model))
-    if chosen == "small" or (not chosen and window is not None and window < SMALL_WINDOW):
-        return ModelProfile("small", window or SMALL_DEFAULT_WINDOW)
-    return ModelProfile("full", window or DEFAULT_WINDOW)
+    known = await _find_window(unwrap_model(model))
+    return ModelProfile(min(known, most) if known and most else known or most or DEFAULT_WINDOW)
 
 
 async def _find_window(model: BaseChatModel) -> int | None:

@@ -8,7 +8,7 @@ are used. Nothing that counts or marks the latest stands before or in what grows
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from langgraph.runtime import Runtime
@@ -65,10 +65,48 @@ def build_prompt(
     return Prompt(opening, instruction, tuple(cut))
 
 
-# History: all turns that fit into the window for a model that is not small, a few shortened ones for a small one.
+QUOTATION = re.compile(r"(?<=<world>\n).*?(?=\n</world>)", re.DOTALL)
+"""A text between the tags of `quote`."""
 
-TURNS_PER_BLOCK = 3
-"""Number of turns by which the window of a small model moves. If it moved every turn, no prefix cache could be used."""
+MIDDLE_NOTE = "\n(... {count:,} characters are left out here ...)\n"
+"""Text in place of the middle of a quoted text."""
+
+
+def fit_prompt(prompt: Prompt, most_tokens: int) -> Prompt:
+    """Return the prompt with the middle of its longest quoted texts left out, if it has more than `most_tokens` tokens.
+
+    Their beginnings and ends stay, and so does all that is not quoted: what is asked and the task.
+    """
+    surplus = len(prompt.system) + len(prompt.user) - int(most_tokens * CHARACTERS_PER_TOKEN)
+    if surplus <= 0:
+        return prompt
+    lengths = [len(found[0]) for part in (prompt.system, prompt.user) for found in QUOTATION.finditer(part)]
+    most = max(_common_bound(lengths, surplus + len(lengths) * len(MIDDLE_NOTE)), MIN_QUOTE)
+
+    def shorten(found: re.Match[str]) -> str:
+        text = found[0]
+        hidden = MIDDLE_NOTE.format(count=len(text) - most)
+        return f"{text[: most // 2]}{hidden}{text[-(most - most // 2) :]}" if len(text) > most + len(hidden) else text
+
+    system, user = (QUOTATION.sub(shorten, part) for part in (prompt.system, prompt.user))
+    shortened = sum(length > most + len(MIDDLE_NOTE) for length in lengths)
+    return Prompt(system, user, (*prompt.cut, f"the middle of {shortened} quoted texts") if shortened else prompt.cut)
+
+
+def _common_bound(lengths: Sequence[int], surplus: int) -> int:
+    """Return the bound that takes `surplus` characters off texts of these lengths, the longest first."""
+    for count, (longest, following) in enumerate(pairwise([*sorted(lengths, reverse=True), 0]), 1):
+        if surplus <= count * (longest - following):
+            return longest - -(-surplus // count)
+        surplus -= count * (longest - following)
+    return 0
+
+
+MIN_QUOTE = 200
+"""Minimum characters that are left of a quoted text."""
+
+
+# History: all turns that fit into the window.
 
 
 class History(NamedTuple):
@@ -93,8 +131,8 @@ def format_history(
 ) -> History:
     """Format the turns of an episode, oldest first, as far as they fit into the model's window.
 
-    A small model sees the latest six, each shortened. Any other model sees all of them whole; whenever one more does
-    not fit, the oldest are left out until the rest takes up half of the space, so that it can grow again.
+    All of them are shown whole; whenever one more does not fit, the oldest are left out until the rest takes up half of
+    the space, so that it can grow again.
 
     Args:
         turns: the turns.
@@ -102,9 +140,6 @@ def format_history(
         profile: profile of the model.
         most_tokens: maximum tokens of the turns, besides what the window allows; None for no other limit.
     """
-    if profile.is_small:
-        hidden = _count_hidden(turns, MAX_SMALL_TURNS)
-        return History(format_turns(turns), _describe_cut(hidden, len(turns)))
     runs = _group_equal(turns)
     texts = [_format_whole_turn(first, times, turn) for first, times, turn in runs]
     available = profile.prompt_tokens - estimate_tokens(rest)
@@ -121,7 +156,7 @@ FitTurns = Callable[[int], tuple[int, Sequence[str]]]
 
 
 def fit_turns(turns: Sequence[Turn], fit: FitTurns, rest: str, profile: ModelProfile) -> History:
-    """Format turns as `format_history` does for a model that is not small, with a format of the caller's.
+    """Format turns as `format_history` does, with a format of the caller's.
 
     Args:
         turns: the turns.
@@ -224,41 +259,6 @@ def format_action(turn: Turn) -> str:
     return f"{turn.action}{written}{offered}"
 
 
-MAX_SMALL_TURNS = 6
-"""Maximum number of turns in the prompt of a small model."""
-
-
-def format_turns(
-    turns: Sequence[Turn], *, most: int = MAX_SMALL_TURNS, characters: int = 120, within: int = 10_000
-) -> str:
-    """Format the latest turns, with their thoughts, each shortened.
-
-    If there are more than `most` turns, between `most - TURNS_PER_BLOCK` and `most` of them are shown.
-
-    Args:
-        turns: the turns of an episode.
-        most: maximum number of turns.
-        characters: maximum characters of an observation.
-        within: maximum characters in total; the oldest turns are left out.
-    """
-    lines = [_format_turn(turn, characters) for turn in turns[_count_hidden(turns, most) :]]
-    while len(lines) > 1 and sum(map(len, lines)) + len(lines) > within:
-        del lines[0]
-    return "\n".join(lines) or "(nothing)"
-
-
-def _count_hidden(turns: Sequence[Turn], most: int) -> int:
-    surplus = max(len(turns) - most, 0)
-    return -(-surplus // TURNS_PER_BLOCK) * TURNS_PER_BLOCK
-
-
-def _format_turn(turn: Turn, characters: int) -> str:
-    thought = f"({turn.thought}) " if turn.thought else ""
-    observation = " ".join(turn.observation.split())
-    points = f" [{100 * turn.reward:+.0f} points]" if turn.reward else ""
-    return f"> {thought}{turn.action}\n{clip(observation, characters)}{points}"
-
-
 def format_attempts(attempts: Sequence[Attempt]) -> str:
     """Format attempts with the reasons of their failure, so that the model does not repeat them.
 
@@ -329,11 +329,11 @@ def format_view(
         view: what the world shows.
         runtime: the operator's runtime.
         turns: the turns that the prompt shows. What the latest of them shows of the view is not repeated.
-        profile: profile of the model; a small one is shown shortened answers, and so always the view.
+        profile: profile of the model.
     """
     if view_repeats_answers(runtime):
         return ""
-    if turns and profile and not profile.is_small and (rest := _lines_besides(turns[-1], view)) is not None:
+    if turns and profile and (rest := _lines_besides(turns[-1], view)) is not None:
         length = estimate_tokens(_format_whole_turn(len(turns), 1, turns[-1]))
         if length * LATEST_SHARE <= max(profile.prompt_tokens, LATEST_SHARE * MIN_TURN // CHARACTERS_PER_TOKEN):
             shown = "The world now is as the latest answer shows it"
@@ -400,7 +400,7 @@ def format_notes(notes: str) -> str:
 
 
 def unquote_line(text: str) -> str:
-    """Return a model's text on one line and without the tags of `quote`, which small models copy."""
+    """Return a model's text on one line and without the tags of `quote`, which models may copy."""
     return one_line(WORLD_TAG.sub(" ", text))
 
 

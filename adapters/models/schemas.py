@@ -3,126 +3,157 @@
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from itertools import product
+from typing import Annotated, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import json_repair
-from pydantic import AfterValidator, BaseModel, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
+from pydantic import AfterValidator, BaseModel, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 # JSON schemas as they are sent to models: references inlined, every string and array bounded.
 
 Schema = dict[str, Any]
 
-MAX_LENGTH = 1_000
 MAX_ITEMS = 100
-"""Maximum characters of a string (MAX_LENGTH) and items of a list, for types that set no bound.
-
-Without a bound, a small model under constrained decoding may write until its token limit.
-"""
+"""Maximum number of items of a list, for types that set no bound."""
 
 _DROPPED_KEYS = ("title", "default", "$defs")
 
-FULL_ONLY_KEY = "x-full-only"
-"""Key of a field in a type's schema that small models are not asked for; it is never sent."""
+REQUESTED_KEY, THOUGHT_KEY = "x-requested", "x-thought"
+"""Keys of fields in a type's schema (`Requested`, `Thought`); they are never sent."""
 
-FULL_ITEMS_KEY = "x-full-items"
-"""Key of the maximum number of items in a list of models that are not small; it is never sent."""
-
-FREE_TEXT_KEY = "x-free-text"
-"""Key of a text in a type's schema whose bound is for small models only; it is never sent."""
-
-
-_SCHEMA_CACHE: WeakKeyDictionary[type[BaseModel], dict[bool, Schema]] = WeakKeyDictionary()
+_SCHEMA_CACHE: WeakKeyDictionary[type[BaseModel], dict[int, Schema]] = WeakKeyDictionary()
 """Schemas by pydantic type. An entry is dropped with its type, because many types are created for a single request."""
 
 
-def schema_of(model: type[BaseModel], *, small: bool = True) -> Schema:
+def schema_of(model: type[BaseModel], most: int = 0) -> Schema:
     """Return the JSON schema of a pydantic type as it is sent to a model (`bound_schema`).
 
     The returned dict is shared between callers: do not change it.
 
     Args:
         model: the type.
-        small: whether a small model answers.
+        most: maximum characters of an answer; 0 for any length.
     """
     schemas = _SCHEMA_CACHE.setdefault(model, {})
-    if small not in schemas:
+    if most not in schemas:
         complete = model.model_json_schema()
         for part in (complete, *complete.get("$defs", {}).values()):
             part.pop("description", None)  # the docstring of a class is for its readers, not for models
-        schemas[small] = bound_schema(complete, small=small)
-    return schemas[small]
+        schemas[most] = bound_schema(complete, most)
+    return schemas[most]
 
 
-def bound_schema(schema: Schema, *, small: bool = True) -> Schema:
-    """Return a JSON schema with all references inlined that are not recursive, and every array bounded.
+def bound_schema(schema: Schema, most: int = 0) -> Schema:
+    """Return a JSON schema with all references inlined that are not recursive, and every list bounded.
 
-    For a small model every string is bounded too.
+    Args:
+        schema: the schema.
+        most: maximum characters of an answer. Every text is bounded too then, and lists more closely, so that a model
+            whose answer a grammar constrains comes to an end. 0 for any length.
     """
     defs = schema.get("$defs", {})
-    inlined: Schema = _bound_node(schema, defs, (), small)
+    inlined: Schema = _inline_node(schema, defs, ())
     if '"$ref"' in json.dumps(inlined):
-        inlined["$defs"] = {name: _bound_node(body, defs, tuple(defs), small) for name, body in defs.items()}
-    return inlined
+        inlined["$defs"] = {name: _inline_node(body, defs, tuple(defs)) for name, body in defs.items()}
+    bounded: Schema = _bound_node(inlined, None)
+    for scale, items in product(SCALES, MOST_ITEMS) if most else ():
+        bounded = _bound_node(inlined, _Bounds.of(most, scale, items))
+        if longest_answer(bounded) <= most:
+            break
+    return bounded
 
 
-def _bound_node(node: Any, defs: Schema, inside: tuple[str, ...], small: bool) -> Any:
+def _inline_node(node: Any, defs: Schema, inside: tuple[str, ...]) -> Any:
     if not isinstance(node, dict):
         return node
     if "$ref" in node:
-        return _inline_reference(node, defs, inside, small)
+        name = node["$ref"].rpartition("/")[2]
+        siblings = {key: value for key, value in node.items() if key != "$ref"}
+        return node if name in inside else _inline_node({**defs[name], **siblings}, defs, (*inside, name))
     result = {key: value for key, value in node.items() if key not in _DROPPED_KEYS}
+    return _map_parts(result, lambda part: _inline_node(part, defs, inside))
+
+
+def _map_parts(node: Schema, change: Callable[[Any], Any]) -> Schema:
+    """Return a node of a schema with a change made to each of its parts."""
+    result = dict(node)
     for key in ("items", "additionalProperties"):
         if key in result:
-            result[key] = _bound_node(result[key], defs, inside, small)
+            result[key] = change(result[key])
     for key in ("anyOf", "oneOf", "allOf", "prefixItems"):
         if key in result:
-            result[key] = [_bound_node(part, defs, inside, small) for part in result[key]]
+            result[key] = [change(part) for part in result[key]]
     if "properties" in result:
-        _select_fields(result, small)
-        result["properties"] = {
-            name: _bound_node(part, defs, inside, small) for name, part in result["properties"].items()
-        }
-    return _add_limits(result, small)
+        result["properties"] = {name: change(part) for name, part in result["properties"].items()}
+    return result
 
 
-def _select_fields(node: Schema, small: bool) -> None:
-    """Drop the fields that a small model is not asked for; any other model must give them."""
-    extra = [name for name, part in node["properties"].items() if isinstance(part, dict) and FULL_ONLY_KEY in part]
-    if not extra:
-        return
-    parts = node["properties"].items()
-    node["properties"] = {
-        name: {key: value for key, value in part.items() if key != FULL_ONLY_KEY}
-        for name, part in parts
-        if not (small and name in extra)
-    }
-    required = [*node.get("required", ()), *(() if small else extra)]
-    node["required"] = [name for name in node["properties"] if name in required]
+class _Bounds(NamedTuple):
+    """Bounds on the parts of an answer of limited length."""
+
+    thought: int
+    """Maximum characters of a text in which the model reasons (`Thought`)."""
+    text: int
+    """Maximum characters of any other text."""
+    entry: int
+    """Maximum characters of a text inside a list."""
+    items: int
+    """Maximum number of items of a list."""
+    nested: int
+    """Maximum number of items of a list inside a list."""
+
+    @classmethod
+    def of(cls, most: int, scale: float, items: int) -> "_Bounds":
+        """Return the bounds for an answer of `most` characters whose texts are shortened by `scale`."""
+        characters = most * scale
+        return cls(int(characters / 30), int(characters / 5), int(characters / 12), items, min(items, 4))
 
 
-def _inline_reference(node: Schema, defs: Schema, inside: tuple[str, ...], small: bool) -> Any:
-    name = node["$ref"].rpartition("/")[2]
-    if name in inside:
+SCALES, MOST_ITEMS = (1, 0.5, 0.25), (20, 16, 12, 9, 6, 4, 3)
+"""Scales of texts, and numbers of items of a list. The first pair with which no answer is too long is used.
+"""
+
+
+def _bound_node(node: Any, bounds: _Bounds | None, *, listed: bool = False) -> Any:
+    """Bound a node of an inlined schema; `listed` says whether it is inside a list."""
+    if not isinstance(node, dict):
         return node
-    siblings = {key: value for key, value in node.items() if key != "$ref"}
-    return _bound_node({**defs[name], **siblings}, defs, (*inside, name), small)
+    is_list = node.get("type") == "array"
+    result = _map_parts(node, lambda part: _bound_node(part, bounds, listed=listed or is_list))
+    parts = result.get("properties", {})
+    if requested := [name for name, part in parts.items() if isinstance(part, dict) and part.pop(REQUESTED_KEY, False)]:
+        required = {*result.get("required", ()), *requested}
+        result["required"] = [name for name in parts if name in required]
+    if "$defs" in result:
+        result["$defs"] = {name: _bound_node(body, bounds, listed=True) for name, body in result["$defs"].items()}
+    thought = result.pop(THOUGHT_KEY, False)
+    if is_list:
+        most = (bounds.nested if listed else bounds.items) if bounds else MAX_ITEMS
+        own = result.get("maxItems", MAX_ITEMS)
+        result["maxItems"] = max(min(own, most) if bounds else own, result.get("minItems", 0))
+    elif bounds and result.get("type") == "string" and not result.keys() & {"enum", "const"}:
+        most = bounds.entry if listed else bounds.thought if thought else bounds.text
+        result["maxLength"] = max(min(result.get("maxLength", most), most), result.get("minLength", 0))
+    return result
 
 
-def _add_limits(node: Schema, small: bool) -> Schema:
-    free, items = node.pop(FREE_TEXT_KEY, False), node.pop(FULL_ITEMS_KEY, 0)
-    if items and not small:
-        return {**node, "maxItems": items}
-    if free and not small:
-        return {key: value for key, value in node.items() if key != "maxLength"}
-    if small and node.get("type") == "string" and not node.keys() & {"enum", "const", "maxLength"}:
-        return {**node, "maxLength": max(MAX_LENGTH, node.get("minLength", 0))}
-    if node.get("type") == "array" and "maxItems" not in node:
-        return {**node, "maxItems": max(MAX_ITEMS, node.get("minItems", 0))}
-    return node
+def longest_answer(schema: Schema) -> int:
+    """Estimate the characters of the longest answer that a schema with bounds allows; recursive parts count once."""
+    if "enum" in schema:
+        return max(len(json.dumps(option)) for option in schema["enum"])
+    match schema.get("type"):
+        case "object":
+            return 2 + sum(len(name) + 6 + longest_answer(part) for name, part in schema.get("properties", {}).items())
+        case "array":
+            return 2 + int(schema.get("maxItems", 0)) * (2 + longest_answer(schema.get("items", {})))
+        case "string":
+            return 2 + int(schema.get("maxLength", 0))
+        case _:
+            return max((longest_answer(part) for part in schema.get("anyOf", ())), default=8)
 
 
 # Parts of a schema that differ from request to request: the texts that the prompt offers, and numbers of items.
@@ -381,17 +412,7 @@ def _minimal_number(node: Schema) -> Any:
     return min(0, node.get("maximum", 0))
 
 
-# Bounds on the texts and lists of an answer: without them a small model under constrained decoding may write until its
-# token limit.
-#
-# No bound makes an answer unusable: what is longer is truncated, or read completely. The bounds on texts are for small
-# models only. What other models write is truncated at MAX_FREE_TEXT.
-
-MAX_FREE_TEXT = 20_000
-"""Maximum characters of a text in the answer of a model that is not small."""
-
-FULL_PROFILE = {"full": True}
-"""Validation context of the answer of a model that is not small."""
+# Types of the fields of an answer. No bound makes an answer unusable: what is longer is truncated, or read completely.
 
 MAX_READ_ITEMS = 300
 """Maximum number of items that are read from a list in an answer, even if its schema allows fewer.
@@ -408,49 +429,34 @@ class Truncated:
     """
 
     most: int
-    """Maximum characters of a small model's text, or items of any model's list."""
-    always: bool = False
-    """Whether the bound on a text applies to every model, as for an identifier."""
-    full: int = 0
-    """Maximum items of a list for models that are not small; 0 for `most`."""
+    """Maximum items of a list, or characters of a text such as an identifier."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.with_info_after_validator_function(self._truncate, handler(source))
+        return core_schema.no_info_after_validator_function(lambda value: value[: self.most], handler(source))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         plain = handler(schema)
-        if plain["type"] != "string":
-            return {**plain, "maxItems": self.most, **({FULL_ITEMS_KEY: self.full} if self.full else {})}
-        return {**plain, "maxLength": self.most, **({} if self.always else {FREE_TEXT_KEY: True})}
-
-    def _truncate(self, value: Any, info: ValidationInfo) -> Any:
-        most = self.most
-        if info.context == FULL_PROFILE:
-            free = isinstance(value, str) and not self.always
-            most = MAX_FREE_TEXT if free else self.full or most
-        return value[:most]
+        return {**plain, "maxLength" if plain["type"] == "string" else "maxItems": self.most}
 
 
 @dataclass(frozen=True)
-class FullOnly:
-    """Annotation of a field of an answer, with a default, that small models are not asked for."""
+class _Marked:
+    """Annotation of a field with a key in its JSON schema."""
+
+    key: str
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return {**handler(schema), FULL_ONLY_KEY: True}
+        return {**handler(schema), self.key: True}
 
 
-@dataclass(frozen=True)
-class Bounded:
-    """Annotation of a text field of an answer that must not be truncated.
+Requested = _Marked(REQUESTED_KEY)
+"""Annotation of a field with a default that the JSON schema requires. An answer without it is accepted."""
 
-    The JSON schema for the model states a bound, but a longer text is accepted.
-    """
+Thought = Annotated[str, _Marked(THOUGHT_KEY)]
+"""Type of a text in which the model reasons before the rest of its answer."""
 
-    most: int
-    """Maximum characters, as stated in the JSON schema for a small model."""
-
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return {**handler(schema), "maxLength": self.most, FREE_TEXT_KEY: True}
+FirstThought = Annotated[Thought, Requested]
+"""Type of a thought, with a default, that the JSON schema requires. An answer without it is accepted."""
 
 
 def bounded_list(most: int, kind: Any, *, least: int = 0, varies: bool = False) -> Any:

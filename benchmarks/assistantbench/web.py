@@ -210,10 +210,7 @@ def _list_item(item: FoundItem, number: int) -> ExpertAnswer:
 
 
 def _answer_adequacy(position: ResearchPosition) -> ExpertAnswer:
-    """Return the verdict on a finding: adequate if it is the gold finding, with the dispute if that has one.
-
-    Small models are not asked for items; the text has them too.
-    """
+    """Return the verdict on a finding: adequate if it is the gold finding, with the dispute if that has one."""
     gold, judged = position.step.finding if position.step else None, position.view["finding"]
     right = (
         gold is not None

@@ -8,9 +8,9 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
 from certigraph.adapters.benchmarks import limits_of
-from certigraph.adapters.models.calls import ask, profile_of
-from certigraph.adapters.models.prompts import Prompt, bullet_list, clip, format_attempts, quote, unquote_line
-from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated
+from certigraph.adapters.models.calls import ask
+from certigraph.adapters.models.prompts import Prompt, bullet_list, format_attempts, quote, unquote_line
+from certigraph.adapters.models.schemas import FirstThought, Requested, Thought
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.retrieval.bm25 import words
 from certigraph.benchmarks.qa import prompts
@@ -31,7 +31,7 @@ from certigraph.benchmarks.qa.planning import (
     replan_hops,
     resolve_placeholders,
 )
-from certigraph.nodes.passages import PassageSource, load_page, load_passages, max_passage_characters
+from certigraph.nodes.passages import PassageSource, load_page, load_passages
 from certigraph.state.records import Action, Arguments, Attempt, Observation, Task, Verdict
 from certigraph.state.run import ANSWER, CLAIM, SEARCH, finish, search
 from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView
@@ -130,12 +130,6 @@ def _contains_sequence(whole: Sequence[str], part: Sequence[str]) -> bool:
 
 # Realize (SDP Eq. 2) for hops: search if passages have to be retrieved, else claim what the visible passages say.
 
-MAX_FAILURES_SHOWN = 3
-"""Maximum number of refused claims or answers shown in a small model's prompt."""
-
-MAX_FINDING_LENGTH = 1_000
-"""Maximum characters of a finding. A finding quotes all sentences it is based on, because HotpotQA scores sentences."""
-
 AGAIN_ARGUMENT = "again"
 """Argument of a search whose previous action was a search for the same hop.
 
@@ -146,11 +140,11 @@ It means that the previous search did not help, so that this one counts as an at
 class QuestionFinding(BaseModel):
     """What the model found for a sub-question. The title is in its words: the world resolves it."""
 
-    reasoning: Annotated[str, FullOnly()] = ""
+    reasoning: FirstThought = ""
     found: bool
-    title: Annotated[str, Bounded(150)]
-    finding: Annotated[str, Bounded(MAX_FINDING_LENGTH)]
-    entity: Annotated[str, Bounded(100)]
+    title: str
+    finding: str
+    entity: str
 
 
 NO_FINDING = QuestionFinding(found=False, title="", finding="", entity="")
@@ -210,17 +204,12 @@ async def _finding_prompt(state: RealizeView, runtime: Runtime[Context]) -> Prom
     empty_claims = sum(not claim.action.args.get("finding") for claim in claims)
     page = await load_page(empty_claims, [*queries, question], state["evidence"].sources, state["task"], runtime)
     chain = format_chain([*certified_hops(state["certified"]).values()])
-    if (await profile_of("executor", runtime)).is_small:
-        most = limits_of(state["task"], runtime).context // 8
-        chain, failed = clip(chain, most), clip(_format_failures(claims[-MAX_FAILURES_SHOWN:]), most)
-    else:
-        failed = _format_failures(claims)
     instruction = prompts.FIND.format(
         task=state["task"].goal,
         passages=quote(page.text, len(page.text)),
         chain=quote(chain),
         notes=_format_notes(state),
-        failed=failed,
+        failed=_format_failures(claims),
         question=question,
     )
     return build_question_prompt(state["task"], runtime, instruction, prompts.READER, cut=page.cut)
@@ -243,8 +232,8 @@ def _format_failures(claims: Sequence[Attempt]) -> str:
 class Conclusion(BaseModel):
     """The model's answer to the question."""
 
-    reasoning: Annotated[str, FullOnly()] = ""
-    answer: Annotated[str, Field(min_length=1), Bounded(200)]
+    reasoning: FirstThought = ""
+    answer: Annotated[str, Field(min_length=1)]
 
 
 async def choose_closing_action(state: RealizeView, runtime: Runtime[Context]) -> Action:
@@ -257,9 +246,6 @@ async def choose_closing_action(state: RealizeView, runtime: Runtime[Context]) -
     if state["target"].kind == GOAL and certified:
         return finish(str(certified[-1]), **chain_argument(chain))
     failed = format_attempts(state["attempts"])
-    if (await profile_of("executor", runtime)).is_small:
-        most = limits_of(state["task"], runtime).context // 8
-        failed = clip(format_attempts(state["attempts"][-MAX_FAILURES_SHOWN:]), most)
     instruction = prompts.CONCLUDE.format(task=state["task"].goal, chain=quote(format_chain(chain)), failed=failed)
     prompt = build_question_prompt(state["task"], runtime, instruction, prompts.CONCLUDER)
     answer = await ask(prompt, Conclusion, role="executor", runtime=runtime)
@@ -271,7 +257,7 @@ async def choose_closing_action(state: RealizeView, runtime: Runtime[Context]) -
 # checked by its words and then by a model.
 #
 # In SDP (appendix A.5) the words alone decide on HotpotQA's answers. They cannot decide whether an answer follows from
-# the findings, so that is left to them for small models only.
+# the findings.
 
 _ELLIPSIS = re.compile(r"\[?(?:\.\.\.|\u2026)\]?")
 
@@ -292,15 +278,15 @@ def find_unseen_quotes(quotes: Sequence[str], text: str) -> list[str]:
 class Support(BaseModel):
     """The verifier's answer on a finding."""
 
-    reason: Annotated[str, Truncated(160)]
-    quotes: Annotated[list[str], FullOnly()] = []
+    reason: Thought
+    quotes: Annotated[list[str], Requested] = []
     supported: bool
 
 
 class Consistency(BaseModel):
     """The verifier's answer on a final answer."""
 
-    reason: Annotated[str, Truncated(160)]
+    reason: Thought
     consistent: bool
 
 
@@ -313,7 +299,7 @@ async def judge_observation(
         state: what Validate reads.
         strict: whether an answer gets MuSiQue's further checks.
         runtime: the run's LangGraph runtime.
-        checks_answers: whether a model that is not small checks an answer against the chain without `strict` too.
+        checks_answers: whether a model checks an answer against the chain without `strict` too.
     """
     observation, target = state["observation"], state["tail"][0]
     if target.kind == GOAL:
@@ -353,19 +339,16 @@ async def _judge_claim(task: Task, observation: Observation, runtime: Runtime[Co
 
 async def _ask_support(passage: Passage, observation: Observation, task: Task, runtime: Runtime[Context]) -> Support:
     """Ask the model whether a passage supports a finding. Without words of the passage that show it, it does not."""
-    shown, small = f"{passage.title}: {passage.text}", (await profile_of("validator", runtime)).is_small
-    if small:
-        shown = clip(shown, max_passage_characters(limits_of(task, runtime)))
+    shown = f"{passage.title}: {passage.text}"
     instruction = prompts.VERIFY.format(
         passage=quote(shown, len(shown)),
         question=_text_of(observation, "subquestion"),
         finding=_text_of(observation, "finding"),
         entity=_text_of(observation, "entity"),
-        order=prompts.SMALL_ORDER if small else prompts.VERIFY_ORDER,
     )
     prompt, about = build_question_prompt(task, runtime, instruction, prompts.VERIFIER), {"passage": passage}
     answer = await ask(prompt, Support, role="validator", runtime=runtime, about=about)
-    if small or not answer.supported or not (problem := _quotes_problem(answer.quotes, shown)):
+    if not answer.supported or not (problem := _quotes_problem(answer.quotes, shown)):
         return answer
     return Support(reason=f"{problem}; {answer.reason}", supported=False)
 
@@ -393,7 +376,7 @@ async def _judge_answer(state: ValidateView, strict: bool, checks_answers: bool,
     if rejected:
         return Verdict(depth=0, reason=rejected, decided_by="code")
     final = len(tail) > 1 and tail[1].kind == GOAL
-    if not strict and (not checks_answers or (await profile_of("validator", runtime)).is_small):
+    if not strict and not checks_answers:
         return Verdict(depth=1 + final, reason="no check speaks against it", decided_by="code")
     instruction = prompts.CONSISTENT.format(task=task.goal, chain=quote(format_chain(chain)), answer=answer)
     prompt = build_question_prompt(task, runtime, instruction, prompts.VERIFIER)

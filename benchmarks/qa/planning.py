@@ -8,10 +8,9 @@ from typing import Annotated
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field, create_model
 
-from certigraph.adapters.benchmarks import limits_of
-from certigraph.adapters.models.calls import ask, profile_of
-from certigraph.adapters.models.prompts import Prompt, build_prompt, bullet_list, clip, numbered_list, quote
-from certigraph.adapters.models.schemas import Bounded, FullOnly, bounded_list
+from certigraph.adapters.models.calls import ask
+from certigraph.adapters.models.prompts import Prompt, build_prompt, bullet_list, numbered_list, quote
+from certigraph.adapters.models.schemas import FirstThought, bounded_list
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.retrieval.bm25 import STOPWORDS, words
 from certigraph.benchmarks.qa import prompts
@@ -110,15 +109,15 @@ _SPAN = re.compile(rf"{_NAME}(?: (?:(?:of|the|de|la|van|von) ){{0,2}}{_NAME})*")
 class Query(BaseModel):
     """The model's query."""
 
-    reasoning: Annotated[str, FullOnly()] = ""
-    query: Annotated[str, Field(min_length=1), Bounded(150)]
+    reasoning: FirstThought = ""
+    query: Annotated[str, Field(min_length=1)]
 
 
 class Guess(BaseModel):
     """What the model takes for the answer of a sub-question."""
 
-    reasoning: Annotated[str, FullOnly()] = ""
-    guess: Annotated[str, Field(min_length=1), Bounded(100)]
+    reasoning: FirstThought = ""
+    guess: Annotated[str, Field(min_length=1)]
 
 
 async def next_query(state: RealizeView, runtime: Runtime[Context]) -> str:
@@ -169,11 +168,10 @@ def _first_untried(queries: Iterable[str], failed: Sequence[str]) -> str:
 
 
 async def _ask_query(state: RealizeView, question: str, failed: Sequence[str], runtime: Runtime[Context]) -> str:
-    small = (await profile_of("executor", runtime)).is_small
     instruction = prompts.QUERY.format(
         task=state["task"].goal,
         chain=quote(format_chain([*certified_hops(state["certified"]).values()])),
-        titles="" if small else f"\n{quote(state['evidence'].view)}\n",
+        titles=f"\n{quote(state['evidence'].view)}\n",
         failed=bullet_list(failed),
         advice=f"\nTo keep in mind:\n{bullet_list(state['advice'])}\n" if state["advice"] else "",
         question=question,
@@ -200,7 +198,7 @@ _COUNTED = re.compile(r"(?:.*/)?(\d)hop")
 class Subquestions(BaseModel):
     """The model's answer."""
 
-    reasoning: Annotated[str, FullOnly()] = ""
+    reasoning: FirstThought = ""
     subquestions: list[str]
 
 
@@ -290,12 +288,8 @@ async def _ask_subquestions_again(
     state: SDPReplanView, attempts: Sequence[Attempt], first: int, most: int, runtime: Runtime[Context]
 ) -> list[str]:
     known = certified_hops(state["certified"]).values()
-    if (await profile_of("planner", runtime)).is_small:
-        certified = numbered_list(f"{hop.question} {hop.entity}" for hop in known)
-        failed = clip(bullet_list(_format_failures(attempts)), limits_of(state["task"], runtime).context // 4)
-    else:
-        certified = numbered_list(f"{hop.question} {hop.entity}. {hop.finding}" for hop in known)
-        failed = bullet_list(_format_whole_failures(attempts))
+    certified = numbered_list(f"{hop.question} {hop.entity}. {hop.finding}" for hop in known)
+    failed = bullet_list(_format_failures(attempts))
     instruction = prompts.REDECOMPOSE.format(
         task=state["task"].goal, certified=quote(certified), failed=quote(failed), count=most, first=first
     )
@@ -311,13 +305,6 @@ def _failed_questions(attempts: Sequence[Attempt], state: SDPReplanView) -> set[
 
 
 def _format_failures(attempts: Sequence[Attempt]) -> Iterator[str]:
-    """Yield one text per target of the attempts: the target, and why the claims for it were refused."""
-    for target in dict.fromkeys(attempt.target.text for attempt in attempts):
-        reasons = (a.verdict.reason for a in attempts if a.target.text == target and a.action.kind != SEARCH)
-        yield f"{target} {'; '.join(dict.fromkeys(reasons)) or 'nothing was found'}"
-
-
-def _format_whole_failures(attempts: Sequence[Attempt]) -> Iterator[str]:
     """Yield one text per target of the attempts: the target, what was searched for, and each claim with its reason."""
     named = [(str(attempt.target.args.get("question") or attempt.target.text), attempt) for attempt in attempts]
     for subquestion in dict.fromkeys(name for name, _ in named):

@@ -116,7 +116,12 @@ Check whether the finding is supported by the passage, and whether it answers th
 - It answers the sub-question if it is about what that names, and not about something else of a similar name, and if the
   answer is the one asked for and not another person, place, date or number of the same passage.
 Another spelling of the same name, a shorter form, or a fact more than was asked for speaks against neither.
-{order}
+Give, in this order:
+- reason: what the passage says about it.
+- quotes: the words of the passage that show it, each copied exactly, without a word left out; empty if none do. Words
+  that are not in the passage refute the finding.
+- supported: true only if both hold.
+
 Sub-question: {question}
 Finding: {finding}
 Answer: {entity}
@@ -125,18 +130,6 @@ Passage:
 {passage}
 
 Does this passage support the finding, and does it answer the sub-question?
-"""
-
-VERIFY_ORDER = """\
-Give, in this order:
-- reason: what the passage says about it.
-- quotes: the words of the passage that show it, each copied exactly, without a word left out; empty if none do. Words
-  that are not in the passage refute the finding.
-- supported: true only if both hold.
-"""
-
-SMALL_ORDER = """\
-Give a short reason first.
 """
 
 CONCLUDER = """\

@@ -34,7 +34,7 @@ class ResearchBenchmark(Benchmark):
     """
 
     answers = True
-    limits = Limits(attempts=3, replans=2, steps=30, subqueries=5, excerpt=3_000)
+    limits = Limits(attempts=3, replans=2, steps=30, subqueries=5)
     """Attempts, replans, steps and queries are those of SDP (appendix A.4)."""
     operator_slots: Mapping[str, str] = {"unforced": "validate", "force_pass": "validate"}
     former_names: Mapping[str, str] = {

@@ -1,6 +1,6 @@
 """Findings of research steps in prompts, and the items of findings that are lists.
 
-A finding is shown whole, with its sources, unless the model is small. An item of a list keeps its own source and words
+A finding is shown whole, with its sources. An item of a list keeps its own source and words
 of it through all later steps.
 """
 
@@ -19,8 +19,8 @@ from certigraph.state.search import clip_words, unique_texts
 # Findings in prompts.
 
 
-def format_findings(known: Sequence[KnownFinding], most: int, *, small: bool = False, quotes: bool = True) -> Shown:
-    """Format findings for a prompt, in at most `most` characters: whole ones with their sources, unless it is `small`.
+def format_findings(known: Sequence[KnownFinding], most: int, *, quotes: bool = True) -> Shown:
+    """Format findings for a prompt, in at most `most` characters: whole ones with their sources.
 
     They are quoted, because they come from pages. Forced findings are marked as uncertain. If they are too long, the
     words of their sources are left out, then what earlier steps say of their items, then the end.
@@ -28,12 +28,8 @@ def format_findings(known: Sequence[KnownFinding], most: int, *, small: bool = F
     Args:
         known: the findings.
         most: maximum characters.
-        small: whether they are for a small model, which gets the same number of characters of each.
         quotes: whether whole findings have the words of their sources.
     """
-    if small:
-        share = most // max(len(known), 1)
-        return Shown(quote(bullet_list(clip_words(_format_finding(one), share) for one in known), most))
     # whole as long as they fit
     forms = [(quotes, True, ""), (False, True, "words of the sources of findings"), (False, False, "details of items")]
     for with_quotes, with_details, left_out in forms:
@@ -48,11 +44,6 @@ def _format_all(known: Sequence[KnownFinding], *, quotes: bool, details: bool) -
     return bullet_list(
         _format_whole(one, quotes=quotes, details=details or index == latest) for index, one in enumerate(known)
     )
-
-
-def _format_finding(known: KnownFinding) -> str:
-    finding = known.finding
-    return f"{finding.about} -> {finding.whole}{_format_marks(known)}"
 
 
 def _format_whole(known: KnownFinding, *, quotes: bool, details: bool) -> str:
@@ -94,9 +85,6 @@ def format_judged(finding: Finding) -> str:
 # Refused tries at a step, and what they established, which the next try builds on. They are JSON, because an action or
 # a predicate carries them.
 
-MAX_FAILURES, MAX_SMALL_FAILURE = 3, 600
-"""Maximum number of refused tries, and maximum characters of each, in a small model's prompt."""
-
 
 def tries_of(attempts: Sequence[Attempt]) -> list[JsonValue]:
     """Return refused attempts at a step: what each did, what it established from which sources, and why it was refused.
@@ -116,18 +104,11 @@ def tries_of(attempts: Sequence[Attempt]) -> list[JsonValue]:
     ]
 
 
-def format_tries(tries: JsonValue, *, small: bool) -> str:
-    """Format the result of `tries_of` for a prompt: all tries, or the last ones for a small model.
-
-    The text is quoted, because it repeats pages.
-    """
-    entries = _entries_of(tries)
-    if small:
-        lines = (f"{e.get('action')}: {_whole(e) or 'nothing'} ({e.get('reason')})" for e in entries[-MAX_FAILURES:])
-        return quote(bullet_list(clip_words(text, MAX_SMALL_FAILURE) for text in lines))
+def format_tries(tries: JsonValue) -> str:
+    """Format the result of `tries_of` for a prompt. The text is quoted, because it repeats pages."""
     text = numbered_list(
         f"{e.get('action')}\n   established: {_whole(e) or 'nothing'}\n   not accepted: {e.get('reason')}"
-        for e in entries
+        for e in _entries_of(tries)
     )
     return quote(text, len(text))
 

@@ -14,7 +14,6 @@ from certigraph.adapters.models.prompts import (
     bullet_list,
     format_history,
     format_notes,
-    format_turns,
     quote,
     quote_history,
     unquote_line,
@@ -123,16 +122,16 @@ async def _ask_alternatives(
     state: SDPReplanView, target: Predicate, runtime: Runtime[Context]
 ) -> tuple[Sequence[str], Sequence[str]]:
     """Ask the model for queries that were not used for the step and pages that were not read."""
-    sizes = await prompt_sizes("planner", 4, state["task"], runtime)
+    sizes = await prompt_sizes("planner", runtime)
     failed_attempts = [attempt for attempt in state["attempts"] if attempt.position == state["head"]]
-    results = format_results(state["evidence"], sizes.results, small=sizes.small)
-    known = format_findings(state["certified"].known, sizes.findings, small=sizes.small, quotes=False)
+    results = format_results(state["evidence"], sizes.results)
+    known = format_findings(state["certified"].known, sizes.findings, quotes=False)
     instruction = plans.RETHINK.format(
         task=state["task"].goal,
         known=known.text,
         kind=target.kind,
         goal=goal_of(target),
-        failed=format_tries(tries_of(failed_attempts), small=sizes.small),
+        failed=format_tries(tries_of(failed_attempts)),
         view=results.text,
         queries=MAX_QUERIES,
         pages=MAX_PAGES,
@@ -180,7 +179,6 @@ async def choose_step_action(state: RealizeView, runtime: Runtime[Context]) -> A
     tries, standing = _tries_so_far(state["target"], state["attempts"]), ""
     if rejected or not (queries or urls):
         queries, urls, standing = await _ask_searches(state, tries, runtime)
-    characters = await evidence_characters(runtime)
     return research_step(
         goal_of(state["target"]),
         queries,
@@ -188,8 +186,8 @@ async def choose_step_action(state: RealizeView, runtime: Runtime[Context]) -> A
         state["certified"].known,
         rejected=rejected,
         elsewhere=rejected >= REJECTIONS,
-        characters=characters,
-        tries=() if characters is None else tries,
+        characters=await evidence_characters(runtime),
+        tries=tries,
         standing=standing,
     )
 
@@ -205,8 +203,7 @@ async def choose_closing_action(state: RealizeView, runtime: Runtime[Context]) -
     final, again = state["target"].kind == GOAL, bool(state["attempts"])
     if final and certified:
         return submit_answer(certified[-1], known)
-    small = (await profile_of("executor", runtime)).is_small
-    refused = format_tries(tries_of(state["attempts"]), small=small)
+    refused = format_tries(tries_of(state["attempts"]))
     failed = Shown(f"\nRefused answers, and why:\n{refused}\n" if again else "")
     text = await ask_answer(state, failed, runtime, closest=again)
     return submit_answer(text, known) if final else note_answer(text, known)
@@ -217,18 +214,16 @@ async def ask_answer(
 ) -> str:
     """Ask the model for the answer that follows from the findings and from all evidence behind them (Finalize in A.4).
 
-    A small model sees search results without the pages that were read, and shortened.
-
     Args:
         state: what the operator reads.
         failed: earlier attempts, or what was done, formatted for the prompt with a heading; may be empty.
         runtime: the run's LangGraph runtime.
         closest: whether to ask for the closest match or best estimate, at a higher temperature.
     """
-    known, sizes = state["certified"].known, await prompt_sizes("executor", 3, state["task"], runtime)
-    findings = format_findings(known, sizes.findings, small=sizes.small)
-    results = format_results(state["evidence"], sizes.results, small=sizes.small)
-    pages = Shown("") if sizes.small else format_pages(state["turns"], sizes.pages)
+    known, sizes = state["certified"].known, await prompt_sizes("executor", runtime)
+    findings = format_findings(known, sizes.findings)
+    results = format_results(state["evidence"], sizes.results)
+    pages = format_pages(state["turns"], sizes.pages)
     instruction = plans.CONCLUDE.format(
         task=state["task"].goal,
         known=findings.text,
@@ -269,29 +264,26 @@ def _parse_object(text: str) -> JsonValue:
 async def _ask_searches(
     state: RealizeView, tries: Sequence[JsonValue], runtime: Runtime[Context]
 ) -> tuple[list[str], list[str], str]:
-    sizes = await prompt_sizes("executor", 4, state["task"], runtime)
-    results = format_results(state["evidence"], sizes.results, small=sizes.small)
+    sizes = await prompt_sizes("executor", runtime)
+    results = format_results(state["evidence"], sizes.results)
     ahead = [goal_of(predicate) for predicate in state["ahead"] if is_step(predicate)]
-    keeps = tries and await evidence_characters(runtime) is not None
-    known = format_findings(state["certified"].known, sizes.findings, small=sizes.small, quotes=False)
+    known = format_findings(state["certified"].known, sizes.findings, quotes=False)
     instruction = plans.TOOLS.format(
         task=state["task"].goal,
         known=known.text,
         view=results.text,
-        failed=format_tries([*tries], small=sizes.small),
+        failed=format_tries([*tries]),
         notes=_format_notes(state),
         kind=state["target"].kind,
         goal=goal_of(state["target"]),
-        ahead=f"Steps after it:\n{bullet_list(ahead)}\n" if ahead and not sizes.small else "",
-        kept=plans.KEPT if keeps else "",
-        standing=plans.SMALL_STANDING if sizes.small else plans.STANDING,
-        style=plans.SMALL_QUERY_STYLE if sizes.small else plans.QUERY_STYLE,
+        ahead=f"Steps after it:\n{bullet_list(ahead)}\n" if ahead else "",
+        kept=plans.KEPT if tries else "",
         queries=MAX_QUERIES,
         pages=MAX_PAGES,
     )
     prompt = build_research_prompt(runtime, instruction, plans.SEARCHER, cut=(*known.cut, *results.cut))
     answer = await ask(prompt, StepTools, role="executor", runtime=runtime)
-    standing = "" if sizes.small or answer.standing == "look up" else f"nothing: {answer.standing}"
+    standing = "" if answer.standing == "look up" else f"nothing: {answer.standing}"
     return chosen_queries(answer, set()), chosen_pages(answer, state["evidence"].sources), standing
 
 
@@ -370,12 +362,9 @@ async def _format_done(state: AnswerView, runtime: Runtime[Context]) -> Shown:
 
 async def _format_actions(state: AnswerView, runtime: Runtime[Context]) -> Shown:
     profile, turns = await profile_of("executor", runtime), state["turns"]
-    if profile.is_small:
-        limit = limits_of(state["task"], runtime).context // 3
-        return Shown(quote(format_turns(turns, characters=limit // 6, within=limit)))
     if read_pages(turns):
         return Shown(quote(bullet_list(turn.action for turn in turns)))
-    sizes = await prompt_sizes("executor", 3, state["task"], runtime)
+    sizes = await prompt_sizes("executor", runtime)
     findings = format_findings(state["certified"].known, sizes.findings, quotes=False).text
     history = format_history(turns, findings, profile, most_tokens=profile.prompt_tokens // HISTORY_SHARE)
     return Shown(quote_history(history), history.cut)

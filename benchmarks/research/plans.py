@@ -8,10 +8,10 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import BaseModel, Field, create_model
 
 from certigraph.adapters.models.prompts import quote
-from certigraph.adapters.models.schemas import Bounded, FullOnly, Truncated, bounded_list
+from certigraph.adapters.models.schemas import FirstThought, Requested, Thought, Truncated, bounded_list
 from certigraph.state.records import Finding, Predicate, Record
 from certigraph.state.run import ANSWER, Evidence
-from certigraph.state.search import STEP_KINDS, clip_words
+from certigraph.state.search import STEP_KINDS
 
 
 class SolutionStep(Record):
@@ -57,9 +57,6 @@ FORCE_PASS = "force_pass"
 
 FORCE_ACCEPT = "force_accept"
 """Name of the policy that submits the closest answer after three weak answers (SDP, appendix A.4)."""
-
-MAX_SMALL_RESULT = 400
-"""Maximum characters of a search result in a small model's prompt."""
 
 UNREAD_MARK = "[unread]"
 """Mark at the beginning of a line in the list of search results: the page was not read and can still be read."""
@@ -109,16 +106,12 @@ _LONG_URL = re.compile(r"(https?://\S{100})\S{20,}?(?=:?(?:\s|$))")
 """A URL that is shortened in a list of results, where a page is named by its number."""
 
 
-def format_results(evidence: Evidence, most: int, *, small: bool = False) -> Shown:
+def format_results(evidence: Evidence, most: int) -> Shown:
     """Format the known search results for a prompt: quoted and numbered, in at most `most` characters.
 
-    If they are longer, the oldest results are left out, and a line tells how many. The headings between them stand only
-    in the prompt of a model that is not small, whereas each result is shortened for a small one.
+    If they are longer, the oldest results are left out, and a line tells how many.
     """
-    if small:
-        lines = [clip_words(line, MAX_SMALL_RESULT) for line in _result_lines(evidence)]
-    else:
-        lines = [_LONG_URL.sub(r"\1...", line) for line in evidence.view.splitlines()[1:]]
+    lines = [_LONG_URL.sub(r"\1...", line) for line in evidence.view.splitlines()[1:]]
     count, length = _count_results(lines), sum(map(len, lines)) + len(lines)
     while len(lines) > 1 and length > most:
         length -= len(lines.pop(0)) + 1
@@ -153,13 +146,13 @@ class NarrowingStep(BaseModel):
     """One narrowing step."""
 
     kind: Literal["collect", "filter", "extract", "compute"]
-    goal: Annotated[str, Field(min_length=1), Bounded(240)]
+    goal: Annotated[str, Field(min_length=1)]
 
 
 class Decomposition(BaseModel):
     """Propose's answer, before it is known how many steps there may be. Role: planner."""
 
-    reasoning: Annotated[str, FullOnly()] = ""
+    reasoning: FirstThought = ""
     steps: list[NarrowingStep]
 
 
@@ -172,7 +165,7 @@ def create_decomposition_form(most: int) -> type[Decomposition]:
 class ResearchTools(BaseModel):
     """Replan's answer, and part of Realize's: what to search for and which known pages to read. Role: planner."""
 
-    reasoning: Annotated[str, FullOnly()] = ""
+    reasoning: FirstThought = ""
     queries: Annotated[list[str], Truncated(MAX_QUERIES)]
     pages: Annotated[list[int], Truncated(MAX_PAGES)]
 
@@ -180,7 +173,7 @@ class ResearchTools(BaseModel):
 class StepTools(ResearchTools):
     """Realize's answer: what to look up for a step, and if it is nothing, why. Role: executor."""
 
-    standing: Annotated[Literal["look up", "settled", "no way left"], FullOnly()] = "look up"
+    standing: Annotated[Literal["look up", "settled", "no way left"], Requested] = "look up"
 
 
 class Quotation(BaseModel):
@@ -209,34 +202,34 @@ class ListedItem(BaseModel):
 class Found(BaseModel):
     """What the evidence says on a step. Role: extractor."""
 
-    reasoning: Annotated[str, FullOnly()] = ""
-    items: Annotated[list[ListedItem], FullOnly(), Truncated(MAX_ITEMS, full=MAX_ITEMS)] = []
-    quotes: Annotated[list[Quotation], FullOnly()] = []
-    finding: Annotated[str, Bounded(600)]
-    missing: Annotated[str, FullOnly()] = ""
-    supported_by: Annotated[list[int], Truncated(8, full=50)]
-    contradicted_by: Annotated[list[int], Truncated(8, full=50)]
-    dispute: Annotated[str, Truncated(300)]
+    reasoning: FirstThought = ""
+    items: Annotated[list[ListedItem], Requested, Truncated(MAX_ITEMS)] = []
+    quotes: Annotated[list[Quotation], Requested] = []
+    finding: str
+    missing: Annotated[str, Requested] = ""
+    supported_by: Annotated[list[int], Truncated(50)]
+    contradicted_by: Annotated[list[int], Truncated(50)]
+    dispute: str
 
 
 class Adequacy(BaseModel):
     """Validate's answer on a finding. Role: validator."""
 
-    reason: Annotated[str, Truncated(200)]
+    reason: Thought
     adequate: bool
 
 
 class Answers(BaseModel):
     """The final answer: one text, several of a list, or one JSON object a text. Role: executor."""
 
-    reasoning: Annotated[str, FullOnly()] = ""
-    answers: Annotated[list[str], Truncated(30, full=MAX_ITEMS)]
+    reasoning: FirstThought = ""
+    answers: Annotated[list[str], Truncated(MAX_ITEMS)]
 
 
 class AnswerCheck(BaseModel):
-    """Validate's answer on the final answer, of models that are not small. Role: validator."""
+    """Validate's answer on the final answer. Role: validator."""
 
-    reason: str
+    reason: Thought
     consistent: bool
 
 
@@ -275,10 +268,18 @@ reads what you looked up and writes down what it establishes for the step."""
 
 TOOLS = """\
 Think first: what does the step still lack, and which kind of page tells it? Then choose what to look up for this step:
-- queries: at most {queries} searches{style}
+- queries: at most {queries} searches. Write what the title or the text of a fitting page would contain: the name first,
+  then the one thing to find out, then what sets it apart, such as a place or a year; three to eight words, no sentence.
+  Each query looks for another kind of page: the thing's own site, a list or table of all such things, a register, a
+  report. For a list, look for one page that has all of it, and for its further pages. Use other words than those tried:
+  drop or replace the rarest word where nothing fitted, add what sets it apart where another thing of the same name came
+  up, and use names, former names and names in the language of the place from what was found. Where nothing was found
+  yet, names of candidates that you know may be tried too; they count only once a source shows them.
 - pages: at most {pages} numbers of results worth reading: unread ones, and those that were read for another step and
   are needed again for this one.
-{standing}{kept}The best result of each search is read anyway, the next one where it cannot be.
+- standing: `settled` if what was found so far settles the step, as it should for compute; `no way left` if you know of
+  nothing else to try; give empty lists with both. Else `look up`.
+{kept}The best result of each search is read anyway, the next one where it cannot be.
 
 Question: {task}
 
@@ -296,26 +297,6 @@ Search results so far, by number; [read] ones were read, [blocked] ones cannot b
 What is to be looked up for the step?
 """
 
-SMALL_QUERY_STYLE = ", in a few words each, names first; other words than those tried."
-
-QUERY_STYLE = """\
-. Write what the title or the text of a fitting page would contain: the name first,
-  then the one thing to find out, then what sets it apart, such as a place or a year; three to eight words, no sentence.
-  Each query looks for another kind of page: the thing's own site, a list or table of all such things, a register, a
-  report. For a list, look for one page that has all of it, and for its further pages. Use other words than those tried:
-  drop or replace the rarest word where nothing fitted, add what sets it apart where another thing of the same name came
-  up, and use names, former names and names in the language of the place from what was found. Where nothing was found
-  yet, names of candidates that you know may be tried too; they count only once a source shows them."""
-
-SMALL_STANDING = """\
-If what was found so far settles the step, as it should for compute, give empty lists.
-"""
-
-STANDING = """\
-- standing: `settled` if what was found so far settles the step, as it should for compute; `no way left` if you know of
-  nothing else to try; give empty lists with both. Else `look up`.
-"""
-
 KEPT = """\
 What was read in the tries below is shown again together with what you look up now, and counts like it, until two
 tries establish nothing from it: look up what is still missing. A search passes over what was read for this step.
@@ -327,28 +308,6 @@ what you write, and somebody else checks it against the sources. Go by the sourc
 statement without a source is worth nothing here; what is missing is worth saying."""
 
 FIND = """\
-{order}
-Question behind it: {task}
-
-Found so far:
-{known}
-
-Step ({kind}): {goal}
-
-Sources, by number:
-{evidence}
-{partial}
-What do the sources and what was found so far establish for this step ({kind})? {goal}
-"""
-
-SMALL_FIND_ORDER = """\
-Answer in one or two sentences with names, numbers and dates as the sources have them. Say what is missing or uncertain;
-invent nothing; an empty text if nothing is established. supported_by: the numbers of the sources that say so.
-contradicted_by: the numbers of sources on the same thing that say otherwise, whether out of date or simply different;
-dispute: what they say instead, empty if none does.
-"""
-
-FIND_ORDER = """\
 Give, in this order:
 - reasoning: which sources are about the very thing, and what each says on it. A source that was not read shows only
   what the search engine quotes of it.
@@ -369,6 +328,18 @@ Give, in this order:
   source may be in both lists.
 - dispute: what those say instead; empty if none does.
 In sentences, name sources by their titles: later readers see other numbers.
+
+Question behind it: {task}
+
+Found so far:
+{known}
+
+Step ({kind}): {goal}
+
+Sources, by number:
+{evidence}
+{partial}
+What do the sources and what was found so far establish for this step ({kind})? {goal}
 """
 
 PARTIAL = """
@@ -384,29 +355,6 @@ and not by how likely it is. A finding that you accept is taken as proven by all
 JUDGE = """\
 Does the finding settle the step? It does when it states what the step asks for, on the grounds of sources or of what
 was found so far. It does not when it is about something else, only promises or guesses, or leaves out what was asked.
-{order}
-Question behind it: {task}
-
-Found so far:
-{known}
-
-{evidence}Step ({kind}): {goal}
-
-Finding:
-{finding}
-{unseen}It rests on:
-{sources}
-{dispute}
-Does the finding settle the step?
-"""
-
-JUDGED_EVIDENCE = """\
-Sources that were looked up for the step:
-{evidence}
-
-"""
-
-JUDGE_ORDER = """\
 Look for these errors: a source about another thing of the same name, place or year; a value that belongs to another
 line of a table or to another item; an item of a list that the sources have and the finding lacks, or the reverse; an
 old source against a new one; a step of the calculation that does not follow; a condition of the step that no source
@@ -415,6 +363,23 @@ settle the step, and is tried again; if no source can tell the rest, it goes on 
 uncertain. More than was asked for speaks against nothing.
 reason: what the sources say on it, and what is wrong or missing, so that the next try can mend it. Name sources by
 their titles: the next reader sees other numbers.
+
+Question behind it: {task}
+
+Found so far:
+{known}
+
+Sources that were looked up for the step:
+{evidence}
+
+Step ({kind}): {goal}
+
+Finding:
+{finding}
+{unseen}It rests on:
+{sources}
+{dispute}
+Does the finding settle the step?
 """
 
 CONCLUDER = """\

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from langgraph.runtime import Runtime
 
-from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.models.calls import ask, profile_of
 from certigraph.adapters.models.profiles import CHARACTERS_PER_TOKEN
 from certigraph.adapters.models.prompts import (
@@ -49,9 +48,9 @@ from certigraph.state.certified_states import KnownFinding
 from certigraph.state.records import Finding, Observation, Predicate, Task, Verdict
 from certigraph.state.run import Turn
 from certigraph.state.sdp import ValidateView
-from certigraph.state.search import COMPUTE, FILTER, clip_words, findings_of
+from certigraph.state.search import COMPUTE, FILTER, findings_of
 
-# Sizes of the parts of prompts, by the profile of the model.
+# Sizes of the parts of prompts, by the context window of the model.
 
 RESULTS_SHARE, EVIDENCE_SHARE, FINDINGS_SHARE, PAGES_SHARE = 4, 2, 4, 3
 """One part in so many of a prompt may be search results, the evidence of one step, earlier findings, and the pages that
@@ -61,29 +60,21 @@ were read for all steps."""
 class PromptSizes(NamedTuple):
     """Maximum characters of parts of a prompt: findings, search results, and the pages that were read."""
 
-    small: bool
     findings: int
     results: int
     pages: int
 
 
-async def prompt_sizes(role: str, share: int, task: Task, runtime: Runtime[Context]) -> PromptSizes:
-    """Return the sizes for a role's model; for a small one each part is one in `share` of `Limits.context`."""
-    profile = await profile_of(role, runtime)
-    if profile.is_small:
-        most = limits_of(task, runtime).context // share
-        return PromptSizes(True, most, most, most)
-    characters = int(profile.prompt_tokens * CHARACTERS_PER_TOKEN)
-    parts = [characters // share for share in (FINDINGS_SHARE, RESULTS_SHARE, PAGES_SHARE)]
-    return PromptSizes(False, *parts)
+async def prompt_sizes(role: str, runtime: Runtime[Context]) -> PromptSizes:
+    """Return the sizes for a role's model."""
+    characters = int((await profile_of(role, runtime)).prompt_tokens * CHARACTERS_PER_TOKEN)
+    return PromptSizes(*(characters // share for share in (FINDINGS_SHARE, RESULTS_SHARE, PAGES_SHARE)))
 
 
-async def evidence_characters(runtime: Runtime[Context]) -> int | None:
-    """Return how many characters of sources the extractor and the validator can read; None if one of them is small."""
-    profiles = [await profile_of(role, runtime) for role in ("extractor", "validator")]
-    if any(profile.is_small for profile in profiles):
-        return None
-    return int(min(profile.prompt_tokens for profile in profiles) * CHARACTERS_PER_TOKEN) // EVIDENCE_SHARE
+async def evidence_characters(runtime: Runtime[Context]) -> int:
+    """Return how many characters of sources the extractor and the validator can read."""
+    tokens = min([(await profile_of(role, runtime)).prompt_tokens for role in ("extractor", "validator")])
+    return int(tokens * CHARACTERS_PER_TOKEN) // EVIDENCE_SHARE
 
 
 def build_research_prompt(runtime: Runtime[Context], instruction: str, role: str, *, cut: Sequence[str] = ()) -> Prompt:
@@ -130,7 +121,7 @@ async def judge_observation(state: ValidateView, runtime: Runtime[Context], *, c
     Args:
         state: what Validate reads.
         runtime: the run's LangGraph runtime.
-        checks_answers: whether a model that is not small checks an answer against the findings.
+        checks_answers: whether a model checks an answer against the findings.
     """
     observation, target = state["observation"], state["tail"][0]
     if target.kind == GOAL:
@@ -195,28 +186,24 @@ async def _ask_finding(
 ) -> _Extracted:
     """Ask the model what the evidence establishes for a step, and return it as a finding.
 
-    A model that is not small quotes the sources that it cites: a source counts only with words that are in it. Of a
-    list it gives every item with a source and words of that.
+    The model quotes the sources that it cites: a source counts only with words that are in it. Of a list it gives every
+    item with a source and words of that.
     """
-    context, sizes = limits_of(task, runtime).context, await prompt_sizes("extractor", 4, task, runtime)
-    small, earlier = sizes.small, format_findings(known, sizes.findings, small=sizes.small)
-    evidence, shown = _cut_observation(observation, context // 2) if small else (observation.text, observation.sources)
-    partial = "" if small else format_partial_findings(observation.data.get("tries"))
+    sizes = await prompt_sizes("extractor", runtime)
+    earlier, evidence = format_findings(known, sizes.findings), observation.text
+    partial = format_partial_findings(observation.data.get("tries"))
     instruction = plans.FIND.format(
         task=task.goal,
         known=earlier.text,
-        evidence=quote(evidence, max(context, len(evidence))),
+        evidence=quote(evidence, len(evidence)),
         kind=target.kind,
         goal=goal_of(target),
         partial=partial and plans.PARTIAL.format(partial=partial),
-        order=plans.SMALL_FIND_ORDER if small else plans.FIND_ORDER,
     )
     cut = (*earlier.cut, *_page_cuts(observation))
     prompt = build_research_prompt(runtime, instruction, plans.EXTRACTOR, cut=cut)
     answer = await ask(prompt, Found, role="extractor", runtime=runtime)
-    if small:
-        return _Extracted(_to_finding(answer, goal_of(target), shown, known), "")
-    finding = _to_finding(answer, goal_of(target), shown, known)
+    finding = _to_finding(answer, goal_of(target), observation.sources, known)
     listed = items_problem(answer.items, source_texts(observation.text), known, derived=target.kind == COMPUTE)
     return _Extracted(finding, listed or _quotes_problem(answer, observation))
 
@@ -328,9 +315,9 @@ def _page_cuts(observation: Observation) -> tuple[str, ...]:
 async def _ask_adequacy(
     task: Task, target: Predicate, finding: Finding, observation: Observation, runtime: Runtime[Context]
 ) -> Adequacy:
-    """Ask the model whether a finding settles a step; one that is not small sees the sources themselves."""
-    known, sizes = findings_of(observation.data), await prompt_sizes("validator", 4, task, runtime)
-    small, earlier = sizes.small, format_findings(known, sizes.findings, small=sizes.small)
+    """Ask the model whether a finding settles a step by the sources that were looked up for it."""
+    known, sizes = findings_of(observation.data), await prompt_sizes("validator", runtime)
+    earlier = format_findings(known, sizes.findings)
     shown = [task.goal, goal_of(target), observation.text, *(one.finding.whole for one in known)]
     # a list is counted, which no source does
     shown += [str(len(finding.items))] if finding.items else []
@@ -342,14 +329,13 @@ async def _ask_adequacy(
         kind=target.kind,
         goal=goal_of(target),
         known=earlier.text,
-        evidence="" if small else plans.JUDGED_EVIDENCE.format(evidence=evidence),
+        evidence=evidence,
         finding=quote(judged, len(judged)),
         unseen=f"Numbers in it that nothing shown has: {', '.join(unseen)}\n" if unseen else "",
         sources=quote(rests_on, len(rests_on)),
         dispute=f"Some sources say otherwise: {quote(finding.dispute)}\n" if finding.dispute else "",
-        order="" if small else plans.JUDGE_ORDER,
     )
-    cut = () if small else (*earlier.cut, *_page_cuts(observation))
+    cut = (*earlier.cut, *_page_cuts(observation))
     prompt, about = build_research_prompt(runtime, instruction, plans.VALIDATOR, cut=cut), {"finding": finding}
     return await ask(prompt, Adequacy, role="validator", runtime=runtime, about=about)
 
@@ -358,17 +344,17 @@ async def _judge_answer(state: ValidateView, checks_answers: bool, runtime: Runt
     """Return the verdict on an answer. An accepted answer also certifies the goal if that is the next predicate.
 
     In SDP (appendix A.4) only weak answers are refused, by their words. These cannot decide whether an answer follows
-    from the findings, so that is left to them for small models only, and in the paper's configuration.
+    from the findings, so that is left to them in the paper's configuration only.
     """
     task, tail, observation = state["task"], state["tail"], state["observation"]
     answer, known = str(observation.data.get("answer") or "").strip(), findings_of(observation.data)
     if problem := answer_weakness(answer):
         return Verdict(depth=0, reason=problem, decided_by="code")
     depth = 1 + (len(tail) > 1 and tail[1].kind == GOAL)
-    if not checks_answers or (await profile_of("validator", runtime)).is_small:
+    if not checks_answers:
         verdict = Verdict(depth=depth, reason="no check speaks against it", decided_by="code")
         return _mark_forced(verdict, known)
-    sizes = await prompt_sizes("validator", 4, task, runtime)
+    sizes = await prompt_sizes("validator", runtime)
     findings, shown = format_findings(known, sizes.findings), quote(answer, len(answer))
     instruction = plans.CHECK_ANSWER.format(task=task.goal, known=findings.text, answer=shown)
     prompt = build_research_prompt(runtime, instruction, plans.VALIDATOR, cut=findings.cut)
@@ -396,14 +382,6 @@ def _mark_forced(verdict: Verdict, known: Sequence[KnownFinding]) -> Verdict:
     return verdict.model_copy(
         update={"forced": forced, "reason": f"it rests on an uncertified finding; {verdict.reason}"}
     )
-
-
-def _cut_observation(observation: Observation, most: int) -> tuple[str, Sequence[str]]:
-    """Return the text of an observation, cut to `most` characters, and the sources that are left in it."""
-    text = clip_words(observation.text, most)
-    return text, observation.sources if text == observation.text else observation.sources[
-        : len(SOURCE_NUMBER.findall(text))
-    ]
 
 
 def _sources_by_number(numbers: Sequence[int], sources: Sequence[str]) -> list[str]:

@@ -19,7 +19,7 @@ from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.encoders import find_encoder
 from certigraph.adapters.episodes import admissible_actions
 from certigraph.adapters.matching import NONE_OF_THESE, select_actions
-from certigraph.adapters.models.calls import choose, is_played_by_script, profile_of
+from certigraph.adapters.models.calls import choose, is_played_by_script
 from certigraph.adapters.models.prompts import build_prompt, bullet_list, quote
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Operator
@@ -316,9 +316,7 @@ def create_operators(*, grounded: bool, drafted: bool) -> Mapping[str, Operator]
 async def _ask_verdict(state: ValidateView, runtime: Runtime[Context], *, grounded: bool) -> Verdict:
     judged = [predicate for predicate in state["tail"] if predicate.kind != "goal"]
     plain = not grounded
-    small = (await profile_of("validator", runtime)).is_small
-    notes = _verdict_notes(state, shows_rooms=small or plain, credits_rooms=plain)
-    return await ask_verdict(state, runtime, tail=judged, notes=notes, plain=plain)
+    return await ask_verdict(state, runtime, tail=judged, notes=_verdict_notes(state, plain=plain), plain=plain)
 
 
 def _is_final(verdict: Verdict, state: ValidateView, runtime: Runtime[Context]) -> bool:
@@ -344,15 +342,15 @@ def _pending_options(observation: Observation) -> Sequence[str]:
     return [str(option) for option in options] if isinstance(options, list) else []
 
 
-def _verdict_notes(state: ValidateView, *, shows_rooms: bool, credits_rooms: bool) -> str:
-    # The SDP paper credits conditions about the place of a thing with entering any new room; see its appendix A.3. The
-    # history shows a model that is not small the rooms that were entered, so that the notes need not.
+def _verdict_notes(state: ValidateView, *, plain: bool) -> str:
+    # The SDP paper credits conditions about the place of a thing with entering any new room; see its appendix A.3. Its
+    # prompt shows no history, which otherwise shows the rooms that were entered.
     observation, rewards = state["observation"], [turn.reward for turn in state["turns"]]
     change = f"{100 * (sum(rewards) if len(rewards) > 1 else observation.reward):+.0f}"
     notes = [f"The score is {observation.data.get('score', 0)} of 100, changed by {change}."]
-    if shows_rooms and observation.data.get("new_room"):
+    if plain and observation.data.get("new_room"):
         notes.append(f"The agent is in a room where it was not before:\n{quote(str(observation.data.get('look', '')))}")
-        notes += [prompts.NEW_ROOM] if credits_rooms else []
+        notes.append(prompts.NEW_ROOM)
     return "\n".join(notes)
 
 

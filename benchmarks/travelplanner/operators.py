@@ -13,7 +13,7 @@ from langgraph.runtime import Runtime
 from pydantic import JsonValue
 
 from certigraph.adapters.benchmarks import limits_of
-from certigraph.adapters.models.calls import choose, deliberate, profile_of
+from certigraph.adapters.models.calls import deliberate
 from certigraph.adapters.models.prompts import Prompt, bullet_list, numbered_list, paragraphs
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Operator
@@ -282,37 +282,27 @@ def _describe_situation(chooser: OptionChooser, draft: Draft, ahead: Sequence[st
 async def _choose_option(
     offered: Sequence[Option], what: str, situation: TripSituation, state: RealizeView, runtime: Runtime[Context]
 ) -> Option:
-    """Ask the model to choose one of several options; a model that is not small gives its reasons first."""
-    small = (await profile_of("executor", runtime)).is_small
-    # what small models choose by is kept short: cuisines only while a requested one is missing
-    shorter = small and not situation.missing_cuisines
-    labels = _distinct_labels([_without_cuisines(option) if shorter else option.label for option in offered])
-    question = _format_choice(labels, what, situation, state, small=small)
-    prompt = Prompt((SMALL_RULES if small else RULES).format(query=state["task"].goal), question)
-    if small:
-        choice = await choose(prompt, labels, role="executor", runtime=runtime)
-    else:
-        choice = (await deliberate(prompt, labels, role="executor", runtime=runtime)).choice
+    """Ask the model to choose one of several options; it gives its reasons first."""
+    labels = _distinct_labels([option.label for option in offered])
+    prompt = Prompt(RULES.format(query=state["task"].goal), _format_choice(labels, what, situation, state))
+    choice = (await deliberate(prompt, labels, role="executor", runtime=runtime)).choice
     return offered[labels.index(choice)]
 
 
-def _format_choice(
-    labels: Sequence[str], what: str, situation: TripSituation, state: RealizeView, *, small: bool
-) -> str:
+def _format_choice(labels: Sequence[str], what: str, situation: TripSituation, state: RealizeView) -> str:
     booked, ahead, spent, budget, missing = situation
     refused = [_describe_refusal(attempt) for attempt in state["attempts"]]
     tried = f"Tried before for the same condition ({state['target'].text}), and why it failed; choose something else"
     parts = {
-        "Booked so far": "" if small else bullet_list(booked),
-        "To be decided after this": "" if small else bullet_list(ahead),
+        "Booked so far": bullet_list(booked),
+        "To be decided after this": bullet_list(ahead),
         tried: numbered_list(refused) if refused else "",
         "Options": bullet_list(labels),
     }
-    left = f"${budget - spent:g} of ${budget} are left." if small else ""
     return paragraphs(
-        "" if small else CHOICE,
+        CHOICE,
         *(f"{title}:\n{text}" for title, text in parts.items() if text),
-        left or f"Spent so far: ${spent:g} of ${budget}; ${budget - spent:g} are left.",
+        f"Spent so far: ${spent:g} of ${budget}; ${budget - spent:g} are left.",
         OWED_CUISINES.format(cuisines=", ".join(missing)) if missing else "",
         f"Now choose {what}.",
     )
@@ -321,11 +311,6 @@ def _format_choice(
 def _describe_refusal(attempt: Attempt) -> str:
     text, reason = attempt.action.text, attempt.verdict.reason
     return reason if reason == text else f"{text}: {reason or 'the condition did not hold'}"
-
-
-def _without_cuisines(option: Option) -> str:
-    ending = f"; {option.cuisines})"
-    return f"{option.label.removesuffix(ending)})" if option.label.endswith(ending) else option.label
 
 
 def _distinct_labels(labels: list[str]) -> list[str]:
@@ -341,15 +326,6 @@ request names must be served by at least one of its meals. Decide as if no booki
 travel do not count: meals and sights of a day are booked however long its journey takes. Prices in brackets are for all
 travellers, those of places to stay for all nights; attractions are free. A restaurant's cuisines and the type, the
 minimum stay and the house rules of a place to stay follow its price.
-
-Request:
-{query}
-"""
-
-SMALL_RULES = """\
-You plan a trip and decide one booking after another. Each option exists and keeps the rules that a single booking can
-break. Prices in brackets are for all travellers, those of places to stay for all nights. Prefer options that suit the
-request and leave money for the rest, and restaurants that serve a requested cuisine that is still missing.
 
 Request:
 {query}

@@ -19,15 +19,13 @@ from certigraph.adapters.models.prompts import (
     Prompt,
     build_prompt,
     bullet_list,
-    clip,
     format_history,
-    format_turns,
     paragraphs,
     quote,
     quote_history,
     unquote_line,
 )
-from certigraph.adapters.models.schemas import Bounded
+from certigraph.adapters.models.schemas import Thought
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.benchmarks.travelplanner.options import Option, TripLeg, escape_line_breaks, list_transports
 from certigraph.benchmarks.travelplanner.queries import ListedLeg
@@ -35,7 +33,6 @@ from certigraph.benchmarks.travelplanner.sandbox import Sandbox, find_sources
 from certigraph.benchmarks.travelplanner.trips import TravelTrips
 from certigraph.benchmarks.travelplanner.written_plans import (
     DELIVER,
-    MAX_PLAN_CHARS,
     RULES,
     format_accommodation,
     format_restaurant,
@@ -354,30 +351,11 @@ def _unknown_observation(text: str) -> Observation:
 
 # Decide and Execute with the tools. `MakePlan` is done by a model, not by the world.
 
-MAX_TASK_CHARS, MAX_ADVICE_CHARS, MAX_EARLIER_CHARS, MAX_ANSWER_CHARS, MAX_VIEW_CHARS = (
-    1_500,
-    1_300,
-    1_200,
-    4_300,
-    2_500,
-)
-"""Maximum characters of each part of a small model's prompt, together under 12,000; the latest answer gets the most."""
-
-MAX_REQUEST_CHARS, MAX_NOTES_CHARS = 2_500, 7_000
-"""Maximum characters of the parts of a small model's prompt for the plan."""
-
-MAX_THOUGHT_CHARS, MAX_WRITTEN_CHARS = 160, 1_500
-"""Maximum characters of a small model's thought, and of the text of its call."""
-
-MAX_SHOWN_CHARS = 160
-"""Maximum characters of a call that later turns show to a small model."""
-
 
 class TravelPlannerMove(BaseModel):
     """The model's answer: a thought, a tool, and what the tool is given."""
 
-    # Bounds only constrain a small model's grammar. Longer replies are cut, because a repair costs another call.
-    thought: Annotated[str, Bounded(MAX_THOUGHT_CHARS)]
+    thought: Thought
     tool: Literal[
         "FlightSearch",
         "GoogleDistanceMatrix",
@@ -388,7 +366,7 @@ class TravelPlannerMove(BaseModel):
         "NotebookWrite",
         "MakePlan",
     ]
-    text: Annotated[str, Field(min_length=1), Bounded(MAX_WRITTEN_CHARS)]
+    text: Annotated[str, Field(min_length=1)]
 
 
 def create_tool_operators(benchmark: TravelTrips) -> Mapping[str, Operator]:
@@ -399,39 +377,27 @@ def create_tool_operators(benchmark: TravelTrips) -> Mapping[str, Operator]:
 
     async def decide(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
         profile = await profile_of("executor", runtime)
-        prompt = _small_prompt(state, runtime) if profile.is_small else _full_prompt(state, profile, runtime)
+        prompt = _call_prompt(state, profile, runtime)
         move = await ask(prompt, TravelPlannerMove, role="executor", runtime=runtime)
         thought, text = unquote_line(move.thought), WORLD_TAG.sub(" ", move.text).strip()
-        if profile.is_small:
-            thought, text = clip(thought, MAX_THOUGHT_CHARS), clip(text, MAX_WRITTEN_CHARS)
         if move.tool == MAKE_PLAN:
             return {"thought": thought, "action": await _make_plan(state, text, benchmark, runtime)}
-        return {"thought": thought, "action": create_tool_action(move.tool, text, small=profile.is_small)}
+        return {"thought": thought, "action": create_tool_action(move.tool, text)}
 
     return {"decide": decide, "execute": decide}
 
 
-def create_tool_action(tool: str, text: str, *, small: bool = False) -> Action:
-    """Create the action of a tool call; `args["query"]` has the text of the call.
-
-    The action's own text, which later turns show, is cut for a small model.
-    """
-    shown = unquote_line(text)
-    return Action(text=f"{tool}[{clip(shown, MAX_SHOWN_CHARS) if small else shown}]", kind=tool, args={"query": text})
+def create_tool_action(tool: str, text: str) -> Action:
+    """Create the action of a tool call; `args["query"]` has the text of the call."""
+    return Action(text=f"{tool}[{unquote_line(text)}]", kind=tool, args={"query": text})
 
 
 async def _make_plan(state: DecideView, request: str, benchmark: TravelTrips, runtime: Runtime[Context]) -> Action:
     profile, notes = await profile_of("planner", runtime), state["evidence"].view
-    if profile.is_small:
-        # Of everything that was looked up, the prompt of a small model contains only the notebook.
-        notes, text = clip(notes, MAX_NOTES_CHARS), clip(f"{state['assignment']}\n{request}", MAX_REQUEST_CHARS)
-        prompt = Prompt(RULES.format(reference=quote(notes, MAX_NOTES_CHARS)), SMALL_ASK_PLAN.format(request=text))
-    else:
-        turns = await _load_records(state, runtime) or state["turns"]
-        prompt = _plan_prompt(state, turns, benchmark.query(state["task"]).query, request, profile)
+    turns = await _load_records(state, runtime) or state["turns"]
+    prompt = _plan_prompt(state, turns, benchmark.query(state["task"]).query, request, profile)
     plan = await ask_text(prompt, role="planner", runtime=runtime, about={"notes": notes})
-    text = f"{DELIVER} {plan}"
-    return Action(text=clip(text, MAX_PLAN_CHARS) if profile.is_small else text, kind=DELIVER, args={"plan": plan})
+    return Action(text=f"{DELIVER} {plan}", kind=DELIVER, args={"plan": plan})
 
 
 async def _load_records(state: DecideView, runtime: Runtime[Context]) -> list[Turn]:
@@ -450,10 +416,10 @@ async def _load_records(state: DecideView, runtime: Runtime[Context]) -> list[Tu
     return [Turn(action=call, observation=str(answer)) for call, answer in records.items()]
 
 
-# Prompts of models that are not small: everything that the tools returned, as far as the model's window allows.
+# The prompts: everything that the tools returned, as far as the model's window allows.
 
 
-def _full_prompt(state: DecideView, profile: ModelProfile, runtime: Runtime[Context]) -> Prompt:
+def _call_prompt(state: DecideView, profile: ModelProfile, runtime: Runtime[Context]) -> Prompt:
     before = paragraphs(QUESTION, f"Assignment: {state['assignment']}")
     notes, known = state["evidence"].view, _format_known(state)
     after = paragraphs(
@@ -518,54 +484,6 @@ what is too dear. What the reference information does not list does not exist; w
 instead of inventing it. At the end write the whole plan: one JSON array, and no other JSON before it.
 """
 
-
-# Prompts of small models: every part is cut.
-
-
-def _small_prompt(state: DecideView, runtime: Runtime[Context]) -> Prompt:
-    turns, belief = state["turns"], state["belief"].text.splitlines()
-    earlier = format_turns(turns[:-1], characters=80, within=MAX_EARLIER_CHARS) if turns[1:] else "(none)"
-    question = SMALL_QUESTION.format(
-        assignment=clip(state["assignment"], MAX_TASK_CHARS),
-        advice=_format_advice([*state["advice"], *belief]),
-        earlier=quote(earlier, MAX_EARLIER_CHARS),
-        latest=quote(format_turns(turns[-1:], characters=MAX_ANSWER_CHARS), MAX_ANSWER_CHARS),
-        notes=quote(state["evidence"].view, MAX_VIEW_CHARS),
-    )
-    return build_prompt(runtime, question)
-
-
-def _format_advice(lines: Sequence[str]) -> str:
-    # Every line gets an equal share of the characters, because the latest guidance comes last.
-    limit = MAX_ADVICE_CHARS // max(len(lines), 1)
-    return clip(bullet_list(clip(text, max(limit, 40)) for text in lines), MAX_ADVICE_CHARS)
-
-
-SMALL_QUESTION = """\
-Assignment: {assignment}
-
-To keep in mind:
-{advice}
-
-Earlier calls:
-{earlier}
-
-The latest call and its answer:
-{latest}
-
-The notebook:
-{notes}
-
-Think in one short sentence, then call one tool. Write down what the plan needs before you look up something else, for
-an answer is shown in full only once, and the plan is written from the notebook. Look up nothing twice.
-"""
-
-SMALL_ASK_PLAN = """\
-Request: {request}
-
-Write the whole plan now from what the notebook says, which is the reference information above: the JSON array and \
-nothing else.
-"""
 
 BRIEFING = """\
 The trip is planned with tools. Each call is a tool and its text:

@@ -12,12 +12,9 @@ from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.models.calls import ask_text, profile_of
 from certigraph.adapters.models.profiles import ModelProfile, estimate_tokens
 from certigraph.adapters.models.prompts import (
-    History,
     Prompt,
     bullet_list,
-    clip,
     format_history,
-    format_turns,
     quote,
     quote_history,
 )
@@ -197,7 +194,7 @@ def _is_over_budget(query: TravelQuery, scores: Scores | None) -> bool:
     return cost is not None and cost > query.budget
 
 
-# Reference information of a query as compact lines, so that a complete trip fits into a small model's context.
+# Reference information of a query as compact lines, so that a complete trip fits into a small context window.
 #
 # It contains what the sole-planning mode gives (section 2 of the benchmark's paper): the days with their cities and
 # every leg's transport, and each city's restaurants, attractions and places to stay with their prices. Prices are per
@@ -278,21 +275,6 @@ def format_accommodation(row: Accommodation) -> str:
 
 # Decide and Outline: the model writes the complete plan as text, without a schema.
 
-MAX_REFERENCE_CHARS = 60_000
-"""Maximum characters of the reference information in the prompt of a small model."""
-
-MAX_PLAN_CHARS = 6_000
-"""Maximum characters of a plan that later turns show to a small model."""
-
-MAX_OUTLINE_LINES, MAX_OUTLINE_CHARS = 16, 200
-"""Maximum lines of a small model's outline, and maximum characters of each."""
-
-MAX_THOUGHT_CHARS = 300
-"""Maximum characters of a small model's thought."""
-
-MAX_SHOWN_TURNS, MAX_ANSWER_CHARS = 3, 400
-"""Maximum number of earlier turns in the prompt of a small model, and maximum characters of each answer."""
-
 REFERENCE_SHARE = 2
 """The reference information may take one part in so many of a prompt; longer lists are reduced."""
 
@@ -306,10 +288,9 @@ def create_oneshot_operators(benchmark: TravelTrips) -> Mapping[str, Operator]:
     async def outline(state: OutlineView, runtime: Runtime[Context]) -> dict[str, Any]:
         profile = await profile_of("planner", runtime)
         reference = await _load_reference(benchmark, state["task"], profile, runtime)
-        question = SMALL_ASK_OUTLINE if profile.is_small else ASK_OUTLINE
-        prompt = Prompt(reference.rules, f"Request: {state['task'].goal}\n\n{question}", reference.cut)
+        prompt = Prompt(reference.rules, f"Request: {state['task'].goal}\n\n{ASK_OUTLINE}", reference.cut)
         text = await ask_text(prompt, role="planner", runtime=runtime)
-        return {"outline": (SINGLE_PASS, *_split_lines(text, small=profile.is_small))}
+        return {"outline": (SINGLE_PASS, *filter(None, map(str.strip, text.splitlines())))}
 
     async def decide(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
         single, profile = SINGLE_PASS in state["advice"], await profile_of("executor", runtime)
@@ -319,10 +300,8 @@ def create_oneshot_operators(benchmark: TravelTrips) -> Mapping[str, Operator]:
         text = await ask_text(prompt, role="executor", runtime=runtime, about=about)
         turn = read_turn(text)
         kind = DELIVER if single else turn.kind
-        shown, thought = f"{kind} {turn.plan}", turn.thought
-        if profile.is_small:
-            shown, thought = clip(shown, MAX_PLAN_CHARS), clip(thought, MAX_THOUGHT_CHARS)
-        return {"thought": thought, "action": Action(text=shown, kind=kind, args={"plan": turn.plan})}
+        action = Action(text=f"{kind} {turn.plan}", kind=kind, args={"plan": turn.plan})
+        return {"thought": turn.thought, "action": action}
 
     return {"outline": outline, "decide": decide}
 
@@ -338,36 +317,25 @@ class ReferencePart(NamedTuple):
 async def _load_reference(
     benchmark: TravelTrips, task: Task, profile: ModelProfile, runtime: Runtime[Context]
 ) -> ReferencePart:
-    """Format the reference information: complete lists, or shortlists for a small model or where they do not fit.
+    """Format the reference information: complete lists, or shortlists where they do not fit.
 
     The rules with the reference information are equal in every prompt of a task, so that prompt caches hit.
     """
     query, limit = benchmark.query(task), limits_of(task, runtime).options
     trip = await run_in_thread(benchmark.trip, query)
-    if not profile.is_small:
-        text = await run_in_thread(format_reference, query, trip, benchmark.sandbox)
-        if estimate_tokens(text) <= profile.prompt_tokens // REFERENCE_SHARE:
-            return ReferencePart(text, RULES.format(reference=quote(text, len(text))))
-    text = await run_in_thread(format_reference, query, trip, benchmark.sandbox, limit)
-    cut = () if profile.is_small else (f"of each list of the reference information all but the cheapest {limit}",)
-    return ReferencePart(text, RULES.format(reference=quote(text, MAX_REFERENCE_CHARS)), cut)
+    text, cut = await run_in_thread(format_reference, query, trip, benchmark.sandbox), tuple[str, ...]()
+    if estimate_tokens(text) > profile.prompt_tokens // REFERENCE_SHARE:
+        text = await run_in_thread(format_reference, query, trip, benchmark.sandbox, limit)
+        cut = (f"of each list of the reference information all but the cheapest {limit}",)
+    return ReferencePart(text, RULES.format(reference=quote(text, len(text))), cut)
 
 
 def _build_question(state: DecideView, reference: ReferencePart, profile: ModelProfile, *, single: bool) -> Prompt:
     request = f"Request: {state['assignment']}\n\nTo keep in mind:\n{bullet_list(state['advice'])}\n\n"
-    if profile.is_small:
-        turns = format_turns(state["turns"], most=MAX_SHOWN_TURNS, characters=MAX_ANSWER_CHARS)
-        history, ask = History(turns), SMALL_ASK_PLAN if single else SMALL_ASK_TURN
-    else:
-        ask = ASK_PLAN if single else ASK_TURN
-        history = format_history(state["turns"], reference.rules + request + ask, profile)
+    ask = ASK_PLAN if single else ASK_TURN
+    history = format_history(state["turns"], reference.rules + request + ask, profile)
     done = f"Done so far, with the answers:\n{quote_history(history)}\n\n"
     return Prompt(reference.rules, f"{request}{done}{ask}", (*reference.cut, *history.cut))
-
-
-def _split_lines(text: str, *, small: bool) -> list[str]:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return [clip(line, MAX_OUTLINE_CHARS) for line in lines[:MAX_OUTLINE_LINES]] if small else lines
 
 
 RULES = """\
@@ -412,21 +380,4 @@ your answer.
 ASK_PLAN = f"""\
 The outline is not binding where it breaks a rule. {CHECK}
 At the end write the whole plan: one JSON array, and no other JSON before it.
-"""
-
-# Prompts of small models.
-
-SMALL_ASK_OUTLINE = """\
-Understand the request, then outline the trip in short lines of plain words, one a day: how to travel, where to stay,
-where money is saved, and which wishes are served where. Write no JSON yet.
-"""
-
-SMALL_ASK_TURN = """\
-Answer with three things, in this order and nothing else: a line `Thought: ` with one short sentence; a line
-`Action: cost`, after which the cost of a plan or a part of one is answered, or `Action: deliver`, which hands in the
-whole plan and ends the task; and then the plan itself as a JSON array.
-"""
-
-SMALL_ASK_PLAN = """\
-Write the whole plan now, along the outline: the JSON array and nothing else.
 """

@@ -1,6 +1,7 @@
 """Every benchmark's default limits are the paper's, and a world of one's own defines only what makes it."""
 
 import ast
+import json
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,13 @@ def test_every_shipped_benchmark_has_every_member_itself(name: str, monkeypatch:
     benchmark = load_benchmark(name)
     assert complete_benchmark(benchmark) is benchmark
     assert {member for member in members(Benchmark) if not hasattr(benchmark, member)} == set()
+
+
+@pytest.mark.parametrize(("former", "window"), [("small", 4_096), ("full", 0), ("", 0)])
+def test_settings_of_an_earlier_version_are_read_with_a_window_in_place_of_a_profile(former: str, window: int):
+    saved = {"profile": former, "limits": {"steps": 7, "context": 6_000, "excerpt": 240}}
+    for context in (Context.model_validate(saved), Context.model_validate_json(json.dumps(saved)), Context(**saved)):
+        assert (context.window, context.limits and context.limits.steps) == (window, 7)
 
 
 def test_a_small_world_gets_the_defaults():

@@ -39,7 +39,7 @@ MISTAKES = [
     Mistake("run sdp blocksworld --model local:qwen-7b", "local:qwen-0.5b"),
     Mistake("run sdp blocksworld --model simulated:act", "act="),
     Mistake("run sdp blocksworld --role critic=local", "planner, executor, validator"),
-    Mistake("run sdp blocksworld --profile large", "full, small"),
+    Mistake("run sdp blocksworld --window many", "integer"),
     Mistake("run sdp blocksworld --budget steps=many", "by default steps=60"),
     Mistake("run sdp blocksworld --budget call=3", "did you mean calls"),
     Mistake("run sdp blocksworld --budget 20", "steps=120"),

@@ -49,7 +49,7 @@ def test_json_holds_the_prompt_and_its_figures(capsys: pytest.CaptureFixture[str
     _, out, _ = call(capsys, "react", "blocksworld", "--task", "6-2", "--steps", "4", "--json")
     found = json.loads(out)
     (request,) = found["requests"]
-    assert (found["steps"], found["profile"], request["requests"]) == (4, "full", 4)
+    assert (found["steps"], found["window"], request["requests"]) == (4, 128_000, 4)
     assert 0 < request["prefix_share"] < 1
     assert request["latest_tokens"] == request["longest_tokens"] >= request["mean_tokens"]
     assert request["schemas"] == 1

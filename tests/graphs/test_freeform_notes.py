@@ -39,13 +39,13 @@ EMPTY = re.compile(r"^\W*(nothing|none|n/?a|no new|the passages add)", re.IGNORE
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("profile", ["small", "full"])
-def test_no_note_has_braces_or_wrapping_quotes_or_says_nothing(profile: str):
+@pytest.mark.parametrize("window", [0, 4_096])
+def test_no_note_has_braces_or_wrapping_quotes_or_says_nothing(window: int):
     replies = [reply.format(n=n) for n, reply in enumerate(islice(cycle(REPLIES), UPDATES))]
     memory, beliefs = freeform(target=UPDATES, trigger=UPDATES), [Belief()]
 
     async def update() -> None:
-        context = Context(benchmark=LibraryBenchmark(), model="openai:stub", profile=profile)
+        context = Context(benchmark=LibraryBenchmark(), model="openai:stub", window=window)
         task = LibraryBenchmark().task("only")
         for number in range(UPDATES):
             view = {"task": task, "belief": beliefs[-1], "observation": Observation(text=f"Page {number}.")}

@@ -6,7 +6,6 @@ characters. A call whose answer does not fit its form has a `failure` and is fol
 
 import warnings
 from importlib import import_module
-from typing import Any
 
 import pytest
 from golden.matrix import MORE, RUNS
@@ -41,12 +40,12 @@ WORLDS = {
 """Worlds that need no files and no JVM, with a task of each."""
 
 
-def run_long_winded(run: Run, profile: Any, length: int, calls: int) -> certigraph.Result:
+def run_long_winded(run: Run, window: int, length: int, calls: int) -> certigraph.Result:
     """Run a graph with a model that fills every free text with so many characters."""
     chat = ScriptedChat(responder=lambda prompt, schema: long_answer(schema, length))
     with workplace(run.data) as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        context = certigraph.Context(chat=chat, profile=profile, budget=certigraph.Budget(calls=calls))
+        context = certigraph.Context(chat=chat, window=window, budget=certigraph.Budget(calls=calls))
         graph = import_module(f"certigraph.graphs.{run.graph}").build(**run.operators())
         return certigraph.run(graph, run.world, run.task, context=context, out=folder, on_error="ignore")
 
@@ -56,12 +55,12 @@ def repeated_calls(result: certigraph.Result) -> list[str]:
     return [call["failure"] for event in result.trajectory.events for call in event.calls if call.get("failure")]
 
 
-@pytest.mark.parametrize("profile", ["full", "small"])
+@pytest.mark.parametrize("window", [0, 4_096])
 @pytest.mark.parametrize("run", [pytest.param(run, id=run.name) for run in (*RUNS, *MORE)])
-def test_no_answer_is_refused_for_its_length(run: Run, profile: Any):
+def test_no_answer_is_refused_for_its_length(run: Run, window: int):
     if run.graph == WITHOUT_A_HEAD:
         pytest.skip("it asks no chat model")
-    result = run_long_winded(run, profile, 3_000 if profile == "full" else 900, calls=40)
+    result = run_long_winded(run, window, 900 if window else 3_000, calls=40)
     assert repeated_calls(result) == []
     assert not result.ending.startswith("error:"), result.message
 

@@ -27,13 +27,12 @@ from certigraph.graphs import hypotheses, ircot, iter_retgen, memgpt, pbai, reac
 from certigraph.graphs.hypotheses import explore
 from certigraph.nodes.beliefs import lobotomized
 from certigraph.nodes.gates import exhaustion_gate, no_gate
-from certigraph.nodes.memgpt import add_core_note, manage
+from certigraph.nodes.memgpt import manage
 from certigraph.nodes.search import agreed_answer, hypothesise
 from certigraph.runtime.registry import GRAPHS, build_graph, parse_swap
 from certigraph.runtime.run import run
 from certigraph.state.endings import Fault, LimitReached, UnknownName
 from certigraph.state.graph_states import GRAPH_STATES
-from certigraph.state.run import Belief
 from certigraph.state.search import Branch
 
 ROUNDS = {pbai: 10, ircot: 10, react: 7, memgpt: 12, iter_retgen: 4}
@@ -151,15 +150,6 @@ def test_memgpt_is_warned_flushes_its_queue_and_keeps_three_turns_and_a_summary(
     assert "SUMMARY 0" in scripted_model.prompts("summary")[1]
     assert max(map(len, prompts)) < 6_000
     assert state["belief"].reorganised == len(warned) == len(scripted_model.prompts("summary"))
-
-
-def test_core_memory_is_bounded_and_the_oldest_note_goes():
-    belief = Belief()
-    for n in range(30):
-        belief = add_core_note(belief, f"{n:03} {'x' * 200}", n)
-    assert sum(map(len, belief.notes)) <= 2_000
-    assert belief.notes[-1].startswith("029")
-    assert add_core_note(belief, "  ", 30).notes == belief.notes
 
 
 def test_searches_ask_for_a_page_in_memgpt_and_by_weight_everywhere():

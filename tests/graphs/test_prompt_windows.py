@@ -53,7 +53,7 @@ def requests(graph: str, world: str, task: str, data: bool, window: int) -> tupl
     with workplace(data) as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         limits = certigraph.load_benchmark(world).limits.model_copy(update={"repeats": 0})
-        context = certigraph.Context(chat=models, profile="full", limits=limits)  # type: ignore[arg-type]
+        context = certigraph.Context(chat=models, limits=limits)  # type: ignore[arg-type]
         built = import_module(f"certigraph.graphs.{graph}").build()
         return models, certigraph.run(built, world, task or None, context=context, out=folder, on_error="ignore")
 

@@ -365,11 +365,11 @@ def played_learning_runs(
     scripted_model: Any,
     benchmark: Any = None,
     memory: str = "",
-    profile: Any = "",
+    window: int = 0,
     **limits: Any,
 ) -> Result:
     context = Context(
-        chat=ScriptedChat(responder=scripted_model), limits=Limits(**limits), memory=memory, profile=profile
+        chat=ScriptedChat(responder=scripted_model), limits=Limits(**limits), memory=memory, window=window
     )
     return run(graph, benchmark or BlocksWorld(), "4-0", context=context, out=out)
 
@@ -471,8 +471,8 @@ def test_the_compiled_graph_of_a_module_remembers_when_it_is_run(name: str, tmp_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("profile", "whole", "most"), [("small", False, 9_000), ("full", True, 30_000)])
-def test_the_author_of_a_lesson_sees_how_a_long_episode_ended(profile: str, whole: bool, most: int, tmp_path: Path):
+@pytest.mark.parametrize(("window", "whole", "most"), [(4_096, False, 11_000), (0, True, 30_000)])
+def test_the_author_of_a_lesson_sees_how_a_long_episode_ended(window: int, whole: bool, most: int, tmp_path: Path):
     scripted_model, wordy = Learner(), Telling(lambda task, number: f"ANSWER-{number} " + "and so on " * 20)
     played_learning_runs(
         clin.build(),
@@ -480,7 +480,7 @@ def test_the_author_of_a_lesson_sees_how_a_long_episode_ended(profile: str, whol
         lambda p, s: {**scripted_model(p, s), **long_thought(s)},
         wordy,
         memory="ours",
-        profile=profile,
+        window=window,
         steps=60,
         trials=1,
         repeats=0,
@@ -492,22 +492,19 @@ def test_the_author_of_a_lesson_sees_how_a_long_episode_ended(profile: str, whol
 
 
 @pytest.mark.slow
-def test_a_model_is_queried_for_short_insights_and_long_ones_are_cut(tmp_path: Path):
-    shapes: list[Any] = []
+def test_insights_are_bounded_in_the_schema_of_a_small_window_and_never_cut(tmp_path: Path):
+    bounds: list[Any] = []
 
     def scripted_model(prompt: str, schema: dict[str, Any]) -> Any:
         if "insights" not in schema.get("properties", ()):
             return minimal_instance(schema)
-        shapes.append(schema["properties"]["insights"]["items"])
+        bounds.append(schema["properties"]["insights"]["items"].get("maxLength", 0))
         return {"insights": ["A MAY CONTRIBUTE to B " * 20]}
 
-    for profile, shape, length in (
-        ("small", {"type": "string", "maxLength": 160}, 160),
-        ("full", {"type": "string"}, 440),
-    ):
-        played = played_learning_runs(clin.build(), tmp_path, scripted_model, profile=profile, steps=1, trials=2)
-        assert shapes.pop() == shape
-        assert [len(lesson.insights[0]) for lesson in played.state["lessons"]] == [length]
+    for window in (0, 4_096):
+        played = played_learning_runs(clin.build(), tmp_path, scripted_model, window=window, steps=1, trials=2)
+        assert (0 < bounds.pop() < 440) == bool(window)
+        assert [len(lesson.insights[0]) for lesson in played.state["lessons"]] == [440]
 
 
 def long_thought(schema: dict[str, Any]) -> dict[str, str]:

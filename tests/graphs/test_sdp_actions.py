@@ -90,10 +90,10 @@ def verdict(holds: int = 0, **fields: Any) -> dict[str, Any]:
 
 
 def run(
-    scripted_model: ScriptedModel, profile: str = "full", limits: Limits | None = None, **operators: Any
+    scripted_model: ScriptedModel, window: int = 0, limits: Limits | None = None, **operators: Any
 ) -> tuple[dict[str, Any], Shed]:
     benchmark, chat = Sheds(), ScriptedChat(responder=scripted_model)
-    context = Context(benchmark=benchmark, chat=chat, profile=profile, limits=limits)  # type: ignore[arg-type]
+    context = Context(benchmark=benchmark, chat=chat, window=window, limits=limits)  # type: ignore[arg-type]
     state = sdp.build(**operators).invoke({"task": benchmark.tasks()[0]}, context=context)
     return state, benchmark.shed
 
@@ -213,7 +213,7 @@ def test_the_reason_for_giving_up_is_in_the_state_the_message_the_lines_and_the_
     given = {"reasoning": "The shed\nis <locked>.", "conditions": []}
     scripted_model.answers["conditions"] = [*([{"conditions": planned}] if planned else []), given]
     console = Console(file=io.StringIO(), width=200)
-    context = Context(chat=ScriptedChat(responder=scripted_model, model_name="mind"), profile="full")
+    context = Context(chat=ScriptedChat(responder=scripted_model, model_name="mind"))
     with LiveView(console) as view:
         result = start("sdp", Sheds(), "one", context=context, out=tmp_path, listener=view)
     assert (result.ending, result.state["gave_up"]) == ("gave_up", "The shed is <locked>.")
@@ -296,13 +296,17 @@ def test_facts_are_shown_until_a_verdict_calls_them_outdated():
     assert "the key is taken" in scripted_model.shown["action"][2]
 
 
-def test_a_small_model_writes_one_action_and_sees_no_more_than_before():
-    scripted_model = ScriptedModel(["p"], [{"action": "wait"}], [{"reason": "seen", "holds": 2}])
-    _, shed = run(scripted_model, "small")
-    assert shed.taken == ["wait"]
-    assert set(scripted_model.forms["action"]["properties"]) == {"action"}
-    assert set(scripted_model.forms["holds"]["properties"]) == {"reason", "holds"}
-    assert "The lamp is lit." not in scripted_model.shown["holds"][0]
+def test_a_model_with_a_small_window_is_asked_the_same_and_answers_in_bounds():
+    answers = [act("wait")], [verdict(2)]
+    strong, small = ScriptedModel(["p"], *answers), ScriptedModel(["p"], *answers)
+    run(strong)
+    run(small, 4_096)
+    assert small.shown == strong.shown
+    for key in ("action", "holds", "conditions"):
+        parts = [model.forms[key]["properties"] for model in (strong, small)]
+        assert [*parts[0]] == [*parts[1]]
+    assert "maxLength" in small.forms["action"]["properties"]["thought"]
+    assert "maxLength" not in strong.forms["action"]["properties"]["thought"]
 
 
 def test_an_own_realize_may_choose_several_actions_and_an_own_validator_sees_each():
@@ -349,9 +353,11 @@ def test_a_cap_of_cascades_drops_what_was_judged_beyond_it():
     assert not any(attempt.verdict.unreachable for attempt in state["attempts"])
 
 
-@pytest.mark.parametrize(("profile", "most"), [("small", 40), ("full", 500)])
-def test_a_small_model_may_write_a_short_plan_only(profile: str, most: int, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(("window", "most"), [(4_096, 20), (0, 500)])
+def test_a_model_with_a_small_window_may_write_a_short_plan_only(
+    window: int, most: int, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(Sheds, "limits", Limits(steps=500))
     scripted_model = ScriptedModel(["p"], [act("wait")], [verdict(2)])
-    run(scripted_model, profile)
-    assert scripted_model.forms["conditions"]["properties"]["conditions"]["maxItems"] == most
+    run(scripted_model, window)
+    assert 0 < scripted_model.forms["conditions"]["properties"]["conditions"]["maxItems"] <= most

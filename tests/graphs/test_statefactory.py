@@ -11,9 +11,6 @@ from certigraph.adapters.rewards import Head, Heads, HeadsMetadata, fold_of, loa
 from certigraph.graphs import monotonic, reward_head, reward_judge
 from certigraph.nodes import rewards as supervised_node
 from certigraph.nodes.rewards import (
-    MAX_SMALL_BELIEF,
-    MAX_SMALL_OBSERVATION,
-    MAX_SMALL_TRAJECTORY,
     constant,
     judge_reward,
     supervised,
@@ -114,13 +111,13 @@ class TestJudge:
         graph.invoke({"task": task([list(steps)])}, context=Context(chat=chat, **settings))
         return calls
 
-    def test_a_small_model_reads_the_latest_steps_shortened(self):
-        calls = self.prompts(self.LONG, profile="small", window=4_096)
-        assert max(map(len, calls)) < MAX_SMALL_TRAJECTORY + 2 * MAX_SMALL_OBSERVATION + 2_000
+    def test_a_model_with_a_small_window_reads_the_latest_steps(self):
+        calls = self.prompts(self.LONG, window=4_096)
+        assert max(map(len, calls)) < 3.6 * 3_072
         assert "act 39" in calls[-1] and "act 0\n" not in calls[-1]
 
     @pytest.mark.slow
-    def test_other_models_read_every_observation_whole(self):
+    def test_a_model_with_a_large_window_reads_every_observation_whole(self):
         last = self.prompts(self.LONG)[-1]
         assert all(f"act {n}\n" in last for n in range(40))
         assert last.count("x" * 3_000) == 40
@@ -129,15 +126,15 @@ class TestJudge:
         last = self.prompts(self.LONG, window=20_000)[-1]
         assert "act 39\n" in last and "act 0\n" not in last and "are left out" in last
 
-    def test_a_small_models_belief_is_cut_to_its_size(self):
+    def test_a_long_belief_fits_into_a_small_window(self):
         def rambling(prompt, schema):
-            assert len(prompt) < 10_000
+            prompts.append(prompt)
             return {"belief": "y" * 50_000, "reward": 1.0}
 
+        prompts = []
         graph = reward_judge.build(rate=judge_reward(stateful=True))
-        context = Context(chat=ScriptedChat(responder=rambling), profile="small")
-        final = graph.invoke({"task": task()}, context=context)
-        assert len(final["note"]) == MAX_SMALL_BELIEF
+        graph.invoke({"task": task()}, context=Context(chat=ScriptedChat(responder=rambling), window=4_096))
+        assert "yyy" in prompts[-1] and max(map(len, prompts)) < 3.6 * 3_072
 
     def test_a_reward_outside_the_unit_interval_is_requested_again(self):
         chat = ScriptedChat(replies=(json.dumps({"reward": 7}), *[json.dumps({"reward": 0.7})] * 6))

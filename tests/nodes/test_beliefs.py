@@ -73,14 +73,14 @@ def test_notes_are_texts_without_reasoning_braces_and_wrapping_quotes(reply: str
     assert list(extracted(freeform(), ScriptedModel(text=reply)).notes) == notes
 
 
-@pytest.mark.parametrize("profile", ["small", "full"])
-def test_only_a_small_models_notes_are_shortened(profile: Any):
+@pytest.mark.parametrize("window", [0, 4_096])
+def test_long_notes_are_kept_whole(window: int):
     long = "Ada mapped " + "x" * 1_000
     world, view = LibraryBenchmark(), {"belief": Belief(), "observation": SEEN}
-    context = Context(benchmark=world, chat=ScriptedChat(responder=ScriptedModel(text=long)), profile=profile)
+    context = Context(benchmark=world, chat=ScriptedChat(responder=ScriptedModel(text=long)), window=window)
     memory: Any = freeform()
     belief = asyncio.run(memory({"task": world.task("only"), **view}, Runtime(context=context)))["belief"]
-    assert (belief.notes == (long,)) == (profile == "full")
+    assert belief.notes == (long,)
 
 
 def test_a_fact_that_says_nothing_is_none():
@@ -266,18 +266,12 @@ def test_the_belief_and_its_first_question_reach_the_agent_and_the_answer():
 
 
 @pytest.mark.parametrize("memory", ["lobotomized", "structured", "freeform"])
-@pytest.mark.parametrize("profile", ["full", "small"])
-def test_memory_takes_the_place_of_what_memgpt_keeps_itself(memory: str, profile: str):
-    remembering = ScriptedModel(tool=lambda prompt, times: {**new_search(prompt, times), "remember": "CORE"})
-    state = run_graph(memgpt.build(memory=memory), remembering, LibraryBenchmark(rounds=4), profile=profile)
-    assert not any("CORE" in prompt for prompt in remembering.prompts("tool"))
+@pytest.mark.parametrize("window", [0, 4_096])
+def test_memory_takes_the_place_of_what_memgpt_keeps_itself(memory: str, window: int):
+    scripted_model = ScriptedModel(tool=new_search)
+    state = run_graph(memgpt.build(memory=memory), scripted_model, LibraryBenchmark(rounds=4), window=window)
+    assert not any("core_memory" in prompt for prompt in scripted_model.prompts("tool"))
     assert (state["belief"].notes, state["belief"].window) == ((), 1)
-
-
-def test_small_memgpt_reads_in_every_later_round_what_it_remembered():
-    own = ScriptedModel(tool=lambda prompt, times: {**new_search(prompt, times), "remember": "CORE"})
-    run_graph(memgpt.build(), own, LibraryBenchmark(rounds=4), profile="small")
-    assert ["CORE" in prompt for prompt in own.prompts("tool")] == [False, True, True, True]
 
 
 def test_a_fact_about_someone_else_or_out_of_thin_air_is_not_taken_up():

@@ -186,14 +186,14 @@ def test_a_wrapper_of_the_own_memory_keeps_the_functions() -> None:
     assert state["belief"].notes == ("CORE",)
 
 
-def test_a_small_model_has_one_field_for_notes() -> None:
-    scripted_model = ScriptedModel(
-        tool=lambda prompt, times: {**new_search(prompt, times), "remember": "CORE"}, answer={"answer": "Ada"}
+def test_a_model_with_a_small_window_has_the_same_functions() -> None:
+    strong, small = (
+        ScriptedModel(tool=moves(function("core_memory_append", "CORE"), search_move("Osk")), answer={"answer": "Ada"})
+        for _ in range(2)
     )
-    state = run_graph(memgpt.build(), scripted_model, LibraryBenchmark(rounds=2), profile="small")
-    assert {fields for fields, _ in scripted_model.requests if "tool" in fields} == {
-        frozenset({"thought", "remember", "tool", "text"})
-    }
+    run_graph(memgpt.build(), strong, LibraryBenchmark(rounds=2))
+    state = run_graph(memgpt.build(), small, LibraryBenchmark(rounds=2), window=4_096)
+    assert [fields for fields, _ in small.requests] == [fields for fields, _ in strong.requests]
     assert state["belief"].notes == ("CORE",)
 
 

@@ -12,7 +12,7 @@ from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.benchmarks.travelplanner.benchmark import TravelPlanner
 from certigraph.nodes import plans
-from certigraph.nodes.plans import MAX_RESULT, plan, replan, supervise
+from certigraph.nodes.plans import plan, replan, supervise
 from certigraph.state.records import Observation, Task
 from certigraph.state.run import Belief, Evidence, Turn
 from certigraph.state.subtask import (
@@ -24,7 +24,7 @@ JUDGEMENT = {"reason": "seen", "status": "completed", "off_plan": False, "guidan
 
 
 def call_operator(
-    operator: Operator, scripted_model: ScriptedModel, world: Any = None, profile: Any = "", **seen: Any
+    operator: Operator, scripted_model: ScriptedModel, world: Any = None, window: int = 0, **seen: Any
 ) -> dict[str, Any]:
     """What an operator answers on a sub-task with one turn behind it, or as much of that as it is shown."""
     view = {
@@ -39,20 +39,20 @@ def call_operator(
         "reason": "",
         "last": False,
     }
-    context = Context(benchmark=world or Records({}), chat=ScriptedChat(responder=scripted_model), profile=profile)
+    context = Context(benchmark=world or Records({}), chat=ScriptedChat(responder=scripted_model), window=window)
     return asyncio.run(operator({**view, **seen}, Runtime(context=context)))
 
 
-@pytest.mark.parametrize(("profile", "lengths"), [("small", (160, MAX_RESULT)), ("full", (900, 2_000))])
-def test_a_long_answer_is_used_whole_or_cut_and_not_requested_again(profile: str, lengths: tuple[int, int]):
+@pytest.mark.parametrize("window", [0, 4_096])
+def test_a_long_answer_is_used_whole_and_not_requested_again(window: int):
     scripted_model = ScriptedModel(
         steps={"steps": ["walk " * 100] * 80}, status={**JUDGEMENT, "reason": "r" * 900, "result": "x" * 2_000}
     )
-    *steps, note = call_operator(plan, scripted_model, profile=profile)["outline"]
+    *steps, note = call_operator(plan, scripted_model, window=window)["outline"]
     assert [len(step) for step in steps] == [499] * 60
     assert "60 steps" in note
-    judged = call_operator(supervise, scripted_model, profile=profile)["progress"]
-    assert (len(judged.reason), len(judged.result)) == lengths
+    judged = call_operator(supervise, scripted_model, window=window)["progress"]
+    assert (len(judged.reason), len(judged.result)) == (900, 2_000)
     assert len(scripted_model.requests) == 2
 
 
@@ -134,7 +134,7 @@ def test_what_stays_the_same_while_a_subtask_goes_on_begins_the_prompts_about_it
 def test_a_strong_model_is_shown_the_whole_history_of_its_work(operator: Operator):
     scripted_model = ScriptedModel(steps={"steps": ["look"]}, status=JUDGEMENT)
     turns = tuple(Turn(action=f"look {n}", observation=f"fact {n} " + "x" * 1_500 + f" END-{n}") for n in range(40))
-    call_operator(operator, scripted_model, profile="full", turns=turns)
+    call_operator(operator, scripted_model, turns=turns)
     ((_, prompt),) = scripted_model.requests
     assert all(f"END-{n}\n" in prompt for n in range(40))
 

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from helpers.worlds.library_world import GOAL, LibraryBenchmark, ScriptedModel, run_graph, search_move
 
-from certigraph.adapters.models.profiles import ProfileName
 from certigraph.benchmarks.locomo.benchmark import UNANSWERABLE_ANSWER, LoCoMo
 from certigraph.benchmarks.swe_qa.benchmark import SweQA
 from certigraph.graphs import ircot, iter_retgen, memgpt, pbai, react
@@ -34,13 +33,13 @@ def test_an_explanation_of_two_thousand_characters_is_handed_in_whole(agent: str
     )
     world = LibraryBenchmark(rounds=3)
     world.longest_answer = SweQA.longest_answer  # type: ignore[attr-defined]
-    run_graph(AGENTS[agent](), scripted_model, world, profile="full")
+    run_graph(AGENTS[agent](), scripted_model, world)
     assert world.worlds[-1].answer == PROSE
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-@pytest.mark.parametrize(("profile", "most"), [("full", 2_000), ("small", 300)])
-def test_a_benchmark_of_short_answers_does_not_cut_queries(agent: str, profile: ProfileName, most: int):
+@pytest.mark.parametrize("window", [0, 4_096])
+def test_a_benchmark_of_short_answers_does_not_cut_queries(agent: str, window: int):
     """The answer that ends the search is cut at its own length."""
     long = " ".join(f"word{number}" for number in range(600))
 
@@ -50,10 +49,10 @@ def test_a_benchmark_of_short_answers_does_not_cut_queries(agent: str, profile: 
     written = {"sentence": {"sentence": long}, "generation": {"generation": long}, "answer": {"answer": long}}
     world = LibraryBenchmark(rounds=3)
     world.longest_answer = 100  # type: ignore[attr-defined]
-    run_graph(AGENTS[agent](), ScriptedModel(tool=moving, **written), world, profile=profile)
+    run_graph(AGENTS[agent](), ScriptedModel(tool=moving, **written), world, window=window)
     queries = [str(action.args["query"]).removeprefix(f"{GOAL} ") for action in world.worlds[-1].actions[:-1]]
-    assert most in map(len, queries)
-    assert max(map(len, queries)) <= max(most, len(GOAL))
+    assert 2_000 in map(len, queries)
+    assert max(map(len, queries)) <= 2_000
     assert len(world.worlds[-1].answer) == 100
 
 
@@ -84,7 +83,7 @@ def test_an_agent_that_finds_nothing_more_knows_what_to_hand_in(agent: str):
     """In a world where an answer may be missing, each request for an action names what is handed in then."""
     scripted_model, world = ScriptedModel(tool=explaining), LibraryBenchmark(rounds=3)
     world.unknown_answer = "UNTOLD"  # type: ignore[attr-defined]
-    run_graph(AGENTS[agent](), scripted_model, world, profile="full")
+    run_graph(AGENTS[agent](), scripted_model, world)
     assert len(scripted_model.prompts("tool")) == 2
     assert all("UNTOLD" in prompt for prompt in scripted_model.prompts("tool"))
 
@@ -97,7 +96,7 @@ def test_the_style_of_answers_is_in_every_request_that_can_end_with_one():
             LibraryBenchmark(rounds=2),
         )
         world.answer_style = style  # type: ignore[attr-defined]
-        run_graph(AGENTS[agent](), scripted_model, world, profile="full")
+        run_graph(AGENTS[agent](), scripted_model, world)
         prompts = [prompt for fields, prompt in scripted_model.requests if {field, "answer"} & fields]
         assert prompts
         assert GOAL in prompts[0]

@@ -51,7 +51,7 @@ def call_operator(
     scripted_model: Any,
     actions: Sequence[str] = (),
     world: Any = None,
-    profile: Any = "",
+    window: int = 0,
     **seen: Any,
 ) -> dict[str, Any]:
     """What an operator answers on a subtask with one turn behind it."""
@@ -69,7 +69,7 @@ def call_operator(
         "standing": None,
         **seen,
     }
-    context = Context(benchmark=world or Kitchen(), chat=ScriptedChat(responder=scripted_model), profile=profile)
+    context = Context(benchmark=world or Kitchen(), chat=ScriptedChat(responder=scripted_model), window=window)
     context.admissible = lambda: list(actions)
     return asyncio.run(operator(view, Runtime(context=context)))
 
@@ -230,11 +230,13 @@ def test_the_form_allows_as_many_actions_at_once_as_are_allowed():
         assert [action.text for action in update["upcoming"]] == ["activate sink"] * ahead
 
 
-def test_a_small_model_gives_one_action_and_no_standing():
-    model = Answers({"thought": "T", "action": "wait"})
-    action = call_operator(execute_subtask(), model, KITCHEN, profile="small")["action"]
-    assert set(model.schemas[0]["properties"]) == {"thought", "action"}
-    assert (action.text, action.args) == ("wait", {})
+def test_a_model_with_a_small_window_gives_the_same_answer_in_bounds():
+    model = Answers(move("wait", "continues", *["activate sink"] * 5))
+    update = call_operator(execute_subtask(), model, KITCHEN, window=4_096)
+    parts = model.schemas[0]["properties"]
+    assert list(parts) == ["thought", "standing", "report", "action", "then"]
+    assert parts["thought"]["maxLength"] < parts["action"]["maxLength"]
+    assert [action.text for action in update["upcoming"]] == ["activate sink"] * 5
 
 
 class Answers:

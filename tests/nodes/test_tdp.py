@@ -8,7 +8,7 @@ import pytest
 from helpers.models.supervisor_models import GOOD, SEEN, TASK, SupervisorModel, call_operator, changes, nodes, subtask
 
 from certigraph.adapters.models.schemas import MAX_READ_ITEMS
-from certigraph.nodes.tdp import MAX_FLAW, MAX_OUTCOMES, UNCHANGED_NOTE, decompose, revise
+from certigraph.nodes.tdp import MAX_FLAW, UNCHANGED_NOTE, decompose, revise
 from certigraph.state.records import Observation
 from certigraph.state.tdp import Dag, Node, Outcome
 
@@ -73,13 +73,12 @@ def test_of_nothing_the_task_is_the_only_sub_task():
     assert given["dag"].nodes == (Node(id="task", task=TASK.goal),)
 
 
-def test_a_grammar_keeps_a_small_model_to_known_ids_and_to_the_limit():
+def test_a_grammar_keeps_a_model_to_the_limit():
     model = SupervisorModel(GOOD)
-    call_operator(decompose, SEEN, model, most=3, profile="small")
+    call_operator(decompose, SEEN, model, most=3, window=4_096)
     form = model.schemas[0]["properties"]["nodes"]
     assert (form["minItems"], form["maxItems"]) == (1, 3)
-    assert form["items"]["properties"]["id"]["enum"] == ["n1", "n2", "n3"]
-    assert form["items"]["properties"]["needs"]["items"]["enum"] == ["n1", "n2", "n3"]
+    assert form["items"]["properties"]["task"]["maxLength"] > 100
 
 
 def test_numbers_are_ids_too():
@@ -181,41 +180,34 @@ def test_a_model_is_not_queried_where_it_could_change_nothing():
     assert not model.prompts
 
 
-def test_a_grammar_keeps_a_small_model_to_what_is_pending():
+def test_a_grammar_keeps_a_model_to_what_is_pending():
     model = SupervisorModel(changes())
-    call_operator(revise, after(BATCH), model, profile="small")
+    call_operator(revise, after(BATCH), model, window=4_096)
     form = model.schemas[0]["properties"]
     assert form["change"]["items"]["properties"]["id"]["enum"] == ["g"]
     assert form["remove"]["items"]["enum"] == ["g"]
-    assert form["add"]["items"]["properties"]["id"]["enum"] == ["n1", "n2"]
-    assert form["add"]["items"]["properties"]["needs"]["items"]["enum"] == ["a", "g", "n1", "n2"]
 
 
 def test_prompt_and_form_allow_the_same_number_of_new_sub_tasks():
-    for profile, most in (("small", 2), ("full", 2)):
+    for maximum, most in ((4, 2), (10, 8)):
         model = SupervisorModel(changes())
-        call_operator(revise, after(BATCH), model, profile=profile)
-        assert model.schemas[0]["properties"]["add"]["maxItems"] == most
-        assert f"at most {most} new" in model.prompts[0]
-    for profile, most in (("small", 5), ("full", 8)):
-        model = SupervisorModel(changes())
-        call_operator(revise, after(BATCH), model, most=10, profile=profile)
+        call_operator(revise, after(BATCH), model, most=maximum)
         assert model.schemas[0]["properties"]["add"]["maxItems"] == most
         assert f"at most {most} new" in model.prompts[0]
 
 
-def test_the_form_of_a_strong_model_lists_no_ids_and_bounds_no_needs():
+def test_the_form_lists_no_ids_and_bounds_no_needs():
     model = SupervisorModel(GOOD)
-    call_operator(decompose, SEEN, model, most=40, profile="full")
+    call_operator(decompose, SEEN, model, most=40)
     parts = model.schemas[0]["properties"]["nodes"]["items"]["properties"]
     assert "enum" not in parts["id"] and "enum" not in parts["needs"]["items"]
     assert parts["needs"]["maxItems"] == 40
 
 
 @pytest.mark.parametrize("operator", [decompose, revise])
-def test_a_strong_model_reasons_before_it_answers(operator: Any):
+def test_a_model_reasons_before_it_answers(operator: Any):
     model = SupervisorModel(GOOD if operator is decompose else changes())
-    call_operator(operator, after(BATCH), model, profile="full")
+    call_operator(operator, after(BATCH), model)
     assert next(iter(model.schemas[0]["properties"])) in ("reasoning", "reason")
 
 
@@ -225,18 +217,15 @@ def test_numbers_are_ids_in_every_list():
     assert [(node.id, node.needs) for node in call_operator(revise, after(dag), model)["dag"].nodes] == [("2", ())]
 
 
-@pytest.mark.parametrize(("profile", "all_of_them"), [("small", False), ("full", True)])
-def test_of_many_outcomes_a_small_model_sees_the_latest_shortened(profile: str, all_of_them: bool):
-    ran = tuple(Node(id=f"s{n}", task=f"find {n}", status="completed") for n in range(MAX_OUTCOMES + 30))
-    dag, model = (
-        Dag(nodes=(*ran, Node(id="g", task="tell it", needs=tuple(n.id for n in ran)))),
-        SupervisorModel(changes()),
-    )
+@pytest.mark.parametrize(("window", "all_of_them"), [(4_096, False), (0, True)])
+def test_of_many_outcomes_a_small_window_shows_the_first_and_the_latest(window: int, all_of_them: bool):
+    ran = tuple(Node(id=f"s{n}", task=f"find {n}", status="completed") for n in range(50))
+    nodes = (*ran, Node(id="g", task="tell it", needs=tuple(n.id for n in ran)))
+    dag, model = Dag(nodes=nodes), SupervisorModel(changes())
     results = [f"result of {node.id} " + "x" * 900 + " at the end" for node in ran]
-    call_operator(revise, after(dag, results), model, most=len(ran) + 1, profile=profile)
-    assert f"- {ran[-1].id}: result of {ran[-1].id} " in model.prompts[0]
-    assert (f"result of {ran[-MAX_OUTCOMES - 1].id} " in model.prompts[0]) == all_of_them
-    assert ("at the end" in model.prompts[0]) == all_of_them
+    call_operator(revise, after(dag, results), model, most=len(ran) + 1, window=window)
+    assert "x at the end" in model.prompts[0] and TASK.goal in model.prompts[0]
+    assert (f"result of {ran[25].id} " in model.prompts[0]) == all_of_them
 
 
 def test_what_settles_the_task_is_not_removed_with_nothing_in_its_place():

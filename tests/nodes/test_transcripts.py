@@ -6,12 +6,10 @@ from random import Random
 import pytest
 
 from certigraph.adapters.models.profiles import estimate_tokens
-from certigraph.adapters.protocols import Limits
 from certigraph.nodes.transcripts import (
     ELIDED_MORE,
     ELIDED_NOTE,
     _FittingTurns,
-    format_transcript,
     format_whole_turns,
 )
 from certigraph.state.run import Turn
@@ -23,14 +21,14 @@ def turn(action: str, *sources: str) -> Turn:
 
 
 def test_passages_that_come_up_again_are_counted_and_not_repeated():
-    shown = format_transcript([turn("one", "a", "b"), turn("two", "b", "c", "a"), turn("three", "c")], Limits())
+    shown = "\n".join(format_whole_turns([turn("one", "a", "b"), turn("two", "b", "c", "a"), turn("three", "c")]))
     assert [shown.count(f"it says {source}") for source in "abc"] == [1, 1, 1]
     assert shown.count(ELIDED_MORE.format(count=2)) == 1
     assert shown.endswith(ELIDED_NOTE)
 
 
 def test_a_round_of_new_passages_alone_has_no_such_line():
-    shown = format_transcript([turn("one", "a"), turn("two", "b")], Limits())
+    shown = "\n".join(format_whole_turns([turn("one", "a"), turn("two", "b")]))
     assert ELIDED_NOTE not in shown
     assert "it says b" in shown.splitlines()[-1]
 

@@ -25,7 +25,7 @@ def wander(folder: Path, window: int, view: LiveView | None = None) -> certigrap
     """Let a model that acts at random use up 30 steps of a long task."""
     chat = chat_model("scripted:random").model_copy(update={"profile": {"max_input_tokens": window}})
     limits = certigraph.load_benchmark("blocksworld").limits.model_copy(update={"steps": 30, "repeats": 0})
-    context = certigraph.Context(chat=chat, profile="full", limits=limits)
+    context = certigraph.Context(chat=chat, limits=limits)
     return certigraph.run("react", "blocksworld", "8-0", context=context, out=folder, listener=view, on_error="ignore")
 
 
@@ -88,7 +88,7 @@ def test_a_frame_on_a_terminal_counts_them(cut: certigraph.Result):
 
 @pytest.mark.slow
 def test_the_command_ends_with_the_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    command = ["run", "react", "blocksworld", "--task", "8-0", "--model", "scripted:random", "--profile", "small"]
+    command = ["run", "react", "blocksworld", "--task", "8-0", "--model", "scripted:random", "--window", "4096"]
     command += ["--budget", "steps=20", "--budget", "repeats=0", "--out", str(tmp_path)]
     with pytest.raises(SystemExit):
         cli.main(command)

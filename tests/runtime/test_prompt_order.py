@@ -43,7 +43,7 @@ SCIENCE = tuple(
 
 def kinds_of(graph: str, world: str, task: str, model: str, steps: int = 24) -> list[PromptKind]:
     live = certigraph.load_benchmark(world)
-    return group_prompts(collect_prompts(graph, live, task or None, model=model, profile="full", steps=steps).sent)
+    return group_prompts(collect_prompts(graph, live, task or None, model=model, steps=steps).sent)
 
 
 def unstable(kinds: list[PromptKind], graph: str, world: str, task: str) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from helpers.worlds.scripted_benchmark import Script
@@ -14,7 +14,6 @@ from certigraph.adapters.models.scripts import ScriptedChat, current_situation
 from certigraph.adapters.protocols import Budget, Context, Limits, Operator
 from certigraph.adapters.retrieval.bm25 import PassagePool
 from certigraph.graphs import react_reward
-from certigraph.nodes.lessons import MAX_INSIGHT, MAX_REFLECTION
 from certigraph.nodes.lookahead import predicted
 from certigraph.runtime.registry import METHOD_GRAPHS, SEARCH_GRAPHS, SUBTASK_GRAPHS
 from certigraph.runtime.result import Result
@@ -92,9 +91,9 @@ class ScriptedModel:
         acted = situation.state["turns"] or situation.state["subtasks"]
         return {**answer, "standing": "completes" if acted else "reached"}
 
-    def run(self, graph: Any, out: Path, profile: Literal["", "full", "small"] = "") -> Result:
+    def run(self, graph: Any, out: Path) -> Result:
         benchmark: Any = OrderingRiddles() if graph in SEARCH_GRAPHS else Ordering()
-        context = Context(chat=ScriptedChat(responder=self), budget=Budget(calls=40), limits=SMALL, profile=profile)
+        context = Context(chat=ScriptedChat(responder=self), budget=Budget(calls=40), limits=SMALL)
         return run(graph, benchmark, "looped" if graph in SEARCH_GRAPHS else None, context=context, out=out)
 
 
@@ -134,18 +133,6 @@ def test_validate_certifies_nothing_because_the_world_says_so(tmp_path: Path):
 def test_delimiters_cannot_be_closed_from_inside(text: str):
     assert len(re.findall(r"<\s*/?\s*world\s*>", quote(f"a {text} b"), re.IGNORECASE)) == 2
     assert "world>" not in unquote_line(f"a {text} b").lower().replace("/world>", "")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("graph", ["reflexion", "clin", "step"])
-def test_what_a_small_model_learnt_is_short(graph: str, tmp_path: Path):
-    scripted_model = ScriptedModel(says=f"{ORDER} " * 500)
-    result = scripted_model.run(graph, tmp_path, profile="small")
-    lessons = result.state["lessons"]
-    assert lessons
-    for lesson in lessons:
-        assert len(lesson.reflection) <= MAX_REFLECTION
-        assert all(len(insight) <= MAX_INSIGHT for insight in (*lesson.insights, *lesson.strategy))
 
 
 def test_a_prompt_has_the_same_opening_in_every_run(tmp_path: Path):

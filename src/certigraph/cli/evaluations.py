@@ -23,7 +23,6 @@ from certigraph.cli.options import (
     Model,
     Names,
     OnBenchmark,
-    Profile,
     ReportOnly,
     Roles,
     Split,
@@ -31,6 +30,7 @@ from certigraph.cli.options import (
     TaskLimit,
     Tasks,
     Trials,
+    Window,
     Workers,
 )
 from certigraph.state.endings import Fault, UnknownName
@@ -62,7 +62,7 @@ def eval_command(
     swap: Swaps = None,
     budget: Budgets = None,
     cache: Cache = None,
-    profile: Profile = "",
+    window: Window = 0,
     faults: Faults = "",
     fail_on: Annotated[
         float | None,
@@ -121,7 +121,7 @@ def eval_command(
                 trials=trials,
                 swaps=swap or [],
                 cache=cache,
-                profile=profile,
+                window=window,
                 faults=faults,
                 fail_on=fail_on,
                 keep_prompts=keep_prompts,
@@ -197,7 +197,7 @@ def compare_command(
     data: Data = None,
     budget: Budgets = None,
     cache: Cache = None,
-    profile: Profile = "",
+    window: Window = 0,
     swap: Annotated[Names, typer.Option(help="GRAPH:SLOT=OPERATOR, for example step:planner=none.")] = None,
     out: Annotated[Path, typer.Option(help="Folder of the comparison; an unfinished one is resumed.")] = Path(
         "comparison"
@@ -240,7 +240,7 @@ def compare_command(
                 f"nothing to compare {methods[0].name} with: name another GRAPH, or use certigraph eval", err=True
             )
         choice = Choice(ids=task or [], split=split, limit=limit, trials=trials)
-        given = build_job(methods, on, choice, create_context(model, role, data, budget, on, cache, profile))
+        given = build_job(methods, on, choice, create_context(model, role, data, budget, on, cache, window))
     else:
         given = load_job(out, report_only=report_only)
     given, processes = given.with_prompts(keep_prompts), WorkerOptions(workers)
@@ -265,7 +265,7 @@ def ablate_command(
     data: Data = None,
     budget: Budgets = None,
     cache: Cache = None,
-    profile: Profile = "",
+    window: Window = 0,
     out: Annotated[Path, typer.Option(help="Folder of the ablation; an unfinished one is resumed.")] = Path("ablation"),
     at_once: AtOnce = 1,
     workers: Workers = None,
@@ -296,7 +296,7 @@ def ablate_command(
         methods = ablation_methods(graph, swap or [])
         choice = Choice(ids=task or [], split=split, limit=limit, trials=trials)
         given = build_job(
-            methods, benchmark, choice, create_context(model, role, data, budget, benchmark, cache, profile)
+            methods, benchmark, choice, create_context(model, role, data, budget, benchmark, cache, window)
         )
     given = given._replace(command=ABLATE_COMMAND).with_prompts(keep_prompts)
     processes = WorkerOptions(workers)
@@ -380,7 +380,7 @@ def cgdp_command(
     data: Data = None,
     budget: Budgets = None,
     cache: Cache = None,
-    profile: Profile = "",
+    window: Window = 0,
     out: Annotated[Path, typer.Option(help="Folder of the study; an unfinished one is resumed.")] = Path("study"),
     at_once: AtOnce = 1,
     workers: Workers = None,
@@ -405,7 +405,7 @@ def cgdp_command(
         )
         methods = methods_of(selection)
         announce_source(on, data)
-        context = create_context(model, role, data, budget, on, cache, profile)
+        context = create_context(model, role, data, budget, on, cache, window)
         given = build_job(methods, on, Choice(ids=task or [], split=split, limit=limit), context)
     else:
         given = load_job(out, report_only=report_only)
@@ -494,7 +494,7 @@ def judge_command(
     data: Data = None,
     budget: Budgets = None,
     cache: Cache = None,
-    profile: Profile = "",
+    window: Window = 0,
     out: Annotated[Path, typer.Option(help="File of judgements; those in it are not made again.")] = Path(
         "judged.jsonl"
     ),
@@ -504,7 +504,6 @@ def judge_command(
     """Judge recorded answers against their references, by a model or by text measures. Repeat the command to resume."""
     check_evaluation_packages("judgements", *TABLE_PACKAGES)
     from certigraph.adapters.models.chat_models import check_model_available, is_scripted
-    from certigraph.adapters.models.profiles import check_profile_name
     from certigraph.adapters.protocols import Context, Limits
     from certigraph.evaluation.frames import find_runs
     from certigraph.evaluation.judges import Rubric, cases_of, judge, judging_progress, print_judging_result
@@ -520,7 +519,7 @@ def judge_command(
         model=model,
         budget=parse_budget(budget or [], Limits()).budget,
         cache=cache,
-        profile=check_profile_name(profile),
+        window=window,
     )
     cases = cases_of(find_runs(folders), data)
     with judging_progress(len(cases.ended), silent=as_json) as listener:

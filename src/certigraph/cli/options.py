@@ -53,11 +53,12 @@ KeepAllPrompts = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Cache = Annotated[str | None, typer.Option(help="Folder that stores replies of models, so that none is paid twice.")]
-Profile = Annotated[
-    str,
+Window = Annotated[
+    int,
     typer.Option(
-        "--profile",
-        help="Length of prompts and answers: full or small; by default chosen by the model's context window.",
+        "--window",
+        min=0,
+        help="Tokens of the models' context window, if neither they nor their endpoint say it or less is to be used.",
     ),
 ]
 Split = Annotated[str, typer.Option(help="Split of the tasks; by default the benchmark's.")]

@@ -431,5 +431,5 @@ def _prompt_table(collected: CollectedPrompts, kinds: Sequence[PromptKind]) -> I
     steps = f"{format_count(collected.steps, 'world step')}"
     yield f"{format_count(requests, 'request')}, {tokens:,} tokens of prompts, {steps}{per_step}; {TOKENS_NOTE}"
     yield f"prefix: {PREFIX_NOTE}; stable: the same from the third request on"
-    yield f"profile {collected.profile}, window of {collected.window:,} tokens, answers by {collected.model}"
+    yield f"window of {collected.window:,} tokens, answers by {collected.model}"
     yield f"ending {collected.ending}"

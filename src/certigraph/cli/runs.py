@@ -18,9 +18,9 @@ from certigraph.cli.options import (
     KeepPrompts,
     Model,
     Out,
-    Profile,
     Roles,
     Swaps,
+    Window,
 )
 from certigraph.state.defaults import DEFAULT_MODEL
 from certigraph.state.endings import Fault, UnknownName
@@ -44,7 +44,7 @@ def run_command(
     swap: Swaps = None,
     budget: Budgets = None,
     cache: Cache = None,
-    profile: Profile = "",
+    window: Window = 0,
     faults: Faults = "",
     keep_prompts: KeepPrompts = True,
     as_json: AsJson = False,
@@ -67,11 +67,11 @@ def run_command(
     if isinstance(compiled, AgentGraph):
         if data:
             raise UnknownName(f"--data {data} is for benchmarks, and {graph} has tools of its own: leave --data out")
-        context = create_agent_context(compiled, model, role, budget, cache, profile)
+        context = create_agent_context(compiled, model, role, budget, cache, window)
     elif not benchmark:
         raise UnknownName(f"{graph} needs a benchmark: certigraph run {graph} BENCHMARK; `certigraph list` has them")
     else:
-        context = create_context(model or "scripted:expert", role, data, budget, benchmark, cache, profile)
+        context = create_context(model or "scripted:expert", role, data, budget, benchmark, cache, window)
         announce_source(benchmark, data)
     context = context.model_copy(update={"faults": faults}) if faults else context
     with watch_run(out, context.limits, silent=as_json) as listener:
@@ -148,11 +148,8 @@ def prompts_command(
     benchmark: BenchmarkName,
     task: Annotated[str | None, typer.Option(help="Task id; by default the first task.")] = None,
     role: Annotated[str, typer.Option(help="Only requests in this role, such as planner.")] = "",
-    profile: Profile = "",
     steps: Annotated[int, typer.Option(min=0, help="Stop after this many world steps; 0: run to the end.")] = 0,
-    window: Annotated[
-        int, typer.Option(min=0, help="Tokens of the model's context window; 0: 128,000, or 4,096 if small.")
-    ] = 0,
+    window: Annotated[int, typer.Option(min=0, help="Tokens of the model's context window; 0: 128,000.")] = 0,
     stable: Annotated[
         bool, typer.Option("--stable", help="Print a table: requests, mean tokens, and what a prefix cache can serve.")
     ] = False,
@@ -178,7 +175,7 @@ def prompts_command(
     check_names([role] if role else [], ROLES, "no role")
     compiled, live = build_graph(graph, dict(map(parse_swap, swap or []))), load_benchmark(benchmark, data)
     announce_source(benchmark, data)
-    collected = collect_prompts(compiled, live, task, model=model, profile=profile, window=window, steps=steps)
+    collected = collect_prompts(compiled, live, task, model=model, window=window, steps=steps)
     print_prompts(collected, role, texts=not stable, as_json=as_json)
 
 
@@ -206,7 +203,7 @@ def ask_command(
     swap: Swaps = None,
     budget: Budgets = None,
     cache: Cache = None,
-    profile: Profile = "",
+    window: Window = 0,
     as_json: AsJson = False,
 ) -> None:
     """Answer a question from the web, with the sources of each finding, what is not certified, and the cost."""
@@ -224,7 +221,7 @@ def ask_command(
     if pages and not Path(pages).is_dir():
         raise UnknownName(f"{pages}: no such folder: correct --pages DIR")
     try:
-        context = create_context(model, role, pages, budget, ASK_BENCHMARK, cache, profile)
+        context = create_context(model, role, pages, budget, ASK_BENCHMARK, cache, window)
     except Fault as fault:
         raise _add_model_advice(fault) from None
     live = load_benchmark(ASK_BENCHMARK, pages)

@@ -221,7 +221,7 @@ def evaluate(
     trials: int = 1,
     swaps: Sequence[str] = (),
     cache: str | None = None,
-    profile: str = "",
+    window: int = 0,
     faults: str = "",
     out: Path | str = "runs",
     max_samples: int | None = None,
@@ -249,7 +249,7 @@ def evaluate(
         trials: runs of each task.
         swaps: operators as `SLOT=OPERATOR`: `validate=always_pass`.
         cache: folder that caches the replies of models, so that no request is paid for twice.
-        profile: size of prompts and answers, `full` or `small`; empty: by the context window of each model.
+        window: tokens of the models' context window (`Context.window`).
         faults: faults to inject into models and worlds: `timeout=0.1,crash=0.01,seed=3`.
         out: folder, or a URL that fsspec supports, for Inspect's log and a folder for each run.
         max_samples: maximum number of concurrent runs.
@@ -286,7 +286,7 @@ def evaluate(
         role=list(roles),
         budget=list(budget),
         cache=cache or "",
-        profile=profile,
+        window=window,
         faults=faults,
         out=str(out),
         journal=f"journal-{uuid.uuid4().hex[:12]}",

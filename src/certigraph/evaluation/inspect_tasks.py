@@ -19,7 +19,6 @@ from pydantic import BeforeValidator, Field
 from certigraph.adapters.benchmarks import load_benchmark, shipped_benchmarks
 from certigraph.adapters.faults import Faults, restarted_context
 from certigraph.adapters.models.chat_models import is_scripted
-from certigraph.adapters.models.profiles import check_profile_name
 from certigraph.adapters.protocols import ROLES, Benchmark, Context
 from certigraph.evaluation.comparison import select_stratified_tasks
 from certigraph.evaluation.inspect_runs import (
@@ -153,8 +152,8 @@ class TaskOptions(Record):
     """Limits of a run and of its method: `calls=20,steps=30`."""
     cache: Text = ""
     """Folder that caches the replies of models, so that no request is paid for twice."""
-    profile: Text = ""
-    """Size of prompts and answers, `full` or `small`; unset: by the context window of each model."""
+    window: int = Field(default=0, ge=0)
+    """Tokens of the models' context window, where neither they nor their endpoint say it, or less is to be used."""
     faults: Text = ""
     """Faults to inject into models and worlds: `timeout=0.1,crash=0.01,seed=3`."""
     out: Text = "runs"
@@ -246,7 +245,7 @@ def _create_context(given: TaskOptions, live: Benchmark) -> Context:
         roles=given.roles,
         budget=run_budget,
         limits=limits,
-        profile=check_profile_name(given.profile),
+        window=given.window,
         data=given.data or None,
         cache=given.cache or None,
         faults=given.faults,

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import yaml
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from certigraph.adapters.benchmarks import is_own
+from certigraph.adapters.protocols import Context
 from certigraph.evaluation.compare import ComparisonJob, build_job
 from certigraph.evaluation.comparison import Choice, ComparedMethod, build_method
 from certigraph.runtime.registry import GRAPHS, create_context, graph_slots
@@ -150,9 +151,14 @@ class Sweep(TaskSelection):
     data: Name | None = None
     """Data folder. Like `cache`, a relative path is relative to the folder of the file."""
     cache: Name | None = None
-    profile: Literal["", "full", "small"] = ""
+    window: int = Field(default=0, ge=0)
     faults: str = ""
     checkpoints: Literal["", "postgres"] = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _update_former(cls, content: Any) -> Any:
+        return Context.update_former(dict(content)) if isinstance(content, dict) else content
 
     def selection_of(self, case: SweepBenchmark) -> TaskSelection:
         """Return the task selection of a benchmark: its own keys, and the file's top-level keys for the others."""
@@ -295,7 +301,7 @@ def order_of(
     roles = [f"{role}={model}" for role, model in sweep.roles.items()]
     budget = [f"{key}={value:.12g}" for key, value in sweep.budget.items()]
     data, cache = (str(folder / Path(path).expanduser()) if path else None for path in (sweep.data, sweep.cache))
-    context = create_context(sweep.model, roles, data, budget, case.name, cache, sweep.profile)
+    context = create_context(sweep.model, roles, data, budget, case.name, cache, sweep.window)
     context = context.model_copy(update={"faults": sweep.faults, "checkpoints": sweep.checkpoints})
     selection = sweep.selection_of(case)
     split, limit, stratify = selection.split, selection.limit, selection.stratify

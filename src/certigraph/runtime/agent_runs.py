@@ -10,7 +10,6 @@ from typing import NamedTuple
 from langchain_core.language_models import BaseChatModel
 
 from certigraph.adapters.models.chat_models import check_model_available, check_model_name, is_scripted, label_object
-from certigraph.adapters.models.profiles import check_profile_name
 from certigraph.adapters.protocols import Benchmark, Context
 from certigraph.adapters.redaction import redact_record
 from certigraph.graphs.agent import METHODS, AgentGraph
@@ -119,7 +118,7 @@ def create_agent_context(
     roles: Sequence[str] | None,
     budget: Sequence[str] | None,
     cache: str | None = None,
-    profile: str = "",
+    window: int = 0,
 ) -> Context:
     """Create the context of an agent's run from the texts of a command line; an empty text leaves what the agent has.
 
@@ -134,7 +133,7 @@ def create_agent_context(
     fields: dict[str, object] = {"model": check_model_name(model)} if model else {}
     fields |= {"roles": models} if models else {}
     fields |= {"cache": cache} if cache else {}
-    fields |= {"profile": check_profile_name(profile)} if profile else {}
+    fields |= {"window": window} if window else {}
     if budget:
         own = agent.agent_context
         allowed = parse_budget(budget, own.limits or agent.world.limits, own.budget)

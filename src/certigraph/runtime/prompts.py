@@ -22,12 +22,7 @@ from pydantic import Field
 
 from certigraph.adapters.models.chat_models import chat_model, is_scripted
 from certigraph.adapters.models.endpoint import format_schema
-from certigraph.adapters.models.profiles import (
-    DEFAULT_WINDOW,
-    SMALL_DEFAULT_WINDOW,
-    check_profile_name,
-    estimate_tokens,
-)
+from certigraph.adapters.models.profiles import DEFAULT_WINDOW, ModelProfile, estimate_tokens
 from certigraph.adapters.models.schemas import Schema, constant_schema
 from certigraph.adapters.models.scripts import ScriptedChat, current_situation
 from certigraph.adapters.protocols import Benchmark, Context, Limits
@@ -54,7 +49,7 @@ class SentPrompt(NamedTuple):
     system: str
     user: str
     schema: Schema | None
-    """JSON schema of the answer, as a model that is not small is first asked by it; None for free text."""
+    """JSON schema of the answer, as a model is first asked by it; None for free text."""
 
     @property
     def text(self) -> str:
@@ -82,7 +77,7 @@ class RecordingChat(ScriptedChat):
 
     role: str
     record: Callable[[SentPrompt], None] = Field(exclude=True)
-    small: bool = False
+    bounded: bool = False
 
     def _generate(
         self,
@@ -92,7 +87,7 @@ class RecordingChat(ScriptedChat):
         **kwargs: Any,
     ) -> ChatResult:
         form = (kwargs.get("response_format") or {}).get("json_schema") or {}
-        if form and not self.small:  # a script gets the complete schema, another model first the constant one
+        if form and not self.bounded:  # a script gets the complete schema, another model first the constant one
             form = {**form, "schema": constant_schema(form["schema"])}
         self.record(_sent_prompt(self.role, messages, form))
         return super()._generate(messages, stop, run_manager, **kwargs)
@@ -115,13 +110,12 @@ class RecordingModels:
         script: the scripted model that answers.
         window: tokens of the context window that the models state.
         steps: maximum number of world steps, after which no request is answered; 0 for no maximum.
-        small: whether the models are small, so that a grammar binds their answers.
     """
 
-    def __init__(self, script: ScriptedChat, window: int, steps: int = 0, *, small: bool = False) -> None:
+    def __init__(self, script: ScriptedChat, window: int, steps: int = 0) -> None:
         self.model_name = script.model_name
         self.sent: list[SentPrompt] = []
-        self._script, self._window, self._steps, self._small = script, window, steps, small
+        self._script, self._window, self._steps = script, window, steps
         self._models: dict[str, RecordingChat] = {}
 
     def for_role(self, role: str) -> BaseChatModel:
@@ -135,7 +129,7 @@ class RecordingModels:
                 model_name=script.model_name,
                 blocks=script.blocks,
                 profile={"max_input_tokens": self._window},
-                small=self._small,
+                bounded=ModelProfile(self._window).most_characters > 0,
             )
         return self._models[role]
 
@@ -153,7 +147,6 @@ class CollectedPrompts(NamedTuple):
     sent: list[SentPrompt]
     model: str
     """The script that answered."""
-    profile: str
     window: int
     """Tokens of the context window that the script stated."""
     steps: int
@@ -168,7 +161,6 @@ def collect_prompts(
     task: str | Task | None = None,
     *,
     model: str = "",
-    profile: str = "",
     window: int = 0,
     steps: int = 0,
     limits: Limits | None = None,
@@ -180,13 +172,12 @@ def collect_prompts(
         benchmark: the benchmark.
         task: a task or its id; by default the benchmark's first task.
         model: the script; by default `scripted:expert` where the benchmark has one, else `simulated`.
-        profile: `full` or `small`; by default `full`.
-        window: tokens of the model's context window; 0 for the profile's default.
+        window: tokens of the model's context window; 0 for 128,000.
         steps: maximum number of world steps; 0 for no other maximum than the limits. Prompts do not mention it.
         limits: limits of the run; by default the benchmark's.
 
     Raises:
-        UnknownName: a graph, task or profile is unknown, `model` names no script, or the script would call the user's
+        UnknownName: a graph or task is unknown, `model` names no script, or the script would call the user's
             own tools, whose effects nothing undoes.
     """
     expert = benchmark.expert()
@@ -195,14 +186,13 @@ def collect_prompts(
         raise UnknownName(f"model {name!r} is no script: name one, such as scripted:expert or simulated:act=0.2")
     if isinstance(benchmark, Tools) and (lasting := benchmark.lasting_tools()):
         raise UnknownName(f"the script would call {', '.join(lasting)}, and nothing undoes what they do: {UNDO_ADVICE}")
-    script, chosen = chat_model(name, expert=expert), check_profile_name(profile) or "full"
+    script, size = chat_model(name, expert=expert), window or DEFAULT_WINDOW
     assert isinstance(script, ScriptedChat)
-    size = window or (SMALL_DEFAULT_WINDOW if chosen == "small" else DEFAULT_WINDOW)
-    models = RecordingModels(script, size, steps, small=chosen == "small")
-    context = Context(model=name, profile=chosen, chat=models, limits=limits)
+    models = RecordingModels(script, size, steps)
+    context = Context(model=name, chat=models, limits=limits)
     with tempfile.TemporaryDirectory() as folder:
         result = run(graph, benchmark, task, context=context, out=Path(folder), on_error="ignore")
-        return CollectedPrompts(models.sent, name, chosen, size, _count_steps(result), result.ending, result.message)
+        return CollectedPrompts(models.sent, name, size, _count_steps(result), result.ending, result.message)
 
 
 def _count_steps(result: Result) -> int:

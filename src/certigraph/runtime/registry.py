@@ -29,7 +29,6 @@ from certigraph.adapters.models.chat_models import (
     model_label,
 )
 from certigraph.adapters.models.prices import format_missing_price, price_of
-from certigraph.adapters.models.profiles import check_profile_name
 from certigraph.adapters.protocols import ROLES, Benchmark, Budget, Context, Limits
 from certigraph.adapters.redaction import MASK, show_address
 from certigraph.adapters.retrieval.reranker import load_reranker
@@ -380,7 +379,7 @@ def create_context(
     budget: Sequence[str] | None,
     benchmark: str,
     cache: str | None = None,
-    profile: str = "",
+    window: int = 0,
 ) -> Context:
     """Create the context of a run from the texts of a command line.
 
@@ -391,7 +390,7 @@ def create_context(
         budget: `KEY=N` texts.
         benchmark: name of the benchmark, whose limits are the defaults.
         cache: folder for replies of models.
-        profile: size of prompts and answers, `full` or `small`; empty: by the context window of each model.
+        window: tokens of the models' context window (`Context.window`).
 
     Raises:
         UnknownName: a benchmark, role, model or key is unknown, or a value is out of range.
@@ -406,7 +405,7 @@ def create_context(
     return Context(
         model=check_model_name(model),
         roles=models,
-        profile=check_profile_name(profile),
+        window=window,
         data=data,
         budget=limits.budget,
         limits=limits.limits,

@@ -5,11 +5,10 @@ The criteria and scales are the papers'; the wording, and the formula of `cgdp`,
 """
 
 from collections.abc import Mapping
-from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from certigraph.adapters.models.schemas import Truncated
+from certigraph.adapters.models.schemas import Thought
 from certigraph.adapters.retrieval.answers import measure_answer, measure_similarity
 from certigraph.evaluation.judges import MAX_SCORE, MeasureRubric, Rubric
 from certigraph.state.endings import UnknownName
@@ -22,7 +21,7 @@ RATING_SCALE = Field(ge=1, le=10)
 class CgdpVerdict(BaseModel):
     """Three counts of 0 to 10 (CGDP section 6.1 names them and the scale 0 to 100 of the whole)."""
 
-    reason: Annotated[str, Truncated(400)]
+    reason: Thought
     correctness: int = COUNT_SCALE
     completeness: int = COUNT_SCALE
     irrelevance: int = COUNT_SCALE
@@ -41,7 +40,7 @@ class SweVerdict(BaseModel):
 class TdpVerdict(BaseModel):
     """Right or wrong (TDP section 4.1)."""
 
-    reason: Annotated[str, Truncated(400)]
+    reason: Thought
     correct: bool
 
 

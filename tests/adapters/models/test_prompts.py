@@ -25,7 +25,7 @@ def shown(text: str) -> list[int]:
 
 def window_for(tokens: int) -> ModelProfile:
     """A profile whose prompts have at most so many tokens."""
-    return ModelProfile("full", tokens + tokens // 3 + 1)
+    return ModelProfile(tokens + tokens // 3 + 1)
 
 
 @pytest.mark.slow
@@ -49,7 +49,7 @@ def test_a_cut_leaves_half_of_the_space_filled_and_the_start_moves_rarely():
 
 
 def test_everything_is_shown_where_it_fits():
-    history = format_history(turns(*[1_000] * 40), "", ModelProfile("full", 128_000))
+    history = format_history(turns(*[1_000] * 40), "", ModelProfile(128_000))
     assert shown(history.text) == [*range(1, 41)]
     assert history.cut == ()
 
@@ -57,7 +57,7 @@ def test_everything_is_shown_where_it_fits():
 def test_equal_turns_in_a_row_are_shown_once_with_their_numbers():
     same = Turn(action="act 2", observation="growing")
     seen = [Turn(action="act 1", observation="x"), *[same] * 3, Turn(action="act 2", observation="grown"), same]
-    text = format_history(seen, "", ModelProfile("full", 128_000)).text
+    text = format_history(seen, "", ModelProfile(128_000)).text
     assert shown(text) == [1, 2, 2, 2]
     assert [line.split("Action")[0].strip() for line in text.splitlines() if "Action" in line] == [
         "1.",
@@ -69,7 +69,7 @@ def test_equal_turns_in_a_row_are_shown_once_with_their_numbers():
     assert cut == "the oldest 9 of 10 turns"
 
 
-def test_what_the_view_newly_shows_is_kept_with_the_action_unless_the_model_is_small():
+def test_what_the_view_newly_shows_is_kept_with_the_action():
     before, after = "A kitchen.\na door\na pot\nMoves: 1", "A kitchen.\na door\na stove\na cup\nMoves: 2"
     new = find_new_lines(before, after, "Done.\n a cup", ["Moves: "])
     assert new == "a stove"
@@ -77,34 +77,26 @@ def test_what_the_view_newly_shows_is_kept_with_the_action_unless_the_model_is_s
     assert find_new_lines(before, after, "You see a stovepipe and a cupboard.", ["Moves: "]) == "a stove\na cup"
     assert find_new_lines(f"A hallway.\n{before}", after, "", ["Moves: "]) == "A kitchen.\na door\na stove\na cup"
     seen = [create_turn("", Action(text="go"), Observation(text="You enter."), seen=new)]
-    assert new in format_history(seen, "", ModelProfile("full", 128_000)).text
-    assert new not in format_history(seen, "", ModelProfile("small", 4_096)).text
+    assert new in format_history(seen, "", ModelProfile(128_000)).text
 
 
 def test_a_limit_of_the_method_is_named():
-    (cut,) = format_history(turns(*[3_450] * 9), "", ModelProfile("full", 128_000), most_tokens=6_500).cut
+    (cut,) = format_history(turns(*[3_450] * 9), "", ModelProfile(128_000), most_tokens=6_500).cut
     assert "6,500 tokens" in cut
     (cut,) = format_history(turns(*[3_450] * 9), "", window_for(5_000), most_tokens=6_500).cut
     assert "tokens" not in cut
 
 
-@pytest.mark.parametrize(("count", "cut"), [(6, ()), (7, ("the oldest 3 of 7 turns",))])
-def test_a_small_model_sees_the_latest_and_the_rest_is_recorded(count: int, cut: tuple[str, ...]):
-    history = format_history(turns(*[10] * count), "", ModelProfile("small", 4_096))
-    assert history.cut == cut
-    assert history.text.count("> act") == count - (3 if cut else 0)
-
-
 def test_a_latest_turn_that_does_not_fit_loses_its_end_and_says_so():
     long = Turn(action="read", observation="x" * 400_000)
-    history = format_history([Turn(action="first", observation="short"), long], "", ModelProfile("full", 16_000))
+    history = format_history([Turn(action="first", observation="short"), long], "", ModelProfile(16_000))
     assert estimate_tokens(history.text) <= 12_100
     assert history.cut == ("the oldest 1 of 2 turns", "the end of the latest turn")
-    assert format_history([Turn(action="a", observation="b")], "", ModelProfile("full", 16_000)).cut == ()
+    assert format_history([Turn(action="a", observation="b")], "", ModelProfile(16_000)).cut == ()
 
 
 def test_a_history_beyond_the_longest_quote_is_quoted_whole():
-    history = format_history(turns(*[3_000] * 60), "", ModelProfile("full", 1_000_000))
+    history = format_history(turns(*[3_000] * 60), "", ModelProfile(1_000_000))
     assert shown(quote_history(history)) == [*range(1, 61)]
     assert len(history.text) > MAX_QUOTE
 
@@ -128,10 +120,6 @@ KITCHEN = "This is the kitchen.\nIn it you see:\na stove\na red apple\na red app
 )
 def test_lines_of_the_view_that_the_latest_turn_shows_are_not_shown_again(seen: str, rest: list[str]):
     runtime, turn = Runtime(context=Context()), Turn(action="go", observation="You go.", seen=seen)
-    shown = format_view(
-        f"{KITCHEN}\nMoves: 3", runtime, turns=[turn], profile=ModelProfile("full", 128_000)
-    ).splitlines()
+    shown = format_view(f"{KITCHEN}\nMoves: 3", runtime, turns=[turn], profile=ModelProfile(128_000)).splitlines()
     known = [*f"{KITCHEN}\nMoves: 3".splitlines()]
     assert [line for line in shown if line in known] == rest
-    whole = format_view(f"{KITCHEN}\nMoves: 3", runtime, turns=[turn], profile=ModelProfile("small", 4_096))
-    assert f"{KITCHEN}\nMoves: 3" in whole

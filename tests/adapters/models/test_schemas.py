@@ -33,7 +33,7 @@ def test_what_differs_from_request_to_request_is_left_out_of_the_constant_schema
     choice: Any = (Annotated[str, Offered(("Inn", "Lodge"))], ...)
     each: Any = (list[int], Field(default=[], min_length=2, max_length=2, description=ONE_EACH))
     Picked = create_model("Picked", kind=(Literal["a", "b"], ...), choice=choice, numbers=numbers, each=each)  # noqa: N806
-    complete = schema_of(Picked, small=False)
+    complete = schema_of(Picked)
     constant = constant_schema(complete)["properties"]
     assert complete["properties"]["choice"]["enum"] == ["Inn", "Lodge"]
     assert "enum" not in constant["choice"] and "maxItems" not in constant["numbers"]

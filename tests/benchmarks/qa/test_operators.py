@@ -25,7 +25,7 @@ from helpers.worlds.quiz_benchmark import (
 from langgraph.runtime import Runtime
 
 import certigraph
-from certigraph.adapters.models.profiles import CHARACTERS_PER_TOKEN
+from certigraph.adapters.models.profiles import CHARACTERS_PER_TOKEN, estimate_tokens
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.benchmarks.qa.benchmark import SearchWorld
@@ -38,7 +38,7 @@ from certigraph.benchmarks.qa.planning import (
     hop_predicate,
 )
 from certigraph.graphs import sdp
-from certigraph.nodes.passages import load_page, sort_by_queries, split_pages
+from certigraph.nodes.passages import load_page, sort_by_queries
 from certigraph.nodes.sdp import always_pass, capped
 from certigraph.state.certified_states import CertifiedState
 from certigraph.state.endings import GAVE_UP, GOAL
@@ -77,7 +77,7 @@ def nothing():
 
 
 def realized(
-    scripted_model, quiz=None, *, target=TARGET, attempts=(), sources=ALL, certified=KNOWN, belief=None, profile="full"
+    scripted_model, quiz=None, *, target=TARGET, attempts=(), sources=ALL, certified=KNOWN, belief=None, window=0
 ):
     quiz = quiz or Quiz(strict=True)
     view = {
@@ -89,7 +89,7 @@ def realized(
         "belief": belief or Belief(),
         "advice": (),
     }
-    return call_operator("realize", view, scripted_model, quiz, profile)
+    return call_operator("realize", view, scripted_model, quiz, window)
 
 
 def searched(scripted_model, *failed, target=TARGET):
@@ -216,21 +216,17 @@ def test_what_the_latest_query_overlaps_is_read_first_then_what_the_sub_question
     assert sort_by_queries(["of the"], [Passage(id="p", title="", text="of the")], 2)[0].id == "p"
 
 
-def test_pages_hold_what_the_limits_allow_and_a_long_passage_is_cut():
-    long = Passage(id="l", title="Long", text="word " * 500)
-    pages = split_pages([long, HARBOUR, BRANDT, TOLMIN], Limits(context=500, excerpt=300, passages=2))
-    assert [len(page) for page in pages] == [1, 2, 1]
-    assert len(pages[0][0]) == 300 and all(sum(map(len, page)) <= 375 for page in pages)
-
-
-def test_a_small_model_reads_the_next_page_after_a_try_that_found_nothing_and_after_the_last_the_first():
-    quiz = Quiz(limits=Limits(passages=2))
+def test_the_next_page_is_read_after_a_try_that_found_nothing_and_after_the_last_the_first():
+    passages = [Passage(id=f"p{n}", title=f"Title {n}", text=f"born {n} " * 500) for n in range(4)]
+    quiz = Quiz(passages=passages)
     shown = []
-    for empty in range(3):
+    for empty in range(5):
         scripted_model = ScriptedModel(found=[NOT_FOUND])
-        realized(scripted_model, quiz, attempts=tried(*[nothing()] * empty), profile="small")
-        shown.append({p.id for p in PASSAGES if f"{p.title}: " in scripted_model.prompts["found"][0]})
-    assert len(shown[0]) == 2 and shown[0] | shown[1] == {*ALL} and shown[2] == shown[0]
+        attempts = tried(*[nothing()] * empty)
+        realized(scripted_model, quiz, attempts=attempts, sources=tuple(p.id for p in passages), window=4_096)
+        shown.append({p.id for p in passages if f"{p.title}: " in scripted_model.prompts["found"][0]})
+    assert {*"".join(shown[0])} and set().union(*shown) == {p.id for p in passages}
+    assert len(shown[0]) < 4 and shown[4] in shown[:4]
 
 
 def test_rejected_claims_and_a_memory_are_shown():
@@ -261,7 +257,7 @@ def test_what_a_model_copies_of_the_quotation_is_left_out_of_findings_and_answer
 
 def test_prompts_fit_a_model_of_four_thousand_tokens():
     passages = [Passage(id=f"p{n}", title=f"Title {n}", text=f"born {n} " * 200) for n in range(20)]
-    quiz = Quiz(retrieves=True, passages=passages, limits=Limits(context=4000, excerpt=500, passages=10))
+    quiz = Quiz(retrieves=True, passages=passages, limits=Limits(passages=10))
     hops = [create_hop_claim(n, HopFinding("q " * 40, "f " * 150, "e"), "t") for n in (1, 2, 3)]
     scripted_model = ScriptedModel(found=[NOT_FOUND], query=["new"])
     attempts = tried(*[FIRST] * 4, search("born"), reason="r " * 80)
@@ -272,9 +268,9 @@ def test_prompts_fit_a_model_of_four_thousand_tokens():
         attempts=attempts,
         sources=ids,
         certified=CertifiedState(actions=tuple(hops), evidence=("p1", "p2", "p3")),
-        profile="small",
+        window=4_096,
     )
-    assert len(scripted_model.prompts["found"][0]) < 4 * 1200
+    assert estimate_tokens(scripted_model.prompts["found"][0]) < 3_100
 
 
 def test_the_answer_is_drawn_from_the_certified_chain_and_brings_it_along():
@@ -324,7 +320,7 @@ def claimed(finding="Ida Brandt wrote the novel.", title="Glass Harbour (novel)"
     return create_hop_claim(1, HopFinding("Who wrote Glass Harbour?", finding, entity), title)
 
 
-def verdict(action: Action | Observation, scripted_model=None, *, tail=None, quiz=None, profile="full"):
+def verdict(action: Action | Observation, scripted_model=None, *, tail=None, quiz=None, window=0):
     """On what the real world answers to an action."""
     quiz = quiz or Quiz(strict=True)
     world: SearchWorld = quiz.open(quiz.task(""))
@@ -334,13 +330,13 @@ def verdict(action: Action | Observation, scripted_model=None, *, tail=None, qui
         {"task": quiz.task(""), "tail": tail or [HOP, *closing_predicates()], "observation": seen},
         scripted_model,
         quiz,
-        profile,
+        window,
     )
 
 
-def answer_verdict(text, scripted_model=None, *, chain=CHAIN, tail=None, quiz=None, profile="full"):
+def answer_verdict(text, scripted_model=None, *, chain=CHAIN, tail=None, quiz=None, window=0):
     return verdict(
-        create_chain_answer(text, chain), scripted_model, tail=tail or closing_predicates(), quiz=quiz, profile=profile
+        create_chain_answer(text, chain), scripted_model, tail=tail or closing_predicates(), quiz=quiz, window=window
     )
 
 
@@ -448,14 +444,12 @@ def test_garbage_is_no_answer_in_any_form(text):
         assert answer_verdict(text, quiz=Quiz(strict=strict)).depth == 0
 
 
-def test_hotpotqa_s_answers_are_put_to_a_model_unless_it_is_small():
+def test_hotpotqa_s_answers_are_put_to_a_model():
     refused = answer_verdict("Glass Harbour", ScriptedModel(consistent=[False]), quiz=Quiz())
     assert (refused.depth, refused.decided_by) == (0, "model")
     accepted = answer_verdict("Slovenia", ScriptedModel(consistent=[True]), quiz=Quiz())
     assert (accepted.depth, accepted.decided_by) == (2, "model")
     assert "In which country is Tolmin? Slovenia" in accepted.evidence
-    small = answer_verdict("Glass Harbour", quiz=Quiz(), profile="small")
-    assert (small.depth, small.decided_by) == (2, "code")
 
 
 @pytest.mark.slow
@@ -468,7 +462,7 @@ def test_answers_are_checked_by_a_model_unless_the_paper_s_protocol_is_named(
     monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)  # generated questions
     for name in (benchmark, f"{benchmark}:paper") if benchmark != "musique" else (benchmark,):
         world = certigraph.load_benchmark(name)
-        context = certigraph.Context(model="scripted:expert", profile="full")
+        context = certigraph.Context(model="scripted:expert")
         result = certigraph.run("sdp", world, world.tasks()[0].id, context=context, out=tmp_path)
         calls = [call["schema_name"] for event in result.trajectory.events for call in event.calls]
         assert result.ending == "goal"
@@ -491,10 +485,6 @@ def test_a_finding_is_certified_only_by_words_that_are_in_the_paragraph(quotes, 
     result = verdict(claimed(), certain)
     assert result.depth == depth
     assert depth or "quoted" in result.reason
-
-
-def test_a_small_model_quotes_nothing():
-    assert verdict(claimed(), ScriptedModel(supported=[True]), profile="small").depth == 1
 
 
 def test_all_passages_are_read_whole_in_one_order_and_what_does_not_fit_the_window_is_recorded():

@@ -149,7 +149,6 @@ def test_snippets_are_whole_in_the_list_of_results():
     assert "06:30" in one.view()
     evidence = Evidence(view=one.view(), sources=one.sources())
     assert "06:30" in format_results(evidence, 6_000).text
-    assert "06:30" not in format_results(evidence, 6_000, small=True).text
 
 
 def test_nothing_is_fetched_that_no_search_brought_up_nor_the_question_names():

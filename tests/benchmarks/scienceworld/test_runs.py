@@ -16,7 +16,7 @@ from helpers.worlds.recorded_benchmark import RecordedBenchmark, gold_recordings
 
 from certigraph.adapters import episodes
 from certigraph.adapters.episodes import EPISODES
-from certigraph.adapters.models.profiles import SMALL_DEFAULT_WINDOW, ModelProfile, estimate_tokens
+from certigraph.adapters.models.profiles import ModelProfile, estimate_tokens
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.benchmarks.scienceworld import operators
 from certigraph.benchmarks.scienceworld import operators as offers
@@ -218,9 +218,8 @@ def walked(name: str, twins: RecordedBenchmark, out: Path) -> list[tuple[frozens
         return expert(prompt, schema)
 
     limits = UNLIMITED.limits.model_copy(update={"attempts": 30, "replans": 5, "steps": 60})  # type: ignore[union-attr]
-    profile = "small" if twins.drafted else "full"
     context = UNLIMITED.model_copy(
-        update={"chat": ScriptedChat(responder=scripted_model), "limits": limits, "profile": profile}
+        update={"chat": ScriptedChat(responder=scripted_model), "limits": limits, "window": 4_096 * twins.drafted}
     )
     with pytest.MonkeyPatch.context() as patch:
         for module in (episodes, offers, operators):  # words alone: torch takes seconds to load
@@ -246,7 +245,7 @@ def test_every_prompt_opens_with_what_the_operator_does_and_the_rules_of_the_wor
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in BUILDS if BUILDS[name][1] == "drafted"])
 def test_the_prompts_for_small_models_fit_their_window(name: str, prompts_of: Any):
-    window = ModelProfile("small", SMALL_DEFAULT_WINDOW).prompt_tokens
+    window = ModelProfile(4_096).prompt_tokens
     assert max(estimate_tokens(prompt) for _, prompt in prompts_of(name)) <= window
 
 

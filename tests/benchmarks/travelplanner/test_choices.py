@@ -53,8 +53,8 @@ class Recorder:
         return self.responder(prompt, form)
 
 
-def played(benchmark: TravelPlanner, task: Task, responder: Responder, profile: str = "") -> dict[str, Any]:
-    context = Context(benchmark=benchmark, chat=ScriptedChat(responder=responder), profile=profile)
+def played(benchmark: TravelPlanner, task: Task, responder: Responder, window: int = 0) -> dict[str, Any]:
+    context = Context(benchmark=benchmark, chat=ScriptedChat(responder=responder), window=window)
     return dict(sdp.build().invoke({"task": task}, context=context))
 
 
@@ -138,11 +138,11 @@ def dear_meals() -> TinyTravelPlanner:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("profile", ["full", "small"])
-def test_a_retry_is_shown_what_was_chosen_before_and_why_it_was_refused(profile: str) -> None:
+@pytest.mark.parametrize("window", [0, 4_096])
+def test_a_retry_is_shown_what_was_chosen_before_and_why_it_was_refused(window: int) -> None:
     benchmark = dear_meals()
     recorder = Recorder(dearest)
-    state = played(benchmark, benchmark.task(), recorder, profile)
+    state = played(benchmark, benchmark.task(), recorder, window)
     blocked = [attempt for attempt in state["attempts"] if attempt.action.args.get("blocked")]
     assert blocked
     chosen = "breakfast on day 1 in A: Palace 1 ($21; Tea)"
@@ -181,9 +181,9 @@ def test_the_question_shows_the_bookings_so_far_and_what_is_still_to_be_decided(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("profile", "fields"), [("full", ["thought", "choice"]), ("small", ["choice"])])
-def test_reasons_come_before_the_choice_except_of_small_models(profile: str, fields: list[str]) -> None:
+@pytest.mark.parametrize("window", [0, 4_096])
+def test_reasons_come_before_the_choice(window: int) -> None:
     benchmark = TinyTravelPlanner(*CUISINES_WANTED, "paper")
     recorder = Recorder(first)
-    played(benchmark, benchmark.task(), recorder, profile)
-    assert {tuple(form["properties"]) for form in recorder.forms} == {tuple(fields)}
+    played(benchmark, benchmark.task(), recorder, window)
+    assert {tuple(form["properties"]) for form in recorder.forms} == {("thought", "choice")}

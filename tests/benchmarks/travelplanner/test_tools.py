@@ -15,7 +15,6 @@ from langgraph.runtime import Runtime
 
 from certigraph.adapters.benchmarks import usual_limits
 from certigraph.adapters.models.profiles import estimate_tokens
-from certigraph.adapters.models.schemas import schema_of
 from certigraph.adapters.models.scripts import TEXT_SCHEMA, ScriptedChat, Situation, use_situation
 from certigraph.adapters.models.usage import Meter, metering
 from certigraph.adapters.protocols import Budget, Context
@@ -35,7 +34,6 @@ from certigraph.benchmarks.travelplanner.tools import (
     MODES,
     TOOLS,
     WRITE,
-    TravelPlannerMove,
     create_tool_action,
 )
 from certigraph.benchmarks.travelplanner.written_plans import COST, DELIVER
@@ -446,7 +444,6 @@ def decided(
     scripted_model: ScriptedModel,
     *,
     slot: str = "decide",
-    profile: str = "",
     window: int = 0,
     **given: Any,
 ) -> dict[str, Any]:
@@ -461,7 +458,7 @@ def decided(
         "belief": Belief(),
     }
     chat = ScriptedChat(responder=scripted_model, profile={"max_input_tokens": window} if window else None)
-    runtime = Runtime(context=Context(benchmark=benchmark, chat=chat, profile=profile))
+    runtime = Runtime(context=Context(benchmark=benchmark, chat=chat))
     return asyncio.run(benchmark.operators()[slot]({**view, **given}, runtime))
 
 
@@ -484,29 +481,18 @@ def test_a_tool_is_called_as_the_model_says(benchmark: TravelPlanner, tool: str,
     assert len(scripted_model.prompts) == 1
 
 
-def test_what_a_small_model_writes_too_long_is_cut_and_not_requested_again(benchmark: TravelPlanner):
-    scripted_model = ScriptedModel(WRITE, "x" * 5_000)
-    scripted_model.move["thought"] = "y" * 500
-    update = decided(benchmark, scripted_model, profile="small")
-    assert (len(update["thought"]), len(update["action"].args["query"]), len(scripted_model.prompts)) == (160, 1_500, 1)
-    assert update["action"].args["query"].endswith(" ...")
-    assert len(update["action"].text) == 175
-    parts = schema_of(TravelPlannerMove)["properties"]
-    assert (parts["thought"]["maxLength"], parts["text"]["maxLength"]) == (160, 1_500)
-
-
+@pytest.mark.parametrize("window", [0, 8_000])
 @pytest.mark.parametrize("tool", [WRITE, MAKE_PLAN])
-def test_what_any_other_model_writes_is_kept_whole(benchmark: TravelPlanner, tool: str):
+def test_what_a_model_writes_is_kept_whole(benchmark: TravelPlanner, tool: str, window: int):
     scripted_model = ScriptedModel(tool, "x" * 5_000)
     scripted_model.move["thought"] = "y" * 500
     scripted_model.plan = "z" * 9_000
-    update = decided(benchmark, scripted_model, profile="full")
+    update = decided(benchmark, scripted_model, window=window)
     written = "x" * 5_000 if tool == WRITE else "z" * 9_000
     assert update["thought"] == "y" * 500
     assert list(update["action"].args.values()) == [written]
     assert written in update["action"].text
     assert tool == WRITE or "x" * 5_000 in scripted_model.prompts[1]
-    assert not any("maxLength" in part for part in schema_of(TravelPlannerMove, small=False)["properties"].values())
 
 
 def test_make_plan_asks_once_more_and_hands_in_what_comes_back(benchmark: TravelPlanner):
@@ -522,18 +508,7 @@ def test_make_plan_asks_once_more_and_hands_in_what_comes_back(benchmark: Travel
     assert all(text in second for text in (*shown, "my request", '"current_city"', query))
 
 
-def test_a_small_model_makes_the_plan_from_the_notebook_alone(benchmark: TravelPlanner):
-    scripted_model = ScriptedModel()
-    given: Any = {"turns": turns(3), "advice": ["the advice"], "belief": Belief(notes=("the belief",))}
-    decided(benchmark, scripted_model, profile="small", **given)
-    first, second = scripted_model.prompts
-    assert all(text in first for text in ("CANARY2", "the advice", "the belief", "1. a note", "the assignment"))
-    assert all(text in second for text in ("my request", "the assignment", "1. a note", '"current_city"'))
-    assert not any(text in second for text in ("CANARY", "look 1", "thought 1", "the advice", "the belief"))
-
-
 def test_every_answer_the_notebook_and_all_advice_are_read_whole(benchmark: TravelPlanner):
-    """What a small model's bounds would cut: assignment, advice, earlier calls, their answers, the notebook."""
     notes, advice, goal = ("note " * 4_000, "advice " * 400, "goal " * 1_000)
     calls = [Turn(action=f"NotebookWrite[{n} {'word ' * 100}]", observation=f"CANARY{n}. " * 900) for n in range(12)]
     for tool in ("CitySearch", MAKE_PLAN):
@@ -557,35 +532,23 @@ def test_what_does_not_fit_into_the_window_is_left_out_oldest_first(benchmark: T
     assert all("oldest" in call.cut[0] for call in meter.records)
 
 
-def test_a_small_model_reads_the_latest_answer_whole_and_earlier_ones_in_brief(benchmark: TravelPlanner):
-    scripted_model = ScriptedModel("CitySearch", "Texas")
-    decided(benchmark, scripted_model, profile="small", turns=turns(3, size=300))
-    [prompt] = scripted_model.prompts
-    assert prompt.count("CANARY2") == 300
-    assert 0 < prompt.count("CANARY1") < 20
-
-
 @pytest.mark.parametrize("tool", ["CitySearch", MAKE_PLAN])
-def test_prompts_of_small_models_are_bounded_whatever_grows(benchmark: TravelPlanner, tool: str):
-    scripted_model = ScriptedModel(tool, "z" * 1500)
-    long = "word " * 4000
-    decided(
-        benchmark,
-        scripted_model,
-        profile="small",
-        assignment=long,
-        turns=turns(40, size=1000),
-        evidence=Evidence(view=long),
-        advice=[long] * 20,
-        belief=Belief(notes=(long,) * 20),
-    )
-    assert max(map(len, scripted_model.prompts)) < 12_000
+def test_prompts_fit_a_small_window_however_long_the_notebook_is(benchmark: TravelPlanner, tool: str):
+    scripted_model = ScriptedModel(tool, "Texas")
+    given: Any = {
+        "turns": turns(40, size=100),
+        "evidence": Evidence(view="first note " + "word " * 4_000 + "last note"),
+    }
+    decided(benchmark, scripted_model, window=4_096, **given)
+    for prompt in scripted_model.prompts:
+        assert estimate_tokens(prompt) <= 3_100
+        assert "last note" in prompt or "CANARY39" in prompt
 
 
-@pytest.mark.parametrize("profile", ["full", "small"])
-def test_the_last_advice_is_shown_however_much_there_is(benchmark: TravelPlanner, profile: str):
+@pytest.mark.parametrize("window", [0, 4_096])
+def test_the_last_advice_is_shown_however_much_there_is(benchmark: TravelPlanner, window: int):
     scripted_model = ScriptedModel("CitySearch", "Texas")
-    decided(benchmark, scripted_model, profile=profile, advice=[*["outcome " * 50] * 9, "Now: write it down"])
+    decided(benchmark, scripted_model, window=window, advice=[*["outcome " * 50] * 9, "Now: write it down"])
     assert "Now: write it down" in scripted_model.prompts[0]
 
 

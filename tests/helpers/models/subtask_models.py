@@ -116,11 +116,11 @@ def lookup_actions(ids: Sequence[str]) -> dict[str, list[str]]:
 
 
 def run_tdp(
-    cast: SubtaskModel, world: Any, out: Any, budget: Budget | None = None, profile: Any = "", **operators: Any
+    cast: SubtaskModel, world: Any, out: Any, budget: Budget | None = None, window: int = 0, **operators: Any
 ) -> Result:
     """A run of TDP on the first task of a world."""
     chat = ScriptedChat(responder=cast)
-    context = Context(chat=chat, limits=world.limits, budget=budget or Budget(), profile=profile)
+    context = Context(chat=chat, limits=world.limits, budget=budget or Budget(), window=window)
     return run(tdp.build(**operators), world, world.tasks()[0], context=context, out=out)
 
 

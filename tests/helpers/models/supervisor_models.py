@@ -41,10 +41,10 @@ def changes(**given: Any) -> dict[str, Any]:
 
 
 def call_operator(
-    operator: Operator, state: Any, model: SupervisorModel, most: int = 4, profile: Any = ""
+    operator: Operator, state: Any, model: SupervisorModel, most: int = 4, window: int = 0
 ) -> dict[str, Any]:
     benchmark, chat = Script(limits=Limits(nodes=most)), ScriptedChat(responder=model)
-    context = Context(benchmark=benchmark, chat=chat, profile=profile)
+    context = Context(benchmark=benchmark, chat=chat, window=window)
     with metering(Meter("supervisor", context.budget, Spent())):
         return asyncio.run(operator(state, Runtime(context=context, stream_writer=lambda chunk: None)))
 

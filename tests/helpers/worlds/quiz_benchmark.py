@@ -7,7 +7,6 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from certigraph.adapters.models.profiles import ProfileName
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits, Operator
@@ -126,11 +125,11 @@ def call_operator(
     view: Any,
     scripted_model: ScriptedModel | None = None,
     quiz: Quiz | None = None,
-    profile: ProfileName = "full",
+    window: int = 0,
 ) -> Any:
     """What an operator makes of a view; by default without a question to any model."""
     quiz = quiz or Quiz(strict=True)
-    context = Context(benchmark=quiz, chat=ScriptedChat(responder=scripted_model or ScriptedModel()), profile=profile)
+    context = Context(benchmark=quiz, chat=ScriptedChat(responder=scripted_model or ScriptedModel()), window=window)
     runtime = Runtime(context=context)
     call: Callable[..., Any] = quiz.operators()[operator]
     [value] = asyncio.run(call(view, runtime)).values()
