@@ -215,12 +215,12 @@ def compare_command(
     from certigraph.cli.output import announce_missing_tasks, announce_source
     from certigraph.evaluation.compare import (
         build_job,
-        compare_logs,
         finish_comparison,
         load_job,
         print_tables,
     )
     from certigraph.evaluation.comparison import Choice, parse_methods
+    from certigraph.evaluation.evaluation_results import compare_logs
     from certigraph.evaluation.workers import WorkerOptions
     from certigraph.runtime.registry import create_context
 

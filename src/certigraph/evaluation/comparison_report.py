@@ -1,8 +1,8 @@
 """Report of a comparison: tables for the terminal, CSV and JSON files, curves and an HTML page."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -30,14 +30,17 @@ from certigraph.evaluation.comparison_summary import (
     AmountNeed,
     Comparison,
     Difference,
+    FigureEstimate,
     MethodSummary,
     adapt_to_methods,
     add_published,
     comparison_of,
     comparison_rows,
+    estimate_figures,
+    shared_rows,
     shared_tasks,
 )
-from certigraph.evaluation.frames import Frames, frames_of, select_runs, without_faults
+from certigraph.evaluation.frames import Frames, RecordedRun, frames_of, select_runs, without_faults
 from certigraph.evaluation.measures import (
     COMPARISON_METHODS,
     MISSING_VALUE,
@@ -53,53 +56,15 @@ from certigraph.evaluation.published_matches import (
     view_matches,
 )
 from certigraph.evaluation.replays import ReplayEstimate, estimates_of, replays_of
-from certigraph.evaluation.tables import FittedTable, format_interval, write_csv, write_page
-from certigraph.graphs.operator_names import benchmark_operators, name_running_operators
+from certigraph.evaluation.tables import FittedTable, format_interval, table_console, write_csv, write_page
+from certigraph.graphs.operator_names import benchmark_operators
 from certigraph.runtime.files import REPORT_FILE
-from certigraph.runtime.registry import GRAPHS, swaps_of
 from certigraph.runtime.report import write_report
 from certigraph.runtime.texts import format_compact, format_count, format_duration
 from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.records import Task
+from certigraph.state.trajectory import Footer
 
-# The table of needs (tokens, calls and steps that runs take), for the terminal and the page.
-
-
-def need_table(needs: Sequence[AmountNeed]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return the column headings and rows of the table of tokens, calls and steps that a run takes.
-
-    A difference is the mean amount of the row's method minus that of the first method.
-    """
-    first = needs[0].against if needs else "the first"
-    heads = (f"difference from {first}", "95 % interval", f"change from {first}", "95 % interval")
-    return ("a run", "method", "mean", *heads), [_need_cells(need) for need in needs]
-
-
-def _need_cells(need: AmountNeed) -> tuple[str, ...]:
-    mean = format_compact(round(need.mean, 1)) if need.n else MISSING_VALUE
-    difference = MISSING_VALUE if need.difference is None else _format_signed(need.difference)
-    change = MISSING_VALUE if need.percent is None else f"{_format_percent(need.percent)} %"
-    percents = format_interval(need.percent_low, need.percent_high, _format_percent, missing="")
-    return (
-        AMOUNT_LABELS[need.amount],
-        need.method,
-        mean,
-        difference,
-        format_interval(need.low, need.high, _format_signed),
-        change,
-        f"{percents} %" if percents else MISSING_VALUE,
-    )
-
-
-def _format_percent(percent: float) -> str:
-    return f"{round(percent):+d}" if round(percent) else "0"
-
-
-def _format_signed(amount: float) -> str:
-    return f"{'-' if round(amount, 1) < 0 else '+'}{format_compact(round(abs(amount), 1))}"
-
-
-# The other tables, for the terminal and the page.
+# The tables of evaluations and comparisons, for the terminal and the page.
 
 MAX_DIFFERENCE = 100
 """The largest possible difference of scores."""
@@ -147,6 +112,8 @@ ESTIMATE_COLUMNS = (
 DIFFERENCE_ORDER, NEED_ORDER = (0, 2, 3, 5, 1, 4, 6, 7), (0, 1, 2, 5, 6, 3, 4)
 """Indices of the columns of the other tables by importance; a change comes before its interval."""
 
+FIGURE_COLUMNS = ("figure", "method", "value", "95 % interval")
+"""Column headings of the table of official figures."""
 
 REPLAY_NOTE = (
     "A replay runs nothing: it scales the scores of the first method's own runs (“full”) by a rule of the SDP paper's "
@@ -158,38 +125,79 @@ REPLAY_NOTE = (
 """Explanation of replayed ablations."""
 
 
-def method_cells(summary: MethodSummary) -> tuple[str, ...]:
-    """Return the table cells of a method, in the order of METHOD_COLUMNS."""
-    return (
-        summary.method,
-        str(summary.n),
-        f"{summary.score:.1f}" if summary.n else MISSING_VALUE,
-        format_interval(summary.low, summary.high),
-        _format_successes(summary),
-        str(summary.goals),
-        format_fault_share(summary.faults, summary.begun),
-        f"{summary.calls:,}",
-        format_compact(summary.prompt_tokens),
-        format_compact(summary.cached_tokens),
-        format_compact(summary.output_tokens),
-        f"{summary.steps:,}",
-        format_duration(summary.seconds),
-        _format_cached_shares(summary.roles),
-    )
-
-
 def method_table(summaries: Sequence[MethodSummary]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Return the column headings and rows of the table of methods.
 
     The columns about the model's prompt cache are left out if nothing was cached.
     """
-    lines = [method_cells(summary) for summary in summaries]
-    used = [
-        n
-        for n, head in enumerate(METHOD_COLUMNS)
-        if head not in CACHE_COLUMNS or any(line[n] not in "0-" for line in lines)
+    lines = [
+        (
+            summary.method,
+            str(summary.n),
+            f"{summary.score:.1f}" if summary.n else MISSING_VALUE,
+            format_interval(summary.low, summary.high),
+            _format_successes(summary),
+            str(summary.goals),
+            format_fault_share(summary.faults, summary.begun),
+            f"{summary.calls:,}",
+            format_compact(summary.prompt_tokens),
+            format_compact(summary.cached_tokens),
+            format_compact(summary.output_tokens),
+            f"{summary.steps:,}",
+            format_duration(summary.seconds),
+            _format_cached_shares(summary.roles),
+        )
+        for summary in summaries
     ]
+    cached = any(summary.cached_tokens for summary in summaries)
+    used = [n for n, head in enumerate(METHOD_COLUMNS) if cached or head not in CACHE_COLUMNS]
     return tuple(METHOD_COLUMNS[n] for n in used), [tuple(line[n] for n in used) for line in lines]
+
+
+def figure_lines(figures: Sequence[FigureEstimate]) -> list[tuple[str, ...]]:
+    """Return the rows of the table of official figures, the methods of a figure together, under FIGURE_COLUMNS."""
+    names = list(dict.fromkeys(one.figure for one in figures))
+    return [
+        (
+            one.figure,
+            one.method,
+            MISSING_VALUE if one.value is None else f"{one.value:.1%}",
+            format_interval(one.low, one.high, ".1%"),
+        )
+        for one in sorted(figures, key=lambda one: names.index(one.figure))
+    ]
+
+
+def need_table(needs: Sequence[AmountNeed]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return the column headings and rows of the table of tokens, calls and steps that a run takes.
+
+    A difference is the mean amount of the row's method minus that of the first method.
+    """
+    first = needs[0].against if needs else "the first"
+    heads = (f"difference from {first}", "95 % interval", f"change from {first}", "95 % interval")
+    lines = []
+    for need in needs:
+        percents = format_interval(need.percent_low, need.percent_high, _format_percent, missing="")
+        lines.append(
+            (
+                AMOUNT_LABELS[need.amount],
+                need.method,
+                format_compact(round(need.mean, 1)) if need.n else MISSING_VALUE,
+                MISSING_VALUE if need.difference is None else _format_signed(need.difference),
+                format_interval(need.low, need.high, _format_signed),
+                MISSING_VALUE if need.percent is None else f"{_format_percent(need.percent)} %",
+                f"{percents} %" if percents else MISSING_VALUE,
+            )
+        )
+    return ("a run", "method", "mean", *heads), lines
+
+
+def _format_percent(percent: float) -> str:
+    return f"{round(percent):+d}" if round(percent) else "0"
+
+
+def _format_signed(amount: float) -> str:
+    return f"{'-' if round(amount, 1) < 0 else '+'}{format_compact(round(abs(amount), 1))}"
 
 
 def difference_cells(difference: Difference) -> tuple[str, ...]:
@@ -225,6 +233,8 @@ def terminal_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate] 
     yield FittedTable(heads, lines, sorted(range(len(heads)), key=lambda n: METHOD_ORDER.index(heads[n])))
     if comparison.variants:
         yield "\n".join(f" {name}: {text}" for name, text in comparison.variants.items())
+    if comparison.figures:
+        yield FittedTable(FIGURE_COLUMNS, figure_lines(comparison.figures), range(len(FIGURE_COLUMNS)))
     if comparison.differences:
         cells = [difference_cells(difference) for difference in comparison.differences]
         yield FittedTable(DIFFERENCE_COLUMNS, cells, DIFFERENCE_ORDER)
@@ -234,14 +244,36 @@ def terminal_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate] 
         yield f" The page also estimates the variants from the runs of {first} alone (SDP paper, appendix C)."
 
 
+def print_comparison(comparison: Comparison, estimates: Sequence[ReplayEstimate] = ()) -> None:
+    """Print an evaluation, comparison, ablation, or one benchmark of a sweep.
+
+    The finding comes last, since long tables would push it off a screen if it were first.
+    """
+    console = table_console()
+    console.print(comparison_line(comparison), markup=False)
+    for table in terminal_tables(comparison, estimates):
+        console.print("", table, sep="\n", markup=False)
+    if view := published_view(comparison):
+        console.print(f"\n{PUBLISHED_TITLE}:")
+        console.print(*view.terminal_tables(), sep="\n")
+    console.print()
+    for summary in comparison.methods:
+        endings = Counter(row.ending for row in comparison.rows if row.method == summary.method)
+        ended = ", ".join(f"{count} {ending}" for ending, count in endings.most_common())
+        console.print(f"{summary.method} ended: {ended or 'no run'}", markup=False)
+    for warning in comparison.warnings:
+        console.print(f"\nwarning: {warning}", markup=False, soft_wrap=True)
+    console.print(f"\n{format_verdict(comparison)}", markup=False)
+
+
 def published_view(comparison: Comparison) -> PublishedView | None:
-    """Lay out the published figures of the methods next to their scores; None if there are none."""
-    rows = [
-        FigureRow(summary.method, f"{summary.score:.1f}" if summary.n else "-", comparison.published[summary.method])
-        for summary in comparison.methods
-        if summary.method in comparison.published
-    ]
-    return view_matches(rows, "method")
+    """Lay out the published figures of the methods next to theirs; None if there are none."""
+    alone, rows = len(comparison.methods) == 1, []
+    for figure in comparison.figures:
+        matches = [one for one in comparison.published.get(figure.method, ()) if one.figure.metric == figure.figure]
+        label = figure.figure if alone else f"{figure.method}, {figure.figure}"
+        rows.append(FigureRow(label, MISSING_VALUE if figure.value is None else f"{100 * figure.value:.1f}", matches))
+    return view_matches(rows, "figure")
 
 
 def comparison_line(comparison: Comparison) -> str:
@@ -357,20 +389,44 @@ class ComparisonResults(NamedTuple):
     estimates: list[ReplayEstimate]
     curves: BudgetCurves
     frames: Frames
+    own_operators: tuple[str, ...] = ()
+    """Operators of the benchmark that ran in place of generic ones, as in the headers of the runs."""
 
 
 def compute_results(plan: ComparisonPlan, folder: Path) -> ComparisonResults:
     """Compute the results of a comparison so far. Only one trajectory is in memory at a time."""
-    frames = frames_of(recorded_run_of(cell, trajectory) for cell, trajectory in ended_cells(plan, folder))
+    footers: dict[str, Footer] = {}
+    own: dict[str, None] = {}
+
+    def runs() -> Iterator[RecordedRun]:
+        for cell, trajectory in ended_cells(plan, folder):
+            if trajectory.footer:
+                footers[trajectory.header.run_id] = trajectory.footer
+            own.update(dict.fromkeys(benchmark_operators(trajectory.header.operators, plan.benchmark).values()))
+            yield recorded_run_of(cell, trajectory)
+
+    frames = frames_of(runs())
     rows = comparison_rows(frames)
     certifying = {*frames.runs.loc[frames.runs["planned"].notna(), "method"]}
     comparison = adapt_to_methods(comparison_of(plan.outline, rows), plan, certifying)
-    comparison = add_published(comparison, plan.outline, plan.settings)
+    figures = tuple(_official_figures(plan, shared_rows(plan.outline, rows), footers))
+    comparison = add_published(comparison.model_copy(update={"figures": figures}), plan.settings)
     shared = frames.runs["task"].isin(shared_tasks(plan.outline, rows))
     first = plan.methods[0]
     replays = replays_of(frames, first.name) if first.graph == "sdp" else {}
     curves = curves_of(without_faults(select_runs(frames, shared)))
-    return ComparisonResults(comparison, estimates_of(plan, rows, replays), curves, frames)
+    return ComparisonResults(comparison, estimates_of(plan, rows, replays), curves, frames, tuple(own))
+
+
+def _official_figures(
+    plan: ComparisonPlan, rows: Mapping[str, Sequence[ComparisonRow]], footers: Mapping[str, Footer]
+) -> Iterator[FigureEstimate]:
+    try:  # the plan may come from another machine, so that no code which it names is imported
+        benchmark = load_benchmark(plan.benchmark, plan.data or None, import_own=False)
+    except (Fault, UnknownName):
+        return
+    for method, method_rows in rows.items():
+        yield from estimate_figures(method, [(row.task, footers[row.run]) for row in method_rows], benchmark.figures)
 
 
 # The page: self-contained, with tables, curves and a line for every task.
@@ -437,11 +493,12 @@ def write_comparison_page(plan: ComparisonPlan, findings: ComparisonResults, dra
         title=f"{_page_title(plan.methods)} on {plan.benchmark}",
         scope=comparison_line(comparison),
         verdict=format_verdict(comparison),
-        facts=plan_facts(plan, swapped="; ".join(_format_swaps(plan)) or "nothing"),
+        facts=plan_facts(plan, findings.own_operators, swapped="; ".join(_format_swaps(plan)) or "nothing"),
         warnings=comparison.warnings,
         methods=method_table(comparison.methods),
         variants=comparison.variants,
         differences=(DIFFERENCE_COLUMNS, [difference_cells(difference) for difference in comparison.differences]),
+        figures=(FIGURE_COLUMNS, figure_lines(comparison.figures)),
         published=published,
         published_title=PUBLISHED_TITLE.capitalize(),
         needs=need_table([] if all(need.difference is None for need in comparison.needs) else comparison.needs),
@@ -458,7 +515,7 @@ def write_comparison_page(plan: ComparisonPlan, findings: ComparisonResults, dra
 
 def _page_title(methods: Sequence[ComparedMethod]) -> str:
     first, *others = methods
-    swapped = [bool(swaps_of(method.graph, method.operators)) for method in methods]
+    swapped = [bool(method.swaps) for method in methods]
     if others and {method.graph for method in methods} == {first.graph} and not swapped[0] and all(swapped[1:]):
         return f"{first.name} and {format_count(len(others), 'variant')}"
     more = [f"and {len(methods) - MAX_TITLE_METHODS} more"] if len(methods) > MAX_TITLE_METHODS else []
@@ -488,14 +545,14 @@ VERSION_LABELS = {"matching": "actions matched by"}
 """What a page calls those of a plan's versions that are no packages."""
 
 
-def plan_facts(plan: ComparisonPlan, **more: str) -> dict[str, str]:
+def plan_facts(plan: ComparisonPlan, own_operators: Sequence[str] = (), **more: str) -> dict[str, str]:
     """Return facts about the runs of a comparison by name, for the head or the foot of a page, with `more` facts."""
     limits = plan.budget.model_dump(exclude={"priced"}).items()
     kind, _, rates = describe_error_rates(plan.model, plan.roles).partition(": ")
     return {
         "model": ", ".join([plan.model, *(f"{role}: {model}" for role, model in plan.roles.items())]),
         **({kind: rates} if rates else {}),
-        **({"operators of the benchmark": own} if (own := ", ".join(_list_own_operators(plan))) else {}),
+        **({"operators of the benchmark": ", ".join(own_operators)} if own_operators else {}),
         "budget a run": ", ".join(f"{value:,.12g} {kind}" for kind, value in limits),
         **more,
         "begun": plan.created.replace("T", " "),
@@ -504,24 +561,11 @@ def plan_facts(plan: ComparisonPlan, **more: str) -> dict[str, str]:
     }
 
 
-def _list_own_operators(plan: ComparisonPlan) -> list[str]:
-    """List the operators of the benchmark that run in the methods' graphs, each once."""
-    try:
-        benchmark = load_benchmark(plan.benchmark, import_own=False)
-    except (Fault, UnknownName):  # the plan may come from another machine
-        return []
-    task = Task(benchmark=plan.benchmark, id=plan.tasks[0])
-    methods = (method for method in plan.methods if method.graph in GRAPHS)
-    named = (name_running_operators(method.build(), task, benchmark) for method in methods)
-    own = (benchmark_operators(operators, plan.benchmark).values() for operators in named)
-    return list(dict.fromkeys(chain.from_iterable(own)))
-
-
 def _format_swaps(plan: ComparisonPlan) -> list[str]:
     # Variants of an ablation are named after their swaps.
     texts = []
     for method in plan.methods:
-        swaps = [f"{slot}={spec}" for slot, spec in swaps_of(method.graph, method.operators).items()]
+        swaps = [f"{slot}={spec}" for slot, spec in method.swaps.items()]
         named = set(swaps) == set(method.name.split("+"))
         texts += [method.name] if named else [f"{method.name}: {', '.join(swaps)}"] if swaps else []
     return texts

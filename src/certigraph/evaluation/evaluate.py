@@ -22,7 +22,7 @@ from certigraph.adapters.tools.world import Tools
 from certigraph.evaluation.comparison import Choice
 from certigraph.evaluation.evaluation_results import Evaluation, read_evaluation, read_log
 from certigraph.evaluation.jobs import is_url
-from certigraph.evaluation.progress_display import show_progress
+from certigraph.evaluation.progress_display import format_work, run_label, show_runs
 from certigraph.evaluation.tool_worlds import benchmark_name, check_evaluable, check_unattended
 from certigraph.evaluation.workers import WorkerOptions, check_worker_models, run_slots
 from certigraph.graphs.assembly import operators_of
@@ -33,13 +33,14 @@ from certigraph.runtime.registry import (
     check_encoders,
     check_retrieval,
     check_takes_answers,
+    parse_budget,
     parse_roles,
     parse_swap,
 )
 from certigraph.runtime.result import BenchmarkRow
 from certigraph.runtime.run import run_blocking
 from certigraph.runtime.storage import check_checkpoint_server
-from certigraph.runtime.texts import format_count, shorten_text
+from certigraph.runtime.texts import format_count
 from certigraph.state.endings import Interrupted, UnknownName
 
 if TYPE_CHECKING:
@@ -83,31 +84,22 @@ def reduced_garbage_collection() -> Iterator[None]:
 NO_DISPLAY: dict[str, Any] = {"ctl_server": False, "display": "none", "score_display": False}
 """Options of Inspect without its own display, whose words users of certigraph do not know."""
 
-MAX_MESSAGE_CHARACTERS = 200
-"""Maximum number of characters of the line about a failed run."""
-
 
 @contextmanager
-def show_runs(
-    name: str, total: int, *, notices: Sequence[str] = (), kept: Container[str] = (), quiet: bool
+def show_samples(
+    name: str, total: int, notices: Sequence[str], *, graph: str, kept: Container[str] = (), quiet: bool
 ) -> Iterator[None]:
-    """Inside a block, show `notices` and how many of `total` runs have ended, unless `quiet` is set.
+    """Inside a block, show `notices` and the outcomes of `total` runs, unless `quiet` is set.
 
     Runs in `kept` are not counted: they are only read.
     """
     from certigraph.evaluation.inspect_runs import row_listener
 
-    with show_progress(name, total, silent=quiet) as display:
-        for notice in notices:
-            display.print(notice)
+    with show_runs(name, total, notices, silent=quiet) as show:
 
         def listener(row: BenchmarkRow) -> None:
-            if row.run in kept:
-                return
-            display.report(name, display.done + 1)
-            display.advance(display.done, f"{name}, {display.time_left}")
-            if row.ending.startswith("error:"):
-                display.print(shorten_text(f"{row.id}: {row.ending}: {row.footer.message}", MAX_MESSAGE_CHARACTERS))
+            if row.run not in kept:
+                show(run_label(graph, row.id, row.trial), row)
 
         with Setting(row_listener, listener):
             yield
@@ -187,7 +179,8 @@ def evaluate_retry(
         notices.append(f"to resume: certigraph eval --retry {shlex.quote(str(log) if is_url(folder) else folder)}")
         notices.append(_describe_begun_runs(benchmark, arguments.get("data")))
     slots = run_slots(options, model, max_samples)
-    progress = show_runs(benchmark, planned - ended, notices=notices, kept=kept, quiet=quiet)
+    graph = str(metadata["graph"])
+    progress = show_samples(benchmark, planned - ended, notices, graph=graph, kept=kept, quiet=quiet)
     with reduced_garbage_collection(), slots as concurrent, progress:
         logs = eval_retry(previous, log_dir=folder, max_samples=concurrent, **NO_DISPLAY)
     return read_finished_evaluation(logs, folder, options)
@@ -297,7 +290,10 @@ def evaluate(
         **{slot: str(spec) for slot, spec in specs.items()},
     )
     slots = run_slots(options, model, max_samples, usual=MAX_SCRIPTED_SAMPLES if is_scripted(model) else None)
-    progress = show_runs(benchmark, len(task.dataset[:first]) * trials, quiet=quiet)
+    tasks = len(task.dataset[:first])
+    sizes, calls = {"method": 1, "task": tasks, "trial": trials}, parse_budget(budget, live.limits).budget.calls
+    notices = [format_work(benchmark, model, parse_roles(roles), sizes, tasks * trials, calls)]
+    progress = show_samples(benchmark, tasks * trials, notices, graph=graph, quiet=quiet)
     with reduced_garbage_collection(), slots as concurrent, progress:
         # scripted runs end before a user could watch them in Inspect's viewer
         logs = _execute_task(task, str(out), first, concurrent, realtime=not is_scripted(model))

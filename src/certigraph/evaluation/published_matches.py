@@ -149,7 +149,7 @@ def view_matches(rows: Sequence[FigureRow], first_head: str) -> PublishedView | 
 
 def _note(row: FigureRow, match: PublishedMatch) -> str:
     figure = match.figure
-    metric = "" if row.label == figure.metric else figure.metric
+    metric = "" if row.label.endswith(figure.metric) else figure.metric
     about = ", ".join(filter(None, (metric, figure.label)))
     here = f"; here: {', '.join(match.here)}" if match.here else ""
     return f"{figure.source}{f' ({about})' if about else ''}: {figure.protocol}{here}"
