@@ -22,6 +22,8 @@ FORMER_NAMES = {
     "adapters.models.verdicts": "nodes.verdicts",
     "adapters.tools.operators": "nodes.tool_choices",
     "evaluation.analyses": "studies",
+    "evaluation.sweep_file": "evaluation.sweep",
+    "evaluation.sweep_report": "evaluation.sweep",
     "runtime.questions": "benchmarks.ask",
 }
 """Present names of modules and packages by their former ones, without `certigraph.`; the most exact one comes first."""

@@ -23,7 +23,7 @@ from certigraph.adapters.trajectories import parse_line, read_trajectory
 from certigraph.benchmarks.ask import ask
 from certigraph.evaluation.compare import ablate
 from certigraph.evaluation.evaluate import evaluate
-from certigraph.evaluation.sweep_report import sweep
+from certigraph.evaluation.sweep import sweep
 from certigraph.graphs import react, sdp
 from certigraph.nodes.sdp import always_pass, capped, give_up, propose
 from certigraph.runtime.registry import SEARCH_GRAPHS, build_graph

@@ -37,12 +37,12 @@ from certigraph.evaluation.comparison import (
 from certigraph.evaluation.comparison_report import (
     ComparisonResults,
     comparison_to_json,
-    print_comparison,
     write_comparison_report,
 )
 from certigraph.evaluation.comparison_summary import Comparison, ablation_methods
 from certigraph.evaluation.progress_display import format_work, run_label, show_runs
 from certigraph.evaluation.replays import ReplayEstimate
+from certigraph.evaluation.result_tables import print_comparison
 from certigraph.evaluation.tables import print_report_path
 from certigraph.evaluation.tool_worlds import (
     add_digests,

@@ -202,8 +202,8 @@ def build_method(name: str, graph: str, swaps: Sequence[str], *, import_own: boo
     compiled = build_graph(graph, {slot: spec for slot, spec in specs.items() if slot not in external})
     unchecked = {slot: spec.model_dump(mode="json") for slot, spec in external.items()}
     operators = {**operators_of(compiled), **unchecked}
-    swaps = {slot: str(spec) for slot, spec in swaps_of(graph, operators).items()}
-    return ComparedMethod(name=name, graph=graph, operators=operators, own_swaps=swaps)
+    exchanged = {slot: str(spec) for slot, spec in swaps_of(graph, operators).items()}
+    return ComparedMethod(name=name, graph=graph, operators=operators, own_swaps=exchanged)
 
 
 def build_plan(

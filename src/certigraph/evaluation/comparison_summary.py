@@ -37,7 +37,6 @@ from certigraph.evaluation.published_matches import PublishedMatch, RunSetting, 
 from certigraph.evaluation.statistics import (
     CONFIDENCE,
     MIN_PAIRS,
-    AmountsByTask,
     Interval,
     ScoresByTask,
     adjust_p_values,
@@ -118,27 +117,17 @@ def _compute_needs(rows: Mapping[str, Sequence[ComparisonRow]], amount: str) -> 
     amounts = {name: values_by_task(method_rows, amount) for name, method_rows in rows.items()}
     first = next(iter(amounts))
     for name, method_amounts in amounts.items():
-        is_alone = name == first or not method_amounts or not amounts[first]
-        need = AmountNeed(
-            method=name,
-            against=first,
-            amount=amount,
-            n=len(method_amounts),
-            mean=mean_difference(_task_means(method_amounts)),
-        )
-        yield need if is_alone else need.model_copy(update=_compare_amounts(amounts[first], method_amounts))
-
-
-def _compare_amounts(first: AmountsByTask, other: AmountsByTask) -> dict[str, float | None]:
-    differences = [after - before for before, after in zip(_task_means(first), _task_means(other), strict=True)]
-    low, high = bootstrap_interval(differences) or (None, None)
-    change = relative_change(first, other)
-    bounds = {"percent": change.percent, "percent_low": change.low, "percent_high": change.high}
-    return {"difference": mean_difference(differences), "low": low, "high": high, **bounds}
-
-
-def _task_means(amounts: AmountsByTask) -> list[float]:
-    return [mean(amounts[task]) for task in sorted(amounts)]
+        means, reference = ([mean(one[task]) for task in sorted(one)] for one in (method_amounts, amounts[first]))
+        need = AmountNeed(method=name, against=first, amount=amount, n=len(method_amounts), mean=mean_difference(means))
+        if name == first or not means or not reference:
+            yield need
+            continue
+        differences = [after - before for before, after in zip(reference, means, strict=True)]
+        low, high = bootstrap_interval(differences) or (None, None)
+        change = relative_change(amounts[first], method_amounts)
+        bounds = {"percent": change.percent, "percent_low": change.low, "percent_high": change.high}
+        compared = {"difference": mean_difference(differences), "low": low, "high": high, **bounds}
+        yield need.model_copy(update=compared)
 
 
 # The official figures (metrics) of a benchmark, with intervals, whatever a figure computes.

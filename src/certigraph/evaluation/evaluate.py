@@ -10,6 +10,7 @@ import shlex
 import uuid
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,12 @@ from certigraph.evaluation.comparison import Choice
 from certigraph.evaluation.evaluation_results import Evaluation, read_evaluation, read_log
 from certigraph.evaluation.jobs import is_url
 from certigraph.evaluation.progress_display import format_work, run_label, show_runs
-from certigraph.evaluation.tool_worlds import benchmark_name, check_evaluable, check_unattended
+from certigraph.evaluation.tool_worlds import (
+    benchmark_name,
+    check_evaluable,
+    check_unattended,
+    describe_effective_rates,
+)
 from certigraph.evaluation.workers import WorkerOptions, check_worker_models, run_slots
 from certigraph.graphs.assembly import operators_of
 from certigraph.runtime.files import check_output_folder
@@ -44,7 +50,6 @@ from certigraph.runtime.texts import format_count
 from certigraph.state.endings import Interrupted, UnknownName
 
 if TYPE_CHECKING:
-    from inspect_ai import Task as InspectTask
     from inspect_ai.log import EvalLog
 
 
@@ -262,6 +267,10 @@ def evaluate(
         Fault: the budget limits dollars and a model has no known price, or the evaluation could not be finished.
         Interrupted: the evaluation was interrupted; the message has the command that finishes it.
     """
+    from inspect_ai import eval as inspect_eval
+
+    from certigraph.evaluation.inspect_tasks import TASKS, own_task
+
     choice = Choice(ids=[*ids], split=split, limit=limit or 0, trials=trials, stratify=stratify)
     first = None if choice.stratify else choice.limit or None  # a stratified task has only the chosen samples
     benchmark = benchmark_name(benchmark, data)
@@ -269,8 +278,10 @@ def evaluate(
     specs = dict(map(parse_swap, swaps))
     models, options = (model, *parse_roles(roles).values()), WorkerOptions(workers, ray)
     _check_runnable(build_graph(graph, specs), live, models, str(out), trials=trials, shared=options.is_shared)
-    task = _create_task(
-        benchmark,
+    create_task = partial(own_task, benchmark)
+    if (name := split_name(benchmark)[0]) in TASKS:
+        create_task = partial(TASKS[name], config=split_name(benchmark)[1])
+    task = create_task(
         graph=graph,
         model=model,
         data=data or "",
@@ -292,11 +303,22 @@ def evaluate(
     slots = run_slots(options, model, max_samples, usual=MAX_SCRIPTED_SAMPLES if is_scripted(model) else None)
     tasks = len(task.dataset[:first])
     sizes, calls = {"method": 1, "task": tasks, "trial": trials}, parse_budget(budget, live.limits).budget.calls
-    notices = [format_work(benchmark, model, parse_roles(roles), sizes, tasks * trials, calls)]
+    notices = (
+        format_work(benchmark, model, parse_roles(roles), sizes, tasks * trials, calls),
+        describe_effective_rates(live, model, parse_roles(roles)),
+        f"to resume: certigraph eval --retry {shlex.quote(str(out))}{options.flags}",
+    )
     progress = show_samples(benchmark, tasks * trials, notices, graph=graph, quiet=quiet)
     with reduced_garbage_collection(), slots as concurrent, progress:
-        # scripted runs end before a user could watch them in Inspect's viewer
-        logs = _execute_task(task, str(out), first, concurrent, realtime=not is_scripted(model))
+        logs = inspect_eval(
+            task,
+            model=None,
+            limit=first,
+            max_samples=concurrent,
+            log_dir=str(out),
+            log_realtime=not is_scripted(model),  # scripted runs end before a user could watch them in Inspect's viewer
+            **NO_DISPLAY,
+        )
     return read_finished_evaluation(logs, str(out), options)
 
 
@@ -319,25 +341,6 @@ def _check_runnable(
         if model.startswith(("openai:", "local")):
             check_model_available(model)
     run_blocking(check_checkpoint_server())
-
-
-def _create_task(benchmark: str, **arguments: Any) -> "InspectTask":
-    """Create the Inspect task of a benchmark; the arguments are those of `inspect_tasks.TaskOptions`."""
-    from certigraph.evaluation.inspect_tasks import TASKS, own_task
-
-    name, config = split_name(benchmark)
-    return TASKS[name](config=config, **arguments) if name in TASKS else own_task(benchmark, **arguments)
-
-
-def _execute_task(
-    task: "InspectTask", out: str, limit: int | None, concurrent: int | None, *, realtime: bool
-) -> "Sequence[EvalLog]":
-    """Execute the first `limit` samples of a task; with `realtime` Inspect's viewer can show unfinished runs."""
-    from inspect_ai import eval as inspect_eval
-
-    return inspect_eval(
-        task, model=None, limit=limit, max_samples=concurrent, log_dir=out, log_realtime=realtime, **NO_DISPLAY
-    )
 
 
 def _max_failures(fail_on: float | None, planned: Callable[[], int]) -> int:

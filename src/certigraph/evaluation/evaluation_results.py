@@ -9,7 +9,7 @@ import json
 import shlex
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from math import isnan, nan
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,10 +19,10 @@ from pydantic import Field
 from rich.console import Console
 
 from certigraph.adapters.benchmarks import load_benchmark, split_name
-from certigraph.adapters.models.chat_models import describe_error_rates, is_scripted
+from certigraph.adapters.models.chat_models import is_scripted
 from certigraph.evaluation.comparison import MODEL_SEPARATOR, ComparisonOutline
-from certigraph.evaluation.comparison_report import print_comparison
 from certigraph.evaluation.comparison_summary import (
+    REPEAT_ADVICE,
     Comparison,
     FigureEstimate,
     adapt_goals,
@@ -43,6 +43,7 @@ from certigraph.evaluation.measures import (
     run_outcome_of,
 )
 from certigraph.evaluation.published_matches import PublishedMatch, RunSetting, find_matches
+from certigraph.evaluation.result_tables import print_comparison
 from certigraph.evaluation.statistics import Interval
 from certigraph.runtime.result import ROW_KEY, BenchmarkRow, Result
 from certigraph.runtime.run import has_run
@@ -124,18 +125,7 @@ class Evaluation(Record):
     @property
     def comparison(self) -> Comparison:
         """The evaluation as a comparison of one method, by which it is printed."""
-        return self.compared_as(self.method)
-
-    def compared_as(self, name: str) -> Comparison:
-        """Return the evaluation as a comparison of one method with this name."""
-        models = MODEL_SEPARATOR.join(dict.fromkeys([self.model, *self.roles.values()]))
-        tasks = tuple(dict.fromkeys(row.id for row in self.rows))
-        outline = ComparisonOutline(self.benchmark, models, (name,), tasks, self.trials)
-        found = comparison_of(outline, list(self.comparison_rows(name)), RETRY_COMMAND)
-        found = adapt_goals(found, [name] if any(row.planned for row in self.rows) else [])
-        values = {figure: value for figure, value in self.figures.items() if has_interval(figure)}
-        figures = [figure_estimate(name, figure, value, self.intervals.get(figure)) for figure, value in values.items()]
-        return add_published(found.model_copy(update={"figures": tuple(figures)}), {name: self.setting})
+        return compare_evaluations({self.method: self}, RETRY_COMMAND)
 
     def comparison_rows(self, method: str) -> Iterator[ComparisonRow]:
         """Yield the runs that ended as rows of a comparison; a run does not say which role read how many tokens."""
@@ -294,25 +284,37 @@ def compare_logs(paths: Sequence[Path]) -> Comparison:
     first = evaluations[0]
     for path, other in zip(paths[1:], evaluations[1:], strict=True):
         _check_same_tasks(paths[0], first, path, other)
-    by_name = dict(zip(_evaluation_names(evaluations), evaluations, strict=True))
-    models = MODEL_SEPARATOR.join(dict.fromkeys(one.model for one in evaluations))
+    return compare_evaluations(dict(zip(_evaluation_names(evaluations), evaluations, strict=True)))
+
+
+def compare_evaluations(by_name: Mapping[str, Evaluation], repeat: str = REPEAT_ADVICE) -> Comparison:
+    """Compute the comparison of evaluations of one benchmark on the same tasks, by the names of the methods.
+
+    `repeat` is what warnings name as the way to run failed runs again.
+    """
+    first = next(iter(by_name.values()))
+    models = dict.fromkeys(model for one in by_name.values() for model in (one.model, *one.roles.values()))
     tasks = tuple(dict.fromkeys(row.id for row in first.rows))
-    outline = ComparisonOutline(first.benchmark, models, tuple(by_name), tasks, first.trials)
-    found = comparison_of(outline, [row for name, one in by_name.items() for row in one.comparison_rows(name)])
+    outline = ComparisonOutline(first.benchmark, MODEL_SEPARATOR.join(models), tuple(by_name), tasks, first.trials)
+    rows = [row for name, one in by_name.items() for row in one.comparison_rows(name)]
+    found = comparison_of(outline, rows, repeat)
     found = adapt_goals(found, [name for name, one in by_name.items() if any(row.planned for row in one.rows)])
-    shared = {*shared_tasks(outline, found.rows)}
-    figures = [estimate for name, one in by_name.items() for estimate in _shared_figures(name, one, shared)]
+    shared = {*shared_tasks(outline, rows)}
+    figures = tuple(figure for name, one in by_name.items() for figure in _figures_over(shared, name, one))
     settings = {name: one.setting for name, one in by_name.items()}
-    return add_published(found.model_copy(update={"figures": tuple(figures)}), settings)
+    return add_published(found.model_copy(update={"figures": figures}), settings)
 
 
-def _shared_figures(name: str, one: Evaluation, shared: Set[str]) -> list[FigureEstimate]:
-    """Estimate the official figures of an evaluation over the tasks that all evaluations have."""
+def _figures_over(tasks: Set[str], method: str, one: Evaluation) -> Iterable[FigureEstimate]:
+    """Estimate the official figures of an evaluation over some of its tasks; none if its benchmark is not loaded."""
+    if tasks == {row.id for row in one.scored}:
+        values = {name: value for name, value in one.figures.items() if has_interval(name)}
+        return [figure_estimate(method, name, value, one.intervals.get(name)) for name, value in values.items()]
     try:  # the log may be somebody else's
         benchmark = load_benchmark(one.benchmark, import_own=False)
     except UnknownName:
         return []
-    return estimate_figures(name, [(row.id, row.footer) for row in one.scored if row.id in shared], benchmark.figures)
+    return estimate_figures(method, [(row.id, row.footer) for row in one.scored if row.id in tasks], benchmark.figures)
 
 
 def _evaluation_names(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
@@ -359,9 +361,7 @@ def print_evaluations(done: Sequence[Evaluation], *, as_json: bool) -> None:
     console = Console(highlight=False, soft_wrap=True, emoji=False)
     for evaluation in done:
         print_comparison(evaluation.comparison)
-        for line in filter(
-            None, (describe_error_rates(evaluation.model, evaluation.roles), *_list_failures(evaluation))
-        ):
+        for line in _list_failures(evaluation):
             console.print(line, markup=False)
         label = "resume or repeat what failed: certigraph eval --retry" if evaluation.failed else "log:"
         console.print(f"{label} {evaluation.log}", style="dim", markup=False)

@@ -32,13 +32,11 @@ from certigraph.evaluation.comparison import (
     parse_methods,
     unfinished_cells,
 )
-from certigraph.evaluation.comparison_report import (
-    ComparisonResults,
-    format_model_note,
-)
+from certigraph.evaluation.comparison_report import ComparisonResults
 from certigraph.evaluation.comparison_report import comparison_to_json as plain_comparison
 from certigraph.evaluation.comparison_report import write_comparison_report as report_comparison
 from certigraph.evaluation.plots import GREY, add_panels, assign_colours, chart_style, save_drawing
+from certigraph.evaluation.result_tables import format_model_note
 from certigraph.evaluation.tables import (
     frame_cells,
     print_report_path,

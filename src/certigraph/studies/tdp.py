@@ -30,10 +30,10 @@ from certigraph.evaluation.comparison import (
     recorded_run_of,
     unfinished_cells,
 )
-from certigraph.evaluation.comparison_report import format_model_note
 from certigraph.evaluation.frames import frames_of
 from certigraph.evaluation.measures import MISSING_VALUE
 from certigraph.evaluation.plots import GREY, assign_colours, chart_style, save_drawing
+from certigraph.evaluation.result_tables import format_model_note
 from certigraph.evaluation.statistics import MIN_POINTS, fit_slope
 from certigraph.evaluation.tables import (
     format_interval,
