@@ -88,8 +88,9 @@ class Limits(Record):
     @classmethod
     def _drop_former(cls, values: Any) -> Any:
         # Saved limits of an earlier version have fields that bounded the prompts of small models.
-        former = ("context", "excerpt")
-        return {key: value for key, value in values.items() if key not in former} if isinstance(values, dict) else values
+        if not isinstance(values, dict):
+            return values
+        return {name: value for name, value in values.items() if name not in ("context", "excerpt")}
 
     def effective(self) -> "EffectiveLimits":
         """Return the limits with a number in every field.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from certigraph.evaluation.compare import compare as compare
     from certigraph.evaluation.comparison import Choice as Choice
     from certigraph.evaluation.evaluate import evaluate as evaluate
-    from certigraph.evaluation.sweep_report import sweep as sweep
+    from certigraph.evaluation.sweep import sweep as sweep
     from certigraph.graphs.agent import agent as agent
     from certigraph.graphs.assembly import Schemas as Schemas
     from certigraph.nodes.beliefs import freeform as freeform
@@ -108,7 +108,7 @@ PUBLIC_NAMES = {
         "compare",
     ),
     "evaluation.evaluate": ("evaluate",),
-    "evaluation.sweep_report": ("sweep",),
+    "evaluation.sweep": ("sweep",),
     "graphs.agent": ("agent",),
     "graphs.assembly": ("Schemas",),
     "nodes.beliefs": (

@@ -22,6 +22,8 @@ FORMER_NAMES = {
     "adapters.models.verdicts": "nodes.verdicts",
     "adapters.tools.operators": "nodes.tool_choices",
     "evaluation.analyses": "studies",
+    "evaluation.sweep_file": "evaluation.sweep",
+    "evaluation.sweep_report": "evaluation.sweep",
     "runtime.episodes": "runtime.history",
     "runtime.progress": "runtime.history",
     "runtime.questions": "benchmarks.ask",

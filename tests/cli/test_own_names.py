@@ -19,7 +19,7 @@ from certigraph.cli.inventory import INVENTORY_FILE, KINDS, collect_inventory
 from certigraph.evaluation.compare import ablate
 from certigraph.evaluation.comparison import Choice, build_method, parse_methods
 from certigraph.evaluation.evaluate import evaluate, evaluate_retry
-from certigraph.evaluation.sweep_report import sweep
+from certigraph.evaluation.sweep import sweep
 from certigraph.evaluation.workers import RunJob
 from certigraph.runtime.registry import GRAPHS
 from certigraph.runtime.run import run

@@ -12,12 +12,12 @@ from helpers.servers.postgres_server import Server
 from certigraph import cli
 from certigraph.adapters.models.prices import PRICES_VARIABLE
 from certigraph.adapters.protocols import Budget, Context
-from certigraph.evaluation.compare import build_job, compare_logs, run_comparison
+from certigraph.evaluation.compare import build_job, run_comparison
 from certigraph.evaluation.comparison import Choice, parse_methods
-from certigraph.evaluation.comparison_report import comparison_line, format_model_note
 from certigraph.evaluation.evaluate import evaluate
-from certigraph.evaluation.evaluation_results import read_evaluation
+from certigraph.evaluation.evaluation_results import compare_logs, read_evaluation
 from certigraph.evaluation.progress_display import show_progress
+from certigraph.evaluation.result_tables import comparison_line, format_model_note
 from certigraph.evaluation.sweep import prepare_sweep
 from certigraph.state.endings import Fault
 

@@ -24,7 +24,7 @@ from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.adapters.trajectories import read_trajectory
 from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
 from certigraph.evaluation.anatomy import ANALYSES, analyse
-from certigraph.evaluation.compare import ablate, build_job, compare_logs, print_tables, run_comparison
+from certigraph.evaluation.compare import ablate, build_job, print_tables, run_comparison
 from certigraph.evaluation.comparison import (
     DATA_FILES,
     Choice,
@@ -37,14 +37,9 @@ from certigraph.evaluation.comparison import (
 from certigraph.evaluation.comparison_report import (
     MAX_SHOWN_CHANGES,
     RunCell,
-    comparison_line,
     compute_results,
     find_score_changes,
-    format_verdict,
-    method_table,
-    need_table,
     plan_facts,
-    terminal_tables,
     write_comparison_page,
     write_comparison_report,
 )
@@ -56,9 +51,16 @@ from certigraph.evaluation.comparison_summary import (
     comparison_of,
 )
 from certigraph.evaluation.evaluate import evaluate
-from certigraph.evaluation.evaluation_results import print_evaluations
+from certigraph.evaluation.evaluation_results import compare_logs, print_evaluations
 from certigraph.evaluation.measures import ComparisonRow, GoalPrecision, PromptTokens, fault_warnings
 from certigraph.evaluation.plots import AXIS_LABELS, draw_curves
+from certigraph.evaluation.result_tables import (
+    comparison_line,
+    format_verdict,
+    method_table,
+    need_table,
+    terminal_tables,
+)
 from certigraph.evaluation.tables import FittedTable
 from certigraph.runtime.report import write_report
 from certigraph.state.endings import Fault
@@ -285,7 +287,7 @@ def test_a_change_that_rounds_to_zero_has_no_minus():
         percent_low=-0.4,
         percent_high=2,
     )
-    assert need_table([need])[1][0][3:] == ("+0", "-", "0 %", "0 to +2 %")
+    assert need_table([need])[1][0][3:] == ("0 %", "0 to +2 %", "+0", "-")
 
 
 @pytest.mark.slow
@@ -397,7 +399,7 @@ def test_tables_fit_a_terminal_with_whole_cells(width: int):
 
 
 def test_columns_that_do_not_fit_are_named():
-    table = FittedTable(("name", "words", "change", "p"), [("a", "more " * 5, "+1", "0.2")], (0, 2, 3, 1))
+    table = FittedTable(("name", "change", "p", "words"), [("a", "+1", "0.2", "more " * 5)])
     console = Console(width=40, file=StringIO())
     console.print(table)
     heads, _, *notes = console.file.getvalue().splitlines()  # type: ignore[attr-defined]

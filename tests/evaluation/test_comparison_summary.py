@@ -31,12 +31,7 @@ from certigraph.evaluation.comparison import (
     read_cell_trajectory,
 )
 from certigraph.evaluation.comparison import run_cell as carry_out_cell
-from certigraph.evaluation.comparison_report import (
-    difference_cells,
-    need_table,
-    terminal_tables,
-    write_comparison_report,
-)
+from certigraph.evaluation.comparison_report import write_comparison_report
 from certigraph.evaluation.comparison_summary import (
     AMOUNT_LABELS,
     AmountNeed,
@@ -48,7 +43,9 @@ from certigraph.evaluation.comparison_summary import (
 )
 from certigraph.evaluation.measures import ComparisonRow
 from certigraph.evaluation.replays import Replay, estimates_of, rule_for
+from certigraph.evaluation.result_tables import DIFFERENCE_COLUMNS, need_table, terminal_tables
 from certigraph.evaluation.statistics import relative_change
+from certigraph.evaluation.tables import table_of
 from certigraph.graphs import sdp
 from certigraph.nodes.sdp import give_up
 from certigraph.runtime.registry import parse_swap
@@ -174,12 +171,12 @@ def test_figures_are_short():
     heads, [line] = need_table([found])
     assert heads == (
         *("a run", "method", "mean"),
-        *("difference from react", "95 % interval", "change from react", "95 % interval"),
+        *("change from react", "95 % interval", "difference from react", "95 % interval"),
     )
-    assert line == ("output tokens", "tdp", "1.23k", "-8.23k", "-", "-", "-")
+    assert line == ("output tokens", "tdp", "1.23k", "-", "-", "-8.23k", "-")
     result = found.model_copy(update={"low": -9000.0, "high": 0.0, "percent": -82.4, "percent_low": -90.0})
-    assert need_table([result])[1][0][4:] == ("-9k to +0", "-82 %", "-")
-    assert need_table([result.model_copy(update={"percent_high": 1.2})])[1][0][-1] == "-90 to +1 %"
+    assert need_table([result])[1][0][3:] == ("-82 %", "-", "-8.23k", "-9k to +0")
+    assert need_table([result.model_copy(update={"percent_high": 1.2})])[1][0][4] == "-90 to +1 %"
 
 
 @pytest.mark.slow
@@ -457,7 +454,8 @@ def test_the_words_name_the_one_condition_that_a_difference_fails(low, p, reserv
 def test_nothing_is_claimed_of_no_task():
     none = compute_difference("a", "b", {}, {})
     assert none.words == "no task that both finished"
-    assert difference_cells(none)[2:4] == ("-", "-")
+    _, [line] = table_of(DIFFERENCE_COLUMNS, [none])
+    assert line[1:3] == ("-", "-")
 
 
 # --- the command

@@ -15,8 +15,7 @@ from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.cli import main
 from certigraph.evaluation.anatomy import score_by_horizon
 from certigraph.evaluation.comparison import ComparisonOutline
-from certigraph.evaluation.comparison_summary import comparison_of
-from certigraph.evaluation.evaluation_results import intervals_of
+from certigraph.evaluation.comparison_summary import comparison_of, estimate_figures
 from certigraph.evaluation.frames import Frames
 from certigraph.evaluation.measures import ComparisonRow
 from certigraph.runtime.result import BenchmarkRow
@@ -87,9 +86,11 @@ def test_three_statistics_have_one_interval(values: dict[str, list[float]]):
         )
         for task, trial, value in scores
     ]
-    figures_of = load_benchmark("blocksworld").figures
-    figures = figures_of([(row.id, row.footer) for row in evaluated])
-    interval = intervals_of(figures, evaluated, figures_of)["solved"]
+    estimates = estimate_figures(
+        "sdp", [(row.id, row.footer) for row in evaluated], load_benchmark("blocksworld").figures
+    )
+    [solved] = [one for one in estimates if one.figure == "solved"]
+    interval = None if solved.low is None or solved.high is None else (solved.low, solved.high)
 
     spent: Any = dict.fromkeys(("calls", "prompt_tokens", "cached_tokens", "output_tokens", "steps", "seconds"), 0)
     about: Any = {"method": "sdp", "ending": "goal", "roles": {}, "run": "r"}

@@ -1,4 +1,4 @@
-"""Tests of `evaluation.sweep_file`."""
+"""Files of sweeps: what they say, what is refused, and the methods, tasks and contexts that they expand to."""
 
 from pathlib import Path
 
@@ -7,8 +7,14 @@ import pytest
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.protocols import Budget
 from certigraph.evaluation.comparison import select_stratified_tasks
-from certigraph.evaluation.sweep import prepare_sweep
-from certigraph.evaluation.sweep_file import MAX_FILE_BYTES, Sweep, SweepBenchmark, expand_sweep, read_sweep
+from certigraph.evaluation.sweep import (
+    MAX_FILE_BYTES,
+    Sweep,
+    SweepBenchmark,
+    expand_sweep,
+    prepare_sweep,
+    read_sweep,
+)
 from certigraph.state.endings import Fault, UnknownName
 
 # A sweep's file: what it may say, what is refused and how that is reported.
@@ -49,7 +55,7 @@ faults: crash=0.1
         )
     )
     assert [case.title for case in sweep.benchmarks] == ["blocksworld", "paper"]
-    assert [sweep.selection_of(case).limit for case in sweep.benchmarks] == [4, 10]
+    assert [sweep.choice_of(case).limit for case in sweep.benchmarks] == [4, 10]
     assert sweep.operators == ({}, {"validate": "capped:depth=1", "replan": "give_up"})
     assert (sweep.budget, sweep.most.usd, sweep.most.tokens) == ({"calls": 40, "usd": 1.5, "steps": 60}, 20, None)
     assert (sweep.trials, sweep.at_once, sweep.roles) == (2, 3, {"planner": "scripted:expert"})
@@ -63,29 +69,30 @@ def test_texts_stay_texts(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("graphs: [sdp]\n", "'benchmarks' is missing"),
-        ("", "'graphs' is missing"),
-        ("- sdp\n", "line 1: the file: "),
-        (LEAST + "limt: 3\n", "line 3: no key 'limt'; known: at_once, benchmarks, .*limit"),
-        ("graphs: [sdp]\nbenchmarks:\n- {nam: x}\n", "line 3: no key 'benchmarks.1.nam'; known: label, limit, name"),
-        (LEAST + "most:\n  usdd: 3\n", "line 4: no key 'most.usdd'; known: calls, hours, tokens, usd"),
-        (LEAST + "most: {usd: -1}\n", "line 3: most.usd: .*greater than 0, not '-1'"),
-        (LEAST + "most: {hours: inf}\n", "line 3: most.hours: .*finite"),
-        (LEAST + "budget:\n  calls: many\n", "line 4: budget.calls: .*number.*'many'"),
-        (LEAST + "trials: 0\n", "line 3: trials: .*'0'"),
-        (LEAST + "trials: 99999999999\n", "line 3: trials: .*1000"),
-        (LEAST + "graphs: [react]\n", "line 3: 'graphs' is already in line 2"),
-        (LEAST + "operators: [{gate: a, gate: b}]\n", "line 3: 'gate' is already in line 3"),
-        ("a: &x 1\nb: *x\n", "line 2: aliases .*x. are not read"),
-        (LEAST + "? [a]\n: 3\n", "line 3: a key is a word"),
-        ("[" * 60 + "]" * 60, "line 1: nested more than"),
-        ("graphs: [sdp\n", "no YAML: .*line 2"),
-        ("a: \x00", "no YAML"),
-        (LEAST + "---\na: b\n", "no YAML: .*another document"),
-        ("benchmarks: [a, {name: A}]\ngraphs: [sdp]\n", "'A' twice: give one of them another `label`"),
-        ("benchmarks: [a]\ngraphs: [sdp, sdp]\n", "graphs has 'sdp' twice"),
-        (LEAST + "operators: [{}, {}]\n", "operators has {} twice"),
-        ("!!python/object/apply:os.system [echo]\n", "line 1: the file: "),
+        ("graphs: [sdp]\n", "benchmarks: "),
+        ("", "graphs: "),
+        ("- sdp\n", "sweep.yaml: "),
+        (LEAST + "limt: 3\n", "limt: "),
+        ("graphs: [sdp]\nbenchmarks:\n- {nam: x}\n", "benchmarks.0.nam: "),
+        (LEAST + "most:\n  usdd: 3\n", "most.usdd: "),
+        (LEAST + "most: {usd: -1}\n", "most.usd: .*0"),
+        (LEAST + "most: {hours: inf}\n", "most.hours: "),
+        (LEAST + "budget:\n  calls: many\n", "budget.calls: "),
+        (LEAST + "trials: 0\n", "trials: .*1"),
+        (LEAST + "trials: 99999999999\n", "trials: .*1000"),
+        (LEAST + "graphs: [react]\n", "YAML: .*'graphs'.*line 1"),
+        (LEAST + "operators: [{gate: a, gate: b}]\n", "YAML: .*'gate'.*line 3"),
+        ("a: &x 1\nb: *x\n", "YAML: .*aliases.*line 2"),
+        (LEAST + "? [a]\n: 3\n", "YAML: .*line 3"),
+        ("[" * 60 + "]" * 60, "sweep.yaml: "),
+        ("[" * 100_000, "YAML: "),
+        ("graphs: [sdp\n", "YAML: .*line 2"),
+        ("a: \x00", "YAML: "),
+        (LEAST + "---\na: b\n", "YAML: .*another document"),
+        ("benchmarks: [a, {name: A}]\ngraphs: [sdp]\n", "`benchmarks` is given twice"),
+        ("benchmarks: [a]\ngraphs: [sdp, sdp]\n", "`graphs` is given twice"),
+        (LEAST + "operators: [{}, {}]\n", "`operators` is given twice"),
+        ("!!python/object/apply:os.system [echo]\n", "sweep.yaml: "),
     ],
 )
 def test_what_is_refused_and_how_it_is_reported(text: str, message: str, tmp_path: Path):

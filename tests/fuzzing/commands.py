@@ -13,7 +13,7 @@ from certigraph.benchmarks.scienceworld.splits import setting_of
 from certigraph.benchmarks.swe_qa.questions import parse_origin
 from certigraph.benchmarks.textworld.world import parse_name
 from certigraph.evaluation.comparison import parse_methods
-from certigraph.evaluation.sweep_file import read_sweep
+from certigraph.evaluation.sweep import read_sweep
 from certigraph.graphs.assembly import operators_of
 from certigraph.runtime.approvals import parse_answer
 from certigraph.runtime.registry import build_graph, parse_budget, parse_roles, parse_swap

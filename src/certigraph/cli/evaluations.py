@@ -86,7 +86,7 @@ def eval_command(
     """Run a graph on a benchmark's tasks with Inspect, and print the official scores with confidence intervals."""
     check_evaluation_packages("benchmarks", "inspect_ai", *TABLE_PACKAGES)
     from certigraph.adapters.benchmarks import split_name
-    from certigraph.cli.output import announce_missing_tasks, announce_models, announce_retry, announce_source
+    from certigraph.cli.output import announce_missing_tasks, announce_source
     from certigraph.evaluation.evaluate import evaluate, evaluate_retry
     from certigraph.evaluation.evaluation_results import print_evaluations
 
@@ -99,13 +99,11 @@ def eval_command(
     elif graph is None or benchmark is None:
         raise UnknownName("name a graph and a benchmark: certigraph eval sdp blocksworld; or --retry LOG")
     else:
-        announce_models(model, role)
         others = [*(also or ()), *(old_also or ())]
         names = [benchmark, *(f"{split_name(benchmark)[0]}:{other}" for other in others)]
         announce_source(benchmark, data)
         for name in names:
             announce_missing_tasks(name, data, split, 0 if task else limit)
-        announce_retry(out)
         results = [
             evaluate(
                 graph,
@@ -216,12 +214,12 @@ def compare_command(
     from certigraph.cli.output import announce_missing_tasks, announce_source
     from certigraph.evaluation.compare import (
         build_job,
-        compare_logs,
         finish_comparison,
         load_job,
         print_tables,
     )
     from certigraph.evaluation.comparison import Choice, parse_methods
+    from certigraph.evaluation.evaluation_results import compare_logs
     from certigraph.evaluation.workers import WorkerOptions
     from certigraph.runtime.registry import create_context
 
@@ -329,11 +327,12 @@ def sweep_command(
 ) -> None:
     """Run graphs x operators x benchmarks from one file. The same command resumes an unfinished sweep."""
     check_evaluation_packages("sweeps", *TABLE_PACKAGES)
-    from certigraph.evaluation.sweep_report import print_forecast, run_command
+    from certigraph.evaluation.sweep import print_forecast, run_command
     from certigraph.evaluation.workers import WorkerOptions
 
     if dry_run:
-        raise typer.Exit(print_forecast(file, out, as_json=as_json))
+        print_forecast(file, out, as_json=as_json)
+        raise typer.Exit(0)
     done = run_command(
         file, out, WorkerOptions(workers, ray), keep_prompts=keep_prompts, report_only=report_only, as_json=as_json
     )

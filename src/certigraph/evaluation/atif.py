@@ -42,9 +42,13 @@ def steps_of(events: Iterable[Event], names: DocumentIds = MappingProxyType({}))
     """
     for number, part in enumerate(split_rounds(events), 1):
         if part.resets:
-            yield _reset_step(part)
+            shown = {"observation": {"results": [{"content": part.observation.text}]}} if part.observation else {}
+            yield {"source": "system", "message": part.text, **shown, "extra": _extra_fields(part)}
         elif not part.shows_nothing:
-            yield {**_agent_step(part, f"call-{number}"), **_subtask_references(part, names)}
+            step = _agent_step(part, f"call-{number}")
+            if refs := [{"trajectory_id": names[node]} for node in part.solved if node in names]:
+                step["observation"] = {"results": [{"subagent_trajectory_ref": refs}]}
+            yield step
 
 
 def number_steps(steps: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -55,12 +59,6 @@ def number_steps(steps: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 def drop_missing(facts: dict[str, Any]) -> dict[str, Any]:
     """Remove the entries of a dictionary that are None, so that an unknown price is left out and not written as 0."""
     return {name: fact for name, fact in facts.items() if fact is not None}
-
-
-def _reset_step(part: RunRound) -> dict[str, Any]:
-    observation = part.observation
-    shown = {"observation": {"results": [{"content": observation.text}]}} if observation else {}
-    return {"source": "system", "message": part.text, **shown, "extra": _extra_fields(part)}
 
 
 def _agent_step(part: RunRound, call: str) -> dict[str, Any]:
@@ -79,11 +77,6 @@ def _agent_step(part: RunRound, call: str) -> dict[str, Any]:
     elif part.thought:
         extra["thought"] = part.thought  # ATIF allows no reasoning in a step without a model call
     return {**step, "extra": extra}
-
-
-def _subtask_references(part: RunRound, names: DocumentIds) -> dict[str, Any]:
-    refs = [{"trajectory_id": names[node]} for node in part.solved if node in names]
-    return {"observation": {"results": [{"subagent_trajectory_ref": refs}]}} if refs else {}
 
 
 def _tool_call_fields(part: RunRound, call: str) -> dict[str, Any]:
@@ -143,38 +136,27 @@ SUBTASK_GRAPH = "subtask"
 
 def subtask_document_ids(header: Header, parts: Iterable[GraphEvents]) -> dict[str, str]:
     """Return the ATIF document id of each subtask, by subtask id; `parts` are the subtasks' events."""
-    return {part.subtask: _subtask_document_id(header, part) for part in parts}
+    return {part.subtask: f"{header.run_id}/{part.scope}" for part in parts}
 
 
 def subtask_document(header: Header, agent: dict[str, Any], part: GraphEvents, parts: EventsByGraph) -> dict[str, Any]:
     """Build the ATIF document of a subtask: its goal as the first step, then the steps of the graph that solved it."""
     names = subtask_document_ids(header, parts.within(part.scope))
-    steps = [{"source": "user", "message": _subtask_goal(part)}, *steps_of(part.events, names)]
+    tasks = [event.update["task"] for event in part.events if event.update and "task" in event.update]
+    goal = str(tasks[0].get("goal", part.subtask)) if tasks and isinstance(tasks[0], dict) else part.subtask
+    steps = [{"source": "user", "message": goal}, *steps_of(part.events, names)]
     usage = total_usage(event.usage for event in part.events)
+    solver = header.all_operators.get("solve")
+    graph = Spec.model_validate(solver).args.get("graph", SUBTASK_GRAPH) if solver else SUBTASK_GRAPH
     return {
         "schema_version": ATIF_VERSION,
         "session_id": header.run_id,
-        "trajectory_id": _subtask_document_id(header, part),
-        "agent": {**agent, "name": f"certigraph.{_solver_graph(header)}"},
+        "trajectory_id": f"{header.run_id}/{part.scope}",  # unique over all subtasks of all runs
+        "agent": {**agent, "name": f"certigraph.{graph}"},
         "steps": number_steps(steps),
         "final_metrics": _final_metrics(usage, len(steps)),
         "extra": {"subtask": part.subtask},
     }
-
-
-def _subtask_document_id(header: Header, part: GraphEvents) -> str:
-    # unique over all subtasks of all runs
-    return f"{header.run_id}/{part.scope}"
-
-
-def _subtask_goal(part: GraphEvents) -> str:
-    tasks = [event.update["task"] for event in part.events if event.update and "task" in event.update]
-    return str(tasks[0].get("goal", part.subtask)) if tasks and isinstance(tasks[0], dict) else part.subtask
-
-
-def _solver_graph(header: Header) -> str:
-    spec = header.all_operators.get("solve")
-    return str(Spec.model_validate(spec).args.get("graph", SUBTASK_GRAPH)) if spec else SUBTASK_GRAPH
 
 
 # The document of a run.

@@ -2,35 +2,29 @@
 
 import json
 import shlex
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
 
 import typer
 
-from certigraph.adapters.benchmarks import is_object_name, is_own, load_benchmark, split_name
+from certigraph.adapters.benchmarks import is_object_name, is_own, load_benchmark
 from certigraph.adapters.models.chat_models import (
     check_model_available,
-    describe_models,
-    is_scripted,
 )
 from certigraph.adapters.protocols import Benchmark, Context
 from certigraph.adapters.user_warnings import warn_user
 from certigraph.evaluation.comparison import (
     ALL_TASKS,
     COMPARISON_PAGE,
-    MODEL_SEPARATOR,
     CellListener,
     Choice,
     ComparedMethod,
     ComparisonCell,
-    ComparisonOutline,
     ComparisonPlan,
     build_plan,
     cells_of,
     changed_keys,
-    has_final_ending,
     lock_folder,
     parse_methods,
     read_plan,
@@ -41,20 +35,14 @@ from certigraph.evaluation.comparison import (
 )
 from certigraph.evaluation.comparison_report import (
     ComparisonResults,
-    comparison_line,
     comparison_to_json,
-    format_verdict,
-    published_view,
-    terminal_tables,
     write_comparison_report,
 )
-from certigraph.evaluation.comparison_summary import Comparison, ablation_methods, add_published, comparison_of
-from certigraph.evaluation.evaluation_results import Evaluation, read_evaluation
-from certigraph.evaluation.measures import ComparisonRow
-from certigraph.evaluation.progress_display import show_progress
-from certigraph.evaluation.published_matches import PUBLISHED_TITLE
+from certigraph.evaluation.comparison_summary import Comparison, ablation_methods
+from certigraph.evaluation.progress_display import format_work, run_label, show_runs
 from certigraph.evaluation.replays import ReplayEstimate
-from certigraph.evaluation.tables import print_report_path, table_console
+from certigraph.evaluation.result_tables import print_comparison
+from certigraph.evaluation.tables import print_report_path
 from certigraph.evaluation.tool_worlds import (
     add_digests,
     benchmark_name,
@@ -73,68 +61,9 @@ from certigraph.runtime.registry import (
     load_settings,
     save_settings,
 )
-from certigraph.runtime.result import BenchmarkRow, is_goal_denied, is_solved
+from certigraph.runtime.result import BenchmarkRow
 from certigraph.runtime.run import run_blocking
-from certigraph.runtime.terminal import DENIED
-from certigraph.runtime.texts import format_count, format_duration, shorten_text
-from certigraph.state.endings import INTERRUPTED, Fault, Interrupted, UnknownName
-
-# Progress messages: the amount of work, the outcome of each run, and the time that is left.
-
-MAX_MESSAGE_CHARACTERS = 200
-"""Maximum number of characters of a failed run's message."""
-
-LONG_RUN_SECONDS = 0.5
-"""Duration in seconds from which the outcome of a run is always printed; of shorter runs only some are."""
-
-
-@contextmanager
-def show_outcomes(waiting: Sequence[ComparisonCell], notices: Sequence[str], *, silent: bool) -> Iterator[CellListener]:
-    """Print `notices`, and yield a listener that prints the progress; `waiting` are the unfinished cells."""
-    labels = [*map(_label_of, waiting), ""]
-    with show_progress(labels[0], len(waiting), silent=silent) as display:
-        for notice in notices:
-            display.print(notice)
-
-        def listener(cell: ComparisonCell, row: BenchmarkRow) -> None:
-            display.advance(display.done + 1, labels[display.done + 1])
-            left, failed = len(waiting) - display.done, not has_final_ending(row.footer)
-            # long runs, failed runs and the last one; of short ones, which may be thousands, one now and then
-            if row.seconds >= LONG_RUN_SECONDS or display.is_silent or failed or not left:
-                ahead = f"{left} to go, {display.time_left}" if left else "no run to go"
-                display.print(f"{_format_outcome(cell, row)} · {ahead}")
-
-        yield listener
-
-
-def _format_work(plan: ComparisonPlan, waiting: int) -> str:
-    cells = len(plan.methods) * len(plan.tasks) * plan.trials
-    size = f"{format_count(len(plan.methods), 'method')} x {format_count(len(plan.tasks), 'task')}"
-    size += f" x {plan.trials} trials" if plan.trials > 1 else ""
-    runs = f"{format_count(cells, 'run')} ({size})"
-    line = f"{describe_models(plan.model, plan.roles)}; {runs}: {cells - waiting} done"
-    if is_scripted(plan.model):
-        return line
-    most = f"at most {format_count(plan.budget.calls, 'call')} each"
-    return f"{line}, {most}, at most {format_count(waiting * plan.budget.calls, 'call')} to go"
-
-
-def _format_outcome(cell: ComparisonCell, row: BenchmarkRow) -> str:
-    usage = row.footer.usage
-    tokens = f"{usage.input_tokens:,} + {usage.output_tokens:,} tokens"
-    score, calls = f"score {100 * row.value:.4g} of 100", format_count(usage.calls, "call")
-    figures = f"{score}, {calls}, {tokens}, {format_duration(row.seconds)}"
-    denied = f" ({DENIED})" if is_goal_denied(row.ending, is_solved(row.footer.scores)) else ""
-    line = f"{_label_of(cell)}: {row.ending}{denied}, {figures}"
-    if has_final_ending(row.footer):
-        return line
-    message = row.footer.message or "it waits for an answer"
-    return f"{line}; tried again next time: {shorten_text(' '.join(message.split()), MAX_MESSAGE_CHARACTERS)}"
-
-
-def _label_of(cell: ComparisonCell) -> str:
-    return f"{cell.method.name} {cell.task}" + (f" trial {cell.trial}" if cell.trial else "")
-
+from certigraph.state.endings import Fault, Interrupted, UnknownName
 
 # A comparison that can be executed.
 
@@ -278,13 +207,21 @@ def run_comparison(
     check_no_agents(plan.methods)
     with lock_folder(folder):
         plan, cells = _open_plan(job, live, folder, resume)
-        work = f"{title or plan.benchmark}; {_format_work(plan, len(cells))}"
-        rates, advice = describe_effective_rates(live, plan.model, plan.roles), f"to resume: {resume}" if cells else ""
+        sizes = {"method": len(plan.methods), "task": len(plan.tasks), "trial": plan.trials}
+        title, calls = title or plan.benchmark, plan.budget.calls
+        notices = (
+            format_work(title, plan.model, plan.roles, sizes, len(cells), calls),
+            describe_effective_rates(live, plan.model, plan.roles),
+            f"to resume: {resume}" if cells else "",
+        )
         try:
             slots = run_slots(workers if cells else HERE, context.model, at_once if at_once > 1 else None)
-            progress = show_outcomes(cells, [*filter(None, (work, rates, advice))], silent=silent)
-            with slots as concurrent, progress as show_outcome:
-                listeners, most = (show_outcome, listener, _stop_on_equal_failures(resume)), concurrent or 1
+            with slots as concurrent, show_runs(title, len(cells), notices, silent=silent) as show:
+
+                def show_cell(cell: ComparisonCell, row: BenchmarkRow) -> None:
+                    show(run_label(cell.method.name, cell.task, cell.trial), row)
+
+                listeners, most = (show_cell, listener, _stop_on_equal_failures(resume)), concurrent or 1
                 run_blocking(run_cells(plan, cells, named, live, listeners, at_once=most, should_stop=should_stop))
         except KeyboardInterrupt:
             raise Interrupted(f"interrupted; resume with: {resume}") from None
@@ -352,91 +289,11 @@ def finish_comparison(
 
 
 def print_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate] = (), *, as_json: bool) -> None:
-    """Print a comparison as tables and its finding, which long tables would push off a screen if it were first.
-
-    With `as_json` it is printed as one JSON object.
-    """
+    """Print a comparison as tables, or with `as_json` as one JSON object."""
     if as_json:
         typer.echo(json.dumps(comparison_to_json(comparison, estimates), ensure_ascii=False))
-        return
-    console = table_console()
-    console.print(comparison_line(comparison), markup=False)
-    for table in terminal_tables(comparison, estimates):
-        console.print("", table, sep="\n", markup=False)
-    if view := published_view(comparison):
-        console.print(f"\n{PUBLISHED_TITLE}:")
-        console.print(*view.terminal_tables(), sep="\n")
-    for warning in comparison.warnings:
-        console.print(f"\nwarning: {warning}", markup=False, soft_wrap=True)
-    console.print(f"\n{format_verdict(comparison)}", markup=False)
-
-
-# Comparison of Inspect logs that `certigraph eval` wrote.
-
-MAX_SHOWN_TASKS = 5
-"""Maximum number of tasks in a message about tasks that two evaluations do not share."""
-
-
-def compare_logs(paths: Sequence[Path]) -> Comparison:
-    """Compare several evaluations of one benchmark on the same tasks; the first one is the reference.
-
-    Args:
-        paths: Inspect logs that `certigraph eval` wrote.
-
-    Raises:
-        Fault: a file is not a log or is given twice, or the evaluations are of different benchmarks or tasks.
-    """
-    resolved = [path.resolve() for path in paths]
-    if twice := [path for path, target in zip(paths, resolved, strict=True) if resolved.count(target) > 1]:
-        raise Fault("data", f"{twice[0]} is given twice: give each log once")
-    evaluations = [read_evaluation(path) for path in paths]
-    first = evaluations[0]
-    for path, other in zip(paths[1:], evaluations[1:], strict=True):
-        _check_same_tasks(paths[0], first, path, other)
-    by_name = dict(zip(_evaluation_names(evaluations), evaluations, strict=True))
-    models = MODEL_SEPARATOR.join(dict.fromkeys(one.model for one in evaluations))
-    tasks = tuple(dict.fromkeys(row.id for row in first.rows))
-    outline = ComparisonOutline(first.benchmark, models, tuple(by_name), tasks, first.trials)
-    rows = [row for name, one in by_name.items() for row in _evaluation_rows(name, one)]
-    return add_published(comparison_of(outline, rows), outline, {name: one.setting for name, one in by_name.items()})
-
-
-def _evaluation_names(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
-    # Graphs with their swaps, and model, configuration and budget if these differ; equal names are numbered.
-    others = [(one.model, one.benchmark, " ".join(one.budget) or "usual budget") for one in evaluations]
-    differ = [len(set(values)) > 1 for values in zip(*others, strict=True)]
-    names = []
-    for one, parts in zip(evaluations, others, strict=True):
-        method = " ".join([one.graph, *(f"{slot}={operator}" for slot, operator in one.swaps.items())])
-        names.append(", ".join([method, *(part for part, shown in zip(parts, differ, strict=True) if shown)]))
-    return tuple(name if names.count(name) == 1 else f"{name} no. {n}" for n, name in enumerate(names, 1))
-
-
-def _evaluation_rows(name: str, one: Evaluation) -> Iterator[ComparisonRow]:
-    for row in one.rows:
-        if row.ending != INTERRUPTED:
-            about = {"method": name, "task": row.id, "trial": row.trial, "run": row.run, "ending": row.ending}
-            cost = row.footer.usage.model_dump(exclude={"node", "input_tokens"})
-            figures = {"score": 100 * row.value, "solved": row.value >= 1, "scored": row.scored, "steps": row.steps}
-            prompt_tokens = row.footer.usage.input_tokens
-            yield ComparisonRow(**about, **figures, **cost, prompt_tokens=prompt_tokens, roles={})
-
-
-def _check_same_tasks(path: Path, first: Evaluation, other_path: Path, other: Evaluation) -> None:
-    if split_name(first.benchmark)[0] != split_name(other.benchmark)[0]:
-        reason = f"{path} is about {first.benchmark}, {other_path} about {other.benchmark}"
-        raise Fault("data", f"{reason}: compare evaluations of one benchmark")
-    one, two = ({(row.id, row.trial) for row in evaluation.rows} for evaluation in (first, other))
-    parts = [(path, sorted(one - two)), (other_path, sorted(two - one))]
-    if differing := "; ".join(f"only in {log}: {_list_tasks(tasks)}" for log, tasks in parts if tasks):
-        fix = "evaluate both with the same --split, --limit, --task and --trials"
-        raise Fault("data", f"these were run on different tasks and cannot be compared ({differing}): {fix}")
-
-
-def _list_tasks(tasks: Sequence[tuple[str, int]]) -> str:
-    names = [f"{task} trial {trial}" if trial else task for task, trial in tasks]
-    more = f" and {len(names) - MAX_SHOWN_TASKS} more" if len(names) > MAX_SHOWN_TASKS else ""
-    return ", ".join(names[:MAX_SHOWN_TASKS]) + more
+    else:
+        print_comparison(comparison, estimates)
 
 
 # The Python functions.

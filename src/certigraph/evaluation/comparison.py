@@ -83,6 +83,15 @@ class ComparedMethod(Record):
     name: str
     graph: str
     operators: dict[str, JsonValue]
+    own_swaps: dict[str, str] | None = None
+    """Operators that are not the graph's defaults, by slot; None in plans of earlier versions."""
+
+    @property
+    def swaps(self) -> dict[str, str]:
+        """The operators that are not the graph's defaults, by slot."""
+        if self.own_swaps is not None:
+            return self.own_swaps
+        return {slot: str(spec) for slot, spec in swaps_of(self.graph, self.operators).items()}
 
     def build(self) -> AnyGraph:
         """Build the compiled graph with the operators."""
@@ -123,6 +132,8 @@ class ComparisonPlan(Record):
     """Digests of the goals of the user's own cases, by task."""
     sources: dict[str, str] = Field(default_factory=dict)
     """Digests of the source of the user's own functions, and of the files with them, by name."""
+    variants: dict[str, str] = Field(default_factory=dict)
+    """What the exchanged operators of each variant of the first method do, by method."""
     versions: dict[str, str]
     machine: str
     created: str
@@ -140,7 +151,7 @@ class ComparisonPlan(Record):
         return {
             method.name: RunSetting(
                 graph=method.graph,
-                swaps={slot: str(spec) for slot, spec in swaps_of(method.graph, method.operators).items()},
+                swaps=method.swaps,
                 benchmark=self.benchmark,
                 models={self.model, *self.roles.values()},
                 tasks={*self.tasks},
@@ -189,7 +200,9 @@ def build_method(name: str, graph: str, swaps: Sequence[str], *, import_own: boo
     external = {} if import_own else {slot: spec for slot, spec in specs.items() if ":" in spec.name}
     compiled = build_graph(graph, {slot: spec for slot, spec in specs.items() if slot not in external})
     unchecked = {slot: spec.model_dump(mode="json") for slot, spec in external.items()}
-    return ComparedMethod(name=name, graph=graph, operators={**operators_of(compiled), **unchecked})
+    operators = {**operators_of(compiled), **unchecked}
+    exchanged = {slot: str(spec) for slot, spec in swaps_of(graph, operators).items()}
+    return ComparedMethod(name=name, graph=graph, operators=operators, own_swaps=exchanged)
 
 
 def build_plan(
@@ -208,6 +221,7 @@ def build_plan(
         budget=context.budget,
         limits=context.limits or Limits(),
         faults=context.faults,
+        variants=describe_variants(methods),
         versions={
             **current_versions(),
             **reranker_versions(*(method.operators for method in methods)),
@@ -241,12 +255,11 @@ def describe_variants(methods: Sequence[ComparedMethod]) -> dict[str, str]:
     Operators of a user's own are not described.
     """
     first, *others = methods
-    exchanged = {method.name: exchanged_operators(first, method).values() for method in others}
-    texts = {
-        name: " ".join(filter(None, (summarize_operator(spec.name) for spec in specs)))
-        for name, specs in exchanged.items()
+    summaries = {
+        method.name: [summarize_operator(spec.name) for spec in exchanged_operators(first, method).values()]
+        for method in others
     }
-    return {name: text for name, text in texts.items() if text}
+    return {name: " ".join(filter(None, texts)) for name, texts in summaries.items() if any(texts)}
 
 
 # Selection of tasks.
@@ -273,7 +286,7 @@ def select_stratified_tasks(tasks: Sequence[Task], n: int) -> list[Task]:
 MAX_SHOWN_DIFFERENCES = 3
 """Maximum number of differences between two plans in a message."""
 
-IGNORED_FIELDS = {"keep_prompts", "sources", "versions", "machine", "created"}
+IGNORED_FIELDS = {"keep_prompts", "sources", "variants", "versions", "machine", "created"}
 """Fields of a plan that may change between two calls."""
 
 LISTED_FIELDS = {"methods", "tasks", "goals"}

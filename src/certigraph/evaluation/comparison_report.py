@@ -1,8 +1,7 @@
-"""Report of a comparison: tables for the terminal, CSV and JSON files, curves and an HTML page."""
+"""Report of a comparison: its results, CSV and JSON files, curves and an HTML page."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -11,13 +10,12 @@ from markupsafe import Markup
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.files import replace_text
-from certigraph.adapters.models.chat_models import describe_error_rates, is_scripted, is_simulated
+from certigraph.adapters.models.chat_models import describe_error_rates
 from certigraph.adapters.trajectories import TRAJECTORY_FILE, read_trajectory
 from certigraph.evaluation.anatomy import anatomy_view
 from certigraph.evaluation.comparison import (
     COMPARISON_PAGE,
     DATA_FILES,
-    MODEL_SEPARATOR,
     ComparedMethod,
     ComparisonCell,
     ComparisonPlan,
@@ -26,260 +24,45 @@ from certigraph.evaluation.comparison import (
     recorded_run_of,
 )
 from certigraph.evaluation.comparison_summary import (
-    AMOUNT_LABELS,
-    AmountNeed,
     Comparison,
-    Difference,
-    MethodSummary,
+    FigureEstimate,
     adapt_to_methods,
     add_published,
     comparison_of,
     comparison_rows,
+    estimate_figures,
+    shared_rows,
     shared_tasks,
 )
-from certigraph.evaluation.frames import Frames, frames_of, select_runs, without_faults
+from certigraph.evaluation.frames import Frames, RecordedRun, frames_of, select_runs, without_faults
 from certigraph.evaluation.measures import (
     COMPARISON_METHODS,
-    MISSING_VALUE,
     ComparisonRow,
     PromptTokens,
-    format_fault_share,
 )
 from certigraph.evaluation.plots import BudgetCurves, curve_rows, curves_of, draw_curves
 from certigraph.evaluation.published_matches import (
     PUBLISHED_TITLE,
-    FigureRow,
-    PublishedView,
-    view_matches,
 )
 from certigraph.evaluation.replays import ReplayEstimate, estimates_of, replays_of
-from certigraph.evaluation.tables import FittedTable, format_interval, write_csv, write_page
-from certigraph.graphs.operator_names import benchmark_operators, name_running_operators
+from certigraph.evaluation.result_tables import (
+    DIFFERENCE_COLUMNS,
+    ESTIMATE_COLUMNS,
+    MAX_NAMED_METHODS,
+    comparison_line,
+    figure_table,
+    format_verdict,
+    method_table,
+    need_table,
+    published_view,
+)
+from certigraph.evaluation.tables import table_of, write_csv, write_page
+from certigraph.graphs.operator_names import benchmark_operators
 from certigraph.runtime.files import REPORT_FILE
-from certigraph.runtime.registry import GRAPHS, swaps_of
 from certigraph.runtime.report import write_report
-from certigraph.runtime.texts import format_compact, format_count, format_duration
+from certigraph.runtime.texts import format_count, format_duration
 from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.records import Task
-
-# The table of needs (tokens, calls and steps that runs take), for the terminal and the page.
-
-
-def need_table(needs: Sequence[AmountNeed]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return the column headings and rows of the table of tokens, calls and steps that a run takes.
-
-    A difference is the mean amount of the row's method minus that of the first method.
-    """
-    first = needs[0].against if needs else "the first"
-    heads = (f"difference from {first}", "95 % interval", f"change from {first}", "95 % interval")
-    return ("a run", "method", "mean", *heads), [_need_cells(need) for need in needs]
-
-
-def _need_cells(need: AmountNeed) -> tuple[str, ...]:
-    mean = format_compact(round(need.mean, 1)) if need.n else MISSING_VALUE
-    difference = MISSING_VALUE if need.difference is None else _format_signed(need.difference)
-    change = MISSING_VALUE if need.percent is None else f"{_format_percent(need.percent)} %"
-    percents = format_interval(need.percent_low, need.percent_high, _format_percent, missing="")
-    return (
-        AMOUNT_LABELS[need.amount],
-        need.method,
-        mean,
-        difference,
-        format_interval(need.low, need.high, _format_signed),
-        change,
-        f"{percents} %" if percents else MISSING_VALUE,
-    )
-
-
-def _format_percent(percent: float) -> str:
-    return f"{round(percent):+d}" if round(percent) else "0"
-
-
-def _format_signed(amount: float) -> str:
-    return f"{'-' if round(amount, 1) < 0 else '+'}{format_compact(round(abs(amount), 1))}"
-
-
-# The other tables, for the terminal and the page.
-
-MAX_DIFFERENCE = 100
-"""The largest possible difference of scores."""
-
-METHOD_COLUMNS = (
-    "method",
-    "n",
-    "score",
-    "95 % interval",
-    "successes",
-    "goal precision",
-    "faults",
-    "calls",
-    "prompt",
-    "cached",
-    "output",
-    "steps",
-    "time",
-    "cached by role",
-)
-"""Column headings of the table of methods."""
-
-METHOD_ORDER = (
-    *("method", "score", "95 % interval", "goal precision", "n", "faults", "calls", "time", "successes", "steps"),
-    *("prompt", "output", "cached", "cached by role"),
-)
-"""METHOD_COLUMNS by importance, for a narrow terminal."""
-
-CACHE_COLUMNS = ("cached", "cached by role")
-"""Columns that are left out if no model had cached a prompt."""
-
-DIFFERENCE_COLUMNS = ("method", "n", "difference", "95 % interval", "p", "p (Holm)", "detectable", "in words")
-ESTIMATE_COLUMNS = (
-    "variant",
-    "rule",
-    "n",
-    "full",
-    "re-executed",
-    "replayed",
-    "replayed - re-executed",
-    "95 % interval",
-    "in words",
-)
-
-DIFFERENCE_ORDER, NEED_ORDER = (0, 2, 3, 5, 1, 4, 6, 7), (0, 1, 2, 5, 6, 3, 4)
-"""Indices of the columns of the other tables by importance; a change comes before its interval."""
-
-
-REPLAY_NOTE = (
-    "A replay runs nothing: it scales the scores of the first method's own runs (“full”) by a rule of the SDP paper's "
-    "appendix C, as if the rest of each run would have gone as it did; re-executed is the score of the variant that "
-    "was run. Rules: action fidelity is the share of certified steps whose first attempt was certified; certified "
-    "prefix is the share of the plan before the first predicate whose attempts were used up; cascade cap is the share "
-    "of the run that fits into the limit of steps if an action certifies at most so many predicates."
-)
-"""Explanation of replayed ablations."""
-
-
-def method_cells(summary: MethodSummary) -> tuple[str, ...]:
-    """Return the table cells of a method, in the order of METHOD_COLUMNS."""
-    return (
-        summary.method,
-        str(summary.n),
-        f"{summary.score:.1f}" if summary.n else MISSING_VALUE,
-        format_interval(summary.low, summary.high),
-        _format_successes(summary),
-        str(summary.goals),
-        format_fault_share(summary.faults, summary.begun),
-        f"{summary.calls:,}",
-        format_compact(summary.prompt_tokens),
-        format_compact(summary.cached_tokens),
-        format_compact(summary.output_tokens),
-        f"{summary.steps:,}",
-        format_duration(summary.seconds),
-        _format_cached_shares(summary.roles),
-    )
-
-
-def method_table(summaries: Sequence[MethodSummary]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return the column headings and rows of the table of methods.
-
-    The columns about the model's prompt cache are left out if nothing was cached.
-    """
-    lines = [method_cells(summary) for summary in summaries]
-    used = [
-        n
-        for n, head in enumerate(METHOD_COLUMNS)
-        if head not in CACHE_COLUMNS or any(line[n] not in "0-" for line in lines)
-    ]
-    return tuple(METHOD_COLUMNS[n] for n in used), [tuple(line[n] for n in used) for line in lines]
-
-
-def difference_cells(difference: Difference) -> tuple[str, ...]:
-    """Return the table cells of a paired difference between two methods, in the order of DIFFERENCE_COLUMNS."""
-    interval = format_interval(difference.low, difference.high, "+.1f")
-    least = difference.detectable
-    detectable = MISSING_VALUE if least is None else f"{least:.1f}" if least < MAX_DIFFERENCE else "> 100"
-    name, n = f"{difference.method} - {difference.against}", str(difference.n)
-    mean = f"{difference.mean:+.1f}" if difference.n else MISSING_VALUE
-    return (
-        name,
-        n,
-        mean,
-        interval,
-        _format_p(difference.p),
-        _format_p(difference.p_adjusted),
-        detectable,
-        difference.words,
-    )
-
-
-def estimate_cells(estimate: ReplayEstimate) -> tuple[str, ...]:
-    """Return the table cells of an ablation that was replayed and re-executed, in the order of ESTIMATE_COLUMNS."""
-    optimism = estimate.optimism
-    scores = (f"{score:.1f}" for score in (estimate.full, estimate.measured, estimate.replayed))
-    interval = format_interval(optimism.low, optimism.high, "+.1f")
-    return estimate.method, estimate.rule, str(optimism.n), *scores, f"{optimism.mean:+.1f}", interval, estimate.words
-
-
-def terminal_tables(comparison: Comparison, estimates: Sequence[ReplayEstimate] = ()) -> Iterator[FittedTable | str]:
-    """Yield the tables of a comparison for a terminal, with what explains them."""
-    heads, lines = method_table(comparison.methods)
-    yield FittedTable(heads, lines, sorted(range(len(heads)), key=lambda n: METHOD_ORDER.index(heads[n])))
-    if comparison.variants:
-        yield "\n".join(f" {name}: {text}" for name, text in comparison.variants.items())
-    if comparison.differences:
-        cells = [difference_cells(difference) for difference in comparison.differences]
-        yield FittedTable(DIFFERENCE_COLUMNS, cells, DIFFERENCE_ORDER)
-        yield FittedTable(*need_table(comparison.needs), NEED_ORDER)
-    if estimates:
-        first = comparison.methods[0].method
-        yield f" The page also estimates the variants from the runs of {first} alone (SDP paper, appendix C)."
-
-
-def published_view(comparison: Comparison) -> PublishedView | None:
-    """Lay out the published figures of the methods next to their scores; None if there are none."""
-    rows = [
-        FigureRow(summary.method, f"{summary.score:.1f}" if summary.n else "-", comparison.published[summary.method])
-        for summary in comparison.methods
-        if summary.method in comparison.published
-    ]
-    return view_matches(rows, "method")
-
-
-def comparison_line(comparison: Comparison) -> str:
-    """Format the line above the tables: benchmark, models, number of tasks and trials, and tasks that are left out."""
-    missing = comparison.planned - comparison.n
-    unfinished = missing - comparison.faults
-    lacking = f"; {unfinished} of {comparison.planned} tasks are not finished by every method and left out"
-    lacking = lacking if unfinished else ""
-    lacking += f"; {format_count(comparison.faults, 'task')} with a fault left out" if comparison.faults else ""
-    notes = f"{lacking}{format_model_note(comparison.model.split(MODEL_SEPARATOR))}"
-    trials = f" x {comparison.trials} trials" if comparison.trials > 1 else ""
-    return f"{comparison.benchmark}, {comparison.model}, n={comparison.n}{trials}{notes}"
-
-
-def format_model_note(models: Sequence[str]) -> str:
-    """Format a note about models that are not language models; empty if all are."""
-    scripted = [model for model in models if is_scripted(model)]
-    if not scripted:
-        return ""
-    part = "" if len(scripted) == len(models) else f" ({', '.join(scripted)})"
-    if any(map(is_simulated, scripted)):
-        return f"; a simulated agent answers{part}: the figures are about mechanisms, not about a language model"
-    return f"; a script answers for the model{part}: nothing here is about the methods' quality"
-
-
-def _format_cached_shares(roles: Mapping[str, PromptTokens]) -> str:
-    cached = (f"{role} {tokens.share:.0%}" for role, tokens in sorted(roles.items()) if tokens.cached_tokens)
-    return ", ".join(cached) or MISSING_VALUE
-
-
-def _format_successes(summary: MethodSummary) -> str:
-    share = f"{summary.successes}/{summary.runs}"
-    return share if summary.pass_all is None else f"{share}, every trial {summary.pass_all:.0f} %"
-
-
-def _format_p(value: float | None) -> str:
-    return MISSING_VALUE if value is None else f"{value:.3f}" if value >= 0.001 else "< 0.001"
-
+from certigraph.state.trajectory import Footer
 
 # Files for other programs.
 
@@ -357,43 +140,64 @@ class ComparisonResults(NamedTuple):
     estimates: list[ReplayEstimate]
     curves: BudgetCurves
     frames: Frames
+    own_operators: tuple[str, ...] = ()
+    """Operators of the benchmark that ran in place of generic ones, as in the headers of the runs."""
 
 
 def compute_results(plan: ComparisonPlan, folder: Path) -> ComparisonResults:
     """Compute the results of a comparison so far. Only one trajectory is in memory at a time."""
-    frames = frames_of(recorded_run_of(cell, trajectory) for cell, trajectory in ended_cells(plan, folder))
+    footers: dict[str, Footer] = {}
+    own: dict[str, None] = {}
+
+    def runs() -> Iterator[RecordedRun]:
+        for cell, trajectory in ended_cells(plan, folder):
+            if trajectory.footer:
+                footers[trajectory.header.run_id] = trajectory.footer
+            own.update(dict.fromkeys(benchmark_operators(trajectory.header.operators, plan.benchmark).values()))
+            yield recorded_run_of(cell, trajectory)
+
+    frames = frames_of(runs())
     rows = comparison_rows(frames)
     certifying = {*frames.runs.loc[frames.runs["planned"].notna(), "method"]}
     comparison = adapt_to_methods(comparison_of(plan.outline, rows), plan, certifying)
-    comparison = add_published(comparison, plan.outline, plan.settings)
+    figures = tuple(_official_figures(plan, shared_rows(plan.outline, rows), footers))
+    comparison = add_published(comparison.model_copy(update={"figures": figures}), plan.settings)
     shared = frames.runs["task"].isin(shared_tasks(plan.outline, rows))
     first = plan.methods[0]
     replays = replays_of(frames, first.name) if first.graph == "sdp" else {}
     curves = curves_of(without_faults(select_runs(frames, shared)))
-    return ComparisonResults(comparison, estimates_of(plan, rows, replays), curves, frames)
+    return ComparisonResults(comparison, estimates_of(plan, rows, replays), curves, frames, tuple(own))
+
+
+def _official_figures(
+    plan: ComparisonPlan, rows: Mapping[str, Sequence[ComparisonRow]], footers: Mapping[str, Footer]
+) -> Iterator[FigureEstimate]:
+    try:  # the plan may come from another machine, so that no code which it names is imported
+        benchmark = load_benchmark(plan.benchmark, plan.data or None, import_own=False)
+    except (Fault, UnknownName):
+        return
+    for method, method_rows in rows.items():
+        yield from estimate_figures(method, [(row.task, footers[row.run]) for row in method_rows], benchmark.figures)
 
 
 # The page: self-contained, with tables, curves and a line for every task.
 
-MAX_TITLE_METHODS = 6
-"""Maximum number of methods in a title, and of those named together in the sentence below it."""
-
 
 class RunCell(NamedTuple):
-    """Cell of a run in the page's table: a text, and the path of the run's report, empty if there is none.
+    """Cell of a run in the page's table: a text, and a link to the run's report, empty if there is none.
 
     `score` is 0 to 100; None if the run is not finished, or if its world or data failed.
     """
 
     text: str
-    report: str
+    link: str
     score: float | None
 
 
 class ScoreChanges(NamedTuple):
     """Runs of a method whose scores differ from those of the first method on the same task and trial.
 
-    `pairs` has the task and the cells of both runs; `hidden` is the number of pairs that are left out.
+    `pairs` are rows of the task and the cells of both runs; `hidden` is the number of pairs that are left out.
     """
 
     method: str
@@ -406,7 +210,7 @@ MAX_SHOWN_CHANGES = 20
 """Maximum number of pairs of runs with different scores that are shown of a method."""
 
 
-def find_score_changes(names: Sequence[str], runs: Sequence[tuple[str, Sequence[RunCell]]]) -> Iterator[ScoreChanges]:
+def find_score_changes(names: Sequence[str], runs: Collection[tuple[str, Sequence[RunCell]]]) -> Iterator[ScoreChanges]:
     """Yield the score changes of each method that has any.
 
     Args:
@@ -437,65 +241,46 @@ def write_comparison_page(plan: ComparisonPlan, findings: ComparisonResults, dra
         title=f"{_page_title(plan.methods)} on {plan.benchmark}",
         scope=comparison_line(comparison),
         verdict=format_verdict(comparison),
-        facts=plan_facts(plan, swapped="; ".join(_format_swaps(plan)) or "nothing"),
-        warnings=comparison.warnings,
+        facts=plan_facts(plan, findings.own_operators, swapped="; ".join(_format_swaps(plan)) or "nothing"),
+        warnings=[f"Warning: {warning}" for warning in comparison.warnings],
         methods=method_table(comparison.methods),
         variants=comparison.variants,
-        differences=(DIFFERENCE_COLUMNS, [difference_cells(difference) for difference in comparison.differences]),
+        differences=table_of(DIFFERENCE_COLUMNS, comparison.differences),
+        figures=figure_table(comparison.figures),
         published=published,
         published_title=PUBLISHED_TITLE.capitalize(),
         needs=need_table([] if all(need.difference is None for need in comparison.needs) else comparison.needs),
-        estimates=(ESTIMATE_COLUMNS, [estimate_cells(estimate) for estimate in findings.estimates]),
-        replay_note=REPLAY_NOTE,
+        estimates=table_of(ESTIMATE_COLUMNS, findings.estimates),
         drawing=drawing,
         anatomy=anatomy_view(findings.frames),
         names=names,
-        runs=runs,
+        runs=[[task, *cells] for task, cells in runs.items()],
         data_files=DATA_FILES | (REPLAY_FILE if findings.estimates else {}),
-        changes=list(find_score_changes(names, runs)),
+        changes=list(find_score_changes(names, runs.items())),
     )
 
 
 def _page_title(methods: Sequence[ComparedMethod]) -> str:
     first, *others = methods
-    swapped = [bool(swaps_of(method.graph, method.operators)) for method in methods]
+    swapped = [bool(method.swaps) for method in methods]
     if others and {method.graph for method in methods} == {first.graph} and not swapped[0] and all(swapped[1:]):
         return f"{first.name} and {format_count(len(others), 'variant')}"
-    more = [f"and {len(methods) - MAX_TITLE_METHODS} more"] if len(methods) > MAX_TITLE_METHODS else []
-    return " · ".join([*(method.name for method in methods[:MAX_TITLE_METHODS]), *more])
-
-
-def format_verdict(comparison: Comparison) -> str:
-    """Format in one sentence what a comparison found: the scores, and what the differences from the first one mean."""
-    first = comparison.methods[0]
-    if not first.n:
-        return "No task is finished by every method."
-    scores = {summary.method: f"{summary.method} {summary.score:.1f}" for summary in comparison.methods if summary.n}
-    by_words: dict[str, list[str]] = {}
-    for difference in comparison.differences:
-        by_words.setdefault(difference.words, []).append(scores.get(difference.method, difference.method))
-    found = [f"{_join_names(names)}: {words}" for words, names in by_words.items()]
-    tasks = format_count(first.n, "task")
-    return "; ".join([f"{scores[first.method]} of 100 over {tasks}", *found]) + "."
-
-
-def _join_names(names: Sequence[str]) -> str:
-    more = len(names) - MAX_TITLE_METHODS
-    return ", ".join([*names[:MAX_TITLE_METHODS], *([f"{more} more"] if more > 0 else [])])
+    more = [f"and {len(methods) - MAX_NAMED_METHODS} more"] if len(methods) > MAX_NAMED_METHODS else []
+    return " · ".join([*(method.name for method in methods[:MAX_NAMED_METHODS]), *more])
 
 
 VERSION_LABELS = {"matching": "actions matched by"}
 """What a page calls those of a plan's versions that are no packages."""
 
 
-def plan_facts(plan: ComparisonPlan, **more: str) -> dict[str, str]:
+def plan_facts(plan: ComparisonPlan, own_operators: Sequence[str] = (), **more: str) -> dict[str, str]:
     """Return facts about the runs of a comparison by name, for the head or the foot of a page, with `more` facts."""
     limits = plan.budget.model_dump(exclude={"priced"}).items()
     kind, _, rates = describe_error_rates(plan.model, plan.roles).partition(": ")
     return {
         "model": ", ".join([plan.model, *(f"{role}: {model}" for role, model in plan.roles.items())]),
         **({kind: rates} if rates else {}),
-        **({"operators of the benchmark": own} if (own := ", ".join(_list_own_operators(plan))) else {}),
+        **({"operators of the benchmark": ", ".join(own_operators)} if own_operators else {}),
         "budget a run": ", ".join(f"{value:,.12g} {kind}" for kind, value in limits),
         **more,
         "begun": plan.created.replace("T", " "),
@@ -504,30 +289,17 @@ def plan_facts(plan: ComparisonPlan, **more: str) -> dict[str, str]:
     }
 
 
-def _list_own_operators(plan: ComparisonPlan) -> list[str]:
-    """List the operators of the benchmark that run in the methods' graphs, each once."""
-    try:
-        benchmark = load_benchmark(plan.benchmark, import_own=False)
-    except (Fault, UnknownName):  # the plan may come from another machine
-        return []
-    task = Task(benchmark=plan.benchmark, id=plan.tasks[0])
-    methods = (method for method in plan.methods if method.graph in GRAPHS)
-    named = (name_running_operators(method.build(), task, benchmark) for method in methods)
-    own = (benchmark_operators(operators, plan.benchmark).values() for operators in named)
-    return list(dict.fromkeys(chain.from_iterable(own)))
-
-
 def _format_swaps(plan: ComparisonPlan) -> list[str]:
     # Variants of an ablation are named after their swaps.
     texts = []
     for method in plan.methods:
-        swaps = [f"{slot}={spec}" for slot, spec in swaps_of(method.graph, method.operators).items()]
+        swaps = [f"{slot}={spec}" for slot, spec in method.swaps.items()]
         named = set(swaps) == set(method.name.split("+"))
         texts += [method.name] if named else [f"{method.name}: {', '.join(swaps)}"] if swaps else []
     return texts
 
 
-def _run_rows(plan: ComparisonPlan, rows: Sequence[ComparisonRow], folder: Path) -> list[tuple[str, list[RunCell]]]:
+def _run_rows(plan: ComparisonPlan, rows: Sequence[ComparisonRow], folder: Path) -> dict[str, list[RunCell]]:
     by_cell = {(row.task, row.trial, row.method): row for row in rows}
     shown: dict[str, list[RunCell]] = {}
     for cell in cells_of(plan, folder):
@@ -535,7 +307,7 @@ def _run_rows(plan: ComparisonPlan, rows: Sequence[ComparisonRow], folder: Path)
         row = by_cell.get((cell.task, cell.trial, cell.method.name))
         score = None if row is None or row.fault else row.score
         shown.setdefault(name, []).append(RunCell(_format_run(row), _report_link(cell, folder), score))
-    return list(shown.items())
+    return shown
 
 
 def _report_link(cell: ComparisonCell, folder: Path) -> str:

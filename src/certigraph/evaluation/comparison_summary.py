@@ -5,21 +5,20 @@ finished.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from math import isnan
 from operator import not_
 from statistics import mean
 from typing import Any
 
 from pydantic import Field
 
-from certigraph.adapters.benchmarks import find_benchmark
 from certigraph.adapters.models.chat_models import is_simulated
 from certigraph.evaluation.comparison import (
     ComparedMethod,
     ComparisonOutline,
     ComparisonPlan,
     build_method,
-    describe_variants,
     parse_methods,
 )
 from certigraph.evaluation.frames import Frames
@@ -38,11 +37,12 @@ from certigraph.evaluation.published_matches import PublishedMatch, RunSetting, 
 from certigraph.evaluation.statistics import (
     CONFIDENCE,
     MIN_PAIRS,
-    AmountsByTask,
+    Interval,
     ScoresByTask,
     adjust_p_values,
     bootstrap_interval,
     compare_paired,
+    figure_intervals,
     is_significant,
     mean_difference,
     mean_of,
@@ -52,9 +52,11 @@ from certigraph.evaluation.statistics import (
 from certigraph.nodes.specs import split_swaps
 from certigraph.runtime.graph_sources import slots_of
 from certigraph.runtime.registry import GRAPHS, build_graph
+from certigraph.runtime.result import is_solved
 from certigraph.runtime.texts import format_count
 from certigraph.state.endings import GOAL, METHOD_LIMITS, UnknownName
 from certigraph.state.records import Record
+from certigraph.state.trajectory import Footer
 
 # One row for each run.
 
@@ -115,27 +117,66 @@ def _compute_needs(rows: Mapping[str, Sequence[ComparisonRow]], amount: str) -> 
     amounts = {name: values_by_task(method_rows, amount) for name, method_rows in rows.items()}
     first = next(iter(amounts))
     for name, method_amounts in amounts.items():
-        is_alone = name == first or not method_amounts or not amounts[first]
-        need = AmountNeed(
-            method=name,
-            against=first,
-            amount=amount,
-            n=len(method_amounts),
-            mean=mean_difference(_task_means(method_amounts)),
-        )
-        yield need if is_alone else need.model_copy(update=_compare_amounts(amounts[first], method_amounts))
+        means, reference = ([mean(one[task]) for task in sorted(one)] for one in (method_amounts, amounts[first]))
+        need = AmountNeed(method=name, against=first, amount=amount, n=len(method_amounts), mean=mean_difference(means))
+        if name == first or not means or not reference:
+            yield need
+            continue
+        differences = [after - before for before, after in zip(reference, means, strict=True)]
+        low, high = bootstrap_interval(differences) or (None, None)
+        change = relative_change(amounts[first], method_amounts)
+        bounds = {"percent": change.percent, "percent_low": change.low, "percent_high": change.high}
+        compared = {"difference": mean_difference(differences), "low": low, "high": high, **bounds}
+        yield need.model_copy(update=compared)
 
 
-def _compare_amounts(first: AmountsByTask, other: AmountsByTask) -> dict[str, float | None]:
-    differences = [after - before for before, after in zip(_task_means(first), _task_means(other), strict=True)]
-    low, high = bootstrap_interval(differences) or (None, None)
-    change = relative_change(first, other)
-    bounds = {"percent": change.percent, "percent_low": change.low, "percent_high": change.high}
-    return {"difference": mean_difference(differences), "low": low, "high": high, **bounds}
+# The official figures (metrics) of a benchmark, with intervals, whatever a figure computes.
+
+FigureFunction = Callable[[Sequence[tuple[str, Footer]]], Mapping[str, float]]
+"""Type of the method `figures` of a benchmark, which computes its figures from pairs of task id and footer."""
 
 
-def _task_means(amounts: AmountsByTask) -> list[float]:
-    return [mean(amounts[task]) for task in sorted(amounts)]
+class FigureEstimate(Record):
+    """An official figure of a benchmark over the runs of a method that count.
+
+    `low` and `high` bound its 95 % interval, clustered by task; None if there are too few tasks or no spread. `value`
+    is None if no run counts for the figure.
+    """
+
+    method: str
+    figure: str
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+
+
+def estimate_figures(method: str, runs: Sequence[tuple[str, Footer]], compute: FigureFunction) -> list[FigureEstimate]:
+    """Estimate the figures of a method from the task and the footer of each run, without counts and standard errors.
+
+    With several trials of each task `pass^k` is estimated too, the probability that k runs of a task all succeed, for
+    k = 2, 4, 8, ... and the number of trials.
+    """
+    values = {name: value for name, value in compute(runs).items() if has_interval(name)} if runs else {}
+    bounds = figure_intervals(values, runs, [task for task, _ in runs], compute)
+    outcomes: dict[str, list[bool]] = defaultdict(list)
+    for task, footer in runs:
+        outcomes[task].append(bool(is_solved(footer.scores)))
+    trials = min(map(len, outcomes.values()), default=0)
+    for k in sorted({*(2**n for n in range(1, trials.bit_length())), trials} - {0, 1}):
+        estimate = pass_hat_k(outcomes, k)
+        values[f"pass^{k}"], bounds[f"pass^{k}"] = estimate.mean, estimate.interval
+    return [figure_estimate(method, name, value, bounds.get(name)) for name, value in values.items()]
+
+
+def has_interval(figure: str) -> bool:
+    """Return whether a figure has an interval and a row in tables: all except the count and standard errors."""
+    return figure != "n" and not figure.endswith("_stderr")
+
+
+def figure_estimate(method: str, figure: str, value: float, interval: Interval | None) -> FigureEstimate:
+    """Build the estimate of a figure; a value of NaN means that no run counts."""
+    low, high = interval or (None, None)
+    return FigureEstimate(method=method, figure=figure, value=None if isnan(value) else value, low=low, high=high)
 
 
 # Scores of each method, and paired differences from the first method.
@@ -230,7 +271,10 @@ class Difference(Record):
 
 
 class Comparison(Record):
-    """Statistics of a comparison over the tasks that every method has finished without a fault."""
+    """Statistics of a comparison over the tasks that every method has finished without a fault.
+
+    An evaluation is a comparison of one method, over all runs without a fault.
+    """
 
     benchmark: str
     model: str
@@ -240,6 +284,8 @@ class Comparison(Record):
     methods: tuple[MethodSummary, ...]
     differences: tuple[Difference, ...]
     needs: tuple[AmountNeed, ...] = ()
+    figures: tuple[FigureEstimate, ...] = ()
+    """The official figures of each method; none if the benchmark cannot be loaded."""
     rows: tuple[ComparisonRow, ...]
     """Every run that ended, including those of tasks that some method has not finished."""
     variants: dict[str, str] = Field(default_factory=dict, exclude_if=not_)
@@ -257,19 +303,30 @@ class Comparison(Record):
         done = sum(not row.ending.startswith("error:") for row in self.rows)
         return self.planned * self.trials * len(self.methods) - done
 
+    @property
+    def outline(self) -> ComparisonOutline:
+        """The names of the methods, the tasks that have a run, and the number of trials."""
+        names, tasks = (summary.method for summary in self.methods), dict.fromkeys(row.task for row in self.rows)
+        return ComparisonOutline(self.benchmark, self.model, tuple(names), tuple(tasks), self.trials)
 
-def comparison_of(outline: ComparisonOutline, rows: Sequence[ComparisonRow]) -> Comparison:
-    """Compute the statistics of a comparison from the runs so far, over the tasks that every method has finished."""
+
+REPEAT_ADVICE = "give the same command once more"
+"""What a warning names as the way to run failed runs again."""
+
+
+def comparison_of(outline: ComparisonOutline, rows: Sequence[ComparisonRow], repeat: str = REPEAT_ADVICE) -> Comparison:
+    """Compute the statistics of a comparison from the runs so far, over the tasks that every method has finished.
+
+    `repeat` is what warnings name as the way to run failed runs again.
+    """
     by_method = shared_rows(outline, rows)
     shared = {row.task for method_rows in by_method.values() for row in method_rows}
     scores = {name: scores_of(method_rows) for name, method_rows in by_method.items()}
     first, *others = scores
     differences = adjust_family([compute_difference(name, first, scores[name], scores[first]) for name in others])
-    methods = tuple(
-        _summarize_method(name, method_rows, rows, outline.trials) for name, method_rows in by_method.items()
-    )
+    methods = tuple(_summarize_method(name, method_rows, rows) for name, method_rows in by_method.items())
     endings = {method: [row.ending for row in rows if row.method == method] for method in outline.methods}
-    faults = fault_warnings(endings, "give the same command once more")
+    faults = fault_warnings(endings, repeat)
     return Comparison(
         benchmark=outline.benchmark,
         model=outline.model,
@@ -285,41 +342,42 @@ def comparison_of(outline: ComparisonOutline, rows: Sequence[ComparisonRow]) -> 
     )
 
 
-def add_published(comparison: Comparison, outline: ComparisonOutline, settings: Mapping[str, RunSetting]) -> Comparison:
+def add_published(comparison: Comparison, settings: Mapping[str, RunSetting]) -> Comparison:
     """Return a copy of a comparison with the published figures of its methods.
 
     Args:
-        comparison: the comparison.
-        outline: its outline.
-        settings: settings of the runs, by method; their tasks are replaced by those that the scores are about.
+        comparison: the comparison, with its official figures.
+        settings: settings of the runs, by method; their tasks are replaced by those that the figures are about.
     """
-    benchmark = find_benchmark(comparison.benchmark)
-    metrics = {*(benchmark.score_metrics if benchmark else ())}
-    tasks = {*shared_tasks(outline, comparison.rows)}
-    found = {name: find_matches(setting._replace(tasks=tasks), metrics) for name, setting in settings.items()}
+    tasks = {*shared_tasks(comparison.outline, comparison.rows)}
+    figures = {name: {one.figure for one in comparison.figures if one.method == name} for name in settings}
+    found = {name: find_matches(one._replace(tasks=tasks), figures[name]) for name, one in settings.items()}
     return comparison.model_copy(update={"published": {name: matches for name, matches in found.items() if matches}})
 
 
 def adapt_to_methods(comparison: Comparison, plan: ComparisonPlan, certifying: Collection[str]) -> Comparison:
-    """Return a copy of a comparison with descriptions of the variants, and without figures that say nothing.
+    """Return a copy of a comparison with descriptions of the variants, and a warning if its scores rank no methods.
 
-    It has a warning if its scores rank no methods, and about solved tasks that a method did not certify.
-
-    Args:
-        comparison: the comparison.
-        plan: its plan.
-        certifying: the names of the methods that certify predicates; the others have no goal precision.
+    The goal precision is adapted as by `adapt_goals`, whose parameter `certifying` is.
     """
-    methods = [
-        s if s.method in certifying else s.model_copy(update={"goals": GoalPrecision()}) for s in comparison.methods
-    ]
-    warnings = [*comparison.warnings, *uncertified_warnings(comparison.rows, certifying)]
-    if len({method.graph for method in plan.methods}) > 1 and any(
-        map(is_simulated, [plan.model, *plan.roles.values()])
-    ):
-        warnings.append(RANKING_WARNING)
-    described = {"variants": describe_variants(plan.methods)}
-    return comparison.model_copy(update={"methods": tuple(methods), "warnings": tuple(warnings), **described})
+    models = [plan.model, *plan.roles.values()]
+    ranked = len({method.graph for method in plan.methods}) == 1 or not any(map(is_simulated, models))
+    adapted = adapt_goals(comparison, certifying)
+    warnings = (*adapted.warnings, *(() if ranked else (RANKING_WARNING,)))
+    return adapted.model_copy(update={"warnings": warnings, "variants": plan.variants})
+
+
+def adapt_goals(comparison: Comparison, certifying: Collection[str]) -> Comparison:
+    """Return a copy of a comparison with goal precisions of the methods in `certifying` only, which certify predicates.
+
+    It has a warning about solved tasks that a method did not certify.
+    """
+    methods = tuple(
+        one if one.method in certifying else one.model_copy(update={"goals": GoalPrecision()})
+        for one in comparison.methods
+    )
+    warnings = (*comparison.warnings, *uncertified_warnings(comparison.rows, certifying))
+    return comparison.model_copy(update={"methods": methods, "warnings": warnings})
 
 
 RANKING_WARNING = (
@@ -362,10 +420,13 @@ def shared_rows(outline: ComparisonOutline, rows: Sequence[ComparisonRow]) -> di
 def shared_tasks(outline: ComparisonOutline, rows: Sequence[ComparisonRow]) -> list[str]:
     """List the tasks, in order, of which every method has ended every trial without a fault of the world or its data.
 
-    Methods without any such run are ignored.
+    Methods without any such run are ignored. Of a single method every task with such a run is listed, since nothing is
+    paired.
     """
     valid = [row for row in rows if not row.fault]
     done, started = Counter(row.task for row in valid), {row.method for row in valid}
+    if len(outline.methods) == 1:
+        return [task for task in outline.tasks if done[task]]
     return [task for task in outline.tasks if done[task] == len(started) * outline.trials > 0]
 
 
@@ -392,11 +453,10 @@ def add_faults(difference: Difference, rows: Sequence[ComparisonRow]) -> Differe
     return difference.model_copy(update={"faults": len(left_out)})
 
 
-def _summarize_method(
-    method: str, rows: Sequence[ComparisonRow], all_rows: Sequence[ComparisonRow], trials: int
-) -> MethodSummary:
+def _summarize_method(method: str, rows: Sequence[ComparisonRow], all_rows: Sequence[ComparisonRow]) -> MethodSummary:
     estimate = mean_of([row.score for row in rows], [row.task for row in rows], top=100)
     solved = {task: list(map(bool, trials)) for task, trials in values_by_task(rows, "solved").items()}
+    trials = min(map(len, solved.values()), default=0)  # of a single method some trials of a task may be missing
     return MethodSummary(
         method=method,
         n=len(solved),
@@ -408,7 +468,7 @@ def _summarize_method(
         successes=sum(row.solved for row in rows),
         faults=sum(row.fault for row in all_rows if row.method == method),
         begun=sum(row.method == method for row in all_rows),
-        pass_all=100 * pass_hat_k(solved, trials).mean if trials > 1 and rows else None,
+        pass_all=100 * pass_hat_k(solved, trials).mean if trials > 1 else None,
         goals=goal_precision(RunOutcome(row.task, row.ending, row.verdict) for row in rows),
         endings=dict(Counter(row.ending for row in rows)),
         **sum_costs(rows).model_dump(),

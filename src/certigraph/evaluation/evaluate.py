@@ -10,6 +10,7 @@ import shlex
 import uuid
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,13 @@ from certigraph.adapters.tools.world import Tools
 from certigraph.evaluation.comparison import Choice
 from certigraph.evaluation.evaluation_results import Evaluation, read_evaluation, read_log
 from certigraph.evaluation.jobs import is_url
-from certigraph.evaluation.progress_display import show_progress
-from certigraph.evaluation.tool_worlds import benchmark_name, check_evaluable, check_unattended
+from certigraph.evaluation.progress_display import format_work, run_label, show_runs
+from certigraph.evaluation.tool_worlds import (
+    benchmark_name,
+    check_evaluable,
+    check_unattended,
+    describe_effective_rates,
+)
 from certigraph.evaluation.workers import WorkerOptions, check_worker_models, run_slots
 from certigraph.graphs.assembly import operators_of
 from certigraph.runtime.files import check_output_folder
@@ -32,17 +38,17 @@ from certigraph.runtime.registry import (
     check_encoders,
     check_retrieval,
     check_takes_answers,
+    parse_budget,
     parse_roles,
     parse_swap,
 )
 from certigraph.runtime.result import BenchmarkRow
 from certigraph.runtime.run import run_blocking
 from certigraph.runtime.storage import check_checkpoint_server
-from certigraph.runtime.texts import format_count, shorten_text
+from certigraph.runtime.texts import format_count
 from certigraph.state.endings import Interrupted, UnknownName
 
 if TYPE_CHECKING:
-    from inspect_ai import Task as InspectTask
     from inspect_ai.log import EvalLog
 
 
@@ -82,31 +88,22 @@ def reduced_garbage_collection() -> Iterator[None]:
 NO_DISPLAY: dict[str, Any] = {"ctl_server": False, "display": "none", "score_display": False}
 """Options of Inspect without its own display, whose words users of certigraph do not know."""
 
-MAX_MESSAGE_CHARACTERS = 200
-"""Maximum number of characters of the line about a failed run."""
-
 
 @contextmanager
-def show_runs(
-    name: str, total: int, *, notices: Sequence[str] = (), kept: Container[str] = (), quiet: bool
+def show_samples(
+    name: str, total: int, notices: Sequence[str], *, graph: str, kept: Container[str] = (), quiet: bool
 ) -> Iterator[None]:
-    """Inside a block, show `notices` and how many of `total` runs have ended, unless `quiet` is set.
+    """Inside a block, show `notices` and the outcomes of `total` runs, unless `quiet` is set.
 
     Runs in `kept` are not counted: they are only read.
     """
     from certigraph.evaluation.inspect_runs import row_listener
 
-    with show_progress(name, total, silent=quiet) as display:
-        for notice in notices:
-            display.print(notice)
+    with show_runs(name, total, notices, silent=quiet) as show:
 
         def listener(row: BenchmarkRow) -> None:
-            if row.run in kept:
-                return
-            display.report(name, display.done + 1)
-            display.advance(display.done, f"{name}, {display.time_left}")
-            if row.ending.startswith("error:"):
-                display.print(shorten_text(f"{row.id}: {row.ending}: {row.footer.message}", MAX_MESSAGE_CHARACTERS))
+            if row.run not in kept:
+                show(run_label(graph, row.id, row.trial), row)
 
         with Setting(row_listener, listener):
             yield
@@ -186,7 +183,8 @@ def evaluate_retry(
         notices.append(f"to resume: certigraph eval --retry {shlex.quote(str(log) if is_url(folder) else folder)}")
         notices.append(_describe_begun_runs(benchmark, arguments.get("data")))
     slots = run_slots(options, model, max_samples)
-    progress = show_runs(benchmark, planned - ended, notices=notices, kept=kept, quiet=quiet)
+    graph = str(metadata["graph"])
+    progress = show_samples(benchmark, planned - ended, notices, graph=graph, kept=kept, quiet=quiet)
     with reduced_garbage_collection(), slots as concurrent, progress:
         logs = eval_retry(previous, log_dir=folder, max_samples=concurrent, **NO_DISPLAY)
     return read_finished_evaluation(logs, folder, options)
@@ -267,6 +265,10 @@ def evaluate(
         Fault: the budget limits dollars and a model has no known price, or the evaluation could not be finished.
         Interrupted: the evaluation was interrupted; the message has the command that finishes it.
     """
+    from inspect_ai import eval as inspect_eval
+
+    from certigraph.evaluation.inspect_tasks import TASKS, own_task
+
     choice = Choice(ids=[*ids], split=split, limit=limit or 0, trials=trials, stratify=stratify)
     first = None if choice.stratify else choice.limit or None  # a stratified task has only the chosen samples
     benchmark = benchmark_name(benchmark, data)
@@ -274,8 +276,10 @@ def evaluate(
     specs = dict(map(parse_swap, swaps))
     models, options = (model, *parse_roles(roles).values()), WorkerOptions(workers, ray)
     _check_runnable(build_graph(graph, specs), live, models, str(out), trials=trials, shared=options.is_shared)
-    task = _create_task(
-        benchmark,
+    create_task = partial(own_task, benchmark)
+    if (name := split_name(benchmark)[0]) in TASKS:
+        create_task = partial(TASKS[name], config=split_name(benchmark)[1])
+    task = create_task(
         graph=graph,
         model=model,
         data=data or "",
@@ -295,10 +299,24 @@ def evaluate(
         **{slot: str(spec) for slot, spec in specs.items()},
     )
     slots = run_slots(options, model, max_samples, usual=MAX_SCRIPTED_SAMPLES if is_scripted(model) else None)
-    progress = show_runs(benchmark, len(task.dataset[:first]) * trials, quiet=quiet)
+    tasks = len(task.dataset[:first])
+    sizes, calls = {"method": 1, "task": tasks, "trial": trials}, parse_budget(budget, live.limits).budget.calls
+    notices = (
+        format_work(benchmark, model, parse_roles(roles), sizes, tasks * trials, calls),
+        describe_effective_rates(live, model, parse_roles(roles)),
+        f"to resume: certigraph eval --retry {shlex.quote(str(out))}{options.flags}",
+    )
+    progress = show_samples(benchmark, tasks * trials, notices, graph=graph, quiet=quiet)
     with reduced_garbage_collection(), slots as concurrent, progress:
-        # scripted runs end before a user could watch them in Inspect's viewer
-        logs = _execute_task(task, str(out), first, concurrent, realtime=not is_scripted(model))
+        logs = inspect_eval(
+            task,
+            model=None,
+            limit=first,
+            max_samples=concurrent,
+            log_dir=str(out),
+            log_realtime=not is_scripted(model),  # scripted runs end before a user could watch them in Inspect's viewer
+            **NO_DISPLAY,
+        )
     return read_finished_evaluation(logs, str(out), options)
 
 
@@ -321,25 +339,6 @@ def _check_runnable(
         if model.startswith(("openai:", "local")):
             check_model_available(model)
     run_blocking(check_checkpoint_server())
-
-
-def _create_task(benchmark: str, **arguments: Any) -> "InspectTask":
-    """Create the Inspect task of a benchmark; the arguments are those of `inspect_tasks.TaskOptions`."""
-    from certigraph.evaluation.inspect_tasks import TASKS, own_task
-
-    name, config = split_name(benchmark)
-    return TASKS[name](config=config, **arguments) if name in TASKS else own_task(benchmark, **arguments)
-
-
-def _execute_task(
-    task: "InspectTask", out: str, limit: int | None, concurrent: int | None, *, realtime: bool
-) -> "Sequence[EvalLog]":
-    """Execute the first `limit` samples of a task; with `realtime` Inspect's viewer can show unfinished runs."""
-    from inspect_ai import eval as inspect_eval
-
-    return inspect_eval(
-        task, model=None, limit=limit, max_samples=concurrent, log_dir=out, log_realtime=realtime, **NO_DISPLAY
-    )
 
 
 def _max_failures(fail_on: float | None, planned: Callable[[], int]) -> int:

@@ -1,98 +1,63 @@
-"""Results of an evaluation: metrics with intervals, a row for each run, and the printed table.
+"""Results of evaluations under Inspect: metrics with intervals, and a row for each run.
 
-`Evaluation` is the result, `read_evaluation` reads it from an Inspect log, and `print_evaluations` prints it. The code
-calls the metrics of a benchmark figures.
+`Evaluation` is the result, and `read_evaluation` reads it from an Inspect log. What is printed of it is its
+`comparison`, a comparison of one method. `compare_logs` compares several. The code calls the metrics of a benchmark
+figures.
 """
 
 import json
 import shlex
 import shutil
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from math import isnan
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from math import isnan, nan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 from pydantic import Field
 from rich.console import Console
-from rich.table import Table
 
-from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.models.chat_models import describe_error_rates, describe_model, is_scripted
+from certigraph.adapters.benchmarks import load_benchmark, split_name
+from certigraph.adapters.models.chat_models import is_scripted
+from certigraph.evaluation.comparison import MODEL_SEPARATOR, ComparisonOutline
+from certigraph.evaluation.comparison_summary import (
+    REPEAT_ADVICE,
+    Comparison,
+    FigureEstimate,
+    adapt_goals,
+    add_published,
+    comparison_of,
+    estimate_figures,
+    figure_estimate,
+    has_interval,
+    shared_tasks,
+)
 from certigraph.evaluation.jobs import is_url
 from certigraph.evaluation.measures import (
     EVALUATION_METHODS,
-    MISSING_VALUE,
+    ComparisonRow,
     GoalPrecision,
     fault_warnings,
-    format_fault_share,
     goal_precision,
     run_outcome_of,
 )
-from certigraph.evaluation.published_matches import (
-    PUBLISHED_TITLE,
-    FigureRow,
-    PublishedMatch,
-    RunSetting,
-    find_matches,
-    view_matches,
-)
-from certigraph.evaluation.statistics import Interval, MeanEstimate, figure_intervals, pass_hat_k
-from certigraph.evaluation.tables import format_interval
+from certigraph.evaluation.published_matches import PublishedMatch, RunSetting, find_matches
+from certigraph.evaluation.result_tables import print_comparison
+from certigraph.evaluation.statistics import Interval
 from certigraph.runtime.result import ROW_KEY, BenchmarkRow, Result
 from certigraph.runtime.run import has_run
-from certigraph.runtime.texts import format_count
 from certigraph.state.endings import INTERRUPTED, Boundary, Fault, UnknownName
 from certigraph.state.records import Record
-from certigraph.state.trajectory import Footer
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog
 
 
-# Intervals of a benchmark's figures (metrics), whatever a figure computes.
-
-FigureFunction = Callable[[Sequence[tuple[str, Footer]]], dict[str, float]]
-"""Type of the method `figures` of a benchmark, which computes its figures from pairs of task id and footer."""
-
-
-def has_interval(name: str) -> bool:
-    """Return whether a figure has an interval and a row in tables: all except the count and standard errors."""
-    return name != "n" and not name.endswith("_stderr")
-
-
-def intervals_of(
-    figures: Mapping[str, float], rows: Sequence[BenchmarkRow], compute: FigureFunction
-) -> dict[str, Interval | None]:
-    """Compute the 95 % interval of every figure (metric) except counts and standard errors, clustered by task.
-
-    Args:
-        figures: the value of each figure over all rows, by name.
-        rows: the runs.
-        compute: the method `figures` of the benchmark; see `statistics.figure_intervals`.
-    """
-    wanted = {name: value for name, value in figures.items() if has_interval(name)}
-    return figure_intervals(wanted, [(row.id, row.footer) for row in rows], [row.id for row in rows], compute)
-
-
-def estimate_pass_hat(rows: Sequence[BenchmarkRow]) -> dict[str, MeanEstimate]:
-    """Estimate `pass^k`, the probability that k runs of a task all succeed, for several k.
-
-    The values of k are 2, 4, 8, ... and the number of trials that every task has.
-
-    Returns:
-        The estimates by name, such as `pass^2`; empty if a task has only one trial.
-    """
-    outcomes: dict[str, list[bool]] = defaultdict(list)
-    for row in rows:
-        outcomes[row.id].append(row.value >= 1)
-    trials = min(map(len, outcomes.values()), default=0)
-    powers = (2**n for n in range(1, trials.bit_length()))
-    return {f"pass^{k}": pass_hat_k(outcomes, k) for k in sorted({*powers, trials} - {0, 1})}
-
-
 # The result of an evaluation, and its reader.
+
+RETRY_COMMAND = "certigraph eval --retry LOG"
+"""Command that repeats the failed runs of an evaluation, in warnings."""
 
 UNUSED_SAMPLE_FIELDS = frozenset({"events", "store", "attachments", "messages"})
 """Fields of an Inspect log's samples that are not read, because for thousands of runs they would take gigabytes."""
@@ -150,7 +115,37 @@ class Evaluation(Record):
     @property
     def warnings(self) -> tuple[str, ...]:
         """Warnings about runs that ended in an error, which the figures leave out or count as failures."""
-        return tuple(fault_warnings({self.graph: [row.ending for row in self.rows]}, "certigraph eval --retry LOG"))
+        return tuple(fault_warnings({self.graph: [row.ending for row in self.rows]}, RETRY_COMMAND))
+
+    @property
+    def method(self) -> str:
+        """Name of the method in tables: the graph, with the operators that replaced its own."""
+        return " ".join([self.graph, *(f"{slot}={operator}" for slot, operator in self.swaps.items())])
+
+    @property
+    def comparison(self) -> Comparison:
+        """The evaluation as a comparison of one method, by which it is printed."""
+        return compare_evaluations({self.method: self}, RETRY_COMMAND)
+
+    def comparison_rows(self, method: str) -> Iterator[ComparisonRow]:
+        """Yield the runs that ended as rows of a comparison; a run does not say which role read how many tokens."""
+        for row in self.rows:
+            if row.ending != INTERRUPTED:
+                usage = row.footer.usage
+                yield ComparisonRow(
+                    method=method,
+                    task=row.id,
+                    trial=row.trial,
+                    run=row.run,
+                    ending=row.ending,
+                    score=100 * row.value,
+                    solved=row.value >= 1,
+                    scored=row.footer.scores is not None,
+                    steps=row.steps,
+                    prompt_tokens=usage.input_tokens,
+                    roles={},
+                    **usage.model_dump(exclude={"node", "input_tokens"}),
+                )
 
     @property
     def endings(self) -> dict[str, int]:
@@ -232,9 +227,17 @@ def evaluation_of(log: "EvalLog") -> Evaluation:
     rows = tuple(
         BenchmarkRow.model_validate(sample.scores[ROW_KEY].metadata) for sample in log.samples if sample.scores
     )
-    scored = [row for row in rows if row.scored]
+    runs = [(row.id, row.footer) for row in rows if row.scored]
     figures = {name: float(metric.value) for name, metric in log.results.scores[0].metrics.items()}
-    estimates = estimate_pass_hat(scored)
+    try:  # the log may be somebody else's, so that no code which it names is imported
+        data = log.eval.task_args.get("data") or None
+        benchmark = load_benchmark(metadata["benchmark"], data, import_own=False)
+    except UnknownName:
+        estimates = estimate_figures("", runs, lambda runs: {})  # only pass^k
+    else:
+        estimates = estimate_figures("", runs, benchmark.figures)
+    known = {one.figure: nan if one.value is None else one.value for one in estimates}
+    bounds = {one.figure: None if one.low is None or one.high is None else (one.low, one.high) for one in estimates}
     return Evaluation(
         graph=metadata["graph"],
         benchmark=metadata["benchmark"],
@@ -242,11 +245,8 @@ def evaluation_of(log: "EvalLog") -> Evaluation:
         roles=metadata.get("roles", {}),
         swaps=metadata["swaps"],
         budget=tuple(metadata["budget"]),
-        figures={**figures, **{name: estimate.mean for name, estimate in estimates.items()}},
-        intervals={
-            **_intervals(log, figures, scored),
-            **{name: estimate.interval for name, estimate in estimates.items()},
-        },
+        figures={**figures, **{name: value for name, value in known.items() if name not in figures}},
+        intervals={**dict.fromkeys(filter(has_interval, figures)), **bounds},
         rows=rows,
         log=log.location,
     )
@@ -262,18 +262,89 @@ def _explain_missing_results(log: "EvalLog") -> tuple[str, Boundary]:
     return f"the log ends with the status {log.status!r}, as after a crash", "operator"
 
 
-def _intervals(
-    log: "EvalLog", figures: Mapping[str, float], rows: Sequence[BenchmarkRow]
-) -> dict[str, Interval | None]:
-    metadata = log.eval.metadata or {}
-    try:  # the log may be somebody else's, so that no code which it names is imported
-        benchmark = load_benchmark(metadata["benchmark"], log.eval.task_args.get("data") or None, import_own=False)
+# Several evaluations as one comparison.
+
+MAX_SHOWN_TASKS = 5
+"""Maximum number of tasks in a message about tasks that two evaluations do not share."""
+
+
+def compare_logs(paths: Sequence[Path]) -> Comparison:
+    """Compare several evaluations of one benchmark on the same tasks; the first one is the reference.
+
+    Args:
+        paths: Inspect logs that `certigraph eval` wrote.
+
+    Raises:
+        Fault: a file is not a log or is given twice, or the evaluations are of different benchmarks or tasks.
+    """
+    resolved = [path.resolve() for path in paths]
+    if twice := [path for path, target in zip(paths, resolved, strict=True) if resolved.count(target) > 1]:
+        raise Fault("data", f"{twice[0]} is given twice: give each log once")
+    evaluations = [read_evaluation(path) for path in paths]
+    first = evaluations[0]
+    for path, other in zip(paths[1:], evaluations[1:], strict=True):
+        _check_same_tasks(paths[0], first, path, other)
+    return compare_evaluations(dict(zip(_evaluation_names(evaluations), evaluations, strict=True)))
+
+
+def compare_evaluations(by_name: Mapping[str, Evaluation], repeat: str = REPEAT_ADVICE) -> Comparison:
+    """Compute the comparison of evaluations of one benchmark on the same tasks, by the names of the methods.
+
+    `repeat` is what warnings name as the way to run failed runs again.
+    """
+    first = next(iter(by_name.values()))
+    models = dict.fromkeys(model for one in by_name.values() for model in (one.model, *one.roles.values()))
+    tasks = tuple(dict.fromkeys(row.id for row in first.rows))
+    outline = ComparisonOutline(first.benchmark, MODEL_SEPARATOR.join(models), tuple(by_name), tasks, first.trials)
+    rows = [row for name, one in by_name.items() for row in one.comparison_rows(name)]
+    found = comparison_of(outline, rows, repeat)
+    found = adapt_goals(found, [name for name, one in by_name.items() if any(row.planned for row in one.rows)])
+    shared = {*shared_tasks(outline, rows)}
+    figures = tuple(figure for name, one in by_name.items() for figure in _figures_over(shared, name, one))
+    settings = {name: one.setting for name, one in by_name.items()}
+    return add_published(found.model_copy(update={"figures": figures}), settings)
+
+
+def _figures_over(tasks: Set[str], method: str, one: Evaluation) -> Iterable[FigureEstimate]:
+    """Estimate the official figures of an evaluation over some of its tasks; none if its benchmark is not loaded."""
+    if tasks == {row.id for row in one.scored}:
+        values = {name: value for name, value in one.figures.items() if has_interval(name)}
+        return [figure_estimate(method, name, value, one.intervals.get(name)) for name, value in values.items()]
+    try:  # the log may be somebody else's
+        benchmark = load_benchmark(one.benchmark, import_own=False)
     except UnknownName:
-        return dict.fromkeys(filter(has_interval, figures))
-    return intervals_of(figures, rows, benchmark.figures)
+        return []
+    return estimate_figures(method, [(row.id, row.footer) for row in one.scored if row.id in tasks], benchmark.figures)
 
 
-# The table that `certigraph eval` prints.
+def _evaluation_names(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
+    # Graphs with their swaps, and model, configuration and budget if these differ; equal names are numbered.
+    others = [(one.model, one.benchmark, " ".join(one.budget) or "usual budget") for one in evaluations]
+    differ = [len(set(values)) > 1 for values in zip(*others, strict=True)]
+    names = []
+    for one, parts in zip(evaluations, others, strict=True):
+        names.append(", ".join([one.method, *(part for part, shown in zip(parts, differ, strict=True) if shown)]))
+    return tuple(name if names.count(name) == 1 else f"{name} no. {n}" for n, name in enumerate(names, 1))
+
+
+def _check_same_tasks(path: Path, first: Evaluation, other_path: Path, other: Evaluation) -> None:
+    if split_name(first.benchmark)[0] != split_name(other.benchmark)[0]:
+        reason = f"{path} is about {first.benchmark}, {other_path} about {other.benchmark}"
+        raise Fault("data", f"{reason}: compare evaluations of one benchmark")
+    one, two = ({(row.id, row.trial) for row in evaluation.rows} for evaluation in (first, other))
+    parts = [(path, sorted(one - two)), (other_path, sorted(two - one))]
+    if differing := "; ".join(f"only in {log}: {_list_tasks(tasks)}" for log, tasks in parts if tasks):
+        fix = "evaluate both with the same --split, --limit, --task and --trials"
+        raise Fault("data", f"these were run on different tasks and cannot be compared ({differing}): {fix}")
+
+
+def _list_tasks(tasks: Sequence[tuple[str, int]]) -> str:
+    names = [f"{task} trial {trial}" if trial else task for task, trial in tasks]
+    more = f" and {len(names) - MAX_SHOWN_TASKS} more" if len(names) > MAX_SHOWN_TASKS else ""
+    return ", ".join(names[:MAX_SHOWN_TASKS]) + more
+
+
+# What `certigraph eval` prints.
 
 MAX_REASONS = 3
 """Maximum number of different error messages in the output; `certigraph report RUN` shows the message of a run."""
@@ -283,84 +354,28 @@ MAX_MESSAGE_CHARACTERS = 300
 
 
 def print_evaluations(done: Sequence[Evaluation], *, as_json: bool) -> None:
-    """Print the figures (metrics) of evaluations as a table, with two columns for each, or as one JSON object."""
+    """Print evaluations one after the other, as comparisons of one method, or all of them as one JSON object."""
     if as_json:
         typer.echo(json.dumps(_to_json(done)))
         return
-    plain = Console(highlight=False, soft_wrap=True, emoji=False)
+    console = Console(highlight=False, soft_wrap=True, emoji=False)
     for evaluation in done:
-        about = f"{evaluation.graph} on {evaluation.benchmark}, model {describe_model(evaluation.model)}"
-        for line in filter(None, (about, describe_error_rates(evaluation.model, evaluation.roles))):
-            plain.print(line, markup=False)
-    table = Table("figure", box=None)
-    for evaluation in done:
-        table.add_column(evaluation.benchmark, justify="right")
-        table.add_column("95 % interval")
-    for name in dict.fromkeys(name for evaluation in done for name in evaluation.figures if has_interval(name)):
-        table.add_row(name, *(cell for evaluation in done for cell in _figure_cells(evaluation, name)))
-    table.add_row("goal precision", *(cell for evaluation in done for cell in _goal_precision_cells(evaluation.goals)))
-    table.add_row("n", *(cell for evaluation in done for cell in (str(evaluation.n), _format_counts(evaluation))))
-    faults = [format_fault_share(evaluation.faults, len(evaluation.rows)) for evaluation in done]
-    table.add_row("faults", *(cell for share in faults for cell in (share, "runs that no figure counts")))
-    Console().print(table)
-    for evaluation in done:
-        _print_published(evaluation)
-    for evaluation in done:
-        endings = ", ".join(f"{count} {ending}" for ending, count in evaluation.endings.items())
-        typer.echo(f"{evaluation.benchmark}, {evaluation.model}: {endings}")
-        for warning in evaluation.warnings:
-            plain.print(f"warning: {warning}", markup=False)
-        for reason in _failure_messages(evaluation):
-            plain.print(f"  {reason}", markup=False)
+        print_comparison(evaluation.comparison)
+        for line in _list_failures(evaluation):
+            console.print(line, markup=False)
         label = "resume or repeat what failed: certigraph eval --retry" if evaluation.failed else "log:"
-        plain.print(f"{label} {evaluation.log}", style="dim", markup=False)
+        console.print(f"{label} {evaluation.log}", style="dim", markup=False)
 
 
-def _figure_cells(evaluation: Evaluation, name: str) -> tuple[str, str]:
-    if name not in evaluation.figures:
-        return "", ""
-    if isnan(evaluation.figures[name]):
-        return MISSING_VALUE, "no run that counts"
-    low, high = evaluation.intervals.get(name) or (None, None)
-    interval = format_interval(low, high, ".1%", missing="too few tasks or no spread")
-    return f"{evaluation.figures[name]:.1%}", interval
-
-
-def _print_published(evaluation: Evaluation) -> None:
-    rows = [
-        FigureRow(
-            name,
-            _figure_cells(evaluation, name)[0],
-            [m for m in evaluation.published if m.figure.metric == name],
-        )
-        for name in evaluation.figures
-    ]
-    if view := view_matches(rows, "figure"):
-        console = Console(highlight=False)
-        console.print(f"\n{evaluation.benchmark}, {PUBLISHED_TITLE}:", markup=False)
-        console.print(*view.terminal_tables(), sep="\n")
-
-
-def _goal_precision_cells(goals: GoalPrecision) -> tuple[str, str]:
-    if goals.value is None:
-        return MISSING_VALUE, ""
-    return f"{goals.value:.1%}", f"{goals.low:.1%} to {goals.high:.1%} of {format_count(goals.n, 'run')} ending goal"
-
-
-def _failure_messages(evaluation: Evaluation) -> Iterator[str]:
+def _list_failures(evaluation: Evaluation) -> Iterator[str]:
     """Yield the error messages of failed runs with their counts, the most frequent first, and the runs that wait."""
     folders = {row.run: Path(evaluation.log).parent / row.run for row in evaluation.failed if row.ending == INTERRUPTED}
     waiting = {run: folder for run, folder in folders.items() if has_run(folder) and Result(folder).questions}
     failed = [row for row in evaluation.failed if row.run not in waiting]
     messages = Counter(" ".join((row.footer.message or row.ending).split())[:MAX_MESSAGE_CHARACTERS] for row in failed)
-    yield from (f"{count} x {message}" for message, count in messages.most_common(MAX_REASONS))
+    yield from (f"  {count} x {message}" for message, count in messages.most_common(MAX_REASONS))
     for folder in waiting.values():
-        yield f"waits for an answer of a person: certigraph resume {shlex.quote(str(folder))}"
-
-
-def _format_counts(evaluation: Evaluation) -> str:
-    trials = f", {evaluation.trials} trials each" if evaluation.trials > 1 else ""
-    return f"runs, {format_count(evaluation.tasks, 'task')}{trials}"
+        yield f"  waits for an answer of a person: certigraph resume {shlex.quote(str(folder))}"
 
 
 def _to_json(done: Sequence[Evaluation]) -> dict[str, object]:

@@ -363,7 +363,12 @@ def export(folders: Sequence[Path], to: str, out: Path, *, data: str | None = No
     }
     runs = _read_runs([path for path, _ in find_runs(folders).runs])
     prepare = makers.get(to, partial(submission_files, benchmark=to, data=data))
-    return [_write_file(out / name, write) for name, write in prepare(runs)]
+    written = []
+    for name, write in prepare(runs):
+        with replace_file(out / name) as draft:
+            write(draft)
+        written.append(out / name)
+    return written
 
 
 def _read_runs(files: Iterable[Path]) -> Iterator[Trajectory]:
@@ -410,9 +415,3 @@ class _FileNames:
         name = next(name for name in numbered if name not in self._given)
         self._given.add(name)
         return name
-
-
-def _write_file(path: Path, write: WriteFile) -> Path:
-    with replace_file(path) as draft:
-        write(draft)
-    return path

@@ -448,20 +448,15 @@ async def run_sample(job: RunJob, model: str, graph: AnyGraph, live: Benchmark, 
         row = await pool.done(job.model_copy(update={"context": context}))
         RunStorage(job.out).drop_copy(job.run)  # the copy that the journal fetched to see the run's progress
         return SampleResult(row, context.model)
-    context = job.context.model_copy(update={"model": _model_name(model)})
+    if not is_scripted(model):
+        model = DEFAULT_MODEL if str(get_model()) == NO_MODEL else str(get_model())
+    context = job.context.model_copy(update={"model": model})
     # weights are read from disk, and an endpoint is asked for its window
     models = await asyncio.to_thread(create_chat_models, context, live)
     # scripted models need no bridge
     async with agent_bridge(AgentState(messages=state.messages)) if models else nullcontext():
         row = await execute_run(job, graph, live, context.model_copy(update={"chat": models}), _log_line)
     return SampleResult(row, context.model, models.limit if models else None)
-
-
-def _model_name(name: str) -> str:
-    if is_scripted(name):
-        return name
-    active = str(get_model())
-    return DEFAULT_MODEL if active == NO_MODEL else active
 
 
 def _log_line(line: TrajectoryLine) -> None:

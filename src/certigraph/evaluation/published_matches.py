@@ -73,15 +73,12 @@ def _list_differences(figure: PublishedFigure, setting: RunSetting) -> Iterator[
         yield "other configuration"
     if figure.model not in UNNAMED_MODELS and {*map(normalise_model, setting.models)} != {figure.model.lower()}:
         yield "other model"
-    if not figure.task_ids and not _has_all_tasks(figure, setting.tasks):
+    whole = len(setting.tasks) == figure.tasks and all(re.fullmatch(figure.ids, task) for task in setting.tasks)
+    if not figure.task_ids and not whole:
         yield "other tasks" if figure.ids or len(setting.tasks) != figure.tasks else "perhaps other tasks"
     if setting.limited:
         yield "other limits"
     yield from figure.differs
-
-
-def _has_all_tasks(figure: PublishedFigure, tasks: Set[str]) -> bool:
-    return len(tasks) == figure.tasks and all(re.fullmatch(figure.ids, task) for task in tasks)
 
 
 def normalise_model(model: str) -> str:
@@ -149,7 +146,7 @@ def view_matches(rows: Sequence[FigureRow], first_head: str) -> PublishedView | 
 
 def _note(row: FigureRow, match: PublishedMatch) -> str:
     figure = match.figure
-    metric = "" if row.label == figure.metric else figure.metric
+    metric = "" if row.label.endswith(figure.metric) else figure.metric
     about = ", ".join(filter(None, (metric, figure.label)))
     here = f"; here: {', '.join(match.here)}" if match.here else ""
     return f"{figure.source}{f' ({about})' if about else ''}: {figure.protocol}{here}"

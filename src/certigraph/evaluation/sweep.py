@@ -1,45 +1,45 @@
-"""Execution and results of a sweep: graphs x operators x benchmarks, as one comparison per benchmark.
+"""Sweeps from a YAML file: graphs x operators x benchmarks.
 
-`prepare_sweep` reads the sweep's file, and `run_sweep` executes the unfinished runs. `findings_of` computes scores and
-the effects of swapped operators, and `write_files` writes them as JSON and CSV.
+A sweep is a loop over comparisons, one for each benchmark, with a limit for all runs together. It adds a page with
+links to the comparisons, a table of their scores, and the effects of exchanged operators.
 """
 
 import json
 import os
 import shlex
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
+from urllib.parse import quote
 
-from rich.table import Table
+import typer
+import yaml
+from pydantic import BeforeValidator, Field, ValidationError
+from rich.console import Console
 
+from certigraph.adapters.benchmarks import is_own
 from certigraph.adapters.extras import TABLE_PACKAGES, check_evaluation_packages
 from certigraph.adapters.faults import Faults
 from certigraph.adapters.files import replace_text
 from certigraph.adapters.protocols import Budget
-from certigraph.evaluation.compare import ComparisonJob, run_comparison
+from certigraph.evaluation.compare import ComparisonJob, build_job, run_comparison
 from certigraph.evaluation.comparison import (
     COMPARISON_PAGE,
     MODEL_SEPARATOR,
     PLAN_FILE,
+    Choice,
+    ComparedMethod,
     ComparisonCell,
+    build_method,
     cells_of,
-    format_differences,
     lock_folder,
     read_cell_trajectory,
     read_plan,
     save_or_check_plan,
     unfinished_cells,
 )
-from certigraph.evaluation.comparison_report import (
-    DIFFERENCE_COLUMNS,
-    difference_cells,
-    flatten_record,
-    format_model_note,
-    write_comparison_report,
-)
+from certigraph.evaluation.comparison_report import flatten_record, plan_facts, write_comparison_report
 from certigraph.evaluation.comparison_summary import (
     Comparison,
     Difference,
@@ -50,15 +50,311 @@ from certigraph.evaluation.comparison_summary import (
     scores_of,
     shared_rows,
 )
-from certigraph.evaluation.measures import MISSING_VALUE, ComparisonRow, format_fault_share
-from certigraph.evaluation.sweep_file import Sweep, TotalLimits, expand_sweep, folder_name, order_of, read_sweep
-from certigraph.evaluation.tables import format_estimate, terminal_table, write_csv
+from certigraph.evaluation.measures import MISSING_VALUE
+from certigraph.evaluation.progress_display import format_work
+from certigraph.evaluation.result_tables import DIFFERENCE_COLUMNS, format_model_note, print_comparison
+from certigraph.evaluation.tables import (
+    FittedTable,
+    LinkedCell,
+    TableCells,
+    format_estimate,
+    print_report_path,
+    table_console,
+    table_of,
+    write_csv,
+    write_page,
+)
 from certigraph.evaluation.workers import HERE, WorkerOptions, run_slots
 from certigraph.runtime.files import check_output_folder, find_trajectories
-from certigraph.runtime.registry import check_priced, swaps_of
-from certigraph.runtime.texts import format_compact, format_count
-from certigraph.state.endings import GOAL, Fault
+from certigraph.runtime.registry import GRAPHS, check_priced, create_context, graph_slots
+from certigraph.runtime.texts import format_count
+from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Record, Usage
+
+# The file.
+
+Name = Annotated[str, Field(min_length=1)]
+
+
+class TaskSelection(Record):
+    """Selection of a benchmark's tasks: by ids, or by a split and a number of tasks."""
+
+    tasks: tuple[Name, ...] = ()
+    split: str = ""
+    limit: int = Field(default=0, ge=0)
+    """Number of tasks, from the start of the split; 0: all."""
+    stratify: bool = False
+    """Choose the `limit` tasks evenly over difficulty and length, and not from the start of the split."""
+
+
+class SweepBenchmark(TaskSelection):
+    """One benchmark of a sweep. If it omits keys of the task selection, those at the top level of the file apply."""
+
+    name: Name
+    label: str = ""
+    """Name of the benchmark in tables. With different labels a sweep can have the same benchmark twice."""
+
+    @property
+    def title(self) -> str:
+        """The label of the benchmark, or its name if it has no label."""
+        return self.label or self.name
+
+    @property
+    def folder(self) -> str:
+        """Name of the folder that holds the comparison on the benchmark."""
+        name = "".join(c if c.isalnum() or c in "-_" else "-" for c in self.title)
+        return name[:80].strip("-") or "benchmark"
+
+
+class TotalLimits(Record):
+    """Total budget of a sweep.
+
+    When a limit is reached no more runs are started; executing runs continue to their end.
+    """
+
+    usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """US dollars; an error if the price of a model is not known."""
+    tokens: int | None = Field(default=None, gt=0)
+    """Input and output tokens together."""
+    calls: int | None = Field(default=None, gt=0)
+    hours: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Wall-clock hours since the sweep was started or resumed; a resumed sweep has this number of hours again."""
+
+
+def _to_case(given: Any) -> Any:
+    return {"name": given} if isinstance(given, str) else given
+
+
+class Sweep(TaskSelection):
+    """Content of a sweep file, which describes graphs and operator variants to run on benchmarks.
+
+    When a sweep is resumed, only `most` and `at_once` may have changed, and benchmarks may have been added.
+
+    Each of `operators` is a variant, slot -> operator; `{}` is the unchanged graph. `budget` has the limits of a run
+    and of the graph's method, with the keys of `--budget`.
+    """
+
+    benchmarks: tuple[Annotated[SweepBenchmark, BeforeValidator(_to_case)], ...] = Field(min_length=1, max_length=100)
+    graphs: tuple[Name, ...] = Field(min_length=1, max_length=100)
+    operators: tuple[dict[str, Name], ...] = Field(default=({},), min_length=1, max_length=100)
+    model: Name = "scripted:expert"
+    roles: dict[str, Name] = Field(default_factory=dict)
+    trials: int = Field(default=1, ge=1, le=1_000)
+    budget: dict[str, float] = Field(default_factory=dict)
+    most: TotalLimits = TotalLimits()
+    at_once: int = Field(default=1, ge=1, le=1_000)
+    """Number of concurrent runs."""
+    data: Name | None = None
+    """Data folder. Like `cache`, a relative path is relative to the folder of the file."""
+    cache: Name | None = None
+    window: int = Field(default=0, ge=0)
+    faults: str = ""
+    checkpoints: Literal["", "postgres"] = ""
+
+    def choice_of(self, case: SweepBenchmark) -> Choice:
+        """Return the tasks of a benchmark: by its own keys, and by the file's top-level keys for the others."""
+        keys = {key: getattr(case if key in case.model_fields_set else self, key) for key in TaskSelection.model_fields}
+        return Choice(ids=keys.pop("tasks"), trials=self.trials, **keys)
+
+
+MAX_FILE_BYTES = 256 * 1024
+"""Maximum size of a file in bytes."""
+
+MAX_MISTAKES = 5
+"""Maximum number of mistakes in one message."""
+
+
+class SweepLoader(yaml.BaseLoader):
+    """YAML loader that leaves scalars as texts: `4-0`, `1:30` and `no` are ids of tasks here.
+
+    It refuses aliases, by which a small file can grow without bound, and keys that are given twice.
+    """
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """Compose a node, which may not be an alias."""
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        if isinstance(event, yaml.AliasEvent):
+            raise yaml.MarkedYAMLError(problem="aliases are not read", problem_mark=event.start_mark)  # type: ignore[arg-type]
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        """Construct a dictionary, whose keys must differ."""
+        keys = [str(key.value) for key, _ in node.value]
+        if twice := next((key for n, key in enumerate(keys) if key in keys[:n]), None):
+            raise yaml.MarkedYAMLError(problem=f"the key {twice!r} is given twice", problem_mark=node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+def read_sweep(file: Path) -> Sweep:
+    """Read a sweep from a YAML file.
+
+    Raises:
+        Fault: the file is missing, too large, or not a sweep; the message has the place of each mistake.
+    """
+    if not file.is_file():
+        lines = "graphs: [sdp] and benchmarks: [NAME]"
+        raise Fault("data", f"there is no file {file}: certigraph sweep needs one with at least the lines {lines}")
+    if (size := file.stat().st_size) > MAX_FILE_BYTES:
+        raise Fault("data", f"{file} has {size:,} bytes; a sweep's file has at most {MAX_FILE_BYTES:,}")
+    try:
+        sweep = Sweep.model_validate(yaml.load(file.read_bytes(), SweepLoader) or {})
+    except (yaml.YAMLError, RecursionError) as error:
+        raise Fault("data", f"{file} cannot be read as YAML: {' '.join(str(error).split())}") from error
+    except ValidationError as error:
+        mistakes = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:MAX_MISTAKES]]
+        raise Fault("data", f"{file}: {'; '.join(mistakes)}") from error
+    named = {
+        "benchmarks": [case.folder.lower() for case in sweep.benchmarks],
+        "graphs": sweep.graphs,
+        "operators": [str(sorted(variant.items())) for variant in sweep.operators],
+    }
+    for key, names in named.items():
+        if len(set(names)) < len(names):
+            raise Fault("data", f"{file}: one of `{key}` is given twice: keep one, or give a benchmark a `label`")
+    return sweep
+
+
+# Graphs x variants as methods, and a comparison for each benchmark.
+
+
+class Expansion(NamedTuple):
+    """Methods of a sweep, and messages about the combinations of graph and operators that are left out."""
+
+    methods: list[ComparedMethod]
+    left_out: list[str]
+
+
+def expand_sweep(sweep: Sweep, *, import_own: bool = True) -> Expansion:
+    """Combine every graph of a sweep with every variant whose slots the graph has.
+
+    Args:
+        sweep: content of the file.
+        import_own: whether operators and graphs named `module:attribute` are imported; otherwise their names are not
+            checked, and such a graph is assumed to have the slots of every variant.
+
+    Raises:
+        UnknownName: a graph, slot or operator is unknown, or no graph has the slots of a variant.
+    """
+    every = [slot for variant in sweep.operators for slot in variant]
+    slots = {graph: graph_slots(graph) if import_own or graph in GRAPHS else every for graph in sweep.graphs}
+    methods: list[ComparedMethod] = []
+    left_out: list[str] = []
+    for variant in sweep.operators:
+        label = "+".join(f"{slot}={operator}" for slot, operator in variant.items())
+        missing = {graph: ", ".join(slot for slot in variant if slot not in slots[graph]) for graph in slots}
+        if all(missing.values()):
+            known = "; ".join(f"{graph}: {', '.join(names)}" for graph, names in slots.items())
+            raise UnknownName(f"no graph of the sweep has the slots of {label}; {known}")
+        if unfit := ", ".join(f"{graph} (no slot {names})" for graph, names in missing.items() if names):
+            left_out.append(f"{label} is not run in {unfit}")
+    for graph, known_slots in slots.items():
+        for variant in sweep.operators:
+            if not set(variant) <= set(known_slots):
+                continue
+            swaps = [f"{slot}={operator}" for slot, operator in variant.items()]
+            name = " ".join(filter(None, (graph, "+".join(swaps))))
+            method = build_method(name, graph, swaps, import_own=import_own)
+            same = (m for m in methods if (m.graph, m.operators) == (method.graph, method.operators))
+            if twin := next(same, None):
+                left_out.append(f"{name} has the operators of {twin.name}: run once")
+            else:
+                methods.append(method)
+    return Expansion(methods, left_out)
+
+
+class SweepArm(NamedTuple):
+    """One benchmark of a sweep: its title, the comparison of the methods on it, and the comparison's folder."""
+
+    title: str
+    order: ComparisonJob
+    folder: Path
+
+    @property
+    def cells(self) -> list[ComparisonCell]:
+        """The cells of the comparison on the benchmark, one per run (method, task and trial)."""
+        return cells_of(self.order.plan, self.folder)
+
+    @property
+    def work(self) -> str:
+        """The amount of work on one line."""
+        plan = self.order.plan
+        sizes = {"method": len(plan.methods), "task": len(plan.tasks), "trial": plan.trials}
+        waiting = len(unfinished_cells(self.cells))
+        return format_work(self.title, plan.model, plan.roles, sizes, waiting, plan.budget.calls)
+
+
+class PreparedSweep(NamedTuple):
+    """A sweep that is ready to be executed; `out` is its folder."""
+
+    file: Path
+    sweep: Sweep
+    arms: tuple[SweepArm, ...]
+    left_out: tuple[str, ...]
+    out: Path
+    workers: WorkerOptions = HERE
+    """Processes that execute the runs."""
+
+    @property
+    def resume_command(self) -> str:
+        """The shell command that resumes the sweep."""
+        return f"certigraph sweep {shlex.quote(str(self.file))}{self.workers.flags} --out {shlex.quote(str(self.out))}"
+
+    @property
+    def waiting(self) -> int:
+        """Number of unfinished runs."""
+        return sum(len(unfinished_cells(arm.cells)) for arm in self.arms)
+
+    @property
+    def cells(self) -> list[ComparisonCell]:
+        """The cells of all comparisons."""
+        return [cell for arm in self.arms for cell in arm.cells]
+
+
+def prepare_sweep(
+    file: Path,
+    out: Path | None = None,
+    workers: WorkerOptions = HERE,
+    *,
+    import_own: bool = True,
+    keep_prompts: bool = False,
+) -> PreparedSweep:
+    """Read a sweep's file and resolve all names in it; nothing is executed or written.
+
+    Args:
+        file: the sweep's file.
+        out: the sweep's folder; None: the file's name without its suffix.
+        workers: processes that execute the runs.
+        import_own: whether a user's own operators, graphs and benchmarks are imported, which executes their code.
+        keep_prompts: whether the runs keep their prompts and replies, as in `certigraph.run`.
+
+    Raises:
+        Fault: the file, or something that it names, is missing or unusable; or `most` limits dollars and the price of a
+            model is not known, so that the limit would never be reached.
+        UnknownName: a name in the file is unknown, or a benchmark is a user's own and `import_own` is false.
+    """
+    check_evaluation_packages("sweeps", *TABLE_PACKAGES)
+    sweep = read_sweep(file)
+    Faults.read(sweep.faults)
+    if sweep.most.usd is not None:
+        check_priced({sweep.model, *sweep.roles.values()}, Budget(usd=sweep.most.usd))
+    methods, left_out = expand_sweep(sweep, import_own=import_own)
+    out = out or Path(file.stem)
+    check_output_folder(out)
+    roles = [f"{role}={model}" for role, model in sweep.roles.items()]
+    budget = [f"{key}={value:.12g}" for key, value in sweep.budget.items()]
+    folder = file.resolve().parent
+    data, cache = (str(folder / Path(path).expanduser()) if path else None for path in (sweep.data, sweep.cache))
+    arms = []
+    for case in sweep.benchmarks:
+        if not import_own and is_own(case.name):
+            reason = f"{case.name} is a benchmark of your own, whose tasks and limits are in code that is not imported"
+            raise UnknownName(f"{reason}: start the sweep without --dry-run")
+        context = create_context(sweep.model, roles, data, budget, case.name, cache, sweep.window)
+        context = context.model_copy(update={"faults": sweep.faults, "checkpoints": sweep.checkpoints})
+        order = build_job(methods, case.name, sweep.choice_of(case), context).with_prompts(keep_prompts)
+        arms.append(SweepArm(case.title, order, out / case.folder))
+    return PreparedSweep(file, sweep, tuple(arms), tuple(left_out), out, workers)
+
 
 # The total budget of a sweep.
 
@@ -83,108 +379,29 @@ class TotalBudget:
 
     def __init__(self, limits: TotalLimits, cells: Iterable[ComparisonCell]) -> None:
         self.limits, self.started = limits, time.monotonic()
-        self.by_run: dict[Path, SweepUsage] = {}
-        for cell in cells:
-            if trajectory := read_cell_trajectory(cell):
-                self.record(cell, trajectory.usage)
+        runs = ((cell, read_cell_trajectory(cell)) for cell in cells)
+        self.by_run = {cell.folder: trajectory.usage for cell, trajectory in runs if trajectory}
 
     def record(self, cell: ComparisonCell, used: Usage) -> None:
         """Record the cost of a cell's run, in place of the cost recorded earlier."""
-        tokens = used.input_tokens + used.output_tokens
-        self.by_run[cell.folder] = SweepUsage(usd=used.usd, tokens=tokens, calls=used.calls)
+        self.by_run[cell.folder] = used
 
     def spent(self) -> SweepUsage:
         """Return the cost of all runs so far."""
         runs = self.by_run.values()
-        return SweepUsage(**{name: sum(getattr(run, name) for run in runs) for name in SweepUsage.model_fields})
+        tokens = sum(run.input_tokens + run.output_tokens for run in runs)
+        return SweepUsage(usd=sum(run.usd for run in runs), tokens=tokens, calls=sum(run.calls for run in runs))
 
     def exhausted(self) -> str:
         """Return a message that names the limit that is reached; empty if no limit is reached."""
-        spent, limits = self.spent(), self.limits
-        if limits.usd and spent.usd >= limits.usd:
-            return f"{spent.usd:.4g} of {limits.usd:g} usd are spent"
-        if limits.tokens and spent.tokens >= limits.tokens:
-            return f"{spent.tokens:,} of {limits.tokens:,} tokens are spent"
-        if limits.calls and spent.calls >= limits.calls:
-            return f"{spent.calls:,} of {limits.calls:,} calls are made"
-        hours = (time.monotonic() - self.started) / 3_600
-        return f"{limits.hours:g} hours are over" if limits.hours and hours >= limits.hours else ""
+        spent = {**self.spent().model_dump(), "hours": (time.monotonic() - self.started) / 3_600}
+        reached = (kind for kind, most in self.limits.as_json().items() if spent[kind] >= most)
+        if kind := next(reached, ""):
+            return f"{spent[kind]:,.6g} of {getattr(self.limits, kind):,.12g} {kind} are spent"
+        return ""
 
 
-# Execution of a sweep, comparison by comparison. It may be interrupted or killed at any time and started again.
-
-PLAN_FIX = "benchmarks may be added, nothing else changed: restore the file, or start again with another --out"
-
-
-class SweepArm(NamedTuple):
-    """One benchmark of a sweep: its title, the comparison of the methods on it, and the comparison's folder."""
-
-    title: str
-    order: ComparisonJob
-    folder: Path
-
-    @property
-    def cells(self) -> list[ComparisonCell]:
-        """The cells of the comparison on the benchmark, one per run (method, task and trial)."""
-        return cells_of(self.order.plan, self.folder)
-
-
-class PreparedSweep(NamedTuple):
-    """A sweep that is ready to be executed; `out` is its folder."""
-
-    file: Path
-    sweep: Sweep
-    arms: tuple[SweepArm, ...]
-    left_out: tuple[str, ...]
-    out: Path
-    workers: WorkerOptions = HERE
-    """Processes that execute the runs."""
-
-    @property
-    def resume_command(self) -> str:
-        """The shell command that resumes the sweep."""
-        return f"certigraph sweep {shlex.quote(str(self.file))}{self.workers.flags} --out {shlex.quote(str(self.out))}"
-
-    @property
-    def waiting(self) -> int:
-        """Number of unfinished runs."""
-        return sum(len(unfinished_cells(arm.cells)) for arm in self.arms)
-
-
-def prepare_sweep(
-    file: Path,
-    out: Path | None = None,
-    workers: WorkerOptions = HERE,
-    *,
-    import_own: bool = True,
-    keep_prompts: bool = False,
-) -> PreparedSweep:
-    """Read a sweep's file and resolve all names in it; nothing is executed or written.
-
-    Args:
-        file: the sweep's file.
-        out: the sweep's folder; None: the file's name without its suffix.
-        workers: processes that execute the runs.
-        import_own: whether a user's own operators, graphs and benchmarks are imported, which executes their code.
-        keep_prompts: whether the runs keep their prompts and replies, as in `certigraph.run`.
-
-    Raises:
-        Fault: the file, or something that it names, is missing or unusable; or `most` limits dollars and the price of a
-            model is not known, so that the limit would never be reached.
-        UnknownName: a name in the file is unknown.
-    """
-    check_evaluation_packages("sweeps", *TABLE_PACKAGES)
-    sweep = read_sweep(file)
-    Faults.read(sweep.faults)
-    if sweep.most.usd is not None:
-        check_priced({sweep.model, *sweep.roles.values()}, Budget(usd=sweep.most.usd))
-    methods, left_out = expand_sweep(sweep, import_own=import_own)
-    out = out or Path(file.stem)
-    check_output_folder(out)
-    folder = file.resolve().parent
-    orders = [(case, order_of(sweep, case, methods, folder, import_own=import_own)) for case in sweep.benchmarks]
-    arms = [SweepArm(case.title, order.with_prompts(keep_prompts), out / folder_name(case)) for case, order in orders]
-    return PreparedSweep(file, sweep, tuple(arms), tuple(left_out), out, workers)
+# Execution, comparison by comparison. A sweep may be interrupted or killed at any time and started again.
 
 
 def run_sweep(given: PreparedSweep, *, silent: bool = False) -> list[str]:
@@ -199,18 +416,34 @@ def run_sweep(given: PreparedSweep, *, silent: bool = False) -> list[str]:
         Fault: the folder was started with another file, another process is using it, or there is no such cluster.
         Interrupted: by Ctrl-C; the message has the command that resumes the sweep.
     """
-    sweep = given.sweep
-    at_once = sweep.at_once if sweep.at_once > 1 else None
+    sweep, stopped = given.sweep, list[str]()
     with lock_folder(given.out):
         write_plans(given)
-        cells = [cell for arm in given.arms for cell in arm.cells]
-        budget = TotalBudget(sweep.most, cells if sweep.most != TotalLimits() else ())
+        budget = TotalBudget(sweep.most, given.cells if sweep.most != TotalLimits() else ())
         needed = given.waiting and not budget.exhausted()
-        with run_slots(given.workers if needed else HERE, sweep.model, at_once) as concurrent:
-            failed = [_run_arm(given, arm, budget, concurrent or 1, silent) for arm in given.arms]
-        reason, runs = budget.exhausted(), given.waiting
-        stopped = [_explain_stop(given, reason, runs)] if reason and runs else []
-        return [*stopped, *filter(None, failed)]
+        slots = run_slots(given.workers if needed else HERE, sweep.model, sweep.at_once if sweep.at_once > 1 else None)
+        with slots as concurrent:
+            for number, arm in enumerate(given.arms, 1):
+                if budget.exhausted() or not unfinished_cells(arm.cells):
+                    continue
+                try:
+                    run_comparison(
+                        arm.order,
+                        arm.folder,
+                        at_once=concurrent or 1,
+                        silent=silent,
+                        resume=given.resume_command,
+                        title=f"{arm.title} ({number} of {len(given.arms)})",
+                        group=f"sweep {given.out.resolve().name}",
+                        listener=lambda cell, row: budget.record(cell, row.footer.usage),
+                        should_stop=lambda: bool(budget.exhausted()),
+                    )
+                except Fault as fault:
+                    stopped.append(f"{arm.title}: {fault}")
+        if (reason := budget.exhausted()) and (runs := given.waiting):
+            fix = f"raise `most` in {given.file} and resume with: {given.resume_command}"
+            stopped.insert(0, f"{reason}: {format_count(runs, 'run')} left; {fix}")
+    return stopped
 
 
 def comparison_folders(out: Path) -> set[Path]:
@@ -219,56 +452,22 @@ def comparison_folders(out: Path) -> set[Path]:
 
 
 def write_plans(given: PreparedSweep) -> None:
-    """Write the plan of every comparison, or check that the folder was started with the same plans."""
-    check_unchanged(given)
+    """Write the plan of every comparison, or check that the folder was started with the same plans.
+
+    A benchmark may be added to a sweep; with any other change the runs of one table would not be comparable.
+
+    Raises:
+        Fault: ("data") the folder has runs of other plans.
+    """
+    started = {folder for folder in comparison_folders(given.out) if find_trajectories(folder)}
+    if removed := sorted(path.name for path in started - {arm.folder for arm in given.arms}):
+        fix = "restore the file, or start again with another --out"
+        raise Fault("data", f"{given.out} has runs of {', '.join(removed)}, which are not in {given.file}: {fix}")
     for arm in given.arms:
         save_or_check_plan(arm.order.plan, arm.folder, given.resume_command)
 
 
-def check_unchanged(given: PreparedSweep) -> None:
-    """Check that the folder of a sweep that was started earlier holds the same plans.
-
-    A benchmark may be added to a sweep; with any other change the runs of one table would not be comparable. A plan of
-    which nothing has been run may be changed.
-
-    Raises:
-        Fault: ("data") the plans differ.
-    """
-    started = {folder for folder in comparison_folders(given.out) if find_trajectories(folder)}
-    if removed := sorted(path.name for path in started - {arm.folder for arm in given.arms}):
-        raise Fault("data", f"{given.out} has runs of {', '.join(removed)}, which are not in {given.file}: {PLAN_FIX}")
-    for arm in given.arms:
-        if arm.folder in started and (difference := format_differences(read_plan(arm.folder), arm.order.plan)):
-            raise Fault("data", f"{arm.folder} was started with another {given.file.name} ({difference}): {PLAN_FIX}")
-
-
-def _run_arm(given: PreparedSweep, arm: SweepArm, budget: TotalBudget, at_once: int, silent: bool) -> str:
-    """Execute the unfinished runs of one comparison; return the error that stopped it, or an empty string."""
-    if budget.exhausted() or not unfinished_cells(arm.cells):
-        return ""
-    try:
-        run_comparison(
-            arm.order,
-            arm.folder,
-            at_once=at_once,
-            silent=silent,
-            resume=given.resume_command,
-            title=f"{arm.title} ({given.arms.index(arm) + 1} of {len(given.arms)})",
-            group=f"sweep {given.out.resolve().name}",
-            listener=lambda cell, row: budget.record(cell, row.footer.usage),
-            should_stop=lambda: bool(budget.exhausted()),
-        )
-    except Fault as fault:
-        return f"{arm.title}: {fault}"
-    return ""
-
-
-def _explain_stop(given: PreparedSweep, reason: str, runs: int) -> str:
-    condition = "" if reason.endswith("over") else f"give a larger `most` in {given.file} and "
-    return f"{reason}: {format_count(runs, 'run')} left; {condition}resume with: {given.resume_command}"
-
-
-# The findings of a sweep so far, by benchmark.
+# The findings of a sweep so far.
 
 
 class BenchmarkFindings(NamedTuple):
@@ -283,13 +482,17 @@ class BenchmarkFindings(NamedTuple):
     page: str
     folders: dict[str, str]
     """Folders of the runs, by run id."""
-    counted: dict[str, list[ComparisonRow]]
-    """The runs that the statistics are about, by method."""
 
     @property
     def left(self) -> int:
         """Number of runs that have no ending yet or ended in an error."""
         return self.comparison.left
+
+    @property
+    def size(self) -> str:
+        """The number of tasks that count, and of those that are planned if they are more."""
+        n, planned = self.comparison.n, self.comparison.planned
+        return f"n={n} of {planned}" if n < planned else f"n={n}"
 
 
 class SweepEffect(NamedTuple):
@@ -320,6 +523,14 @@ class SweepFindings(NamedTuple):
         """Number of unfinished runs. If there are any, the statistics cover only part of the tasks."""
         return sum(found.left for found in self.benchmarks)
 
+    @property
+    def scope(self) -> str:
+        """The number of methods and benchmarks, the model, and the number of unfinished runs, on one line."""
+        runs, size = sum(found.runs for found in self.benchmarks), format_count(len(self.methods), "method")
+        size += f" on {format_count(len(self.benchmarks), 'benchmark')}"
+        part = f"; partial: {self.left} of {format_count(runs, 'run')} are still to be run" if self.left else ""
+        return f"{size}, {self.model}{format_model_note(self.model.split(MODEL_SEPARATOR))}{part}"
+
     def of(self, method: str) -> list[MethodSummary]:
         """Return the statistics of a method, one summary per benchmark."""
         summaries = (summary for findings in self.benchmarks for summary in findings.comparison.methods)
@@ -331,117 +542,65 @@ def findings_of(given: PreparedSweep, stopped: Sequence[str] = ()) -> SweepFindi
 
     `stopped` are the reasons why runs are unfinished, from `run_sweep`.
     """
-    budget = TotalBudget(given.sweep.most, ())
-    by_benchmark = tuple(_findings_of_arm(given, arm, budget) for arm in given.arms)
-    effects = [
-        effect
-        for arm, findings in zip(given.arms, by_benchmark, strict=True)
-        for effect in _effects_on_benchmark(arm, findings)
-    ]
+    benchmarks, effects = [], list[SweepEffect]()
+    for arm in given.arms:
+        comparison = write_comparison_report(arm.order.plan, arm.folder).comparison
+        folders = {run.name: os.path.relpath(run, given.out) for cell in arm.cells if (run := cell.run_folder)}
+        page = os.path.relpath(arm.folder / COMPARISON_PAGE, given.out)
+        benchmarks.append(BenchmarkFindings(arm.title, comparison, len(arm.cells), page, folders))
+        effects += (SweepEffect(arm.title, difference) for difference in _effects_on_benchmark(arm, comparison))
     adjusted = adjust_family([effect.difference for effect in effects])
     plan = given.arms[0].order.plan
     return SweepFindings(
         model=plan.outline.model,
         methods=tuple(method.name for method in plan.methods),
-        benchmarks=by_benchmark,
+        benchmarks=tuple(benchmarks),
         effects=tuple(one._replace(difference=found) for one, found in zip(effects, adjusted, strict=True)),
         left_out=given.left_out,
         stopped=tuple(stopped),
-        spent=budget.spent(),
+        spent=TotalBudget(given.sweep.most, given.cells).spent(),
         out=given.out,
     )
 
 
-def _findings_of_arm(given: PreparedSweep, arm: SweepArm, budget: TotalBudget) -> BenchmarkFindings:
-    comparison = write_comparison_report(arm.order.plan, arm.folder).comparison
-    ended = {row.run: row for row in comparison.rows}
-    folders: dict[str, str] = {}
-    for cell in arm.cells:
-        if run := cell.run_folder:
-            folders[run.name] = os.path.relpath(run, given.out)
-            if row := ended.get(run.name):
-                tokens = row.prompt_tokens + row.output_tokens
-                budget.by_run[cell.folder] = SweepUsage(usd=row.usd, tokens=tokens, calls=row.calls)
-            elif trajectory := read_cell_trajectory(cell):  # cut off
-                budget.record(cell, trajectory.usage)
-    page = os.path.relpath(arm.folder / COMPARISON_PAGE, given.out)
-    counted = shared_rows(arm.order.plan.outline, comparison.rows)
-    return BenchmarkFindings(arm.title, comparison, len(arm.cells), page, folders, counted)
-
-
-def _effects_on_benchmark(arm: SweepArm, findings: BenchmarkFindings) -> Iterator[SweepEffect]:
+def _effects_on_benchmark(arm: SweepArm, comparison: Comparison) -> Iterator[Difference]:
     """Compute the effect of each variant of a graph that the sweep has unchanged too, over the tasks that all share."""
     plan = arm.order.plan
-    scores = {name: scores_of(rows) for name, rows in findings.counted.items()}
-    plain = {method.graph: method for method in plan.methods if not swaps_of(method.graph, method.operators)}
+    scores = {name: scores_of(rows) for name, rows in shared_rows(plan.outline, comparison.rows).items()}
+    plain = {method.graph: method.name for method in plan.methods if not method.swaps}
     for variant in plan.methods:
-        unchanged = plain.get(variant.graph, variant)
-        if variant is not unchanged:
-            names = variant.name, unchanged.name
-            difference = compute_difference(*names, scores[variant.name], scores[unchanged.name])
-            yield SweepEffect(arm.title, add_faults(difference, findings.comparison.rows))
+        unchanged = plain.get(variant.graph, variant.name)
+        if variant.name != unchanged:
+            difference = compute_difference(variant.name, unchanged, scores[variant.name], scores[unchanged])
+            yield add_faults(difference, comparison.rows)
 
 
-# The table of a sweep as text, for the terminal and the page: one row per method, one column per benchmark.
+# What is printed and written.
 
-COST_COLUMNS = ("endings", "faults", "calls", "tokens", "usd")
-"""Columns of the table that follow those of the benchmarks; they are over all benchmarks together."""
-EFFECT_COLUMNS = ("benchmark", *DIFFERENCE_COLUMNS)
+SWEEP_PAGE = "sweep.html"
 
 
-def terminal_tables(findings: SweepFindings) -> Iterator[Table]:
-    """Yield the tables of a sweep for a terminal: scores, and effects of swapped operators."""
-    headings = (f"{found.title}, n={found.comparison.n}" for found in findings.benchmarks)
-    by_method = {method: findings.of(method) for method in findings.methods}
-    scores = {
-        method: [format_estimate(s.score, s.low, s.high) if s.n else MISSING_VALUE for s in found]
-        for method, found in by_method.items()
-    }
-    lines = [(method, *scores[method], *format_costs(found)) for method, found in by_method.items()]
-    yield terminal_table(("method", *headings, *COST_COLUMNS), lines)
+def effect_table(effects: Sequence[SweepEffect]) -> TableCells:
+    """Return the headings and rows of the table of effects."""
+    heads, lines = table_of(DIFFERENCE_COLUMNS, [effect.difference for effect in effects])
+    return ("benchmark", *heads), [(one.benchmark, *line) for one, line in zip(effects, lines, strict=True)]
+
+
+def print_findings(findings: SweepFindings, *, as_json: bool) -> None:
+    """Print the comparison on each benchmark and the effects of swapped operators, or one JSON object."""
+    if as_json:
+        typer.echo(json.dumps(to_json(findings), ensure_ascii=False))
+        return
+    console = table_console()
+    console.print(findings.scope, markup=False)
+    for found in findings.benchmarks:
+        console.rule(found.title, align="left", style="dim")
+        print_comparison(found.comparison)
     if findings.effects:
-        yield terminal_table(EFFECT_COLUMNS, map(effect_cells, findings.effects))
-
-
-def endings_of(summaries: Sequence[MethodSummary]) -> Counter[str]:
-    """Count the runs of several summaries by ending, the most frequent first."""
-    counts = sum((Counter(summary.endings) for summary in summaries), Counter[str]())
-    return Counter(dict(counts.most_common()))
-
-
-def format_costs(summaries: Sequence[MethodSummary]) -> tuple[str, ...]:
-    """Format endings, faults, calls, tokens and dollars of a method's runs, in the order of COST_COLUMNS."""
-    confirmed = sum(summary.goals.confirmed for summary in summaries)
-    notes = {GOAL: f" ({confirmed} confirmed)"}
-    endings = ", ".join(f"{ending} {count}{notes.get(ending, '')}" for ending, count in endings_of(summaries).items())
-    faults = format_fault_share(
-        sum(summary.faults for summary in summaries), sum(summary.begun for summary in summaries)
-    )
-    calls = sum(summary.calls for summary in summaries)
-    tokens = sum(summary.prompt_tokens + summary.output_tokens for summary in summaries)
-    usage = f"{calls:,}", format_compact(tokens), format_dollars(sum(summary.usd for summary in summaries))
-    return endings or MISSING_VALUE, faults, *usage
-
-
-def format_dollars(amount: float) -> str:
-    """Format an amount of US dollars: two decimals, or four below 1."""
-    return "0" if not amount else f"{amount:.4f}" if amount < 1 else f"{amount:,.2f}"
-
-
-def effect_cells(effect: SweepEffect) -> tuple[str, ...]:
-    """Format an effect of swapped operators as table cells, in the order of EFFECT_COLUMNS."""
-    return effect.benchmark, *difference_cells(effect.difference)
-
-
-def format_scope(findings: SweepFindings) -> str:
-    """Format the scope of a sweep: number of methods and benchmarks, model, and number of unfinished runs."""
-    runs = sum(found.runs for found in findings.benchmarks)
-    part = "" if not findings.left else f"; partial: {findings.left} of {format_count(runs, 'run')} are still to be run"
-    size = f"{format_count(len(findings.methods), 'method')} on {format_count(len(findings.benchmarks), 'benchmark')}"
-    return f"{size}, {findings.model}{format_model_note(findings.model.split(MODEL_SEPARATOR))}{part}"
-
-
-# The files for other programs: `sweep.json`, `sweep.csv`, `effects.csv` and `rows.csv`.
+        console.print("", FittedTable(*effect_table(findings.effects)), sep="\n")
+    for line in findings.stopped:
+        console.print(f"\n{line}", style="yellow", markup=False, soft_wrap=True)
+    print_report_path(findings.out / SWEEP_PAGE)
 
 
 def to_json(findings: SweepFindings) -> dict[str, Any]:
@@ -474,24 +633,120 @@ def to_json(findings: SweepFindings) -> dict[str, Any]:
     }
 
 
-def write_files(findings: SweepFindings) -> None:
-    """Write `sweep.json` with all results of a sweep, and CSV files.
+def write_report(given: PreparedSweep, stopped: Sequence[str] = ()) -> SweepFindings:
+    """Write the report of a sweep, which need not be finished, and return its results.
 
-    `sweep.csv` has a row per method and benchmark, `effects.csv` a row per effect of swapped operators, and `rows.csv`
-    a row per run with its folder.
+    Writes `sweep.html`, `sweep.json`, `sweep.csv` (a row per method and benchmark), `effects.csv` (a row per effect of
+    swapped operators) and `rows.csv` (a row per run, with its folder), and the report of each comparison in its folder.
     """
+    findings = findings_of(given, stopped)
     content = to_json(findings)
     replace_text(findings.out / "sweep.json", json.dumps(content, indent=1, ensure_ascii=False))
-    methods = (
-        {"benchmark": found.title, **flatten_record(summary.model_dump(mode="json"))}
-        for found in findings.benchmarks
-        for summary in found.comparison.methods
-    )
-    runs = (
-        {"benchmark": found.title, **flatten_record(row.model_dump(mode="json")), "folder": found.folders[row.run]}
-        for found in findings.benchmarks
-        for row in found.comparison.rows
-    )
-    write_csv(findings.out / "sweep.csv", [*methods])
+    for file, kind in (("sweep.csv", "methods"), ("rows.csv", "rows")):
+        parts = [(part["name"], record) for part in content["benchmarks"] for record in part[kind]]
+        write_csv(findings.out / file, [{"benchmark": name, **flatten_record(record)} for name, record in parts])
     write_csv(findings.out / "effects.csv", content["effects"])
-    write_csv(findings.out / "rows.csv", [*runs])
+    left = [f"Partial: {format_count(findings.left, 'run')} left."] if findings.left else []
+    limits = ", ".join(f"{value:,.12g} {kind}" for kind, value in given.sweep.most.as_json().items())
+    variants = format_count(len(given.sweep.operators), "variant")
+    write_page(
+        given.out / SWEEP_PAGE,
+        "sweep.html",
+        title=f"{' · '.join(given.sweep.graphs)}, in {variants}, on {' · '.join(arm.title for arm in given.arms)}",
+        scope=findings.scope,
+        notices=[*(findings.stopped or left), *findings.left_out],
+        heads=["method", *(LinkedCell(f"{one.title}, {one.size}", quote(one.page)) for one in findings.benchmarks)],
+        lines=[
+            [method, *(format_estimate(s.score, s.low, s.high) if s.n else MISSING_VALUE for s in findings.of(method))]
+            for method in findings.methods
+        ],
+        effects=effect_table(findings.effects),
+        facts=plan_facts(
+            read_plan(given.arms[0].folder),
+            **{"all runs together": limits or "no limit"},
+            spent=", ".join(f"{value:,.4g} {kind}" for kind, value in findings.spent.model_dump().items()),
+            faults=given.sweep.faults or "none",
+        ),
+    )
+    return findings
+
+
+def sweep(
+    file: Path | str,
+    out: Path | str | None = None,
+    *,
+    ray: str | None = None,
+    workers: int | None = None,
+    keep_prompts: bool = False,
+    silent: bool = True,
+) -> SweepFindings:
+    """Run all combinations of graphs, operators and benchmarks that a YAML file names, and write the report.
+
+    A sweep that was stopped resumes when it is started again; finished runs are not repeated.
+
+    Args:
+        file: the YAML file; `Sweep` describes its keys.
+        out: the sweep's folder; None: the file's name without its suffix.
+        ray: address of a Ray cluster whose workers execute the runs, as in `evaluate`.
+        workers: number of processes that execute the runs, as in `evaluate`.
+        keep_prompts: whether each run keeps its prompts and replies in its folder, as in `certigraph.run`.
+        silent: do not show the progress on stderr.
+
+    Returns:
+        The results: `left` is the number of unfinished runs, and `stopped` has the reasons why they are unfinished.
+
+    Raises:
+        UnknownName: a name in the file is unknown; the message lists the known ones.
+        Fault: the file is unusable, the folder was started with another file, or another process is using it.
+        Interrupted: by Ctrl-C; the message has the command that resumes the sweep.
+    """
+    folder = Path(out) if out is not None else None
+    given = prepare_sweep(Path(file), folder, WorkerOptions(workers, ray), keep_prompts=keep_prompts)
+    return write_report(given, run_sweep(given, silent=silent))
+
+
+def run_command(
+    file: Path,
+    out: Path | None,
+    workers: WorkerOptions = HERE,
+    *,
+    keep_prompts: bool = False,
+    report_only: bool,
+    as_json: bool,
+) -> int:
+    """Execute the unfinished runs of a sweep (not with `report_only`), and write and print the report.
+
+    Returns:
+        The exit status: 1 while runs are left, else 0.
+    """
+    given = prepare_sweep(file, out, workers, keep_prompts=keep_prompts)
+    if report_only and not comparison_folders(given.out):
+        raise Fault("data", f"{given.out} holds no sweep: start it with {given.resume_command}")
+    if report_only:
+        write_plans(given)
+    findings = write_report(given, [] if report_only else run_sweep(given, silent=as_json))
+    print_findings(findings, as_json=as_json)
+    return 1 if findings.left else 0
+
+
+def print_forecast(file: Path, out: Path | None, *, as_json: bool) -> None:
+    """Print what a sweep would run. Nothing is executed, and no user's code is imported."""
+    given = prepare_sweep(file, out, import_own=False)
+    methods, most = [method.name for method in given.arms[0].order.plan.methods], given.sweep.most.as_json()
+    if as_json:
+        benchmarks = [
+            {
+                "name": arm.title,
+                "tasks": list(arm.order.plan.tasks),
+                "runs": len(arm.cells),
+                "left": len(unfinished_cells(arm.cells)),
+            }
+            for arm in given.arms
+        ]
+        forecast = {"methods": methods, "left_out": list(given.left_out), "benchmarks": benchmarks, "most": most}
+        typer.echo(json.dumps(forecast, ensure_ascii=False))
+        return
+    together = ", ".join(f"{value:,.12g} {kind}" for kind, value in most.items())
+    work = [arm.work for arm in given.arms]
+    lines = [f"methods: {', '.join(methods)}", *given.left_out, *work, f"all runs together: {together or 'no limit'}"]
+    Console(highlight=False, soft_wrap=True).print(*lines, sep="\n", markup=False)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from itertools import accumulate
 from math import isnan
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import pandas as pd
 from rich.cells import cell_len
@@ -19,6 +19,8 @@ from rich.text import Text
 from certigraph.adapters.files import replace_file, replace_text
 from certigraph.evaluation.measures import MISSING_VALUE
 from certigraph.runtime.pages import render_page
+
+T = TypeVar("T")
 
 # Cells with intervals.
 
@@ -65,6 +67,13 @@ def frame_cells(frame: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
     return heads, [list(map(format_cell, line)) for line in frame.itertuples(index=False, name=None)]
 
 
+class LinkedCell(NamedTuple):
+    """Heading or cell of a table on a page that leads elsewhere."""
+
+    text: str
+    link: str
+
+
 # Tables on a terminal.
 
 PIPED_WIDTH = 200
@@ -91,26 +100,32 @@ def terminal_table(heads: Iterable[str], lines: Iterable[Iterable[str]]) -> Tabl
     return table
 
 
-class FittedTable:
-    """Table for a terminal that leaves out columns where it is too narrow, and names them in a line below.
+TableCells = tuple[Sequence[str], Sequence[Sequence[str]]]
+"""Headings and rows of a table, as texts."""
 
-    `order` has the indices of the columns by importance. The first MIN_FITTED are always shown, folded if necessary;
-    of the others as many as fit.
+
+def table_of(columns: Mapping[str, Callable[[T], str]], records: Iterable[T]) -> TableCells:
+    """Make a table of a record for each row; a column is a heading with the function that formats its cell."""
+    return tuple(columns), [tuple(cell(record) for cell in columns.values()) for record in records]
+
+
+class FittedTable:
+    """Table for a terminal that leaves out the last columns where it is too narrow, and names them in a line below.
+
+    The first MIN_FITTED columns are always shown, folded if necessary; of the others as many as fit.
     """
 
-    def __init__(self, heads: Sequence[str], lines: Sequence[Sequence[str]], order: Sequence[int]) -> None:
-        self.heads, self.lines, self.order = heads, lines, order
+    def __init__(self, heads: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
+        self.heads, self.lines = heads, lines
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         widths = [max(map(cell_len, column)) + CELL_PADDING for column in zip(self.heads, *self.lines, strict=True)]
-        needed = accumulate(widths[n] for n in self.order)
-        count = max(MIN_FITTED, sum(width <= options.max_width for width in needed))
-        shown = sorted(self.order[:count])
-        table = terminal_table([self.heads[n] for n in shown], [[line[n] for n in shown] for line in self.lines])
+        count = max(MIN_FITTED, sum(width <= options.max_width for width in accumulate(widths)))
+        table = terminal_table(self.heads[:count], [line[:count] for line in self.lines])
         for column in table.columns:
             column.overflow = "fold"
         yield table
-        if left_out := [self.heads[n] for n in self.order[count:]]:
+        if left_out := self.heads[count:]:
             yield Text(f" not shown at this width, but on the page: {', '.join(left_out)}", style="dim")
 
 

@@ -31,11 +31,9 @@ from certigraph.evaluation.comparison import (
     unfinished_cells,
 )
 from certigraph.evaluation.comparison_report import comparison_to_json as plain_comparison
-from certigraph.evaluation.comparison_report import (
-    format_model_note,
-)
 from certigraph.evaluation.comparison_report import write_comparison_report as report_comparison
 from certigraph.evaluation.plots import GREY, add_panels, assign_colours
+from certigraph.evaluation.result_tables import format_model_note
 from certigraph.evaluation.tables import (
     print_report_path,
 )

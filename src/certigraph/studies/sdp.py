@@ -12,9 +12,9 @@ import pandas as pd
 
 from certigraph.adapters.files import replace_file
 from certigraph.evaluation.anatomy import ANATOMY_FIGURES, AnalysisTables, analyse, lay_out_anatomy, methods_of
-from certigraph.evaluation.comparison_report import format_model_note
 from certigraph.evaluation.frames import Frames
 from certigraph.evaluation.plots import find_line
+from certigraph.evaluation.result_tables import format_model_note
 from certigraph.evaluation.tables import format_estimate, write_page
 from certigraph.runtime.texts import format_count
 from certigraph.state.endings import INTERRUPTED

@@ -28,9 +28,9 @@ from certigraph.evaluation.comparison import (
     recorded_run_of,
     unfinished_cells,
 )
-from certigraph.evaluation.comparison_report import format_model_note
 from certigraph.evaluation.frames import frames_of
 from certigraph.evaluation.plots import GREY, assign_colours
+from certigraph.evaluation.result_tables import format_model_note
 from certigraph.evaluation.statistics import MIN_POINTS, fit_slope
 from certigraph.evaluation.tables import print_report_path
 from certigraph.state.endings import UnknownName
