@@ -273,6 +273,27 @@ def test_an_interrupted_study_reports_what_it_has_and_goes_on(tmp_path: Path, wh
     assert again[columns].equals(mine[columns].reset_index(drop=True))
 
 
+def test_runs_that_an_error_ended_are_counted_and_in_no_other_table(tmp_path: Path):
+    class Failing(Riddles):
+        def open(self, task: Any) -> Any:
+            if task.id == "hasty":
+                raise OSError("the world is down")
+            return super().open(task)
+
+    given = study_job(world=Failing(), memories=("native",), tasks=("found", "hasty"))
+    comparing.run_comparison(given, tmp_path, silent=True)
+    study = write_report(given.plan, tmp_path, given.benchmark)
+    [row] = study.tables["errors"].to_dict("records")
+    assert (row["method"], row["ending"].partition(":")[0], row["count"], row["runs"]) == (
+        "ircot/native",
+        "error",
+        1,
+        2,
+    )
+    assert study.frames.episodes["task"].tolist() == ["found"]
+    assert "errors.csv" in (tmp_path / "study.html").read_text(encoding="utf-8")
+
+
 # --- the command
 
 

@@ -191,7 +191,8 @@ def describe_best(scores: pd.DataFrame) -> str:
     means = scores.pivot_table("value", "method", "measure", sort=False)
     if means.empty:
         return ""
-    best, cheapest = means.sort_values("tokens", kind="stable")["score"].idxmax(), means["tokens"].idxmin()
+    best: Any = means.sort_values("tokens", kind="stable")["score"].idxmax()
+    cheapest: Any = means["tokens"].idxmin()
     size = format_count(int(scores["tasks"].max()), "task")
     found = f"Highest mean score: {best} with {means['score'][best]:.1f} of 100 over {size}"
     found = f"{found}, {means['tokens'][best]:,.0f} tokens a run."

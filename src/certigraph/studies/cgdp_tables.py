@@ -236,13 +236,15 @@ def difference_table(episodes: pd.DataFrame, measures: Sequence[str] = ("score",
     return pd.DataFrame(lines, columns=DIFFERENCE_COLUMNS)
 
 
-def differences_by(episodes: pd.DataFrame, column: str) -> pd.DataFrame:
+def differences_by(episodes: pd.DataFrame, column: str, least: int = 1) -> pd.DataFrame:
     """Compute the differences in score for each value of a column; the pairs with one value are a family of tests.
 
-    The column is `hops`, the number of passages that an answer needs, or `answerable` (CGDP, table 9).
+    The column is `hops`, the number of passages that an answer needs, or `answerable` (CGDP, table 9). With fewer than
+    `least` values the table is empty.
     """
     tables = [difference_table(rows, ["score"]).assign(**{column: value}) for value, rows in episodes.groupby(column)]
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[*DIFFERENCE_COLUMNS, column])
+    empty = pd.DataFrame(columns=[*DIFFERENCE_COLUMNS, column])
+    return pd.concat(tables, ignore_index=True) if len(tables) >= least else empty
 
 
 def values_by_task(rows: pd.DataFrame, column: str) -> dict[str, list[float]]:
@@ -446,10 +448,7 @@ def tables_of(frames: StudyFrames) -> Tables:
         "artefacts": compute_by_group(runs.dropna(subset=["artefact"]), ARM_COLUMNS, Measure("artefact", top=1.0)),
         "hops": compute_by_group(by_hops, [*ARM_COLUMNS, "hops"], Measure("score", top=100.0)),
         "differences_by_hops": differences_by(runs, "hops"),
-        # empty unless the study has both kinds of questions (CGDP, table 9)
-        "differences_by_answerable": differences_by(
-            runs if runs["answerable"].nunique() > 1 else runs[:0], "answerable"
-        ),
+        "differences_by_answerable": differences_by(runs, "answerable", least=2),
         "rounds_of_runs": round_table(runs),
         "signals": signal_table(rounds),
         "gaps": gap_table(runs),

@@ -325,6 +325,9 @@ EPIC_FIGURE = FIGURE_NAMES[0]
 BOUNDS = ("", "_low", "_high")
 """Suffixes of the columns of a mean and of the bounds of its 95 % interval."""
 
+Estimate = tuple[float, tuple[float | None, float | None] | None]
+"""A mean and the bounds of its interval, if there is one."""
+
 PREDICTOR_COLUMNS = [
     *("predictor", "domain", "n", "read_by", "calls", "tokens", "usd"),
     *(f"{name}{bound}" for name in (*FIGURE_NAMES, "difference") for bound in BOUNDS),
@@ -355,7 +358,7 @@ def predictor_table(rows: Sequence[RatedPair], names: Sequence[str]) -> pd.DataF
         }
         for domain, chosen in by_domain.items():
             means = {figure: mean_of(of_domain[domain], top=1.0) for figure, of_domain in values.items()}
-            estimates = {figure: (mean.mean, (mean.low, mean.high)) for figure, mean in means.items()}
+            estimates: dict[str, Estimate] = {f: (mean.mean, (mean.low, mean.high)) for f, mean in means.items()}
             if found := differences.get(domain):
                 estimates["difference"] = float(np.mean(found)), paired_interval(found)
             lines.append(_table_line(name, domain, chosen, estimates))
@@ -378,10 +381,6 @@ def distance_differences(rows: Sequence[RatedPair], name: str, other: str) -> di
 
 def _domains_of(rows: Sequence[RatedPair]) -> list[str]:
     return sorted({row.domain for row in rows})
-
-
-Estimate = tuple[float, tuple[float | None, float | None] | None]
-"""A mean and the bounds of its interval, if there is one."""
 
 
 def _table_line(

@@ -120,7 +120,8 @@ def _goal_finding(methods: Sequence[ComparedMethod], rows: Sequence[RatedPair]) 
     if not differences:
         return []
     mean, bounds = stratified_mean(differences)
-    gap = format_estimate(mean, *(bounds or (None, None)), "+.3f")
+    low, high = bounds or (None, None)
+    gap = format_estimate(mean, low, high, "+.3f")
     return [
         f"EPIC with goals interpreted online minus with goals read off the expert's end: {gap}; the paper has +0.02."
     ]

@@ -6,8 +6,9 @@ share a cell.
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
@@ -31,7 +32,8 @@ from certigraph.runtime.texts import format_count
 # Statistics by group.
 
 
-class Measure(NamedTuple):
+@dataclass(frozen=True)
+class Measure:
     """Statistic of a column, clustered by task: its mean, or with `per` the ratio of its sum to that of another column.
 
     `top` is the highest possible value, if there is one. The mean of a boolean column with `top` 1 is a share.
@@ -69,12 +71,11 @@ def join_intervals(table: pd.DataFrame, form: NumberFormat = format_cell) -> pd.
 
     The bounds are the columns `low` and `high`, or such as `fire_low` and `fire_high`, after the column of the value.
     """
-    for low in [name for name in table if f"_{name}".endswith("_low")]:
-        figure, high = table.columns[table.columns.get_loc(low) - 1], f"{low.removesuffix('low')}high"
-        cells = zip(table[figure], table[low], table[high], strict=True)
-        texts = [
-            format_cell(value) if pd.isna(value) else format_estimate(value, *bounds, form) for value, *bounds in cells
-        ]
+    columns = list(map(str, table.columns))
+    for low in [name for name in columns if f"_{name}".endswith("_low")]:
+        figure, high = columns[columns.index(low) - 1], f"{low.removesuffix('low')}high"
+        cells: Any = zip(table[figure], table[low], table[high], strict=True)
+        texts = [format_cell(v) if pd.isna(v) else format_estimate(v, lo, hi, form) for v, lo, hi in cells]
         table = table.assign(**{figure: texts}).drop(columns=[low, high])
     return table
 
