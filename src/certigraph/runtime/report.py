@@ -354,9 +354,9 @@ def facts_of(run: RunHistory, trajectory: Trajectory) -> dict[str, str]:
         PART_OF: str(header.context.get("group") or ""),
         "model": model.removeprefix("model "),
         "method": header.method,
-        "operators": ", ".join(operators),
         "started": header.created.replace("T", " "),
         "run": header.run_id,
+        "operators": ", ".join(operators),
         "reranker": str(header.versions.get("reranker") or ""),
         "resumed": f"{times} after step {run.resumed_at}" if trajectory.resumes else "",
     }
