@@ -29,7 +29,7 @@ from certigraph.adapters.models.prompts import (
     quote,
     quote_history,
 )
-from certigraph.adapters.models.schemas import FirstThought, Requested, Truncated
+from certigraph.adapters.models.schemas import FirstReasoning, Requested, Truncated
 from certigraph.adapters.protocols import Context
 from certigraph.nodes.decisions import describe_untaken
 from certigraph.state.records import CHECK, Action
@@ -42,14 +42,14 @@ MAX_FOLLOWING = 20
 class NextAction(BaseModel):
     """Answer schema for an action in the model's own words."""
 
-    thought: FirstThought = ""
+    thought: FirstReasoning = ""
     action: Annotated[str, Field(min_length=1)]
 
 
 class NextActions(BaseModel):
     """Answer schema for an action in the model's own words, with those that are to follow it."""
 
-    thought: FirstThought = ""
+    thought: FirstReasoning = ""
     target: Annotated[Literal["open", "holds", "unreachable"], Requested] = "open"
     action: str
     then: Annotated[list[str], Truncated(MAX_FOLLOWING), Requested] = []

@@ -8,10 +8,9 @@ from typing import Annotated, Any
 from langgraph.runtime import Runtime
 from pydantic import BaseModel
 
-from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.models.calls import ask
 from certigraph.adapters.models.prompts import build_prompt, clip, numbered_list, quote
-from certigraph.adapters.models.schemas import Thought, Truncated
+from certigraph.adapters.models.schemas import Reasoning, Truncated
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes.beliefs import to_memory
 from certigraph.nodes.operators import call_operator
@@ -29,7 +28,7 @@ NAME_PATTERN = re.compile(r"\b(?:[A-Z]\w+|\d+)\b")
 class Alignment(BaseModel):
     """The model's answer."""
 
-    reason: Thought
+    reason: Reasoning
     aligned: bool
 
 
@@ -72,8 +71,7 @@ async def _is_grounded(text: str, state: MemoryView, runtime: Runtime[Context]) 
     goal, text_seen = state["task"].goal, state["observation"].text
     if not is_anchored(text, text_seen, goal, state["belief"].text):
         return False
-    passages = quote(text_seen, limits_of(state["task"], runtime).context)
-    instruction = GROUND_QUESTION.format(passages=passages, task=goal, text=quote(text))
+    instruction = GROUND_QUESTION.format(passages=quote(text_seen), task=goal, text=quote(text))
     prompt, about = build_prompt(runtime, instruction), {"item": text}
     return (await ask(prompt, Alignment, role="validator", runtime=runtime, about=about)).aligned
 
@@ -120,8 +118,7 @@ def filtered(memory: Operator | str) -> Operator:
         lines = observation.text.splitlines()
         if len(lines) < 2:
             return await call_operator(memory, state, runtime)
-        characters = limits_of(state["task"], runtime).context
-        shown = quote(numbered_list(clip(line, MAX_FILTER_LINE) for line in lines), characters)
+        shown = quote(numbered_list(clip(line, MAX_FILTER_LINE) for line in lines))
         instruction = FILTER_QUESTION.format(
             lines=shown, known=quote(state["belief"].text or "(nothing)"), task=state["task"].goal
         )

@@ -15,7 +15,7 @@ from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.models.calls import ask, ask_text, profile_of
 from certigraph.adapters.models.profiles import CHARACTERS_PER_TOKEN, estimate_tokens
 from certigraph.adapters.models.prompts import Prompt, build_prompt, numbered_list, quote
-from certigraph.adapters.models.schemas import FirstThought, Truncated
+from certigraph.adapters.models.schemas import FirstReasoning, Truncated
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes.notes import is_fact, parse_notes
 from certigraph.nodes.react import ACT, DECIDE
@@ -143,7 +143,7 @@ def to_fact(written: FoundFact) -> BelievedFact:
 class Curated(BaseModel):
     """The model's answer for a structured belief."""
 
-    reasoning: FirstThought = ""
+    reasoning: FirstReasoning = ""
     facts: Annotated[list[FoundFact], Truncated(REORGANISE_ABOVE)]
     questions: Annotated[list[Annotated[str, Field(min_length=1)]], Truncated(REORGANISE_ABOVE)]
 
@@ -255,7 +255,7 @@ STARTS = ("empty", "question")
 class Findings(BaseModel):
     """The model's answer to structured extraction."""
 
-    reasoning: FirstThought = ""
+    reasoning: FirstReasoning = ""
     facts: Annotated[list[FoundFact], Truncated(20)]
     resolved: Annotated[list[str], Truncated(20)]
     questions: Annotated[list[Annotated[str, Field(min_length=1)]], Truncated(20)]

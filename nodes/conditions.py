@@ -28,7 +28,7 @@ from certigraph.adapters.models.prompts import (
     quote_history,
     unquote_line,
 )
-from certigraph.adapters.models.schemas import FirstThought, bounded_list
+from certigraph.adapters.models.schemas import FirstReasoning, bounded_list
 from certigraph.adapters.protocols import Context, EffectiveLimits
 from certigraph.state.certified_states import CertifiedState
 from certigraph.state.records import Predicate, Task
@@ -38,7 +38,7 @@ from certigraph.state.sdp import ProposeView, SDPReplanView, build_plan, needs_r
 class Conditions(BaseModel):
     """Answer schema for a plan: conditions in the order in which they should come true, the goal last."""
 
-    reasoning: FirstThought = ""
+    reasoning: FirstReasoning = ""
     conditions: list[str]
 
 

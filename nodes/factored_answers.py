@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from certigraph.adapters.models.schemas import MAX_ITEMS, FirstThought, Truncated
+from certigraph.adapters.models.schemas import MAX_ITEMS, FirstReasoning, Truncated
 from certigraph.state.endings import UnknownName
 from certigraph.state.rewards import DESCRIPTION_ATTRIBUTE, FactoredState, to_factored, to_mapping
 
@@ -40,21 +40,21 @@ class Described(BaseModel):
 class Objects(BaseModel):
     """The answer at the granularity `attribute`."""
 
-    reasoning: FirstThought = ""
+    reasoning: FirstReasoning = ""
     objects: Annotated[list[Object], Truncated(MAX_ITEMS)]
 
 
 class Descriptions(BaseModel):
     """The answer at the granularity `object`."""
 
-    reasoning: FirstThought = ""
+    reasoning: FirstReasoning = ""
     objects: Annotated[list[Described], Truncated(MAX_ITEMS)]
 
 
 class Sentences(BaseModel):
     """The answer at the granularity `textual`."""
 
-    reasoning: FirstThought = ""
+    reasoning: FirstReasoning = ""
     sentences: Annotated[list[Name], Truncated(MAX_ITEMS)]
 
 

@@ -19,7 +19,7 @@ from certigraph.adapters.benchmarks import benchmark_of
 from certigraph.adapters.models.calls import ask, is_played_by_script, profile_of
 from certigraph.adapters.models.profiles import estimate_tokens
 from certigraph.adapters.models.prompts import MAX_QUOTE, Prompt, format_latest, numbered_list, quote
-from certigraph.adapters.models.schemas import MAX_ITEMS, ONE_EACH, FirstThought, Truncated
+from certigraph.adapters.models.schemas import MAX_ITEMS, ONE_EACH, FirstReasoning, Truncated
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.rewards import factors_of, require_factors
 from certigraph.nodes.factored_answers import (
@@ -74,7 +74,7 @@ def prompted_goal(*, granularity: str = "attribute", values: str = "short") -> O
     layout = layout_of("prompted_goal", granularity, values)
     anchors: Any = Annotated[list[Anchor], Truncated(MAX_ITEMS)]
     edits: Any = create_model(
-        "Edits", reasoning=(FirstThought, ""), anchors=(anchors, ...), milestones=(layout.facts, ...)
+        "Edits", reasoning=(FirstReasoning, ""), anchors=(anchors, ...), milestones=(layout.facts, ...)
     )
 
     async def prompted_goal(state: FactorView, runtime: Runtime[Context]) -> dict[str, Any]:

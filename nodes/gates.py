@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 from certigraph.adapters.benchmarks import benchmark_of
 from certigraph.adapters.models.calls import ask
 from certigraph.adapters.models.prompts import build_prompt, bullet_list, paragraphs, quote
-from certigraph.adapters.models.schemas import FirstThought, Thought, Truncated
+from certigraph.adapters.models.schemas import FirstReasoning, Reasoning, Truncated
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.search import answer, ask_hypotheses
@@ -256,7 +256,7 @@ Question: {task}
 class Satisfied(BaseModel):
     """The model's answer."""
 
-    reasoning: FirstThought = ""
+    reasoning: FirstReasoning = ""
     satisfied: bool
 
 
@@ -309,7 +309,7 @@ PRODUCTIVE, STALE, EXHAUSTED = "PRODUCTIVE", "QUERY_STALE", "EXHAUSTED"
 class GateJudgement(BaseModel):
     """The model's answer."""
 
-    reason: Thought
+    reason: Reasoning
     verdict: Literal["PRODUCTIVE", "QUERY_STALE", "EXHAUSTED"]
 
 

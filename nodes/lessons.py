@@ -26,7 +26,7 @@ from certigraph.adapters.models.prompts import (
     quote,
     quote_history,
 )
-from certigraph.adapters.models.schemas import FirstThought, Truncated
+from certigraph.adapters.models.schemas import FirstReasoning, Truncated
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context
 from certigraph.nodes.slots import prefer_benchmark_operator
@@ -167,14 +167,14 @@ FATAL_NOTE = "[This action lost the episode.]"
 class Insights(BaseModel):
     """CLIN's causal abstractions. What is longer than asked for is cut, not refused."""
 
-    reasoning: FirstThought = ""
+    reasoning: FirstReasoning = ""
     insights: Annotated[list[str], Truncated(60)]
 
 
 class Strategy(BaseModel):
     """STEP's suggested strategy: subtasks in order."""
 
-    reasoning: FirstThought = ""
+    reasoning: FirstReasoning = ""
     subtasks: Annotated[list[str], Truncated(60)]
 
 

@@ -17,7 +17,7 @@ from certigraph.adapters.episodes import admissible_actions, candidate_actions, 
 from certigraph.adapters.matching import rank_actions, select_actions
 from certigraph.adapters.models.calls import ask, deliberate
 from certigraph.adapters.models.prompts import bullet_list, format_attempts, format_options, numbered_list, quote
-from certigraph.adapters.models.schemas import ONE_EACH, FirstThought, Offered
+from certigraph.adapters.models.schemas import ONE_EACH, FirstReasoning, Offered
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes import react
@@ -264,7 +264,7 @@ def _uses_shortlists(state: LookaheadView, runtime: Runtime[Context]) -> bool:
     return benchmark_of(state["task"], runtime).shortlists
 
 
-_SCRATCHPAD: Any = (FirstThought, "")
+_SCRATCHPAD: Any = (FirstReasoning, "")
 """First field of an answer, in which the model reasons (StateFactory, appendix C.6.3)."""
 
 

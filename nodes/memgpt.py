@@ -29,7 +29,7 @@ from certigraph.adapters.models.prompts import (
     quote_history,
     unquote_line,
 )
-from certigraph.adapters.models.schemas import Requested, Thought
+from certigraph.adapters.models.schemas import Reasoning, Requested
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.tools.memory import (
@@ -125,7 +125,7 @@ MAX_MEMORY_CALLS = 5
 class ManagedMove(BaseModel):
     """Answer schema of MemGPT's step, before `tool` is restricted to the world's tools and the memory functions."""
 
-    thought: Thought
+    thought: Reasoning
     tool: str
     text: Annotated[str, Field(min_length=1)]
     new: Annotated[str, Requested] = ""

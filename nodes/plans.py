@@ -26,7 +26,7 @@ from certigraph.adapters.models.prompts import (
     quote_history,
     unquote_line,
 )
-from certigraph.adapters.models.schemas import FirstThought, Requested, Thought, bounded_list
+from certigraph.adapters.models.schemas import FirstReasoning, Reasoning, Requested, bounded_list
 from certigraph.adapters.protocols import Context
 from certigraph.nodes import react
 from certigraph.nodes.slots import Slot, Update, asks_among_equals, prefer_benchmark_operator
@@ -134,7 +134,7 @@ REPLAN = Slot("replan", OUTLINE_KEYS, subtask_replan_view, _count_replan, react.
 class Plan(BaseModel):
     """Answer schema for a plan: its steps in the order in which they are to be taken."""
 
-    reasoning: FirstThought = ""
+    reasoning: FirstReasoning = ""
     steps: list[str]
 
 
@@ -289,7 +289,7 @@ Which steps solve the task?
 class SupervisorJudgement(BaseModel):
     """The model's answer. It is asked for after every action: what does not apply need not be written."""
 
-    reason: Thought
+    reason: Reasoning
     status: Literal["needs_more_steps", "completed", "failed"]
     off_plan: bool = False
     done: Annotated[int, Requested] = 0

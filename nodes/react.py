@@ -13,7 +13,7 @@ from certigraph.adapters.episodes import admissible_actions, candidate_actions
 from certigraph.adapters.matching import NONE_OF_THESE
 from certigraph.adapters.models.calls import ask, deliberate
 from certigraph.adapters.models.prompts import bullet_list, format_options, paragraphs, quote, unquote_line
-from certigraph.adapters.models.schemas import Offered, Thought
+from certigraph.adapters.models.schemas import Offered, Reasoning
 from certigraph.adapters.protocols import Benchmark, Context, Operator
 from certigraph.nodes.decisions import MAX_CANDIDATES, decision_prompt, resolve_action, situation_prompt
 from certigraph.nodes.operators import call_operator
@@ -244,7 +244,7 @@ M = TypeVar("M", bound=BaseModel)
 class Move(BaseModel):
     """Answer schema of a thought and a tool call, before `with_tools` restricts it to the tools of a world."""
 
-    thought: Thought
+    thought: Reasoning
     tool: str
     text: str
 
@@ -351,14 +351,14 @@ and number of matches that the model otherwise chooses from.
 class Thought(BaseModel):
     """The model's answer where it writes its action freely."""
 
-    thought: Thought
+    thought: Reasoning
     action: Annotated[str, Field(min_length=1)]
 
 
 class Meaning(BaseModel):
     """The model's answer to what it meant by an action that the world does not list."""
 
-    thought: Thought
+    thought: Reasoning
     choice: str
     action: str = ""
 

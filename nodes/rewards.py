@@ -17,7 +17,7 @@ from certigraph.adapters.encoders import load_encoder
 from certigraph.adapters.models.calls import ask, profile_of
 from certigraph.adapters.models.profiles import ModelProfile
 from certigraph.adapters.models.prompts import History, Prompt, format_history, quote, quote_history
-from certigraph.adapters.models.schemas import Thought
+from certigraph.adapters.models.schemas import Reasoning
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.rewards import (
@@ -159,7 +159,7 @@ class Rated(BaseModel):
 class Reasoned(BaseModel):
     """An answer after some thought."""
 
-    analysis: Thought
+    analysis: Reasoning
     reward: float = Field(ge=0, le=1)
 
 
@@ -174,7 +174,7 @@ class ReasonedBelief(BaseModel):
     """An answer after some thought, with the belief that the next step will find."""
 
     belief: str
-    analysis: Thought
+    analysis: Reasoning
     reward: float = Field(ge=0, le=1)
 
 

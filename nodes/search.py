@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field, create_model
 from certigraph.adapters.benchmarks import benchmark_of
 from certigraph.adapters.models.calls import ask
 from certigraph.adapters.models.prompts import build_prompt, bullet_list, quote, unquote_line
-from certigraph.adapters.models.schemas import FirstThought, Truncated
+from certigraph.adapters.models.schemas import FirstReasoning, Truncated
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes.beliefs import accepts_answer
 from certigraph.nodes.operators import call_operator
@@ -392,7 +392,7 @@ def _normalise_answer(answer: str) -> str:
 class ChosenAnswer(BaseModel):
     """Answer schema of the choice, before the maximum length of a benchmark's answers is added."""
 
-    reasoning: FirstThought = ""
+    reasoning: FirstReasoning = ""
     answer: str
 
 

@@ -31,7 +31,7 @@ from certigraph.adapters.models.prompts import (
     quote,
     quote_history,
 )
-from certigraph.adapters.models.schemas import Offered, Requested, Thought, Truncated
+from certigraph.adapters.models.schemas import Offered, Reasoning, Requested, Truncated
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes import react
 from certigraph.nodes.decisions import MAX_CANDIDATES, describe_untaken, next_upcoming, situation_prompt
@@ -171,7 +171,7 @@ ASSESS = Slot("assess", {"subtask": StepSubtask}, assess_view, _guard_against_lo
 class Next(BaseModel):
     """The model's answer: why, and what next."""
 
-    rationale: Thought
+    rationale: Reasoning
     subtask: Annotated[str, Field(min_length=1)]
 
 
@@ -283,7 +283,7 @@ MAX_AHEAD = 7
 class SubtaskStanding(BaseModel):
     """The beginning of the model's answer: a thought, and how the subtask stands."""
 
-    thought: Thought
+    thought: Reasoning
     standing: Annotated[Standing, Requested] = None  # type: ignore[assignment]  # absent: judged after every action
     report: Annotated[str, Requested] = ""
 
@@ -437,7 +437,7 @@ def is_named_by(rule: str, action: str) -> bool:
 class Ruling(BaseModel):
     """The model's answer."""
 
-    reason: Thought
+    reason: Reasoning
     forbidden: bool
 
 
@@ -479,7 +479,7 @@ not the present one, nor one that merely finds the action needless where the wor
 class Completion(BaseModel):
     """The model's answer."""
 
-    reason: Thought
+    reason: Reasoning
     completed: bool
     blocked: Annotated[bool, Requested] = False
 

@@ -25,7 +25,7 @@ from certigraph.adapters.models.prompts import (
     quote,
     unquote_line,
 )
-from certigraph.adapters.models.schemas import FirstThought, Thought, Truncated, bounded_list, offered_schema
+from certigraph.adapters.models.schemas import FirstReasoning, Reasoning, Truncated, bounded_list, offered_schema
 from certigraph.adapters.protocols import Context
 from certigraph.nodes.slots import ACT_KEYS, RESET_KEYS, Slot, Update, prefer_benchmark_operator
 from certigraph.state.endings import Fault, LimitReached
@@ -318,7 +318,7 @@ DECOMPOSE_RETRIES = 2
 class Subtasks(BaseModel):
     """Answer schema of `decompose`: the sub-tasks."""
 
-    reasoning: FirstThought = ""
+    reasoning: FirstReasoning = ""
     nodes: list[Subtask]
 
 
@@ -418,7 +418,7 @@ class Changes(BaseModel):
 
     model_config = ConfigDict(coerce_numbers_to_str=True)
 
-    reason: Thought
+    reason: Reasoning
     change: list[Subtask]
     add: list[Subtask]
     remove: list[Id]

@@ -22,7 +22,7 @@ from certigraph.adapters.models.prompts import (
     unquote_line,
     view_repeats_answers,
 )
-from certigraph.adapters.models.schemas import Requested, Thought
+from certigraph.adapters.models.schemas import Reasoning, Requested
 from certigraph.adapters.models.scripts import collect_citations
 from certigraph.adapters.protocols import Context
 from certigraph.state.records import CHECK, Predicate, Verdict
@@ -36,14 +36,14 @@ MAX_JUDGED_CONDITIONS, MAX_PLAIN_CONDITIONS = 100, 10
 class Holds(BaseModel):
     """Answer schema for a verdict as in the SDP paper: a reason, and how many conditions hold."""
 
-    reason: Thought
+    reason: Reasoning
     holds: int = Field(ge=0, le=MAX_PLAIN_CONDITIONS, strict=True)
 
 
 class FullHolds(BaseModel):
     """Answer schema for a verdict: a reason, what it rests on, what else was learned, how many conditions hold."""
 
-    reason: Thought
+    reason: Reasoning
     evidence: Annotated[str, Requested] = ""
     established: Annotated[list[str], Requested] = []
     outdated: Annotated[list[int], Requested] = []

@@ -23,7 +23,7 @@ MAX_ITEMS = 100
 _DROPPED_KEYS = ("title", "default", "$defs")
 
 REQUESTED_KEY, THOUGHT_KEY = "x-requested", "x-thought"
-"""Keys of fields in a type's schema (`Requested`, `Thought`); they are never sent."""
+"""Keys of fields in a type's schema (`Requested`, `Reasoning`); they are never sent."""
 
 _SCHEMA_CACHE: WeakKeyDictionary[type[BaseModel], dict[int, Schema]] = WeakKeyDictionary()
 """Schemas by pydantic type. An entry is dropped with its type, because many types are created for a single request."""
@@ -96,7 +96,7 @@ class _Bounds(NamedTuple):
     """Bounds on the parts of an answer of limited length."""
 
     thought: int
-    """Maximum characters of a text in which the model reasons (`Thought`)."""
+    """Maximum characters of a text in which the model reasons (`Reasoning`)."""
     text: int
     """Maximum characters of any other text."""
     entry: int
@@ -452,10 +452,10 @@ class _Marked:
 Requested = _Marked(REQUESTED_KEY)
 """Annotation of a field with a default that the JSON schema requires. An answer without it is accepted."""
 
-Thought = Annotated[str, _Marked(THOUGHT_KEY)]
+Reasoning = Annotated[str, _Marked(THOUGHT_KEY)]
 """Type of a text in which the model reasons before the rest of its answer."""
 
-FirstThought = Annotated[Thought, Requested]
+FirstReasoning = Annotated[Reasoning, Requested]
 """Type of a thought, with a default, that the JSON schema requires. An answer without it is accepted."""
 
 

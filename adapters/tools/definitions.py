@@ -191,7 +191,7 @@ def _load_tool(given: Any, deadline: float) -> LoadedTool:
         given = _wrap_function(given)
     try:
         described = convert_to_openai_tool(given)["function"]
-        parameters = bound_schema(described.get("parameters") or {"type": "object", "properties": {}}, small=False)
+        parameters = bound_schema(described.get("parameters") or {"type": "object", "properties": {}})
         json.dumps(parameters)
     except Exception as error:  # noqa: BLE001 - for types without a JSON form many kinds of errors are raised
         fix = "give its parameters types that JSON has, or args_schema=MyModel"

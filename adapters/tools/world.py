@@ -347,7 +347,7 @@ def _create_part_tool() -> OfferedTool:
 def _create_finish_tool(form: type[BaseModel] | None) -> OfferedTool:
     if form is None:
         return _create_part_tool()._replace(description=FINISH_DESCRIPTION)
-    schema = bound_schema(form.model_json_schema(), small=False)
+    schema = bound_schema(form.model_json_schema())
     return OfferedTool(FINISH, FINISH_DESCRIPTION, schema, lambda args: _describe_misfit(form, args))
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from certigraph.adapters.benchmarks import limits_of
 from certigraph.adapters.models.calls import ask
 from certigraph.adapters.models.prompts import Prompt, bullet_list, format_attempts, quote, unquote_line
-from certigraph.adapters.models.schemas import FirstThought, Requested, Thought
+from certigraph.adapters.models.schemas import FirstReasoning, Reasoning, Requested
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.retrieval.bm25 import words
 from certigraph.benchmarks.qa import prompts
@@ -140,7 +140,7 @@ It means that the previous search did not help, so that this one counts as an at
 class QuestionFinding(BaseModel):
     """What the model found for a sub-question. The title is in its words: the world resolves it."""
 
-    reasoning: FirstThought = ""
+    reasoning: FirstReasoning = ""
     found: bool
     title: str
     finding: str
@@ -232,7 +232,7 @@ def _format_failures(claims: Sequence[Attempt]) -> str:
 class Conclusion(BaseModel):
     """The model's answer to the question."""
 
-    reasoning: FirstThought = ""
+    reasoning: FirstReasoning = ""
     answer: Annotated[str, Field(min_length=1)]
 
 
@@ -278,7 +278,7 @@ def find_unseen_quotes(quotes: Sequence[str], text: str) -> list[str]:
 class Support(BaseModel):
     """The verifier's answer on a finding."""
 
-    reason: Thought
+    reason: Reasoning
     quotes: Annotated[list[str], Requested] = []
     supported: bool
 
@@ -286,7 +286,7 @@ class Support(BaseModel):
 class Consistency(BaseModel):
     """The verifier's answer on a final answer."""
 
-    reason: Thought
+    reason: Reasoning
     consistent: bool
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, create_model
 
 from certigraph.adapters.models.calls import ask
 from certigraph.adapters.models.prompts import Prompt, build_prompt, bullet_list, numbered_list, quote
-from certigraph.adapters.models.schemas import FirstThought, bounded_list
+from certigraph.adapters.models.schemas import FirstReasoning, bounded_list
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.retrieval.bm25 import STOPWORDS, words
 from certigraph.benchmarks.qa import prompts
@@ -109,14 +109,14 @@ _SPAN = re.compile(rf"{_NAME}(?: (?:(?:of|the|de|la|van|von) ){{0,2}}{_NAME})*")
 class Query(BaseModel):
     """The model's query."""
 
-    reasoning: FirstThought = ""
+    reasoning: FirstReasoning = ""
     query: Annotated[str, Field(min_length=1)]
 
 
 class Guess(BaseModel):
     """What the model takes for the answer of a sub-question."""
 
-    reasoning: FirstThought = ""
+    reasoning: FirstReasoning = ""
     guess: Annotated[str, Field(min_length=1)]
 
 
@@ -198,7 +198,7 @@ _COUNTED = re.compile(r"(?:.*/)?(\d)hop")
 class Subquestions(BaseModel):
     """The model's answer."""
 
-    reasoning: FirstThought = ""
+    reasoning: FirstReasoning = ""
     subquestions: list[str]
 
 

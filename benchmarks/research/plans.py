@@ -8,7 +8,7 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import BaseModel, Field, create_model
 
 from certigraph.adapters.models.prompts import quote
-from certigraph.adapters.models.schemas import FirstThought, Requested, Thought, Truncated, bounded_list
+from certigraph.adapters.models.schemas import FirstReasoning, Reasoning, Requested, Truncated, bounded_list
 from certigraph.state.records import Finding, Predicate, Record
 from certigraph.state.run import ANSWER, Evidence
 from certigraph.state.search import STEP_KINDS
@@ -152,7 +152,7 @@ class NarrowingStep(BaseModel):
 class Decomposition(BaseModel):
     """Propose's answer, before it is known how many steps there may be. Role: planner."""
 
-    reasoning: FirstThought = ""
+    reasoning: FirstReasoning = ""
     steps: list[NarrowingStep]
 
 
@@ -165,7 +165,7 @@ def create_decomposition_form(most: int) -> type[Decomposition]:
 class ResearchTools(BaseModel):
     """Replan's answer, and part of Realize's: what to search for and which known pages to read. Role: planner."""
 
-    reasoning: FirstThought = ""
+    reasoning: FirstReasoning = ""
     queries: Annotated[list[str], Truncated(MAX_QUERIES)]
     pages: Annotated[list[int], Truncated(MAX_PAGES)]
 
@@ -202,7 +202,7 @@ class ListedItem(BaseModel):
 class Found(BaseModel):
     """What the evidence says on a step. Role: extractor."""
 
-    reasoning: FirstThought = ""
+    reasoning: FirstReasoning = ""
     items: Annotated[list[ListedItem], Requested, Truncated(MAX_ITEMS)] = []
     quotes: Annotated[list[Quotation], Requested] = []
     finding: str
@@ -215,21 +215,21 @@ class Found(BaseModel):
 class Adequacy(BaseModel):
     """Validate's answer on a finding. Role: validator."""
 
-    reason: Thought
+    reason: Reasoning
     adequate: bool
 
 
 class Answers(BaseModel):
     """The final answer: one text, several of a list, or one JSON object a text. Role: executor."""
 
-    reasoning: FirstThought = ""
+    reasoning: FirstReasoning = ""
     answers: Annotated[list[str], Truncated(MAX_ITEMS)]
 
 
 class AnswerCheck(BaseModel):
     """Validate's answer on the final answer. Role: validator."""
 
-    reason: Thought
+    reason: Reasoning
     consistent: bool
 
 

@@ -25,7 +25,7 @@ from certigraph.adapters.models.prompts import (
     quote_history,
     unquote_line,
 )
-from certigraph.adapters.models.schemas import Thought
+from certigraph.adapters.models.schemas import Reasoning
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.benchmarks.travelplanner.options import Option, TripLeg, escape_line_breaks, list_transports
 from certigraph.benchmarks.travelplanner.queries import ListedLeg
@@ -355,7 +355,7 @@ def _unknown_observation(text: str) -> Observation:
 class TravelPlannerMove(BaseModel):
     """The model's answer: a thought, a tool, and what the tool is given."""
 
-    thought: Thought
+    thought: Reasoning
     tool: Literal[
         "FlightSearch",
         "GoogleDistanceMatrix",

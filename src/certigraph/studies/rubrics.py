@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel, Field
 
-from certigraph.adapters.models.schemas import Thought
+from certigraph.adapters.models.schemas import Reasoning
 from certigraph.adapters.retrieval.answers import measure_answer, measure_similarity
 from certigraph.evaluation.judges import MAX_SCORE, MeasureRubric, Rubric
 from certigraph.state.endings import UnknownName
@@ -21,7 +21,7 @@ RATING_SCALE = Field(ge=1, le=10)
 class CgdpVerdict(BaseModel):
     """Three counts of 0 to 10 (CGDP section 6.1 names them and the scale 0 to 100 of the whole)."""
 
-    reason: Thought
+    reason: Reasoning
     correctness: int = COUNT_SCALE
     completeness: int = COUNT_SCALE
     irrelevance: int = COUNT_SCALE
@@ -40,7 +40,7 @@ class SweVerdict(BaseModel):
 class TdpVerdict(BaseModel):
     """Right or wrong (TDP section 4.1)."""
 
-    reason: Thought
+    reason: Reasoning
     correct: bool
 
 

@@ -16,7 +16,14 @@ from pydantic import BaseModel, SecretStr
 from certigraph.adapters.models.calls import ask, deliberate
 from certigraph.adapters.models.profiles import BOUNDED_WINDOW, DEFAULT_WINDOW, ModelProfile, profile_for
 from certigraph.adapters.models.prompts import Prompt, fit_prompt, quote
-from certigraph.adapters.models.schemas import FirstThought, Requested, Thought, Truncated, longest_answer, schema_of
+from certigraph.adapters.models.schemas import (
+    FirstReasoning,
+    Reasoning,
+    Requested,
+    Truncated,
+    longest_answer,
+    schema_of,
+)
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
 
@@ -129,8 +136,8 @@ class Part(BaseModel):
 class Report(BaseModel):
     """Answer with a thought, free texts, an identifier and lists."""
 
-    thought: FirstThought = ""
-    reason: Thought
+    thought: FirstReasoning = ""
+    reason: Reasoning
     text: str
     kind: Literal["one", "two"]
     name: Annotated[str, Truncated(10)]
