@@ -111,12 +111,6 @@ def announce_source(benchmark: str, data: str | None) -> None:
         Console(stderr=True, highlight=False, soft_wrap=True).print(notice, style="dim", markup=False)
 
 
-def announce_retry(out: str) -> None:
-    """Print the command that finishes an evaluation once it was killed."""
-    notice = f"to resume: certigraph eval --retry {shlex.quote(out)}"
-    Console(stderr=True, highlight=False, soft_wrap=True).print(notice, style="dim", markup=False)
-
-
 def announce_missing_tasks(benchmark: str, data: str | None, split: str, limit: int) -> None:
     """Print a notice if a split has fewer tasks than the limit."""
     count = len(load_benchmark(benchmark, data).tasks(split))
