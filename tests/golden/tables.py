@@ -5,7 +5,7 @@ import io
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import partial
@@ -34,8 +34,6 @@ class Table:
     slow: bool = False
     given: tuple[tuple[str, str], ...] = ()
     """Files that are written before: name and text."""
-    dropped: tuple[str, ...] = ()
-    """Columns of CSV files that are left out."""
 
 
 def record_table(table: Table) -> str:
@@ -48,7 +46,7 @@ def record_table(table: Table) -> str:
         for pattern in table.files:
             found = sorted(folder.glob(pattern))
             assert found, f"{table.name}: no file is {pattern}"
-            parts += sorted(f"# {_named(path, folder)}\n{written(path, where, table.dropped)}" for path in found)
+            parts += sorted(f"# {_named(path, folder)}\n{written(path, where)}" for path in found)
     return "\n".join(parts)
 
 
@@ -96,20 +94,20 @@ def untimed(value: Any, where: dict[str, str]) -> Any:
     return compact(value, where)
 
 
-def written(path: Path, where: dict[str, str], dropped: Sequence[str] = ()) -> str:
+def written(path: Path, where: dict[str, str]) -> str:
     """A file as text that has no times in it."""
     readers: dict[str, Callable[[], Iterator[str]]] = {
-        ".csv": lambda: csv_lines(path.read_text(encoding="utf-8"), where, dropped),
+        ".csv": lambda: csv_lines(path.read_text(encoding="utf-8"), where),
         ".json": lambda: iter([line(untimed(json.loads(path.read_text(encoding="utf-8")), where))]),
         ".jsonl": lambda: (line(untimed(json.loads(row), where)) for row in path.read_text("utf-8").splitlines()),
     }
     return "".join(f"{one}\n" for one in readers[path.suffix]())
 
 
-def csv_lines(text: str, where: dict[str, str], dropped: Sequence[str] = ()) -> Iterator[str]:
+def csv_lines(text: str, where: dict[str, str]) -> Iterator[str]:
     """The rows of a CSV file without the columns of times; numbers to nine digits."""
     rows = list(csv.reader(io.StringIO(text)))
-    kept = [place for place, name in enumerate(rows[0]) if not _timed(name) and name not in dropped]
+    kept = [place for place, name in enumerate(rows[0]) if not _timed(name)]
     for row in rows:
         if row is rows[0] or not UNTIMED & {*row}:
             yield ",".join(_cell(row[place], where) for place in kept)
@@ -153,11 +151,6 @@ TABLES = (
                     "judge runs --rubric cgdp --json --out cgdp.jsonl"),
           ("*.jsonl",), slow=True),
     Table("study-tdp", ("study tdp --longest 24 --out study",), ("study/*.csv",), slow=True),
-    Table("rewards", ("rewards build pairs --domain blocksworld --pairs 8 --json",
-                      "rewards measure pairs --out measured --predictor statefactory --predictor monotonic"),
-          # trained heads differ by the kind of processor; so do sentence vectors in their last digits, which move the
-          # bounds of a BCa bootstrap over eight pairs by more than goldens may be off
-          ("pairs/counts.json", "measured/*.csv"), slow=True, dropped=("difference_low", "difference_high")),
     Table("score-hotpotqa", ("score hotpotqa --answers answers.json --json",), given=(("answers.json", ANSWERS),)),
 )  # fmt: skip
 

@@ -129,10 +129,10 @@ def test_the_expert_solves_a_task_by_every_method(method: str, suite: str):
 @pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
-def test_the_expert_solves_all_97_tasks_by_two_methods_each(method: str):
+def test_the_expert_solves_all_97_tasks_by_one_method_or_another(method: str):
     tasks, number = benchmark().tasks(), list(METHODS).index(method)
     assert len(tasks) == 97
-    for task in tasks[number % 2 :: 2]:
+    for task in tasks[number :: len(METHODS)]:
         assert_solved_by_the_truth(method, task)
 
 
@@ -238,7 +238,7 @@ def test_what_the_expert_commits_to_is_all_that_it_needs(method: str, level: Any
 @pytest.mark.parametrize("level", ["tools", "arguments"])
 def test_the_expert_solves_tasks_of_every_kind_with_commitments(method: str, level: Any):
     for suite in SUITES:
-        for task in benchmark().tasks(suite)[:: 1 if method == "react" else 9]:
+        for task in benchmark().tasks(suite)[:: 3 if method == "react" else 9]:
             assert_solved_and_nothing_refused(method, task, level)
 
 
