@@ -69,17 +69,6 @@ def test_run_and_report(capsys: pytest.CaptureFixture[str]):
     assert f"choose = {STOP}" in Path(capsys.readouterr().out.strip()).read_text()
 
 
-@pytest.mark.slow
-def test_names_that_are_wrong_are_one_line(capsys: pytest.CaptureFixture[str]):
-    assert "did you mean counting" in refused(capsys, "run", "react", "conting")
-    assert "did you mean react" in refused(capsys, "run", "raect", WORLD)
-    assert "RuntimeError: first line second line" in refused(capsys, "run", "react", "ownagents.faulty:World")
-    assert "built already" in refused(capsys, "run", GRAPH, WORLD, "--swap", f"choose={STOP}")
-    assert "built already" in refused(capsys, "ablate", GRAPH, WORLD, "--swap", f"choose={STOP}")
-    assert "did you mean counting" in refused(capsys, "compare", "react", "--on", "conting")
-    assert "did you mean counting" in refused(capsys, "eval", "react", "conting")
-
-
 def test_the_current_directory_is_importable(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "path", [*sys.path])
     Path("graphs_in_this_folder.py").write_text("from ownagents.graphs import build\n")
@@ -129,19 +118,6 @@ def test_methods_with_colons_in_their_names():
         parse_methods([BUILD], ["c:choose=act"])
     unchecked = build_method("x", "never.imported:build", [f"choose={STOP}"], import_own=False)
     assert unchecked.operators == {"choose": {"name": STOP, "args": {}}}
-
-
-@pytest.mark.parametrize(
-    ("given", "form"),
-    [
-        ({"swaps": "validate=always_pass"}, "give a list of texts"),
-        ({"swaps": {"validate": "always_pass"}}, "give a list of texts"),
-        ({"choice": {"limit": 2}}, r"give certigraph.Choice\(limit=30"),
-    ],
-)
-def test_ablate_says_which_form_its_arguments_have(given: Any, form: str):
-    with pytest.raises(TypeError, match=form):
-        ablate("sdp", "blocksworld", **given)
 
 
 @pytest.mark.parametrize(

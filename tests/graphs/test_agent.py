@@ -167,11 +167,6 @@ def test_an_agent_is_a_node_of_a_larger_graph(database: SupportDatabase) -> None
     assert len(database.rows("refunds")) == 1
 
 
-def test_input_without_a_request_is_refused(database: SupportDatabase) -> None:
-    with pytest.raises(Fault, match="messages"):
-        build("react", database).invoke({"messages": []}, thread())
-
-
 def test_unknown_names_are_refused_with_the_known_ones(database: SupportDatabase) -> None:
     with pytest.raises(ValueError, match="react"):
         build("nothing", database)
@@ -256,19 +251,6 @@ def test_a_named_model_that_cannot_be_used_is_refused_when_the_agent_is_built(
     with pytest.raises(Fault, match=fix) as refused:
         agent("sdp", model=model, tools=database.tools)
     assert len(str(refused.value).splitlines()) == 1
-
-
-def test_a_missing_package_of_local_weights_is_named_when_the_agent_is_built(
-    database: SupportDatabase, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("certigraph.adapters.models.clients.find_spec", lambda name: None)
-    with pytest.raises(Fault, match=r"xllamacpp .* pip install 'certigraph\[local\]'"):
-        agent("sdp", model="local:qwen-0.5b", tools=database.tools)
-
-
-def test_missing_weights_are_named_when_the_agent_is_built(database: SupportDatabase, tmp_path: Path) -> None:
-    with pytest.raises(Fault, match=r"missing\.gguf"):
-        agent("sdp", model=f"local:{tmp_path}/missing.gguf", tools=database.tools)
 
 
 def test_without_a_checkpointer_an_approval_is_refused_before_anything_is_done(database: SupportDatabase) -> None:

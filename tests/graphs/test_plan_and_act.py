@@ -95,10 +95,3 @@ def test_what_was_done_takes_no_more_than_its_context(world: str, tmp_path: Path
     assert len(trace) < 600
     assert cast.actions[""][STEPS - 2] in trace
     assert cast.actions[""][0] not in trace
-
-
-@pytest.mark.parametrize("world", WORLDS)
-def test_a_model_with_a_large_window_sees_all_that_was_done(world: str, tmp_path: Path):
-    where, cast = WORLDS[world](context=500)
-    played(plan_and_act, where, cast, tmp_path)
-    assert all(action in cast.prompts("replan")[-1] for action in cast.actions[""][: STEPS - 1])

@@ -318,19 +318,6 @@ def test_an_operator_in_a_slot_that_does_not_show_what_it_reads_is_refused_with_
     assert "read_subtasks in slot decide read 'subtasks'; the slot shows advice, assignment," in result.message
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_an_unknown_slot_is_refused_with_the_list_of_slots(name: str):
-    with pytest.raises(TypeError, match="no operator slot 'dream'; this graph has: "):
-        ALL[name].build(dream=none)
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_conditional_edges_carry_their_names_in_the_drawing(name: str):
-    drawn = ALL[name].graph.get_graph().draw_mermaid()
-    wanted = {"react": ["continue", "over"], "plan_and_solve": ["continue", "over"]}.get(name, ["again", "finished"])
-    assert all(label in drawn for label in wanted)
-
-
 # Runs of several episodes: a resumed one has not learnt what lies ahead of it, memories are shared, scopes hold.
 
 TASK = {"task": {"benchmark": "blocksworld", "id": "4-0"}}
