@@ -52,8 +52,10 @@ PAIRS = [(g, memory) for g in ROUNDS for memory in CONDITIONS if (g, memory) != 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("gate", [None, exhaustion_gate()])
-@pytest.mark.parametrize(("graph", "memory"), PAIRS, ids=[f"{g.build.__module__}-{memory}" for g, memory in PAIRS])
+@pytest.mark.parametrize(
+    ("graph", "memory", "gate"),
+    [*((*pair, None) for pair in PAIRS), *((graph, "structured", exhaustion_gate()) for graph in ROUNDS)],
+)
 def test_every_harness_runs_its_rounds_in_every_condition(graph: Any, memory: str, gate: Any):
     world = LibraryBenchmark()
     state = run_graph(graph.build(memory=memory, **({"gate": gate} if gate else {})), ScriptedModel(**ANSWERS), world)
