@@ -34,8 +34,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item not in surplus]
 
 
-settings.register_profile("unhurried", deadline=None)
-settings.load_profile("unhurried")
+settings.register_profile("fast", deadline=None, max_examples=30)
+settings.register_profile("slow", deadline=None)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Draw fewer examples of each property where the fast tests run alone."""
+    settings.load_profile("fast" if config.getoption("markexpr") == "not slow" else "slow")
 
 
 @pytest.hookimpl(wrapper=True)

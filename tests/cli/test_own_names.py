@@ -16,7 +16,6 @@ import certigraph
 from certigraph.adapters.trajectories import read_trajectory
 from certigraph.cli import main
 from certigraph.cli.inventory import INVENTORY_FILE, KINDS, collect_inventory
-from certigraph.evaluation.compare import ablate
 from certigraph.evaluation.comparison import Choice, build_method, parse_methods
 from certigraph.evaluation.evaluate import evaluate, evaluate_retry
 from certigraph.evaluation.sweep_report import sweep
@@ -143,13 +142,6 @@ def test_compare_in_python(tmp_path: Path):
     again = certigraph.compare([BUILD, f"bare={BUILD}"], "counting", **given)
     assert again.comparison == results.comparison
     assert sorted((tmp_path / "compared").rglob("trajectory.jsonl")) == before
-
-
-@pytest.mark.slow
-def test_ablate_in_python(tmp_path: Path):
-    results = ablate(BUILD, "counting", [f"choose={STOP}"], Choice(limit=2), out=tmp_path / "ablation")
-    scores = {method.method: method.score for method in results.comparison.methods}
-    assert scores == {BUILD: 100.0, f"choose={STOP}": 0.0}
 
 
 @pytest.mark.long

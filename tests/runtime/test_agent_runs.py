@@ -76,21 +76,6 @@ def test_approval_and_resume_with_the_agent(database: SupportDatabase, tmp_path:
     assert re.search(r"Approve refund\(order=17, amount=49.9\)\?</b>maybe \(not used: .*approve", page)
 
 
-def test_a_call_that_a_person_answered_is_printed_and_reported(
-    database: SupportDatabase, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    graph = build("sdp", database, interrupt_on={"look_up": True})
-    waiting = certigraph.run(graph, task=GOAL, out=tmp_path / "runs")
-    answer = {"type": "respond", "message": "49.9 euros, eligible"}
-    with LiveView(Console()) as view:
-        done = certigraph.resume(waiting.folder, graph=graph, answer=answer, listener=view)
-    printed = " ".join(capsys.readouterr().out.split())
-    assert "a person answered look_up(order=17): 49.9 euros, eligible" in printed
-    assert (done.ending, database.looked_up, len(database.rows("refunds"))) == ("goal", 0, 1)
-    page = certigraph.write_report(done).read_text(encoding="utf-8")
-    assert (page.count("answered by a person"), page.count("approved by a person")) == (1, 0)
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_a_rejection_of_a_person_is_printed_and_reported(
     database: SupportDatabase, tmp_path: Path, method: Any, capsys: pytest.CaptureFixture[str]
