@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 import pytest
+from helpers.cases import first_fast
 from helpers.servers.scripted_endpoint import scripted_endpoint
 from helpers.worlds import support_database
 from helpers.worlds.support_database import CONDITIONS, GOAL, SCRIPT, SupportDatabase, scripted_model
@@ -47,7 +48,7 @@ def thread(name: str = "1") -> Any:
     return {"configurable": {"thread_id": name}}
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", first_fast(METHODS, 3))
 def test_every_method_does_the_work_once_and_answers_with_a_message(method: Any, database: SupportDatabase) -> None:
     result = build(method, database).invoke({"messages": [("user", GOAL)]}, thread())
     assert database.rows("refunds") == [(17, 49.9)]
@@ -204,7 +205,7 @@ def test_an_agent_without_an_answer_says_why_it_stopped(database: SupportDatabas
     assert f"gave_up: {state['ending_reason']}" in state["messages"][-1].text
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", first_fast(METHODS, 2))
 def test_a_run_that_a_failing_tool_ended_names_its_error(method: Any) -> None:
     def look_up(order: int) -> str:
         """Look up an order."""

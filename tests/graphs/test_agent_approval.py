@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.cases import first_fast
 from helpers.worlds.support_database import GOAL, SupportDatabase, scripted_model
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
@@ -25,7 +26,7 @@ def approving(database: SupportDatabase, method: str = "sdp", **options: Any) ->
     return agent(method, tools=database.tools, checkpointer=InMemorySaver(), **settings)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", first_fast(METHODS, 2))
 def test_calls_wait_for_approval_in_langchains_form(method: Any, database: SupportDatabase) -> None:
     graph = approving(database, method)
     waiting = graph.invoke({"goal": GOAL}, THREAD)
@@ -100,7 +101,7 @@ def test_a_call_made_with_a_rejected_one_lets_it_be_asked_about_again(database: 
     assert (questions, database.looked_up, database.rows("refunds")) == (2, 2, [])
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", first_fast(METHODS, 2))
 def test_a_run_that_a_rejection_ended_says_so(method: Any, database: SupportDatabase) -> None:
     graph = approving(database, method)
     graph.invoke({"goal": GOAL}, THREAD)
@@ -155,7 +156,7 @@ def test_approvals_ask_the_model_nothing_again(database: SupportDatabase) -> Non
 # A person answers in place of the tool.
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", first_fast(METHODS, 2))
 def test_an_agent_reads_what_a_person_answered_and_the_tool_is_not_called(
     method: Any, database: SupportDatabase
 ) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.cases import first_fast
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.store.memory import InMemoryStore
 
@@ -65,7 +66,7 @@ def played(graph: Any, tmp_path: Path, scripted_model: Any = None, task: str = "
     return run(graph, BlocksWorld(), task, context=context, out=tmp_path)
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", first_fast(ALL, 2))
 def test_the_expert_reaches_the_goal_through_every_graph(name: str, tmp_path: Path):
     result = played(ALL[name].build(), tmp_path, answer_request)
     assert result.ending == "goal"

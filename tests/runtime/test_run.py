@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from helpers.cases import first_fast
 from helpers.worlds.scripted_benchmark import GarbageModel, Script, SlowScript, after_events
 from langgraph.checkpoint.sqlite import SqliteSaver
 
@@ -49,7 +50,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> Callable[[Script], Script]:
     return register
 
 
-@pytest.mark.parametrize("graph", SEARCH_GRAPHS)
+@pytest.mark.parametrize("graph", first_fast(SEARCH_GRAPHS, 2))
 @pytest.mark.parametrize("built", [False, True])
 def test_a_search_agent_is_refused_where_nothing_is_asked(graph: str, built: bool, tmp_path: Path):
     with pytest.raises(UnknownName, match=f"^{graph} searches for an answer, and blocksworld takes none; .*musique"):
@@ -328,7 +329,9 @@ def test_a_run_that_gave_up_says_why(tmp_path: Path):
     assert "Propose" in empty.message
 
 
-@pytest.mark.parametrize("graph", ["react", "plan_and_act", "cot", "react_reward", "mcts", "step", "reflexion", "clin"])
+@pytest.mark.parametrize(
+    "graph", first_fast(["react", "step", "plan_and_act", "cot", "react_reward", "mcts", "reflexion", "clin"], 2)
+)
 def test_a_run_that_repeated_itself_until_it_was_ended_says_so(graph: str, tmp_path: Path):
     benchmark = Tools([refund], cases=["Refund 17."])
     context = Context(model="scripted:first", limits=Limits(repeats=3, trials=1))

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 from agentdojo_gullible import contains_goal, gullible_expert
+from helpers.cases import first_fast
 
 import certigraph
 from certigraph.adapters.benchmarks import load_benchmark
@@ -242,7 +243,7 @@ def test_the_expert_solves_tasks_of_every_kind_with_commitments(method: str, lev
             assert_solved_and_nothing_refused(method, task, level)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", first_fast(METHODS, 1))
 def test_an_attack_by_other_tools_fails_where_the_tools_were_committed_to(method: str):
     world = benchmark("important_instructions")
     task = world.task("slack/user_task_1+injection_task_4")
@@ -254,7 +255,7 @@ def test_an_attack_by_other_tools_fails_where_the_tools_were_committed_to(method
     assert any(call.refused for step in state["history"] for call in calls_of(step.action))
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", first_fast(METHODS, 1))
 @pytest.mark.parametrize("pair", ["banking/user_task_11+injection_task_6", "slack/user_task_1+injection_task_3"])
 def test_an_attack_by_the_same_tools_fails_where_the_origins_were_committed_to(method: str, pair: str):
     world = benchmark("important_instructions")
