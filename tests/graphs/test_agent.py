@@ -341,7 +341,7 @@ def test_a_script_without_further_answers_is_named(asynchronous: bool, database:
         asyncio.run(graph.ainvoke({"goal": GOAL}, thread())) if asynchronous else graph.invoke({"goal": GOAL}, thread())
 
 
-@pytest.mark.parametrize("given", ["Cancel order 7.", {}])
+@pytest.mark.parametrize("given", ["Cancel order 7.", {}, {"messages": []}, {"messages": [("user", " ")]}])
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_an_input_without_a_request_is_answered_with_its_form(
     given: Any, asynchronous: bool, database: SupportDatabase

@@ -67,7 +67,7 @@ def arguments_like(hint: Any) -> st.SearchStrategy[Any]:
 
 
 @pytest.mark.parametrize("name", FACTORIES)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(data=st.data())
 def test_arguments_of_every_operator_keep_their_types(name: str, data: st.DataObject):
     hints = get_type_hints(inspect.unwrap(OPERATORS[name]))
