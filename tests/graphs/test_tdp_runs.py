@@ -2,8 +2,6 @@
 
 import asyncio
 import sqlite3
-import subprocess
-import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -48,7 +46,6 @@ from certigraph.studies.rubrics import rubric_by_name
 
 # TDP as a plain LangGraph graph: nodes that raise, threads that go on, savers of every kind, callers of every kind.
 
-HERE = Path(__file__).parent
 
 PAUSES = {"b": 0.01, "c": 0.03}
 """Seconds: when `b` raises, `a` has ended and `c` is at work."""
@@ -137,26 +134,6 @@ def test_a_thread_whose_node_raised_goes_on_inside_its_sub_tasks(kind: type[Jobs
     assert ("plan", "b") not in again, "b goes on where it was"
     repeated = Counter(chat.requests) - Counter(whole.requests)
     assert max(Counter(name for _, name in repeated).values(), default=0) <= 1, "the call that was cut off"
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("no_worlds_left")
-@pytest.mark.slow
-def test_the_same_under_strict_msgpack():
-    """The switch is read when langgraph is imported, hence a process of its own."""
-    code = (
-        "import sys; sys.path[:0] = sys.argv[1:]\n"
-        "import test_tdp_runs as t\n"
-        "for kind in (t.Jobs, t.SerialJobs):\n"
-        "    for way in t.WAYS:\n"
-        "        t.test_a_thread_whose_node_raised_goes_on_inside_its_sub_tasks(kind, *way)\n"
-    )
-    folders = [str(HERE), str(HERE.parent), str(HERE.parent.parent / "src")]
-    env = {"LANGGRAPH_STRICT_MSGPACK": "true", "PATH": ""}
-    done = subprocess.run([sys.executable, "-c", code, *folders], env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "unregistered" not in done.stderr.lower()
-    assert "blocked" not in done.stderr.lower()
 
 
 @pytest.mark.usefixtures("no_worlds_left")
