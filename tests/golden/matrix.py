@@ -6,7 +6,7 @@ or form of an answer, that no other golden of the graph has; otherwise under one
 | graph | exception | reason |
 |---|---|---|
 | statefactory, monotonic, reward_judge | two domains of one benchmark | only `rewardprediction` has recorded rewards |
-| reward_head | ends `error:model` | it needs a trained head: see `rewards` among the tables |
+| reward_head | ends `error:model` | it needs a trained head: `tests/graphs/test_statefactory.py` trains one |
 | statefactory, monotonic | the models do not matter | they call none |
 | hypotheses | prompts without events | the searches inside its node leave no events of their own |
 | react, pbai and the harnesses on questions | slow | they use sentence vectors |
