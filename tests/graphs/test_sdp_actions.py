@@ -1,6 +1,7 @@
 """SDP where the model writes actions: several at once, none because the target holds, and what the validator sees."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from certigraph.adapters.protocols import Benchmark, Context, Environment, Limit
 from certigraph.graphs import sdp
 from certigraph.nodes.sdp import capped, validate
 from certigraph.nodes.slots import keep_upcoming
+from certigraph.runtime.run import run as start
 from certigraph.state.certified_states import certified_state
 from certigraph.state.records import CHECK, Action, Observation, Scores, Task, Verdict
 from certigraph.state.run import Belief, Stagnation
@@ -197,6 +199,17 @@ def test_a_target_that_the_executor_and_the_checker_find_out_of_reach_is_planned
     assert (sdp.ending(state), state["replans"], shed.taken) == ("goal", 0, ["wait"])
     assert [attempt.target.text for attempt in state["attempts"]] == ["p", "q"]
     assert state["attempts"][0].verdict.unreachable
+
+
+@pytest.mark.parametrize("planned", [["p"], []])
+def test_the_reason_for_giving_up_is_in_the_state_and_in_the_message(planned: list[str], tmp_path: Path):
+    scripted_model = ScriptedModel(planned, [act("wait")], [verdict(0)])
+    given = {"reasoning": "The shed\nis <locked>.", "conditions": []}
+    scripted_model.answers["conditions"] = [*([{"conditions": planned}] if planned else []), given]
+    context = Context(chat=ScriptedChat(responder=scripted_model), profile="full")
+    result = start("sdp", Sheds(), "one", context=context, out=tmp_path)
+    assert (result.ending, result.state["gave_up"]) == ("gave_up", "The shed is <locked>.")
+    assert result.message.endswith("The shed is <locked>.")
 
 
 def test_a_goal_that_the_world_reports_certifies_nothing_that_nobody_judged():
