@@ -57,6 +57,11 @@ def test_a_context_that_names_a_model_replaces_the_agents_own(
     assert support.rows("refunds") == []
 
 
+def test_a_context_that_names_a_script_of_benchmarks_is_refused(support: SupportDatabase):
+    with pytest.raises(ValueError, match="ScriptedChat"):
+        react(support).invoke({"goal": GOAL}, context={"model": "scripted:first"})
+
+
 @pytest.mark.parametrize("context", [{"budget": {"calls": 1}}, Context(budget=Budget(calls=1))])
 def test_a_context_sets_single_fields(context: Any, support: SupportDatabase):
     with pytest.raises(LimitReached, match="1 of 1 calls"):

@@ -289,3 +289,13 @@ def test_every_hard_instance_of_planbench_is_solved_by_the_expert_of_two_methods
     failed = {id_: (r.ending, r.message) for id_, r in results.items() if not r.scores or r.scores.value < 1}
     assert (len(longest), len(results), failed) == (33, 11, {})
     assert {r.ending for r in results.values()} == {"goal"}
+
+
+def test_failed_subtasks_name_their_own_limit(tmp_path: Path):
+    def failing(prompt: str, form: dict[str, Any]) -> Any:
+        return (
+            {"reason": "no", "completed": False} if "completed" in form["properties"] else answer_request(prompt, form)
+        )
+
+    stopped = limited("step", tmp_path, model=failing, failures=2, substeps=1)
+    assert (stopped.ending, "--budget failures=6" in stopped.message) == ("limit:subtasks", True)

@@ -319,3 +319,8 @@ def test_a_search_graph_on_another_world_ends_without_an_answer():
     context = Context(benchmark=BlocksWorld(), chat=ScriptedChat(responder=ScriptedModel(tool=same_search)))
     state = pbai.build().invoke({"task": {"benchmark": "blocksworld", "id": "4-0"}}, context=context)
     assert state["action"].kind == "search"
+
+
+def test_an_unknown_condition_is_named_with_those_there_are():
+    with pytest.raises(UnknownName, match="known: native, lobotomized, structured, freeform"):
+        memgpt.build(memory="perfect")

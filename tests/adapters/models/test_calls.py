@@ -388,6 +388,16 @@ def test_the_reasoning_effort_in_a_models_name_is_sent_to_the_endpoint_and_only_
     assert with_effort != without  # or kept replies of one would serve the other
 
 
+def test_an_endpoint_that_refuses_an_effort_and_a_name_without_one_are_reported(openai: Any) -> None:
+    with stub(GOOD, status=400) as server:
+        runtime = openai(server.url)
+        runtime.context.model = "openai:stub?effort=medium"
+        fault, _ = metered(ask(PROMPT, Stay, role="executor", runtime=runtime))
+        assert "remove ?effort=medium" in str(fault)
+    with pytest.raises(UnknownName, match="openai:NAME\\?effort=medium"):
+        chat_model("openai:stub?effort=")
+
+
 def test_an_answer_cut_short_is_counted_and_requested_again(openai: Any) -> None:
     with stub(GOOD, finish="length") as server:
         fault, meter = metered(ask(PROMPT, Stay, role="executor", runtime=openai(server.url)))

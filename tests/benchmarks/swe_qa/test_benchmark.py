@@ -295,6 +295,13 @@ def test_a_name_that_leads_elsewhere_is_no_origin(name: str):
     assert parse_origin(name, "abc") is None
 
 
+def test_a_missing_checkout_comes_with_its_commands(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("CERTIGRAPH_REPOS", raising=False)
+    benchmark = SweQA(data_folder("swe_qa"))
+    with pytest.raises(Fault, match=r"git clone https://github.com/pallets/flask repos/flask && .* checkout 85c5d93"):
+        benchmark.open(benchmark.task("flask/0"))
+
+
 PRO = {"question": "?", "repo_name": "pallets/flask", "commit_id": "85c5d93"}
 
 
