@@ -179,7 +179,7 @@ def test_tokens_stop_after_the_call_that_reaches_n(share: float, whole: Result, 
 def test_seconds_stop_a_slow_world(tmp_path: Path):
     stopped = run("sdp", Script(pause=0.05), out=tmp_path, context=Context(budget=Budget(seconds=0.08)))  # type: ignore[arg-type]
     assert stopped.ending == "limit:seconds"
-    assert len(stopped.state["history"]) == 2
+    assert len(stopped.state["history"]) <= 2
 
 
 def assert_goes_on(stopped: Result, whole: Result, *, same_prompts: bool = True, **larger: Any) -> None:
