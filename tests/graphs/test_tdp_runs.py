@@ -587,7 +587,7 @@ QUESTIONS = [
 ]
 """Chains and comparisons, at hand, in a corpus and by title; turns of a talk, one that is in none; a repository."""
 
-ASKED = [
+CHOSEN = [
     *(("tdp", *question) for question in QUESTIONS),
     ("plan_and_act", "hotpotqa:interactive", "dev-bridge-0"),
     ("cot", "musique", "3hop__dev_1"),
@@ -617,7 +617,7 @@ def ran_benchmarks(graph: Any, benchmark: str, task: str, out: Path, data: Path 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_encoder")
-@pytest.mark.parametrize(("graph", "benchmark", "task"), ASKED)
+@pytest.mark.parametrize(("graph", "benchmark", "task"), CHOSEN)
 def test_a_question_is_answered_right_on_the_evidence(graph: str, benchmark: str, task: str, tmp_path: Path):
     result = ran_benchmarks(GRAPHS_BENCHMARKS[graph](), benchmark, task, tmp_path)
     assert result.scores, result.message
