@@ -1,6 +1,7 @@
 """Fixtures of all tests: short pauses, a Postgres server, and an evaluation to compare others with."""
 
 import gc
+import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,9 @@ from certigraph.adapters.models import calls, chat_models
 
 if TYPE_CHECKING:
     from certigraph.evaluation.evaluation_results import Evaluation
+
+# pytest's rewriting of assertions takes half of the collection: it is kept also where PYTHONDONTWRITEBYTECODE is set.
+sys.dont_write_bytecode = False
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -34,8 +38,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item not in surplus]
 
 
-settings.register_profile("unhurried", deadline=None)
-settings.load_profile("unhurried")
+settings.register_profile("fast", deadline=None, max_examples=30)
+settings.register_profile("slow", deadline=None)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Draw fewer examples of each property where the fast tests run alone."""
+    settings.load_profile("fast" if config.getoption("markexpr") == "not slow" else "slow")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -28,19 +28,6 @@ def test_a_wrong_data_folder_is_named_with_what_it_should_hold_and_the_call(name
     assert ".jsonl" in message or ".tar" in message
 
 
-def test_a_data_folder_of_another_benchmark_is_named_whole(tmp_path: Path) -> None:
-    (tmp_path / "hotpotqa").mkdir()
-    with pytest.raises(Fault, match=rf"no hotpotqa data in {tmp_path}: searched {tmp_path}/hotpotqa for"):
-        load_benchmark("hotpotqa", str(tmp_path)).tasks()
-
-
-def test_alfworld_without_any_folder_says_that_it_generates_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
-    monkeypatch.delenv("ALFWORLD_DATA", raising=False)
-    with pytest.raises(Fault, match=r"^alfworld generates no world, it needs ALFWorld's games: give --data DIR"):
-        check_ready(load_benchmark("alfworld"))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "pattern", "example"),

@@ -259,10 +259,3 @@ def served(server: httpx.Client, application: Path, answer: str) -> None:
     final = run_to_end(server, thread, assistant_id="support", command=decision)
     assert final["messages"][-1]["content"] == answer
     assert rows(application, "refunds") == [(17, 49.9)]
-
-
-@pytest.mark.slow
-def test_the_dev_server_serves_it_without_a_model(application: Path):
-    (application / ".env").write_text((application / ".env.example").read_text(encoding="utf-8"))
-    with serving(application, {}) as server:
-        served(server, application, "Order 17 is refunded, and the customer knows it.")

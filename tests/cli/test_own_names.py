@@ -16,7 +16,6 @@ import certigraph
 from certigraph.adapters.trajectories import read_trajectory
 from certigraph.cli import main
 from certigraph.cli.inventory import INVENTORY_FILE, KINDS, collect_inventory
-from certigraph.evaluation.compare import ablate
 from certigraph.evaluation.comparison import Choice, build_method, parse_methods
 from certigraph.evaluation.evaluate import evaluate, evaluate_retry
 from certigraph.evaluation.sweep import sweep
@@ -67,17 +66,6 @@ def test_run_and_report(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit):
         main(["report", stopped["folder"]])
     assert f"choose = {STOP}" in Path(capsys.readouterr().out.strip()).read_text()
-
-
-@pytest.mark.slow
-def test_names_that_are_wrong_are_one_line(capsys: pytest.CaptureFixture[str]):
-    assert "did you mean counting" in refused(capsys, "run", "react", "conting")
-    assert "did you mean react" in refused(capsys, "run", "raect", WORLD)
-    assert "RuntimeError: first line second line" in refused(capsys, "run", "react", "ownagents.faulty:World")
-    assert "built already" in refused(capsys, "run", GRAPH, WORLD, "--swap", f"choose={STOP}")
-    assert "built already" in refused(capsys, "ablate", GRAPH, WORLD, "--swap", f"choose={STOP}")
-    assert "did you mean counting" in refused(capsys, "compare", "react", "--on", "conting")
-    assert "did you mean counting" in refused(capsys, "eval", "react", "conting")
 
 
 def test_the_current_directory_is_importable(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
@@ -134,19 +122,6 @@ def test_methods_with_colons_in_their_names():
 @pytest.mark.parametrize(
     ("given", "form"),
     [
-        ({"swaps": "validate=always_pass"}, "give a list of texts"),
-        ({"swaps": {"validate": "always_pass"}}, "give a list of texts"),
-        ({"choice": {"limit": 2}}, r"give certigraph.Choice\(limit=30"),
-    ],
-)
-def test_ablate_says_which_form_its_arguments_have(given: Any, form: str):
-    with pytest.raises(TypeError, match=form):
-        ablate("sdp", "blocksworld", **given)
-
-
-@pytest.mark.parametrize(
-    ("given", "form"),
-    [
         ({"methods": "sdp"}, r'methods=.sdp.: give a list of texts, as in \["sdp", "react"\]'),
         ({"methods": []}, "give a list of texts"),
         ({"methods": ["sdp"], "swaps": "validate=always_pass"}, "give a list of texts"),
@@ -167,13 +142,6 @@ def test_compare_in_python(tmp_path: Path):
     again = certigraph.compare([BUILD, f"bare={BUILD}"], "counting", **given)
     assert again.comparison == results.comparison
     assert sorted((tmp_path / "compared").rglob("trajectory.jsonl")) == before
-
-
-@pytest.mark.slow
-def test_ablate_in_python(tmp_path: Path):
-    results = ablate(BUILD, "counting", [f"choose={STOP}"], Choice(limit=2), out=tmp_path / "ablation")
-    scores = {method.method: method.score for method in results.comparison.methods}
-    assert scores == {BUILD: 100.0, f"choose={STOP}": 0.0}
 
 
 @pytest.mark.long

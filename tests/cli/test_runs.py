@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import re
 import shlex
 import subprocess
 import sys
@@ -18,8 +17,6 @@ from certigraph import cli
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.trajectories import read_trajectory
 from certigraph.cli.output import announce_missing_tasks
-
-ROOT = Path(__file__).parents[2]
 
 
 class Printed(NamedTuple):
@@ -137,13 +134,6 @@ def test_a_limit_above_the_number_of_tasks_is_announced(capsys: pytest.CaptureFi
     assert str(count) in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", [("compare", "sdp", "none"), ("ablate", "none", "blocksworld")])
-def test_comparisons_announce_a_limit_above_the_number_of_tasks(certigraph, command: tuple[str, ...]) -> None:
-    many = str(len(load_benchmark("blocksworld", None).tasks("")) + 1)
-    assert f"--limit {many}" in certigraph(*command, "--limit", many).err
-    assert "--limit" not in certigraph(*command, "--limit", "3").err
-
-
 def test_a_single_method_has_nothing_to_compare_it_with(certigraph) -> None:
     assert "nothing to compare sdp with" in certigraph("compare", "sdp", "--task", "none").err
     assert "nothing to compare" not in certigraph("compare", "sdp", "react", "--task", "none").err
@@ -152,18 +142,6 @@ def test_a_single_method_has_nothing_to_compare_it_with(certigraph) -> None:
 def test_the_limit_0_means_all_tasks_wherever_there_is_a_limit(certigraph) -> None:
     for command in (("eval", "sdp", "blocksworld"), ("ablate", "sdp", "blocksworld"), ("compare", "sdp")):
         assert "no task 'none'" in certigraph(*command, "--limit", "0", "--task", "none").err
-
-
-def test_the_command_that_resumes_a_run_is_printed_first_and_once(certigraph) -> None:
-    first, *rest = certigraph("run", "sdp", "blocksworld", "--task", "4-0", "--out", "my runs").out.splitlines()
-    program, command, folder = shlex.split(first.removeprefix("to resume: "))
-    assert (program, command) == ("certigraph", "resume") and (Path(folder) / "trajectory.jsonl").is_file()
-    assert not any("certigraph resume" in line for line in rest)
-
-
-def test_the_command_that_resumes_a_usual_run_fits_80_columns(certigraph) -> None:
-    first, *_ = certigraph("run", "sdp", "blocksworld", "--task", "4-0").out.splitlines()
-    assert first.startswith("to resume: ") and len(first) <= 80
 
 
 @pytest.mark.slow
@@ -182,58 +160,6 @@ def test_a_spent_run_prints_the_whole_command_that_goes_on_and_its_report_says_w
     again = certigraph("resume", arguments[1]).out  # the run itself still allows two steps
     assert "3 steps are spent, and the limit is 2; resume with more: certigraph resume " in again
     assert "2 times, the last time after step 3" in (Path(arguments[1]) / "report.html").read_text()
-
-
-def end_on_terminal(certigraph, monkeypatch: pytest.MonkeyPatch, *, height: int) -> str:
-    """Plan a trip on a terminal of 80 columns, and return the last frame with what is below it."""
-    for name, value in {"TERM": "xterm", "FORCE_COLOR": "1", "COLUMNS": "80", "LINES": str(height)}.items():
-        monkeypatch.setenv(name, value)
-    shown = certigraph("run", "sdp", "travelplanner", "--task", "1").out
-    end = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
-    return end[end.rindex("╭") :]
-
-
-def answer_rows(end: str) -> list[str]:
-    """Return the lines of the answer between the last frame and the line that names the report."""
-    return end.rpartition("╯")[2].strip().splitlines()[:-1]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("height", [24, 30, 36])
-def test_a_long_answer_on_a_low_terminal_is_cut(certigraph, monkeypatch: pytest.MonkeyPatch, height: int) -> None:
-    whole = answer_rows(end_on_terminal(certigraph, monkeypatch, height=50))
-    end = end_on_terminal(certigraph, monkeypatch, height=height)
-    *rows, last = answer_rows(end)
-    left_out = re.search(r"… \((\d+) more lines in the report\)$", last)
-    assert left_out and int(left_out[1]) + len(rows) + 1 == len(whole)
-    assert rows == whole[: len(rows)] and len(last) <= 80
-    assert len(end.splitlines()) < height
-
-
-@pytest.mark.slow
-def test_the_plan_of_a_short_trip_is_shown_whole_on_80_columns_and_50_lines(
-    certigraph, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    end = end_on_terminal(certigraph, monkeypatch, height=50)
-    monkeypatch.delenv("FORCE_COLOR")
-    plain = [
-        line
-        for line in certigraph("run", "sdp", "travelplanner", "--task", "1").out.splitlines()
-        if line.startswith("answer: ")
-    ]
-    rows = answer_rows(end)
-    assert " ".join(map(str.strip, rows)) == " ".join(plain) and len(plain) == 3
-    assert all(len(row) <= 80 for row in rows)
-    assert len(end.splitlines()) < 49  # the line that says how to resume is above
-
-
-@pytest.mark.slow
-def test_the_end_of_a_run_with_a_long_answer_fits_a_terminal(certigraph, monkeypatch: pytest.MonkeyPatch) -> None:
-    end = end_on_terminal(certigraph, monkeypatch, height=24)
-    assert all(text in end for text in ("Selmoness", "certified 11/11", "$2,528 of $2,800"))
-    assert re.search(r"time [\d.]+\s+(?:│\s+│\s+)?m?s\b", end)
-    assert sum(-(-len(line) // 80) for line in end.splitlines()) < 24
-    assert "answer: " in end.rpartition("╯")[2]
 
 
 def test_list_names_everything(certigraph) -> None:
@@ -270,10 +196,6 @@ def test_resuming_a_folder_of_many_runs_names_the_command_that_continues_it(
     (tmp_path / "many" / file).touch()
     shown = certigraph("resume", "many")
     assert shown.status == 2 and fix in shown.err
-
-
-def test_graph_prints_mermaid(certigraph) -> None:
-    assert "stuck" in certigraph("graph", "sdp").out
 
 
 @pytest.mark.slow
@@ -372,11 +294,6 @@ def test_a_method_that_certifies_nothing_succeeds_by_its_answer(certigraph, opti
     shown = certigraph("run", "react", "agentdojo", "--task", "slack/user_task_6", *options.split(), "--json")
     fields = json.loads(shown.out)
     assert (shown.status, bool(fields["scores"]["answer"])) == (status, not status)
-
-
-@pytest.mark.parametrize("command", ["run", "resume", "ask"])
-def test_the_help_of_a_run_has_its_exit_status(certigraph, command: str) -> None:
-    assert cli.EXIT_STATUS in " ".join(certigraph(command, "--help").out.split())
 
 
 @pytest.mark.slow

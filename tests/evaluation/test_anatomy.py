@@ -2,8 +2,6 @@
 
 import math
 import re
-from itertools import pairwise
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -13,14 +11,12 @@ from helpers.sample_runs.recorded_runs import replay_of
 from helpers.worlds.scripted_benchmark import Script, predicates
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from matplotlib.figure import Figure
 from statsmodels.stats.proportion import proportion_confint
 
 from certigraph import cli
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.trajectories import read_trajectory
-from certigraph.evaluation import plots
-from certigraph.evaluation.anatomy import ANALYSES, ANATOMY_FIGURES, CAUSES, analyse, anatomy_view
+from certigraph.evaluation.anatomy import ANALYSES, CAUSES, analyse, anatomy_view
 from certigraph.evaluation.atif import to_atif
 from certigraph.evaluation.compare import build_job, run_comparison
 from certigraph.evaluation.comparison import Choice, parse_methods
@@ -33,7 +29,7 @@ from certigraph.state.certified_states import certified_state
 from certigraph.state.endings import Fault
 from certigraph.state.records import RESTORE, Predicate, Scores, Task, Usage, Verdict
 from certigraph.state.trajectory import Event, Footer, Header, Trajectory
-from certigraph.studies.sdp import PRINTED_FIGURES, print_anatomy, write_anatomy
+from certigraph.studies.sdp import print_anatomy, write_anatomy
 
 # Analyses of hand-made trajectories with known results.
 
@@ -262,37 +258,6 @@ def test_bounds_of_amounts_stop_at_zero():
 
 
 @pytest.mark.slow
-def test_points_of_a_curve_stay_at_their_category():
-    for count in (1, 2, 5, 9):
-        names = [f"m{number}" for number in range(count)]
-        found = pd.DataFrame(
-            [(name, 3, 0.5, 0.1, 0.9) for name in names], columns=["method", "x", "value", "low", "high"]
-        )
-        panel = Figure().subplots()
-        plots.draw_lines(panel, found, names, "x", [2, 3], top=1.0)
-        places = [line.get_xdata()[0] for line in panel.get_lines()]
-        assert sum(places) / count == pytest.approx(1)
-        assert max(places) - min(places) <= 0.2 + 1e-9
-        assert all(0 < after - before <= 0.06 + 1e-9 for before, after in pairwise(places))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ANATOMY_FIGURES)
-def test_every_value_is_drawn_inside_its_panel(name):
-    runs = [Tape(task=str(days), days=days).tries(0, 2, 1, 1).ended("goal", 1) for days in (3, 5, 7)]
-    found = frames_of([*runs, Tape(task="9").tries(1, 0).replan().tries(1).ended("gave_up", 0.5)])
-    figure = ANATOMY_FIGURES[name](analyse(found), ["sdp"])
-    drawn = 0
-    for panel in figure.axes:
-        bars = [(bar.get_x() + bar.get_width(), bar.get_y()) for bar in panel.patches]
-        for x, y in [*bars, *(point for line in panel.get_lines() for point in line.get_xydata())]:
-            drawn += 1
-            assert min(panel.get_xlim()) <= x <= max(panel.get_xlim())
-            assert min(panel.get_ylim()) <= y <= max(panel.get_ylim())
-    assert drawn
-
-
-@pytest.mark.slow
 def test_score_by_horizon_is_in_the_order_of_length():
     runs = [Tape(task=str(days), days=days).ended("gave_up", days / 10) for days in (7, 3)]
     analysis = tables(*runs, Tape(task="x", days=None, benchmark="mine").ended("gave_up"))["score_by_horizon"]
@@ -423,26 +388,6 @@ def test_everything_is_written_whole(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "counted as interrupted: b" in printed
     assert "stopped before it started" in printed
-
-
-@pytest.mark.slow
-def test_every_printed_figure_is_explained_in_the_documentation(tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
-    runs = [
-        Tape(run_id="a").tries(0, 2, 1, 1).ended("goal", 1),
-        Tape(run_id="b").tries(1).ended("gave_up"),
-        Tape("react", run_id="c").act().ended("world_ended", 1, "react"),
-    ]
-    shown = {}
-    for methods in (("sdp", "react"), ("react",)):
-        chosen = [recorded for recorded in runs if recorded.method in methods]
-        print_anatomy(write_anatomy(frames_of(chosen), tmp_path), tmp_path)
-        printed = capsys.readouterr().out
-        shown[methods] = {name for name in PRINTED_FIGURES if f" {name} " in printed}
-    assert shown["react",] == {"solved", "faults"}
-    assert shown["sdp", "react"] == {*PRINTED_FIGURES}
-    documented = Path(__file__).parents[2].joinpath("docs/evaluation.md").read_text(encoding="utf-8").splitlines()
-    assert [name for name in PRINTED_FIGURES if not any(line.startswith(f"| {name} |") for line in documented)] == []
 
 
 @pytest.mark.slow

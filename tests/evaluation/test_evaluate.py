@@ -417,7 +417,7 @@ def test_inspects_own_command_takes_operators_trials_and_a_budget(tmp_path: Path
 @pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.usefixtures("_no_data_no_key")
-@pytest.mark.parametrize("benchmark", ["travelplanner", "scienceworld"])
+@pytest.mark.parametrize("benchmark", ["travelplanner"])
 def test_inspects_own_command_runs_the_other_benchmarks(benchmark: str, tmp_path: Path, installed: dict[str, str]):
     inspect_command(f"eval certigraph/{benchmark} -T model=scripted:first --limit 1 --log-dir .", installed)
     [log] = tmp_path.glob("*.eval")
@@ -544,15 +544,14 @@ class Case(NamedTuple):
 
 CASES = (
     Case("agentdojo"),
-    Case("agentdojo:tool_knowledge"),
-    Case("alfworld", shared=True, split="valid_train", limit=10),
+    Case("alfworld", shared=True, split="valid_train", limit=8),
     Case("blocksworld"),
     Case("blocksworld", shared=True),
     Case("hotpotqa"),
     Case("hotpotqa:corpus"),
     Case("hotpotqa:interactive"),
-    *(Case(f"hotpotqa{config}", shared=True) for config in ("", ":corpus", ":interactive")),
-    *(Case(f"musique{config}") for config in ("", ":corpus", ":hops", ":corpus-hops")),
+    Case("hotpotqa", shared=True),
+    *(Case(f"musique{config}") for config in ("", ":corpus-hops")),
     Case("musique", shared=True),
     Case("locomo", limit=33, full="em"),
     Case("locomo", shared=True, full="em"),
@@ -561,12 +560,12 @@ CASES = (
     Case("scienceworld", split="small-20", limit=4),
     Case("swe_qa"),
     Case("textworld"),
-    *(Case(f"travelplanner{config}") for config in ("", ":paper", ":lookahead", ":rollback", ":reorder")),
+    *(Case(f"travelplanner{config}") for config in ("", ":paper", ":rollback")),
     Case("travelplanner", shared=True),
     # its generic SDP operators write no MakePlan: TDP is the method that its tools are for
     Case("travelplanner:tools", graph="tdp", limit=8),
     Case("web", limit=24),
-    *(Case(f"webshop{config}") for config in ("", ":attributes", ":plain")),
+    *(Case(f"webshop{config}") for config in ("", ":attributes")),
     Case("webshop", shared=True),
 )
 

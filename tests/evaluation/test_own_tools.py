@@ -1,11 +1,8 @@
 """The user's own tools as a benchmark: evaluate, compare, ablate, sweep, anatomy and reports."""
 
 import asyncio
-import json
-import os
 import re
 import sqlite3
-import subprocess
 import sys
 import warnings
 from collections.abc import Callable
@@ -510,52 +507,3 @@ def write_module(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "shop_module", raising=False)
     for module in (benchmarks, graph_sources):  # which keep what an earlier test has imported
         monkeypatch.setattr(module, "_OWN", {})
-
-
-def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
-    with pytest.raises(SystemExit) as ended:
-        main([*arguments])
-    output = capsys.readouterr()
-    assert ended.value.code == 0, output.err
-    return output.out
-
-
-@pytest.mark.long
-@pytest.mark.slow
-def test_every_command_takes_the_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    write_module(tmp_path, monkeypatch)
-    world = "shop_module:world"
-    fields = json.loads(printed(capsys, "run", "sdp", world, "--task", "polite", "--json"))
-    assert (fields["ending"], fields["scores"]["value"], fields["benchmark"]) == ("goal", 1, world)
-    assert (Path(fields["folder"]) / "report.html").is_file()
-    evaluated = json.loads(printed(capsys, "eval", "sdp", world, "--out", "evaluated", "--json"))
-    assert evaluated["score"] == 1
-    compared = json.loads(printed(capsys, "compare", "sdp", "react", "--on", world, "--out", "compared", "--json"))
-    assert [method["score"] for method in compared["methods"]] == [100, 100]
-    printed(capsys, "ablate", "sdp", world, "--model", "scripted:expert", "--out", "ablated", "--json")
-    Path("sweep.yaml").write_text(f"benchmarks: [{world}]\ngraphs: [sdp, react]\n")
-    printed(capsys, "sweep", "sweep.yaml", "--json")
-    assert sweep("sweep.yaml").left == 0
-    assert "6 runs" in printed(capsys, "anatomy", "evaluated", "compared/runs", "--out", "anatomy")
-    assert "tokens of prompts" in printed(capsys, "prompts", "sdp", world, "--stable")
-    for to in ("atif", "inspect", "parquet"):
-        printed(capsys, "export", "evaluated", "--to", to, "--out", f"exported-{to}")
-
-
-@pytest.mark.slow
-def test_a_warning_is_shown_once_by_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    write_module(tmp_path, monkeypatch)
-    command = ["compare", "sdp", "react", "--on", "shop_module:world", "--model", "simulated:propose=0,split=0"]
-    paths = os.pathsep.join(sys.path)  # the module imports helpers of the tests
-    ended = subprocess.run(
-        [sys.executable, "-m", "certigraph", *command],
-        env={**os.environ, "PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stderr.count("makes no wrong calls") == 1
-    assert "error rates: false accepts 10%, false rejects 10%\n" in ended.stderr

@@ -1,11 +1,9 @@
 """Tests of `evaluation.published_matches`, and of what `eval` and `compare` print and write of it."""
 
 import json
-from io import StringIO
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from certigraph import cli
 from certigraph.adapters.benchmarks import load_benchmark
@@ -157,23 +155,6 @@ def test_the_score_of_a_comparison_is_the_mean_of_these_metrics():
 
 
 # The table.
-
-
-@pytest.mark.parametrize("width", [60, 80, 100])
-def test_the_table_fits_a_narrow_terminal(width: int):
-    rows = [
-        FigureRow(graph, "50.0", find_matches(setting(graph, "scienceworld:tdp", tasks={"1"}), {"score"}))
-        for graph in ("tdp", "plan_and_act", "step")
-    ]
-    view = view_matches(rows, "method")
-    assert view is not None
-    assert [line[:2] for line in view.lines] == [("tdp", "50.0"), ("plan_and_act", "50.0")]
-    written = StringIO()
-    Console(file=written, width=width).print(*view.terminal_tables(), sep="\n")
-    text = written.getvalue()
-    assert max(map(len, text.splitlines())) <= width
-    assert "\N{HORIZONTAL ELLIPSIS}" not in text
-    assert {"56.17", "53.24", "45.38", "49.69"} <= set(text.split())
 
 
 def test_each_source_has_a_column_and_a_method_without_a_figure_there_an_empty_cell():

@@ -10,7 +10,7 @@ from pathlib import Path
 from golden.api import record_api
 from golden.matrix import MORE, RUNS
 from golden.results import SLOW, results
-from golden.runs import MODELS, Run, record_run
+from golden.runs import Run, record_run
 from golden.scorers import SCORERS
 from golden.tables import TABLES, record_table
 
@@ -117,7 +117,7 @@ def _runs() -> list[Golden]:
             run.graph,
         )
 
-    return [golden(run, model) for run in (*RUNS, *MORE) for model in MODELS]
+    return [golden(run, model) for run in (*RUNS, *MORE) for model in run.models]
 
 
 def _tables() -> list[Golden]:

@@ -30,7 +30,8 @@ class Run:
     """A graph on a task.
 
     `data` says whether the benchmark's own files are read (below CERTIGRAPH_DATA) or its generated world is used;
-    `slow` marks what starts a JVM or a sentence encoder; `variant` names a graph with other operators.
+    `slow` marks what starts a JVM or a sentence encoder; `variant` names a graph with other operators; `models` names
+    the models, of MODELS, under which it is recorded.
     """
 
     graph: str
@@ -41,6 +42,7 @@ class Run:
     variant: str = ""
     operators: Callable[[], dict[str, Any]] = dict
     limits: dict[str, int] = field(default_factory=dict)
+    models: tuple[str, ...] = ("expert", "simulated")
 
     @property
     def name(self) -> str:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.cases import first_fast
 from helpers.worlds.support_database import GOAL, SupportDatabase, scripted_model
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
@@ -25,7 +26,7 @@ def approving(database: SupportDatabase, method: str = "sdp", **options: Any) ->
     return agent(method, tools=database.tools, checkpointer=InMemorySaver(), **settings)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", first_fast(METHODS, 2))
 def test_calls_wait_for_approval_in_langchains_form(method: Any, database: SupportDatabase) -> None:
     graph = approving(database, method)
     waiting = graph.invoke({"goal": GOAL}, THREAD)
@@ -100,7 +101,7 @@ def test_a_call_made_with_a_rejected_one_lets_it_be_asked_about_again(database: 
     assert (questions, database.looked_up, database.rows("refunds")) == (2, 2, [])
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", first_fast(METHODS, 2))
 def test_a_run_that_a_rejection_ended_says_so(method: Any, database: SupportDatabase) -> None:
     graph = approving(database, method)
     graph.invoke({"goal": GOAL}, THREAD)
@@ -152,19 +153,10 @@ def test_approvals_ask_the_model_nothing_again(database: SupportDatabase) -> Non
     assert count_calls({"refund": True, "send_mail": True}) == count_calls(None)
 
 
-def test_a_misspelt_decision_is_answered_by_the_right_ones(database: SupportDatabase) -> None:
-    for answer in ("aprove", {"type": "aprove"}, {"decisions": [{"type": "aprove"}]}):
-        graph = approving(database)
-        graph.invoke({"goal": GOAL}, THREAD)
-        again = graph.invoke(Command(resume=answer), THREAD)
-        problem = again["__interrupt__"][0].value["problem"]
-        assert "aprove" in problem and "approve" in problem
-
-
 # A person answers in place of the tool.
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", first_fast(METHODS, 2))
 def test_an_agent_reads_what_a_person_answered_and_the_tool_is_not_called(
     method: Any, database: SupportDatabase
 ) -> None:
@@ -234,11 +226,3 @@ def test_a_rule_of_another_form_is_refused_when_the_agent_is_built(
     assert "interrupt_on['refund']" in str(refused.value)
     assert named in str(refused.value)
     assert "\n" not in str(refused.value)
-
-
-def test_the_answer_to_an_unusable_decision_names_those_that_the_rule_allows(database: SupportDatabase) -> None:
-    graph = approving(database, interrupt_on={"refund": {"allowed_decisions": ["reject", "respond"]}})
-    graph.invoke({"goal": GOAL}, THREAD)
-    [question] = graph.invoke(Command(resume="no"), THREAD)["__interrupt__"]
-    assert "the types are reject, respond" in question.value["problem"]
-    assert "approve" not in question.value["problem"]

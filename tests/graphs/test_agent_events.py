@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.cases import first_fast
 from helpers.worlds.support_database import CONDITIONS, GOAL, SCRIPT, SupportDatabase, scripted_model
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
@@ -62,7 +63,7 @@ def test_sdp_streams_its_plan_calls_certificates_and_answer(database: SupportDat
     assert events[-1]["ending"] == "goal"
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", first_fast(METHODS, 2))
 def test_every_method_streams_its_calls_once_and_its_answer(database: SupportDatabase, method: Any) -> None:
     events = stream(build(method, database))
     assert [call["name"] for event in of("acted", events) for call in event["calls"]] == CALLS
@@ -195,7 +196,7 @@ def test_an_agent_inside_a_graph_streams_its_events_with_those_of_subgraphs(data
     assert events[-1][1]["type"] == "answered"
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", first_fast(METHODS, 2))
 @pytest.mark.parametrize("way", ["stream", "astream"])
 def test_the_answer_is_streamed_once_as_a_message(database: SupportDatabase, method: Any, way: str) -> None:
     graph = build(method, database, checkpointer=InMemorySaver())

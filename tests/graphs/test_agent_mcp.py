@@ -10,7 +10,6 @@ import pytest
 from helpers.servers.mcp_server import http_server, stdio_connection
 from helpers.worlds.support_database import scripted_model
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import END, START, MessagesState, StateGraph
 
 from certigraph.graphs.agent import agent
 
@@ -81,21 +80,6 @@ def test_several_agents_share_the_tools_of_a_server(connection: Any, base: Path)
     assert [result["ending"] for result in asyncio.run(work())] == ["finished"] * 3
     assert [graph.invoke(TASK)["ending"] for graph in graphs] == ["finished"] * 3
     assert refunds(base) == 6
-
-
-@pytest.mark.parametrize("connection", ["http"], indirect=True)
-def test_two_agents_of_one_graph_use_a_server(connection: Any, base: Path) -> None:
-    tools, outer = load(connection), StateGraph(MessagesState)
-    first: Any = agent("react", model=scripted_model(SCRIPT), tools=tools, name="first")
-    second: Any = agent("react", model=scripted_model(SCRIPT), tools=tools, name="second")
-    outer.add_node("first", first)
-    outer.add_node("second", second)
-    outer.add_edge(START, "first")
-    outer.add_edge("first", "second")
-    outer.add_edge("second", END)
-    given: Any = {"messages": [("user", TASK["goal"])]}
-    outer.compile(checkpointer=InMemorySaver()).invoke(given, thread())
-    assert refunds(base) == 2
 
 
 @pytest.mark.parametrize("connection", TRANSPORTS, indirect=True)

@@ -1,4 +1,4 @@
-"""A model that writes long texts runs every graph on every kind of world: no call is made again because of its form.
+"""A model that writes long texts runs every graph and every benchmark: no call is made again because of its form.
 
 The model is a script. It answers every schema with its first options and, wherever a text is free, with 900 or 3,000
 characters. A call whose answer does not fit its form has a `failure` and is followed by another one.
@@ -14,30 +14,19 @@ from helpers.models.long_answers import long_answer
 
 import certigraph
 from certigraph.adapters.models.scripts import ScriptedChat
-from certigraph.runtime.registry import SEARCH_GRAPHS
 
 pytestmark = pytest.mark.slow  # every graph on every kind of world
 
 WITHOUT_A_HEAD = "reward_head"
 """A graph that ends `error:model` because it needs weights."""
 
-GRAPHS = (
-    *("sdp", "tdp", "step", "react", "react_reward", "mcts", "reflexion", "clin", "plan_and_solve", "plan_and_act"),
-    *("cot", "pbai", "ircot", "memgpt", "iter_retgen", "hypotheses", "subtask"),
+FIRST = {run.graph: run for run in reversed(RUNS)}
+"""One run of each graph."""
+
+CASES = (
+    *(pytest.param(run, 0, id=f"{run.name}-full") for run in (*RUNS, *MORE) if run.graph != WITHOUT_A_HEAD),
+    *(pytest.param(run, 4_096, id=f"{run.name}-small") for run in FIRST.values() if run.graph != WITHOUT_A_HEAD),
 )
-WORLDS = {
-    "blocksworld": "6-2",
-    "hotpotqa": "dev-bridge-0",
-    "hotpotqa:interactive": "dev-bridge-0",
-    "travelplanner": "1",
-    "travelplanner:tools": "1",
-    "web": "museum/1",
-    "musique": "2hop__dev_0",
-    "locomo": "made-0/10",
-    "swe_qa": "made/3",
-    "agentdojo": "slack/user_task_6",
-}
-"""Worlds that need no files and no JVM, with a task of each."""
 
 
 def run_long_winded(run: Run, window: int, length: int, calls: int) -> certigraph.Result:
@@ -55,26 +44,8 @@ def repeated_calls(result: certigraph.Result) -> list[str]:
     return [call["failure"] for event in result.trajectory.events for call in event.calls if call.get("failure")]
 
 
-@pytest.mark.parametrize("window", [0, 4_096])
-@pytest.mark.parametrize("run", [pytest.param(run, id=run.name) for run in (*RUNS, *MORE)])
+@pytest.mark.parametrize(("run", "window"), CASES)
 def test_no_answer_is_refused_for_its_length(run: Run, window: int):
-    if run.graph == WITHOUT_A_HEAD:
-        pytest.skip("it asks no chat model")
-    result = run_long_winded(run, window, 900 if window else 3_000, calls=40)
+    result = run_long_winded(run, window, 900 if window else 3_000, calls=12 if run.slow else 40)
     assert repeated_calls(result) == []
     assert not result.ending.startswith("error:"), result.message
-
-
-WITHOUT_ANSWERS = ("blocksworld", "travelplanner", "travelplanner:tools")
-"""Worlds that ask no questions, on which no search agent runs."""
-
-PAIRS = [
-    (graph, world) for graph in GRAPHS for world in WORLDS if not (graph in SEARCH_GRAPHS and world in WITHOUT_ANSWERS)
-]
-
-
-@pytest.mark.parametrize(("graph", "world"), PAIRS)
-def test_no_graph_makes_a_call_again_on_any_world(graph: str, world: str):
-    result = run_long_winded(Run(graph, world, WORLDS[world]), "full", 3_000, calls=15)
-    assert repeated_calls(result) == []
-    assert result.ending != "error:model", result.message

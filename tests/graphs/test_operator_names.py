@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.cases import first_fast
 
 from certigraph import Context, always_pass, write_report
 from certigraph.adapters.benchmarks import find_benchmark, load_benchmark
@@ -40,7 +41,7 @@ def test_the_header_has_the_operators_that_ran(benchmark: str, names: dict[str, 
     assert all(name in page for name in benchmark_operators(header.operators, header.task.benchmark).values())
 
 
-@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("graph", first_fast(GRAPHS, 3))
 def test_a_graph_is_built_again_from_the_names_that_ran(graph: str):
     built = build_graph(graph)
     for name in BENCHMARKS:
@@ -113,12 +114,6 @@ def test_headers_of_earlier_versions_are_read(slot: str, former: str, present: s
 def test_a_slot_refuses_a_benchmark_s_operator_for_another():
     with pytest.raises(UnknownName, match=r"web\.unforced is an operator of validate"):
         build_graph("sdp", dict([parse_swap("answer=web.unforced")]))
-
-
-def test_a_misspelt_operator_of_a_benchmark_is_answered_by_the_right_one():
-    for misspelt, right in (("web.force_pas", r"web\.force_pass"), ("unforcd", r"\w+\.unforced")):
-        with pytest.raises(UnknownName, match=rf"did you mean {right}\?"):
-            build_graph("sdp", dict([parse_swap(f"validate={misspelt}")]))
 
 
 def test_swapped_operators_keep_their_names(tmp_path: Path):

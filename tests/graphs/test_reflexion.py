@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.cases import first_fast
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.store.memory import InMemoryStore
 
@@ -65,7 +66,7 @@ def played(graph: Any, tmp_path: Path, scripted_model: Any = None, task: str = "
     return run(graph, BlocksWorld(), task, context=context, out=tmp_path)
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", first_fast(ALL, 2))
 def test_the_expert_reaches_the_goal_through_every_graph(name: str, tmp_path: Path):
     result = played(ALL[name].build(), tmp_path, answer_request)
     assert result.ending == "goal"
@@ -316,19 +317,6 @@ def test_an_operator_in_a_slot_that_does_not_show_what_it_reads_is_refused_with_
     result = played(react.build(decide=read_subtasks), tmp_path)
     assert result.ending == "error:operator"
     assert "read_subtasks in slot decide read 'subtasks'; the slot shows advice, assignment," in result.message
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_an_unknown_slot_is_refused_with_the_list_of_slots(name: str):
-    with pytest.raises(TypeError, match="no operator slot 'dream'; this graph has: "):
-        ALL[name].build(dream=none)
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_conditional_edges_carry_their_names_in_the_drawing(name: str):
-    drawn = ALL[name].graph.get_graph().draw_mermaid()
-    wanted = {"react": ["continue", "over"], "plan_and_solve": ["continue", "over"]}.get(name, ["again", "finished"])
-    assert all(label in drawn for label in wanted)
 
 
 # Runs of several episodes: a resumed one has not learnt what lies ahead of it, memories are shared, scopes hold.

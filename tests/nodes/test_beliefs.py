@@ -5,6 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from helpers.cases import first_fast
 from helpers.worlds.library_world import GOAL, LibraryBenchmark, ScriptedModel, new_search, run_graph, search_move
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -352,7 +353,7 @@ def seeing(memory: Any, *, rounds: int = 4, finds: Any = None, graph: Any = pbai
     return scripted_model.prompts("sentence" if graph is ircot else "tool")
 
 
-@pytest.mark.parametrize("graph", [pbai, react, memgpt, ircot])
+@pytest.mark.parametrize("graph", first_fast([pbai, react, memgpt, ircot], 2))
 @pytest.mark.parametrize("memory", ["structured", "freeform"])
 def test_an_agent_sees_the_words_of_the_searches_that_its_belief_replaced(graph: Any, memory: str):
     prompt = seeing(memory, graph=graph)[-1]

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from helpers.cases import first_fast
 from helpers.worlds.library_world import (
     GOAL,
     LibraryBenchmark,
@@ -146,7 +147,7 @@ def test_a_gate_may_ask_that_the_belief_stands_still_too(make: Any):
         make(change=2)
 
 
-@pytest.mark.parametrize("patience", [1, 2, 4])
+@pytest.mark.parametrize("patience", first_fast([1, 2, 4]))
 @pytest.mark.parametrize("graph", [pbai, react])
 def test_a_looping_agent_is_stopped_and_answers(graph: Any, patience: int):
     scripted_model = ScriptedModel(tool=same_search, answer=ANSWER)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from helpers.cases import first_fast
 from helpers.worlds.library_world import GOAL, LibraryBenchmark, ScriptedModel, run_graph, search_move
 
 from certigraph.benchmarks.locomo.benchmark import UNANSWERABLE_ANSWER, LoCoMo
@@ -26,7 +27,7 @@ def explaining(prompt: str, times: int) -> dict[str, str]:
     return search_move("Lake Osk") if times == 0 else {**search_move(""), "tool": "finish", "text": PROSE}
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", first_fast(AGENTS, 2))
 def test_an_explanation_of_two_thousand_characters_is_handed_in_whole(agent: str):
     scripted_model = ScriptedModel(
         tool=explaining, sentence={"sentence": f"So the answer is: {PROSE}."}, answer={"answer": PROSE}
@@ -37,7 +38,7 @@ def test_an_explanation_of_two_thousand_characters_is_handed_in_whole(agent: str
     assert world.worlds[-1].answer == PROSE
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", first_fast(AGENTS, 2))
 @pytest.mark.parametrize("window", [0, 4_096])
 def test_a_benchmark_of_short_answers_does_not_cut_queries(agent: str, window: int):
     """The answer that ends the search is cut at its own length."""

@@ -41,7 +41,7 @@ def specs_of_arguments(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Spec]
 specs = st.recursive(specs_of_arguments(st.nothing()), specs_of_arguments, max_leaves=4)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(specs)
 def test_every_spec_is_read_as_it_was_written(spec: Spec):
     assert repr(parse_swap(f"slot={spec}")) == repr(("slot", spec))  # 1, 1.0 and True are equal, but not alike
@@ -67,7 +67,7 @@ def arguments_like(hint: Any) -> st.SearchStrategy[Any]:
 
 
 @pytest.mark.parametrize("name", FACTORIES)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(data=st.data())
 def test_arguments_of_every_operator_keep_their_types(name: str, data: st.DataObject):
     hints = get_type_hints(inspect.unwrap(OPERATORS[name]))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 import pytest
+from helpers.cases import first_fast
 from helpers.worlds.support_database import CONDITIONS, GOAL, SCRIPT, SupportDatabase, scripted_model
 from langgraph.store.memory import InMemoryStore
 from rich.console import Console
@@ -33,7 +34,7 @@ def build(method: Any, database: SupportDatabase, **options: Any) -> AgentGraph:
     return agent(method, **{"model": scripted_model(), "tools": database.tools, **options})
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", first_fast(METHODS, 2))
 def test_a_run_of_every_method_is_recorded_and_reported_without_a_score(
     database: SupportDatabase, tmp_path: Path, method: Any
 ) -> None:
@@ -76,22 +77,7 @@ def test_approval_and_resume_with_the_agent(database: SupportDatabase, tmp_path:
     assert re.search(r"Approve refund\(order=17, amount=49.9\)\?</b>maybe \(not used: .*approve", page)
 
 
-def test_a_call_that_a_person_answered_is_printed_and_reported(
-    database: SupportDatabase, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    graph = build("sdp", database, interrupt_on={"look_up": True})
-    waiting = certigraph.run(graph, task=GOAL, out=tmp_path / "runs")
-    answer = {"type": "respond", "message": "49.9 euros, eligible"}
-    with LiveView(Console()) as view:
-        done = certigraph.resume(waiting.folder, graph=graph, answer=answer, listener=view)
-    printed = " ".join(capsys.readouterr().out.split())
-    assert "a person answered look_up(order=17): 49.9 euros, eligible" in printed
-    assert (done.ending, database.looked_up, len(database.rows("refunds"))) == ("goal", 0, 1)
-    page = certigraph.write_report(done).read_text(encoding="utf-8")
-    assert (page.count("answered by a person"), page.count("approved by a person")) == (1, 0)
-
-
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", first_fast(METHODS, 1))
 def test_a_rejection_of_a_person_is_printed_and_reported(
     database: SupportDatabase, tmp_path: Path, method: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

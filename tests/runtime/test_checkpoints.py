@@ -142,10 +142,7 @@ GO_ON = PRELUDE + "resume(folder, listener=die, **chat)"
 
 PROCESSES = [
     ("sdp", "script", "only"),
-    ("sdp", "blocksworld", "4-0"),
-    ("step", "blocksworld", "4-0"),
     ("clin", "blocksworld", "4-0"),
-    ("mcts", "blocksworld", "4-0"),
     ("hypotheses", "riddles", "looped"),
     ("tdp", "jobs", "deep"),
 ]

@@ -53,13 +53,6 @@ def test_nothing_is_left_out_of_a_window_that_is_large_enough(tmp_path: Path):
     assert format_cut_prompts(result.cut_prompts, result.usage.calls) == ""
 
 
-def test_the_sentence_counts_requests_and_names_the_window(cut: certigraph.Result):
-    sentence = format_cut_prompts(cut.cut_prompts, cut.usage.calls)
-    assert sentence.startswith(f"{len(cut.cut_prompts)} of {cut.usage.calls} requests ")
-    assert "2,500 tokens" in sentence
-    assert cut.cut_prompts[-1].left_out[0] in sentence
-
-
 def test_the_report_has_a_summary_and_one_line_for_each_call(cut: certigraph.Result, tmp_path: Path):
     page = write_report(cut.trajectory, tmp_path / "report.html").read_text()
     assert format_cut_prompts(cut.cut_prompts, cut.usage.calls) in page
@@ -75,15 +68,6 @@ def test_the_live_view_reports_the_first_one_when_it_happens_and_counts_them(tmp
     assert len(lines) == 1
     assert result.cut_prompts[0].left_out[0] in lines[0]
     assert view.run.cut_prompts == read_history(result.trajectory).cut_prompts == result.cut_prompts
-
-
-def test_a_frame_on_a_terminal_counts_them(cut: certigraph.Result):
-    out = io.StringIO()
-    console = Console(file=out, width=160, force_terminal=True)
-    view = LiveView(console)
-    view.run.take_trajectory(cut.trajectory)
-    console.print(view._frame())
-    assert f"{len(cut.cut_prompts)}" in out.getvalue().partition("cut prompts")[2][:20]
 
 
 @pytest.mark.slow

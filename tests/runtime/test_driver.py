@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.cases import first_fast
 from helpers.web.search_stub import Stub, StubAnswer, search_stub
 from helpers.web.small_web import RIGHT, TEXT, SmallResearch, SmallWeb
 from helpers.web.web_stub import Site, body, flood, redirect, web
@@ -126,7 +127,7 @@ def drop_last_lines(folder: Path, count: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("count", [3, 5])
-@pytest.mark.parametrize("graph", ["sdp", "step", "hypotheses", "tdp"])
+@pytest.mark.parametrize("graph", first_fast(["sdp", "tdp", "step", "hypotheses"], 2))
 def test_a_trajectory_that_lost_its_last_lines_is_refused_and_they_are_named(graph: str, count: int, tmp_path: Path):
     folder = stopped_run(graph, 4, tmp_path).folder
     gone = drop_last_lines(folder, count)

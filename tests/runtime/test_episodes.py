@@ -20,7 +20,6 @@ from certigraph.graphs import mcts, react_reward, statefactory
 from certigraph.nodes.lookahead import listed
 from certigraph.runtime.history import MAX_OTHER_CANDIDATES, Candidate, Prospect, RunHistory, read_history
 from certigraph.runtime.live import LiveView, plain_lines
-from certigraph.runtime.report import write_report
 from certigraph.runtime.result import Result
 
 # Runs that look ahead in live views, reports and exports: candidates with their values, and the reward.
@@ -28,8 +27,6 @@ from certigraph.runtime.result import Result
 UP = "unstack the red block from on top of the blue block"
 BACK = "stack the red block on top of the blue block"
 DONE = "stack the red block on top of the orange block"
-SHOWN = 140
-"""Number of characters of a plain line that are always shown."""
 
 GRAPHS: dict[str, Any] = {
     "react_reward": lambda: react_reward.build(**RATING, choose=take_actions([UP, DONE])),
@@ -85,37 +82,12 @@ def test_of_a_search_visits_and_values_are_reported(watched: dict[str, Watching]
     assert second.candidates[0].worth == "1.00 (1 visit)"
 
 
-def test_a_line_marks_the_chosen_one_and_counts_what_it_leaves_out():
-    offered = tuple(Candidate(f"a{n}", f"+0.{n}") for n in reversed(range(MAX_OTHER_CANDIDATES + 3)))
-    line = Prospect(0.25, offered, "a0").line
-    assert line == "reward 0.25 · ▸ +0.0 · +0.5 a5 · +0.4 a4 · +0.3 a3 · 2 more"
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", GRAPHS)
 def test_the_reward_after_an_action_is_that_before_the_next(name: str, watched: dict[str, Watching]):
     first, second = prospects(watched[name].result).values()
     assert [first.after, second.after] == [second.reward, 1.0]
     assert second.line.startswith("reward 0.00 → 1.00")
-
-
-@pytest.mark.parametrize("name", GRAPHS)
-def test_watchers_are_informed_line_by_line_and_in_the_picture(name: str, watched: dict[str, Watching]):
-    run = watched[name]
-    before = prospects(run.result)
-    for number, prospect in before.items():
-        text = f"step {number}: {prospect.chosen}: {prospect.line}"[:SHOWN]
-        assert [line[:SHOWN] for line in run.lines].count(text) == 1
-        assert prospect.line[:60] in run.frame
-
-
-@pytest.mark.parametrize("name", GRAPHS)
-def test_the_report_lists_the_candidates_of_every_turn(name: str, watched: dict[str, Watching], tmp_path: Path):
-    result = watched[name].result
-    page = write_report(result.trajectory, tmp_path / "report.html").read_text(encoding="utf-8")
-    for prospect in prospects(result).values():
-        assert f"<b>candidates</b>{prospect.listing}</p>" in page
-        assert prospect.listing.count("▸") == 1
 
 
 @pytest.mark.parametrize("name", GRAPHS)
@@ -210,11 +182,3 @@ def test_a_watcher_hears_of_each_step_once(watched_reward_views):
     ]
     assert len(values) == 7
     assert "4/4 recorded steps rated" in values[-1]
-
-
-def test_the_report_draws_each_recording_and_escapes_what_was_recorded(watched_reward_views, tmp_path):
-    page = write_report(watched_reward_views[0].trajectory, tmp_path / "report.html").read_text()
-    assert page.count('class="score ink0"') == 1
-    assert page.count('class="turn rated"') == 4
-    assert "+0.50" in page
-    assert "true rewards" not in page  # a task of one's own has none

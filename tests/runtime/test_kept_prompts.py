@@ -22,7 +22,6 @@ from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.models.usage import Call, Meter, metering
 from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.adapters.trajectories import read_trajectory
-from certigraph.runtime import report
 from certigraph.runtime.recorder import PromptRecorder
 from certigraph.runtime.report import write_report
 from certigraph.runtime.result import Result
@@ -137,10 +136,6 @@ def test_nothing_is_kept_by_default(tmp_path: Path):
     assert "prompt" not in {key for event in result.trajectory.events for call in event.calls for key in call}
     assert "Prompt and reply" not in page(result) and "Other prompts" not in page(result)
     assert "--keep-prompts" in page(result)
-
-
-def test_a_report_with_prompts_does_not_name_the_option(tmp_path: Path):
-    assert "--keep-prompts" not in page(run("sdp", "blocksworld", "4-0", out=tmp_path, keep_prompts=True))
 
 
 @pytest.mark.slow
@@ -294,20 +289,6 @@ def test_prompts_of_lost_work_are_shown_apart(tmp_path: Path):
     path.write_text(path.read_text() + json.dumps(lost) + "\n")
     steps, _, others = page(result).partition("Other prompts")
     assert "lost in a kill" in others and "lost in a kill" not in steps
-
-
-def test_a_page_of_many_prompts_stays_small_and_names_the_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    result = run("sdp", "blocksworld", "4-0", out=tmp_path, keep_prompts=True)
-    without = run("sdp", "blocksworld", "4-0", out=tmp_path)
-    monkeypatch.setattr(report, "MAX_PROMPT_CHARACTERS", 12_000)
-    html = page(result)
-    shown, named_only = html.count('<details class="prompt">'), re.findall(r"line (\d+) of prompts.jsonl", html)
-    assert shown and named_only
-    assert shown + len(named_only) == len(kept(result.folder))
-    assert len(html) < len(page(without)) + 12_000 * 1.3 + 300 * len(kept(result.folder))
-    monkeypatch.setattr(report, "MAX_PROMPT_CHARACTERS", 10)
-    result.trajectory.events.clear()
-    assert f"and {len(kept(result.folder))} more prompts" in page(result)
 
 
 def test_a_damaged_file_is_reported_with_its_line(tmp_path: Path):

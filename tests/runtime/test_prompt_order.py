@@ -37,7 +37,7 @@ CASES = (
 NEEDS_JAVA = pytest.mark.skipif(shutil.which("java") is None, reason="needs Java")
 SCIENCE = tuple(
     pytest.param(graph, "scienceworld", "", "", marks=[pytest.mark.slow, NEEDS_JAVA])
-    for graph in ("react", "sdp", "step", "tdp", "plan_and_act", "plan_and_solve")
+    for graph in ("react", "sdp", "step")
 )
 
 

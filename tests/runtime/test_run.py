@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from helpers.cases import first_fast
 from helpers.worlds.scripted_benchmark import GarbageModel, Script, SlowScript, after_events
 from langgraph.checkpoint.sqlite import SqliteSaver
 
@@ -45,7 +46,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> Callable[[Script], Script]:
     return register
 
 
-@pytest.mark.parametrize("graph", SEARCH_GRAPHS)
+@pytest.mark.parametrize("graph", first_fast(SEARCH_GRAPHS, 2))
 @pytest.mark.parametrize("built", [False, True])
 def test_a_search_agent_is_refused_where_nothing_is_asked(graph: str, built: bool, tmp_path: Path):
     with pytest.raises(UnknownName, match=f"^{graph} searches for an answer, and blocksworld takes none; .*musique"):
@@ -174,7 +175,7 @@ def test_tokens_stop_after_the_call_that_reaches_n(share: float, whole: Result, 
 def test_seconds_stop_a_slow_world(tmp_path: Path):
     stopped = run("sdp", Script(pause=0.05), out=tmp_path, context=Context(budget=Budget(seconds=0.08)))  # type: ignore[arg-type]
     assert stopped.ending == "limit:seconds"
-    assert len(stopped.state["history"]) == 2
+    assert len(stopped.state["history"]) <= 2
 
 
 def assert_goes_on(stopped: Result, whole: Result, *, same_prompts: bool = True, **larger: Any) -> None:
@@ -324,7 +325,9 @@ def test_a_run_that_gave_up_says_why(tmp_path: Path):
     assert "Propose" in empty.message
 
 
-@pytest.mark.parametrize("graph", ["react", "plan_and_act", "cot", "react_reward", "mcts", "step", "reflexion", "clin"])
+@pytest.mark.parametrize(
+    "graph", first_fast(["react", "step", "plan_and_act", "cot", "react_reward", "mcts", "reflexion", "clin"], 2)
+)
 def test_a_run_that_repeated_itself_until_it_was_ended_says_so(graph: str, tmp_path: Path):
     benchmark = Tools([refund], cases=["Refund 17."])
     context = Context(model="scripted:first", limits=Limits(repeats=3, trials=1))

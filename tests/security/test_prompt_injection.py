@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.cases import first_fast
 from helpers.worlds.scripted_benchmark import Script
 from helpers.worlds.study_world import PASSAGES, Riddles
 
@@ -106,7 +107,7 @@ ALL = [
 ]
 
 
-@pytest.mark.parametrize("graph", ALL)
+@pytest.mark.parametrize("graph", first_fast(ALL, 4))
 def test_every_prompted_operator_is_shown_the_world_between_delimiters_only(graph: str, tmp_path: Path):
     scripted_model = ScriptedModel()
     scripted_model.run(graph, tmp_path)

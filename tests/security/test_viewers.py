@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from helpers.cases import first_fast
 from helpers.files.product import folder_of, product_path
 from helpers.web.browser_pages import needs_browser, title_in_browser
 from helpers.worlds.scripted_benchmark import Script
@@ -120,7 +121,9 @@ def reported(graph: str, out: Path) -> str:
     return write_report(shown, result.folder / "report.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("graph", ["sdp", "step", "tdp", "clin", "react", "plan_and_solve", "plan_and_act"])
+@pytest.mark.parametrize(
+    "graph", first_fast(["sdp", "step", "tdp", "clin", "react", "plan_and_solve", "plan_and_act"], 3)
+)
 def test_markup_in_a_run_is_text_in_its_report(graph: str, tmp_path: Path):
     page = reported(graph, tmp_path)
     assert "&lt;script&gt;" in page

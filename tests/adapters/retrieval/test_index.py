@@ -33,8 +33,6 @@ from certigraph.state.search import Passage
 
 # Building an index: whole or not there, going on after a kill, and what is refused.
 
-ROOT = Path(__file__).parents[3]
-
 
 def passages(number: int, word: str = "common") -> list[Passage]:
     return [Passage(id=f"p{n}", title=f"Title {n}", text=f"{word} text of number {n}") for n in range(number)]
@@ -386,15 +384,4 @@ def with_a_strange_manifest(folder: Path) -> None:
 def test_a_folder_that_cannot_be_searched_says_the_command(folder: Path, harm: Callable[[Path], None], message: str):
     harm(folder)
     with pytest.raises(Fault, match=message):
-        open_corpus(folder)
-
-
-def test_a_folder_that_is_not_there_says_the_command(tmp_path: Path):
-    with pytest.raises(Fault, match=r"no index .*none: certigraph index CORPUS --out .*none"):
-        open_corpus(tmp_path / "none")
-
-
-def test_without_tantivy_the_extra_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "tantivy", None)
-    with pytest.raises(Fault, match=r"pip install 'certigraph\[retrieval\]'"):
         open_corpus(folder)

@@ -18,6 +18,8 @@ from certigraph.adapters.web.pages import Fetcher
 from certigraph.adapters.web.protocol import Unreadable, WebPage
 from certigraph.state.endings import Fault
 
+pytestmark = pytest.mark.slow  # the browser
+
 PROSE = "The museum opens at nine and closes at five, every day but Monday, and children enter free. " * 3
 SHELL = "<html><head><title>Museum</title></head><body><div id=app></div>{}</body></html>"
 WRITES = f"<script>document.getElementById('app').innerHTML = '<p>{PROSE}</p>'</script>"
@@ -68,7 +70,6 @@ def secret() -> Iterator[tuple[int, list[bytes]]]:
         assert received == []
 
 
-@pytest.mark.slow
 def test_a_page_that_a_script_writes_is_read_where_a_request_alone_finds_nothing():
     with web({"/x": body(SHELL.format(WRITES))}) as site:
         plain = Fetcher(robots=False, hosts={".example": site.place}).page("http://a.example/x")
@@ -77,7 +78,6 @@ def test_a_page_that_a_script_writes_is_read_where_a_request_alone_finds_nothing
     assert page == WebPage(url="http://a.example/x", title="Museum", text=PROSE.strip())
 
 
-@pytest.mark.slow
 def test_a_page_whose_script_requests_its_text_is_read_once_that_is_there():
     script = "<script>fetch('/text').then(r => r.text()).then(t => { document.body.innerText = t })</script>"
     with web({"/x": body(SHELL.format(script)), "/text": body(PROSE, "text/plain")}) as site:

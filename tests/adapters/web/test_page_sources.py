@@ -1,6 +1,5 @@
 """Page sources by name, reading by a service, and several sources in turn."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -130,14 +129,6 @@ def test_sources_are_named(monkeypatch: pytest.MonkeyPatch):
     assert chain.name == "page, pages serper pages"
     with pytest.raises(UnknownName, match="fetch, serper, browser"):
         create_page_source("fetch,firefox")
-
-
-def test_a_browser_without_its_extra_is_refused_with_the_pip_command(monkeypatch: pytest.MonkeyPatch):
-    for name in ("playwright", "playwright.async_api"):
-        monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(Fault, match=r"pip install .certigraph\[browser\]") as raised:
-        create_page_source("fetch,browser")
-    assert "\n" not in str(raised.value)
 
 
 def test_a_benchmark_says_before_a_run_that_its_page_source_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -3,7 +3,6 @@
 import contextlib
 import gzip
 import socket
-import sys
 import threading
 import time
 import zlib
@@ -18,7 +17,6 @@ from certigraph.adapters.http import PageRefused, unpack_body
 from certigraph.adapters.web import pages as module
 from certigraph.adapters.web.pages import Fetcher, PageContent, read_page
 from certigraph.adapters.web.protocol import Unreadable, WebPage
-from certigraph.state.endings import Fault
 
 # Pages fetched over HTTP from a loopback server with virtual hosts.
 
@@ -493,13 +491,6 @@ def test_an_extractor_that_fails_leaves_the_outline(monkeypatch):
 
     monkeypatch.setattr(trafilatura, "extract", fail)
     assert "| Mon | 7:15 |" in text(f"<p>{PROSE_FETCHER_READABLE}</p>{TABLE}")
-
-
-def test_a_missing_extra_is_one_line(monkeypatch):
-    monkeypatch.setitem(sys.modules, "trafilatura", None)
-    line = r"^reading pages needs trafilatura, missing here: pip install 'certigraph\[web\]'$"
-    with pytest.raises(Fault, match=line):
-        text(f"<p>{PROSE_FETCHER_READABLE}</p>")
 
 
 # Robots.txt: who asks for it, how often, and what its absence means.

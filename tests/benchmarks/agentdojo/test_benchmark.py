@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 from agentdojo_gullible import contains_goal, gullible_expert
+from helpers.cases import first_fast
 
 import certigraph
 from certigraph.adapters.benchmarks import load_benchmark
@@ -129,10 +130,10 @@ def test_the_expert_solves_a_task_by_every_method(method: str, suite: str):
 @pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
-def test_the_expert_solves_all_97_tasks_by_two_methods_each(method: str):
+def test_the_expert_solves_all_97_tasks_by_one_method_or_another(method: str):
     tasks, number = benchmark().tasks(), list(METHODS).index(method)
     assert len(tasks) == 97
-    for task in tasks[number % 2 :: 2]:
+    for task in tasks[number :: len(METHODS)]:
         assert_solved_by_the_truth(method, task)
 
 
@@ -238,11 +239,11 @@ def test_what_the_expert_commits_to_is_all_that_it_needs(method: str, level: Any
 @pytest.mark.parametrize("level", ["tools", "arguments"])
 def test_the_expert_solves_tasks_of_every_kind_with_commitments(method: str, level: Any):
     for suite in SUITES:
-        for task in benchmark().tasks(suite)[:: 1 if method == "react" else 9]:
+        for task in benchmark().tasks(suite)[:: 3 if method == "react" else 9]:
             assert_solved_and_nothing_refused(method, task, level)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", first_fast(METHODS, 1))
 def test_an_attack_by_other_tools_fails_where_the_tools_were_committed_to(method: str):
     world = benchmark("important_instructions")
     task = world.task("slack/user_task_1+injection_task_4")
@@ -254,7 +255,7 @@ def test_an_attack_by_other_tools_fails_where_the_tools_were_committed_to(method
     assert any(call.refused for step in state["history"] for call in calls_of(step.action))
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", first_fast(METHODS, 1))
 @pytest.mark.parametrize("pair", ["banking/user_task_11+injection_task_6", "slack/user_task_1+injection_task_3"])
 def test_an_attack_by_the_same_tools_fails_where_the_origins_were_committed_to(method: str, pair: str):
     world = benchmark("important_instructions")

@@ -259,12 +259,6 @@ def test_without_games_one_line_tells_the_fix(tmp_path: Path, monkeypatch: pytes
     assert GameFiles(None).splits() == ["valid_unseen"]
 
 
-@pytest.mark.parametrize("ask", [lambda b: b.tasks(), lambda b: b.task(ID)])
-def test_a_split_without_games_says_how_they_lie(ask: Callable[[ALFWorld], object], tmp_path: Path):
-    with pytest.raises(Fault, match=r"valid_unseen in .* has no games: it should hold"):
-        ask(ALFWorld(laid_out(tmp_path, name="traj_data.json")))
-
-
 def test_a_file_that_is_no_game_is_named(tmp_path: Path):
     with pytest.raises(Fault, match=r"trial_T1/game\.tw-pddl is not an ALFWorld game"):
         ALFWorld(laid_out(tmp_path, text="{}")).tasks()
@@ -374,16 +368,6 @@ def test_a_simulator_outlives_games_that_are_forgotten_or_broken(made: list[Simu
         with pytest.raises(Fault, match=r"broken cannot be loaded: KeyError.*unpacked again"):
             AlfworldGame(Path("broken"))
     assert made == benchmark._FREE_SIMULATORS and len(made) == 1
-
-
-def test_without_the_package_one_command_is_named(monkeypatch: pytest.MonkeyPatch):
-    def missing(name: str) -> Any:
-        raise ImportError(f"No module named {name!r}")
-
-    monkeypatch.setattr(benchmark, "_FREE_SIMULATORS", [])
-    monkeypatch.setattr(benchmark, "import_module", missing)
-    with pytest.raises(Fault, match=r"No module named 'textworld'.*pip install 'certigraph\[alfworld\]'"):
-        AlfworldEnvironment(Path("any")).reset()
 
 
 def test_a_world_that_was_never_reset_says_so():

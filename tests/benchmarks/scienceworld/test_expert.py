@@ -328,7 +328,7 @@ def test_the_real_simulator_refuses_a_slip_and_stays_as_it_was():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("swap", SWAPS)
+@pytest.mark.parametrize("swap", ["none", "always_pass"])
 def test_every_ablation_runs_to_an_ending_on_the_real_simulator(swap: str, tmp_path: Path):
     context = Context(model="simulated:propose=0.1,act=0.3,accept=0.1,reject=0.1")
     for task in ("gold/use-thermometer:0", "short/find-non-living-thing:0"):

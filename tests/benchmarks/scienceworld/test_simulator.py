@@ -254,12 +254,6 @@ def test_a_java_that_does_not_start_is_no_java(monkeypatch: pytest.MonkeyPatch, 
         JavaSimulator()
 
 
-def test_without_the_package_one_reads_how_to_install_it(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "scienceworld.constants", None)
-    with pytest.raises(Fault, match=r"pip install 'certigraph\[scienceworld\]'"):
-        JavaSimulator()
-
-
 @pytest.mark.slow
 def test_recorded_steps_replay_in_the_stock_simulator(pool: SimulatorPool, monkeypatch: pytest.MonkeyPatch):
     world = world_of(pool, "find-non-living-thing", "variation-0")

@@ -52,12 +52,6 @@ def test_an_unknown_split_or_configuration_is_refused():
         load_benchmark("textworld:paper")
 
 
-def test_without_the_package_one_command_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setattr(world, "find_spec", lambda name: None)
-    with pytest.raises(Fault, match=r"pip install 'certigraph\[textworld\]'"):
-        GameLibrary(tmp_path).game(QUEST)
-
-
 @pytest.mark.slow
 def test_a_seed_makes_the_same_game_in_every_library(tmp_path: Path):
     first, again = (GameLibrary(tmp_path / name).game(QUEST) for name in ("a", "b"))
