@@ -1,7 +1,6 @@
 """The belief state: what extraction adds, what it may see, how large it gets, and what the agent sees of it."""
 
 import asyncio
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -36,18 +35,6 @@ def extracted(
     view = {"task": world.task("only"), "belief": before or Belief(), "observation": seen}
     runtime = Runtime(context=Context(benchmark=world, chat=ScriptedChat(responder=scripted_model)))
     return asyncio.run(memory(view, runtime))["belief"]
-
-
-def test_facts_are_appended_resolved_questions_go_and_new_ones_come():
-    before = Belief(
-        form="structured", facts=(BelievedFact(text="known"),), questions=("who mapped it?", "which river?")
-    )
-    scripted_model = ScriptedModel(
-        facts=found("Ada  mapped it", "KNOWN", resolved=["which river is it"], questions=["when?"])
-    )
-    after = extracted(structured(), scripted_model, before)
-    assert after.facts == (BelievedFact(text="known"), BelievedFact(text="Ada mapped it", source="Ren"))
-    assert after.questions == ("who mapped it?", "when?")
 
 
 def test_notes_are_the_lines_of_prose_that_say_something_new():
@@ -89,13 +76,6 @@ def test_a_fact_that_says_nothing_is_none():
     assert [fact.text for fact in after.facts] == ["Ada mapped it"]
 
 
-def test_the_clause_that_asks_for_what_is_missing_can_be_left_out():
-    with_clause, without = ScriptedModel(), ScriptedModel()
-    extracted(structured(), with_clause)
-    extracted(structured(missing=False), without)
-    assert len(without.requests[0][1]) < len(with_clause.requests[0][1])
-
-
 NOTHING = (
     "Nothing new.",
     "",
@@ -121,12 +101,6 @@ def test_what_was_believed_under_another_memory_is_wiped(memory: Any):
     after = extracted(memory(), scripted_model, before)
     assert (after.items, after.window) == (0, 1)
     assert "core memory" not in scripted_model.requests[0][1]
-
-
-def test_an_empty_observation_costs_no_call():
-    scripted_model = ScriptedModel()
-    assert extracted(structured(), scripted_model, seen=Observation(text=" ")).form == "structured"
-    assert scripted_model.requests == []
 
 
 @pytest.mark.parametrize("memory", ["structured", "freeform"])
@@ -233,13 +207,6 @@ def prompt_sizes(graph: Any, field: str, **changes: Any) -> list[int]:
 def test_prompts_stay_flat_over_thirty_rounds_with_a_belief(memory: str):
     sizes = prompt_sizes(react.build(memory=memory), "tool")
     assert max(sizes[10:]) <= 1.05 * max(sizes[3:10])
-
-
-@pytest.mark.slow
-def test_prompts_grow_without():
-    sizes = prompt_sizes(react.build(memory="native"), "tool")
-    assert all(later > earlier for earlier, later in pairwise(sizes))
-    assert sizes[-1] > 4 * sizes[2]
 
 
 @pytest.mark.slow

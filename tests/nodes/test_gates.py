@@ -24,7 +24,6 @@ from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
 from certigraph.graphs import ircot, pbai, react, sdp, step
-from certigraph.graphs.assembly import operators_of
 from certigraph.graphs.catalogue import OPERATORS, near_operators
 from certigraph.nodes.beliefs import structured
 from certigraph.nodes.gates import (
@@ -40,7 +39,7 @@ from certigraph.nodes.gates import (
 )
 from certigraph.nodes.slots import build_operator, spec_of
 from certigraph.nodes.world import act
-from certigraph.runtime.registry import build_graph, parse_swap
+from certigraph.runtime.registry import parse_swap
 from certigraph.state.certified_states import CertifiedState
 from certigraph.state.endings import UnknownName
 from certigraph.state.records import Action, Observation
@@ -198,26 +197,6 @@ def test_the_grid_has_sixteen_labelled_settings_that_a_command_line_takes():
 
 
 @pytest.mark.parametrize(
-    "swap",
-    [
-        "gate=shadow:gate=exhaustion_gate",
-        "gate=either:one=gap_gate,other=smooth_gate",
-        "gate=resampling:gate=exhaustion_gate,times=1",
-        "gate=judged_gate:stance=neutral,window=2",
-        "memory=structured:target=12,trigger=16,window=0",
-        "memory=grounded:memory=freeform",
-        "memory=filtered:memory=structured",
-    ],
-)
-def test_a_swap_by_name_is_found_again_in_the_graph(swap: str):
-    slot, spec = parse_swap(swap)
-    found = operators_of(build_graph("ircot", {slot: spec}))[slot]
-    again = build_graph("ircot", {slot: type(spec).model_validate(found)})
-    assert operators_of(again)[slot] == found
-    assert found["name"] == spec.name
-
-
-@pytest.mark.parametrize(
     "wrong",
     [
         lambda: exhaustion_gate(jaccard=1.5),
@@ -245,26 +224,6 @@ def test_a_judged_gate_stops_at_exhausted_alone(verdict: str, stop: bool, streak
     assert GOAL in prompt
 
 
-def test_a_judged_gate_sees_the_beginning_of_each_passage_of_a_round():
-    scripted_model, text = ScriptedModel(), "\n".join(f"title{n}: {'word ' * 100}" for n in range(10))
-    found = round_of(
-        Action(text="search[a]"), Observation(text=text, sources=tuple(f"title{n}" for n in range(10))), []
-    )
-    judged(judged_gate(), [found], scripted_model=scripted_model)
-    [prompt] = scripted_model.prompts("verdict")
-    assert all(f"title{n}: word" in prompt for n in range(10))
-    assert len(found.glimpse) < len(text) / 2
-
-
-def test_the_two_stances_ask_differently():
-    conservative, neutral = ScriptedModel(), ScriptedModel()
-    rounds = [SearchRound(action="a", chunks=(), jaccard=0, upr=1)]
-    judged(judged_gate(), rounds, scripted_model=conservative)
-    judged(judged_gate(stance="neutral"), rounds, scripted_model=neutral)
-    assert "It goes on unless" in conservative.prompts("verdict")[0]
-    assert "It goes on unless" not in neutral.prompts("verdict")[0]
-
-
 def test_a_shadow_gate_keeps_round_and_answer_and_the_run_goes_on():
     scripted_model = ScriptedModel(tool=same_search, answer=lambda prompt, times: {"answer": f"answer {times}"})
     state = run_graph(
@@ -286,12 +245,6 @@ def test_the_advice_of_a_gate_that_is_only_watched_reaches_nobody():
     run_graph(pbai.build(memory="native", gate=shadow(gap_gate())), scripted_model, LibraryBenchmark(rounds=3))
     assert len(scripted_model.prompts("unresolved")) == 3
     assert not any("who?" in prompt for prompt in scripted_model.prompts("tool"))
-
-
-def test_resampling_leaves_the_advice_of_its_gate():
-    gaps = ScriptedModel(unresolved={"unresolved": ["who?"], "answerable": False})
-    rounds = [SearchRound(action="a", chunks=(), jaccard=0, upr=1)]
-    assert "who?" in judged(resampling(gap_gate()), rounds, Stagnation(advice="old"), gaps).advice
 
 
 def test_a_gap_gate_stops_when_nothing_is_left_and_names_the_gap_until_then():

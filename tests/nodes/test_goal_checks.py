@@ -27,7 +27,6 @@ from certigraph.adapters.models.scripts import (
 )
 from certigraph.adapters.processes import wait_for
 from certigraph.adapters.protocols import Context, Limits
-from certigraph.adapters.trajectories import read_trajectory
 from certigraph.benchmarks.blocksworld.expert import answer_request
 from certigraph.evaluation.frames import RecordedRun, frames_of
 from certigraph.graphs import sdp
@@ -216,16 +215,6 @@ def test_settings_out_of_range_are_refused(swap: str):
         build_graph("sdp", dict([parse_swap(swap)]))
 
 
-def test_swaps_are_in_the_header_and_build_the_graph_again(tmp_path: Path):
-    swaps = ["audit=votes:k=1,n=1", "revalidate=recheck"]
-    graph = build_graph("sdp", dict(map(parse_swap, swaps)))
-    result = run(graph, "blocksworld", "4-0", context=Context(model="scripted:expert"), out=tmp_path)
-    operators = read_trajectory(result.folder).header.operators
-    assert operators["audit"] == {"name": "votes", "args": {"k": 1, "n": 1}}
-    assert operators["revalidate"] == {"name": "recheck", "args": {}}
-    assert (result.ending, result.audits[0].votes) == ("goal", (True,))
-
-
 def test_later_prompts_have_the_audits_reason_in_place_of_the_verdicts():
     shown: list[Any] = []
 
@@ -276,24 +265,6 @@ def test_a_benchmark_whose_replan_leaves_conditions_undone_is_refused_before_its
     assert "unmending" in result.message
     own = sdp.build(revalidate=finding(), replan=give_up)
     assert run(own, Unmending(plan=2), "only", out=tmp_path).ending == "goal"
-
-
-@pytest.mark.parametrize(
-    ("benchmark", "refused"),
-    [
-        ("assistantbench", True),
-        ("blocksworld", False),
-        ("hotpotqa", True),
-        ("musique", True),
-        ("scienceworld", False),
-        ("travelplanner", True),
-        ("webshop", False),
-    ],
-)
-def test_which_benchmarks_can_revalidate(benchmark: str, refused: bool):
-    plans = load_benchmark(benchmark)
-    own = "replan" in plans.operators()
-    assert (own and not getattr(plans, "replans_undone", False)) == refused
 
 
 def test_what_was_undone_is_recorded_and_planned_again_and_no_certificate_changes():
@@ -384,25 +355,6 @@ def test_a_return_brings_back_what_was_invalidated_after_the_state_it_returns_to
     assert story.plan.curve == [(1, 1), (2, 2), (4, 1), (5, 2)]
     frames = frames_of([RecordedRun("sdp", "only", 0, result.trajectory)])
     assert list(frames.predicates["status"]) == ["certified", "undone", "return", "certified"]
-
-
-def test_a_return_does_not_bring_back_what_was_invalidated_before_the_state_it_returns_to():
-    targets = [Predicate(text=text) for text in "abc"]
-    issued = [
-        Certificate(step=step, position=n, targets=(target,), action=Action(text="go"), digest="")
-        for n, (step, target) in enumerate(zip((1, 3, 4), targets, strict=True))
-    ]
-    back = Certificate(
-        step=6,
-        position=3,
-        targets=(Predicate(text="back", kind=RESTORE),),
-        action=Action(text="x"),
-        digest="",
-        restores=2,
-    )
-    lost = [Invalidation(certificate=n, target=0, predicate=targets[n], step=step) for n, step in ((0, 2), (1, 5))]
-    assert [p.text for p in certified_state(issued, lost).predicates] == ["c"]
-    assert [p.text for p in certified_state([*issued, back], lost).predicates] == ["b"]
 
 
 @pytest.mark.parametrize(("to", "held"), [(0, []), (1, ["a"]), (2, ["b"]), (3, ["b", "c"])])

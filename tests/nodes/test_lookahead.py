@@ -77,8 +77,3 @@ def test_who_asks_shows_the_model_the_gains_and_the_target_alone(tmp_path: Path)
     assert f"Assignment: {target}" in prompt
     assert "unstack the red block from on top of the blue block (+1.00)" in prompt
     assert BlocksWorld().task("3-1").goal not in prompt
-
-
-def test_it_is_named_with_its_arguments_in_the_header(tmp_path: Path):
-    result = run_blocks(sdp.build(realize=reward_guided(k=2)), tmp_path, answer_request, steps=1)
-    assert result.trajectory.header.operators["realize"] == {"name": "reward_guided", "args": {"k": 2}}

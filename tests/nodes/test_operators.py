@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 from langchain_core.runnables import RunnableLambda
+from langgraph.runtime import Runtime
 
 import certigraph
+from certigraph import Context
 from certigraph.graphs import react, sdp
 from certigraph.graphs.assembly import slot_names
-from certigraph.nodes.operators import View, check_update, to_call
+from certigraph.nodes.operators import View, call_operator, check_update, to_call
 from certigraph.nodes.sdp import capped, validate
 from certigraph.runtime.registry import GRAPHS, graph_module
 from certigraph.state.endings import Fault
@@ -50,15 +52,28 @@ class Passing:
         return {"verdict": PASSED}
 
 
+FORMS = [
+    *(passing, plain, without_runtime, partial(weighted, 1), Passing(), Passing().judge),
+    *(returning_a_coroutine, RunnableLambda(without_runtime)),
+]
+
+
+@pytest.mark.parametrize("operator", FORMS)
+def test_a_wrapper_takes_an_operator_in_every_form(operator: Any):
+    state: Any = {"tail": (Predicate(text="a"),)}
+    update = asyncio.run(call_operator(capped(operator, depth=1), state, Runtime(context=Context())))
+    assert update == {"verdict": PASSED}
+
+
+def test_a_wrapper_cuts_what_its_operator_returned():
+    state: Any = {"tail": (Predicate(text="a"),) * 3}
+    for depth in (1, 2):
+        wrapped = capped(partial(weighted, 3), depth=depth)
+        assert asyncio.run(call_operator(wrapped, state, Runtime(context=Context())))["verdict"].depth == depth
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "operator",
-    [
-        *(passing, plain, without_runtime, partial(weighted, 1), Passing(), Passing().judge),
-        *(returning_a_coroutine, RunnableLambda(without_runtime)),
-        *(capped(plain), capped(partial(weighted, 3), depth=1)),
-    ],
-)
+@pytest.mark.parametrize("operator", [*FORMS, capped(plain)])
 def test_an_operator_may_be_any_callable_or_a_runnable(operator: Any):
     result = certigraph.run(sdp.build(validate=operator), "blocksworld", "3-0")
     assert not result.ending.startswith("error:"), result.message

@@ -56,12 +56,6 @@ def test_a_long_answer_is_used_whole_or_cut_and_not_requested_again(profile: str
     assert len(scripted_model.requests) == 2
 
 
-@pytest.mark.parametrize("status", ["needs_more_steps", "failed"])
-def test_only_what_is_completed_has_a_result(status: str):
-    assert call_operator(supervise, ScriptedModel(status=JUDGEMENT))["progress"].result == "Room 7 for 80"
-    assert call_operator(supervise, ScriptedModel(status={**JUDGEMENT, "status": status}))["progress"].result == ""
-
-
 def test_what_the_last_subtask_came_to_is_kept_until_it_is_handed_in():
     judged = Progress(status="completed", reason="all is seen", result="Room 7 for 80")
     state: Any = {"task": TASK, "last": True, "observation": Observation(text="seen")}

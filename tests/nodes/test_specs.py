@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from certigraph.graphs.catalogue import OPERATORS, near_operators
 from certigraph.nodes.slots import build_operator, spec_of
 from certigraph.nodes.specs import MAX_NESTED_SPECS, Spec, parse_spec, split_swaps
-from certigraph.runtime.registry import build_graph, parse_swap
+from certigraph.runtime.registry import parse_swap
 from certigraph.state.endings import UnknownName
 
 FACTORIES = sorted(name for name, make in OPERATORS.items() if getattr(make, "makes_operator", False))
@@ -139,9 +139,3 @@ def test_what_a_command_line_says(text: str, spec: Spec):
 def test_what_cannot_be_read_is_refused_with_the_reason(text: str, reason: str):
     with pytest.raises(UnknownName, match=reason):
         parse_spec(text)
-
-
-def test_a_nested_operator_gets_its_arguments():
-    swap = parse_swap("gate=either:one=gap_gate,other=(exhaustion_gate:jaccard=0.5,patience=3)")
-    operators = build_graph("ircot", dict([swap])).builder.nodes["gate"].metadata["operator"]["args"]
-    assert operators["other"] == {"name": "exhaustion_gate", "args": {"jaccard": 0.5, "patience": 3}}

@@ -15,12 +15,11 @@ from certigraph.adapters.protocols import Context, Limits, Operator
 from certigraph.graphs import step
 from certigraph.nodes.react import MAX_MATCHES as CLIN_MATCHES
 from certigraph.nodes.react import decide, decide_freely, execute
-from certigraph.nodes.step import align, assess, execute_subtask, is_named_by, planner
+from certigraph.nodes.step import assess, execute_subtask, is_named_by
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import run
 from certigraph.state.records import Action, Observation, Scores, Task
 from certigraph.state.run import Belief, Evidence, Turn
-from certigraph.state.step import StepSubtask
 
 # A kitchen that lists many actions; its view calls some things by other names than its list does.
 
@@ -395,12 +394,6 @@ def test_a_subtask_that_is_reached_already_costs_no_action(tmp_path: Path):
     assert len(result.state["turns"]) == 1
 
 
-def test_the_executor_learns_why_its_subtask_is_not_completed(tmp_path: Path):
-    cook = Cook(move("none", "reached"), move("serve"), completed=False)
-    cooked(cook, tmp_path)
-    assert ["JUDGED" in prompt for prompt in cook.prompts("action")] == [False, True]
-
-
 def test_reports_that_the_evaluator_denies_do_not_go_on_for_ever(tmp_path: Path):
     cook = Cook(*[move("none", "reached")] * 3, move("serve"), completed=False)
     result = cooked(cook, tmp_path)
@@ -432,31 +425,4 @@ def test_a_rule_is_held_against_the_actions_that_it_names(rule: str, action: str
     assert is_named_by(rule, action) is named
 
 
-def test_the_evaluator_sees_rules_history_and_world():
-    scripted_model = Answers({"reason": "", "forbidden": False})
-    seen = {"subtask": "boil", "rules": ["RULE DOES NOT CONTRIBUTE to X"], "action": Action(text="PROPOSED")}
-    call_operator(align, scripted_model, **seen)
-    assert all(
-        text in scripted_model.requests[0] for text in ("RULE", "PROPOSED", "SEEN", "a pot (containing water)", "boil")
-    )
-
-
 # The Planner.
-
-
-def test_the_planner_is_asked_for_insights_only_where_there_are_some():
-    scripted_model = Answers({"rationale": "", "subtask": "boil"})
-    assert call_operator(planner, scripted_model, subtasks=(), insights=(), strategy=())["subtask"].insights == ()
-
-
-def test_the_planner_may_name_any_number_of_insights():
-    insights = [f"INSIGHT {n}" for n in range(40)]
-    numbers = [*range(1, 41), 99]
-    scripted_model = Answers({"rationale": "", "subtask": "boil", "insights": numbers})
-    seen = {"subtasks": (StepSubtask(text="FAILED-ONE", status="failed", reason="BECAUSE"),)}
-    seen |= {"insights": insights, "strategy": ["STRATEGY"]}
-    given = call_operator(planner, scripted_model, **seen)["subtask"]
-    assert given.insights == (*insights,)
-    assert all(
-        text in scripted_model.requests[0] for text in ("FAILED-ONE", "BECAUSE", "STRATEGY", "SEEN", "INSIGHT 39")
-    )

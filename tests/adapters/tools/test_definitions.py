@@ -21,7 +21,6 @@ from certigraph import Tools
 from certigraph.adapters.tools.definitions import MAX_ANSWER, LoadedTool, load_tools
 from certigraph.adapters.tools.effects import ToolAnswer
 from certigraph.graphs.agent import agent
-from certigraph.state.run import FINISH
 
 GOAL: Any = {"goal": "Look up order 17."}
 WAYS = ["invoke", "ainvoke"]
@@ -82,13 +81,6 @@ def test_a_tool_is_listed_by_its_signature_and_a_line_for_each_described_argumen
     assert signature == f"note({types}): Write it down.\n  Keep it short."
     assert arguments == ["lines: One line.", "  No breaks.", "due: A day."]
     assert str(load(look_up)) == "look_up(order: integer): Look up an order."
-
-
-def test_finish_is_listed_in_the_notation_of_the_tools() -> None:
-    assert f"\n- {FINISH}(answer: string)" in Tools([look_up]).briefing
-    assert f"\n- {FINISH}(order: integer (optional), state: string (optional))" in (
-        Tools([look_up], response_format=Row, instructions="Be brief.").briefing
-    )
 
 
 def first_entry(values: Any) -> str:
@@ -401,15 +393,6 @@ def test_the_id_of_a_call_is_given_and_defaults_are_kept() -> None:
     assert load(with_call_id).check_arguments({"order": 17}) == ""
     assert call(with_call_id).text.startswith("row of 17 for")
     assert call(with_default).text == "row of 17 for Ann"
-
-
-def test_no_tools_at_all_are_refused_with_what_may_be_given() -> None:
-    with pytest.raises(ValueError, match=r"tools is empty.*functions with type hints"):
-        agent("sdp", model=scripted_model(), tools=[])
-    with pytest.raises(TypeError, match="single tool: give a list"):
-        agent("sdp", model=scripted_model(), tools=len)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="a text: give a list"):
-        agent("sdp", model=scripted_model(), tools="look_up")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("given", "hidden"), [(with_state, "state"), (with_store, "store"), (with_runtime, "runtime")])
