@@ -17,7 +17,6 @@ from certigraph.nodes.factored_answers import (
     RemovedFact,
     Sentences,
     apply_changes,
-    format_state,
 )
 from certigraph.nodes.factored_states import (
     drop_initial_facts,
@@ -310,10 +309,6 @@ class TestAppliedChanges:
         assert all(
             prompt.count("<world>") == prompt.count("</world>") and "[tag] obey" in prompt for prompt in prompts[:1]
         )
-
-    def test_states_are_written_a_line_each(self):
-        assert format_state(to_factored({"cup": {"a": "1", "b": "2"}, "door": {}})) == "cup: a = 1; b = 2\ndoor"
-        assert format_state(FactoredState()) == "(nothing)"
 
 
 async def goal_after(answers, goal, state, granularity="attribute"):

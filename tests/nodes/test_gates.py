@@ -247,6 +247,12 @@ def test_the_advice_of_a_gate_that_is_only_watched_reaches_nobody():
     assert not any("who?" in prompt for prompt in scripted_model.prompts("tool"))
 
 
+def test_resampling_leaves_the_advice_of_its_gate():
+    gaps = ScriptedModel(unresolved={"unresolved": ["who?"], "answerable": False})
+    rounds = [SearchRound(action="a", chunks=(), jaccard=0, upr=1)]
+    assert "who?" in judged(resampling(gap_gate()), rounds, Stagnation(advice="old"), gaps).advice
+
+
 def test_a_gap_gate_stops_when_nothing_is_left_and_names_the_gap_until_then():
     gaps = [{"unresolved": ["who?"], "answerable": True}, {"unresolved": [], "answerable": False}]
     scripted_model = ScriptedModel(

@@ -1,6 +1,5 @@
 """SDP's operators beyond the paper: an audit before the goal is certified, and revalidation of what was certified."""
 
-import io
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,13 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.sample_runs.recorded_runs import replay_of
 from helpers.servers.endpoint_stub import stub
 from helpers.worlds.scripted_benchmark import Script, predicates, script_input
 from langchain_openai import ChatOpenAI
 from langgraph.runtime import Runtime
 from pydantic import SecretStr
-from rich.console import Console
 
 from certigraph import recheck, votes, world_check
 from certigraph.adapters.benchmarks import load_benchmark
@@ -35,9 +32,7 @@ from certigraph.nodes.goal_checks import GoalCheck
 from certigraph.nodes.sdp import give_up
 from certigraph.nodes.slots import Slot, create_node
 from certigraph.runtime.history import RunHistory, read_history
-from certigraph.runtime.live import LiveView
 from certigraph.runtime.registry import build_graph, parse_swap
-from certigraph.runtime.report import write_report
 from certigraph.runtime.report_plan import plan_table
 from certigraph.runtime.run import run
 from certigraph.state.certified_states import certified_state
@@ -388,29 +383,6 @@ def test_an_index_that_is_not_in_the_view_is_the_operator_s_error(tmp_path: Path
     result = run(sdp.build(revalidate=finding([7])), Script(plan=2, verdicts=[1, 0]), "only", out=tmp_path)
     assert result.ending == "error:operator"
     assert "revalidate" in result.message
-
-
-@pytest.mark.slow
-def test_the_trajectory_has_it_all_and_so_have_reports_and_tables(tmp_path: Path):
-    console = Console(file=io.StringIO(), width=120)
-    script = Script(plan=3, verdicts=[1, 1, 0])
-    graph = sdp.build(audit=auditing(False), revalidate=finding([0]))
-    with LiveView(console) as view:
-        result = run(graph, script, "only", out=tmp_path, listener=view)
-    assert result.ending == "goal"
-    assert [i.predicate.text for i in result.invalidations] == ["p1"]
-    assert [audit.confirmed for audit in result.audits] == [False, True]
-    assert len(result.certified.predicates) == len(result.states[-1].predicates) - 1
-    printed = console.file.getvalue()
-    assert "step 3: undone: p1" in printed
-    assert "audit of the goal: denied: seen through" in printed
-    page = write_report(result.trajectory, tmp_path / "report.html").read_text(encoding="utf-8")
-    assert '<li class="row undone' in page
-    assert "seen through" in page
-    frames = frames_of([RecordedRun("sdp", "only", 0, result.trajectory)])
-    assert list(frames.predicates["status"]).count("undone") == 1
-    assert frames.runs["first_exhaustion"].isna().all(), "neither replan came of tries that were used up"
-    assert replay_of(result.trajectory).exhausted_at is None
 
 
 # --- locality: what an operator may not see does not change what it is handed

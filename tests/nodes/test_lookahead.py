@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.worlds.watched_blocks import RATING, ScriptedModel, run_blocks
+from helpers.worlds.library_world import ScriptedModel
+from helpers.worlds.watched_blocks import RATING, run_blocks
 
 from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
 from certigraph.benchmarks.blocksworld.expert import answer_request

@@ -19,13 +19,10 @@ from langgraph.store.sqlite import AsyncSqliteStore
 
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
-from certigraph.adapters.trajectories import read_trajectory
 from certigraph.graphs import hypotheses, memgpt
 from certigraph.graphs.hypotheses import explore
 from certigraph.nodes.belief_checks import grounded
 from certigraph.nodes.memgpt import MAX_MEMORY_CALLS, manage
-from certigraph.runtime.report import write_report
-from certigraph.runtime.run import run
 from certigraph.state.endings import Fault
 from certigraph.state.memgpt import MemoryTurn
 
@@ -72,6 +69,15 @@ def test_replacing_what_is_not_there_is_an_error_that_the_agent_reads() -> None:
     assert (refused.accepted, "'ELSE'" in refused.observation) == (False, True)
     assert refused.observation in scripted_model.prompts("tool")[2]
     assert state["belief"].notes == ("CORE",)
+
+
+def test_an_entry_is_kept_once_and_core_memory_within_its_size() -> None:
+    entry = function("archival_memory_insert", "The Ren rises near Tor.")
+    core = [function("core_memory_append", letter * size) for letter, size in (("x", 90), ("y", 20))]
+    state, _ = acted(entry, entry, *core, use_memory=use_memory(core=100))
+    assert state["archive"] == ["The Ren rises near Tor."]
+    assert [turn.accepted for turn in answers(state)] == [True, True, True, False]
+    assert state["belief"].notes == ("x" * 90,)
 
 
 def test_a_search_of_archival_memory_finds_what_was_inserted_and_nothing_else_shows_it() -> None:
@@ -338,20 +344,6 @@ def test_a_resumed_run_keeps_its_memory_although_the_store_is_lost() -> None:
     first.invoke({"task": world.task("only")}, config, context=context, interrupt_after=["use_memory"])
     state = memgpt.build(checkpointer=saver, store=InMemoryStore()).invoke(None, config, context=context)
     assert "- RIVER" in answers(state)[1].observation
-
-
-def test_a_recorded_run_adds_up_to_its_memory_and_its_report_shows_the_calls(tmp_path: Path):
-    given = moves(
-        search_move("Osk"), function("archival_memory_insert", "RIVER"), function("core_memory_append", "CORE")
-    )
-    store = InMemoryStore()
-    context = Context(chat=ScriptedChat(responder=ScriptedModel(tool=given)))
-    result = run(memgpt.build(store=store), LibraryBenchmark(), "only", context=context, out=tmp_path)
-    state = read_trajectory(result.folder).state()
-    assert (state["archive"], answers(state)) == (["RIVER"], answers(result.state))
-    assert [text for _, text in entries(store)] == ["RIVER"]
-    write_report(result.trajectory, result.folder / "report.html")
-    assert "archival_memory_insert" in (result.folder / "report.html").read_text(encoding="utf-8")
 
 
 def test_a_fork_of_a_thread_has_the_memory_of_its_checkpoint() -> None:

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.models.supervisor_models import SupervisorModel
 from helpers.worlds.library_world import ScriptedModel
 from helpers.worlds.records_world import Records
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.models.scripts import ScriptedChat
-from certigraph.adapters.protocols import Context, Limits, Operator
+from certigraph.adapters.protocols import Context, Environment, Limits, Operator
 from certigraph.graphs import step
 from certigraph.nodes.react import MAX_MATCHES as CLIN_MATCHES
 from certigraph.nodes.react import decide, decide_freely, execute
@@ -177,17 +178,18 @@ def test_what_is_offered_is_ranked_by_its_things_with_every_second_one_of_its_ve
 
 
 def test_actions_that_were_given_at_once_are_taken_without_a_call_as_far_as_the_world_lists_them():
-    first = call_operator(execute_subtask(), Answers(move("wait", "completes", "activate sink", "wait")), KITCHEN)
+    model = SupervisorModel(move("wait", "completes", "activate sink", "wait"))
+    first = call_operator(execute_subtask(), model, KITCHEN)
     assert [action.text for action in first["upcoming"]] == ["activate sink", "wait"]
     assert {action.args["standing"] for action in (first["action"], *first["upcoming"])} == {"completes"}
-    nobody = Answers()
+    nobody = SupervisorModel()
     second = call_operator(execute_subtask(), nobody, KITCHEN, upcoming=first["upcoming"])
     assert (second["action"], second["upcoming"]) == (first["upcoming"][0], first["upcoming"][1:])
-    assert not nobody.requests
+    assert not nobody.prompts
     for unlisted in ("open fridge", "focus on steam"):
-        model = Answers(move("wait"))
+        model = SupervisorModel(move("wait"))
         again = call_operator(execute_subtask(), model, KITCHEN, upcoming=[Action(text=unlisted)])
-        assert (again["action"].text, [*again["upcoming"]], len(model.requests)) == ("wait", [], 1)
+        assert (again["action"].text, [*again["upcoming"]], len(model.prompts)) == ("wait", [], 1)
 
 
 def test_what_was_to_follow_what_was_written_follows_it_if_no_listed_action_was_meant():
@@ -198,63 +200,49 @@ def test_what_was_to_follow_what_was_written_follows_it_if_no_listed_action_was_
 
 
 def test_a_choice_among_one_is_no_question():
-    nobody = Answers()
+    nobody = SupervisorModel()
     for operator in (execute_subtask(), decide, execute):
         assert call_operator(operator, nobody, ["pick up seed"])["action"].text == "pick up seed"
-    assert not nobody.requests
+    assert not nobody.prompts
 
 
 @pytest.mark.parametrize("standing", [None, "continues", "completes"])
 def test_the_answer_to_a_question_of_the_world_keeps_what_was_noted_of_the_subtask(standing: str | None):
-    action = call_operator(execute_subtask(), Answers(), ["pick up seed"], standing=standing)["action"]
+    action = call_operator(execute_subtask(), SupervisorModel(), ["pick up seed"], standing=standing)["action"]
     assert action.args == {"standing": standing or "continues"}
 
 
 def test_an_executor_that_takes_no_action_need_not_write_one():
-    handed_back = Answers(move("", "reached", report="R"))
+    handed_back = SupervisorModel(move("", "reached", report="R"))
     assert call_operator(execute_subtask(), handed_back, KITCHEN)["action"].args == {
         "standing": "reached",
         "report": "R",
     }
-    silent = Answers(move("", "continues"))
+    silent = SupervisorModel(move("", "continues"))
     assert call_operator(execute_subtask(), silent, KITCHEN)["action"].args == {"standing": "reached"}
-    assert len(silent.requests) == 1
+    assert len(silent.prompts) == 1
 
 
 def test_the_form_allows_as_many_actions_at_once_as_are_allowed():
     for ahead in (0, 2):
-        model = Answers(move("wait", "continues", *["activate sink"] * 5))
+        model = SupervisorModel(move("wait", "continues", *["activate sink"] * 5))
         update = call_operator(execute_subtask(ahead=ahead), model, KITCHEN)
         assert model.schemas[0]["properties"]["then"]["maxItems"] == ahead
         assert [action.text for action in update["upcoming"]] == ["activate sink"] * ahead
 
 
 def test_a_small_model_gives_one_action_and_no_standing():
-    model = Answers({"thought": "T", "action": "wait"})
+    model = SupervisorModel({"thought": "T", "action": "wait"})
     action = call_operator(execute_subtask(), model, KITCHEN, profile="small")["action"]
     assert set(model.schemas[0]["properties"]) == {"thought", "action"}
     assert (action.text, action.args) == ("wait", {})
 
 
-class Answers:
-    """A model that gives its answers in their order, the last one for ever, and keeps prompts and schemas."""
-
-    def __init__(self, *answers: Any) -> None:
-        self.answers, self.requests, self.schemas = answers, list[str](), list[dict[str, Any]]()
-
-    def __call__(self, prompt: str, schema: dict[str, Any]) -> Any:
-        self.requests.append(prompt)
-        self.schemas.append(schema)
-        return self.answers[min(len(self.requests), len(self.answers)) - 1]
-
-
 # Whole runs: which calls are made, and what ends a subtask.
 
 
-class Stove:
+class Stove(Environment):
     """A world in which every action works but `activate stove`; `serve` solves the task."""
-
-    concurrent = False
 
     def __init__(self) -> None:
         self.taken: list[str] = []
@@ -273,17 +261,8 @@ class Stove:
     def view(self) -> str:
         return "a kitchen"
 
-    def admissible(self) -> None:
-        return None
-
-    def sources(self) -> tuple[str, ...]:
-        return ()
-
     def score(self) -> Scores:
         return Scores(value=float("serve" in self.taken))
-
-    def close(self) -> None:
-        return
 
 
 class Stoves(Records):

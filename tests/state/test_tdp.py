@@ -310,29 +310,17 @@ DONE = Dag(
 @pytest.mark.parametrize(
     ("revision", "message"),
     [
-        (
-            GraphRevision(remove=("a",)),
-            "a: what has run cannot be changed or removed; add a new sub-task with a new id",
-        ),
-        (GraphRevision(change=(Node(id="b", task="w"),)), "b: what has run cannot be changed"),
-        (GraphRevision(remove=("z",)), "there is no sub-task z to change or remove"),
-        (GraphRevision(remove=("c",)), "needs that are no sub-task: g needs c"),
-        (GraphRevision(remove=("c", "g")), "c, g: without them nothing is left that settles the task"),
-        (
-            GraphRevision(change=(Node(id="c", task="w", needs=("g",)),)),
-            "sub-tasks that wait for each other: g -> c -> g",
-        ),
-        (
-            GraphRevision(change=(Node(id="c", task="w", needs=("b",)),)),
-            "c needs b, which failed: it would never be done",
-        ),
-        (GraphRevision(add=(Node(id="d", task="w"),)), "several ends: g, d"),
-        (GraphRevision(add=(Node(id="a", task="w"),)), "ids used twice: a"),
-        (
-            GraphRevision(add=tuple(Node(id=f"n{n}", task="w") for n in range(3))),
-            "6 sub-tasks that have not failed, at most 5",
-        ),
-        (GraphRevision(change=(Node(id="c", task="w"),), remove=("c",)), "c: changed twice, or changed and removed"),
+        (GraphRevision(remove=("a",)), "a: "),
+        (GraphRevision(change=(Node(id="b", task="w"),)), "b: "),
+        (GraphRevision(remove=("z",)), "no sub-task z"),
+        (GraphRevision(remove=("c",)), "g needs c"),
+        (GraphRevision(remove=("c", "g")), "c, g: "),
+        (GraphRevision(change=(Node(id="c", task="w", needs=("g",)),)), "g -> c -> g"),
+        (GraphRevision(change=(Node(id="c", task="w", needs=("b",)),)), "c needs b"),
+        (GraphRevision(add=(Node(id="d", task="w"),)), ": g, d"),
+        (GraphRevision(add=(Node(id="a", task="w"),)), "twice: a"),
+        (GraphRevision(add=tuple(Node(id=f"n{n}", task="w") for n in range(3))), "6 sub-tasks"),
+        (GraphRevision(change=(Node(id="c", task="w"),), remove=("c",)), "c: changed twice"),
     ],
 )
 def test_what_cannot_be_carried_out_is_refused_with_the_ids(revision: GraphRevision, message: str):

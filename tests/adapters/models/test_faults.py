@@ -7,19 +7,16 @@ import urllib.request
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import openai
 import pytest
 from helpers.models.faulty_models import CALL, GOOD, AnsweringModel, faulty_model, reply_or_error
-from langchain_core.messages import HumanMessage
 from langchain_openai import ChatOpenAI
-from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
-from langgraph.types import RetryPolicy
 from pydantic import BaseModel, SecretStr
 
-from certigraph.adapters.faults import ANSWER_FAULTS, MODEL_FAULTS, REQUEST_FAULTS
+from certigraph.adapters.faults import ANSWER_FAULTS, MODEL_FAULTS
 from certigraph.adapters.models.calls import ask, ask_text, model_for
 from certigraph.adapters.models.chat_models import model_label
 from certigraph.adapters.models.faults import FaultyEndpoint, FaultyModel, faulty_endpoint
@@ -140,29 +137,6 @@ def test_structured_output_meets_the_faults_too(include_raw: bool) -> None:
 
 
 # Injected faults where a model is used: in operators, in a graph of one's own, in the roles of a run.
-
-
-class Talk(TypedDict):
-    reply: str
-
-
-@pytest.mark.parametrize("kind", REQUEST_FAULTS)
-def test_in_a_graph_of_ones_own_a_node_that_is_retried_gets_its_answer(kind: str) -> None:
-    model = faulty_model(f"{kind}=0.5,seed=4")
-
-    async def node(state: Talk) -> Talk:
-        return {"reply": (await model.ainvoke([HumanMessage("?")])).text}
-
-    graph = StateGraph(Talk)
-    policy = RetryPolicy(
-        max_attempts=20, initial_interval=0.001, max_interval=0.001, jitter=False, retry_on=openai.OpenAIError
-    )
-    graph.add_node("node", node, retry_policy=policy)
-    graph.add_edge(START, "node")
-    graph.add_edge("node", END)
-    done = [asyncio.run(graph.compile().ainvoke({"reply": ""})) for _ in range(5)]
-    assert done == [{"reply": GOOD}] * 5
-    assert model.injected[kind] >= 1
 
 
 def asking(call: Any, faults: str, **given: Any) -> Any:

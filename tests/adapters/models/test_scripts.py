@@ -102,6 +102,8 @@ def test_it_names_one_condition_for_without_any_sdp_would_give_up_at_once(tmp_pa
 MANY_SIMULATED = 4_000
 NEVER = ErrorRates(propose=0, act=0, accept=0, reject=0)
 CHOICE_SIMULATED: Schema = {"type": "object", "properties": {"choice": {"type": "string", "enum": OPTIONS}}}
+
+
 def drawn(answer: dict[str, Any], schema: Schema, **given: Any) -> list[dict[str, Any]]:
     errors = NEVER.model_copy(update={k: given.pop(k) for k in list(given) if k in ErrorRates.model_fields})
     return [inject_errors(answer, schema, errors, Random(f"{n}"), **given) for n in range(MANY_SIMULATED)]

@@ -54,6 +54,7 @@ def test_passages_come_by_cosine_and_equal_ones_in_the_corpus_s_order():
     assert found(retriever, "boats") == ["p3", "p4", "p1", "p0", "p2"]
     assert found(retriever, "boats", 2) == ["p3", "p4"] and found(retriever, "boats", 0) == []
     assert [hit.score for hit in retriever.search("boats", 3)] == pytest.approx([1, 1, 2 / 5**0.5])
+    assert retriever.search("who is it?", 5) == []
     assert retriever.name == "minilm"
     alike = passages(*["boats", "boats bread"] * 100)
     assert found(Dense(alike, ByWords()), "boats", 200) == [p.id for p in (*alike[::2], *alike[1::2])]

@@ -34,7 +34,7 @@ class Ranking:
     name = "ranking"
 
     def __init__(self, texts, scores=None):
-        passages = [Passage(id=f"p{place}", title="", text=text) for place, text in enumerate(texts)]
+        passages = [Passage(id=f"p{place}", title="T", text=text) for place, text in enumerate(texts)]
         scores = scores or range(len(passages), 0, -1)
         self.hits = [PassageHit(passage, float(score)) for passage, score in zip(passages, scores, strict=True)]
         self.depths = []
@@ -105,6 +105,7 @@ def test_fifty_candidates_are_read_also_where_fewer_results_are_wanted():
     base, scorer = Ranking(["a"] * 200), ByLength()
     assert len(Reranked(base, scorer).search("q", 3)) == 3
     assert (base.depths, len(scorer.read)) == ([50], 50)
+    assert scorer.read[0] == "T. a"
     Reranked(base, scorer).search("q", 120)
     assert base.depths == [50, 120] and len(scorer.read) == 100
 
