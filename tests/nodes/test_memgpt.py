@@ -22,7 +22,7 @@ from certigraph.adapters.protocols import Context
 from certigraph.graphs import hypotheses, memgpt
 from certigraph.graphs.hypotheses import explore
 from certigraph.nodes.belief_checks import grounded
-from certigraph.nodes.memgpt import MAX_MEMORY_CALLS, manage
+from certigraph.nodes.memgpt import MAX_MEMORY_CALLS, manage, use_memory
 from certigraph.state.endings import Fault
 from certigraph.state.memgpt import MemoryTurn
 

@@ -166,16 +166,6 @@ def test_another_programs_database_is_left_alone(statement: str, tmp_path: Path)
     assert (tmp_path / CACHE_FILE).read_bytes() == before
 
 
-@pytest.mark.slow
-def test_a_row_that_somebody_changed_is_a_fault(tmp_path: Path):
-    with stub('{"value": 1}') as server:
-        call_model(tmp_path, chat(server))
-        with sqlite3.connect(tmp_path / CACHE_FILE) as replies:
-            replies.execute("UPDATE replies SET reply = '[1'")
-        with pytest.raises(Fault, match="cannot serve"):
-            call_model(tmp_path, chat(server))
-
-
 def test_many_writers_at_once_lose_nothing_and_the_first_reply_stays(tmp_path: Path):
     def write(number: int) -> None:
         for prompt in ('"shared"', f'"own-{number}"'):

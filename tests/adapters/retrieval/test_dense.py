@@ -109,18 +109,6 @@ class TestVectorsOnDisk:
         assert second.read == ["boats"] and result == [2, 4, 5]
         assert rows.tolist() == ByWords().encode(texts).tolist() and isinstance(rows, np.memmap)
 
-    @pytest.mark.parametrize("content", [b"", b"no vectors", None])
-    def test_a_spoilt_file_is_a_fault_that_names_it(self, tmp_path, content):
-        load_vectors(["a"], ByWords(), tmp_path)
-        [path] = tmp_path.iterdir()
-        if content is None:
-            np.save(path, np.zeros((3, 384), dtype=np.float32))
-        else:
-            path.write_bytes(content)
-        with pytest.raises(Fault, match="delete the file") as fault:
-            load_vectors(["a"], ByWords(), tmp_path)
-        assert str(path) in str(fault.value)
-
 
 @pytest.mark.slow
 def test_the_real_encoder_finds_what_is_meant_and_agrees_with_itself(tmp_path):

@@ -10,11 +10,8 @@ import zlib
 import pytest
 import trafilatura
 from helpers.web.web_stub import Behaviour, Site, body, drip, flood, redirect, silent, status, web
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from certigraph.adapters.http import PageRefused, unpack_body
-from certigraph.adapters.web import pages as module
 from certigraph.adapters.web.pages import Fetcher, PageContent, read_page
 from certigraph.adapters.web.protocol import Unreadable, WebPage
 
@@ -394,28 +391,6 @@ def test_charsets(header, declared, codec):
 def test_a_wrong_charset_loses_letters_only():
     found = read_page(f"<p>{SENTENCE}</p><p>caf\xe9 open</p>".encode("cp1252"), "text/html; charset=utf-8").text
     assert SENTENCE in found and "caf\ufffd open" in found
-
-
-MARKUP = st.lists(
-    st.sampled_from(
-        ["<p>", "</p>", "<table>", "<tr>", "<td>", "</div>", "<ul><li>", "<!--", "-->", "<![CDATA[", "<svg>"]
-    )
-    | st.sampled_from(
-        ["&#1;", "&#xFFFE;", "&amp", "\x01", "<a href='", "<body hidden>", "<html hidden>", "<?xml x='x'?>"]
-    )
-    | st.text(max_size=30),
-    max_size=40,
-)
-
-
-@settings(max_examples=40, deadline=None)
-@given(MARKUP)
-def test_malformed_pages_raise_nothing(parts):
-    try:
-        found = read_page(("".join(parts) + f"<p>{SENTENCE}").encode("utf-8", "replace"), "text/html")
-        assert len(found.text) >= module.MIN_CHARACTERS
-    except PageRefused as refused:
-        assert refused.reason in ("less than 100 characters of text", "its bytes are no text")
 
 
 @pytest.mark.parametrize(
