@@ -10,7 +10,6 @@ from pydantic import BaseModel
 
 from certigraph import run
 from certigraph.adapters.benchmarks import load_benchmark, usual_limits
-from certigraph.adapters.faults import Faults, FaultyEnvironment
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import (
@@ -230,13 +229,6 @@ def test_a_missing_member_without_a_default_is_named_with_the_fix():
         _ = complete_benchmark(Plain()).opened  # type: ignore[attr-defined]
     with pytest.raises(AttributeError, match=r"object has no 'step'.*certigraph\.Environment"):
         complete_environment(object()).step(Action(text="push"))  # type: ignore[arg-type]
-
-
-def test_faults_leave_the_flags_of_a_world_as_they_are():
-    plain = Plain()
-    world = complete_environment(plain.open(plain.tasks()[0]))
-    faulty = FaultyEnvironment(world, Faults(), task="only")
-    assert (faulty.concurrent, faulty.sources()) == (True, ())
 
 
 @pytest.mark.parametrize("benchmark", [Doors(), Plain()], ids=["inherits", "inherits nothing"])

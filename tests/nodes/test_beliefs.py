@@ -13,7 +13,7 @@ from langgraph.runtime import Runtime
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
-from certigraph.graphs import ircot, iter_retgen, memgpt, pbai, react, sdp, step
+from certigraph.graphs import ircot, iter_retgen, memgpt, pbai, react, step
 from certigraph.nodes.belief_checks import filtered, grounded, is_anchored
 from certigraph.nodes.beliefs import freeform, structured
 from certigraph.state.endings import UnknownName
@@ -284,18 +284,6 @@ def test_only_the_lines_that_are_kept_reach_the_extractor():
     nothing = ScriptedModel(keep={"keep": []})
     assert extracted(filtered("structured"), nothing) == Belief(form="structured", window=1)
     assert nothing.prompts("facts") == []
-
-
-def test_a_memory_works_inside_sdp_and_reaches_realize_alone():
-    scripted_model = ScriptedModel(
-        conditions={"conditions": ["first", "second"]}, facts=found("FOUND"), holds={"reason": "", "holds": 1}
-    )
-    world = LibraryBenchmark(lambda query: ("page",), answers=False)
-    state = run_graph(
-        sdp.build(memory="structured"), ScriptedModel(**scripted_model.answers, action={"action": "search[x]"}), world
-    )
-    assert [fact.text for fact in state["belief"].facts] == ["FOUND"]
-    assert len(state["certificates"]) == 3
 
 
 def test_a_memory_works_inside_step():

@@ -173,18 +173,6 @@ def test_a_refused_search_is_nothing_new():
     assert [r.upr for r in state["rounds"]] == [0.0, 0.0, 0.0]
 
 
-@pytest.mark.parametrize("graph", [pbai, react])
-def test_a_productive_agent_is_never_stopped(graph: Any):
-    state = run_graph(
-        graph.build(memory="native", gate=exhaustion_gate()),
-        ScriptedModel(tool=new_search),
-        LibraryBenchmark(rounds=20),
-    )
-    assert len(state["rounds"]) == 20
-    assert state["action"].args["forced"] == "rounds"
-    assert graph.ending(state) == "world_ended"
-
-
 def test_the_grid_has_sixteen_labelled_settings_that_a_command_line_takes():
     grid = gate_grid()
     assert len(grid) == len(set(map(str, grid.values()))) == 16

@@ -86,30 +86,6 @@ def texts(state: SDPState) -> list[str]:
     return [target.text for certificate in state["certificates"] for target in certificate.targets]
 
 
-def edges(graph: Any) -> set[tuple[str, str, str]]:
-    drawn = graph.get_graph({"configurable": {"benchmark": "hotpotqa"}})
-    return {(edge.source, edge.target, str(edge.data or "")) for edge in drawn.edges}
-
-
-def test_the_paper_s_graph_has_neither_and_a_used_one_is_drawn():
-    plain = sdp.build()
-    assert not {"audit", "revalidate"} & {*plain.get_graph().nodes}
-    whole = sdp.build(audit=votes(), revalidate=recheck())
-    assert {"audit", "revalidate"} < {*whole.get_graph().nodes}
-    added = edges(whole) - edges(plain)
-    assert added == {
-        ("validate", "audit", "claimed"),
-        ("audit", "certify", "confirmed"),
-        ("audit", "replan", "denied"),
-        ("audit", "__end__", "exhausted"),
-        ("audit", "answer", "forced"),
-        ("validate", "revalidate", "retry"),
-        ("revalidate", "realize", "holds"),
-        ("revalidate", "replan", "undone"),
-    }
-    assert edges(plain) - edges(whole) == {("validate", "realize", "retry")}
-
-
 # --- audit
 
 

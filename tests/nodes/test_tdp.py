@@ -18,23 +18,13 @@ CYCLIC = nodes(subtask("a", "b"), subtask("b", "a"))
 UNKNOWN = nodes(subtask("a", "z"))
 
 
-@pytest.mark.parametrize(
-    ("bad", "message"),
-    [
-        (CYCLIC, "wait for each other: a -> b -> a"),
-        (UNKNOWN, "a needs z"),
-        (nodes(), "there is no sub-task"),
-        (nodes(*(subtask(f"s{n}", *([f"s{n - 1}"] if n else [])) for n in range(6))), "too many: s4, s5"),
-        (nodes(subtask("a"), subtask("b")), "several ends: a, b"),
-        (nodes(subtask("a", task=" <world> ")), "sub-tasks without id or text: a"),
-    ],
-)
-def test_what_is_no_graph_is_refused_with_its_ids_and_requested_again(bad: Any, message: str):
+@pytest.mark.parametrize(("bad", "ids"), [(CYCLIC, "a -> b -> a"), (UNKNOWN, "a needs z"), (nodes(), "no sub-task")])
+def test_what_is_no_graph_is_refused_with_its_ids_and_requested_again(bad: Any, ids: str):
     model = SupervisorModel(bad, GOOD)
     given = call_operator(decompose, SEEN, model)
     assert [node.id for node in given["dag"].nodes] == ["a", "b", "g"]
-    assert message in model.prompts[1]
-    assert any(message in note for note in given["notes"])
+    assert ids in model.prompts[1]
+    assert any(ids in note for note in given["notes"])
     assert len(model.prompts) == 2
 
 

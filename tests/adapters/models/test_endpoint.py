@@ -1,7 +1,6 @@
 """Tests of `adapters.models.endpoint`."""
 
 import asyncio
-import email.utils
 import json
 import os
 import subprocess
@@ -293,34 +292,14 @@ def test_the_seconds_of_the_budget_go_on_while_it_is_waited() -> None:
 
 @pytest.mark.parametrize(
     ("header", "seconds"),
-    [
-        ("7", 7),
-        ("0.5", 0.5),
-        ("", 0),
-        ("soon", 0),
-        ("-3", 0),
-        ("nan", 0),
-        ("inf", MAX_WAIT_SECONDS),
-        ("999", MAX_WAIT_SECONDS),
-    ],
+    [("0.5", 0.5), ("", 0), ("soon", 0), ("-3", 0), ("nan", 0), ("inf", MAX_WAIT_SECONDS), ("999", MAX_WAIT_SECONDS)],
 )
 def test_what_an_endpoint_asks_to_wait_is_read_and_bounded(header: str, seconds: float) -> None:
-    assert waits(header) == seconds
-
-
-def test_a_date_until_which_to_wait_is_read_too() -> None:
-    assert waits(email.utils.formatdate(time.time() + 20, usegmt=True)) == pytest.approx(20, abs=3)
-    assert waits("Wed, 21 Oct 2015 07:28:00 GMT") == 0
-    assert waits("Wed, 21 Oct 9999 99:28:00 GMT") == 0
-
-
-def waits(header: str) -> float:
     error = create_client_error("rate_limit", Faults(retry_after=1))
     assert isinstance(error, openai.RateLimitError)
     error.response.headers["retry-after"] = header
     fault = fault_of(error, ScriptedChat())
-    assert isinstance(fault, TransientFault)
-    return fault.wait
+    assert isinstance(fault, TransientFault) and fault.wait == seconds
 
 
 def spoilt(**parts: Any) -> bytes:
