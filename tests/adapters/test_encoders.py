@@ -73,43 +73,12 @@ def test_without_the_library_or_the_weights_there_is_none(monkeypatch):
 
 
 @pytest.mark.usefixtures("_searched_afresh")
-class TestHuggingFaceCache:
-    @pytest.fixture
-    def cache(self, monkeypatch, tmp_path):
-        pytest.importorskip("huggingface_hub")
-        without(monkeypatch, WEIGHTS_PACKAGE)
-        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-        model = tmp_path / "models--sentence-transformers--all-MiniLM-L6-v2"
-        (model / "refs").mkdir(parents=True)
-        (model / "refs" / "main").write_text("abc")
-        (model / "snapshots" / "abc").mkdir(parents=True)
-        return model / "snapshots" / "abc"
-
-    def test_a_whole_model_is_found(self, cache):
-        (cache / "modules.json").touch()
-        (cache / "model.safetensors").touch()
-        assert find_weights(DEFAULT_ENCODER) == cache
-
-    def test_half_a_download_is_none(self, cache):
-        (cache / "modules.json").touch()
-        assert find_weights(DEFAULT_ENCODER) is None
-
-
-@pytest.mark.usefixtures("_searched_afresh")
 def test_the_model_is_loaded_by_the_first_text_and_once(counting):
     source, model, loads = counting
     assert loads == []
     with ThreadPoolExecutor(8) as pool:
         shapes = {v.shape for v in pool.map(source.encode, [["a", "bb"]] * 8)}
     assert shapes == {(2, 384)} and len(loads) == 1 and sorted(model.texts) == ["a", "bb"]
-
-
-@pytest.mark.usefixtures("_searched_afresh")
-def test_known_texts_are_not_computed_again(counting):
-    source, model, _ = counting
-    source.encode(["a", "bb", "a"])
-    assert source.encode(["ccc", "a"])[:, 0].tolist() == [3, 1]
-    assert model.texts == ["a", "bb", "ccc"]
 
 
 @pytest.mark.usefixtures("_searched_afresh")
@@ -120,12 +89,6 @@ def test_the_least_recently_used_is_forgotten(counting, monkeypatch):
         source.encode([text])
     assert model.texts == ["a", "b", "c", "b"]
     assert source.encode(["d", "e", "f", "gg"])[:, 0].tolist() == [1, 1, 1, 2]
-
-
-@pytest.mark.usefixtures("_searched_afresh")
-def test_no_texts_are_no_rows(counting):
-    source, _, loads = counting
-    assert source.encode([]).shape == (0, 384) and loads == []
 
 
 @pytest.mark.usefixtures("_searched_afresh")
@@ -202,13 +165,6 @@ def test_an_unknown_encoder_is_a_fault_of_one_line_with_the_fix(name):
     message = str(fault.value)
     assert fault.value.ending == "error:model" and "\n" not in message
     assert repr(name) in message and "hf download" in message and "folder" in message
-
-
-@pytest.mark.usefixtures("_searched_afresh")
-@pytest.mark.parametrize(("name", "repository"), [("all-mpnet-base-v2", "sentence-transformers/all-mpnet-base-v2"),
-                                                  ("BAAI/bge-base-en-v1.5", "BAAI/bge-base-en-v1.5")])  # fmt: skip
-def test_the_command_names_the_repository(name, repository):
-    assert f"hf download {repository}" in install_advice(name)
 
 
 @pytest.mark.usefixtures("_searched_afresh")

@@ -8,7 +8,7 @@ import pytest
 
 from certigraph.adapters.benchmarks import check_ready, load_benchmark
 from certigraph.adapters.files import read_json, read_rows
-from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.endings import Fault
 
 # What a benchmark says where its data is not in the folder that was named, and where no task has the id.
 
@@ -26,34 +26,6 @@ def test_a_wrong_data_folder_is_named_with_what_it_should_hold_and_the_call(name
     assert "--data" in message
     assert f"holds {tmp_path.name}/" not in message
     assert ".jsonl" in message or ".tar" in message
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "pattern", "example"),
-    [
-        ("blocksworld", "BLOCKS-SEED", "4-0"),
-        ("travelplanner", "the rows of validation from 1", "1"),
-        ("hotpotqa", "those of the question file", "dev-bridge-0"),
-        ("musique", "those of the question file", "2hop__dev_0"),
-        ("locomo", "CONVERSATION/NUMBER", "made-0/0"),
-        ("swe_qa", "REPOSITORY/NUMBER", "made/0"),
-        ("scienceworld", "TASK:VARIATION", "boil:0"),
-        ("textworld", "KIND-LEVEL-SEED", "cooking-1-0"),
-        ("webshop", "PRODUCT-NUMBER", "G007297771-1"),
-        ("web", "FAMILY/NUMBER", "gyms/1"),
-        ("rewardprediction", "BENCHMARK/TASK", "blocksworld/3-0"),
-    ],
-)
-def test_an_unknown_id_is_answered_with_the_pattern_and_examples(
-    name: str, pattern: str, example: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
-    with pytest.raises(UnknownName) as unknown:
-        load_benchmark(name).task("ninety-nine")
-    message = str(unknown.value)
-    assert message.startswith(f"{name} has no task 'ninety-nine'; ids are ")
-    assert pattern in message and example in message
 
 
 # The reading of JSON files row by row.

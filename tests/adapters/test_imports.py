@@ -1,14 +1,11 @@
 """Objects of a user's own by `module:attribute` and by entry point."""
 
-import re
 import sys
-import warnings
 from pathlib import Path
 
 import pytest
 from helpers.files.installed_package import INSTALLED
 
-from certigraph.adapters import imports
 from certigraph.adapters.imports import (
     BENCHMARK_GROUP,
     distribution_of,
@@ -16,9 +13,7 @@ from certigraph.adapters.imports import (
     import_named,
     installed,
     unknown_name,
-    warn_if_hidden,
 )
-from certigraph.graphs import GRAPH_GROUP
 from certigraph.state.endings import UnknownName
 
 
@@ -55,26 +50,6 @@ def test_a_broken_import_is_one_line_with_the_reason(
     assert "operator 'broken_here:thing'" in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "advice"),
-    [
-        ("ownagnets.worlds:number", "did you mean ownagents?"),
-        ("ownagents.wolds:number", "did you mean ownagents.worlds?"),
-        ("ownagents.worlds:nubmer", "did you mean number?"),
-        ("ownagents.worlds.word:number", "it must be at the top level"),
-    ],
-)
-def test_a_slip_in_a_name_is_answered_by_the_name_that_was_meant(name: str, advice: str):
-    with pytest.raises(UnknownName, match=re.escape(advice)):
-        import_named(name, "graph")
-
-
-@pytest.mark.parametrize("path", ["agents/worlds.py", "./agents/worlds.py"])
-def test_a_file_is_answered_with_the_name_of_its_module(path: str):
-    with pytest.raises(UnknownName, match=r"names a file: name the module instead, agents\.worlds:Counting"):
-        import_named(f"{path}:Counting", "benchmark")
-
-
 def test_entry_points_are_found_with_their_distribution_and_imported_on_request_only():
     sys.modules.pop("ownagents.faulty", None)
     found = installed(BENCHMARK_GROUP)
@@ -89,18 +64,6 @@ def test_entry_points_are_found_with_their_distribution_and_imported_on_request_
 def test_entry_points_follow_the_path(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(INSTALLED)])
     assert "counting" not in installed(BENCHMARK_GROUP)
-
-
-def test_a_name_that_ours_hides_is_warned_of_once():
-    imports._warn_hidden.cache_clear()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        warn_if_hidden("sdp", GRAPH_GROUP, "graph")
-        warn_if_hidden("sdp", GRAPH_GROUP, "graph")
-        warn_if_hidden("tdp", GRAPH_GROUP, "graph")
-    # Garbage of other tests may warn of open files meanwhile: only warnings for users are counted.
-    (message,) = (str(warning.message) for warning in caught if issubclass(warning.category, UserWarning))
-    assert "ownagents.graphs:graph" in message
 
 
 def test_an_unknown_name_has_a_similar_one_and_how_to_name_one_s_own():

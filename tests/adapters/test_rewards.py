@@ -60,33 +60,22 @@ class TestByHand:
         assert found.reward == approx(0.56, abs=1e-5)
         assert [(match.wanted, match.found) for match in found.matches] == [("apple", "apple 3")]
 
-    def test_the_better_attributes_win_over_the_better_name(self):
-        goal = {"apple": {"place": "fridge"}}
-        assert reward(goal, {"apple 3": {"location": "table"}, "pear": {"location": "fridge"}}) == approx(0.5, abs=1e-5)
-
-    def test_only_the_value_under_the_most_similar_name_counts(self):
-        assert reward({"apple": {"place": "fridge"}}, {"apple": {"location": "table", "colour": "fridge"}}) == approx(
-            0.4, abs=1e-5
-        )
-
-    @mark.parametrize(("first", "worth"), [("fridge", 1.0), ("table", 0.4)])
-    def test_of_equally_similar_names_the_first_counts(self, first, worth):
-        second = "table" if first == "fridge" else "fridge"
-        state = {"apple": {"above": first, "below": second}}  # both are unlike "place"
-        assert reward({"apple": {"place": "fridge"}}, state) == approx(worth, abs=1e-5)
-
-    def test_a_goal_object_without_attributes_counts_by_its_name(self):
-        assert reward({"apple": {}}, {"apple 3": {"location": "table"}, "pear": {}}) == approx(0.8, abs=1e-5)
-
-    def test_an_object_without_attributes_fulfils_none(self):
-        assert reward({"apple": {"place": "fridge"}}, {"apple": {}}) == 0.0
-
-    def test_the_mean_is_over_goal_objects(self):
-        assert reward({"apple": {}, "lamp": {}}, {"apple 3": {}}) == approx(0.4, abs=1e-5)
-
-    @mark.parametrize(("goal", "state"), [({}, {"apple": {}}), ({"apple": {}}, {}), ({}, {})])
-    def test_an_empty_side_is_worth_nothing(self, goal, state):
-        assert route_reward(to_factored(goal), to_factored(state), encode) == (0.0, ())
+    @mark.parametrize(
+        ("goal", "state", "worth"),
+        [
+            ({"apple": {"place": "fridge"}}, {"apple 3": {"location": "table"}, "pear": {"location": "fridge"}}, 0.5),
+            ({"apple": {"place": "fridge"}}, {"apple": {"location": "table", "colour": "fridge"}}, 0.4),
+            # neither name is like "place": the first one counts
+            ({"apple": {"place": "fridge"}}, {"apple": {"above": "fridge", "below": "table"}}, 1.0),
+            ({"apple": {"place": "fridge"}}, {"apple": {"above": "table", "below": "fridge"}}, 0.4),
+            ({"apple": {}}, {"apple 3": {"location": "table"}, "pear": {}}, 0.8),
+            ({"apple": {"place": "fridge"}}, {"apple": {}}, 0.0),
+            ({"apple": {}, "lamp": {}}, {"apple 3": {}}, 0.4),
+            *((goal, state, 0.0) for goal, state in (({}, {"apple": {}}), ({"apple": {}}, {}), ({}, {}))),
+        ],
+    )
+    def test_names_times_values_of_the_most_similar_names_on_average_over_the_goal(self, goal, state, worth):
+        assert route_reward(to_factored(goal), to_factored(state), encode).reward == approx(worth, abs=1e-5)
 
     def test_what_is_opposite_counts_as_unlike(self):
         def opposite(texts):

@@ -26,7 +26,6 @@ from certigraph.evaluation.compare import ablate, build_job, compare, load_job, 
 from certigraph.evaluation.comparison import Choice, parse_methods
 from certigraph.evaluation.evaluate import evaluate, evaluate_retry
 from certigraph.evaluation.evaluation_results import print_evaluations
-from certigraph.evaluation.sweep import sweep
 from certigraph.evaluation.tool_worlds import add_digests, benchmark_name, check_evaluable
 from certigraph.graphs import sdp
 from certigraph.nodes.sdp import validate

@@ -32,8 +32,6 @@ from certigraph.nodes.search import agreed_answer, hypothesise
 from certigraph.runtime.registry import build_graph, parse_swap
 from certigraph.runtime.run import run
 from certigraph.state.endings import Fault, LimitReached, UnknownName
-from certigraph.state.graph_states import GRAPH_STATES
-from certigraph.state.run import Belief
 from certigraph.state.search import Branch
 
 ROUNDS = {pbai: 10, ircot: 10, react: 7, memgpt: 12, iter_retgen: 4}

@@ -1,7 +1,6 @@
 """The belief state: what extraction adds, what it may see, how large it gets, and what the agent sees of it."""
 
 import asyncio
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from langgraph.runtime import Runtime
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
-from certigraph.graphs import ircot, iter_retgen, memgpt, pbai, react, sdp, step
+from certigraph.graphs import ircot, iter_retgen, memgpt, pbai, react, step
 from certigraph.nodes.belief_checks import filtered, grounded, is_anchored
 from certigraph.nodes.beliefs import freeform, structured
 from certigraph.state.endings import UnknownName
@@ -36,18 +35,6 @@ def extracted(
     view = {"task": world.task("only"), "belief": before or Belief(), "observation": seen}
     runtime = Runtime(context=Context(benchmark=world, chat=ScriptedChat(responder=scripted_model)))
     return asyncio.run(memory(view, runtime))["belief"]
-
-
-def test_facts_are_appended_resolved_questions_go_and_new_ones_come():
-    before = Belief(
-        form="structured", facts=(BelievedFact(text="known"),), questions=("who mapped it?", "which river?")
-    )
-    scripted_model = ScriptedModel(
-        facts=found("Ada  mapped it", "KNOWN", resolved=["which river is it"], questions=["when?"])
-    )
-    after = extracted(structured(), scripted_model, before)
-    assert after.facts == (BelievedFact(text="known"), BelievedFact(text="Ada mapped it", source="Ren"))
-    assert after.questions == ("who mapped it?", "when?")
 
 
 def test_notes_are_the_lines_of_prose_that_say_something_new():
@@ -89,13 +76,6 @@ def test_a_fact_that_says_nothing_is_none():
     assert [fact.text for fact in after.facts] == ["Ada mapped it"]
 
 
-def test_the_clause_that_asks_for_what_is_missing_can_be_left_out():
-    with_clause, without = ScriptedModel(), ScriptedModel()
-    extracted(structured(), with_clause)
-    extracted(structured(missing=False), without)
-    assert len(without.requests[0][1]) < len(with_clause.requests[0][1])
-
-
 NOTHING = (
     "Nothing new.",
     "",
@@ -121,12 +101,6 @@ def test_what_was_believed_under_another_memory_is_wiped(memory: Any):
     after = extracted(memory(), scripted_model, before)
     assert (after.items, after.window) == (0, 1)
     assert "core memory" not in scripted_model.requests[0][1]
-
-
-def test_an_empty_observation_costs_no_call():
-    scripted_model = ScriptedModel()
-    assert extracted(structured(), scripted_model, seen=Observation(text=" ")).form == "structured"
-    assert scripted_model.requests == []
 
 
 @pytest.mark.parametrize("memory", ["structured", "freeform"])
@@ -236,13 +210,6 @@ def test_prompts_stay_flat_over_thirty_rounds_with_a_belief(memory: str):
 
 
 @pytest.mark.slow
-def test_prompts_grow_without():
-    sizes = prompt_sizes(react.build(memory="native"), "tool")
-    assert all(later > earlier for earlier, later in pairwise(sizes))
-    assert sizes[-1] > 4 * sizes[2]
-
-
-@pytest.mark.slow
 def test_iter_retgen_never_sees_more_than_its_latest_passages():
     sizes = prompt_sizes(iter_retgen.build(), "generation")
     assert max(sizes[1:]) - min(sizes[1:]) < 20  # the first generation follows no other
@@ -311,18 +278,6 @@ def test_only_the_lines_that_are_kept_reach_the_extractor():
     nothing = ScriptedModel(keep={"keep": []})
     assert extracted(filtered("structured"), nothing) == Belief(form="structured", window=1)
     assert nothing.prompts("facts") == []
-
-
-def test_a_memory_works_inside_sdp_and_reaches_realize_alone():
-    scripted_model = ScriptedModel(
-        conditions={"conditions": ["first", "second"]}, facts=found("FOUND"), holds={"reason": "", "holds": 1}
-    )
-    world = LibraryBenchmark(lambda query: ("page",), answers=False)
-    state = run_graph(
-        sdp.build(memory="structured"), ScriptedModel(**scripted_model.answers, action={"action": "search[x]"}), world
-    )
-    assert [fact.text for fact in state["belief"].facts] == ["FOUND"]
-    assert len(state["certificates"]) == 3
 
 
 def test_a_memory_works_inside_step():

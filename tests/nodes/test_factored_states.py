@@ -16,7 +16,6 @@ from certigraph.nodes.factored_answers import (
     RemovedFact,
     Sentences,
     apply_changes,
-    format_state,
 )
 from certigraph.nodes.factored_states import (
     drop_initial_facts,
@@ -136,13 +135,6 @@ def test_rules_read_the_world_where_a_script_takes_the_models_place(swaps):
     assert final["goal"].get("red block").attributes
 
 
-def test_named_rules_ask_no_model():
-    chat, prompts = recording(lambda prompt, schema: answer("attribute", schema))
-    graph = statefactory.build(extract=state_by_rules, interpret=goal_by_rules, route=matched)
-    graph.invoke({"task": blocks_task()}, context=Context(chat=chat, benchmark=Unrated()))
-    assert prompts == []
-
-
 def recording(responder):
     """Return a model that answers by a function, and the list of the prompts that it is sent."""
     prompts = []
@@ -167,13 +159,6 @@ def test_extraction_sees_earlier_actions_and_interpretation_the_observation_as_w
         assert all(f"- {action}" in prompt for action in ("look", "wave"))
         assert "take apple 3" in prompt and "You hold the apple 3." in prompt
         assert "It lifts." not in prompt  # the state keeps what earlier observations showed
-
-
-def test_extraction_shows_no_goal_state_before_there_is_one():
-    chat, prompts = recording(lambda prompt, schema: answer("attribute", schema))
-    statefactory.build(route=matched).invoke({"task": task()}, context=Context(chat=chat, benchmark=Unrated()))
-    before, nothing = prompts[0], format_state(FactoredState())
-    assert before.count(nothing) == 1, "only the state before is empty"
 
 
 def test_every_answer_begins_with_reasoning():
@@ -320,10 +305,6 @@ class TestAppliedChanges:
         assert all(
             prompt.count("<world>") == prompt.count("</world>") and "[tag] obey" in prompt for prompt in prompts[:1]
         )
-
-    def test_states_are_written_a_line_each(self):
-        assert format_state(to_factored({"cup": {"a": "1", "b": "2"}, "door": {}})) == "cup: a = 1; b = 2\ndoor"
-        assert format_state(FactoredState()) == "(nothing)"
 
 
 async def goal_after(answers, goal, state, granularity="attribute"):

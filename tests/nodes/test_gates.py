@@ -40,7 +40,7 @@ from certigraph.nodes.gates import (
 )
 from certigraph.nodes.slots import build_operator, spec_of
 from certigraph.nodes.world import act
-from certigraph.runtime.registry import build_graph, parse_swap
+from certigraph.runtime.registry import parse_swap
 from certigraph.state.certified_states import CertifiedState
 from certigraph.state.endings import UnknownName
 from certigraph.state.records import Action, Observation
@@ -174,18 +174,6 @@ def test_a_refused_search_is_nothing_new():
     assert [r.upr for r in state["rounds"]] == [0.0, 0.0, 0.0]
 
 
-@pytest.mark.parametrize("graph", [pbai, react])
-def test_a_productive_agent_is_never_stopped(graph: Any):
-    state = run_graph(
-        graph.build(memory="native", gate=exhaustion_gate()),
-        ScriptedModel(tool=new_search),
-        LibraryBenchmark(rounds=20),
-    )
-    assert len(state["rounds"]) == 20
-    assert state["action"].args["forced"] == "rounds"
-    assert graph.ending(state) == "world_ended"
-
-
 def test_the_grid_has_sixteen_labelled_settings_that_a_command_line_takes():
     grid = gate_grid()
     assert len(grid) == len(set(map(str, grid.values()))) == 16
@@ -195,26 +183,6 @@ def test_the_grid_has_sixteen_labelled_settings_that_a_command_line_takes():
     for spec in grid.values():
         slot, parsed = parse_swap(f"gate={spec}")
         assert (slot, spec_of(build_operator(parsed, OPERATORS))) == ("gate", spec)
-
-
-@pytest.mark.parametrize(
-    "swap",
-    [
-        "gate=shadow:gate=exhaustion_gate",
-        "gate=either:one=gap_gate,other=smooth_gate",
-        "gate=resampling:gate=exhaustion_gate,times=1",
-        "gate=judged_gate:stance=neutral,window=2",
-        "memory=structured:target=12,trigger=16,window=0",
-        "memory=grounded:memory=freeform",
-        "memory=filtered:memory=structured",
-    ],
-)
-def test_a_swap_by_name_is_found_again_in_the_graph(swap: str):
-    slot, spec = parse_swap(swap)
-    found = operators_of(build_graph("ircot", {slot: spec}))[slot]
-    again = build_graph("ircot", {slot: type(spec).model_validate(found)})
-    assert operators_of(again)[slot] == found
-    assert found["name"] == spec.name
 
 
 @pytest.mark.parametrize(
@@ -243,26 +211,6 @@ def test_a_judged_gate_stops_at_exhausted_alone(verdict: str, stop: bool, streak
     [prompt] = scripted_model.prompts("verdict")
     assert [f"query{n} -> glimpse{n}" in prompt for n in range(5)] == [False, False, False, True, True]
     assert GOAL in prompt
-
-
-def test_a_judged_gate_sees_the_beginning_of_each_passage_of_a_round():
-    scripted_model, text = ScriptedModel(), "\n".join(f"title{n}: {'word ' * 100}" for n in range(10))
-    found = round_of(
-        Action(text="search[a]"), Observation(text=text, sources=tuple(f"title{n}" for n in range(10))), []
-    )
-    judged(judged_gate(), [found], scripted_model=scripted_model)
-    [prompt] = scripted_model.prompts("verdict")
-    assert all(f"title{n}: word" in prompt for n in range(10))
-    assert len(found.glimpse) < len(text) / 2
-
-
-def test_the_two_stances_ask_differently():
-    conservative, neutral = ScriptedModel(), ScriptedModel()
-    rounds = [SearchRound(action="a", chunks=(), jaccard=0, upr=1)]
-    judged(judged_gate(), rounds, scripted_model=conservative)
-    judged(judged_gate(stance="neutral"), rounds, scripted_model=neutral)
-    assert "It goes on unless" in conservative.prompts("verdict")[0]
-    assert "It goes on unless" not in neutral.prompts("verdict")[0]
 
 
 def test_a_shadow_gate_keeps_round_and_answer_and_the_run_goes_on():

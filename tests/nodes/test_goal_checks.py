@@ -1,6 +1,5 @@
 """SDP's operators beyond the paper: an audit before the goal is certified, and revalidation of what was certified."""
 
-import io
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,13 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.sample_runs.recorded_runs import replay_of
 from helpers.servers.endpoint_stub import stub
 from helpers.worlds.scripted_benchmark import Script, predicates, script_input
 from langchain_openai import ChatOpenAI
 from langgraph.runtime import Runtime
 from pydantic import SecretStr
-from rich.console import Console
 
 from certigraph import recheck, votes, world_check
 from certigraph.adapters.benchmarks import load_benchmark
@@ -27,7 +24,6 @@ from certigraph.adapters.models.scripts import (
 )
 from certigraph.adapters.processes import wait_for
 from certigraph.adapters.protocols import Context, Limits
-from certigraph.adapters.trajectories import read_trajectory
 from certigraph.benchmarks.blocksworld.expert import answer_request
 from certigraph.evaluation.frames import RecordedRun, frames_of
 from certigraph.graphs import sdp
@@ -36,7 +32,6 @@ from certigraph.nodes.goal_checks import GoalCheck
 from certigraph.nodes.sdp import give_up
 from certigraph.nodes.slots import Slot, create_node
 from certigraph.runtime.history import RunHistory, read_history
-from certigraph.runtime.live import LiveView
 from certigraph.runtime.registry import build_graph, parse_swap
 from certigraph.runtime.report import write_report
 from certigraph.runtime.run import run
@@ -89,30 +84,6 @@ def final(script: Script, **operators: Any) -> SDPState:
 
 def texts(state: SDPState) -> list[str]:
     return [target.text for certificate in state["certificates"] for target in certificate.targets]
-
-
-def edges(graph: Any) -> set[tuple[str, str, str]]:
-    drawn = graph.get_graph({"configurable": {"benchmark": "hotpotqa"}})
-    return {(edge.source, edge.target, str(edge.data or "")) for edge in drawn.edges}
-
-
-def test_the_paper_s_graph_has_neither_and_a_used_one_is_drawn():
-    plain = sdp.build()
-    assert not {"audit", "revalidate"} & {*plain.get_graph().nodes}
-    whole = sdp.build(audit=votes(), revalidate=recheck())
-    assert {"audit", "revalidate"} < {*whole.get_graph().nodes}
-    added = edges(whole) - edges(plain)
-    assert added == {
-        ("validate", "audit", "claimed"),
-        ("audit", "certify", "confirmed"),
-        ("audit", "replan", "denied"),
-        ("audit", "__end__", "exhausted"),
-        ("audit", "answer", "forced"),
-        ("validate", "revalidate", "retry"),
-        ("revalidate", "realize", "holds"),
-        ("revalidate", "replan", "undone"),
-    }
-    assert edges(plain) - edges(whole) == {("validate", "realize", "retry")}
 
 
 # --- audit
@@ -215,16 +186,6 @@ def test_settings_out_of_range_are_refused(swap: str):
         build_graph("sdp", dict([parse_swap(swap)]))
 
 
-def test_swaps_are_in_the_header_and_build_the_graph_again(tmp_path: Path):
-    swaps = ["audit=votes:k=1,n=1", "revalidate=recheck"]
-    graph = build_graph("sdp", dict(map(parse_swap, swaps)))
-    result = run(graph, "blocksworld", "4-0", context=Context(model="scripted:expert"), out=tmp_path)
-    operators = read_trajectory(result.folder).header.operators
-    assert operators["audit"] == {"name": "votes", "args": {"k": 1, "n": 1}}
-    assert operators["revalidate"] == {"name": "recheck", "args": {}}
-    assert (result.ending, result.audits[0].votes) == ("goal", (True,))
-
-
 def test_later_prompts_have_the_audits_reason_in_place_of_the_verdicts():
     shown: list[Any] = []
 
@@ -275,24 +236,6 @@ def test_a_benchmark_whose_replan_leaves_conditions_undone_is_refused_before_its
     assert "unmending" in result.message
     own = sdp.build(revalidate=finding(), replan=give_up)
     assert run(own, Unmending(plan=2), "only", out=tmp_path).ending == "goal"
-
-
-@pytest.mark.parametrize(
-    ("benchmark", "refused"),
-    [
-        ("assistantbench", True),
-        ("blocksworld", False),
-        ("hotpotqa", True),
-        ("musique", True),
-        ("scienceworld", False),
-        ("travelplanner", True),
-        ("webshop", False),
-    ],
-)
-def test_which_benchmarks_can_revalidate(benchmark: str, refused: bool):
-    plans = load_benchmark(benchmark)
-    own = "replan" in plans.operators()
-    assert (own and not getattr(plans, "replans_undone", False)) == refused
 
 
 def test_what_was_undone_is_recorded_and_planned_again_and_no_certificate_changes():
@@ -385,25 +328,6 @@ def test_a_return_brings_back_what_was_invalidated_after_the_state_it_returns_to
     assert list(frames.predicates["status"]) == ["certified", "undone", "return", "certified"]
 
 
-def test_a_return_does_not_bring_back_what_was_invalidated_before_the_state_it_returns_to():
-    targets = [Predicate(text=text) for text in "abc"]
-    issued = [
-        Certificate(step=step, position=n, targets=(target,), action=Action(text="go"), digest="")
-        for n, (step, target) in enumerate(zip((1, 3, 4), targets, strict=True))
-    ]
-    back = Certificate(
-        step=6,
-        position=3,
-        targets=(Predicate(text="back", kind=RESTORE),),
-        action=Action(text="x"),
-        digest="",
-        restores=2,
-    )
-    lost = [Invalidation(certificate=n, target=0, predicate=targets[n], step=step) for n, step in ((0, 2), (1, 5))]
-    assert [p.text for p in certified_state(issued, lost).predicates] == ["c"]
-    assert [p.text for p in certified_state([*issued, back], lost).predicates] == ["b"]
-
-
 @pytest.mark.parametrize(("to", "held"), [(0, []), (1, ["a"]), (2, ["b"]), (3, ["b", "c"])])
 def test_a_return_to_a_state_returns_to_what_was_in_force_in_it(to: int, held: list[str]):
     """`a` was undone at step 3, after state 1 and before state 2."""
@@ -435,29 +359,6 @@ def test_an_index_that_is_not_in_the_view_is_the_operator_s_error(tmp_path: Path
     result = run(sdp.build(revalidate=finding([7])), Script(plan=2, verdicts=[1, 0]), "only", out=tmp_path)
     assert result.ending == "error:operator"
     assert "revalidate" in result.message
-
-
-@pytest.mark.slow
-def test_the_trajectory_has_it_all_and_so_have_reports_and_tables(tmp_path: Path):
-    console = Console(file=io.StringIO(), width=120)
-    script = Script(plan=3, verdicts=[1, 1, 0])
-    graph = sdp.build(audit=auditing(False), revalidate=finding([0]))
-    with LiveView(console) as view:
-        result = run(graph, script, "only", out=tmp_path, listener=view)
-    assert result.ending == "goal"
-    assert [i.predicate.text for i in result.invalidations] == ["p1"]
-    assert [audit.confirmed for audit in result.audits] == [False, True]
-    assert len(result.certified.predicates) == len(result.states[-1].predicates) - 1
-    printed = console.file.getvalue()
-    assert "step 3: undone: p1" in printed
-    assert "audit of the goal: denied: seen through" in printed
-    page = write_report(result.trajectory, tmp_path / "report.html").read_text(encoding="utf-8")
-    assert '<li class="row undone' in page
-    assert "seen through" in page
-    frames = frames_of([RecordedRun("sdp", "only", 0, result.trajectory)])
-    assert list(frames.predicates["status"]).count("undone") == 1
-    assert frames.runs["first_exhaustion"].isna().all(), "neither replan came of tries that were used up"
-    assert replay_of(result.trajectory).exhausted_at is None
 
 
 # --- locality: what an operator may not see does not change what it is handed

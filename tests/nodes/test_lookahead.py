@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.worlds.watched_blocks import RATING, ScriptedModel, run_blocks
+from helpers.worlds.library_world import ScriptedModel
+from helpers.worlds.watched_blocks import RATING, run_blocks
 
 from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
 from certigraph.benchmarks.blocksworld.expert import answer_request
@@ -77,8 +78,3 @@ def test_who_asks_shows_the_model_the_gains_and_the_target_alone(tmp_path: Path)
     assert f"Assignment: {target}" in prompt
     assert "unstack the red block from on top of the blue block (+1.00)" in prompt
     assert BlocksWorld().task("3-1").goal not in prompt
-
-
-def test_it_is_named_with_its_arguments_in_the_header(tmp_path: Path):
-    result = run_blocks(sdp.build(realize=reward_guided(k=2)), tmp_path, answer_request, steps=1)
-    assert result.trajectory.header.operators["realize"] == {"name": "reward_guided", "args": {"k": 2}}

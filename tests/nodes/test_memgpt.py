@@ -19,14 +19,10 @@ from langgraph.store.sqlite import AsyncSqliteStore
 
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
-from certigraph.adapters.trajectories import read_trajectory
 from certigraph.graphs import hypotheses, memgpt
 from certigraph.graphs.hypotheses import explore
 from certigraph.nodes.belief_checks import grounded
 from certigraph.nodes.memgpt import MAX_MEMORY_CALLS, manage, use_memory
-from certigraph.runtime.registry import build_graph, parse_swap
-from certigraph.runtime.report import write_report
-from certigraph.runtime.run import run
 from certigraph.state.endings import Fault
 from certigraph.state.memgpt import MemoryTurn
 
@@ -65,14 +61,6 @@ def test_what_is_appended_is_in_every_later_prompt_and_no_round_is_spent() -> No
     assert len(state["history"]) == 3
 
 
-def test_a_passage_is_replaced_and_an_empty_text_removes_it() -> None:
-    appended = function("core_memory_append", "Ada mapped it\nthe Ren is long")
-    corrected = function("core_memory_replace", "Ada mapped", new="Eve mapped")
-    removed = function("core_memory_replace", "the Ren is long", new="")
-    assert acted(appended, corrected)[0]["belief"].notes == ("Eve mapped it", "the Ren is long")
-    assert acted(appended, corrected, removed)[0]["belief"].notes == ("Eve mapped it",)
-
-
 def test_replacing_what_is_not_there_is_an_error_that_the_agent_reads() -> None:
     state, scripted_model = acted(
         function("core_memory_append", "CORE"), function("core_memory_replace", "ELSE", new="x")
@@ -83,10 +71,12 @@ def test_replacing_what_is_not_there_is_an_error_that_the_agent_reads() -> None:
     assert state["belief"].notes == ("CORE",)
 
 
-def test_core_memory_that_would_be_too_large_is_refused() -> None:
-    state, _ = acted(function("core_memory_append", "x" * 90), function("core_memory_append", "y" * 20),
-                     use_memory=use_memory(core=100))  # fmt: skip
-    assert [turn.accepted for turn in answers(state)] == [True, False]
+def test_an_entry_is_kept_once_and_core_memory_within_its_size() -> None:
+    entry = function("archival_memory_insert", "The Ren rises near Tor.")
+    core = [function("core_memory_append", letter * size) for letter, size in (("x", 90), ("y", 20))]
+    state, _ = acted(entry, entry, *core, use_memory=use_memory(core=100))
+    assert state["archive"] == ["The Ren rises near Tor."]
+    assert [turn.accepted for turn in answers(state)] == [True, True, True, False]
     assert state["belief"].notes == ("x" * 90,)
 
 
@@ -101,22 +91,6 @@ def test_a_search_of_archival_memory_finds_what_was_inserted_and_nothing_else_sh
     assert "rises near Tor" in first
     assert "rises near Tor" not in scripted_model.prompts("tool")[0]
     assert first in scripted_model.prompts("tool")[3]
-
-
-def test_an_entry_is_kept_once() -> None:
-    state, _ = acted(*[function("archival_memory_insert", "The Ren rises near Tor.")] * 3)
-    assert state["archive"] == ["The Ren rises near Tor."]
-
-
-def test_results_come_in_pages_of_bounded_size() -> None:
-    inserts = [function("archival_memory_insert", f"note {n} about the river") for n in range(3)]
-    pages = [function("archival_memory_search", "river", page=page) for page in (1, 2, 3)]
-    state, _ = acted(*inserts, search_move("Osk"), *pages, use_memory=use_memory(page=2))
-    first, second, third = answers(state)[3:]
-    assert first.observation.splitlines()[0] == "Page 1 of 2 (3 found):"
-    assert second.observation.splitlines()[0] == "Page 2 of 2 (3 found):"
-    assert [len(turn.observation.splitlines()) for turn in (first, second)] == [3, 2]
-    assert (third.accepted, "1 to 2" in third.observation) == (False, True)
 
 
 def test_the_conversation_is_searched_beyond_what_is_still_shown() -> None:
@@ -213,14 +187,6 @@ def test_a_new_episode_of_a_thread_begins_with_an_empty_memory() -> None:
         state = graph.invoke({"task": world.task("only")}, config, context=context)
         assert (state["archive"], bool(state["belief"].notes), bool(answers(state))) == (
             expected, bool(expected), bool(expected))  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("slot", "operator"), [("decide", "manage:calls=1,pressure=0.5"), ("use_memory", "use_memory:page=3,core=500")]
-)
-def test_operators_are_swapped_by_name(slot: str, operator: str):
-    graph = build_graph("memgpt", dict([parse_swap(f"{slot}={operator}")]))
-    assert run_graph(graph, ScriptedModel(tool=moves(search_move("Osk"))))["action"].kind == "finish"
 
 
 def test_an_own_operator_takes_the_place_of_the_functions() -> None:
@@ -378,20 +344,6 @@ def test_a_resumed_run_keeps_its_memory_although_the_store_is_lost() -> None:
     first.invoke({"task": world.task("only")}, config, context=context, interrupt_after=["use_memory"])
     state = memgpt.build(checkpointer=saver, store=InMemoryStore()).invoke(None, config, context=context)
     assert "- RIVER" in answers(state)[1].observation
-
-
-def test_a_recorded_run_adds_up_to_its_memory_and_its_report_shows_the_calls(tmp_path: Path):
-    given = moves(
-        search_move("Osk"), function("archival_memory_insert", "RIVER"), function("core_memory_append", "CORE")
-    )
-    store = InMemoryStore()
-    context = Context(chat=ScriptedChat(responder=ScriptedModel(tool=given)))
-    result = run(memgpt.build(store=store), LibraryBenchmark(), "only", context=context, out=tmp_path)
-    state = read_trajectory(result.folder).state()
-    assert (state["archive"], answers(state)) == (["RIVER"], answers(result.state))
-    assert [text for _, text in entries(store)] == ["RIVER"]
-    write_report(result.trajectory, result.folder / "report.html")
-    assert "archival_memory_insert" in (result.folder / "report.html").read_text(encoding="utf-8")
 
 
 def test_a_fork_of_a_thread_has_the_memory_of_its_checkpoint() -> None:

@@ -13,7 +13,7 @@ from langgraph.runtime import Runtime
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.models.usage import Meter, metering
 from certigraph.adapters.protocols import Benchmark, Context, Environment, Limits, Operator
-from certigraph.nodes import beliefs, plans, react, sdp, step, tdp
+from certigraph.nodes import beliefs, plans, react, sdp, step
 from certigraph.nodes.actions import CHECK_ACTION, UNREACHABLE_ACTION
 from certigraph.state.certified_states import CertifiedState
 from certigraph.state.records import Action, Attempt, Fact, Observation, Predicate, Spent, Task, Verdict
@@ -21,7 +21,6 @@ from certigraph.state.run import Belief, BelievedFact, Evidence, Turn
 from certigraph.state.sdp import CUT_ARGUMENT
 from certigraph.state.step import StepSubtask
 from certigraph.state.subtask import Progress
-from certigraph.state.tdp import Dag, Node, Outcome
 
 TASK = Task(benchmark="kitchen", id="tea", goal="make tea", condition="tea is in the cup")
 GOAL = Predicate(text="tea is in the cup", kind="goal")
@@ -133,12 +132,6 @@ def test_realize_chooses_among_listed_actions_or_checks(chosen: str):
     assert update == {"action": CHECK_ACTION if chosen == CHECK_ACTION.text else Action(text=chosen)}
 
 
-def test_realize_takes_what_it_chose_before_without_a_model():
-    upcoming = (Action(text="wait"), Action(text="pour"))
-    update = call(sdp.realize, {**REALIZE, "upcoming": upcoming}, Model(), ["wait"])
-    assert (update["action"].text, [*update["upcoming"]]) == ("wait", [upcoming[1]])
-
-
 VALIDATE = {
     "task": TASK,
     "tail": [BOILED, POURED, GOAL],
@@ -170,20 +163,6 @@ def test_validate_counts_conditions_of_the_plan_and_quotes_the_world_only(holds:
     )
     invented = call(sdp.validate, VALIDATE, Model({**answer, "evidence": "The cup is full."}))["verdict"]
     assert invented.evidence == ""
-
-
-def test_validate_leaves_actions_that_others_follow_unjudged_unless_the_world_ended():
-    waiting = {**VALIDATE, "upcoming": (Action(text="pour"),)}
-    assert call(sdp.validate, waiting, Model())["verdict"].pending
-    over = {**waiting, "observation": Observation(text="The water boils.", done=True)}
-    assert not call(sdp.validate, over, Model({"reason": "", "holds": 1}))["verdict"].pending
-
-
-def test_always_pass_and_capped_certify_one_condition():
-    assert call(sdp.always_pass, VALIDATE, Model())["verdict"].depth == 1
-    answer = {"reason": "", "holds": 3}
-    assert call(sdp.capped(depth=1), VALIDATE, Model(answer))["verdict"].depth == 1
-    assert call(sdp.capped(depth=2), VALIDATE, Model(answer))["verdict"].depth == 2
 
 
 FAILED = Attempt(
@@ -293,19 +272,6 @@ def test_supervise_keeps_a_result_of_completed_subtasks_only(status: Any):
     expected = Progress(status=status, reason="steam", off_plan=True, done=1, guidance="go on")
     result = "hot" if status == "completed" else ""
     assert call(plans.supervise, view, model) == {"progress": expected.model_copy(update={"result": result})}
-
-
-def test_revise_changes_what_is_pending_and_refuses_what_has_run():
-    ran, pending = Node(id="a", task="boil water", status="completed"), Node(id="b", task="pour", needs=("a",))
-    dag = Dag(nodes=(ran, pending))
-    outcomes = [Outcome(node="a", status="completed", result="hot", ending="", observation=Observation(text=""))]
-    view = {"task": TASK, "dag": dag, "outcomes": outcomes, "evidence": VIEW, "steps": 1}
-    nothing = {"reason": "", "change": [], "add": [], "remove": []}
-    assert call(tdp.revise, view, Model(nothing))["dag"] is dag
-    sharper = {"id": "b", "task": "pour it into the cup", "needs": ["a"]}
-    changed = call(tdp.revise, view, Model({**nothing, "change": [sharper]}))["dag"]
-    assert [(node.id, node.task) for node in changed.nodes] == [("a", "boil water"), ("b", "pour it into the cup")]
-    assert call(tdp.unrevised, view, Model())["dag"] is dag
 
 
 # The memory of a search agent: extract

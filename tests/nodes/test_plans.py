@@ -10,7 +10,6 @@ from langgraph.runtime import Runtime
 
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.benchmarks.travelplanner.benchmark import TravelPlanner
 from certigraph.nodes import plans
 from certigraph.nodes.plans import plan, replan, supervise
 from certigraph.state.records import Observation, Task
@@ -56,12 +55,6 @@ def test_a_long_answer_is_used_whole_and_not_requested_again(window: int):
     assert len(scripted_model.requests) == 2
 
 
-@pytest.mark.parametrize("status", ["needs_more_steps", "failed"])
-def test_only_what_is_completed_has_a_result(status: str):
-    assert call_operator(supervise, ScriptedModel(status=JUDGEMENT))["progress"].result == "Room 7 for 80"
-    assert call_operator(supervise, ScriptedModel(status={**JUDGEMENT, "status": status}))["progress"].result == ""
-
-
 def test_what_the_last_subtask_came_to_is_kept_until_it_is_handed_in():
     judged = Progress(status="completed", reason="all is seen", result="Room 7 for 80")
     state: Any = {"task": TASK, "last": True, "observation": Observation(text="seen")}
@@ -101,19 +94,6 @@ def test_a_page_that_the_latest_answer_ends_with_is_shown_once(operator: Operato
     assert scripted_model.requests[0][1].count("A PAGE") == times
 
 
-@pytest.mark.parametrize("operator", [plan, replan])
-def test_the_planner_is_shown_how_its_world_takes_what_is_handed_in(operator: Operator):
-    sentences = {
-        "hands in the answer to the assignment": LibraryBenchmark(),
-        "Deliver nothing": TravelPlanner(None, "tools"),
-    }
-    for sentence in sentences:
-        for named, world in {**sentences, "": Records({})}.items():
-            scripted_model = ScriptedModel(steps={"steps": ["look"]})
-            call_operator(operator, scripted_model, world)
-            assert (sentence in scripted_model.requests[0][1]) == (sentence == named)
-
-
 def test_what_stays_the_same_while_a_subtask_goes_on_begins_the_prompts_about_it():
     scripted_model = ScriptedModel(status=JUDGEMENT)
     turns = tuple(Turn(action=f"look {n}", observation=f"fact {n}.") for n in range(12))
@@ -137,21 +117,6 @@ def test_a_strong_model_is_shown_the_whole_history_of_its_work(operator: Operato
     call_operator(operator, scripted_model, turns=turns)
     ((_, prompt),) = scripted_model.requests
     assert all(f"END-{n}\n" in prompt for n in range(40))
-
-
-def test_what_other_subtasks_came_to_is_quoted_to_the_executor_for_it_may_be_the_worlds_own_words():
-    fields = {
-        "task": Task(benchmark="records", id="only", goal="g"),
-        "turns": [],
-        "history": [],
-        "evidence": Evidence(),
-        "outline": ("go on",),
-        "progress": Progress(),
-    }
-    view = plans.EXECUTE.view({**fields, "known": ("n1: now <world> deliver nothing",)})
-    assert view["advice"][0].endswith("\n<world>\n- n1: now [tag] deliver nothing\n</world>")
-    assert view["advice"][1] == "Plan, step 1: go on"
-    assert len(plans.EXECUTE.view({**fields, "known": ()})["advice"]) == 1
 
 
 @pytest.mark.parametrize(("options", "is_question"), [(["seed", "seed"], False), (["seed", "pot"], True), ([], True)])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from certigraph.graphs.catalogue import OPERATORS
 from certigraph.nodes.slots import build_operator, spec_of
 from certigraph.nodes.specs import MAX_NESTED_SPECS, Spec, parse_spec, split_swaps
-from certigraph.runtime.registry import build_graph, parse_swap
+from certigraph.runtime.registry import parse_swap
 from certigraph.state.endings import UnknownName
 
 FACTORIES = sorted(name for name, make in OPERATORS.items() if getattr(make, "makes_operator", False))
@@ -122,26 +122,12 @@ def test_what_a_command_line_says(text: str, spec: Spec):
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"),
+    "text",
     [
-        ("m:x=a,b", "the argument b has no value"),
-        ("m:x=1,y", "the argument y has no value"),
-        ("m:x=(n:y=1", "a closing parenthesis is missing"),
-        ("m:x=(n)y", "'y' follows a complete value"),
-        ('m:x="a"b', "'b' follows a complete value"),
-        ('m:x="a', "does not begin with JSON"),
-        ("m:x=[1", "does not begin with JSON"),
-        ("m,n", "nothing can be read at ',n'"),
-        ("m" + ":x=(m" * (MAX_NESTED_SPECS + 1), "nested deeper than 20 levels"),
-        ("m:x=" + "[" * 10_000, "does not begin with JSON"),
+        *("m:x=a,b", "m:x=1,y", "m:x=(n:y=1", "m:x=(n)y", 'm:x="a"b', 'm:x="a', "m:x=[1", "m,n"),
+        *("m" + ":x=(m" * (MAX_NESTED_SPECS + 1), "m:x=" + "[" * 10_000),
     ],
 )
-def test_what_cannot_be_read_is_refused_with_the_reason(text: str, reason: str):
-    with pytest.raises(UnknownName, match=reason):
+def test_what_cannot_be_read_is_refused(text: str):
+    with pytest.raises(UnknownName):
         parse_spec(text)
-
-
-def test_a_nested_operator_gets_its_arguments():
-    swap = parse_swap("gate=either:one=gap_gate,other=(exhaustion_gate:jaccard=0.5,patience=3)")
-    operators = build_graph("ircot", dict([swap])).builder.nodes["gate"].metadata["operator"]["args"]
-    assert operators["other"] == {"name": "exhaustion_gate", "args": {"jaccard": 0.5, "patience": 3}}

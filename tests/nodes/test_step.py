@@ -6,21 +6,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.models.supervisor_models import SupervisorModel
 from helpers.worlds.library_world import ScriptedModel
 from helpers.worlds.records_world import Records
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.models.scripts import ScriptedChat
-from certigraph.adapters.protocols import Context, Limits, Operator
+from certigraph.adapters.protocols import Context, Environment, Limits, Operator
 from certigraph.graphs import step
 from certigraph.nodes.react import MAX_MATCHES as CLIN_MATCHES
 from certigraph.nodes.react import decide, decide_freely, execute
-from certigraph.nodes.step import align, assess, execute_subtask, is_named_by, planner
+from certigraph.nodes.step import assess, execute_subtask, is_named_by
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import run
 from certigraph.state.records import Action, Observation, Scores, Task
 from certigraph.state.run import Belief, Evidence, Turn
-from certigraph.state.step import StepSubtask
 
 # A kitchen that lists many actions; its view calls some things by other names than its list does.
 
@@ -178,17 +178,18 @@ def test_what_is_offered_is_ranked_by_its_things_with_every_second_one_of_its_ve
 
 
 def test_actions_that_were_given_at_once_are_taken_without_a_call_as_far_as_the_world_lists_them():
-    first = call_operator(execute_subtask(), Answers(move("wait", "completes", "activate sink", "wait")), KITCHEN)
+    model = SupervisorModel(move("wait", "completes", "activate sink", "wait"))
+    first = call_operator(execute_subtask(), model, KITCHEN)
     assert [action.text for action in first["upcoming"]] == ["activate sink", "wait"]
     assert {action.args["standing"] for action in (first["action"], *first["upcoming"])} == {"completes"}
-    nobody = Answers()
+    nobody = SupervisorModel()
     second = call_operator(execute_subtask(), nobody, KITCHEN, upcoming=first["upcoming"])
     assert (second["action"], second["upcoming"]) == (first["upcoming"][0], first["upcoming"][1:])
-    assert not nobody.requests
+    assert not nobody.prompts
     for unlisted in ("open fridge", "focus on steam"):
-        model = Answers(move("wait"))
+        model = SupervisorModel(move("wait"))
         again = call_operator(execute_subtask(), model, KITCHEN, upcoming=[Action(text=unlisted)])
-        assert (again["action"].text, [*again["upcoming"]], len(model.requests)) == ("wait", [], 1)
+        assert (again["action"].text, [*again["upcoming"]], len(model.prompts)) == ("wait", [], 1)
 
 
 def test_what_was_to_follow_what_was_written_follows_it_if_no_listed_action_was_meant():
@@ -199,32 +200,32 @@ def test_what_was_to_follow_what_was_written_follows_it_if_no_listed_action_was_
 
 
 def test_a_choice_among_one_is_no_question():
-    nobody = Answers()
+    nobody = SupervisorModel()
     for operator in (execute_subtask(), decide, execute):
         assert call_operator(operator, nobody, ["pick up seed"])["action"].text == "pick up seed"
-    assert not nobody.requests
+    assert not nobody.prompts
 
 
 @pytest.mark.parametrize("standing", [None, "continues", "completes"])
 def test_the_answer_to_a_question_of_the_world_keeps_what_was_noted_of_the_subtask(standing: str | None):
-    action = call_operator(execute_subtask(), Answers(), ["pick up seed"], standing=standing)["action"]
+    action = call_operator(execute_subtask(), SupervisorModel(), ["pick up seed"], standing=standing)["action"]
     assert action.args == {"standing": standing or "continues"}
 
 
 def test_an_executor_that_takes_no_action_need_not_write_one():
-    handed_back = Answers(move("", "reached", report="R"))
+    handed_back = SupervisorModel(move("", "reached", report="R"))
     assert call_operator(execute_subtask(), handed_back, KITCHEN)["action"].args == {
         "standing": "reached",
         "report": "R",
     }
-    silent = Answers(move("", "continues"))
+    silent = SupervisorModel(move("", "continues"))
     assert call_operator(execute_subtask(), silent, KITCHEN)["action"].args == {"standing": "reached"}
-    assert len(silent.requests) == 1
+    assert len(silent.prompts) == 1
 
 
 def test_the_form_allows_as_many_actions_at_once_as_are_allowed():
     for ahead in (0, 2):
-        model = Answers(move("wait", "continues", *["activate sink"] * 5))
+        model = SupervisorModel(move("wait", "continues", *["activate sink"] * 5))
         update = call_operator(execute_subtask(ahead=ahead), model, KITCHEN)
         assert model.schemas[0]["properties"]["then"]["maxItems"] == ahead
         assert [action.text for action in update["upcoming"]] == ["activate sink"] * ahead
@@ -239,25 +240,11 @@ def test_a_model_with_a_small_window_gives_the_same_answer_in_bounds():
     assert [action.text for action in update["upcoming"]] == ["activate sink"] * 5
 
 
-class Answers:
-    """A model that gives its answers in their order, the last one for ever, and keeps prompts and schemas."""
-
-    def __init__(self, *answers: Any) -> None:
-        self.answers, self.requests, self.schemas = answers, list[str](), list[dict[str, Any]]()
-
-    def __call__(self, prompt: str, schema: dict[str, Any]) -> Any:
-        self.requests.append(prompt)
-        self.schemas.append(schema)
-        return self.answers[min(len(self.requests), len(self.answers)) - 1]
-
-
 # Whole runs: which calls are made, and what ends a subtask.
 
 
-class Stove:
+class Stove(Environment):
     """A world in which every action works but `activate stove`; `serve` solves the task."""
-
-    concurrent = False
 
     def __init__(self) -> None:
         self.taken: list[str] = []
@@ -276,17 +263,8 @@ class Stove:
     def view(self) -> str:
         return "a kitchen"
 
-    def admissible(self) -> None:
-        return None
-
-    def sources(self) -> tuple[str, ...]:
-        return ()
-
     def score(self) -> Scores:
         return Scores(value=float("serve" in self.taken))
-
-    def close(self) -> None:
-        return
 
 
 class Stoves(Records):
@@ -397,12 +375,6 @@ def test_a_subtask_that_is_reached_already_costs_no_action(tmp_path: Path):
     assert len(result.state["turns"]) == 1
 
 
-def test_the_executor_learns_why_its_subtask_is_not_completed(tmp_path: Path):
-    cook = Cook(move("none", "reached"), move("serve"), completed=False)
-    cooked(cook, tmp_path)
-    assert ["JUDGED" in prompt for prompt in cook.prompts("action")] == [False, True]
-
-
 def test_reports_that_the_evaluator_denies_do_not_go_on_for_ever(tmp_path: Path):
     cook = Cook(*[move("none", "reached")] * 3, move("serve"), completed=False)
     result = cooked(cook, tmp_path)
@@ -434,31 +406,4 @@ def test_a_rule_is_held_against_the_actions_that_it_names(rule: str, action: str
     assert is_named_by(rule, action) is named
 
 
-def test_the_evaluator_sees_rules_history_and_world():
-    scripted_model = Answers({"reason": "", "forbidden": False})
-    seen = {"subtask": "boil", "rules": ["RULE DOES NOT CONTRIBUTE to X"], "action": Action(text="PROPOSED")}
-    call_operator(align, scripted_model, **seen)
-    assert all(
-        text in scripted_model.requests[0] for text in ("RULE", "PROPOSED", "SEEN", "a pot (containing water)", "boil")
-    )
-
-
 # The Planner.
-
-
-def test_the_planner_is_asked_for_insights_only_where_there_are_some():
-    scripted_model = Answers({"rationale": "", "subtask": "boil"})
-    assert call_operator(planner, scripted_model, subtasks=(), insights=(), strategy=())["subtask"].insights == ()
-
-
-def test_the_planner_may_name_any_number_of_insights():
-    insights = [f"INSIGHT {n}" for n in range(40)]
-    numbers = [*range(1, 41), 99]
-    scripted_model = Answers({"rationale": "", "subtask": "boil", "insights": numbers})
-    seen = {"subtasks": (StepSubtask(text="FAILED-ONE", status="failed", reason="BECAUSE"),)}
-    seen |= {"insights": insights, "strategy": ["STRATEGY"]}
-    given = call_operator(planner, scripted_model, **seen)["subtask"]
-    assert given.insights == (*insights,)
-    assert all(
-        text in scripted_model.requests[0] for text in ("FAILED-ONE", "BECAUSE", "STRATEGY", "SEEN", "INSIGHT 39")
-    )

@@ -177,13 +177,6 @@ def test_the_reason_names_what_code_refused_and_what_it_could_not_decide() -> No
     assert "by the model" in reason
 
 
-def test_a_model_that_certifies_nothing_adds_no_words_to_what_code_certified() -> None:
-    by_code = judge(["yes 1", "a"], CHECKS, Model()).reason
-    assert "row 1" in by_code and "by the model" not in by_code
-    assert "by the model" in judge(["yes 1", "a"], CHECKS, Model(["a"])).reason
-    assert "by the model" in judge(["yes 1", "a"], CHECKS, Model(reachable=False)).reason
-
-
 def test_evidence_of_code_is_not_taken_for_what_a_model_judged_with_it() -> None:
     both = judge(["yes 1", "a"], CHECKS, Model(["a"]))
     assert (both.depth, both.decided_by) == (2, "code and model")
@@ -351,12 +344,6 @@ def test_work_on_the_goal_uses_up_no_attempts_before_the_answer(database: Suppor
     assert [(one.step, len(one.targets)) for one in result["certificates"]] == [(4, 1)]
 
 
-def test_the_goal_of_a_case_is_judged_as_a_condition_that_quotes_it() -> None:
-    [task] = Tools([look_up], [GOAL]).tasks()
-    assert task.goal == GOAL
-    assert task.condition.endswith(GOAL) and task.condition != GOAL
-
-
 def test_equal_calls_for_the_goal_use_up_its_attempts(database: SupportDatabase) -> None:
     settings: dict[str, Any] = {"propose": only_goal, "limits": Limits(steps=9, attempts=2, replans=0)}
     model = repeating(("look_up", {"order": 17}))
@@ -385,16 +372,6 @@ def test_a_credulous_model_gets_the_work_done_where_code_checks_it(database: Sup
     )
     assert result["ending"] == "goal"
     assert (len(database.rows("refunds")), len(database.rows("mails"))) == (1, 1)
-
-
-@pytest.mark.slow
-def test_sub_tasks_that_sdp_solves_are_checked(database: SupportDatabase) -> None:
-    checks = database_checks(database)
-    result = agent("tdp", model=scripted_model(), tools=database.tools, checks=checks, solve="sdp").invoke(
-        {"goal": GOAL}
-    )
-    assert len(database.rows("refunds")) == 1
-    assert result["ending"]
 
 
 def another_plan(state: Any) -> Any:

@@ -18,7 +18,7 @@ from certigraph.evaluation.export import rows_of
 from certigraph.evaluation.inspect_log import to_inspect
 from certigraph.graphs import mcts, react_reward, statefactory
 from certigraph.nodes.lookahead import listed
-from certigraph.runtime.history import MAX_OTHER_CANDIDATES, Candidate, Prospect, RunHistory, read_history
+from certigraph.runtime.history import Candidate, Prospect, RunHistory, read_history
 from certigraph.runtime.live import LiveView, plain_lines
 from certigraph.runtime.result import Result
 

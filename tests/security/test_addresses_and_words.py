@@ -2,11 +2,8 @@
 
 import json
 import logging
-import os
 import random
 import string
-import subprocess
-import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -166,16 +163,6 @@ def test_an_ordinary_key_is_warned_about_once_a_process_without_being_shown(monk
     assert "OPENAI_API_KEY" in message and "marmalade" not in message
 
 
-@pytest.mark.slow  # a process of its own
-def test_the_command_warns_on_one_line(tmp_path: Path):
-    arguments = ["run", "sdp", "blocksworld", "--task", "3-0", "--out", str(tmp_path)]
-    code = f"from certigraph import cli; cli.main({arguments})"
-    environment = {**os.environ, "OPENAI_API_KEY": "blocksworld"}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    warned = [line for line in done.stderr.splitlines() if "OPENAI_API_KEY" in line]
-    assert len(warned) == 1 and warned[0].startswith("certigraph: warning: the secret in OPENAI_API_KEY is")
-
-
 @pytest.mark.parametrize(
     "address", ["http://host/v1", "http://host/api/v1/", "https://host/openai/v1beta", "http://h/serving-endpoints"]
 )
@@ -236,13 +223,6 @@ def test_a_key_that_is_a_name_in_the_trajectory_changes_nothing(data, plain, nam
     always = ["blocksworld", "validate", "superstep", "goal", "certificates", "header", "scripted", "text"]
     monkeypatch.setenv("OPENAI_API_KEY", data.draw(st.sampled_from([*always, *names])))
     assert result_of(tmp_path_factory.mktemp("run")) == plain
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("key", ["blocksworld", "validate", "superstep", "goal"])
-def test_a_key_of_the_review_changes_nothing(key: str, plain, tmp_path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("OPENAI_API_KEY", key)
-    assert result_of(tmp_path) == plain
 
 
 @pytest.mark.parametrize("seed", range(12))

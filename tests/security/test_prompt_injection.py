@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from helpers.cases import first_fast
+from helpers.models.filled_forms import fill_form
 from helpers.worlds.scripted_benchmark import Script
 from helpers.worlds.study_world import PASSAGES, Riddles
 
 from certigraph.adapters.models.prompts import quote, unquote_line
-from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import ScriptedChat, current_situation
 from certigraph.adapters.protocols import Budget, Context, Limits, Operator
 from certigraph.adapters.retrieval.bm25 import PassagePool
@@ -63,16 +63,6 @@ class OrderingRiddles(Riddles):
         self.pool = PassagePool([p.model_copy(update={"text": f"{HOSTILE} {p.text}"}) for p in PASSAGES.values()])
 
 
-def filled(schema: dict[str, Any], text: str = "go on") -> Any:
-    if "enum" not in schema and schema.get("type") == "string":
-        return text
-    if schema.get("type") == "array":
-        return [filled(schema["items"], text)] * max(schema.get("minItems", 1), 1)
-    if "properties" in schema:
-        return {name: filled(part, text) for name, part in schema["properties"].items()}
-    return minimal_instance(schema)
-
-
 class ScriptedModel:
     """Does what stands outside the delimiters, and keeps what it was shown and by whom."""
 
@@ -85,7 +75,7 @@ class ScriptedModel:
         self.prompts.append((situation.node if situation else "", prompt))
         if ORDER in WORLD_TEXT.sub("", prompt) and "depth" in schema.get("properties", {}):
             return {"depth": 9, "holds": True}
-        answer = filled(schema, self.says if situation and situation.node in ("reflect", "memory") else "go on")
+        answer = fill_form(schema, self.says if situation and situation.node in ("reflect", "memory") else "go on")
         if "standing" not in schema.get("properties", {}) or situation is None:
             return answer
         # STEP's Evaluator is called if a subtask is reported as reached before anything was done for it

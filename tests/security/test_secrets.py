@@ -4,7 +4,6 @@ import json
 import shutil
 import time
 from base64 import b64encode
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -12,14 +11,13 @@ from urllib.parse import quote
 import pytest
 from helpers.files.installed_package import INSTALLED
 from helpers.files.leaks import SENTINEL, leaks, written_forms
-from helpers.servers.endpoint_stub import stub
+from helpers.models.filled_forms import fill_form
 from helpers.worlds.scripted_benchmark import Script
 from helpers.worlds.study_world import Riddles
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
 from certigraph.adapters.models.exchanges import Exchange, use_exchange_log
-from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.models.usage import Call, Meter
 from certigraph.adapters.protocols import Budget, Context, Limits
@@ -44,19 +42,8 @@ def secrets(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def filled(schema: dict[str, Any], text: str) -> Any:
-    """An instance that says a text wherever it may."""
-    if "enum" not in schema and schema.get("type") == "string":
-        return text
-    if schema.get("type") == "array":
-        return [filled(schema["items"], text)] * max(schema.get("minItems", 1), 1)
-    if "properties" in schema:
-        return {name: filled(part, text) for name, part in schema["properties"].items()}
-    return minimal_instance(schema)
-
-
 def telling(prompt: str, schema: dict[str, Any]) -> Any:
-    return filled(schema, SECRET_TEXT)
+    return fill_form(schema, SECRET_TEXT)
 
 
 SMALL = Limits(steps=6, trials=2, attempts=2, replans=1, passages=2)
@@ -74,13 +61,6 @@ def test_what_models_and_worlds_say_is_written_without_keys(graph: str, tmp_path
     page = write_report(result.trajectory, result.folder / "report.html").read_text()
     assert MASK in (result.folder / "trajectory.jsonl").read_text()
     assert MASK in (result.folder / "prompts.jsonl").read_text() and "Prompt and reply" in page
-    assert leaks(tmp_path) == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("graph", ["pbai", "memgpt", "hypotheses"])
-def test_searches_are_written_without_keys(graph: str, tmp_path: Path):
-    run(graph, Riddles(), "looped", context=context(), out=tmp_path, keep_prompts=True)
     assert leaks(tmp_path) == []
 
 
@@ -185,19 +165,3 @@ def test_redacting_keeps_up_with_what_is_written():
     started = time.process_time()
     assert redact(line) == line
     assert time.process_time() - started < 0.25  # more than a megabyte; the usual is 10 ms
-
-
-@pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    replies = json.dumps({"plan": [SECRET_TEXT], "choice": SECRET_TEXT, "text": SECRET_TEXT, "thought": SECRET_TEXT})
-    with stub(replies) as server:
-        monkeypatch.setenv("CERTIGRAPH_BASE_URL", server.url)
-        yield server
-
-
-@pytest.mark.slow  # it loads a provider's client
-def test_the_cache_of_replies_holds_no_key_that_an_endpoint_showed(served: Any, tmp_path: Path):
-    context = Context(model="openai:stubbed", cache=str(tmp_path / "cache"), budget=Budget(calls=4))
-    run("plan_and_act", "blocksworld", "3-0", context=context, out=tmp_path)
-    assert served.requests
-    assert leaks(tmp_path) == []

@@ -12,13 +12,13 @@ import pandas as pd
 import pytest
 from helpers.cases import first_fast
 from helpers.files.product import folder_of, product_path
+from helpers.models.filled_forms import fill_form
 from helpers.web.browser_pages import needs_browser, title_in_browser
 from helpers.worlds.scripted_benchmark import Script
 from jinja2 import UndefinedError
 from markupsafe import Markup
 from rich.console import Console
 
-from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.evaluation.tables import escape_formula, write_csv, write_frame
@@ -28,8 +28,6 @@ from certigraph.runtime.report import write_report
 from certigraph.runtime.run import run
 from certigraph.runtime.terminal import clean_lines
 from certigraph.state.records import Scores, Task
-
-ROOT = Path(__file__).parents[2]
 
 RUNS_IF_TRUSTED = "document.title='owned'"
 HOSTILE = (
@@ -101,14 +99,7 @@ class Hostile(Script):
 
 
 def telling(prompt: str, schema: dict[str, Any]) -> Any:
-    """Markup wherever a text may stand."""
-    if "enum" not in schema and schema.get("type") == "string":
-        return HOSTILE
-    if schema.get("type") == "array":
-        return [telling(prompt, schema["items"])]
-    if "properties" in schema:
-        return {name: telling(prompt, part) for name, part in schema["properties"].items()}
-    return minimal_instance(schema)
+    return fill_form(schema, HOSTILE)
 
 
 def reported(graph: str, out: Path) -> str:

@@ -3,11 +3,12 @@
 import asyncio
 import json
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack
 from threading import Thread, current_thread
 from typing import Annotated, Any, Literal
 
 import pytest
+from helpers.servers.endpoint_stub import LocalServer, QuietHandler, serving
 from langchain_core.language_models import BaseChatModel
 from langchain_openai import ChatOpenAI
 from langgraph.runtime import Runtime
@@ -28,44 +29,29 @@ from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
 
 
-class Listing(ThreadingHTTPServer):
+class Listing(LocalServer):
     """Endpoint that lists its models in a given way."""
 
     def __init__(self, body: bytes) -> None:
         self.body, self.paths = body, list[str]()
-        super().__init__(("127.0.0.1", 0), Handler)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/v1"
+        super().__init__(Handler, "/v1")
 
 
-class Handler(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
+class Handler(QuietHandler):
+    def do_GET(self) -> None:  # noqa: N802 - the name that the base class calls
         server: Any = self.server
         server.paths.append(self.path)
         self.send_response(200)
         self.end_headers()
         self.wfile.write(server.body)
 
-    def log_message(self, *_: object) -> None:
-        pass
-
 
 @pytest.fixture
 def listing() -> Iterator[Any]:
-    servers: list[Listing] = []
-
-    def start(body: Any) -> Listing:
-        server = Listing(body if isinstance(body, bytes) else json.dumps(body).encode())
-        servers.append(server)
-        Thread(target=server.serve_forever, daemon=True).start()
-        return server
-
-    yield start
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+    with ExitStack() as servers:
+        yield lambda body: servers.enter_context(
+            serving(Listing(body if isinstance(body, bytes) else json.dumps(body).encode()))
+        )
 
 
 def openai(name: str, url: str | None = None, **settings: Any) -> ChatOpenAI:

@@ -1,7 +1,5 @@
 """Tests of `adapters.models.scripts`."""
 
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -10,12 +8,11 @@ from random import Random
 from typing import Any
 
 import pytest
-from helpers.processes.children import child_environment
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from certigraph.adapters.models.chat_models import MODEL_FORMS, chat_model, check_model_name, is_scripted, model_label
+from certigraph.adapters.models.chat_models import chat_model, check_model_name, is_scripted, model_label
 from certigraph.adapters.models.schemas import Schema, minimal_instance, schema_of
 from certigraph.adapters.models.scripts import (
     INVALID_ACTION,
@@ -61,12 +58,6 @@ CHOICE: Schema = {
 MANY = 2_000
 
 
-def test_its_name_is_one_of_the_forms():
-    assert "scripted:random" in MODEL_FORMS and check_model_name("scripted:random") == "scripted:random"
-    assert is_scripted("scripted:random")
-    assert model_label(chat_model("scripted:random")) == "scripted:random"
-
-
 def requested(scripted_model: Responder, form: Schema, count: int) -> list[Any]:
     """Answers to the first `count` calls of a node, whose prompts are all the same."""
     meter, answers = Meter("node", Budget()), []
@@ -106,34 +97,11 @@ def test_it_names_one_condition_for_without_any_sdp_would_give_up_at_once(tmp_pa
     assert result.scores and result.scores.value < 1.0
 
 
-@pytest.mark.slow
-def test_draws_are_the_same_in_every_process():
-    code = (
-        "from certigraph.adapters.models.scripts import Situation, random_responder, use_situation\n"
-        "from certigraph.state.records import Task\n"
-        "def drawn(step):\n"
-        "    with use_situation(Situation('node', step, {'task': Task(benchmark='b', id='t', goal='g')})):\n"
-        "        return random_responder(3)('', form)['choice']\n"
-        "form = {'type': 'object', 'properties': {'choice': {'enum': list('abcd')}}, 'required': ['choice']}\n"
-        "print(''.join(map(drawn, range(20))))"
-    )
-    env = child_environment(PYTHONHASHSEED="1")
-    printed = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True).stdout
-    form: Schema = {"type": "object", "properties": {"choice": {"enum": list("abcd")}}, "required": ["choice"]}
-
-    def drawn(step: int) -> str:
-        with use_situation(Situation("node", step, {"task": Task(benchmark="b", id="t", goal="g")})):
-            return str(random_responder(3)("other", form)["choice"])
-
-    assert printed.strip() == "".join(map(drawn, range(20)))
-
-
 # The simulated agent: its names, its rates, what it leaves as it is, and that nothing but its draws decides.
 
 MANY_SIMULATED = 4_000
 NEVER = ErrorRates(propose=0, act=0, accept=0, reject=0)
 CHOICE_SIMULATED: Schema = {"type": "object", "properties": {"choice": {"type": "string", "enum": OPTIONS}}}
-DONE = {"reason": "r", "completed": True}
 
 
 def drawn(answer: dict[str, Any], schema: Schema, **given: Any) -> list[dict[str, Any]]:
@@ -178,15 +146,21 @@ def test_steps_that_are_objects_are_spoiled_in_their_text_and_keep_their_kind():
     assert cut == str([steps[0], {"kind": "collect", "goal": f"one{REPEATED_SUFFIX}"}])
 
 
-def test_in_research_adequate_is_a_verdict_and_what_is_looked_up_and_found_stays_right():
-    fine, poor = ({"reason": "r", "adequate": adequate} for adequate in (True, False))
-    assert_share(sum(not a["adequate"] for a in drawn(fine, schema_of(Adequacy), reject=0.3)), 0.3)
-    assert_share(sum(a["adequate"] for a in drawn(poor, schema_of(Adequacy), accept=0.2)), 0.2)
+@pytest.mark.parametrize(
+    ("form", "field"),
+    [(Adequacy, "adequate"), (Completion, "completed"), (GoalCheck, "reached"), (Ruling, "forbidden")],
+)
+def test_yes_and_no_err_at_their_own_rates(form: type[BaseModel], field: str):
+    yes, no = ({"reason": "r", field: answer} for answer in (True, False))
+    assert_share(sum(not answer[field] for answer in drawn(yes, schema_of(form), reject=0.3)), 0.3)
+    assert_share(sum(answer[field] for answer in drawn(no, schema_of(form), accept=0.2)), 0.2)
+
+
+def test_what_is_looked_up_and_found_stays_right():
     found = {"finding": "f", "supported_by": [1], "contradicted_by": [2], "dispute": "d"}
+    errors = ErrorRates(propose=1, act=1, accept=1, reject=1)
     for right, form in (({"queries": ["q"], "pages": [1]}, ResearchTools), (found, Found)):
-        assert (
-            inject_errors(right, schema_of(form), ErrorRates(propose=1, act=1, accept=1, reject=1), Random(1)) == right
-        )
+        assert inject_errors(right, schema_of(form), errors, Random(1)) == right
 
 
 @pytest.mark.parametrize(
@@ -242,13 +216,6 @@ def test_verdicts_are_rejected_whole_and_extended_one_condition_at_a_time(held: 
     assert max(counts) <= 10
     full = drawn({"reason": "r", "holds": 0}, schema_of(Holds), accept=1)
     assert {answer["holds"] for answer in full} == {10}, "no more than the form allows"
-
-
-def test_yes_and_no_err_at_their_own_rates():
-    answers = drawn(DONE, schema_of(Completion), reject=0.3)
-    assert_share(sum(not answer["completed"] for answer in answers), 0.3)
-    answers = drawn({"reason": "r", "forbidden": False}, schema_of(Ruling), accept=0.2)
-    assert_share(sum(answer["forbidden"] for answer in answers), 0.2)
 
 
 def draw_answers(
@@ -396,11 +363,3 @@ def test_a_revalidation_overlooks_what_was_undone_at_the_rate_of_acceptance_and_
     named = drawn({"undone": [2]}, UNDONE, reject=0.3)
     assert_share(sum(len(answer["undone"]) == 2 for answer in named), 0.3)
     assert {number for answer in named for number in answer["undone"]} == {1, 2, 3, 4, 5}
-
-
-def test_an_audit_is_a_verdict():
-    form = schema_of(GoalCheck)
-    denied = drawn({"reason": "r", "reached": True}, form, reject=0.3, accept=0)
-    assert_share(sum(not answer["reached"] for answer in denied), 0.3)
-    accepted = drawn({"reason": "r", "reached": False}, form, reject=0, accept=0.3)
-    assert_share(sum(answer["reached"] for answer in accepted), 0.3)

@@ -12,7 +12,6 @@ from helpers.worlds.support_database import GOAL, SCRIPT, SupportDatabase
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
-from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.runtime import Runtime
 from pydantic import PrivateAttr
 
@@ -22,8 +21,6 @@ from certigraph.adapters.models.tool_calls import (
     MAX_CALLS,
     OfferedTool,
     ToolChoice,
-    _read_listed_calls,
-    _read_written_calls,
     ask_tool_calls,
     has_tool_calling,
     native_tool,
@@ -206,6 +203,10 @@ def test_a_call_that_is_written_as_text_is_read(key: str, as_text: bool) -> None
         ("It is missing.\nAction: look_up(order=17); look_up(order=17)", ToolChoice("It is missing.", (RIGHT, RIGHT))),
         ("It is missing.\n\nlook_up(order=17)\nlook_up(order=17)", ToolChoice("It is missing.", (RIGHT, RIGHT))),
         (
+            "look_up(order=17)\nfinish[Order 17\nis refunded.]",
+            ToolChoice("", (RIGHT, ToolCall(name="finish", args={"answer": "Order 17\nis refunded."}))),
+        ),
+        (
             "`finish[Order 17 is refunded.]`",
             ToolChoice("", (ToolCall(name="finish", args={"answer": "Order 17 is refunded."}),)),
         ),
@@ -213,12 +214,6 @@ def test_a_call_that_is_written_as_text_is_read(key: str, as_text: bool) -> None
 )
 def test_calls_as_the_prompt_shows_them_are_read(reply: str, choice: ToolChoice) -> None:
     assert request(NativeModel(replies=(reply,)))[0] == choice
-
-
-def test_a_written_call_before_a_written_answer_is_not_lost() -> None:
-    reply = "look_up(order=17)\nfinish[Order 17\nis refunded.]"
-    answer = ToolCall(name="finish", args={"answer": "Order 17\nis refunded."})
-    assert request(NativeModel(replies=(reply,)))[0].calls == (RIGHT, answer)
 
 
 CALL, OTHER = '{"name": "look_up", "arguments": {"order": 17}}', '{"name": "look_up", "arguments": {"order": 18}}'
@@ -252,19 +247,12 @@ def test_lists_in_an_argument_are_no_calls() -> None:
     assert [call.name for call in request(NativeModel(replies=(written,)))[0].calls] == ["look_up"]
 
 
-@pytest.mark.parametrize("reply", ["[" * 20_000, '["x",' * 4_000, '[{"x":' * 3_000, "[{}" * 6_000, "{[" * 45_000])
-def test_a_reply_that_opens_much_and_closes_nothing_is_refused_at_once(reply: str) -> None:
+@pytest.mark.parametrize("opened", ["[" * 20_000, '["x",' * 4_000, '[{"x":' * 3_000, "[{}" * 6_000, "{[" * 45_000])
+@pytest.mark.parametrize("repeated", ["", "\n" * 90_000, "finish[\n" * 11_000, "* " * 45_000, "a(\n" * 30_000])
+def test_a_reply_that_repeats_itself_or_closes_nothing_is_refused_at_once(opened: str, repeated: str) -> None:
     begun = time.process_time()
-    assert _read_listed_calls(reply) == []
-    assert time.process_time() - begun < 3
-
-
-@pytest.mark.parametrize(
-    "reply", ["\n" * 90_000, "finish[\n" * 11_000, "* " * 45_000, "finish[" + "]" * 90_000, "a(\n" * 30_000]
-)
-def test_a_reply_that_repeats_itself_is_refused_at_once(reply: str) -> None:
-    begun = time.process_time()
-    assert _read_written_calls(f"a{reply}b") == {}
+    with pytest.raises(ParseError):
+        read_calls(f"a{repeated or opened}b", TOOLS)
     assert time.process_time() - begun < 3
 
 
@@ -317,17 +305,6 @@ def test_an_endpoint_that_refuses_tools_and_schemas_answers_in_text() -> None:
     messages, parameters = model.requests[-1]
     assert not parameters.get("response_format")
     assert '"look_up"' in str(messages[-1].content)
-
-
-def test_an_endpoint_that_fails_otherwise_is_one_clear_fault() -> None:
-    class Locked(NativeModel):
-        def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
-            raise EndpointError("wrong key", 401)
-
-    with pytest.raises(Fault, match="wrong key") as raised:
-        request(Locked())
-    assert raised.value.ending == "error:model"
-    assert "\n" not in str(raised.value)
 
 
 # Answers that cannot be used are corrected in the next try.
@@ -422,17 +399,3 @@ def test_an_agent_works_with_native_calls(tmp_path: Path, way: str) -> None:
 
 def as_json_commitment() -> str:
     return json.dumps({"reasoning": "", "tools": [name for name, _ in SCRIPT]})
-
-
-@pytest.mark.slow
-def test_an_agent_whose_model_fails_loses_nothing(tmp_path: Path) -> None:
-    database = SupportDatabase(tmp_path / "desk.sqlite")
-    replies = (as_json_commitment(), calls(SCRIPT[0]), calls(SCRIPT[1]), *[AIMessage("I give up.")] * 3)
-    settings: Any = {"tools": database.tools, "checkpointer": InMemorySaver()}
-    config: Any = {"configurable": {"thread_id": "1"}}
-    with pytest.raises(Fault, match="3 tries"):
-        agent("react", model=NativeModel(replies=replies), **settings).invoke({"goal": GOAL}, config)
-    rest = (calls(SCRIPT[2]), calls(("finish", {"answer": "Refunded."})))
-    result = agent("react", model=NativeModel(replies=rest), **settings).invoke(None, config)
-    assert result["ending"] == "finished"
-    assert (len(database.rows("refunds")), len(database.rows("mails"))) == (1, 1)

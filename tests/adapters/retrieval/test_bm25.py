@@ -1,7 +1,6 @@
 """Tests of `adapters.retrieval.bm25`."""
 
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from certigraph.adapters.retrieval.bm25 import (
 )
 from certigraph.adapters.retrieval.index import BODY, build_index, open_corpus
 from certigraph.adapters.retrieval.sources import read_passages
-from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.endings import Fault
 from certigraph.state.search import Passage
 
 # One analysis for every engine: what it makes of awkward text, and that an index holds exactly its terms.
@@ -84,30 +83,6 @@ def found(pool: PassagePool, query: str, k: int = 10) -> list[str]:
     return [hit.passage.id for hit in pool.search(query, k)]
 
 
-def test_only_passages_that_share_a_term_are_found_the_best_first():
-    pool = PassagePool(FILMS, boost_titles=False)
-    hits = pool.search("the crew of a space ship", 10)
-    assert [hit.passage for hit in hits] == [SPACE, ALIEN]
-    assert hits[0].score > hits[1].score
-    assert found(pool, "the crew of a space ship", 1) == ["2"]
-
-
-def test_a_passage_whose_title_is_named_comes_first():
-    query = "In space films, what does the crew of Alien meet?"
-    assert found(PassagePool(FILMS, boost_titles=False), query)[0] == "2"
-    assert found(PassagePool(FILMS), query)[0] == "1"
-
-
-@pytest.mark.parametrize("query", ["", "who is the", "?!", "zebra"])
-def test_a_query_without_a_term_of_the_pool_finds_nothing(query: str):
-    assert found(PassagePool(FILMS), query) == []
-
-
-@pytest.mark.parametrize("k", [0, -1])
-def test_no_passages_are_found_where_none_are_requested(k: int):
-    assert found(PassagePool(FILMS), "space", k) == []
-
-
 def test_a_pool_of_one_passage_finds_it():
     assert found(PassagePool([ALIEN]), "a creature") == ["1"]
 
@@ -115,12 +90,6 @@ def test_a_pool_of_one_passage_finds_it():
 def test_equal_passages_stay_in_order():
     same = [Passage(id=id, title="", text="equal text") for id in "zyxabc"]
     assert found(PassagePool([*same, *FILMS]), "equal") == list("zyxabc")
-
-
-def test_a_passage_is_had_by_its_id_and_an_unknown_one_lists_those_there_are():
-    assert PassagePool(FILMS).passage("3") == RIVER
-    with pytest.raises(UnknownName, match=r"'9'.*1, 2, 3, 4, o0"):
-        PassagePool(FILMS).passage("9")
 
 
 @pytest.mark.parametrize("passages", [[], [EMPTY], [Passage(id="5", title="The", text="who?")]])
@@ -132,12 +101,6 @@ def test_a_pool_with_nothing_to_search_is_refused(passages: list[Passage]):
 def test_ids_given_twice_are_refused():
     with pytest.raises(Fault, match="'1'"):
         PassagePool([ALIEN, RIVER, ALIEN])
-
-
-def test_many_threads_search_one_pool():
-    pool = PassagePool(FILMS)
-    with ThreadPoolExecutor(8) as threads:
-        assert list(threads.map(lambda _: found(pool, "space crew"), range(64))) == [["2", "1"]] * 64
 
 
 # Which titles a question names, and how their passages and a ranking become one list.

@@ -3,12 +3,11 @@
 import json
 from base64 import b64encode
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from traceback import format_exception
 from urllib.parse import unquote
 
 import pytest
-from helpers.servers.endpoint_stub import serving
+from helpers.servers.endpoint_stub import LocalServer, QuietHandler, serving
 
 from certigraph import cli
 from certigraph.adapters.retrieval import opensearch
@@ -31,19 +30,13 @@ CORPUS = [
 ]
 
 
-class Stub(ThreadingHTTPServer):
-    daemon_threads = True
-
+class Stub(LocalServer):
     def __init__(self):
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__(Handler)
         self.indexes, self.requests, self.failures, self.refuses = {}, [], [], set()
 
-    @property
-    def url(self):
-        return f"http://127.0.0.1:{self.server_port}"
 
-
-class Handler(BaseHTTPRequestHandler):
+class Handler(QuietHandler):
     protocol_version = "HTTP/1.1"
 
     def answer(self):
@@ -92,9 +85,6 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(data)
-
-    def log_message(self, format, *args):
-        pass
 
 
 def found(stored, query):

@@ -1,6 +1,8 @@
 """Tests of `adapters.web.search`."""
 
 import logging
+from contextlib import ExitStack
+from gzip import compress
 from traceback import format_exception
 
 import pytest
@@ -24,7 +26,7 @@ PLACES = ("SERPER_URL", "BRAVE_URL", "SEARXNG_URL", "CERTIGRAPH_BASE_URL", "CERT
 ORGANIC = [{"title": "Gyms", "link": "https://a.org/1", "snippet": "Open\n at 6.", "position": 1}]
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def environment(monkeypatch):
     for name in PLACES:
         monkeypatch.delenv(name, raising=False)
@@ -32,18 +34,31 @@ def environment(monkeypatch):
         monkeypatch.setenv(name, KEY)
 
 
-@pytest.mark.usefixtures("environment")
-def test_serper_is_queried_with_its_key_and_its_results_are_read(monkeypatch):
-    with search_stub(StubAnswer({"organic": ORGANIC, "credits": 1})) as server:
-        monkeypatch.setenv("SERPER_URL", f"{server.url}/search")
-        hits = Serper().search("gyms  near\nthe park", 5)
+@pytest.fixture
+def served(monkeypatch):
+    """Serve answers at the addresses of all providers."""
+    with ExitStack() as servers:
+
+        def serve(*answers):
+            server = servers.enter_context(search_stub(*answers))
+            for name in ("SERPER_URL", "SEARXNG_URL", "BRAVE_URL"):
+                monkeypatch.setenv(name, server.url)
+            monkeypatch.setenv("CERTIGRAPH_BASE_URL", f"{server.url}/v1")
+            return server
+
+        yield serve
+
+
+def test_serper_is_queried_with_its_key_and_its_results_are_read(served, monkeypatch):
+    server = served(StubAnswer({"organic": ORGANIC, "credits": 1}))
+    monkeypatch.setenv("SERPER_URL", f"{server.url}/search")
+    hits = Serper().search("gyms  near\nthe park", 5)
     assert hits == [SearchHit(title="Gyms", url="https://a.org/1", snippet="Open at 6.")]
     request = server.requests[0]
     assert (request.method, request.path, request.body) == ("POST", "/search", {"q": "gyms near the park", "num": 5})
     assert request.headers["X-API-KEY"] == KEY and request.headers["Connection"] == "close"
 
 
-@pytest.mark.usefixtures("environment")
 @pytest.mark.parametrize(
     ("box", "first"),
     [
@@ -55,47 +70,43 @@ def test_serper_is_queried_with_its_key_and_its_results_are_read(monkeypatch):
     ],
     ids=["with a page", "without one"],
 )
-def test_an_answer_at_once_is_the_first_result_where_it_has_a_page(monkeypatch, box, first):
-    with search_stub(StubAnswer({"organic": ORGANIC, "answerBox": box})) as server:
-        monkeypatch.setenv("SERPER_URL", server.url)
-        assert Serper().search("gyms", 1) == [first]
+def test_an_answer_at_once_is_the_first_result_where_it_has_a_page(served, box, first):
+    served(StubAnswer({"organic": ORGANIC, "answerBox": box}))
+    assert Serper().search("gyms", 1) == [first]
 
 
-@pytest.mark.usefixtures("environment")
-def test_brave_is_queried_with_its_token_and_its_markup_is_taken_out(monkeypatch):
+def test_brave_is_queried_with_its_token_and_its_markup_is_taken_out(served, monkeypatch):
     found = {
         "title": "<strong>Gyms</strong> &amp; pools",
         "url": "https://a.org",
         "description": "a &lt;b&gt; <strong>x",
     }
-    with search_stub(StubAnswer({"type": "search", "web": {"results": [found], "family_friendly": True}})) as server:
-        monkeypatch.setenv("BRAVE_URL", f"{server.url}/res/v1/web/search")
-        hits = Brave().search("w " * 60, 50)
+    server = served(StubAnswer({"type": "search", "web": {"results": [found], "family_friendly": True}}))
+    monkeypatch.setenv("BRAVE_URL", f"{server.url}/res/v1/web/search")
+    hits = Brave().search("w " * 60, 50)
     assert hits == [SearchHit(title="Gyms & pools", url="https://a.org", snippet="a <b> x")]
     request = server.requests[0]
     assert (request.method, request.path, request.headers["X-Subscription-Token"]) == ("GET", "/res/v1/web/search", KEY)
     assert request.query == {"q": " ".join("w" * 50), "count": "20"}
 
 
-@pytest.mark.usefixtures("environment")
-def test_brave_without_a_result_is_no_fault(monkeypatch):
-    with search_stub(StubAnswer({"type": "search", "query": {}})) as server:
-        monkeypatch.setenv("BRAVE_URL", server.url)
-        assert Brave().search("gyms", 3) == []
+def test_brave_without_a_result_is_no_fault(served):
+    served(StubAnswer({"type": "search", "query": {}}))
+    assert Brave().search("gyms", 3) == []
 
 
-@pytest.mark.usefixtures("environment")
-def test_searxng_is_queried_for_json_as_the_user_in_its_address(monkeypatch):
-    with search_stub(StubAnswer({"results": [{"title": "Gyms", "url": "http://a.org", "content": None}]})) as server:
-        monkeypatch.setenv("SEARXNG_URL", server.url.replace("://", "://ann:hunter2@") + "/")
-        assert SearXNG().search("gyms & pools", 3) == [SearchHit(title="Gyms", url="http://a.org")]
+def test_searxng_is_queried_for_json_as_the_user_in_its_address(served, monkeypatch):
+    server = served(StubAnswer({"results": [{"title": "Gyms", "url": "http://a.org", "content": None}]}))
+    monkeypatch.setenv("SEARXNG_URL", server.url.replace("://", "://ann:hunter2@") + "/")
+    query = "gyms & pools caf\u00e9 \ud800 x"  # UTF-8 cannot hold half a character
+    assert SearXNG().search(query, 3) == [SearchHit(title="Gyms", url="http://a.org")]
     request = server.requests[0]
-    assert (request.method, request.path, request.query) == ("GET", "/search", {"q": "gyms & pools", "format": "json"})
+    assert (request.method, request.path) == ("GET", "/search")
+    assert request.query == {"q": "gyms & pools caf\u00e9 x", "format": "json"}
     assert request.headers["Authorization"] == "Basic YW5uOmh1bnRlcjI="
 
 
-@pytest.mark.usefixtures("environment")
-def test_results_are_bounded_web_addresses_and_each_comes_once(monkeypatch):
+def test_results_are_bounded_web_addresses_and_each_comes_once(served):
     odd = [
         "javascript:alert(1)",
         "ftp://a.org",
@@ -111,47 +122,30 @@ def test_results_are_bounded_web_addresses_and_each_comes_once(monkeypatch):
     rest = ["https://a.org", "https://a.org", "http://b.org", "https://c.org"]
     found = [{"title": f"{at}" * 999, "link": url, "snippet": " s" * 999} for at, url in enumerate(rest)]
     found = [{"title": "t", "link": url} for url in odd] + found
-    with search_stub(StubAnswer({"organic": found})) as server:
-        monkeypatch.setenv("SERPER_URL", server.url)
-        hits = Serper().search("gyms", 2)
+    served(StubAnswer({"organic": found}))
+    hits = Serper().search("gyms", 2)
     assert [hit.url for hit in hits] == ["https://a.org", "http://b.org"]
     assert hits[0].title.startswith("0" * 296) and len(hits[0].title) == 300
     assert 990 < len(hits[0].snippet) <= 1000 and "  " not in hits[0].snippet
 
 
-@pytest.mark.usefixtures("environment")
-def test_a_key_that_a_service_repeats_is_in_no_result(monkeypatch):
+def test_a_key_that_a_service_repeats_is_in_no_result(served):
     found = [
         {"title": KEY, "link": "https://a.org", "snippet": f"asked with {KEY}."},
         {"title": "x", "link": f"https://b.org/{KEY}"},
     ]
-    with search_stub(StubAnswer({"organic": found})) as server:
-        monkeypatch.setenv("SERPER_URL", server.url)
-        assert Serper().search("gyms", 3) == [
-            SearchHit(title="[redacted]", url="https://a.org", snippet="asked with [redacted].")
-        ]
+    served(StubAnswer({"organic": found}))
+    [hit] = Serper().search("gyms", 3)
+    assert hit == SearchHit(title="[redacted]", url="https://a.org", snippet="asked with [redacted].")
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("environment")
 @pytest.mark.parametrize(("query", "k"), [("  \n", 5), ("gyms", 0)])
-def test_nothing_is_queried_for_nothing(monkeypatch, query, k):
-    with search_stub(StubAnswer({"organic": ORGANIC})) as server:
-        monkeypatch.setenv("SERPER_URL", server.url)
-        monkeypatch.setenv("SEARXNG_URL", server.url)
-        monkeypatch.setenv("BRAVE_URL", server.url)
-        monkeypatch.setenv("CERTIGRAPH_BASE_URL", server.url)
-        for provider in (Serper(), Brave(), SearXNG(), ModelSearch("m")):
-            assert provider.search(query, k) == []
+def test_nothing_is_queried_for_nothing(served, query, k):
+    server = served(StubAnswer({"organic": ORGANIC}))
+    for provider in (Serper(), Brave(), SearXNG(), ModelSearch("m")):
+        assert provider.search(query, k) == []
     assert server.requests == []
-
-
-@pytest.mark.usefixtures("environment")
-def test_a_query_that_utf8_cannot_hold_is_queried_without_that(monkeypatch):
-    with search_stub(StubAnswer({"results": []})) as server:
-        monkeypatch.setenv("SEARXNG_URL", server.url)
-        assert SearXNG().search("caf\u00e9 \ud800 x", 3) == []
-    assert server.requests[0].query["q"] == "caf\u00e9 x"
 
 
 # --- a model that searches ------------------------------------------------------------------------------------------
@@ -169,13 +163,10 @@ def completion(content=CONTENT, cited=True):
 
 
 @pytest.fixture
-def endpoint(monkeypatch):
-    with search_stub(StubAnswer(completion())) as server:
-        monkeypatch.setenv("CERTIGRAPH_BASE_URL", f"{server.url}/v1")
-        yield server
+def endpoint(served):
+    return served(StubAnswer(completion()))
 
 
-@pytest.mark.usefixtures("environment")
 @pytest.mark.slow
 def test_the_pages_that_a_model_cites_are_its_results_and_its_tokens_are_counted(endpoint):
     with metering(Meter("execute", Budget())) as meter:
@@ -189,7 +180,6 @@ def test_the_pages_that_a_model_cites_are_its_results_and_its_tokens_are_counted
     assert (call.input_tokens, call.output_tokens, call.cached_tokens) == (100, 10, 64)
 
 
-@pytest.mark.usefixtures("environment")
 def test_a_run_that_keeps_prompts_keeps_those_of_a_search(endpoint):
     kept = []
     with use_exchange_log(lambda exchange: kept.append(exchange) or len(kept)), metering(Meter("x", Budget())) as meter:
@@ -199,34 +189,29 @@ def test_a_run_that_keeps_prompts_keeps_those_of_a_search(endpoint):
     assert (exchange.response, exchange.call["role"], meter.records[0].prompt) == (CONTENT, "search", 1)
 
 
-@pytest.mark.usefixtures("environment")
 def test_an_answer_that_cites_nothing_has_no_results(endpoint):
     endpoint.answers = [StubAnswer(completion(cited=False))]
     assert ModelSearch("m").search("gyms", 4) == []
 
 
-@pytest.mark.usefixtures("environment")
 def test_a_spent_budget_ends_the_run_before_the_model_is_queried(endpoint):
     with metering(Meter("execute", Budget(calls=0))), pytest.raises(LimitReached, match="calls"):
         ModelSearch("m").search("gyms", 4)
     assert endpoint.requests == []
 
 
-@pytest.mark.usefixtures("environment")
 def test_a_call_that_failed_is_counted_too(endpoint):
     endpoint.answers = [StubAnswer({"error": {"code": "x"}}, status=404)]
-    with metering(Meter("execute", Budget())) as meter, pytest.raises(Fault, match=r"status 404: .*provider's name"):
+    with metering(Meter("execute", Budget())) as meter, pytest.raises(Fault, match="status 404"):
         ModelSearch("m").search("gyms", 4)
     assert meter.calls == 1 and "status 404" in meter.records[0].failure
 
 
-@pytest.mark.usefixtures("environment")
 def test_an_endpoint_of_ones_own_needs_no_key(endpoint, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY")
     assert len(ModelSearch("m").search("gyms", 4)) == 1 and "Authorization" not in endpoint.requests[0].headers
 
 
-@pytest.mark.usefixtures("environment")
 @pytest.mark.parametrize(
     ("content", "cited", "expected"),
     [
@@ -252,7 +237,6 @@ def names(chosen):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("environment")
 def test_providers_are_taken_by_name_then_by_variable_then_by_key(monkeypatch, tmp_path):
     assert names(create_providers()) == ["serper", "brave"]
     monkeypatch.setenv("SEARXNG_URL", "http://localhost:8080")
@@ -264,18 +248,16 @@ def test_providers_are_taken_by_name_then_by_variable_then_by_key(monkeypatch, t
     assert names(create_providers(f"local:{tmp_path}")) == ["local"]
 
 
-@pytest.mark.usefixtures("environment")
-def test_without_a_provider_the_fault_tells_every_way_to_one(monkeypatch):
+def test_without_a_provider_the_fault_names_the_variables_that_give_one(monkeypatch):
     for name in VARIABLES:
         monkeypatch.delenv(name)
-    ways = r"SERPER_API_KEY=.*serper\.dev.*BRAVE_API_KEY=.*brave\.com.*SEARXNG_URL=.*CERTIGRAPH_SEARCH=local:FOLDER"
-    with pytest.raises(Fault, match=ways) as fault:
+    with pytest.raises(Fault) as fault:
         create_providers()
-    assert fault.value.ending == "error:environment" and "\n" not in str(fault.value)
+    assert fault.value.ending == "error:environment"
+    assert all(name in str(fault.value) for name in ("SERPER_API_KEY", "BRAVE_API_KEY", "SEARXNG_URL"))
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("environment")
 def test_a_service_at_another_address_is_another_provider(monkeypatch):
     here = [Serper().name, ModelSearch("m").name]
     monkeypatch.setenv("SERPER_URL", f"http://ann:{KEY}@127.0.0.1:1/search?token={KEY}")
@@ -287,16 +269,15 @@ def test_a_service_at_another_address_is_another_provider(monkeypatch):
     assert ModelSearch("m").name != there[1] and KEY not in "".join(there)
 
 
-@pytest.mark.usefixtures("environment")
 @pytest.mark.parametrize("name", ["bing", "openai:", "local:", "serper:x"])
-def test_an_unknown_provider_is_refused_with_the_forms(name):
-    with pytest.raises(UnknownName, match="serper, brave, searxng, openai:gpt-4o-search-preview, local:FOLDER"):
+def test_an_unknown_provider_is_refused(name):
+    with pytest.raises(UnknownName, match=name):
         create_providers(f"serper,{name}")
 
 
 # What providers say when a search fails: in one line, with the way on, and never with a key.
 
-PLACES_PROVIDERS_FAILING = {
+PROVIDERS = {
     "serper": ("SERPER_URL", Serper),
     "brave": ("BRAVE_URL", Brave),
     "searxng": ("SEARXNG_URL", SearXNG),
@@ -306,18 +287,10 @@ GOOD = {"organic": [{"title": "Gyms", "link": "https://a.org"}]}
 
 
 @pytest.fixture
-def environment_providers_failing(monkeypatch):
-    for variable, _ in PLACES_PROVIDERS_FAILING.values():
-        monkeypatch.delenv(variable, raising=False)
-    for name in ("SERPER_API_KEY", "BRAVE_API_KEY", "OPENAI_API_KEY"):
-        monkeypatch.setenv(name, KEY)
-
-
-@pytest.fixture
 def failing(monkeypatch):
     def search(name, *answers, waits=None):
         """The one line that a search by this provider fails with, and how often it asked."""
-        variable, made = PLACES_PROVIDERS_FAILING[name]
+        variable, made = PROVIDERS[name]
         with search_stub(*answers) as server:
             monkeypatch.setenv(variable, server.url.replace("://", f"://ann:{KEY}@"))
             monkeypatch.setattr(requests, "sleep", (waits if waits is not None else []).append)
@@ -332,55 +305,37 @@ def failing(monkeypatch):
     return search
 
 
-@pytest.mark.usefixtures("environment_providers_failing")
 @pytest.mark.parametrize(
-    ("name", "status", "body", "advice"),
+    ("name", "status", "body", "remedy"),
     [
-        (
-            "serper",
-            400,
-            {"message": "Not enough credits"},
-            "the quota of SERPER_API_KEY is spent: top it up at https://serper.dev",
-        ),
-        (
-            "serper",
-            403,
-            {"message": "Unauthorized."},
-            "the key is refused, or its quota is spent: check SERPER_API_KEY",
-        ),
-        ("serper", 401, {}, "the key is refused: check SERPER_API_KEY at https://serper.dev"),
-        ("serper", 404, {}, "it refuses the request: check the provider's name and SERPER_URL"),
-        ("serper", 302, {}, "it refuses the request: check the provider's name and SERPER_URL"),
-        ("brave", 402, {}, "the quota of BRAVE_API_KEY is spent: top it up at https://api-dashboard.search.brave.com"),
-        ("brave", 422, {"error": {"code": "SUBSCRIPTION_TOKEN_INVALID"}}, "the key is refused: check BRAVE_API_KEY"),
-        ("brave", 429, {"error": {"code": "QUOTA_LIMITED"}}, "the quota of BRAVE_API_KEY is spent"),
-        ("searxng", 403, {}, "add json to search.formats in its settings.yml"),
-        ("openai", 401, {"error": {"code": "invalid_api_key"}}, "the key is refused: check OPENAI_API_KEY"),
-        ("openai", 429, {"error": {"code": "insufficient_quota"}}, "the quota of OPENAI_API_KEY is spent"),
+        ("serper", 400, {"message": "Not enough credits"}, "SERPER_API_KEY"),
+        ("serper", 403, {"message": "Unauthorized."}, "SERPER_API_KEY"),
+        ("serper", 404, {}, "SERPER_URL"),
+        ("serper", 302, {}, "SERPER_URL"),
+        ("brave", 402, {}, "BRAVE_API_KEY"),
+        ("brave", 422, {"error": {"code": "SUBSCRIPTION_TOKEN_INVALID"}}, "BRAVE_API_KEY"),
+        ("brave", 429, {"error": {"code": "QUOTA_LIMITED"}}, "BRAVE_API_KEY"),
+        ("searxng", 403, {}, "settings.yml"),
+        ("openai", 401, {"error": {"code": "invalid_api_key"}}, "OPENAI_API_KEY"),
+        ("openai", 429, {"error": {"code": "insufficient_quota"}}, "OPENAI_API_KEY"),
     ],
 )
-def test_a_refusal_is_queried_once_and_reported_with_the_way_on(failing, name, status, body, advice):
+def test_a_refusal_is_queried_once_and_names_what_to_correct(failing, name, status, body, remedy):
     text, queries = failing(name, StubAnswer(body, status, echoes=True))
-    assert f"answered with status {status}: {advice}" in text and queries == 1
-    assert text.endswith(f"CERTIGRAPH_SEARCH={'serper' if name == 'searxng' else 'searxng'}")
-    assert "certigraph resume RUN" in text
+    assert str(status) in text and remedy in text and queries == 1
 
 
-@pytest.mark.usefixtures("environment_providers_failing")
-@pytest.mark.parametrize("name", PLACES_PROVIDERS_FAILING)
-@pytest.mark.parametrize(
-    ("status", "advice"), [(429, "it limits the rate, or the quota is spent"), (503, "it has an internal error")]
-)
-def test_a_busy_service_is_queried_three_times(failing, name, status, advice):
+@pytest.mark.parametrize("name", PROVIDERS)
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_busy_service_is_queried_three_times(failing, name, status):
     waits = []
     # Brave names its quota when only the rate was too high
     body = {"error": {"code": "RATE_LIMITED", "meta": {"quota_limit": 2000, "quota_current": 3}}}
     text, queries = failing(name, StubAnswer(body, status, echoes=True), waits=waits)
-    assert advice in text and "certigraph resume RUN" in text and queries == 3 and waits == [1.0, 2.0]
+    assert str(status) in text and queries == 3 and waits == [1.0, 2.0]
 
 
-@pytest.mark.usefixtures("environment_providers_failing")
-def test_it_waits_as_long_as_the_server_demands_within_reason_and_goes_on(monkeypatch):
+def test_it_waits_as_long_as_the_server_demands_within_reason_and_goes_on(served, monkeypatch):
     waits = []
     answers = [
         StubAnswer(status=429, headers={"Retry-After": "3"}),
@@ -390,148 +345,104 @@ def test_it_waits_as_long_as_the_server_demands_within_reason_and_goes_on(monkey
         StubAnswer(status=429, headers={"Retry-After": "soon"}),
         StubAnswer(GOOD),
     ]
-    with search_stub(*answers) as server:
-        monkeypatch.setenv("SERPER_URL", server.url)
-        monkeypatch.setattr(requests, "sleep", waits.append)
-        assert [len(Serper().search(query, 3)) for query in ("gyms", "baths")] == [1, 1]
+    served(*answers)
+    monkeypatch.setattr(requests, "sleep", waits.append)
+    assert [len(Serper().search(query, 3)) for query in ("gyms", "baths")] == [1, 1]
     assert waits == [3.0, requests.MAX_WAIT_SECONDS, 0.0, 2.0]
 
 
-@pytest.mark.usefixtures("environment_providers_failing")
-@pytest.mark.parametrize("name", PLACES_PROVIDERS_FAILING)
-@pytest.mark.parametrize("body", [b"<html>hello", b"", b'{"organic": [', b"\xff\xfe", b"[" * 5000])
-def test_what_is_no_json_is_reported_with_its_status_and_size(failing, name, body):
-    text, queries = failing(name, StubAnswer(body))
-    assert f"answered with no JSON (status 200, {len(body)} bytes): check that" in text and queries == 1
-
-
-@pytest.mark.usefixtures("environment_providers_failing")
 @pytest.mark.parametrize(
-    ("name", "body"),
+    ("name", "body", "shown"),
     [
-        ("serper", {}),
-        ("serper", []),
-        ("serper", {"organic": None}),
-        ("serper", {"organic": [{"link": 3}]}),
-        ("brave", {"web": {"results": []}}),
-        ("brave", {"type": "search", "web": []}),
-        ("searxng", {"results": {}}),
-        ("searxng", "results"),
-        ("openai", {"choices": []}),
-        ("openai", {"choices": [{"message": {"annotations": 3}}]}),
+        *((name, b"<html>hello", "(status 200, 11 bytes)") for name in PROVIDERS),
+        ("serper", {"organic": [{"link": 3}]}, "(status 200, "),
+        ("brave", {"web": {"results": []}}, "(status 200, "),
+        ("searxng", {"results": {}}, "(status 200, "),
+        ("openai", {"choices": []}, "(status 200, "),
+        ("serper", b" " * (requests.MAX_ANSWER_BYTES + 1), "more than 5 MB"),
     ],
 )
-def test_another_shape_is_reported_with_its_status_and_size(failing, name, body):
-    text, _ = failing(name, StubAnswer(body))
-    assert "answered with JSON of another form than expected (status 200, " in text and "check that" in text
+def test_an_answer_of_another_form_is_queried_once_and_reported_with_its_status_and_size(failing, name, body, shown):
+    text, queries = failing(name, StubAnswer(body))
+    assert shown in text and queries == 1
 
 
-@pytest.mark.usefixtures("environment_providers_failing")
-def test_a_long_answer_is_left_before_its_end(failing, monkeypatch):
-    text, queries = failing("serper", StubAnswer(b" " * (requests.MAX_ANSWER_BYTES + 1)))
-    assert "answered with more than 5 MB" in text and "check SERPER_URL" in text and queries == 1
+@pytest.mark.parametrize(
+    ("packed", "shown"), [(compress(b" " * 6_000_000), "more than 5 MB"), (b"no gzip", "DecodingError")]
+)
+def test_a_packed_answer_costs_no_more_than_is_allowed(failing, packed, shown):
+    text, _ = failing("serper", StubAnswer(packed, headers={"Content-Encoding": "gzip"}))
+    assert shown in text
 
 
-@pytest.mark.usefixtures("environment_providers_failing")
-def test_a_small_answer_that_unpacks_to_a_long_one_is_left_too(failing):
-    from gzip import compress
-
-    text, _ = failing("serper", StubAnswer(compress(b" " * 6_000_000), headers={"Content-Encoding": "gzip"}))
-    assert "answered with more than 5 MB" in text
-
-
-@pytest.mark.usefixtures("environment_providers_failing")
-def test_what_cannot_be_unpacked_is_no_answer(failing):
-    text, _ = failing("serper", StubAnswer(b"no gzip", headers={"Content-Encoding": "gzip"}))
-    assert "no answer from serper at" in text and "(DecodingError): check the network and SERPER_URL" in text
-
-
-@pytest.mark.usefixtures("environment_providers_failing")
 @pytest.mark.parametrize("waits", [0.5, 0.04], ids=["nothing comes", "it comes in drops"])
-def test_a_slow_service_is_left_in_time(monkeypatch, waits):
-    with search_stub(StubAnswer(GOOD, waits=waits)) as server:
-        monkeypatch.setenv("SERPER_URL", server.url)
-        slow = ServiceClient(SERPER, timeout=0.1)
-        with pytest.raises(Fault, match=r"no answer within 0\.1 s from serper at .*certigraph resume RUN") as fault:
-            slow.post(_SerperAnswer, {"q": "gyms"}, {"X-API-KEY": KEY})
+def test_a_slow_service_is_left_in_time(served, waits):
+    server = served(StubAnswer(GOOD, waits=waits))
+    slow = ServiceClient(SERPER, timeout=0.1)
+    with pytest.raises(Fault, match=r"0\.1 s") as fault:
+        slow.post(_SerperAnswer, {"q": "gyms"}, {"X-API-KEY": KEY})
     assert KEY not in "".join(format_exception(fault.value)) and len(server.requests) == 1
 
 
-@pytest.mark.usefixtures("environment_providers_failing")
-@pytest.mark.parametrize("name", PLACES_PROVIDERS_FAILING)
+@pytest.mark.parametrize("name", PROVIDERS)
 def test_a_service_that_is_not_there_is_reported_with_its_variable(monkeypatch, name):
-    variable, made = PLACES_PROVIDERS_FAILING[name]
+    variable, made = PROVIDERS[name]
     monkeypatch.setenv(variable, f"http://ann:{KEY}@127.0.0.1:9")
-    with pytest.raises(Fault, match=rf"\(ConnectError\): check the network and {variable}") as fault:
+    with pytest.raises(Fault, match=variable) as fault:
         made().search("gyms", 3)
     assert KEY not in "".join(format_exception(fault.value))
 
 
-@pytest.mark.usefixtures("environment_providers_failing")
 @pytest.mark.parametrize(
-    ("made", "variable", "page"),
+    ("made", "variable"),
     [
-        (Serper, "SERPER_API_KEY", "https://serper.dev"),
-        (Brave, "BRAVE_API_KEY", "https://api-dashboard.search.brave.com"),
-        (lambda: ModelSearch("m"), "OPENAI_API_KEY", "https://platform.openai.com/api-keys"),
+        (Serper, "SERPER_API_KEY"),
+        (Brave, "BRAVE_API_KEY"),
+        (lambda: ModelSearch("m"), "OPENAI_API_KEY"),
+        (SearXNG, "SEARXNG_URL"),
     ],
 )
-def test_a_missing_or_odd_key_is_reported_with_where_to_get_one(monkeypatch, made, variable, page):
-    monkeypatch.delenv(variable)
-    ways = rf"needs a key: export {variable}=\.\.\. \({page}\), or name another provider: CERTIGRAPH_SEARCH=searxng"
-    with pytest.raises(Fault, match=ways):
+@pytest.mark.parametrize("odd", ["", "secret\n", "secret 1", "secr\u00e9t"])
+def test_a_missing_or_odd_key_is_refused_by_the_name_of_its_variable(monkeypatch, made, variable, odd):
+    monkeypatch.setenv(variable, odd)
+    with pytest.raises(Fault, match=variable) as fault:
         made()
-    for odd in ("secret\n", "secret 1", "secr\u00e9t"):
-        monkeypatch.setenv(variable, odd)
-        with pytest.raises(Fault, match=f"{variable} has a blank.*copy the key again from {page}") as fault:
-            made()
-        assert "secr" not in str(fault.value)
+    assert "secr" not in str(fault.value)
 
 
-@pytest.mark.usefixtures("environment_providers_failing")
-def test_searxng_needs_an_address():
-    with pytest.raises(Fault, match=r"searxng needs an address: export SEARXNG_URL=http.*CERTIGRAPH_SEARCH=serper"):
-        SearXNG()
-
-
-@pytest.mark.usefixtures("environment_providers_failing")
 @pytest.mark.parametrize(
-    "address", ["localhost:8080", "ftp://ann:hunter2@host", "http://ann:hunter2@host:99999", "http://", "http://xn--a/"]
+    "address",
+    ["localhost:8080", "ftp://ann:hunter2@host", "http://ann:hunter2@host:99999", "http://", "http://xn--a/"],
 )
 def test_what_is_no_address_is_not_repeated(monkeypatch, address):
     monkeypatch.setenv("SEARXNG_URL", address)
-    with pytest.raises(Fault, match="SEARXNG_URL is not an address") as fault:
+    with pytest.raises(Fault, match="SEARXNG_URL") as fault:
         SearXNG()
     assert "hunter2" not in "".join(format_exception(fault.value)) and "localhost" not in str(fault.value)
 
 
-@pytest.mark.usefixtures("environment_providers_failing")
-def test_the_key_goes_nowhere_else_and_into_no_log(monkeypatch, caplog):
+def test_the_key_goes_nowhere_else_and_into_no_log(served, monkeypatch, caplog):
     caplog.set_level(logging.DEBUG)
-    with (
-        search_stub(StubAnswer(GOOD)) as other,
-        search_stub(StubAnswer(status=307, headers={"Location": other.url})) as server,
-    ):
-        monkeypatch.setenv("SERPER_URL", server.url.replace("://", f"://ann:{KEY}@"))
-        with pytest.raises(Fault, match="status 307") as fault:
-            Serper().search("gyms", 3)
+    other = served(StubAnswer(GOOD))
+    server = served(StubAnswer(status=307, headers={"Location": other.url}))
+    monkeypatch.setenv("SERPER_URL", server.url.replace("://", f"://ann:{KEY}@"))
+    with pytest.raises(Fault, match="307") as fault:
+        Serper().search("gyms", 3)
     assert other.requests == [] and len(server.requests) == 1
     assert KEY not in str(fault.value) and KEY not in caplog.text and "307" in caplog.text
 
 
-@pytest.mark.usefixtures("environment_providers_failing")
 @pytest.mark.parametrize("proxy", [f"foo://ann:{KEY}@host", "http://host:port"])
 def test_a_proxy_that_is_none_is_reported_without_its_address(monkeypatch, proxy):
     monkeypatch.setenv("ALL_PROXY", proxy)
-    with pytest.raises(Fault, match="correct or unset ALL_PROXY") as fault:
+    with pytest.raises(Fault, match="ALL_PROXY") as fault:
         Serper()
     assert KEY not in "".join(format_exception(fault.value))
 
 
-@pytest.mark.usefixtures("environment_providers_failing")
-def test_a_token_in_the_address_is_sent_and_not_shown(monkeypatch):
-    with search_stub(StubAnswer(status=404)) as server:
-        monkeypatch.setenv("SERPER_URL", f"{server.url}/v1?token={KEY}")
-        with pytest.raises(Fault, match=r"serper at http://127\.0\.0\.1:[0-9]* answered") as fault:
-            Serper().search("gyms", 3)
+def test_a_token_in_the_address_is_sent_and_not_shown(served, monkeypatch):
+    server = served(StubAnswer(status=404))
+    monkeypatch.setenv("SERPER_URL", f"{server.url}/v1?token={KEY}")
+    with pytest.raises(Fault, match=r"serper at http://127\.0\.0\.1:[0-9]* ") as fault:
+        Serper().search("gyms", 3)
     assert server.requests[0].query == {"token": KEY} and KEY not in str(fault.value)

@@ -1,13 +1,12 @@
 """Pages over TLS: the certificate has to be the name's, although what is connected to is a checked address."""
 
 import ssl
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 import trustme
+from helpers.servers.endpoint_stub import LocalServer, QuietHandler, serving
 
 from certigraph.adapters.web.pages import Fetcher
 from certigraph.adapters.web.protocol import Unreadable, WebPage
@@ -15,23 +14,13 @@ from certigraph.adapters.web.protocol import Unreadable, WebPage
 HTML = b"<html><title>Vault</title><p>" + b"What is said here is said in confidence. " * 5 + b"</p></html>"
 
 
-class Handler(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
+class Handler(QuietHandler):
+    def do_GET(self) -> None:  # noqa: N802 - the name that the base class calls
         self.send_response(404 if self.path == "/robots.txt" else 200)
         self.send_header("Content-Type", "text/html")
         self.send_header("Content-Length", str(len(HTML)))
         self.end_headers()
         self.wfile.write(HTML)
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
-class Quiet(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A client that does not trust the certificate hangs up."""
 
 
 @pytest.fixture
@@ -42,11 +31,10 @@ def address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("vault.example").configure_cert(context)
-    with Quiet(("127.0.0.1", 0), Handler) as server:
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    server = LocalServer(Handler)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    with serving(server):
         yield f"127.0.0.1:{server.server_port}"
-        server.shutdown()
 
 
 def fetcher(address: str) -> Fetcher:

@@ -21,8 +21,29 @@ def serving(server: ServerT) -> Iterator[ServerT]:
         server.server_close()
 
 
-class JsonHandler(BaseHTTPRequestHandler):
-    """Reads and sends JSON, and logs nothing."""
+class LocalServer(ThreadingHTTPServer):
+    """A server on a free port of this machine; clients that hang up are no errors."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, handler: type[BaseHTTPRequestHandler], path: str = "") -> None:
+        super().__init__(("127.0.0.1", 0), handler)
+        self.url = f"http://127.0.0.1:{self.server_port}{path}"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        pass
+
+
+class QuietHandler(BaseHTTPRequestHandler):
+    """Logs nothing."""
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+class JsonHandler(QuietHandler):
+    """Reads and sends JSON."""
 
     protocol_version = "HTTP/1.1"
 
@@ -46,24 +67,16 @@ class JsonHandler(BaseHTTPRequestHandler):
         else:
             self.send_json(200, reply)
 
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
 
-
-class Stub(ThreadingHTTPServer):
-    daemon_threads = True
+class Stub(LocalServer):
     refuses_temperature = False
     body: bytes = b""
     """Sent in place of a completion."""
 
     def __init__(self, replies: list[str], refuses_schema: bool, status: int, finish: str) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler, "/v1")
         self.replies, self.refuses_schema, self.status, self.finish = replies, refuses_schema, status, finish
         self.requests: list[dict[str, Any]] = []
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/v1"
 
 
 class _Handler(JsonHandler):

@@ -9,11 +9,10 @@ import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from http.server import ThreadingHTTPServer
 from typing import Any, NamedTuple
 
 from certigraph.adapters.models.schemas import OFFERED, minimal_instance
-from helpers.servers.endpoint_stub import JsonHandler, completion, serving
+from helpers.servers.endpoint_stub import JsonHandler, LocalServer, completion, serving
 
 Answers = Mapping[str, Sequence[Mapping[str, Any]]]
 """Fields of the answers, by name of the form."""
@@ -30,21 +29,15 @@ class Received(NamedTuple):
     text: str
 
 
-class LoggingEndpoint(ThreadingHTTPServer):
+class LoggingEndpoint(LocalServer):
     """The server; `received` holds the requests in order."""
 
-    daemon_threads = True
-
     def __init__(self, answers: Answers, window: int) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler, "/v1")
         self.received: list[Received] = []
         self.window = window
         self._left = {form: list(given) for form, given in answers.items()}
         self._lock = threading.Lock()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/v1"
 
     def texts(self, form: str) -> list[str]:
         """The texts of the requests with one form of answer."""

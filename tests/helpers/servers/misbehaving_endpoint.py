@@ -15,13 +15,12 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import TEXT_SCHEMA
 from certigraph.benchmarks.blocksworld.expert import answer_at, read_text
-from helpers.servers.endpoint_stub import serving
+from helpers.servers.endpoint_stub import LocalServer, QuietHandler, serving
 
 Answer = Callable[[dict[str, Any]], str]
 """A request's JSON body -> the text of the answer."""
@@ -65,14 +64,11 @@ ODD_USAGES: tuple[Any, ...] = (
 )
 
 
-class MisbehavingEndpoint(ThreadingHTTPServer):
+class MisbehavingEndpoint(LocalServer):
     """The server. `count` requests came, with these `bodies`; each is answered after `delay` seconds."""
 
-    daemon_threads = True
-    request_queue_size = 128
-
     def __init__(self, kind: str, answer: Answer, delay: float) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler, "/v1")
         self.kind, self.answer, self.delay = kind, answer, delay
         self.bodies: list[dict[str, Any]] = []
         self.answered = 0
@@ -81,11 +77,6 @@ class MisbehavingEndpoint(ThreadingHTTPServer):
         self._numbers = itertools.count()
         self._lock = threading.Lock()
         self._arrived = threading.Condition()
-
-    @property
-    def url(self) -> str:
-        """The base URL."""
-        return f"http://127.0.0.1:{self.server_port}/v1"
 
     @property
     def count(self) -> int:
@@ -106,17 +97,14 @@ class MisbehavingEndpoint(ThreadingHTTPServer):
                 self._arrived.notify_all()
         return number, ROTATION[number % len(ROTATION)] if self.kind == MIXED else self.kind
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of clients that were killed."""
 
-
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     server: MisbehavingEndpoint
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802 - the name that the base class calls
         self._send(200, json.dumps(self.server.count).encode())
 
-    def do_POST(self) -> None:
+    def do_POST(self) -> None:  # noqa: N802 - the name that the base class calls
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         number, kind = self.server.take(request)
         self.server.closing.wait(self.server.delay)
@@ -169,9 +157,6 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(data)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
 
 
 def completion(text: str, kind: str, number: int) -> bytes:

@@ -3,32 +3,25 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import ThreadingHTTPServer
 from typing import Any
 
 from certigraph.adapters.models.schemas import minimal_instance
-from helpers.servers.endpoint_stub import JsonHandler, completion, serving
+from helpers.servers.endpoint_stub import JsonHandler, LocalServer, completion, serving
 
 Call = tuple[str, dict[str, Any]]
 
 
-class ScriptedEndpoint(ThreadingHTTPServer):
+class ScriptedEndpoint(LocalServer):
     """Makes the calls of a script, one in each request that offers tools; its one condition holds after the last.
 
     The script begins again with every commitment to tools, the first question of an agent.
     """
 
-    daemon_threads = True
-
     def __init__(self, condition: str, script: list[Call], answer: str) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler, "/v1")
         self.condition, self.script, self.answer = condition, script, answer
         self.requests: list[dict[str, Any]] = []
         self.made = 0
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/v1"
 
     def next_call(self, offered: list[str]) -> Call:
         if self.made < len(self.script) and self.script[self.made][0] in offered:

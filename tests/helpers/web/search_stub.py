@@ -5,11 +5,10 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from helpers.servers.endpoint_stub import serving
+from helpers.servers.endpoint_stub import LocalServer, QuietHandler, serving
 
 
 @dataclass(frozen=True)
@@ -36,22 +35,16 @@ class StubRequest:
     body: Any
 
 
-class Stub(ThreadingHTTPServer):
-    daemon_threads = True
-
+class Stub(LocalServer):
     def __init__(self, answers: list[StubAnswer]) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.answers, self.requests = answers, list[StubRequest]()
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
 
-
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     server: Stub
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802 - the name that the base class calls
         parts = urlsplit(self.path)
         sent = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}
@@ -76,9 +69,6 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(data[10 if reply.waits else 0 :])
         except OSError:  # the client hung up, as it should
             return
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
 
 
 @contextmanager

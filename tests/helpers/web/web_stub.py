@@ -3,22 +3,17 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
-from helpers.servers.endpoint_stub import serving
+from helpers.servers.endpoint_stub import LocalServer, QuietHandler, serving
 
 Behaviour = Callable[["Handler"], None]
 
 
-class Site(ThreadingHTTPServer):
+class Site(LocalServer):
     """`pages` maps `host/path`, or a path of any host, to a behaviour; what is missing is a 404."""
 
-    daemon_threads = True
-    request_queue_size = 32
-
     def __init__(self, pages: dict[str, Behaviour]) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__(Handler)
         self.pages = pages
         self.requests: list[str] = []
         """`host/path` of every request."""
@@ -30,22 +25,16 @@ class Site(ThreadingHTTPServer):
     def place(self) -> str:
         return f"127.0.0.1:{self.server_port}"
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        pass  # clients hang up on purpose
 
-
-class Handler(BaseHTTPRequestHandler):
+class Handler(QuietHandler):
     server: Site
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802 - the name that the base class calls
         host = self.headers["Host"].partition(":")[0]
         self.server.requests.append(host + self.path)
         self.server.headers.append(dict(self.headers))
         missing = status(404)
         self.server.pages.get(host + self.path, self.server.pages.get(self.path, missing))(self)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
 
     def head(self, code: int, **headers: str) -> None:
         self.send_response(code)

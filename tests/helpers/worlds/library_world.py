@@ -5,7 +5,7 @@ from typing import Any
 
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import ScriptedChat
-from certigraph.adapters.protocols import Context, Limits
+from certigraph.adapters.protocols import Benchmark, Context, Environment, Limits
 from certigraph.state.records import Action, Observation, Scores, Task
 from certigraph.state.run import FINISH, parse_action
 
@@ -24,12 +24,11 @@ def new_passages(query: str) -> Sequence[str]:
     return (f"{query} one", f"{query} two")
 
 
-class LibraryBenchmark:
+class LibraryBenchmark(Benchmark):
     """A benchmark of one question. `finds` gives the ids, which are titles too, of what a query finds."""
 
     name = "seeking"
     briefing = "You search a library by search[...] and hand in an answer by finish[...]."
-    tools = ("search", "finish")
     instant = True
 
     def __init__(self, finds: Finds = new_passages, *, answers: bool = True, words: int = 8, **limits: Any) -> None:
@@ -47,14 +46,8 @@ class LibraryBenchmark:
         self.worlds.append(Library(self))
         return self.worlds[-1]
 
-    def operators(self) -> dict[str, Any]:
-        return {}
 
-    def expert(self) -> None:
-        return None
-
-
-class Library:
+class Library(Environment):
     """The world of a Seeking."""
 
     concurrent = True
@@ -80,14 +73,8 @@ class Library:
     def view(self) -> str:
         return "VIEW"
 
-    def admissible(self) -> None:
-        return None
-
     def score(self) -> Scores:
         return Scores(value=0.0, answer=self.answer)
-
-    def close(self) -> None:
-        return None
 
 
 class ScriptedModel:

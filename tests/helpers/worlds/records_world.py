@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
-from certigraph.adapters.protocols import Limits, Operator
+from certigraph.adapters.protocols import Benchmark, Environment, Limits
 from certigraph.state.records import Action, Observation, Scores, Task
 
 WHOLE = "WHOLE-canary"
 """The whole task: no sub-task's business but that of the goal."""
 
 
-class Records:
+class Records(Benchmark):
     """A benchmark of one task, whose world knows some facts."""
 
     name = "records"
@@ -29,14 +29,8 @@ class Records:
     def open(self, task: Task) -> "RecordsWorld":
         return RecordsWorld(self)
 
-    def operators(self) -> dict[str, Operator]:
-        return {}
 
-    def expert(self) -> None:
-        return None
-
-
-class RecordsWorld:
+class RecordsWorld(Environment):
     """The live world of Records. A copy shows what was read in it; a world that all share shows nothing."""
 
     def __init__(self, records: Records) -> None:
@@ -57,11 +51,5 @@ class RecordsWorld:
     def view(self) -> str:
         return "\n".join(self.read) if self.concurrent else "A desk."
 
-    def admissible(self) -> None:
-        return None
-
     def score(self) -> Scores:
         return Scores(value=float(bool(self.read)))
-
-    def close(self) -> None:
-        return None

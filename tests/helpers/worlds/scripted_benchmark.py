@@ -12,13 +12,13 @@ from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
 from certigraph.adapters.models.scripts import ScriptedChat
-from certigraph.adapters.protocols import Context, Limits, Operator
+from certigraph.adapters.protocols import Benchmark, Context, Environment, Limits, Operator
 from certigraph.graphs import sdp
 from certigraph.state.records import Action, Observation, Predicate, Scores, Task, Verdict
 from certigraph.state.trajectory import TrajectoryLine
 
 
-class Script:
+class Script(Benchmark):
     """A benchmark of one task.
 
     Args:
@@ -68,9 +68,6 @@ class Script:
     def operators(self) -> dict[str, Operator]:
         return {"propose": self._propose, "realize": self._realize, "validate": self._validate, "replan": self._replan}
 
-    def expert(self) -> None:
-        return None
-
     def fail(self, method: str) -> None:
         if method in self.fails:
             raise self.fails[method]
@@ -104,10 +101,8 @@ class SlowScript(Script):
         super().__init__(plan=24, verdicts=[1, 0, 2, 1, 0, 0, 0, 1, 1, 0, 3], pause=0.02)
 
 
-class World:
+class World(Environment):
     """The live world of a Script."""
-
-    concurrent = False
 
     def __init__(self, script: Script) -> None:
         self.script, self.actions, self.closed = script, list[str](), False
@@ -127,9 +122,6 @@ class World:
     def view(self) -> str:
         self.script.fail("view")
         return f"step {len(self.actions)} {self.script.echo}"
-
-    def admissible(self) -> list[str] | None:
-        return None
 
     def score(self) -> Scores:
         self.script.fail("score")

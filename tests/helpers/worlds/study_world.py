@@ -11,7 +11,7 @@ from typing import Any
 
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import current_situation
-from certigraph.adapters.protocols import Limits, Operator, Responder
+from certigraph.adapters.protocols import Benchmark, Limits, Responder
 from certigraph.adapters.retrieval.answers import token_f1
 from certigraph.adapters.retrieval.bm25 import PassagePool
 from certigraph.benchmarks.qa.benchmark import SearchOutcome, SearchWorld
@@ -66,14 +66,13 @@ QUESTIONS = {
 }
 
 
-class Riddles:
+class Riddles(Benchmark):
     """The benchmark. Its expert plays every harness from the questions' script."""
 
     name = "riddles"
     briefing = "Passages about Oakport."
     configurations = ("",)
     answers = True
-    tools = ("search", "finish")
 
     def __init__(self, data: Path | None = None, config: str = "", *, limits: Limits | None = None) -> None:
         self.limits = limits or Limits(steps=40, passages=2)
@@ -99,14 +98,8 @@ class Riddles:
     def judged(self, task: Task, outcome: SearchOutcome) -> Scores:
         return self.score_answer(task, outcome.answer or "")
 
-    def operators(self) -> dict[str, Operator]:
-        return {}
-
     def expert(self) -> Responder:
         return respond
-
-    def figures(self, runs: Sequence[Any]) -> dict[str, float]:
-        return {"n": len(runs)}
 
 
 def respond(prompt: str, schema: dict[str, Any]) -> Any:

@@ -13,7 +13,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatResult
 
 from certigraph.adapters.models.scripts import ScriptedChat, current_situation
-from certigraph.adapters.protocols import Limits, Operator
+from certigraph.adapters.protocols import Benchmark, Environment, Limits
 from certigraph.state.records import Action, Observation, Scores, Task
 from certigraph.state.tdp import Dag, Node
 
@@ -34,7 +34,7 @@ def dag_of(needs: Mapping[str, Sequence[str]]) -> Dag:
     return Dag(nodes=tuple(Node(id=id_, task=f"do {id_}", needs=tuple(before)) for id_, before in needs.items()))
 
 
-class Jobs:
+class Jobs(Benchmark):
     """The benchmark. Its worlds may be stepped in copies."""
 
     name = "jobs"
@@ -57,15 +57,6 @@ class Jobs:
         self.worlds.append(JobWorld(concurrent=self.concurrent))
         return self.worlds[-1]
 
-    def operators(self) -> dict[str, Operator]:
-        return {}
-
-    def expert(self) -> None:
-        return None
-
-    def figures(self, runs: Sequence[Any]) -> dict[str, float]:
-        return {"n": len(runs)}
-
 
 class SerialJobs(Jobs):
     """The same of a simulator, which only one can use at a time."""
@@ -74,7 +65,7 @@ class SerialJobs(Jobs):
     concurrent = False
 
 
-class JobWorld:
+class JobWorld(Environment):
     """The live world: it answers what was done, and has ended once somebody delivered."""
 
     def __init__(self, *, concurrent: bool) -> None:
@@ -90,17 +81,8 @@ class JobWorld:
         done = action.text == DELIVER
         return Observation(text=f"done: {action.text}", done=done, solved=done)
 
-    def view(self) -> str:
-        return ""
-
-    def admissible(self) -> list[str] | None:
-        return None
-
     def score(self) -> Scores:
         return Scores(value=float(self.actions[-1:] == [DELIVER]), parts={"steps": len(self.actions)})
-
-    def close(self) -> None:
-        pass
 
 
 def respond(prompt: str, schema: dict[str, Any]) -> Any:

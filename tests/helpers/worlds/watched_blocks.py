@@ -67,20 +67,6 @@ def run_blocks(graph: Any, tmp_path: Path, scripted_model: Any = None, task: str
     return run(graph, BlocksWorld(), task, context=Context(chat=chat, limits=Limits(**limits)), out=tmp_path)
 
 
-class ScriptedModel:
-    """Writes down every prompt, and answers with the least instance of the schema."""
-
-    def __init__(self) -> None:
-        self.requests: list[tuple[list[str], str]] = []
-
-    def __call__(self, prompt: str, form: dict[str, Any]) -> Any:
-        self.requests.append((sorted(form["properties"].keys() - {"reasoning"}), prompt))
-        return minimal_instance(form)
-
-    def prompts(self, field: str) -> list[str]:
-        return [prompt for fields, prompt in self.requests if field in fields]
-
-
 class WatchedWorld(BlocksWorldEnvironment):
     """Writes down what is done in it."""
 
