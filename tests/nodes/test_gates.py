@@ -24,7 +24,6 @@ from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
 from certigraph.graphs import ircot, pbai, react, sdp, step
-from certigraph.graphs.assembly import operators_of
 from certigraph.graphs.catalogue import OPERATORS
 from certigraph.nodes.beliefs import structured
 from certigraph.nodes.gates import (

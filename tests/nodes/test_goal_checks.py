@@ -33,7 +33,6 @@ from certigraph.nodes.sdp import give_up
 from certigraph.nodes.slots import Slot, create_node
 from certigraph.runtime.history import RunHistory, read_history
 from certigraph.runtime.registry import build_graph, parse_swap
-from certigraph.runtime.report import write_report
 from certigraph.runtime.run import run
 from certigraph.state.certified_states import certified_state
 from certigraph.state.endings import UnknownName

@@ -232,7 +232,7 @@ def test_the_form_allows_as_many_actions_at_once_as_are_allowed():
 
 
 def test_a_model_with_a_small_window_gives_the_same_answer_in_bounds():
-    model = Answers(move("wait", "continues", *["activate sink"] * 5))
+    model = SupervisorModel(move("wait", "continues", *["activate sink"] * 5))
     update = call_operator(execute_subtask(), model, KITCHEN, window=4_096)
     parts = model.schemas[0]["properties"]
     assert list(parts) == ["thought", "standing", "report", "action", "then"]

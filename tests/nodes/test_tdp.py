@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from helpers.models.supervisor_models import GOOD, SEEN, SupervisorModel, call_operator, changes, nodes, subtask
+from helpers.models.supervisor_models import GOOD, SEEN, TASK, SupervisorModel, call_operator, changes, nodes, subtask
 
 from certigraph.adapters.models.schemas import MAX_READ_ITEMS
 from certigraph.nodes.tdp import MAX_FLAW, UNCHANGED_NOTE, decompose, revise

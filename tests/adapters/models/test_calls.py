@@ -360,7 +360,7 @@ def test_an_endpoint_that_refuses_an_effort_and_a_name_without_one_are_reported(
         runtime.context.model = "openai:stub?effort=medium"
         fault, _ = metered(ask(PROMPT, Stay, role="executor", runtime=runtime))
         assert "remove ?effort=medium" in str(fault)
-    with pytest.raises(UnknownName, match="openai:NAME\\?effort=medium"):
+    with pytest.raises(UnknownName, match=r"openai:NAME\?effort=medium"):
         chat_model("openai:stub?effort=")
 
 
