@@ -41,7 +41,7 @@ from certigraph.adapters.models.usage import Call, Meter, current_meter, meterin
 from certigraph.adapters.protocols import Budget, Context
 from certigraph.adapters.redaction import redact
 from certigraph.graphs import sdp
-from certigraph.state.endings import Fault, LimitReached
+from certigraph.state.endings import Fault, LimitReached, UnknownName
 from certigraph.state.records import Record, Usage
 
 T = TypeVar("T")
