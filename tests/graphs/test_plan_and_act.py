@@ -89,11 +89,11 @@ def test_prompts_of_a_search_grow_with_its_steps(graph: str, tmp_path: Path):
 @pytest.mark.parametrize("world", WORLDS)
 def test_a_model_with_a_small_window_sees_the_latest_of_what_was_done(world: str, tmp_path: Path):
     where, cast = WORLDS[world]()
-    played(plan_and_act, where, cast, tmp_path, 1_500)
+    played(plan_and_act, where, cast, tmp_path, 1_000)
     *_, last = cast.prompts("replan")
     assert cast.actions[""][STEPS - 2] in last
     assert "left out" in last
-    assert len(last) < 3.6 * 1_500
+    assert len(last) < 3.6 * 1_000
 
 
 @pytest.mark.parametrize("world", WORLDS)
