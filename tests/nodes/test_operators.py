@@ -108,14 +108,14 @@ def test_what_is_no_operator_is_refused_when_the_graph_is_built(operator: Any, v
         (react, "decide", {"action": Action(text="x"), "thought": None}, "None as thought"),
     ],
 )
-def test_a_wrong_return_names_operator_slot_and_value(graph: Any, slot: str, returned: Any, value: str):
+def test_a_wrong_return_names_slot_and_value(graph: Any, slot: str, returned: Any, value: str):
     async def mine(state: Any, runtime: Any) -> Any:
         return returned
 
     with pytest.warns(certigraph.RunFailedWarning):
         result = certigraph.run(graph.build(**{slot: mine}), "blocksworld", "3-0")
     assert result.ending == "error:operator"
-    assert all(part in result.message for part in ("mine", f"in slot {slot} ", value))
+    assert f"in slot {slot} " in result.message and value in result.message
 
 
 def test_json_in_place_of_a_record_becomes_the_record():

@@ -112,9 +112,9 @@ def test_fifty_candidates_are_read_also_where_fewer_results_are_wanted():
 
 def test_scores_of_the_others_are_lowered_by_one_amount_where_they_would_be_higher():
     base = Ranking(["a", "aaa", "b", "b"], scores=[40, 30, 20, 10])
-    assert [hit.score for hit in Reranked(base, ByLength(), candidates=2).search("q", 4)] == [3, 1, 1, -9]
+    assert [hit.score for hit in Reranked(base, ByLength(), candidates=2).search("q", 4)] == [6, 4, 4, -6]
     base = Ranking(["a", "aaa", "b", "b"], scores=[0.4, 0.3, 0.2, 0.1])
-    assert [hit.score for hit in Reranked(base, ByLength(), candidates=2).search("q", 4)] == [3, 1, 0.2, 0.1]
+    assert [hit.score for hit in Reranked(base, ByLength(), candidates=2).search("q", 4)] == [6, 4, 0.2, 0.1]
 
 
 @pytest.mark.parametrize("candidates", [0, -3])
