@@ -91,14 +91,6 @@ def test_imagined_actions_are_no_steps_of_the_world(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_it_solves_what_a_random_react_does_not(tmp_path: Path):
-    context = Context(model="scripted:random", limits=Limits(steps=12))
-    deep = searching(backpropagate=backpropagate(simulations=20))
-    plain, searched = (run(g, "blocksworld", "4-1", context=context, out=tmp_path) for g in (react.build(), deep))
-    assert (plain.ending, searched.ending) == ("limit:steps", "goal")
-
-
-@pytest.mark.slow
 def test_with_statefactorys_reward_it_solves_generated_tasks_without_a_call(tmp_path: Path):
     context = Context(model="scripted:random", limits=Limits(steps=40))
     tasks = [f"4-{seed}" for seed in range(6)]
@@ -115,9 +107,3 @@ def test_a_run_with_more_supersteps_than_its_limits_allow_ends_as_a_limit_of_ste
     result = run(searching(), WatchedBlocks(), "4-0", context=context, out=tmp_path, on_error="ignore")
     assert result.ending == "limit:steps"
     assert "supersteps" in result.message
-
-
-def test_the_recursion_limit_counts_simulations():
-    few, many = (mcts.build(backpropagate=backpropagate(simulations=n)) for n in (10, 1_000))
-    limits = Limits(steps=1, trials=1)
-    assert driver._max_supersteps(many, limits) - driver._max_supersteps(few, limits) >= 2 * 5 * 990
