@@ -236,18 +236,6 @@ def test_an_answer_ends_the_episode_and_is_scored():
     assert one.score().value == 1
 
 
-def test_the_latest_results_are_shown_where_not_all_fit_by_the_numbers_that_they_have():
-    web = SmallWeb({f"http://site{n}.example/x": TEXT for n in range(20)} | {HALL: TEXT})
-    one = world(web)
-    for n in range(20):
-        one.step(step("seats", f"site{n}"))
-    shown, cut = format_results(Evidence(view=one.view(), sources=one.sources()), 900)
-    assert cut and cut[0] in shown
-    assert "20. [read]" in shown
-    assert "\n1. " not in shown
-    assert len(shown) < 1_000
-
-
 def test_results_of_other_steps_do_not_crowd_out_those_that_were_found_again():
     web = SmallWeb({HALL: TEXT} | {f"http://site{n}.example/x": TEXT for n in range(20)})
     one = world(web)
