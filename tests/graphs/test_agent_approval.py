@@ -126,6 +126,13 @@ def test_a_decision_that_cannot_be_used_can_be_given_again(answer: Any, database
     assert len(database.rows("refunds")) == 1
 
 
+def test_a_decision_that_the_rule_does_not_allow_is_asked_for_again(database: SupportDatabase) -> None:
+    graph = approving(database, interrupt_on={"refund": {"allowed_decisions": ["approve"]}})
+    graph.invoke({"goal": GOAL}, THREAD)
+    assert graph.invoke(Command(resume={"type": "reject"}), THREAD)["__interrupt__"][0].value["problem"]
+    assert database.rows("refunds") == []
+
+
 def test_approvals_ask_the_model_nothing_again(database: SupportDatabase) -> None:
     def count_calls(interrupt_on: Any) -> int:
         graph = approving(database, "react", interrupt_on=interrupt_on)

@@ -664,9 +664,8 @@ class ForgetfulSaver(InMemorySaver):
 
 
 def test_checkpointer_that_loses_pending_writes_is_refused(database: SupportDatabase) -> None:
-    with pytest.raises(Fault, match="ForgetfulSaver") as raised:
+    with pytest.raises(Fault, match="ForgetfulSaver"):
         build(database, ForgetfulSaver()).invoke(USER, CONFIG)
-    assert "\n" not in str(raised.value)
     assert counts(database) == (0, 0)
 
 

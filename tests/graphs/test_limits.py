@@ -232,6 +232,3 @@ def test_the_last_sub_task_of_tdp_ends_the_run_by_its_steps(tmp_path: Path):
 )
 def test_a_world_of_many_blocks_is_shown_whole(graph: str, task: str, steps: int, tmp_path: Path):
     assert limited(graph, tmp_path, task, steps=steps).ending == "goal"
-
-
-# --- PlanBench's hard instances

@@ -107,3 +107,9 @@ def test_a_run_with_more_supersteps_than_its_limits_allow_ends_as_a_limit_of_ste
     result = run(searching(), WatchedBlocks(), "4-0", context=context, out=tmp_path, on_error="ignore")
     assert result.ending == "limit:steps"
     assert "supersteps" in result.message
+
+
+def test_the_recursion_limit_counts_simulations():
+    few, many = (mcts.build(backpropagate=backpropagate(simulations=n)) for n in (10, 1_000))
+    limits = Limits(steps=1, trials=1)
+    assert driver._max_supersteps(many, limits) - driver._max_supersteps(few, limits) >= 2 * 5 * 990

@@ -29,7 +29,6 @@ from certigraph.nodes.lookahead import (
     appraise,
     greedy,
     listed,
-    predicted,
     propose_actions,
     rank_appraisals,
     rehearsed,
@@ -223,16 +222,6 @@ def test_fewer_candidates_than_k_may_be_named(tmp_path: Path):
 def test_who_may_do_no_more_than_k_is_not_called_to_propose(k: int, calls: int, tmp_path: Path):
     result = run_blocks(react_reward.build(**RATING, propose=propose_actions(k=k)), tmp_path, task="4-0", steps=1)
     assert result.usage.calls == calls
-
-
-@pytest.mark.slow
-def test_a_model_that_foresees_right_serves_as_well_as_the_simulator(tmp_path: Path):
-    imagined = run_blocks(
-        react_reward.build(**RATING, imagine=predicted), tmp_path / "a", answer_request, task="3-1", steps=2
-    )
-    known = run_blocks(react_reward.build(**RATING), tmp_path / "b", answer_request, task="3-1", steps=2)
-    assert gains(imagined) == gains(known)
-    assert imagined.usage.calls == known.usage.calls + 2
 
 
 def test_a_shortlist_is_k_actions_near_the_assignment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

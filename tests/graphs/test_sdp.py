@@ -1,4 +1,4 @@
-"""SDP's graph as a user meets it: its drawing, its swaps, all four ways to call it, checkpoints, endings, forks."""
+"""SDP's graph as a user meets it: all four ways to call it, checkpoints, cascades and budgets, endings, forks."""
 
 import asyncio
 from pathlib import Path
@@ -29,9 +29,6 @@ def depths(state: dict[str, Any]) -> list[int]:
 
 def thread(name: str = "t") -> dict[str, Any]:
     return {"configurable": {"thread_id": name}}
-
-
-# --- the drawing
 
 
 # --- swaps

@@ -47,9 +47,8 @@ def test_a_constant_prediction_is_one():
 @pytest.mark.parametrize("recordings", [None, [], [[]], [[], [{"observation": "o"}]], [[{"action": "a"}]], "a, b"])
 def test_a_task_without_recordings_is_refused_with_how_to_get_some(recordings):
     given = Task(benchmark="rewardprediction", id="x", goal="g", constants={RECORDINGS: recordings})
-    with pytest.raises(Fault, match="has no trajectory to predict rewards of") as fault:
+    with pytest.raises(Fault, match="has no trajectory"):
         rewards(monotonic.graph, given=given)
-    assert "\n" not in str(fault.value)
 
 
 def test_an_empty_goal_is_reported():

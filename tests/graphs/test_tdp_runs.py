@@ -19,9 +19,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from certigraph import Context as Context_certigraph
 from certigraph import Dag, Limits, Node, Progress, resume
-from certigraph import run as run_certigraph
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.episodes import EPISODES, close_episode
 from certigraph.adapters.models.scripts import current_situation
@@ -303,13 +301,7 @@ def giving(**update: Any) -> Any:
 
 
 def ran(out: Path, limits: Limits | None = None, **operators: Any) -> Result:
-    return run_certigraph(
-        tdp.build(**operators),
-        "hotpotqa:interactive",
-        "dev-bridge-0",
-        context=Context_certigraph(limits=limits),
-        out=out,
-    )
+    return run(tdp.build(**operators), "hotpotqa:interactive", "dev-bridge-0", context=Context(limits=limits), out=out)
 
 
 def chain(length: int) -> Dag:

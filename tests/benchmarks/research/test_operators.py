@@ -15,12 +15,14 @@ from langgraph.runtime import Runtime
 
 import certigraph
 from certigraph import Result
+from certigraph.adapters.models.calls import ask
 from certigraph.adapters.models.profiles import ProfileName, estimate_tokens
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.processes import wait_for
 from certigraph.adapters.protocols import Context
+from certigraph.benchmarks.research import operators as tooling
 from certigraph.benchmarks.research.operators import force_pass, unforced
-from certigraph.benchmarks.research.plans import closing_predicates, step_predicate
+from certigraph.benchmarks.research.plans import Answers, closing_predicates, step_predicate
 from certigraph.benchmarks.research.verdicts import find_unseen_numbers, source_texts
 from certigraph.benchmarks.research.world import ResearchWorld
 from certigraph.graphs import sdp
@@ -65,6 +67,14 @@ def test_a_finding_that_names_no_source_is_refused_whatever_the_validator_says(t
     result = run_research(research_sdp(loose), tmp_path)
     assert result.certificates == []
     assert "no source" in result.state["attempts"][0].verdict.reason
+
+
+@pytest.mark.slow
+def test_the_validator_is_shown_which_numbers_have_no_source(tmp_path: Path):
+    reply = {"finding": "It has 340 seats and 27 boxes.", "supported_by": [1], "contradicted_by": [], "dispute": ""}
+    benchmark = research_sdp({"finding": reply})
+    run_research(benchmark, tmp_path)
+    assert any(": 27\n" in prompt for prompt in benchmark.prompts)
 
 
 @pytest.mark.parametrize(
@@ -156,6 +166,18 @@ def test_three_weak_answers_end_in_the_closest_one_marked(tmp_path: Path):
     assert result.ending == "gave_up"
     assert result.scores and result.scores.parts["forced"] == 1
     assert result.scores.value == 1
+
+
+def test_an_answer_requested_again_comes_from_a_warmer_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    temperatures: list[float | None] = []
+
+    async def asking(question: Any, form: Any, *, temperature: float | None = None, **where: Any) -> Any:
+        temperatures.extend([temperature] * (form is Answers))
+        return await ask(question, form, temperature=temperature, **where)
+
+    monkeypatch.setattr(tooling, "ask", asking)
+    run_research(research_sdp({"answers": {"answers": []}}), tmp_path)
+    assert temperatures == [None, 0.3, 0.3, 0.3]
 
 
 def test_no_source_is_cited_that_did_not_fit_the_prompt(tmp_path: Path):

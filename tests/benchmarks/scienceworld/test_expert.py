@@ -115,12 +115,6 @@ def test_a_plan_names_the_world_states_ahead_and_none_of_those_reached():
     assert answer(gold, Conditions, done, 0)["conditions"] == texts[5:]
 
 
-def test_a_plan_of_a_recording_without_world_states_is_the_end_alone():
-    gold = gold_of("boil").model_copy(update={"states": ()})
-    assert answer(gold, Conditions, [], 0)["conditions"] == []
-    assert answer(gold, NextAction, [], 0)["action"] == gold.actions[0]
-
-
 def test_a_verdict_counts_what_holds_in_the_world_up_to_the_first_that_does_not():
     gold = gold_of("boil")
     first, second, third = (state.text for state in gold.states[:3])

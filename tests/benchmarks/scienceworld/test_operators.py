@@ -503,6 +503,13 @@ def test_words_of_a_model_in_a_draft_are_judged_by_a_model():
     assert validate(predicates("All is well."), seen(), ScriptedModel(holds=1), config="drafted").decided_by == "model"
 
 
+def test_the_validator_is_shown_how_all_actions_to_be_judged_changed_the_score():
+    turns = tuple(Turn(action=f"step {n}", observation="Done.", reward=n / 100) for n in (33, 7))
+    scripted_model = ScriptedModel(holds=0)
+    validate(predicates("All is well."), seen(reward=0.07), scripted_model, turns=turns)
+    assert "+40" in scripted_model.prompts[0]
+
+
 def propose(scripted_model: Any = None, config: str = "", goal: str = "") -> list[str]:
     task = TASK.model_copy(update={"goal": goal or goal_of("find-plant")})
     plan = answered("propose", {"task": task, "certified": CertifiedState()}, scripted_model, config=config)["plan"]
