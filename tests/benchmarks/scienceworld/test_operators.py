@@ -591,6 +591,12 @@ def test_a_replan_after_a_revalidation_plans_what_was_undone_and_keeps_the_untri
     assert [predicate.text for predicate in plan] == ["A cup is held.", "All is well.", "Later.", GOAL.text]
 
 
+def test_a_planner_is_shown_what_was_undone_and_why():
+    scripted_model = ScriptedModel(conditions=["c"])
+    answered("replan", undone_state(), scripted_model)
+    assert "A cup is held." in scripted_model.prompts[0] and "it fell" in scripted_model.prompts[0]
+
+
 def test_a_replan_after_a_denied_audit_keeps_the_untried_rest():
     denied = Audit(confirmed=False, reason="the door is shut", step=3)
     state = {**replan_state([], "All is well.", "Later."), "denied": denied}
