@@ -531,6 +531,12 @@ def test_prompts_of_small_models_are_bounded_whatever_grows(benchmark: TravelPla
     assert max(map(len, scripted_model.prompts)) < 12_000
 
 
+def test_the_last_advice_is_shown_to_a_small_model_however_much_there_is(benchmark: TravelPlanner):
+    scripted_model = ScriptedModel("CitySearch", "Texas")
+    decided(benchmark, scripted_model, profile="small", advice=[*["outcome " * 50] * 9, "Now: write it down"])
+    assert "Now: write it down" in scripted_model.prompts[0]
+
+
 # --- the expert's answers
 
 
