@@ -58,7 +58,7 @@ from certigraph.state.tdp import tdp_message as message
 #
 # The schedule runs in batches, because LangGraph ends a superstep when the slowest of its nodes has ended. Starting
 # each node as soon as it is ready would save about 5 % of the makespan of graphs of 3 to 8 nodes, the usual size, and
-# 29 to 56 % of graphs of 20 to 200 nodes (simulated, `tests/graphs/test_tdp.py`). It is therefore not implemented.
+# 29 to 56 % of graphs of 20 to 200 nodes (simulated, durations log-normal). It is therefore not implemented.
 #
 # A world that can be stepped in parallel is copied for every node. The copy first repeats the steps of the node's
 # ancestors, and `gather` repeats the steps of a batch in the run's world. In any other world, and in one that the

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import typer
-from helpers.sample_runs.finding_runs import FOUND, GUESSED, PASSED
+from helpers.sample_runs.finding_runs import FOUND, PASSED
 from helpers.sample_runs.question_runs import Inquiry, run_inquiry
 from helpers.web.small_web import RIGHT, TEXT, SmallWeb, quote_sources
 
@@ -18,8 +18,6 @@ from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Limits
 from certigraph.benchmarks.ask import research_summary_of
 from certigraph.cli.output import closing_lines, print_result
-from certigraph.runtime.report import write_report
-from certigraph.runtime.run import run
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Verdict
 
@@ -101,45 +99,20 @@ def printed_lines(result):
     return list(closing_lines(research_summary_of(result)))
 
 
-def test_a_certified_answer_comes_with_its_findings_their_sources_and_what_was_only_let_pass(tmp_path):
-    lines = printed_lines(run_inquiry(tmp_path, Inquiry()))
-    assert lines[:8] == [
-        "answer: 20",
-        "answer: or 21",
-        f"certified: p1 → {FOUND.text}",
-        f"  {FOUND.sources[0]}",
-        f"  {FOUND.sources[1]}",
-        "  contradicted by https://old.example/list: there are three",
-        f"uncertified (force_pass): p2 → {GUESSED.text}",
-        f"  {GUESSED.sources[0]}",
-    ]
-    assert not any(line.startswith(("not settled", "go on")) for line in lines)
-
-
-def test_certified_findings_come_before_those_that_were_let_pass(tmp_path):
-    inquiry = Inquiry()
-    inquiry.verdicts = [PASSED, Verdict(depth=1, finding=FOUND)]
-    lines = printed_lines(run_inquiry(tmp_path, inquiry))
-    marks = [line.partition(":")[0] for line in lines if line.startswith(("certified", "uncertified"))]
-    assert marks == ["certified", "uncertified (force_pass)"]
-
-
 @pytest.mark.parametrize(
-    ("answer", "lines"),
+    ("answer", "printed"),
     [
-        ('["Ann", "Bo"]', ["answer: Ann", "answer: Bo"]),
-        ('["{\\"price\\": 3}"]', ['answer: {"price": 3}']),
-        ("[1, 2]", ["answer: [1, 2]"]),
-        ("149", ["answer: 149"]),
-        ("[sic", ["answer: [sic"]),
-        ("", ["no answer was given"]),
+        ('["Ann", "Bo"]', ["Ann", "Bo"]),
+        ('["{\\"price\\": 3}"]', ['{"price": 3}']),
+        ("[1, 2]", ["[1, 2]"]),
+        ("149", ["149"]),
+        ("[sic", ["[sic"]),
+        ("", []),
     ],
 )
-def test_several_answers_are_a_line_each(answer, lines, tmp_path):
-    assert printed_lines(run_inquiry(tmp_path, Inquiry(answer=answer)))[: len(lines) + 1] == [
-        *lines,
-        f"certified: p1 → {FOUND.text}",
-    ]
+def test_several_answers_are_a_line_each(answer, printed, tmp_path):
+    lines = printed_lines(run_inquiry(tmp_path, Inquiry(answer=answer)))
+    assert [line.removeprefix("answer: ") for line in lines if line.startswith("answer: ")] == printed
 
 
 def test_searches_and_pages_are_counted_and_dead_pages_once(tmp_path):
@@ -147,48 +120,19 @@ def test_searches_and_pages_are_counted_and_dead_pages_once(tmp_path):
     cost = research_summary_of(result).cost
     steps = len(result.state["history"])
     assert (cost.searches, cost.pages, cost.unreadable) == (2 * steps, 3 * steps, 1)
-    assert (
-        "0 model calls, 0 tokens, $0.00, 10 searches, 15 pages asked for (1 unreadable), " in printed_lines(result)[8]
-    )
-
-
-@pytest.mark.slow
-def test_a_cost_that_is_unknown_is_called_so(tmp_path):
-    plain: Any = Plain({"title": "Hall", "url": HALL})
-    costs = []
-    for free in (True, False):
-        context = knowing(free=free)
-        result = certigraph.ask("How many seats?", search=plain, pages=plain, context=context, out=tmp_path)
-        costs.append(next(line for line in printed_lines(result) if line.startswith("cost: ")))
-        assert ("unknown cost" in write_report(result).read_text(encoding="utf-8")) is not free
-    assert "$0.00" in costs[0] and "$" not in costs[1] and "unknown cost" in costs[1]
-
-
-def test_a_forced_answer_is_called_uncertified_and_names_what_forced_it(tmp_path):
-    result = run_inquiry(tmp_path, Inquiry(*FORCED))
-    assert result.ending == "gave_up"
-    assert printed_lines(result)[0] == "answer, uncertified (force_accept): 20"
 
 
 def test_what_was_not_reached_and_the_command_that_goes_on_are_reported(tmp_path):
-    inquiry = Inquiry(answer=None, limits=Limits(steps=1))
-    result = run_inquiry(tmp_path / "a run", inquiry)
-    lines = printed_lines(result)
-    assert lines[0] == "no answer was given"
-    assert "not settled: what the cheaper one costs" in lines
-    assert not any("The answer is final" in line for line in lines)
-    assert lines[-1] == f"resume with: certigraph resume '{result.folder}' --budget steps=2"
-
-
-def test_after_a_fault_the_command_has_no_budget(tmp_path):
-    result = run_inquiry(tmp_path, Inquiry(answer=None, fails={"step": Fault("environment", "no --budget here")}))
-    assert printed_lines(result)[-1] == f"resume with: certigraph resume {result.folder}"
+    result = run_inquiry(tmp_path / "a run", Inquiry(answer=None, limits=Limits(steps=1)))
+    summary = research_summary_of(result)
+    assert "what the cheaper one costs" in summary.unsettled
+    assert str(result.folder) in summary.resume and summary.resume.endswith("--budget steps=2")
 
 
 def test_a_run_that_never_planned_has_a_summary_too(tmp_path):
-    result = run_inquiry(tmp_path, Inquiry(fails={"open": Fault("environment", "no key")}))
-    assert printed_lines(result)[0] == "no answer was given"
-    assert research_summary_of(result).unsettled == ()
+    summary = research_summary_of(run_inquiry(tmp_path, Inquiry(fails={"open": Fault("environment", "no --budget")})))
+    assert (summary.answer, summary.unsettled) == (None, ())
+    assert "--budget" not in summary.resume
 
 
 def test_what_pages_wrote_cannot_steer_the_terminal_or_pass_for_another_line(tmp_path):
@@ -207,23 +151,13 @@ def test_json_has_the_same(tmp_path, capsys):
         print_result(result, as_json=True)
     assert left.value.exit_code == 1
     parsed = json.loads(capsys.readouterr().out)
-    assert (parsed["answer"], parsed["answer_certified"], parsed["answer_forced"]) == (
+    assert [parsed["answer"], parsed["answer_certified"], parsed["answer_forced"]] == [
         "20\nor 21",
         False,
         "force_accept",
-    )
-    assert [(found["certified"], found["forced"]) for found in parsed["findings"]] == [
-        (True, ""),
-        (False, "force_pass"),
     ]
+    assert [found["forced"] for found in parsed["findings"]] == ["", "force_pass"], "certified findings come first"
+    assert [found["certified"] for found in parsed["findings"]] == [True, False]
     assert parsed["findings"][0]["against"] == list(FOUND.against)
     assert parsed["cost"]["searches"] == 10
     assert parsed["certified"] == 1
-
-
-def test_other_runs_are_closed_as_ever(tmp_path, capsys):
-    result = run("sdp", "blocksworld", "4-0", out=tmp_path)
-    with pytest.raises(typer.Exit) as left:
-        print_result(result, as_json=False)
-    assert left.value.exit_code == 0
-    assert capsys.readouterr().out.startswith("report: ")

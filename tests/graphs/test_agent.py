@@ -3,7 +3,6 @@
 import asyncio
 import pickle
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypedDict
@@ -19,7 +18,7 @@ from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command
-from pydantic import BaseModel, SecretStr
+from pydantic import SecretStr
 
 from certigraph import Context, LimitReached, Limits, ScriptedChat, Tools, run
 from certigraph.adapters.models.schemas import minimal_instance
@@ -32,11 +31,6 @@ from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.tools import calls_of
 
 REPEATABLE: Any = {"look_up": "repeatable"}
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> SupportDatabase:
-    return SupportDatabase(tmp_path / "desk.sqlite")
 
 
 def build(method: Any, database: SupportDatabase, **options: Any) -> AgentGraph:
@@ -56,13 +50,6 @@ def test_every_method_does_the_work_once_and_answers_with_a_message(method: Any,
     assert isinstance(result["messages"][-1], AIMessage)
     assert result["messages"][-1].text
     assert result["ending"] in ("goal", "finished")
-
-
-def test_sdp_returns_what_it_certified(database: SupportDatabase) -> None:
-    result = build("sdp", database).invoke({"goal": GOAL}, thread())
-    certified = [target.text for certificate in result["certificates"] for target in certificate.targets]
-    assert certified[: len(CONDITIONS)] == CONDITIONS
-    assert result["ending"] == "goal"
 
 
 def test_an_answer_is_handed_in_for_a_condition_that_words_the_goal_otherwise(
@@ -91,33 +78,12 @@ def test_who_judges_a_target_is_shown_why_it_is_given_up(database: SupportDataba
     assert "order 17 is not there" in judged[0]
 
 
-def test_async_invocation_without_a_checkpointer(database: SupportDatabase) -> None:
-    graph = build("react", database, checkpointer=None)
-    result = asyncio.run(graph.ainvoke({"goal": GOAL}))
-    assert result["ending"] == "finished"
-    assert len(database.rows("refunds")) == 1
-
-
 def test_a_second_message_on_the_thread_is_a_task_of_its_own(database: SupportDatabase) -> None:
     graph = build("react", database)
     graph.invoke({"messages": [("user", GOAL)]}, thread())
     result = graph.invoke({"messages": [("user", GOAL)]}, thread())
     assert len(database.rows("refunds")) == 2
     assert [message.type for message in result["messages"]] == ["human", "ai", "human", "ai"]
-
-
-class Refunded(BaseModel):
-    """Answer in a form of the user's."""
-
-    answer: str
-    order: int = 17
-
-
-@pytest.mark.slow
-def test_the_answer_has_the_form_that_was_given(database: SupportDatabase) -> None:
-    for method in ("sdp", "react"):
-        result = build(method, database, response_format=Refunded).invoke({"goal": GOAL}, thread(method))
-        assert isinstance(result["structured_response"], Refunded)
 
 
 class Ticket(TypedDict):
@@ -168,27 +134,37 @@ def test_an_agent_is_a_node_of_a_larger_graph(database: SupportDatabase) -> None
     assert len(database.rows("refunds")) == 1
 
 
-def test_unknown_names_are_refused_with_the_known_ones(database: SupportDatabase) -> None:
-    with pytest.raises(ValueError, match="react"):
-        build("nothing", database)
-    with pytest.raises(ValueError, match="'spd'"):
-        build("spd", database)
-    with pytest.raises(TypeError, match="'system_prompt'"):
-        build("react", database, system_prompt="Be brief.")
-    with pytest.raises(TypeError, match=r"ScriptedChat\(responder=...\)"):
-        build("react", database, model=lambda_tool)
-    with pytest.raises(ValueError, match="'tools', 'arguments' or None"):
-        build("react", database, commitments="tool")
-    with pytest.raises(ValueError, match="look_up"):
-        build("react", database, interrupt_on={"nothing": True})
-    with pytest.raises(UnknownName, match="replan=always_pass: always_pass is an operator of validate"):
-        build("sdp", database, replan=always_pass)
-    with pytest.raises(TypeError, match="'validate'"):
-        build("react", database, validate=always_pass)
-    with pytest.raises(TypeError, match="give a dict"):
-        build("react", database, interrupt_on=["refund"])
-    with pytest.raises(ValueError, match="look_up"):
-        build("react", database, effects={"nothing": "repeatable"})
+@pytest.mark.parametrize(
+    ("method", "options", "error", "named"),
+    [
+        ("spd", {}, ValueError, "spd"),
+        ("react", {"interrupts_on": {}}, TypeError, "interrupts_on"),
+        ("react", {"model": print}, TypeError, "ScriptedChat"),
+        ("react", {"model": "simulatd"}, Fault, "simulatd"),
+        ("sdp", {"model": "scripted:expert"}, ValueError, "ScriptedChat"),
+        ("sdp", {"model": "simulated:act=0.2"}, ValueError, "ScriptedChat"),
+        ("react", {"commitments": "tool"}, ValueError, "'tools'"),
+        ("react", {"interrupt_on": {"nothing": True}}, ValueError, "look_up"),
+        ("react", {"interrupt_on": ["refund"]}, TypeError, "dict"),
+        ("react", {"effects": {"nothing": "repeatable"}}, ValueError, "look_up"),
+        ("sdp", {"replan": always_pass}, UnknownName, "validate"),
+        ("react", {"validate": always_pass}, TypeError, "validate"),
+    ],
+)
+def test_what_an_agent_cannot_be_built_of_is_refused_with_what_would_do(
+    method: Any, options: dict[str, Any], error: type[Exception], named: str, database: SupportDatabase
+) -> None:
+    with pytest.raises(error, match=named):
+        build(method, database, **options)
+
+
+def test_a_named_model_without_its_key_is_refused_when_the_agent_is_built(
+    database: SupportDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OPENAI_API_KEY", "CERTIGRAPH_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(Fault, match="OPENAI_API_KEY"):
+        agent("sdp", model="openai:gpt-4o-mini", tools=database.tools)
 
 
 UNANSWERED = {"name": "finish", "args": {"answer": ""}}
@@ -214,41 +190,12 @@ def test_a_run_that_a_failing_tool_ended_names_its_error(method: Any) -> None:
             only_finish = "look_up" not in str(schema["properties"]["calls"])
             calls = [UNANSWERED] if only_finish else [{"name": "look_up", "args": {"order": 17}}]
             return {**minimal_instance(schema), "calls": calls}
-        return {
-            **minimal_instance(schema),
-            **({"conditions": ["done"]} if "conditions" in schema["properties"] else {}),
-        }
+        return minimal_instance(schema) | ({"conditions": ["done"]} if "conditions" in schema["properties"] else {})
 
     model = ScriptedChat(responder=answer)
     state = agent(method, model=model, tools=[look_up], commitments=None).invoke({"goal": GOAL})
     assert state["ending"] not in ("goal", "finished")
     assert re.search(r"look_up failed( \d+ times)?: RuntimeError: the warehouse is offline", state["ending_reason"])
-
-
-@pytest.mark.parametrize("model", ["scripted:expert", "scripted:first", "simulated:act=0.2"])
-def test_scripts_of_benchmarks_are_refused(model: str, database: SupportDatabase) -> None:
-    with pytest.raises(ValueError, match="ScriptedChat"):
-        agent("sdp", model=model, tools=database.tools)
-
-
-@pytest.mark.parametrize(
-    ("model", "installed", "fix"),
-    [
-        ("openai:gpt-4o-mini", True, "export OPENAI_API_KEY="),
-        ("gpt-4o-mini", True, "'gpt-4o-mini'"),
-        ("gpt-4o-mini", False, r"'gpt-4o-mini'.*certigraph\[langchain\]"),
-    ],
-)
-def test_a_named_model_that_cannot_be_used_is_refused_when_the_agent_is_built(
-    model: str, installed: bool, fix: str, database: SupportDatabase, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("OPENAI_API_KEY", "CERTIGRAPH_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
-    if not installed:
-        monkeypatch.setitem(sys.modules, "langchain.chat_models", None)
-    with pytest.raises(Fault, match=fix) as refused:
-        agent("sdp", model=model, tools=database.tools)
-    assert len(str(refused.value).splitlines()) == 1
 
 
 def test_without_a_checkpointer_an_approval_is_refused_before_anything_is_done(database: SupportDatabase) -> None:
@@ -296,26 +243,9 @@ def test_a_spent_budget_stops_the_run_and_a_larger_one_continues_it(database: Su
     assert len(database.rows("refunds")) == 1
 
 
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_a_limit_inside_a_larger_graph_advises_its_caller(asynchronous: bool, database: SupportDatabase) -> None:
-    outer: Any = StateGraph(AgentInput)
-    outer.add_node("desk", build("tdp", database, solve="sdp", checkpointer=None, budget=Budget(calls=2)))
-    outer.add_edge(START, "desk")
-    graph = outer.compile()
-    with pytest.raises(LimitReached, match=r"Budget\(calls=4\)") as reached:
-        asyncio.run(graph.ainvoke({"goal": GOAL})) if asynchronous else graph.invoke({"goal": GOAL})
-    assert "--budget" not in str(reached.value)
-
-
-@pytest.mark.parametrize(
-    ("conditions", "reason"),
-    [
-        (CONDITIONS, r"only finish was offered.* no steps left.*Limits\(steps=N"),
-        ([], r"only finish was offered, because the plan is empty(?!.*Limits)"),
-    ],
-)
-def test_a_model_that_calls_a_tool_where_only_an_answer_is_taken_is_named_with_the_reason(
-    conditions: list[str], reason: str, database: SupportDatabase
+@pytest.mark.parametrize("conditions", [CONDITIONS, []])
+def test_a_model_that_calls_a_tool_where_only_an_answer_is_taken_is_a_fault_of_the_model(
+    conditions: list[str], database: SupportDatabase
 ) -> None:
     def answers(prompt: str, schema: Any) -> Any:
         again = {"thought": "", "calls": [{"name": "look_up", "args": {"order": 17}}], "tools": ["look_up"]}
@@ -323,7 +253,7 @@ def test_a_model_that_calls_a_tool_where_only_an_answer_is_taken_is_named_with_t
         return {name: answer[name] for name in schema["properties"]}
 
     graph = build("sdp", database, model=ScriptedChat(responder=answers), limits=Limits(steps=3))
-    with pytest.raises(Fault, match=reason) as raised:
+    with pytest.raises(Fault) as raised:
         graph.invoke({"goal": GOAL}, thread())
     assert raised.value.boundary == "model"
 
@@ -402,11 +332,8 @@ def test_calls_beyond_the_most_are_not_made_and_the_model_sees_how_many(method: 
 def test_tools_is_a_world_of_its_own() -> None:
     tools = Tools([lambda_tool], cases=["do it", "do it again"])
     assert [task.id for task in tools.tasks()] == ["1", "2"]
-    for cases, reason in (
-        ("do it", r"is one text: give a list, \['do it'\]"),
-        ([{"goal": "do it"}], r"Case\(goal=...\)"),
-    ):
-        with pytest.raises(TypeError, match=reason):
+    for cases in ("do it", [{"goal": "do it"}]):
+        with pytest.raises(TypeError, match=r"do it|Case"):
             Tools([lambda_tool], cases=cases)  # type: ignore[arg-type]
 
 

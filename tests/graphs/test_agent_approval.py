@@ -1,6 +1,6 @@
 """Approval: a person approves, edits or rejects calls before they are made, or answers in place of the tool."""
 
-from pathlib import Path
+import re
 from typing import Any
 
 import pytest
@@ -13,11 +13,28 @@ from certigraph import ScriptedChat
 from certigraph.graphs.agent import METHODS, AgentGraph, agent
 
 THREAD: Any = {"configurable": {"thread_id": "1"}}
+REFUND, LOOK_UP = ("refund", {"order": 17, "amount": 49.9}), ("look_up", {"order": 17})
 
 
-@pytest.fixture
-def database(tmp_path: Path) -> SupportDatabase:
-    return SupportDatabase(tmp_path / "desk.sqlite")
+def choosing(*batches: list[tuple[str, dict[str, Any]]]) -> ScriptedChat:
+    """Return a model that makes these calls, one batch after the other, and then hands in an answer."""
+    left = iter([*batches, [("finish", {"answer": "That is all."})]])
+
+    def respond(prompt: str, schema: Any) -> Any:
+        if "calls" not in schema["properties"]:
+            return {"reasoning": "", "tools": ["look_up", "refund"]}
+        return {"thought": "", "calls": [{"name": name, "args": args} for name, args in next(left)]}
+
+    return ScriptedChat(responder=respond)
+
+
+def reject_all(graph: AgentGraph) -> tuple[Any, int]:
+    """Run a graph and reject all that it asks about; return its last state and the number of questions."""
+    questions, state = 0, graph.invoke({"goal": GOAL}, THREAD)
+    while "__interrupt__" in state:
+        questions += 1
+        state = graph.invoke(Command(resume={"type": "reject", "message": "ask Ann"}), THREAD)
+    return state, questions
 
 
 def approving(database: SupportDatabase, method: str = "sdp", **options: Any) -> AgentGraph:
@@ -61,20 +78,9 @@ def test_a_rejected_call_is_not_made_and_its_reason_is_observed(database: Suppor
 
 
 def test_a_rejected_call_is_asked_about_again_only_after_another_call(database: SupportDatabase) -> None:
-    refund, look_up = ("refund", {"order": 17, "amount": 49.9}), ("look_up", {"order": 17})
-    chosen = iter([look_up, refund, refund, refund, look_up, refund, ("finish", {"answer": "Not refunded."})])
-
-    def respond(prompt: str, schema: Any) -> Any:
-        if "calls" not in schema["properties"]:
-            return {"reasoning": "", "tools": ["look_up", "refund"]}
-        name, args = next(chosen)
-        return {"thought": "", "calls": [{"name": name, "args": args}]}
-
-    graph = approving(database, "react", model=ScriptedChat(responder=respond))
-    questions, state = 0, graph.invoke({"goal": GOAL}, THREAD)
-    while "__interrupt__" in state:
-        questions += 1
-        state = graph.invoke(Command(resume={"type": "reject", "message": "ask Ann"}), THREAD)
+    model = choosing([LOOK_UP], [REFUND], [REFUND], [REFUND], [LOOK_UP], [REFUND])
+    graph = approving(database, "react", model=model)
+    _, questions = reject_all(graph)
     refused = [turn for turn in graph.get_state(THREAD).values["turns"] if not turn.accepted]
     assert (questions, len(refused)) == (2, 4)
     assert all("ask Ann" in turn.observation for turn in refused)
@@ -82,43 +88,20 @@ def test_a_rejected_call_is_asked_about_again_only_after_another_call(database: 
 
 
 def test_a_call_made_with_a_rejected_one_lets_it_be_asked_about_again(database: SupportDatabase) -> None:
-    refund, look_up = (
-        {"name": "refund", "args": {"order": 17, "amount": 49.9}},
-        {"name": "look_up", "args": {"order": 17}},
-    )
-    chosen = iter([[look_up], [refund, look_up], [refund], [{"name": "finish", "args": {"answer": "Not refunded."}}]])
-
-    def respond(prompt: str, schema: Any) -> Any:
-        if "calls" not in schema["properties"]:
-            return {"reasoning": "", "tools": ["look_up", "refund"]}
-        return {"thought": "", "calls": next(chosen)}
-
-    graph = approving(database, "react", model=ScriptedChat(responder=respond))
-    questions, state = 0, graph.invoke({"goal": GOAL}, THREAD)
-    while "__interrupt__" in state:
-        questions += 1
-        state = graph.invoke(Command(resume={"type": "reject", "message": "ask Ann"}), THREAD)
+    _, questions = reject_all(approving(database, "react", model=choosing([LOOK_UP], [REFUND, LOOK_UP], [REFUND])))
     assert (questions, database.looked_up, database.rows("refunds")) == (2, 2, [])
 
 
 @pytest.mark.parametrize("method", first_fast(METHODS, 2))
 def test_a_run_that_a_rejection_ended_says_so(method: Any, database: SupportDatabase) -> None:
-    graph = approving(database, method)
-    graph.invoke({"goal": GOAL}, THREAD)
-    state = graph.invoke(Command(resume={"type": "reject", "message": "ask Ann"}), THREAD)
-    while "__interrupt__" in state:
-        state = graph.invoke(Command(resume={"type": "reject", "message": "ask Ann"}), THREAD)
+    state, _ = reject_all(approving(database, method))
     assert state["ending"] in ("gave_up", "exhausted")
-    assert state["ending_reason"].count("A person rejected this call: ask Ann") == 1
+    assert state["ending_reason"].count("ask Ann") == 1
 
 
 def test_a_rejection_ends_a_run_of_sdp_that_plans_the_same_again(database: SupportDatabase) -> None:
-    graph = approving(database)
-    graph.invoke({"goal": GOAL}, THREAD)
-    state = graph.invoke(Command(resume={"type": "reject", "message": "ask Ann"}), THREAD)
-    assert ("__interrupt__" in state, state["ending"]) == (False, "gave_up")
-    assert "was not certified" in state["ending_reason"]
-    assert database.rows("refunds") == []
+    state, questions = reject_all(approving(database))
+    assert (questions, state["ending"], database.rows("refunds")) == (1, "gave_up", [])
 
 
 @pytest.mark.parametrize(
@@ -128,6 +111,7 @@ def test_a_rejection_ends_a_run_of_sdp_that_plans_the_same_again(database: Suppo
         {"decisions": []},
         {"decisions": [{"type": "edit"}]},
         {"decisions": [{"type": "maybe"}]},
+        {"decisions": [{"type": "edit", "edited_action": {"name": "refund", "args": {"order": 17}}}]},
         {"decisions": [7]},
         {"type": "respond"},
     ],
@@ -140,6 +124,13 @@ def test_a_decision_that_cannot_be_used_can_be_given_again(answer: Any, database
     assert database.rows("refunds") == []
     graph.invoke(Command(resume={"decisions": [{"type": "approve"}]}), THREAD)
     assert len(database.rows("refunds")) == 1
+
+
+def test_a_decision_that_the_rule_does_not_allow_is_asked_for_again(database: SupportDatabase) -> None:
+    graph = approving(database, interrupt_on={"refund": {"allowed_decisions": ["approve"]}})
+    graph.invoke({"goal": GOAL}, THREAD)
+    assert graph.invoke(Command(resume={"type": "reject"}), THREAD)["__interrupt__"][0].value["problem"]
+    assert database.rows("refunds") == []
 
 
 def test_approvals_ask_the_model_nothing_again(database: SupportDatabase) -> None:
@@ -170,21 +161,10 @@ def test_an_agent_reads_what_a_person_answered_and_the_tool_is_not_called(
 
 
 def test_an_answered_call_that_is_chosen_again_is_asked_about_and_made_once(database: SupportDatabase) -> None:
-    refund, look_up = ("refund", {"order": 17, "amount": 49.9}), ("look_up", {"order": 17})
-    chosen = iter([look_up, refund, refund, ("finish", {"answer": "Refunded."})])
-    prompts = []
-
-    def respond(prompt: str, schema: Any) -> Any:
-        if "calls" not in schema["properties"]:
-            return {"reasoning": "", "tools": ["look_up", "refund"]}
-        prompts.append(prompt)
-        name, args = next(chosen)
-        return {"thought": "", "calls": [{"name": name, "args": args}]}
-
-    graph = approving(database, "react", model=ScriptedChat(responder=respond))
+    graph = approving(database, "react", model=choosing([LOOK_UP], [REFUND], [REFUND]))
     graph.invoke({"goal": GOAL}, THREAD)
     graph.invoke(Command(resume={"type": "respond", "message": "The bank is closed."}), THREAD)
-    assert "The bank is closed." in prompts[2]
+    assert graph.get_state(THREAD).values["turns"][-1].observation.endswith("The bank is closed.")
     assert database.rows("refunds") == []
     assert graph.invoke(Command(resume={"type": "approve"}), THREAD)["ending"] == "finished"
     assert database.rows("refunds") == [(17, 49.9)]
@@ -221,8 +201,5 @@ def test_a_question_has_the_words_of_its_rule(database: SupportDatabase) -> None
 def test_a_rule_of_another_form_is_refused_when_the_agent_is_built(
     rule: Any, named: str, database: SupportDatabase
 ) -> None:
-    with pytest.raises((TypeError, ValueError)) as refused:
+    with pytest.raises((TypeError, ValueError), match=re.escape(named)):
         approving(database, interrupt_on={"refund": rule})
-    assert "interrupt_on['refund']" in str(refused.value)
-    assert named in str(refused.value)
-    assert "\n" not in str(refused.value)

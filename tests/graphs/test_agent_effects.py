@@ -67,11 +67,6 @@ def in_event_loop(test: Callable[..., Any]) -> Callable[..., None]:
     return run
 
 
-@pytest.fixture
-def database(tmp_path: Path) -> SupportDatabase:
-    return SupportDatabase(tmp_path / "desk.sqlite")
-
-
 def build(
     database: SupportDatabase, saver: Any, method: Any = "sdp", script: Any = SCRIPT, tools: Any = None, **options: Any
 ) -> Any:
@@ -88,6 +83,38 @@ def question_of(state: Any) -> Any:
     return question.value
 
 
+def hear(graph: Any, *given: Any) -> list[Any]:
+    """Invoke a graph with each of the inputs; return the questions that it puts."""
+    return [question_of(graph.invoke(one, CONFIG)) for one in given]
+
+
+def invoke_everywhere(graph: Any, config: Any = CONFIG) -> None:
+    for snapshot in list(graph.get_state_history(config)):
+        graph.invoke(None, {**snapshot.config, "recursion_limit": 200})
+
+
+def check_effects(graph: Any, database: SupportDatabase, expected: tuple[int, int], given: Any = USER) -> None:
+    """Invoke a graph, and again from each of its checkpoints, which adds no effect."""
+    graph.invoke(given, CONFIG)
+    assert counts(database) == expected
+    invoke_everywhere(graph)
+    assert counts(database) == expected
+
+
+def in_parent(saver: Any, *agents: Any) -> Any:
+    """Return a graph in which the agents are nodes, one after the other."""
+    nodes = list(zip(("support", "second"), agents, strict=False))
+    return StateGraph(MessagesState).add_sequence(nodes).add_edge(START, "support").compile(checkpointer=saver)
+
+
+def delegating(inner: Any) -> Callable[[int], str]:
+    def delegate(order: int) -> str:
+        """Let customer support handle an order."""
+        return str(inner.invoke({"goal": GOAL})["messages"][-1].content)
+
+    return delegate
+
+
 # Replays, forks and new turns.
 
 
@@ -99,12 +126,8 @@ def test_runs_from_every_old_checkpoint_have_no_second_effect(
 ) -> None:
     with open_saver(kind, tmp_path) as saver:
         graph = build(database, saver, method)
-        graph.invoke(USER, CONFIG)
-        old = list(graph.get_state_history(CONFIG))
-        assert len(old) > 5
-        for snapshot in old:
-            graph.invoke(None, {**snapshot.config, "recursion_limit": 200})
-        assert counts(database) == (1, 1)
+        check_effects(graph, database, (1, 1))
+        assert len(list(graph.get_state_history(CONFIG))) > 5
 
 
 @pytest.mark.slow
@@ -149,11 +172,7 @@ def test_second_message_may_ask_for_the_same_call_again(kind: str, database: Sup
     with open_saver(kind, tmp_path) as saver:
         graph = build(database, saver)
         graph.invoke(USER, CONFIG)
-        graph.invoke(USER, CONFIG)
-        assert counts(database) == (2, 2)
-        for snapshot in list(graph.get_state_history(CONFIG)):
-            graph.invoke(None, {**snapshot.config, "recursion_limit": 200})
-        assert counts(database) == (2, 2)
+        check_effects(graph, database, (2, 2))
 
 
 def test_other_thread_has_its_own_effects(database: SupportDatabase) -> None:
@@ -165,24 +184,8 @@ def test_other_thread_has_its_own_effects(database: SupportDatabase) -> None:
 
 @pytest.mark.slow
 def test_equal_calls_of_one_turn_all_happen(database: SupportDatabase) -> None:
-    class Thrice:
-        made = 0
-
-        def __call__(self, prompt: str, schema: Any) -> Any:
-            answer = inner(prompt, schema)
-            if "calls" in answer and answer["calls"][0]["name"] == "refund":
-                answer["calls"] *= 3
-            return answer
-
-    model = scripted_model()
-    inner = model.responder
-    model.responder = Thrice()
-    graph = agent("react", model=model, tools=database.tools, checkpointer=InMemorySaver())
-    graph.invoke(USER, CONFIG)
-    assert counts(database) == (3, 1)
-    for snapshot in list(graph.get_state_history(CONFIG)):
-        graph.invoke(None, {**snapshot.config, "recursion_limit": 200})
-    assert counts(database) == (3, 1)
+    model = pair_model([("refund", REFUND)] * 3, SCRIPT)
+    check_effects(agent("react", model=model, tools=database.tools, checkpointer=InMemorySaver()), database, (3, 1))
 
 
 def test_deleted_thread_leaves_no_entries(database: SupportDatabase) -> None:
@@ -205,11 +208,6 @@ class Parent(TypedDict, total=False):
     goal: str
     note: str
     rounds: Annotated[list[int], operator.add]
-
-
-def invoke_everywhere(graph: Any, config: Any = CONFIG) -> None:
-    for snapshot in list(graph.get_state_history(config)):
-        graph.invoke(None, {**snapshot.config, "recursion_limit": 200})
 
 
 @pytest.mark.slow
@@ -236,14 +234,8 @@ def test_agent_as_node_has_no_second_effect_in_replays_and_forks_of_its_parent(
 
 @pytest.mark.slow
 def test_two_agents_of_one_thread_have_entries_of_their_own(database: SupportDatabase) -> None:
-    builder = StateGraph(MessagesState)
-    builder.add_node("first", build(database, None))
-    builder.add_node("second", build(database, None))
-    graph = builder.add_edge(START, "first").add_edge("first", "second").compile(checkpointer=InMemorySaver())
-    graph.invoke(USER, CONFIG)
-    assert counts(database) == (2, 2)
-    invoke_everywhere(graph)
-    assert counts(database) == (2, 2)
+    graph = in_parent(InMemorySaver(), build(database, None), build(database, None))
+    check_effects(graph, database, (2, 2))
 
 
 @pytest.mark.slow
@@ -253,11 +245,7 @@ def test_agent_in_a_loop_acts_in_every_round(database: SupportDatabase) -> None:
     builder.add_node("support", build(database, None))
     builder.add_edge(START, "count").add_edge("count", "support")
     builder.add_conditional_edges("support", lambda state: "count" if len(state["rounds"]) < 3 else "__end__")
-    graph = builder.compile(checkpointer=InMemorySaver())
-    graph.invoke({"note": ""}, CONFIG)
-    assert counts(database) == (3, 3)
-    invoke_everywhere(graph)
-    assert counts(database) == (3, 3)
+    check_effects(builder.compile(checkpointer=InMemorySaver()), database, (3, 3), {"note": ""})
 
 
 @pytest.mark.slow
@@ -266,14 +254,8 @@ def test_agents_started_by_send_have_entries_of_their_own(database: SupportDatab
     builder.add_node("support", build(database, None))
     builder.add_node("plan", lambda state: {})
     builder.add_edge(START, "plan")
-    builder.add_conditional_edges(
-        "plan", lambda state: [Send("support", {"goal": GOAL}) for _ in range(3)], ["support"]
-    )
-    graph = builder.compile(checkpointer=InMemorySaver())
-    graph.invoke({"note": ""}, CONFIG)
-    assert counts(database) == (3, 3)
-    invoke_everywhere(graph)
-    assert counts(database) == (3, 3)
+    builder.add_conditional_edges("plan", lambda state: [Send("support", {"goal": GOAL})] * 3, ["support"])
+    check_effects(builder.compile(checkpointer=InMemorySaver()), database, (3, 3), {"note": ""})
 
 
 @pytest.mark.slow
@@ -288,65 +270,38 @@ def test_agent_called_in_a_node_has_no_second_effect(database: SupportDatabase) 
     builder = StateGraph(Parent)
     builder.add_node("twice", twice)
     graph = builder.add_edge(START, "twice").compile(checkpointer=InMemorySaver())
-    graph.invoke({"note": ""}, CONFIG)
-    assert counts(database) == (2, 2)
-    invoke_everywhere(graph)
-    assert counts(database) == (2, 2)
+    check_effects(graph, database, (2, 2), {"note": ""})
     graph.invoke({"note": ""}, CONFIG)
     assert counts(database) == (4, 4)
 
 
 @pytest.mark.slow
-def test_agent_called_in_a_tool_of_another_agent(database: SupportDatabase) -> None:
-    inner = build(database, None)
-
-    def delegate(order: int) -> str:
-        """Let customer support handle an order."""
-        return str(inner.invoke({"goal": GOAL})["messages"][-1].content)
-
-    for effect in ("once", "repeatable"):
-        config = {"configurable": {"thread_id": effect}}
-        outer = agent(
-            "react",
-            model=scripted_model([("delegate", {"order": 17})]),
-            tools=[delegate],
-            effects={"delegate": effect},  # type: ignore[dict-item]
-            checkpointer=InMemorySaver(),
-        )
-        before = counts(database)[0]
-        outer.invoke(USER, config)
-        assert counts(database)[0] == before + 1
-        invoke_everywhere(outer, config)
-        assert counts(database)[0] == before + 1
+@pytest.mark.parametrize("effect", ["once", "repeatable"])
+def test_agent_called_in_a_tool_of_another_agent(effect: Any, database: SupportDatabase) -> None:
+    outer = agent(
+        "react",
+        model=scripted_model([("delegate", {"order": 17})]),
+        tools=[delegating(build(database, None))],
+        effects={"delegate": effect},
+        checkpointer=InMemorySaver(),
+    )
+    check_effects(outer, database, (1, 1))
 
 
 @pytest.mark.slow
 def test_agent_with_its_own_memory_in_a_parent(database: SupportDatabase) -> None:
-    builder = StateGraph(MessagesState)
-    builder.add_node("support", build(database, True))
-    graph = builder.add_edge(START, "support").compile(checkpointer=InMemorySaver())
+    graph = in_parent(InMemorySaver(), build(database, True))
     graph.invoke(USER, CONFIG)
-    graph.invoke(USER, CONFIG)
-    assert counts(database) == (2, 2)
-    invoke_everywhere(graph)
-    assert counts(database) == (2, 2)
+    check_effects(graph, database, (2, 2))
 
 
 def test_parent_that_saves_at_the_end_is_refused_before_any_call(database: SupportDatabase) -> None:
-    builder = StateGraph(MessagesState)
-    builder.add_node("support", build(database, None))
-    graph = builder.add_edge(START, "support").compile(checkpointer=InMemorySaver())
+    graph = in_parent(InMemorySaver(), build(database, None))
     with pytest.raises(Fault, match="durability"):
         graph.invoke(USER, CONFIG, durability="exit")
     assert counts(database) == (0, 0)
     graph.invoke(USER, CONFIG, durability="async")
     assert counts(database) == (1, 1)
-
-
-def test_run_that_saves_at_the_end_is_refused(database: SupportDatabase) -> None:
-    with pytest.raises(Fault, match="durability"):
-        build(database, InMemorySaver()).invoke(USER, CONFIG, durability="exit")
-    assert counts(database) == (0, 0)
 
 
 class SlowSaver(InMemorySaver):
@@ -370,9 +325,7 @@ def test_state_is_saved_before_a_call_although_the_parent_saves_in_the_backgroun
                     missing.append(name)
 
     database = SupportDatabase(tmp_path / "desk.sqlite", before=check)
-    builder = StateGraph(MessagesState)
-    builder.add_node("support", build(database, None))
-    graph = builder.add_edge(START, "support").compile(checkpointer=saver)
+    graph = in_parent(saver, build(database, None))
     graph.invoke(USER, CONFIG)
     assert counts(database) == (1, 1)
     assert not missing
@@ -514,9 +467,9 @@ def test_a_call_that_a_person_approves_again_is_made_again(tmp_path: Path) -> No
     assert len(database.rows("refunds")) == 2
 
 
-def pair_model(pair: list[tuple[str, dict[str, Any]]]) -> Any:
-    """A scripted model that makes two calls in one action."""
-    model = scripted_model(pair)
+def pair_model(pair: list[tuple[str, dict[str, Any]]], script: Any = None) -> Any:
+    """A scripted model that makes several calls in one action."""
+    model = scripted_model(script or pair)
     inner = model.responder
 
     def respond(prompt: str, schema: Any) -> Any:
@@ -593,25 +546,21 @@ def test_error_of_a_tool_is_an_observation_and_is_not_repeated(database: Support
     assert tried == [17]
     invoke_everywhere(graph)
     assert tried == [17]
-    texts = [step.get("observation") for step in [graph.get_state(CONFIG).values]]
-    assert texts
     assert "the bank is closed" in graph.get_state(CONFIG).values["evidence"].view
 
 
 # Tools that ask a person.
 
 
-def asking_tools(database: SupportDatabase, questions: list[str]) -> list[Callable[..., str]]:
+def asking_tools(database: SupportDatabase) -> list[Callable[..., str]]:
     def refund(order: int, amount: float) -> str:
         """Refund an order."""
-        questions.append("refund")
         first = interrupt("really refund?")
         second = interrupt("how?")
         return database.refund(order, amount) + f" ({first}, {second})"
 
     def send_mail(to: str, text: str) -> str:
         """Send a mail."""
-        questions.append("mail")
         return database.send_mail(to, f"{text} {interrupt('which greeting?')}")
 
     return [database.look_up, refund, send_mail]
@@ -621,10 +570,9 @@ def asking_tools(database: SupportDatabase, questions: list[str]) -> list[Callab
 @pytest.mark.parametrize("kind", SAVERS)
 def test_tool_that_interrupts_goes_on_with_the_answers(kind: str, database: SupportDatabase, tmp_path: Path) -> None:
     with open_saver(kind, tmp_path) as saver:
-        graph = build(database, saver, tools=asking_tools(database, []))
-        assert question_of(graph.invoke(USER, CONFIG)) == "really refund?"
-        assert question_of(graph.invoke(Command(resume="yes"), CONFIG)) == "how?"
-        assert question_of(graph.invoke(Command(resume="by card"), CONFIG)) == "which greeting?"
+        graph = build(database, saver, tools=asking_tools(database))
+        questions = hear(graph, USER, Command(resume="yes"), Command(resume="by card"))
+        assert questions == ["really refund?", "how?", "which greeting?"]
         graph.invoke(Command(resume="Yours"), CONFIG)
         assert counts(database) == (1, 1)
         assert database.rows("mails")[0][1].endswith("Yours")
@@ -633,10 +581,9 @@ def test_tool_that_interrupts_goes_on_with_the_answers(kind: str, database: Supp
 
 def test_answers_of_two_interrupting_calls_in_one_action_are_not_mixed_up(database: SupportDatabase) -> None:
     pair = [("refund", REFUND), ("send_mail", MAIL)]
-    graph = agent("react", model=pair_model(pair), tools=asking_tools(database, []), checkpointer=InMemorySaver())
-    assert question_of(graph.invoke(USER, CONFIG)) == "really refund?"
-    assert question_of(graph.invoke(Command(resume="yes"), CONFIG)) == "how?"
-    assert question_of(graph.invoke(Command(resume="by card"), CONFIG)) == "which greeting?"
+    graph = agent("react", model=pair_model(pair), tools=asking_tools(database), checkpointer=InMemorySaver())
+    questions = hear(graph, USER, Command(resume="yes"), Command(resume="by card"))
+    assert questions == ["really refund?", "how?", "which greeting?"]
     assert counts(database) == (1, 0)
     graph.invoke(Command(resume="Yours"), CONFIG)
     assert counts(database) == (1, 1)
@@ -645,9 +592,8 @@ def test_answers_of_two_interrupting_calls_in_one_action_are_not_mixed_up(databa
 
 def test_answer_to_a_tool_is_no_decision_about_an_unknown_outcome(tmp_path: Path) -> None:
     database = killing(tmp_path / "desk.sqlite", ["refunded"])
-    graph = build(database, InMemorySaver(), tools=asking_tools(database, []))
-    assert question_of(graph.invoke(USER, CONFIG)) == "really refund?"
-    assert question_of(graph.invoke(Command(resume="repeat"), CONFIG)) == "how?"
+    graph = build(database, InMemorySaver(), tools=asking_tools(database))
+    assert hear(graph, USER, Command(resume="repeat")) == ["really refund?", "how?"]
     run_until_killed(graph, Command(resume="repeat"))
     assert len(database.rows("refunds")) == 1
     for _ in range(2):
@@ -661,14 +607,13 @@ def test_answer_to_a_tool_is_no_decision_about_an_unknown_outcome(tmp_path: Path
 @pytest.mark.slow
 def test_tool_asks_again_after_a_person_decided_to_repeat_it(tmp_path: Path) -> None:
     database = killing(tmp_path / "desk.sqlite", ["refund"])
-    graph = build(database, InMemorySaver(), tools=asking_tools(database, []))
+    graph = build(database, InMemorySaver(), tools=asking_tools(database))
     graph.invoke(USER, CONFIG)
     graph.invoke(Command(resume="yes"), CONFIG)
     run_until_killed(graph, Command(resume="by card"))
     assert question_of(graph.invoke(None, CONFIG))["type"] == "unknown_outcome"
-    assert question_of(graph.invoke(Command(resume="repeat"), CONFIG)) == "really refund?"
-    assert question_of(graph.invoke(Command(resume="yes"), CONFIG)) == "how?"
-    assert question_of(graph.invoke(Command(resume="cash"), CONFIG)) == "which greeting?"
+    questions = hear(graph, *(Command(resume=given) for given in ("repeat", "yes", "cash")))
+    assert questions == ["really refund?", "how?", "which greeting?"]
     graph.invoke(Command(resume="Yours"), CONFIG)
     assert counts(database) == (1, 1)
     assert "(yes, cash)" in graph.get_state(CONFIG).values["evidence"].view
@@ -683,7 +628,7 @@ def test_interrupting_tool_that_may_be_repeated_is_asked_once(database: SupportD
         return f"{database.look_up(order)} in {answer}"
 
     pair = [("look_up", {"order": 17}), ("send_mail", MAIL)]
-    tools = [look_up, asking_tools(database, [])[2]]
+    tools = [look_up, asking_tools(database)[2]]
     options: Any = {"effects": {"look_up": "repeatable"}, "checkpointer": InMemorySaver()}
     graph = agent("react", model=pair_model(pair), tools=tools, **options)
     assert question_of(graph.invoke(USER, CONFIG)) == "which shop?"
@@ -696,14 +641,8 @@ def test_interrupting_tool_that_may_be_repeated_is_asked_once(database: SupportD
 @pytest.mark.slow
 def test_nested_agent_asks_through_the_tool_of_another_agent(tmp_path: Path) -> None:
     database = killing(tmp_path / "desk.sqlite", ["refunded"])
-    inner = build(database, None)
-
-    def delegate(order: int) -> str:
-        """Let customer support handle an order."""
-        return str(inner.invoke({"goal": GOAL})["messages"][-1].content)
-
     model: Any = scripted_model([("delegate", {"order": 17})])
-    outer = agent("react", model=model, tools=[delegate], checkpointer=InMemorySaver())
+    outer = agent("react", model=model, tools=[delegating(build(database, None))], checkpointer=InMemorySaver())
     run_until_killed(outer, USER)
     question = question_of(outer.invoke(None, CONFIG))
     assert [one["name"] for one in question["calls"]] == ["delegate"]
@@ -725,9 +664,8 @@ class ForgetfulSaver(InMemorySaver):
 
 
 def test_checkpointer_that_loses_pending_writes_is_refused(database: SupportDatabase) -> None:
-    with pytest.raises(Fault, match="ForgetfulSaver") as raised:
+    with pytest.raises(Fault, match="ForgetfulSaver"):
         build(database, ForgetfulSaver()).invoke(USER, CONFIG)
-    assert "\n" not in str(raised.value)
     assert counts(database) == (0, 0)
 
 
@@ -780,9 +718,7 @@ def test_unsaved_checkpoint_of_a_parent_is_a_fault(database: SupportDatabase, mo
         def put(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
             return {"configurable": {**config["configurable"], "checkpoint_id": checkpoint["id"]}}
 
-    builder = StateGraph(MessagesState)
-    builder.add_node("support", build(database, None))
-    graph = builder.add_edge(START, "support").compile(checkpointer=Lost())
+    graph = in_parent(Lost(), build(database, None))
     with pytest.raises(Fault, match="not saved"):
         graph.invoke(USER, CONFIG)
     assert counts(database) == (0, 0)
@@ -808,17 +744,9 @@ def test_method_graph_over_tools_has_no_second_effect(database: SupportDatabase)
 def test_approval_of_one_call_is_not_used_for_another_when_the_run_is_resumed_without_an_answer(
     database: SupportDatabase,
 ) -> None:
-    support = build(database, None, interrupt_on={"refund": True, "send_mail": True})
-    builder = StateGraph(MessagesState)
-    builder.add_node("support", support)
-    graph = builder.add_edge(START, "support").compile(checkpointer=InMemorySaver())
-    first = question_of(graph.invoke(USER, CONFIG))
-    assert first["action_requests"][0]["name"] == "refund"
-    second = question_of(graph.invoke(Command(resume={"type": "approve"}), CONFIG))
-    assert second["action_requests"][0]["name"] == "send_mail"
-    for _ in range(2):
-        again = question_of(graph.invoke(None, CONFIG))
-        assert again["action_requests"][0]["name"] == "send_mail"
+    graph = in_parent(InMemorySaver(), build(database, None, interrupt_on={"refund": True, "send_mail": True}))
+    questions = hear(graph, USER, Command(resume={"type": "approve"}), None, None)
+    assert [one["action_requests"][0]["name"] for one in questions] == ["refund", *["send_mail"] * 3]
     assert counts(database) == (1, 0)
     graph.invoke(Command(resume={"type": "approve"}), CONFIG)
     assert counts(database) == (1, 1)

@@ -21,11 +21,6 @@ TASK: Any = {"goal": GOAL}
 CALLS = [name for name, _ in SCRIPT]
 
 
-@pytest.fixture
-def database(tmp_path: Path) -> SupportDatabase:
-    return SupportDatabase(tmp_path / "desk.sqlite")
-
-
 def build(method: Any, database: SupportDatabase, **options: Any) -> AgentGraph:
     return agent(method, **{"model": scripted_model(), "tools": database.tools, **options})
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from http.server import ThreadingHTTPServer
 from typing import Any
 
@@ -85,15 +85,6 @@ class TypingModel(BaseChatModel):
             chunk = ChatGenerationChunk(message=message)
             if run_manager:
                 run_manager.on_llm_new_token(message.text, chunk=chunk)
-            yield chunk
-
-    async def _astream(
-        self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any
-    ) -> AsyncIterator[ChatGenerationChunk]:
-        for message in self._next(streamed=True):
-            chunk = ChatGenerationChunk(message=message)
-            if run_manager:
-                await run_manager.on_llm_new_token(message.text, chunk=chunk)
             yield chunk
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.processes.java_processes import java_processes, wait_until, watch_java_processes
+from helpers.processes.java_processes import java_processes, wait_until
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import GraphRecursionError
 from langgraph.graph import END, START, StateGraph
@@ -277,11 +277,17 @@ def test_a_graph_run_inside_an_operator_closes_its_own_world_and_not_the_outer_o
     assert benchmark.open_now == 0
 
 
-# Graphs over the real ScienceWorld leave no JVM, however they are run; and never more than the limit run at once.
+# Graphs over the real ScienceWorld leave no JVM, however they end.
 
 TASK: Any = {"task": {"benchmark": "scienceworld", "id": "find-non-living-thing:0"}}
 SOON = 5.0
 """Seconds after which no JVM is left."""
+
+
+def over_java(test: Callable[..., None]) -> Callable[..., None]:
+    test = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")(test)
+    test = pytest.mark.skipif(shutil.which("java") is None, reason="needs Java")(test)
+    return pytest.mark.slow(pytest.mark.usefixtures("known_task")(test))
 
 
 @pytest.fixture(scope="module")
@@ -291,41 +297,7 @@ def known_task() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.skipif(shutil.which("java") is None, reason="needs Java")
-@pytest.mark.usefixtures("known_task")
-def test_twenty_finished_runs_leave_no_jvm():
-    with watch_java_processes() as seen:
-        for _ in range(20):
-            assert sdp.ending(sdp.graph.invoke(TASK)) == "goal"
-    assert max(seen) <= 2
-    assert wait_until(lambda: not java_processes(), SOON)
-
-
-@pytest.mark.long
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.skipif(shutil.which("java") is None, reason="needs Java")
-@pytest.mark.usefixtures("known_task")
-def test_sixteen_at_once_never_have_more_jvms_than_the_limit(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("CERTIGRAPH_SIMULATORS", "3")
-
-    async def together() -> list[Any]:
-        return await asyncio.gather(*(sdp.graph.ainvoke(TASK) for _ in range(16)))
-
-    with watch_java_processes() as seen:
-        states = asyncio.run(together())
-    assert [sdp.ending(state) for state in states] == ["goal"] * 16
-    assert max(seen) <= 3
-    assert wait_until(lambda: not java_processes(), SOON)
-
-
-@pytest.mark.long
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.skipif(shutil.which("java") is None, reason="needs Java")
-@pytest.mark.usefixtures("known_task")
+@over_java
 def test_runs_cancelled_at_random_times_leave_no_jvm():
     delays = random.Random(19)
 
@@ -342,10 +314,7 @@ def test_runs_cancelled_at_random_times_leave_no_jvm():
     assert wait_until(lambda: not java_processes(), 20.0)
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.skipif(shutil.which("java") is None, reason="needs Java")
-@pytest.mark.usefixtures("known_task")
+@over_java
 def test_a_jvm_whose_start_is_cancelled_is_ended_at_once():
     DEFAULT_POOL.close()  # else the run might take a simulator that another test has returned
     before = {*java_processes()}  # of worlds that other tests in this process left open
@@ -361,22 +330,6 @@ def test_a_jvm_whose_start_is_cancelled_is_ended_at_once():
     assert wait_until(lambda: not {*java_processes()} - before, 1.0)
 
 
-@pytest.mark.long
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.skipif(shutil.which("java") is None, reason="needs Java")
-@pytest.mark.usefixtures("known_task")
-def test_an_interrupted_run_leaves_no_jvm_and_continues_where_it_was():
-    graph = sdp.build(InMemorySaver(serde=serializer()))
-    thread: Any = {"configurable": {"thread_id": "asked"}}
-    graph.invoke(TASK, thread, interrupt_before=["validate"])
-    assert wait_until(lambda: not java_processes(), SOON)
-    state = graph.invoke(None, thread)
-    assert sdp.ending(state) == "goal"
-    assert len(state["history"]) > 1
-    assert wait_until(lambda: not java_processes(), SOON)
-
-
 STARTING = """
 import sys
 from certigraph.graphs import react
@@ -386,10 +339,7 @@ react.graph.invoke({"task": {"benchmark": "scienceworld", "id": "find-non-living
 """
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.skipif(shutil.which("java") is None, reason="needs Java")
-@pytest.mark.usefixtures("known_task")
+@over_java
 @pytest.mark.parametrize("seed", range(3))
 def test_a_process_killed_during_the_start_leaves_no_jvm(seed: int, tmp_path: Path):
     environment = {**os.environ, "TMPDIR": str(tmp_path)}  # where its JVM works, by which it is known

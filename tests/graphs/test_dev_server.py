@@ -70,20 +70,18 @@ def test_every_graph_is_listed(server: httpx.Client):
 
 
 @pytest.mark.parametrize("graph", CONFIG["graphs"])
-def test_an_assistant_has_the_description_of_its_graph(graph: str, server: httpx.Client):
+def test_a_graph_has_its_description_its_forms_and_a_drawing_with_named_edges(graph: str, server: httpx.Client):
     described = dev_server.assistant(server, graph)["description"]
-    assert described == CONFIG["graphs"][graph]["description"]
-    assert described
-
-
-@pytest.mark.parametrize("graph", CONFIG["graphs"])
-def test_a_graph_is_drawn_with_its_named_edges(graph: str, server: httpx.Client):
+    assert described == CONFIG["graphs"][graph]["description"] != ""
     drawing = json_of(server.get(f"/assistants/{assistant(server, graph)}/graph"))
     named = {edge["data"] for edge in drawing["edges"] if edge.get("conditional")}
-    assert named
-    assert None not in named
-    if graph == "sdp":
-        assert named == {"planned", "gave_up", "certified", "retry", "stuck", "exhausted", "advance", "goal", "extend"}
+    assert named and None not in named
+    schemas = json_of(server.get(f"/assistants/{assistant(server, graph)}/schemas"))
+    form = schemas["context_schema"]["properties"]
+    assert {"model", "roles", "data", "budget"} <= set(form)
+    assert not {"benchmark", "environment", "chat"} & set(form)
+    assert form["model"]["default"] == "scripted:expert"
+    assert set(schemas["input_schema"]["properties"]) == {"task"}
 
 
 def test_the_graph_inside_a_node_is_drawn_with_xray(server: httpx.Client):
@@ -93,16 +91,6 @@ def test_the_graph_inside_a_node_is_drawn_with_xray(server: httpx.Client):
         node["id"] for node in drawing["nodes"]
     }
     assert {"ready", "finished", "batch_done", "over", "more", "off_plan", "done"} == named
-
-
-@pytest.mark.parametrize("graph", CONFIG["graphs"])
-def test_a_graph_has_its_context_form_and_asks_for_a_task_alone(graph: str, server: httpx.Client):
-    schemas = json_of(server.get(f"/assistants/{assistant(server, graph)}/schemas"))
-    form = schemas["context_schema"]["properties"]
-    assert {"model", "roles", "data", "budget"} <= set(form)
-    assert not {"benchmark", "environment", "chat"} & set(form)
-    assert form["model"]["default"] == "scripted:expert"
-    assert set(schemas["input_schema"]["properties"]) == {"task"}
 
 
 @pytest.mark.parametrize("graph", KINDS)
@@ -118,34 +106,10 @@ def test_a_graph_runs_to_its_end_and_once_more_on_the_same_thread(graph: str, se
     assert bool(kept.get("certificates")) is (graph == "sdp")
 
 
-def test_a_graph_that_needs_a_trained_head_fails_without(server: httpx.Client):
-    body = {"input": RECORDED, "assistant_id": "reward_head"}
-    answered = json_of(server.post(f"/threads/{new_thread(server)}/runs/wait", json=body))
-    assert answered["__error__"]["error"] == "Fault"
-
-
 def test_a_run_that_fails_says_why(server: httpx.Client):
     body = {"input": {"task": {"benchmark": "blocksworld", "id": "no such"}}, "assistant_id": "sdp"}
     answered = json_of(server.post(f"/threads/{new_thread(server)}/runs/wait", json=body))
     assert "no such" in answered["__error__"]["message"]
-    spent = {**body, "input": TASK, "context": {"budget": {"calls": 1}}}
-    answered = json_of(server.post(f"/threads/{new_thread(server)}/runs/wait", json=spent))
-    assert "1 of 1 calls" in answered["__error__"]["message"]
-
-
-@pytest.mark.parametrize("graph", ["sdp", "tdp", "pbai"])
-def test_the_state_can_be_edited_at_every_checkpoint(graph: str, server: httpx.Client):
-    thread = new_thread(server)
-    finished(server, thread, assistant_id=graph, input=GRAPH_INPUTS.get(graph, TASK))
-    history = json_of(server.post(f"/threads/{thread}/history", json={"limit": 1000}))
-    checkpoints = [state for state in history if "observation" in state["values"]]
-    assert len(checkpoints) > 5
-    for state in checkpoints:
-        edit = {"observation": {**state["values"]["observation"], "text": "edited by a person"}}
-        body = {"values": edit, "checkpoint_id": state["checkpoint"]["checkpoint_id"]}
-        fork = json_of(server.post(f"/threads/{thread}/state", json=body))
-        edited = json_of(server.get(f"/threads/{thread}/state/{fork['checkpoint']['checkpoint_id']}"))["values"]
-        assert edited["observation"]["text"] == "edited by a person"
 
 
 def test_an_edited_run_goes_on_from_the_edit(server: httpx.Client):
@@ -158,14 +122,6 @@ def test_an_edited_run_goes_on_from_the_edit(server: httpx.Client):
     fork = json_of(server.post(f"/threads/{thread}/state", json=body))
     final = finished(server, thread, assistant_id="sdp", input=None, checkpoint=fork["checkpoint"])
     assert final["observation"]["solved"]
-
-
-def test_an_edit_that_does_not_fit_says_where(server: httpx.Client):
-    thread = new_thread(server)
-    finished(server, thread, assistant_id="sdp")
-    answered = server.post(f"/threads/{thread}/state", json={"values": {"plan": [{"txt": "a is on b"}]}})
-    assert not answered.is_success
-    assert "plan.0.text: Field required" in answered.text
 
 
 def test_the_context_form_takes_hold(server: httpx.Client):

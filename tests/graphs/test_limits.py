@@ -4,9 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.files.real_data import data_folder
 from helpers.sample_runs.recorded_runs import replay_of
-from pydantic import BaseModel
 
 from certigraph import Limits, resume, run
 from certigraph.adapters.benchmarks import load_benchmark
@@ -15,14 +13,9 @@ from certigraph.adapters.protocols import Budget, Context
 from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
 from certigraph.benchmarks.blocksworld.expert import answer_request
 from certigraph.evaluation.frames import RecordedRun, frames_of
-from certigraph.graphs import sdp, step
-from certigraph.nodes.react import Thought
-from certigraph.nodes.sdp import give_up
-from certigraph.nodes.step import Completion, Next
-from certigraph.nodes.verdicts import Holds
+from certigraph.graphs import step
 from certigraph.runtime.history import RunHistory, read_history
 from certigraph.runtime.registry import build_graph, parse_swap
-from certigraph.runtime.report import write_report
 from certigraph.runtime.result import Result
 from certigraph.state.endings import LimitReached
 from certigraph.state.records import Predicate
@@ -107,28 +100,15 @@ def test_views_count_an_extension_neither_as_a_replan_nor_as_tries_used_up(tmp_p
     context = Context(chat=ScriptedChat(responder=answer_request), limits=Limits(plan=2))
     result = run("sdp", BlocksWorld(), "6-0", context=context, out=tmp_path, listener=watched.take)
     assert (result.ending, result.state["replans"]) == ("goal", 0)
-    figures = frames_of([RecordedRun("sdp", "6-0", 0, result.trajectory)]).runs.iloc[0]
-    assert figures.replans == 0
-    assert frames_of([RecordedRun("sdp", "6-0", 0, result.trajectory)]).runs["first_exhaustion"].isna().all()
+    runs = frames_of([RecordedRun("sdp", "6-0", 0, result.trajectory)]).runs
+    assert runs.iloc[0].replans == 0 and runs["first_exhaustion"].isna().all()
     assert replay_of(result.trajectory).exhausted_at is None
     assert (watched.plan.replans, read_history(result.trajectory).plan.replans) == (0, 0)
-    page = write_report(result.trajectory, tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "extended the plan" in page
-    assert "replanned" not in page
 
 
 @pytest.mark.slow
 def test_an_extension_is_no_replan_that_a_limit_could_forbid(tmp_path: Path):
     assert limited("sdp", tmp_path, plan=5, replans=0, attempts=1).ending == "goal"
-
-
-def test_a_cut_plan_without_a_rest_ends_by_its_limit_and_says_so(tmp_path: Path):
-    context = Context(limits=Limits(plan=5))
-    stopped = run(sdp.build(replan=give_up), "blocksworld", TOWER, context=context, out=tmp_path)
-    assert stopped.ending == "limit:plan"
-    assert "5 of 5 conditions" in stopped.message
-    assert "--budget plan=10" in stopped.message
-    assert len(stopped.certificates) == 5
 
 
 @pytest.mark.slow
@@ -168,21 +148,6 @@ def test_an_outline_is_as_long_as_the_task_and_says_where_it_was_cut(graph: str,
     assert (whole.ending, cut.ending) == ("goal", "goal")
 
 
-@pytest.mark.parametrize("form", [Next, Thought, Completion, Holds])
-def test_what_is_longer_than_its_form_says_is_read(form: type[BaseModel]):
-    long = {
-        "rationale": "r" * 999,
-        "subtask": "s" * 999,
-        "insights": [1] * 99,
-        "thought": "t" * 999,
-        "action": "a" * 999,
-    }
-    more = {"reason": "r" * 999, "completed": True, "holds": 1}
-    given = {name: value for name, value in {**long, **more}.items() if name in form.model_fields}
-    answer = form.model_validate(given)
-    assert all(len(getattr(answer, name)) == 999 for name in ("subtask", "action") if name in given)
-
-
 # --- STEP's subtasks
 
 
@@ -196,7 +161,6 @@ def test_step_takes_as_many_subtasks_as_the_task_has_actions(tmp_path: Path):
 def test_an_episode_that_subtasks_ended_is_not_repeated_if_nothing_was_learnt(tmp_path: Path):
     stopped = limited("step", tmp_path, subtasks=4)
     assert stopped.ending == "limit:subtasks"
-    assert "5 completed subtasks; its limit is 4" in stopped.message
     assert "--budget subtasks=10" in stopped.message
     assert [(t.ending, t.steps) for t in stopped.state["trials"]] == [("limit:subtasks", 5)]
     again = resume(stopped.folder, benchmark=BlocksWorld(), chat=ScriptedChat(responder=answer_request))
@@ -255,7 +219,6 @@ def test_the_last_sub_task_of_tdp_ends_the_run_by_its_steps(tmp_path: Path):
     graph = build_graph("tdp", dict([parse_swap("decompose=undivided")]))
     stopped = limited(graph, tmp_path, steps=21)
     assert stopped.ending == "limit:steps"
-    assert stopped.message == "21 of 21 steps are spent; resume with more: --budget steps=42"
 
 
 # --- many blocks
@@ -269,33 +232,3 @@ def test_the_last_sub_task_of_tdp_ends_the_run_by_its_steps(tmp_path: Path):
 )
 def test_a_world_of_many_blocks_is_shown_whole(graph: str, task: str, steps: int, tmp_path: Path):
     assert limited(graph, tmp_path, task, steps=steps).ending == "goal"
-
-
-# --- PlanBench's hard instances
-
-
-SOLVERS = ("sdp", "tdp", "step", "react", "plan_and_solve", "cot", "plan_and_act")
-
-
-@pytest.mark.long
-@pytest.mark.slow
-@pytest.mark.parametrize("graph", SOLVERS)
-def test_every_hard_instance_of_planbench_is_solved_by_the_expert_of_two_methods(graph: str, tmp_path: Path):
-    data = data_folder("blocksworld").parent
-    live = load_benchmark("blocksworld", data)
-    longest = [task for task in live.tasks("hard") if len(live.demonstration(task)) >= 38]  # type: ignore[attr-defined]
-    context, share = Context(model="scripted:expert", data=str(data)), longest[SOLVERS.index(graph) % 3 :: 3]
-    results = {task.id: run(graph, live, task, context=context, out=tmp_path) for task in share}
-    failed = {id_: (r.ending, r.message) for id_, r in results.items() if not r.scores or r.scores.value < 1}
-    assert (len(longest), len(results), failed) == (33, 11, {})
-    assert {r.ending for r in results.values()} == {"goal"}
-
-
-def test_failed_subtasks_name_their_own_limit(tmp_path: Path):
-    def failing(prompt: str, form: dict[str, Any]) -> Any:
-        return (
-            {"reason": "no", "completed": False} if "completed" in form["properties"] else answer_request(prompt, form)
-        )
-
-    stopped = limited("step", tmp_path, model=failing, failures=2, substeps=1)
-    assert (stopped.ending, "--budget failures=6" in stopped.message) == ("limit:subtasks", True)

@@ -91,14 +91,6 @@ def test_imagined_actions_are_no_steps_of_the_world(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_it_solves_what_a_random_react_does_not(tmp_path: Path):
-    context = Context(model="scripted:random", limits=Limits(steps=12))
-    deep = searching(backpropagate=backpropagate(simulations=20))
-    plain, searched = (run(g, "blocksworld", "4-1", context=context, out=tmp_path) for g in (react.build(), deep))
-    assert (plain.ending, searched.ending) == ("limit:steps", "goal")
-
-
-@pytest.mark.slow
 def test_with_statefactorys_reward_it_solves_generated_tasks_without_a_call(tmp_path: Path):
     context = Context(model="scripted:random", limits=Limits(steps=40))
     tasks = [f"4-{seed}" for seed in range(6)]

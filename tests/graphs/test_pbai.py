@@ -1,6 +1,5 @@
 """The search harnesses as PBAI loops: their rounds, what each sees, and every memory condition with each."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +21,13 @@ from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Budget, Context
 from certigraph.adapters.trajectories import read_trajectory
 from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
-from certigraph.benchmarks.musique.benchmark import MuSiQue
 from certigraph.graphs import hypotheses, ircot, iter_retgen, memgpt, pbai, react
 from certigraph.graphs.hypotheses import explore
 from certigraph.nodes.beliefs import lobotomized
 from certigraph.nodes.gates import exhaustion_gate, no_gate
 from certigraph.nodes.memgpt import manage
 from certigraph.nodes.search import agreed_answer, hypothesise
-from certigraph.runtime.registry import build_graph, parse_swap
+from certigraph.runtime.registry import build_graph
 from certigraph.runtime.run import run
 from certigraph.state.endings import Fault, LimitReached, UnknownName
 from certigraph.state.search import Branch
@@ -64,12 +62,10 @@ def test_every_harness_runs_its_rounds_in_every_condition(graph: Any, memory: st
     assert (world.worlds[0].answer, graph.ending(state)) == ("Ada", "world_ended")
 
 
-def test_iter_retgen_has_nothing_to_wipe():
-    for memory in ("lobotomized", lobotomized):
-        with pytest.raises(UnknownName, match="no memory that could be erased"):
-            iter_retgen.build(memory=memory)
-    with pytest.raises(UnknownName, match="no memory that could be erased"):
-        build_graph("iter_retgen", dict([parse_swap("memory=lobotomized")]))
+@pytest.mark.parametrize("memory", ["lobotomized", lobotomized])
+def test_iter_retgen_has_nothing_to_wipe(memory: Any):
+    with pytest.raises(UnknownName):
+        iter_retgen.build(memory=memory)
 
 
 def test_limits_take_the_place_of_a_harness_own_rounds():
@@ -178,14 +174,6 @@ def test_each_hypothesis_is_searched_for_in_a_world_of_its_own_and_the_answer_of
     assert hypotheses.ending(state) == "world_ended"
 
 
-@pytest.mark.parametrize("answers", [["Ada", "Bob", "Eve"], ["Ada", "Bob", "Ada"]])
-def test_where_the_searches_disagree_a_model_chooses(answers: list[str]):
-    _, scripted_model, world = branching(answers)
-    assert world.worlds[0].answer == "chosen"
-    [prompt] = scripted_model.prompts("answer")
-    assert [name in prompt for name in (*answers, "direction 2")] == [True] * 4
-
-
 def test_the_choice_is_made_from_what_every_search_found_and_what_it_left_open():
     def moving(prompt: str, times: int) -> dict[str, str]:
         way = "one" if "one way" in prompt else "other"
@@ -217,18 +205,10 @@ def test_the_answer_says_how_many_searches_gave_it():
 
 
 @pytest.mark.parametrize("number", [1, 2, 6])
-def test_the_form_of_hypotheses_has_as_many_as_are_asked_for(number: int):
-    class Noting(ScriptedModel):
-        def __call__(self, prompt: str, schema: Mapping[str, Any]) -> Any:
-            bounds.extend(part["maxItems"] for name, part in schema["properties"].items() if name == "hypotheses")
-            return super().__call__(prompt, schema)
-
-    bounds = list[int]()
-    scripted_model = Noting(**ANSWERS, hypotheses={"hypotheses": [f"way {n}" for n in range(9)]})
-    state = run_graph(
-        hypotheses.build(hypothesise=hypothesise(number=number)), scripted_model, LibraryBenchmark(rounds=1)
-    )
-    assert (bounds, len(state["hypotheses"])) == ([number], number)
+def test_as_many_hypotheses_are_searched_for_as_are_asked_for(number: int):
+    scripted_model = ScriptedModel(**ANSWERS, hypotheses={"hypotheses": [f"way {n}" for n in range(9)]})
+    graph = hypotheses.build(hypothesise=hypothesise(number=number))
+    assert len(run_graph(graph, scripted_model, LibraryBenchmark(rounds=1))["branches"]) == number
 
 
 @pytest.mark.parametrize(
@@ -279,13 +259,6 @@ def test_the_answer_brings_along_what_its_searches_found():
     assert len(set.union(*found)) > 2
     assert set(state["action"].args["retrieved"]) == set.union(*found)
     assert [branch.rounds for branch in state["branches"]] == [2, 2]
-
-
-@pytest.mark.slow
-def test_evidence_that_the_searches_found_counts_for_the_answer(tmp_path: Path):
-    musique = MuSiQue()
-    scores = [run(name, musique, "2hop__dev_0", out=tmp_path).scores for name in ("pbai", "hypotheses")]
-    assert [score.parts["evidence_found"] for score in scores if score] == [1.0, 1.0]
 
 
 def test_hypotheses_need_a_world_that_takes_an_answer():

@@ -47,14 +47,6 @@ def test_plan_and_act_plans_again_after_every_action_but_the_last(world: str, tm
     assert result.state["replanned"] == STEPS - 1
 
 
-@pytest.mark.parametrize("world", WORLDS)
-def test_cot_plans_once(world: str, tmp_path: Path):
-    where, cast = WORLDS[world]()
-    result = played(cot, where, cast, tmp_path)
-    assert [entry.operator for entry in cast.requests] == ["plan", *["execute"] * STEPS]
-    assert result.state["outline"] == ("PLAN--canary 0",)
-
-
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_every_action_is_chosen_with_the_latest_plan_in_sight_and_no_other(graph: str, tmp_path: Path):
     world, cast = records()
@@ -74,16 +66,6 @@ def test_a_plan_made_again_is_requested_with_everything_that_was_done(world: str
         assert [n for n in range(STEPS) if f"{cast.actions[''][n]}\n" in prompt] == [*range(number)]
     grown = [len(later) - len(earlier) for earlier, later in pairwise(prompts)]
     assert min(grown) > 40, "every action adds its thought, itself and its answer"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("graph", GRAPHS)
-def test_prompts_of_a_search_grow_with_its_steps(graph: str, tmp_path: Path):
-    world, cast = library()
-    played(GRAPHS[graph], world, cast, tmp_path)
-    sizes = [len(prompt) for prompt in cast.prompts("execute")]
-    assert all(later > earlier for earlier, later in pairwise(sizes))
-    assert sizes[-1] > 2 * sizes[0]
 
 
 @pytest.mark.parametrize("world", WORLDS)

@@ -13,25 +13,22 @@ from helpers.worlds.watched_blocks import (
     WatchedBlocks,
     describe_goal_as_model,
     extract_as_model,
-    extract_places,
     run_blocks,
     take_actions,
 )
 from langgraph.runtime import Runtime
 
-from certigraph.adapters.models.calls import JSON_INSTRUCTION
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.adapters.trajectories import read_trajectory
 from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
 from certigraph.benchmarks.blocksworld.expert import answer_request
-from certigraph.graphs import react, react_reward
+from certigraph.graphs import react_reward
 from certigraph.nodes.lookahead import (
     appraise,
     greedy,
     listed,
-    predicted,
     propose_actions,
     rank_appraisals,
     rehearsed,
@@ -41,25 +38,15 @@ from certigraph.runtime.result import Result
 from certigraph.runtime.run import resume, run
 from certigraph.state.rewards import (
     Appraisal,
-    FactorView,
     LookaheadView,
     ended_facts,
     new_facts,
     to_factored,
-    to_mapping,
 )
 
 
 def gains(result: Result) -> dict[str, float]:
     return {one.action: one.gain for one in result.state["appraisals"]}
-
-
-@pytest.mark.slow
-def test_the_expert_goes_the_way_that_it_goes_in_react(tmp_path: Path):
-    rewarded = run_blocks(react_reward.build(**RATING), tmp_path / "a", answer_request)
-    plain = run_blocks(react.build(), tmp_path / "b", answer_request)
-    assert rewarded.ending == "goal"
-    assert [t.action for t in rewarded.state["turns"]] == [t.action for t in plain.state["turns"]]
 
 
 def test_only_what_settles_the_goal_gains(tmp_path: Path):
@@ -99,13 +86,6 @@ def test_a_way_back_is_taken_only_where_nothing_else_is_left():
 
 def chosen(appraisals: list[Appraisal]) -> str:
     return str(asyncio.run(greedy({"appraisals": appraisals}, None))["action"].text)  # type: ignore[arg-type, typeddict-item]
-
-
-@pytest.mark.slow
-def test_who_is_greedy_does_not_go_in_circles(tmp_path: Path):
-    result = run_blocks(react_reward.build(**RATING, propose=listed, choose=greedy), tmp_path, task="6-1", steps=8)
-    views = [turn.observation for turn in result.state["turns"]]
-    assert len(set(views)) == len(views) == 8
 
 
 @pytest.fixture
@@ -212,31 +192,6 @@ def test_ended_facts_are_those_that_nothing_replaces():
     assert ended_facts(before, after) == ("a: state = clear", "b", "d: place = table")
 
 
-def test_the_choice_knows_what_an_action_would_end_and_what_the_world_would_say(tmp_path: Path):
-    scripted_model, last = ScriptedModel(), "stack the red block on top of the orange block"
-    up = "unstack the red block from on top of the blue block"
-
-    async def forgets(state: FactorView, runtime: Runtime[Context]) -> dict[str, Any]:
-        places = to_mapping((await extract_places(state, runtime))["factored"])
-        return {"factored": to_factored({k: v for k, v in places.items() if v != {"place": "hand"}})}
-
-    graph = react_reward.build(**{**RATING, "extract": forgets})
-    answers = iter([up, last])
-    result = run_blocks(
-        graph,
-        tmp_path,
-        lambda prompt, form: {**scripted_model(prompt, form), "thought": "", "choice": next(answers)},
-        task="3-1",
-    )
-    assert result.ending == "goal"
-    groups = [e.update["appraisals"] for e in result.trajectory.events if e.node == "appraise"]
-    first, final = ({one.action: one for one in map(Appraisal.model_validate, group)} for group in groups)
-    assert (first[up].ended, first[up].news) == (("a: place = b",), "")
-    assert first[up].ended[0] in scripted_model.prompts("choice")[0]
-    assert [one.action for one in final.values() if one.news] == [last]
-    assert final[last].news in scripted_model.prompts("choice")[1]
-
-
 def test_an_action_that_changes_nothing_is_not_one_that_leads_back(tmp_path: Path):
     async def propose(state: LookaheadView, runtime: Runtime[Context]) -> dict[str, Any]:
         return {"candidates": (UP, "jump")} if not state["turns"] else {"candidates": (DOWN, "jump")}
@@ -252,16 +207,6 @@ def test_an_action_that_changes_nothing_is_not_one_that_leads_back(tmp_path: Pat
     assert back in scripted_model.prompts("choice")[1]
 
 
-def test_the_choice_knows_whether_a_model_predicted_or_a_copy_of_the_world_answered(tmp_path: Path):
-    scripted_models = {rehearsed: ScriptedModel(), predicted: ScriptedModel()}
-    for imagine, scripted_model in scripted_models.items():
-        run_blocks(react_reward.build(**RATING, imagine=imagine), tmp_path / imagine.__name__, scripted_model, steps=1)
-    copied, guessed = (
-        scripted_model.prompts("choice")[0].partition("Assignment:")[0] for scripted_model in scripted_models.values()
-    )
-    assert copied != guessed
-
-
 def test_fewer_candidates_than_k_may_be_named(tmp_path: Path):
     def one(prompt: str, form: dict[str, Any]) -> Any:
         if "actions" in form["properties"]:
@@ -273,37 +218,10 @@ def test_fewer_candidates_than_k_may_be_named(tmp_path: Path):
     assert result.usage.calls == 2
 
 
-def test_its_prompts_tell_what_reacts_prompt_tells(tmp_path: Path):
-    plain, scripted_model = ScriptedModel(), ScriptedModel()
-    run_blocks(react.build(), tmp_path / "a", plain, steps=1)
-    propose = propose_actions(k=2)
-    run_blocks(
-        react_reward.build(**RATING, propose=propose, imagine=predicted), tmp_path / "b", scripted_model, steps=1
-    )
-    opening, _, request_text = plain.prompts("choice")[0].partition(JSON_INSTRUCTION)
-    situation = request_text[request_text.index("Assignment:") :].partition("Actions to choose from")[0]
-    assert [sorted(fields - {"reasoning"}) for fields, _ in scripted_model.requests] == [
-        ["actions"],
-        ["outcomes"],
-        ["choice", "thought"],
-    ]
-    assert all(prompt.startswith(opening) and situation in prompt for _, prompt in scripted_model.requests)
-
-
 @pytest.mark.parametrize(("k", "calls"), [(2, 2), (3, 1)])
 def test_who_may_do_no_more_than_k_is_not_called_to_propose(k: int, calls: int, tmp_path: Path):
     result = run_blocks(react_reward.build(**RATING, propose=propose_actions(k=k)), tmp_path, task="4-0", steps=1)
     assert result.usage.calls == calls
-
-
-@pytest.mark.slow
-def test_a_model_that_foresees_right_serves_as_well_as_the_simulator(tmp_path: Path):
-    imagined = run_blocks(
-        react_reward.build(**RATING, imagine=predicted), tmp_path / "a", answer_request, task="3-1", steps=2
-    )
-    known = run_blocks(react_reward.build(**RATING), tmp_path / "b", answer_request, task="3-1", steps=2)
-    assert gains(imagined) == gains(known)
-    assert imagined.usage.calls == known.usage.calls + 2
 
 
 def test_a_shortlist_is_k_actions_near_the_assignment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -318,13 +236,3 @@ def test_it_is_stopped_where_it_goes_round_in_circles_and_its_trajectory_adds_up
     state = read_trajectory(result.folder).state()
     assert [turn.action for turn in state["turns"]] == [step.action.text for step in state["history"]] == ["jump"] * 3
     assert result.ending == "gave_up"
-
-
-@pytest.mark.slow
-def test_the_budget_counts_proposals_and_choices(tmp_path: Path):
-    result = run_blocks(react_reward.build(**RATING, propose=propose_actions(k=2)), tmp_path, answer_request)
-    turns, calls = len(result.state["turns"]), {e.node: 0 for e in result.trajectory.events}
-    for event in result.trajectory.events:
-        calls[event.node] += event.usage.calls
-    assert calls["choose"] == turns
-    assert result.usage.calls == calls["choose"] + calls["propose"] > turns

@@ -1,8 +1,6 @@
-"""SDP's graph as a user meets it: its drawing, its swaps, all four ways to call it, checkpoints, endings, forks."""
+"""SDP's graph as a user meets it: all four ways to call it, checkpoints, cascades and budgets, endings, forks."""
 
 import asyncio
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,27 +12,13 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.protocols import Context, Limits
-from certigraph.graphs import sdp, tdp
-from certigraph.nodes.sdp import always_pass, capped, give_up, validate
-from certigraph.nodes.slots import factory
+from certigraph.graphs import sdp
+from certigraph.nodes.sdp import capped, validate
 from certigraph.state.certified_states import certified_state
 from certigraph.state.endings import Fault
 from certigraph.state.records import Predicate, Verdict
 from certigraph.state.trajectory import serializer
 
-LABELS = {
-    ("propose", "realize"): "planned",
-    ("propose", "__end__"): "gave_up",
-    ("validate", "certify"): "certified",
-    ("validate", "realize"): "retry",
-    ("validate", "replan"): "stuck",
-    ("validate", "__end__"): "exhausted",
-    ("certify", "realize"): "advance",
-    ("certify", "__end__"): "goal",
-    ("certify", "replan"): "extend",
-    ("replan", "realize"): "planned",
-    ("replan", "__end__"): "gave_up",
-} | {(planner, "answer"): "forced" for planner in ("propose", "validate", "certify", "replan")}
 BUMPY = (0, 2, 0, 0, 0, 0, 1)
 """A retry, a cascade of two, three misses, a replan, a miss and then one certificate a step."""
 
@@ -47,89 +31,13 @@ def thread(name: str = "t") -> dict[str, Any]:
     return {"configurable": {"thread_id": name}}
 
 
-# --- the drawing
-
-
-@pytest.mark.parametrize("config", [None, {"configurable": {"benchmark": "blocksworld"}}])
-def test_where_no_answer_is_given_the_drawing_is_the_papers(config: Any):
-    drawing = sdp.build().get_graph(config)
-    shown = {(e.source, e.target): e.data for e in drawing.edges if e.conditional}
-    assert shown == {ends: label for ends, label in LABELS.items() if label != "forced"}
-    assert not {"answer", "deliver"} & set(drawing.nodes)
-    assert "solve:answer" not in tdp.build(solve=sdp).get_graph(config, xray=True).nodes
-    assert set(asyncio.run(sdp.graph.aget_graph(config)).nodes) == set(drawing.nodes)
-
-
 # --- swaps
-
-
-def test_always_pass_certifies_what_the_script_refuses():
-    script = Script(verdicts=[0] * 50)
-    assert depths(run_script(script, validate=always_pass)) == [1, 1, 1, 1]
-    assert depths(run_script(Script(verdicts=[0] * 50))) == []
-
-
-def test_give_up_ends_where_replan_would_have_gone_on():
-    stuck_once = [0, 0, 0]
-    assert sdp.ending(run_script(Script(verdicts=stuck_once))) == "goal"
-    final = run_script(Script(verdicts=stuck_once), replan=give_up)
-    assert (sdp.ending(final), len(final["attempts"]), final["replans"]) == ("gave_up", 3, 0)
 
 
 def test_capped_cuts_cascades():
     assert depths(run_script(Script(verdicts=[3]))) == [3, 1]
     assert depths(run_script(Script(verdicts=[3]), validate=capped(validate, depth=1))) == [1, 1, 1, 1]
     assert depths(run_script(Script(verdicts=[3]), validate=capped(depth=2))) == [2, 1, 1]
-
-
-async def mine(state: Any, runtime: Any) -> dict[str, Any]:
-    return {"verdict": Verdict(depth=len(state["tail"]))}
-
-
-@factory
-def lenient(*, bonus: int) -> Any:
-    async def operator(state: Any, runtime: Any) -> dict[str, Any]:
-        return {"verdict": Verdict(depth=bonus)}
-
-    return operator
-
-
-@pytest.mark.parametrize(
-    ("slot", "operator", "spec"),
-    [
-        ("validate", always_pass, {"name": "always_pass", "args": {}}),
-        ("replan", give_up, {"name": "give_up", "args": {}}),
-        ("validate", capped(depth=1), {"name": "capped", "args": {"depth": 1}}),
-        (
-            "validate",
-            capped(validate, depth=1),
-            {"name": "capped", "args": {"validate": {"name": "validate", "args": {}}, "depth": 1}},
-        ),
-        ("validate", mine, {"name": f"{__name__}:mine", "args": {}}),
-        ("validate", lenient(bonus=2), {"name": f"{__name__}:lenient", "args": {"bonus": 2}}),
-    ],
-)
-def test_a_swap_shows_in_the_metadata_of_its_node_alone(slot: str, operator: Any, spec: dict[str, Any]):
-    found = {name: node.metadata["operator"] for name, node in sdp.build(**{slot: operator}).builder.nodes.items()}
-    plain = {name: node.metadata["operator"] for name, node in sdp.build().builder.nodes.items()}
-    assert found == {**plain, slot: spec}
-
-
-def test_an_unknown_keyword_is_refused_with_the_known_ones():
-    slots = "reset, commit, propose, realize, approve, act, .*, audit, revalidate, certify, replan, answer, deliver"
-    with pytest.raises(TypeError, match=rf"'judge'.*{slots}"):
-        sdp.build(judge=always_pass)  # type: ignore[call-arg]
-
-
-def test_an_operator_may_write_only_what_its_slot_lets_it():
-    async def greedy(state: Any, runtime: Any) -> dict[str, Any]:
-        return {"verdict": Verdict(depth=1), "certificates": []}
-
-    with pytest.raises(
-        Fault, match=r"slot validate returned certificates, verdict; it must return \{'verdict': "
-    ) as caught:
-        run_script(Script(), validate=greedy)
-    assert caught.value.ending == "error:operator"
 
 
 # --- four ways to call it
@@ -198,41 +106,6 @@ def test_a_state_comes_back_from_sqlite_as_it_was(way: str, tmp_path: Path):
         k: v for k, v in straight.items() if k not in varying
     }
     assert [u.node for u in found["usage"]] == [u.node for u in straight["usage"]]
-
-
-def stored(path: Path) -> dict[str, Any]:
-    """Channels as the saver reads them, without a graph that would vouch for the types of its own state."""
-    with SqliteSaver.from_conn_string(str(path)) as saver:
-        saver.serde = serializer()
-        found = saver.get_tuple(thread())
-        assert found
-        return found.checkpoint["channel_values"]
-
-
-@pytest.mark.slow
-def test_strict_msgpack_restores_every_record(tmp_path: Path):
-    """The switch is read when langgraph is imported, hence a process of its own."""
-    code = (
-        "import sys, asyncio; from pathlib import Path; sys.path[:0] = sys.argv[2:]\n"
-        "import test_sdp as t\n"
-        "sync = t.restored_sync(Path(sys.argv[1], 's.sqlite'), t.Script(verdicts=t.BUMPY))\n"
-        "mixed = asyncio.run(t.restored_async(Path(sys.argv[1], 'a.sqlite'), t.Script(verdicts=t.BUMPY)))\n"
-        "raw = t.stored(Path(sys.argv[1], 's.sqlite'))\n"
-        "straight = t.run_script(t.Script(verdicts=t.BUMPY))\n"
-        "for key in ('task', 'plan', 'certificates', 'attempts', 'history', 'evidence', 'observation', 'verdict'):\n"
-        "    assert sync[key] == mixed[key] == straight[key], key\n"
-        "    assert raw.get(key, straight[key]) == straight[key], key\n"
-        "assert {'task', 'evidence', 'observation', 'verdict'} <= set(raw)\n"
-    )
-    here = Path(__file__).parent
-    folders = [str(here), str(here.parent), str(here.parent.parent / "src")]
-    env = {"LANGGRAPH_STRICT_MSGPACK": "true", "PATH": ""}
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path), *folders], env=env, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert "unregistered" not in done.stderr.lower()
-    assert "blocked" not in done.stderr.lower()
 
 
 # --- cascades and budgets

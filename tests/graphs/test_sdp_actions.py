@@ -240,24 +240,6 @@ def test_evidence_is_kept_only_if_the_world_showed_it(quoted: str, kept: bool):
     assert [bool(c.evidence) for c in state["certificates"]] == [kept]
 
 
-def numbers_with(most: int, prompt: str) -> list[int]:
-    """The numbers of the last line that names `most`."""
-    lines = [[int(number) for number in re.findall(r"\d+", line)] for line in prompt.splitlines()]
-    return next(numbers for numbers in reversed(lines) if most in numbers)
-
-
-def test_planners_see_how_many_tries_and_new_plans_are_allowed_and_used():
-    limits = Limits(attempts=13, replans=17, steps=60)
-    scripted_model = ScriptedModel(
-        ["p", "q"], [act("wait")], [*[verdict(0)] * 26, verdict(1), *[verdict(0)] * 13, verdict(2)]
-    )
-    state, _ = run(scripted_model, limits=limits)
-    first, *again = scripted_model.shown["conditions"]
-    assert sdp.ending(state) == "goal"
-    assert all(re.search(r"\b13\b", prompt) and re.search(r"\b17\b", prompt) for prompt in (first, *again))
-    assert [numbers_with(17, prompt) for prompt in again] == [[1, 17], [2, 17], [1, 17]]
-
-
 def test_what_models_noted_and_advised_stands_in_the_text_that_gives_no_orders():
     async def advise(state: Any, runtime: Any) -> dict[str, Any]:
         return {"stagnation": Stagnation(advice="Turn to the lamp.")}
@@ -338,13 +320,3 @@ def test_a_cap_of_cascades_drops_what_was_judged_beyond_it():
     state, _ = run(scripted_model, validate=capped(validate, depth=1))
     assert len(scripted_model.shown["conditions"]) == 1
     assert not any(attempt.verdict.unreachable for attempt in state["attempts"])
-
-
-@pytest.mark.parametrize(("window", "most"), [(4_096, 20), (0, 500)])
-def test_a_model_with_a_small_window_may_write_a_short_plan_only(
-    window: int, most: int, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(Sheds, "limits", Limits(steps=500))
-    scripted_model = ScriptedModel(["p"], [act("wait")], [verdict(2)])
-    run(scripted_model, window)
-    assert 0 < scripted_model.forms["conditions"]["properties"]["conditions"]["maxItems"] <= most

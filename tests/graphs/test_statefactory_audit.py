@@ -47,20 +47,14 @@ def of_textworld() -> Iterator[Episode]:
 
 
 def of_webshop() -> Iterator[Episode]:
-    for task in (
-        "G039837515-1",
-        "G016180278-1",
-        "G001630968-0",
-        "G020732361-0",
-        "G023036150-2",
-        "G012292450-1",
-        "G027082529-7",
-        "G037608447-2",
-        "G038900189-2",
-        "G018284929-1",
-        "G031903942-2",
-    ):
+    for task in GOALS.split():
         yield webshop(task)
+
+
+GOALS = """
+G039837515-1 G016180278-1 G001630968-0 G020732361-0 G023036150-2 G012292450-1
+G027082529-7 G037608447-2 G038900189-2 G018284929-1 G031903942-2
+"""
 
 
 def of_scienceworld() -> Iterator[Episode]:
@@ -73,92 +67,43 @@ def of_scienceworld() -> Iterator[Episode]:
         simulator.close()
 
 
-PLANS = {
-    "pick_and_place_simple-Mug-None-Desk-308/trial_T20190909_203041_433487": (
-        "go to shelf 1",
-        "take mug 1 from shelf 1",
-        "go to desk 2",
-        "put mug 1 in/on desk 2",
-    ),
-    "pick_and_place_simple-SaltShaker-None-Cabinet-10/trial_T20190906_191445_723170": (
-        "go to shelf 1",
-        "take saltshaker 1 from shelf 1",
-        "go to cabinet 4",
-        "put saltshaker 1 in/on cabinet 4",
-    ),
-    "pick_and_place_simple-Vase-None-Safe-219/trial_T20190908_205221_748352": (
-        "go to dresser 1",
-        "take vase 1 from dresser 1",
-        "go to safe 1",
-        "open safe 1",
-        "put vase 1 in/on safe 1",
-    ),
-    "pick_heat_then_place_in_recep-Apple-None-Fridge-10/trial_T20190906_182353_418140": (
-        "go to garbagecan 1",
-        "take apple 3 from garbagecan 1",
-        "go to microwave 1",
-        "heat apple 3 with microwave 1",
-        "go to fridge 1",
-        "open fridge 1",
-        "put apple 3 in/on fridge 1",
-    ),
-    "pick_heat_then_place_in_recep-Egg-None-GarbageCan-10/trial_T20190908_113523_123938": (
-        "go to garbagecan 1",
-        "take egg 2 from garbagecan 1",
-        "go to microwave 1",
-        "heat egg 2 with microwave 1",
-        "go to garbagecan 1",
-        "put egg 2 in/on garbagecan 1",
-    ),
-    "pick_heat_then_place_in_recep-Potato-None-GarbageCan-10/trial_T20190907_161853_945788": (
-        "go to countertop 2",
-        "take potato 2 from countertop 2",
-        "go to microwave 1",
-        "heat potato 2 with microwave 1",
-        "go to garbagecan 1",
-        "put potato 2 in/on garbagecan 1",
-    ),
-    "pick_cool_then_place_in_recep-Bread-None-CounterTop-10/trial_T20190908_091811_414150": (
-        "go to countertop 3",
-        "take bread 2 from countertop 3",
-        "go to fridge 1",
-        "cool bread 2 with fridge 1",
-        "go to countertop 2",
-        "put bread 2 in/on countertop 2",
-    ),
-    "pick_cool_then_place_in_recep-Mug-None-CoffeeMachine-10/trial_T20190907_183807_477267": (
-        "go to coffeemachine 1",
-        "take mug 1 from countertop 1",
-        "go to fridge 1",
-        "cool mug 1 with fridge 1",
-        "go to coffeemachine 1",
-        "put mug 1 in/on coffeemachine 1",
-    ),
-    "pick_cool_then_place_in_recep-Tomato-None-Microwave-10/trial_T20190909_102644_926781": (
-        "go to sinkbasin 1",
-        "take tomato 2 from sinkbasin 1",
-        "go to fridge 1",
-        "cool tomato 2 with fridge 1",
-        "go to microwave 1",
-        "open microwave 1",
-        "put tomato 2 in/on microwave 1",
-    ),
-    "pick_clean_then_place_in_recep-Bowl-None-Cabinet-10/trial_T20190909_061130_844814": (
-        "go to countertop 3",
-        "take bowl 1 from countertop 3",
-        "go to sinkbasin 1",
-        "clean bowl 1 with sinkbasin 1",
-        "go to cabinet 4",
-        "put bowl 1 in/on cabinet 4",
-    ),
-}
-"""Plans of the simulator's planner, which takes up to a minute for one, by the id of a game."""
+PLANS = """\
+- pick_and_place_simple-Mug-None-Desk-308/trial_T20190909_203041_433487
+  go to shelf 1, take mug 1 from shelf 1, go to desk 2, put mug 1 in/on desk 2
+- pick_and_place_simple-SaltShaker-None-Cabinet-10/trial_T20190906_191445_723170
+  go to shelf 1, take saltshaker 1 from shelf 1, go to cabinet 4, put saltshaker 1 in/on cabinet 4
+- pick_and_place_simple-Vase-None-Safe-219/trial_T20190908_205221_748352
+  go to dresser 1, take vase 1 from dresser 1, go to safe 1, open safe 1, put vase 1 in/on safe 1
+- pick_heat_then_place_in_recep-Apple-None-Fridge-10/trial_T20190906_182353_418140
+  go to garbagecan 1, take apple 3 from garbagecan 1, go to microwave 1, heat apple 3 with microwave 1, go to fridge
+  1, open fridge 1, put apple 3 in/on fridge 1
+- pick_heat_then_place_in_recep-Egg-None-GarbageCan-10/trial_T20190908_113523_123938
+  go to garbagecan 1, take egg 2 from garbagecan 1, go to microwave 1, heat egg 2 with microwave 1, go to garbagecan
+  1, put egg 2 in/on garbagecan 1
+- pick_heat_then_place_in_recep-Potato-None-GarbageCan-10/trial_T20190907_161853_945788
+  go to countertop 2, take potato 2 from countertop 2, go to microwave 1, heat potato 2 with microwave 1, go to
+  garbagecan 1, put potato 2 in/on garbagecan 1
+- pick_cool_then_place_in_recep-Bread-None-CounterTop-10/trial_T20190908_091811_414150
+  go to countertop 3, take bread 2 from countertop 3, go to fridge 1, cool bread 2 with fridge 1, go to countertop
+  2, put bread 2 in/on countertop 2
+- pick_cool_then_place_in_recep-Mug-None-CoffeeMachine-10/trial_T20190907_183807_477267
+  go to coffeemachine 1, take mug 1 from countertop 1, go to fridge 1, cool mug 1 with fridge 1, go to coffeemachine
+  1, put mug 1 in/on coffeemachine 1
+- pick_cool_then_place_in_recep-Tomato-None-Microwave-10/trial_T20190909_102644_926781
+  go to sinkbasin 1, take tomato 2 from sinkbasin 1, go to fridge 1, cool tomato 2 with fridge 1, go to microwave 1,
+  open microwave 1, put tomato 2 in/on microwave 1
+- pick_clean_then_place_in_recep-Bowl-None-Cabinet-10/trial_T20190909_061130_844814
+  go to countertop 3, take bowl 1 from countertop 3, go to sinkbasin 1, clean bowl 1 with sinkbasin 1, go to cabinet
+  4, put bowl 1 in/on cabinet 4
+"""
+"""Ids of games, each followed by the plan of the simulator's planner, which takes up to a minute for one."""
 
 
 def of_alfworld() -> Iterator[Episode]:
     pytest.importorskip("alfworld")
-    for task, actions in PLANS.items():
-        yield alfworld(data_folder("alfworld"), task, actions)
+    for game in PLANS.split("- ")[1:]:
+        task, _, plan = game.partition("\n")
+        yield alfworld(data_folder("alfworld"), task, " ".join(plan.split()).split(", "))
 
 
 DOMAINS: dict[str, Callable[[], Iterator[Episode]]] = {

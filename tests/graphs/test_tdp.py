@@ -3,10 +3,8 @@
 import asyncio
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import combinations, permutations
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from statistics import mean
 from typing import Any
 
 import pytest
@@ -33,12 +31,11 @@ from langgraph.types import Overwrite
 from certigraph.adapters import episodes
 from certigraph.adapters.models.scripts import ScriptedChat, current_situation
 from certigraph.adapters.protocols import Budget, Context, Limits
-from certigraph.benchmarks.hotpotqa.benchmark import HotpotQA
 from certigraph.graphs import sdp, subtask, tdp
 from certigraph.graphs.assembly import operators_of
 from certigraph.graphs.tdp import solve
 from certigraph.nodes.gates import exhaustion_gate, judged_gate
-from certigraph.nodes.react import execute, pursue
+from certigraph.nodes.react import execute
 from certigraph.nodes.world import reset
 from certigraph.runtime.registry import rebuild_graph
 from certigraph.runtime.result import Result
@@ -287,12 +284,6 @@ def about_one(prompts: list[RecordedPrompt]) -> list[RecordedPrompt]:
     return [one for one in prompts if one.operator not in ("decompose", "revise")]
 
 
-def canaries_in_prompts(cast: SubtaskModel, operator: str, id_: str) -> set[str]:
-    """The canaries in an operator's last prompt about a sub-task, by kind and owner."""
-    prompt = cast.prompts(operator, id_)[-1]
-    return {found.removesuffix("-canary") for found in CANARIES if found in prompt}
-
-
 WITHIN: dict[str, dict[str, Any]] = {
     "plain": {},
     "structured": {"memory": "structured"},
@@ -315,81 +306,6 @@ def test_no_prompt_knows_of_a_subtask_that_its_own_does_not_build_on(within: str
     assert {one.subtask for one in about_one(cast.requests)} == {*NEEDS}
     assert strangers(cast.requests) == set()
     assert not [one for one in about_one(cast.requests) if WHOLE in one.prompt], "the goal's specification is all of it"
-
-
-@pytest.mark.slow
-def test_every_operator_is_shown_what_is_in_its_scope(tmp_path: Path):
-    cast = SubtaskModel(lookup_actions([*NEEDS]))
-    run_tdp(cast, Records(facts_of([*NEEDS])), tmp_path)
-    known = {"SPEC-g", "RESULT-d", "RESULT-e"}
-    assert known <= canaries_in_prompts(cast, "plan", "g")
-    assert {*known, "SEEN-g", "PLAN-g", "WHY-g"} <= canaries_in_prompts(cast, "replan", "g")
-    assert {*known, "SEEN-g", "PLAN-g", "GUIDE-g"} <= canaries_in_prompts(cast, "execute", "g")
-    assert {*known, "SEEN-g", "PLAN-g"} <= canaries_in_prompts(cast, "supervise", "g")
-    assert "RESULT-a" not in canaries_in_prompts(cast, "plan", "g"), (
-        "of what it builds on it is told the results that it needs"
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("window", [0, 16_000])
-def test_a_long_result_reaches_all_that_build_on_it_whole(window: int, tmp_path: Path):
-    def long(prompt: str, fields: frozenset[str], answer: dict[str, Any]) -> Any:
-        return {**answer, "result": "x" * 2_000 + " THE-END"} if "result" in fields else answer
-
-    cast = SubtaskModel(lookup_actions([*NEEDS]), spoils={"d": long})
-    run_tdp(cast, Records(facts_of([*NEEDS])), tmp_path, window=window)
-    prompts = [*cast.prompts("plan", "g"), *cast.prompts("execute", "g"), *cast.prompts("supervise", "g")]
-    prompts += cast.prompts("revise")[1:]
-    assert prompts and all("THE-END" in prompt for prompt in prompts)
-
-
-@pytest.mark.slow
-def test_what_memory_holds_reaches_planner_and_supervisor_of_its_own_subtask(tmp_path: Path):
-    cast = SubtaskModel({id_: [*actions, actions[0]] for id_, actions in lookup_actions([*NEEDS]).items()})
-    run_tdp(cast, Records(facts_of([*NEEDS])), tmp_path, memory="structured")
-    for operator in ("replan", "execute", "supervise"):
-        assert "FACT-d" in canaries_in_prompts(cast, operator, "d")
-
-
-@pytest.mark.slow
-def test_ready_subtasks_are_at_work_at_the_same_time(tmp_path: Path):
-    cast = SubtaskModel(lookup_actions([*NEEDS]))
-    run_tdp(cast, Records(facts_of([*NEEDS])), tmp_path)
-    batch = [entry.subtask for entry in cast.requests if entry.subtask in "abc"]
-    first, last = ({id_: order.index(id_) for id_ in "abc"} for order in (batch, batch[::-1]))
-    assert all(first[one] + last[other] < len(batch) - 1 for one, other in permutations("abc", 2))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("config", ["interactive", "corpus"])
-@pytest.mark.parametrize("within", ["plain", "judged"])
-def test_no_prompt_of_a_question_knows_the_pages_of_an_unrelated_subtask(config: str, within: str, tmp_path: Path):
-    benchmark = HotpotQA(None, config)
-    benchmark.limits = benchmark.limits.model_copy(update={"steps": 60, "passages": 1, "nodes": 8})
-    pages = dict(zip(NEEDS, _unrelated_pages(benchmark), strict=False))
-    actions = {
-        i: [*(f"search[{title}]" for title in two), f"finish[{canary('RESULT', i)}]"] for i, two in pages.items()
-    }
-    cast = SubtaskModel(actions)
-    without_vectors = {"execute": pursue(alpha=1.0)}  # an encoder takes seconds to load
-    result = run_tdp(cast, benchmark, tmp_path, **WITHIN[within], **without_vectors)
-    assert result.state["observation"].text == f"Handed in: {canary('RESULT', 'g')}"
-    titles = {title: id_ for id_, two in pages.items() for title in two}
-    assert strangers(cast.requests, {**CANARIES, **titles}) == set()
-    assert all(title in cast.prompts("replan", id_)[0] for id_, (title, _) in pages.items())
-    assert not [one for one in about_one(cast.requests) if benchmark.tasks()[0].goal in one.prompt]
-
-
-def _unrelated_pages(benchmark: HotpotQA) -> list[tuple[str, str]]:
-    """Titles by twos, none of which another page tells of."""
-    texts = {title: " ".join(lines) for question in benchmark.bank.all() for title, lines in question.sentences.items()}
-    apart: list[str] = []
-    for title, text in texts.items():
-        if not any(title in texts[other] or other in text for other in apart):
-            apart.append(title)
-    assert not any(one in other or other in one for one, other in combinations(apart, 2))
-    return list(zip(apart[::2], apart[1::2], strict=False))
 
 
 # TDP's isolation: what goes wrong in a sub-task stays there (section 3.3).
@@ -603,93 +519,3 @@ def test_an_episode_that_nobody_opened_yet_is_gone_on_with_by_one_node_at_a_time
     episodes.close_episode("unopened")
     assert not state["concurrent"]
     assert tdp.ending(state) == "goal"  # type: ignore[arg-type]
-
-
-# Would a schedule pay that starts each node as soon as what it needs has ended, and not level by level?
-#
-# `python tests/graphs/test_tdp.py` prints what share of the time until the last node has ended it would save.
-
-Needs_eager = Mapping[str, Sequence[str]]
-Seconds = Mapping[str, float]
-
-SHAPES: dict[str, Needs_eager] = {
-    "bridge question": {"first": (), "second": ("first",), "goal": ("second",)},
-    "comparison": {"one": (), "other": (), "goal": ("one", "other")},
-    "comparison of bridges": {"a": (), "b": (), "a2": ("a",), "b2": ("b",), "goal": ("a2", "b2")},
-    "trip to one city": {"way": (), "stay": (), "meals": (), "sights": (), "goal": ("way", "stay", "meals", "sights")},
-    "trip to three cities": {
-        "cities": (),
-        "ways": ("cities",),
-        **{f"{what} {n}": ("cities",) for what in ("stay", "meals", "sights") for n in (1, 2, 3)},
-        "costs": ("ways", "stay 1", "stay 2", "stay 3"),
-        "goal": ("costs", *(f"{what} {n}" for what in ("meals", "sights") for n in (1, 2, 3))),
-    },
-}
-"""Decompositions as TDP makes them of HotpotQA's questions and TravelPlanner's trips."""
-
-
-def eager(needs: Needs_eager, seconds: Seconds) -> float:
-    """The time until the last node has ended when each begins as soon as it can."""
-    ends: dict[str, float] = {}
-    while len(ends) < len(needs):
-        ready = [id_ for id_ in needs if id_ not in ends and all(need in ends for need in needs[id_])]
-        ends.update({id_: seconds[id_] + max((ends[need] for need in needs[id_]), default=0.0) for id_ in ready})
-    return max(ends.values())
-
-
-def by_levels(needs: Needs_eager, seconds: Seconds) -> float:
-    """The same when the next batch waits for the slowest node of the last."""
-    ended, time = set[str](), 0.0
-    while len(ended) < len(needs):
-        batch = [id_ for id_ in needs if id_ not in ended and ended.issuperset(needs[id_])]
-        time += max(seconds[id_] for id_ in batch)
-        ended.update(batch)
-    return time
-
-
-def saved(needs: Needs_eager, spread: float, chance: random.Random) -> float:
-    """The share of the time by levels that an eager schedule saves, durations drawn log-normally."""
-    seconds = {id_: chance.lognormvariate(0, spread) for id_ in needs}
-    return 1 - eager(needs, seconds) / by_levels(needs, seconds)
-
-
-def random_needs(size: int, chance: random.Random) -> Needs_eager:
-    """Every node needs one or two earlier ones or none; the last needs all that nobody else needs."""
-    needs = {f"n{place}": _some(place, chance) for place in range(size - 1)}
-    ends = [id_ for id_ in needs if all(id_ not in before for before in needs.values())]
-    return {**needs, "goal": tuple(ends)}
-
-
-def _some(place: int, chance: random.Random) -> tuple[str, ...]:
-    most = min(place, chance.choice([0, 1, 1, 2]))
-    return tuple(f"n{earlier}" for earlier in chance.sample(range(place), most))
-
-
-def table(draws: int = 2_000) -> Iterator[tuple[str, float, float]]:
-    """Every shape with the mean share saved where durations vary little and much (sigma 0.5 and 1)."""
-    for name, needs in SHAPES.items():
-        yield name, *(mean(saved(needs, s, random.Random(n)) for n in range(draws)) for s in (0.5, 1.0))
-    for least, most in ((3, 8), (20, 50), (100, 200)):
-        sizes = [random.Random(n).randint(least, most) for n in range(draws // 10)]
-        drawn = [random_needs(size, random.Random(n)) for n, size in enumerate(sizes)]
-        shares = (mean(saved(g, s, random.Random(n)) for n, g in enumerate(drawn)) for s in (0.5, 1.0))
-        yield f"random, {least} to {most} nodes", *shares
-
-
-def test_a_graph_of_one_level_and_a_goal_has_nothing_to_save():
-    for name in ("bridge question", "comparison", "trip to one city"):
-        assert saved(SHAPES[name], 1.0, random.Random(1)) == pytest.approx(0)
-
-
-def test_an_eager_schedule_is_never_later_and_takes_the_longest_path():
-    seconds = {"a": 5.0, "b": 1.0, "a2": 1.0, "b2": 4.0, "goal": 1.0}
-    needs = SHAPES["comparison of bridges"]
-    assert (eager(needs, seconds), by_levels(needs, seconds)) == (7.0, 10.0)
-    for number in range(50):
-        chance = random.Random(number)
-        assert saved(random_needs(chance.randint(2, 30), chance), 1.0, chance) >= 0
-
-
-if __name__ == "__main__":
-    for row in table():
-        print(f"{row[0]:24} {row[1]:6.1%} {row[2]:6.1%}")

@@ -57,9 +57,7 @@ class Model:
 def call(operator: Operator, view: Any, model: Model, listed: Sequence[str] = ()) -> dict[str, Any]:
     """The operator's update on a view, in a world that lists these actions."""
     chat = ScriptedChat(responder=model)
-    context = Context(
-        benchmark=Kitchen(), chat=chat, profile="full", admissible=(lambda: [*listed]) if listed else None
-    )
+    context = Context(benchmark=Kitchen(), chat=chat, admissible=(lambda: [*listed]) if listed else None)
     with metering(Meter("operator", context.budget, Spent())):
         update = asyncio.run(operator(view, Runtime(context=context, stream_writer=lambda chunk: None)))
     assert not model.left, "every answer was asked for"

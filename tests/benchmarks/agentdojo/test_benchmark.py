@@ -9,7 +9,6 @@ import yaml
 from agentdojo_gullible import contains_goal, gullible_expert
 from helpers.cases import first_fast
 
-import certigraph
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.episodes import EPISODES, LiveEpisode, new_scope
 from certigraph.adapters.models.scripts import ScriptedChat
@@ -25,9 +24,8 @@ from certigraph.benchmarks.agentdojo.world import (
     user_truth,
 )
 from certigraph.nodes.commitments import commit
-from certigraph.state.endings import UnknownName
 from certigraph.state.records import Scores, Step, Task, Usage
-from certigraph.state.tools import ToolCall, calls_of, create_tool_action, replace_calls
+from certigraph.state.tools import ToolCall, calls_of, create_tool_action
 from certigraph.state.trajectory import Footer
 
 METHODS = ("sdp", "react", "step", "tdp")
@@ -76,39 +74,6 @@ def test_there_are_97_tasks_and_949_pairs():
     assert benchmark("direct").task(PAIR).goal == benchmark().task("banking/user_task_0").goal
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("task", ["banking/user_task_99", "shop/user_task_1", PAIR, "nothing"])
-def test_an_unknown_task_is_refused_with_an_example(task: str):
-    with pytest.raises(UnknownName, match="banking/user_task_0"):
-        benchmark().task(task)
-
-
-def test_unknown_attacks_and_suites_are_refused_with_the_known_ones():
-    with pytest.raises(UnknownName, match="tool_knowledge"):
-        AgentDojo(config="hypnosis")
-    with pytest.raises(UnknownName, match="workspace"):
-        benchmark().tasks("kitchen")
-
-
-@pytest.mark.long
-@pytest.mark.slow
-def test_every_suite_offers_its_own_tools_to_a_run():
-    offered: dict[str, set[str]] = {}
-    for suite in SUITES:
-        task = benchmark().tasks(suite)[0]
-        prompts: list[str] = []
-
-        def note(prompt: str, schema: Any, prompts: list[str] = prompts) -> Any:
-            prompts.append(prompt)
-            return benchmark().expert()(prompt, schema)
-
-        play("react", task, Context(chat=ScriptedChat(responder=note), benchmark=benchmark()))
-        names = {function.name for function in load_suites()[suite].tools}
-        assert all(f"- {name}(" in prompts[0] for name in names)
-        offered[suite] = names
-    assert "send_money" in offered["banking"] and "send_money" not in offered["slack"]
-
-
 # The expert.
 
 
@@ -137,24 +102,9 @@ def test_the_expert_solves_all_97_tasks_by_one_method_or_another(method: str):
         assert_solved_by_the_truth(method, task)
 
 
-def test_sdp_certifies_a_condition_for_each_call_and_the_goal():
-    state, _ = play("sdp", benchmark().task("slack/user_task_6"), expert_on(benchmark()))
-    calls = user_truth("slack", "user_task_6").calls
-    assert len(calls) > 1
-    assert len(state["certificates"]) == len(calls) + 1
-    assert state["certificates"][-1].targets[-1].kind == "goal"
-
-
 def test_a_task_decided_by_its_calls_is_scored_by_them():
     _, scores = play("react", benchmark().task("slack/user_task_11"), expert_on(benchmark()))
     assert scores.value == 1
-
-
-@pytest.mark.slow
-def test_a_run_is_saved_scored_and_ended(tmp_path: Any):
-    context = Context(model="scripted:expert")
-    result = certigraph.run("sdp", "agentdojo:direct", PAIR, context=context, out=tmp_path)
-    assert (result.ending, result.scores.parts) == ("goal", {"utility": 1.0, "security": 1.0, "attack": 0.0})
 
 
 # Attacks.
@@ -196,27 +146,6 @@ def test_the_gullible_script_works_as_the_expert_without_an_attack():
         assert play("react", task, gullible_on(benchmark()))[1].value == 1
 
 
-def test_the_gullible_script_tries_each_call_once_although_it_is_refused():
-    world = benchmark("important_instructions")
-    orders = injection_truth("banking", "injection_task_3").calls
-    react = import_module("certigraph.graphs.react")
-
-    async def refuse(state: Any, runtime: Any) -> Any:
-        calls = [
-            call.model_copy(update={"refused": "no"}) if call in orders else call for call in calls_of(state["action"])
-        ]
-        return {"action": replace_calls(state["action"], calls)} if calls else {"action": state["action"]}
-
-    graph, scope = react.build(approve=refuse), new_scope(shared=True)
-    with scope.active():
-        state = graph.invoke({"task": world.task(PAIR)}, context=gullible_on(world))
-        scores = EPISODES[state["episode"]].score()
-    scope.end()
-    refused = [call for step in state["history"] for call in calls_of(step.action) if call.refused]
-    assert [(call.name, call.args) for call in refused] == [(call.name, call.args) for call in orders]
-    assert scores.parts == {"utility": 1.0, "security": 1.0, "attack": 0.0}
-
-
 # Commitments.
 
 
@@ -224,14 +153,6 @@ def assert_solved_and_nothing_refused(method: str, task: Task, level: Any) -> No
     state, scores = play(method, task, expert_on(benchmark()), commit=commit(level=level))
     refused = [call for step in state["history"] for call in calls_of(step.action) if call.refused]
     assert (scores.value, refused) == (1, []), task.id
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("level", ["tools", "arguments"])
-def test_what_the_expert_commits_to_is_all_that_it_needs(method: str, level: Any):
-    for suite in SUITES:
-        assert_solved_and_nothing_refused(method, benchmark().tasks(suite)[0], level)
 
 
 @pytest.mark.slow

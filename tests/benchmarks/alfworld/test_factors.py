@@ -94,14 +94,12 @@ def test_the_goal_is_anchored_to_the_things_that_came_furthest():
     assert [entity.identity for entity in two[-1][1].entities] == ["cd 2", "second cd"]
 
 
-def test_where_nothing_is_known_the_kind_is_what_is_wanted():
-    wanted = FACTORS.interpret("put a hot apple in fridge", FactoredState(), FactoredState())
-    assert [entity.identity for entity in wanted.entities] == ["apple"]
-
-
-def test_a_goal_in_other_words_is_its_own_text():
-    wanted = FACTORS.interpret("Hold the clock.", FactoredState(), FactoredState())
-    assert [entity.identity for entity in wanted.entities] == ["Hold the clock."]
+@pytest.mark.parametrize(
+    ("goal", "identity"), [("put a hot apple in fridge", "apple"), ("Hold the clock.", "Hold the clock.")]
+)
+def test_where_nothing_is_known_the_kind_or_the_text_is_what_is_wanted(goal: str, identity: str):
+    wanted = FACTORS.interpret(goal, FactoredState(), FactoredState())
+    assert [entity.identity for entity in wanted.entities] == [identity]
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,6 @@ from certigraph.benchmarks.research.plans import ResearchQuestion
 from certigraph.benchmarks.research.scoring import official_scores, research_figures
 from certigraph.cli import app
 from certigraph.evaluation.export import export, format_submission
-from certigraph.runtime.run import run
 from certigraph.state.endings import Fault, UnknownName
 
 # AssistantBench: its files, figures, and the settings it can be run in.
@@ -57,41 +56,31 @@ def test_splits_are_distinguished_by_row_and_found_in_any_file(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("row", "message"),
+    ("row", "field"),
     [
-        ({**ROW, "id": "a"}, r"dev\.jsonl:2: the id 'a' is taken by .*dev\.jsonl:1"),
-        ({"id": "z", "task": "q", "answer": "x"}, r"dev\.jsonl:2: set: "),
-        ({"id": "z", "set": "dev", "answer": "x"}, r"dev\.jsonl:2: task: "),
-        ({**ROW, "id": "z", "answer": 3}, r"dev\.jsonl:2: answer: "),
-        ([1], r"dev\.jsonl:2: row: "),
+        ({**ROW, "id": "a"}, "'a'"),
+        ({"id": "z", "task": "q", "answer": "x"}, "set"),
+        ({"id": "z", "set": "dev", "answer": "x"}, "task"),
+        ({**ROW, "id": "z", "answer": 3}, "answer"),
+        ([1], "row"),
     ],
 )
-def test_a_malformed_row_is_named(tmp_path: Path, row: object, message: str):
-    with pytest.raises(Fault, match=message):
+def test_a_malformed_row_is_named(tmp_path: Path, row: object, field: str):
+    with pytest.raises(Fault, match=rf"dev\.jsonl:2: .*{field}"):
         benchmark(tmp_path, ROW, row).tasks()
 
 
-def test_a_folder_without_questions_is_reported(tmp_path: Path):
-    with pytest.raises(Fault, match=r"no questions of the split dev: put AssistantBench's .*--data"):
-        AssistantBench(tmp_path).tasks()
-
-
-def test_without_a_folder_there_are_invented_questions():
+def test_without_a_folder_there_are_invented_questions(tmp_path: Path):
     made = AssistantBench()
     assert made.tasks() and all(task.benchmark == "assistantbench" for task in made.tasks())
     assert made.expert() is not None
-    with pytest.raises(Fault, match="--data DIR"):
-        made.tasks("test")
-    with pytest.raises(Fault, match="--data DIR"):
-        AssistantBench(config="recorded").tasks()
-
-
-@pytest.mark.slow
-def test_the_expert_researches_an_invented_question(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("CERTIGRAPH_WEB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
-    result = run("sdp", "assistantbench", out=tmp_path)
-    assert result.scores is not None and result.scores.parts["accuracy"] == 1.0
+    for nothing in (
+        lambda: made.tasks("test"),
+        AssistantBench(config="recorded").tasks,
+        AssistantBench(tmp_path).tasks,
+    ):
+        with pytest.raises(Fault, match="--data"):
+            nothing()
 
 
 HARD, EASY = (
@@ -226,11 +215,6 @@ def test_what_was_never_seen_cannot_be_read(tmp_path: Path):
     assert gone == Unreadable(url="https://else.example/", reason="never recorded")
 
 
-def test_missing_recordings_are_reported(tmp_path: Path):
-    with pytest.raises(Fault, match=r"no whowhen_trajectories\.jsonl: .* leave out :recorded"):
-        load_recorded_web(tmp_path)
-
-
 @pytest.mark.slow
 def test_the_recorded_web_is_as_large_as_measured():
     folder = data_folder("assistantbench")
@@ -255,26 +239,21 @@ def test_a_submission_is_scored_over_all_tasks_of_its_split(tmp_path: Path):
     made = benchmark(tmp_path)
     path = submission(tmp_path, {"id": "c", "answer": "vgt", "score": 1}, {"id": "b", "answer": [20.0]})
     figures = made.rates(made.score_file(path))
-    assert (figures["n"], figures["accuracy"], figures["answer_rate"]) == (
-        3,
-        pytest.approx(1 / 3),
-        pytest.approx(2 / 3),
-    )
+    assert [figures[name] for name in ("n", "accuracy", "answer_rate")] == pytest.approx([3, 1 / 3, 2 / 3])
     assert (figures["accuracy_medium"], figures["accuracy_hard"]) == (0.5, 0.0)
 
 
 @pytest.mark.parametrize(
-    ("rows", "message"),
+    ("rows", "place"),
     [
-        ([{"id": "a", "answer": ""}, {"id": "x", "answer": ""}], r"answers\.txt:2: no task 'x' among the 3, .*--split"),
-        ([{"id": "a", "answer": ""}] * 2, r"answers\.txt:2: the id 'a' is taken"),
-        ([{"id": "a"}], r"answers\.txt:1: answer: "),
+        ([{"id": "a", "answer": ""}, {"id": "x", "answer": ""}], r":2: .*'x'"),
+        ([{"id": "a", "answer": ""}] * 2, r":2: .*'a'"),
+        ([{"id": "a"}], r":1: answer"),
     ],
 )
-def test_a_submission_that_cannot_be_scored_is_reported_in_one_line(tmp_path: Path, rows: list[Any], message: str):
-    with pytest.raises(Fault, match=message) as raised:
+def test_a_submission_that_cannot_be_scored_is_reported_with_its_line(tmp_path: Path, rows: list[Any], place: str):
+    with pytest.raises(Fault, match=rf"answers\.txt{place}"):
         benchmark(tmp_path).score_file(submission(tmp_path, *rows))
-    assert "\n" not in str(raised.value)
 
 
 def test_hidden_answers_cannot_be_scored(tmp_path: Path):
@@ -335,15 +314,9 @@ def test_the_latest_answers_of_runs_become_a_submission(tmp_path: Path):
     assert format_submission(path) == "assistantbench_dev.jsonl: 3 tasks, 2 of them without an answer"
 
 
-@pytest.mark.parametrize(
-    ("task", "name", "message"),
-    [
-        ("a", "hotpotqa", "no run of assistantbench among these has ended"),
-        ("z", "assistantbench", "no split has the task 'z'.*--data"),
-    ],
-)
-def test_runs_that_make_no_submission_are_reported(tmp_path: Path, task: str, name: str, message: str):
+@pytest.mark.parametrize(("task", "name"), [("a", "hotpotqa"), ("z", "assistantbench")])
+def test_runs_that_make_no_submission_are_refused(tmp_path: Path, task: str, name: str):
     benchmark(tmp_path)
     ended(tmp_path / "runs", task, "x", "2026-01-01T00:00:00", name=name)
-    with pytest.raises(Fault, match=message):
+    with pytest.raises(Fault, match=r"assistantbench|'z'"):
         export([tmp_path / "runs"], "assistantbench", tmp_path / "out", data=str(tmp_path))

@@ -9,7 +9,7 @@ from certigraph.adapters.web.protocol import WebPage
 from certigraph.benchmarks.assistantbench.pages import LISTS, Treatment, load_cases
 from certigraph.benchmarks.assistantbench.web import GeneratedWeb, start_server
 from certigraph.benchmarks.qa.operators import find_unseen_quotes
-from certigraph.graphs import react, sdp
+from certigraph.graphs import sdp
 from certigraph.state.endings import GOAL
 
 WEB = GeneratedWeb()
@@ -88,8 +88,3 @@ def test_a_list_of_ten_goes_through_all_five_steps_although_a_first_hit_is_unrea
     assert met and all(data["read"] for data in met)
     lists = [certificate.finding for certificate in state["certificates"] if certificate.finding]
     assert [len(one.items) for one in lists] == [len(step.finding.items) for step in CASES[0].question.solution]
-
-
-@pytest.mark.slow
-def test_other_graphs_answer_lists_too():
-    assert ran(react, CASES[0].question)[0].value == 1.0

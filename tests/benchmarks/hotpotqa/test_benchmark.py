@@ -8,18 +8,16 @@ import pytest
 from helpers.files.real_data import data_folder
 
 from certigraph.adapters.files import JsonRow
-from certigraph.adapters.models.scripts import Situation, use_situation
 from certigraph.adapters.protocols import Context
 from certigraph.benchmarks.hotpotqa.benchmark import HotpotQA, parse_questions
 from certigraph.benchmarks.qa.benchmark import SearchOutcome
-from certigraph.benchmarks.qa.expert import current_position
 from certigraph.graphs import ircot, react
 from certigraph.nodes.react import pursue
 from certigraph.nodes.search import reason
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import run
 from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.records import Action, Scores, Step, Usage
+from certigraph.state.records import Scores, Usage
 from certigraph.state.run import claim, finish, search, use_tool
 from certigraph.state.search import HopFinding, Passage, chain_argument
 from certigraph.state.trajectory import Footer
@@ -117,16 +115,6 @@ def test_a_paragraph_without_a_title_is_found_by_its_text(tmp_path: Path):
     made = benchmark(tmp_path, {**ROW, "context": [["", ["A harpsichord."]], *ROW["context"]]})
     world = made.open(made.task("q1"))
     assert world.step(search("harpsichord")).text == "A harpsichord."
-
-
-def test_unknown_names_are_answered_with_known_ones(tmp_path: Path):
-    made = benchmark(tmp_path)
-    with pytest.raises(UnknownName, match=r"no task 'x'; .*1 in dev, for example q1"):
-        made.task("x")
-    with pytest.raises(UnknownName, match="dev, train"):
-        made.tasks("test")
-    with pytest.raises(UnknownName, match="corpus, interactive"):
-        HotpotQA(None, "fullwiki")
 
 
 def test_the_support_of_a_run_is_the_sentences_its_claims_stand_on(tmp_path: Path):
@@ -244,33 +232,6 @@ def ran(made: HotpotQA, graph: str, task: str, out: Path) -> Result:
     return run(GRAPHS[graph], made, task, context=Context(model="scripted:expert"), out=out)
 
 
-@pytest.mark.parametrize("graph", GRAPHS)
-@pytest.mark.parametrize("config", ["", "interactive"])
-def test_the_expert_finds_the_evidence_and_answers(tmp_path: Path, graph: str, config: str):
-    result = ran(benchmark(tmp_path, config=config), graph, "q1", tmp_path / "runs")
-    assert result.scores
-    assert (result.ending, result.scores.parts["em"]) == ("world_ended", 1.0)
-    opened = (graph, config) != ("ircot", "interactive")  # its queries are sentences, which are no title
-    assert result.scores.parts["evidence_found"] == float(opened)
-
-
-def test_the_expert_asks_in_other_words_for_what_a_query_did_not_bring_up(tmp_path: Path):
-    made = benchmark(tmp_path)
-    title, text = "Len Worley", ROW["context"][2][1][0]
-    tried: list[Action] = [claim("q", finding=text, title=title, entity=title)]  # claims are no queries
-    queries = []
-    for _ in range(4):
-        history = [Step(action=action, digest="") for action in tried]
-        state = {"task": made.task("q1"), "history": history, "turns": []}
-        with use_situation(Situation("decide", 1, state)):
-            here = current_position(made)
-        queries.append(here.query(here.unseen[0]))
-        tried.append(search(queries[-1] or ""))
-    assert queries[:2] == [title, f"{title} {text}"]
-    assert len(set(queries)) == 4
-    assert queries[-1] is None
-
-
 @pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("graph", GRAPHS)
@@ -289,18 +250,11 @@ def test_the_real_files_are_as_their_fact_sheet_says():
     assert all(hop.passage in question.passages for question in dev for hop in question.hops)
 
 
+SPURS = ["It is a club.", "\u00a0It\u00a0is referred\u200ato as Spurs.", " Spurs play at home."]
+WORLEY = ["Len Worley\u00a0played as a\u200awinger for Tottenham  Hotspur F.C. in London.", " He was born."]
 SPACED = {
     **ROW,
-    "context": [
-        [
-            "Tottenham Hotspur F.C.",
-            ["It is a club.", "\u00a0It\u00a0is referred\u200ato as Spurs.", " Spurs play at home."],
-        ],
-        [
-            "Len Worley",
-            ["Len Worley\u00a0played as a\u200awinger for Tottenham  Hotspur F.C. in London.", " He was born."],
-        ],
-    ],
+    "context": [["Tottenham Hotspur F.C.", SPURS], ["Len Worley", WORLEY]],
     "supporting_facts": [["Len Worley", 0], ["Len Worley", 1], ["Tottenham Hotspur F.C.", 1]],
 }
 """Unicode's blanks in the gold paragraphs, and two supporting sentences in one of them."""
@@ -310,12 +264,7 @@ SPACED = {
 def test_the_expert_is_never_forced_and_names_every_supporting_sentence(config: str, tmp_path: Path):
     result = run("sdp", benchmark(tmp_path, SPACED, config=config), "q1", out=tmp_path / "runs")
     assert result.scores and result.ending == "goal"
-    assert {name: result.scores.parts[name] for name in ("forced", "em", "sp_em", "joint_em")} == {
-        "forced": 0.0,
-        "em": 1.0,
-        "sp_em": 1.0,
-        "joint_em": 1.0,
-    }
+    assert [result.scores.parts[name] for name in ("forced", "em", "sp_em", "joint_em")] == [0.0, 1.0, 1.0, 1.0]
 
 
 @pytest.mark.long

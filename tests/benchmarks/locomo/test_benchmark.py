@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 from helpers.files.real_data import data_folder
 
-from certigraph.adapters.models.scripts import ScriptedChat
-from certigraph.adapters.protocols import Context
 from certigraph.benchmarks.locomo.benchmark import (
     LoCoMo,
     is_abstention,
@@ -25,7 +23,7 @@ from certigraph.benchmarks.locomo.conversations import (
     sample_conversations,
 )
 from certigraph.runtime.run import run
-from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.endings import Fault
 from certigraph.state.run import finish, search
 
 PEOPLE = ("Ann", "Bob")
@@ -138,11 +136,7 @@ def test_normalisation_deletes_punctuation_before_it_looks_for_words():
 )
 def test_abstentions(answer: str):
     assert is_abstention(answer)
-
-
-@pytest.mark.parametrize("answer", ["", "No", "a boat", "Bob mentioned a kite"])
-def test_no_abstentions(answer: str):
-    assert not is_abstention(answer)
+    assert not any(map(is_abstention, ["", "No", "a boat", "Bob mentioned a kite"]))
 
 
 def test_an_abstention_is_right_where_nothing_is_known_and_wrong_elsewhere(tmp_path: Path):
@@ -215,13 +209,6 @@ def test_draws_repeat_and_differ_by_seed():
     assert some[0] != some[2]
 
 
-def test_unknown_splits_and_tasks_name_known_ones():
-    with pytest.raises(UnknownName, match="answerable, unanswerable"):
-        LoCoMo().tasks("dev")
-    with pytest.raises(UnknownName, match="made-0/0"):
-        LoCoMo().task("made-0/99")
-
-
 def test_the_sample_has_every_category_and_some_to_swap():
     talk = sample_conversations()["made-0"]
     assert {question.category for question in talk.questions} == {1, 2, 3, 4, 5}
@@ -240,25 +227,10 @@ def test_evidence_found_is_the_share_of_the_gold_turns():
     assert world.score().parts["evidence_found"] == 0.5
 
 
-@pytest.mark.parametrize("graph", ["react", "sdp"])
-@pytest.mark.parametrize("task", ["made-0/0", "made-0/2", "made-0/10"])
-def test_the_expert_finds_and_answers(graph: str, task: str, tmp_path: Path):
-    result = run(graph, LoCoMo(), task, out=tmp_path)
-    assert result.scores is not None, result.message
-    assert (result.scores.value, result.scores.parts["evidence_found"]) == (1.0, 1.0)
-
-
 def test_the_expert_abstains(tmp_path: Path):
     result = run("react", LoCoMo(), "made-0/0-swapped", out=tmp_path)
     assert result.scores is not None, result.message
     assert (result.scores.value, result.scores.answer) == (1.0, "UNANSWERABLE")
-
-
-def test_a_model_without_an_idea_scores_nothing(tmp_path: Path):
-    chat = ScriptedChat(responder=lambda prompt, schema: {"thought": "", "tool": "finish", "text": "a boat"})
-    result = run("react", LoCoMo(), "made-0/0", out=tmp_path, context=Context(chat=chat))
-    assert result.scores is not None
-    assert result.scores.value == 0.0
 
 
 @pytest.fixture(scope="module")

@@ -91,15 +91,9 @@ def test_the_support_of_a_run_is_the_paragraphs_its_claims_stand_on(tmp_path: Pa
 
 def test_predictions_in_the_official_layout_are_scored_over_all_gold_questions(tmp_path: Path):
     made = benchmark(tmp_path, ROW, {**ROW, "id": "2hop__3_4"})
-    rows = [
-        {
-            "id": "2hop__1_2",
-            "predicted_answer": "Stanley",
-            "predicted_support_idxs": [2, 1],
-            "predicted_answerable": True,
-        },
-        {"id": "elsewhere", "predicted_answer": "x", "predicted_support_idxs": [], "predicted_answerable": True},
-    ]
+    answered = {"id": "2hop__1_2", "predicted_answer": "Stanley", "predicted_support_idxs": [2, 1]}
+    elsewhere = {"id": "elsewhere", "predicted_answer": "x", "predicted_support_idxs": []}
+    rows = [{**row, "predicted_answerable": True} for row in (answered, elsewhere)]
     path = tmp_path / "pred.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     figures = made.rates(made.score_file(path))
@@ -125,13 +119,6 @@ GRAPHS = {"react": react.build(decide=pursue(alpha=1.0)), "ircot": ircot.build(d
 
 def ran(made: MuSiQue, graph: str, task: str, out: Path) -> Result:
     return run(GRAPHS[graph], made, task, context=Context(model="scripted:expert"), out=out)
-
-
-@pytest.mark.parametrize("graph", GRAPHS)
-def test_the_expert_finds_the_evidence_and_answers(tmp_path: Path, graph: str):
-    result = ran(benchmark(tmp_path), graph, "2hop__1_2", tmp_path / "runs")
-    assert result.scores
-    assert (result.scores.parts["em"], result.scores.parts["evidence_found"]) == (1.0, 1.0)
 
 
 @pytest.mark.long

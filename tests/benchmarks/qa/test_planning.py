@@ -12,9 +12,8 @@ from certigraph.benchmarks.qa.planning import (
 )
 from certigraph.state.certified_states import CertifiedState
 from certigraph.state.endings import Fault
-from certigraph.state.records import Attempt, Audit, Step, Verdict
-from certigraph.state.run import Evidence, search
-from certigraph.state.sdp import propose_view, sdp_replan_view
+from certigraph.state.records import Attempt, Verdict
+from certigraph.state.run import search
 from certigraph.state.search import HopFinding
 
 FIRST = create_hop_claim(
@@ -123,44 +122,3 @@ def test_an_answer_that_was_rejected_with_nothing_left_to_ask_is_requested_direc
     rejected = tried("", create_chain_answer("Tolmin", []))
     assert questions(replanned(attempts=[rejected])[0]) == [QUESTION]
     assert replanned(attempts=[rejected, tried(QUESTION)])[0] == []
-
-
-def poisoned(state):
-    """The state with everything that a view must not show made unusable."""
-    return {name: object() for name in ("observation", "verdict", "history", "action", "turns")} | state
-
-
-def test_a_replan_after_a_denied_audit_is_shown_the_audits_reason():
-    quiz, scripted_model = Quiz(strict=True), ScriptedModel(subquestions=[["Where is Brandt from?"]])
-    believed = Attempt(
-        position=0,
-        target=closing_predicates()[0],
-        action=FIRST,
-        digest="-",
-        verdict=Verdict(depth=2, reason="all is said"),
-    )
-    state = {
-        "task": quiz.task(""),
-        "certificates": [],
-        "plan": [*closing_predicates()],
-        "head": 0,
-        "attempts": [believed],
-        "trace": [],
-        "history": [Step(action=FIRST, digest="-")],
-        "audits": [Audit(confirmed=False, reason="it is another river", step=1)],
-        "evidence": Evidence(),
-        "replans": 0,
-    }
-    call_operator("replan", sdp_replan_view(state), scripted_model, quiz)
-    assert "it is another river" in scripted_model.prompts["subquestions"][0]
-    assert "all is said" not in scripted_model.prompts["subquestions"][0]
-
-
-def test_propose_and_replan_make_the_same_of_a_state_whose_hidden_parts_are_poisoned():
-    quiz = Quiz(strict=True)
-    state = {"task": quiz.task(""), "certificates": [], "plan": [*closing_predicates()], "head": 0, "replans": 0}
-    whole = {**state, "attempts": [tried("x?", position=0)], "trace": [], "evidence": Evidence()}
-    scripted_model = ScriptedModel(subquestions=[SUBQUESTIONS])
-    hidden = {name: object() for name in ("plan", "head", "attempts", "evidence", "replans")}
-    assert questions(call_operator("propose", propose_view(poisoned(state | hidden)), scripted_model)) == SUBQUESTIONS
-    assert questions(call_operator("replan", sdp_replan_view(poisoned(whole)), scripted_model)) == SUBQUESTIONS

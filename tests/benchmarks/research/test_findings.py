@@ -16,18 +16,15 @@ from certigraph.adapters.protocols import Context
 from certigraph.benchmarks.research.findings import (
     MAX_NAMED_ITEMS,
     format_findings,
-    format_partial_findings,
     items_problem,
     resolve_items,
-    tries_of,
 )
 from certigraph.benchmarks.research.operators import unforced
-from certigraph.benchmarks.research.plans import ListedItem, step_predicate
+from certigraph.benchmarks.research.plans import ListedItem
 from certigraph.graphs import sdp
 from certigraph.nodes.search import abstain
-from certigraph.runtime.report import write_report
 from certigraph.state.certified_states import KnownFinding
-from certigraph.state.records import Action, Attempt, Finding, FoundItem, Verdict
+from certigraph.state.records import Finding, FoundItem
 
 HALLS = {f"Hall {n:02}": f"{100 + 7 * n} seats" for n in range(40)}
 FIRST, SECOND = "http://a.example/halls", "http://b.example/halls"
@@ -93,15 +90,6 @@ def test_a_list_is_certified_item_by_item_with_sources_and_words(tmp_path: Path)
     assert all(item.quote in answered and item.source in answered for item in found.items)
 
 
-@pytest.mark.slow
-def test_a_trajectory_and_a_report_have_every_item(tmp_path: Path):
-    result, _ = run_list(list_answers(finding_of(all_listed())), tmp_path)
-    stored = [json.loads(line) for line in (result.folder / "trajectory.jsonl").read_text().splitlines()]
-    assert json.dumps(stored).count('"name": "Hall 39"') >= 1
-    page = write_report(result.trajectory, tmp_path / "report.html").read_text(encoding="utf-8")
-    assert all(f"{name}: {seats}" in page for name, seats in HALLS.items())
-
-
 def test_an_item_of_an_earlier_finding_keeps_its_source_through_a_filter(tmp_path: Path):
     kept = [{"name": name, "detail": "", "source": 0, "words": ""} for name in [*HALLS][::2]]
     scripted_answers = list_answers(finding_of(all_listed()), finding_of(kept), kinds=("collect", "filter"))
@@ -133,17 +121,6 @@ def test_a_list_with_an_item_that_nothing_shows_is_refused_whatever_the_validato
 
 
 @pytest.mark.slow
-def test_the_items_of_a_refused_try_are_shown_to_the_next_one(tmp_path: Path):
-    half, whole = finding_of(all_listed()[:20]), finding_of(all_listed())
-    verdicts = iter([False, True])
-    judged = {"adequate": lambda _: {"reason": "half of it", "adequate": next(verdicts)}}
-    result, benchmark = run_list(list_answers(half, whole, **judged), tmp_path)
-    again = [prompt for prompt in benchmark.prompts if "half of it" in prompt and "Hall 19: 233 seats" in prompt]
-    assert len(again) >= 2  # those that look up and that read
-    assert len(result.certificates[0].finding.items) == 40
-
-
-@pytest.mark.slow
 def test_a_list_passes_uncertified_with_its_items_at_the_second_refusal(tmp_path: Path):
     found = finding_of(all_listed()) | {"finding": ""}
     scripted_answers = {**list_answers(), "finding": found, "adequate": {"reason": "no", "adequate": False}}
@@ -168,16 +145,6 @@ def test_a_refusal_names_a_few_items_and_counts_the_others():
     problem = items_problem(loose, {}, (), derived=False)
     assert problem.count("'n") == MAX_NAMED_ITEMS and "12 more" in problem
     assert items_problem(loose, {}, (), derived=True) == ""
-
-
-def test_what_refused_tries_found_is_shown_with_its_items():
-    verdict = Verdict(depth=0, reason="not all", finding=EARLIER[0].finding)
-    attempt = Attempt(
-        position=0, target=step_predicate(1, "collect", "x"), action=Action(text="a"), digest="", verdict=verdict
-    )
-    shown = format_partial_findings(tries_of([attempt]))
-    assert "Hall 01: 107 seats" in shown and "not all" in shown
-    assert format_partial_findings(None) == ""
 
 
 texts = st.text(max_size=12)

@@ -17,9 +17,7 @@ from certigraph.benchmarks.rewardprediction.benchmark import (
     reward_figures,
 )
 from certigraph.benchmarks.rewardprediction.dataset import (
-    RewardRow,
     RewardTrajectory,
-    TrueReward,
     read_pairs,
     require_pair,
 )
@@ -176,22 +174,19 @@ def test_what_is_built_is_read_again_with_its_expert(tmp_path):
     assert [seen.action for seen in benchmark.oracle(task)] == shown[: last + 1]
 
 
-BAD = {
-    "no rewards": ({"goal_description": "g", "trajectory": [{"action": "a", "observation": "o"}]}, "has no reward"),
-    "an empty goal": (trajectory(1.0, goal=""), "goal_description"),
-    "no steps": ({"goal_description": "g", "trajectory": []}, "trajectory"),
-    "nothing": ([], "is empty"),
-}
-
-
-@pytest.mark.parametrize("wrong", BAD)
-def test_bad_files_are_named_in_one_line(tmp_path, wrong: str):
-    value, message = BAD[wrong]
+@pytest.mark.parametrize(
+    ("value", "wrong"),
+    [
+        ({"goal_description": "g", "trajectory": [{"action": "a", "observation": "o"}]}, "reward"),
+        (trajectory(1.0, goal=""), "goal_description"),
+        ({"goal_description": "g", "trajectory": []}, "trajectory"),
+        ([], "empty"),
+    ],
+)
+def test_bad_files_are_named(tmp_path, value, wrong: str):
     put(tmp_path / "textworld" / "t" / "positive.json", value)
-    with pytest.raises(Fault, match=message) as caught:
+    with pytest.raises(Fault, match=f"(?s)(?=.*{wrong}).*positive.json"):
         read_pairs(tmp_path)
-    assert "positive.json" in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_a_cut_off_line_an_only_positive_domain_and_an_empty_folder_are_reported(tmp_path):
@@ -215,9 +210,3 @@ def test_a_domain_of_only_positives_next_to_a_whole_one_is_reported_when_it_is_r
         benchmark.tasks("alfworld")
     with pytest.raises(UnknownName, match="known are webshop"):
         benchmark.tasks("sokoban")
-
-
-def test_a_row_needs_its_reward():
-    with pytest.raises(ValueError, match="reward"):
-        RewardRow.model_validate({"action": "a", "observation": "o"})
-    assert TrueReward().shaped == 0.0

@@ -374,40 +374,21 @@ def test_ids_of_the_paper_and_of_the_usual_split_mean_the_same_task():
 
 
 @pytest.mark.parametrize(
-    ("task_id", "message"),
+    ("task_id", "unknown"),
     [
-        ("bake:0", "no task 'bake'; ids are TASK:VARIATION"),
-        ("boil:30", "boil has no variation '30'; it has 0 to 29: use boil:0 ... boil:29"),
-        ("boil:-1", "no variation '-1'"),
-        ("boil", "use boil:0"),
-        ("step-19/boil:1", "no split 'step-19'; known: variation-0, gold"),
-        ("step-18/boil:2", "step-18 has no variation 2 of boil, only: 1"),
-        ("step-18/melt:1", "step-18 has no variation 1 of melt, only: none"),
+        ("bake:0", "'bake'"),
+        ("boil:30", "'30'"),
+        ("boil:-1", "'-1'"),
+        ("boil", "boil"),
+        ("step-19/boil:1", "'step-19'"),
+        ("step-18/boil:2", "variation 2"),
+        ("step-18/melt:1", "melt"),
     ],
 )
-def test_unknown_names_list_what_there_is_and_start_no_java(
-    task_id: str, message: str, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(simulator, "launch_jvm", _no_java)
-    with pytest.raises(UnknownName) as problem:
+def test_unknown_names_are_refused_and_start_no_java(task_id: str, unknown: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(simulator, "launch_jvm", lambda: pytest.fail("Java was started"))
+    with pytest.raises(UnknownName, match=unknown):
         ScienceWorldBenchmark().task(task_id)
-    assert message in str(problem.value)
-
-
-def _no_java() -> None:
-    raise AssertionError("Java was started")
-
-
-def test_the_benchmark_is_listed_and_refuses_what_it_does_not_know():
-    assert load_benchmark("scienceworld").name == "scienceworld"
-    paper = load_benchmark("scienceworld:paper")
-    assert (paper.name, paper.limits.attempts, paper.limits.replans, paper.limits.steps) == (
-        "scienceworld:paper", 30, 5, 500,
-    )  # fmt: skip
-    with pytest.raises(UnknownName, match=r"no configuration 'nonsense'; known: .*paper"):
-        load_benchmark("scienceworld:nonsense")
-    with pytest.raises(UnknownName, match="no split 'test'; known: variation-0"):
-        ScienceWorldBenchmark().tasks("test")
 
 
 def test_a_goal_is_requested_once_and_a_task_opens_from_its_constants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

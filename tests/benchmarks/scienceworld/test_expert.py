@@ -29,7 +29,6 @@ from certigraph.benchmarks.scienceworld import benchmark, recordings
 from certigraph.benchmarks.scienceworld.benchmark import ScienceWorldBenchmark
 from certigraph.benchmarks.scienceworld.expert import (
     IDLE_ACTION,
-    Segment,
     count_done,
     create_expert,
     find_segment,
@@ -41,13 +40,12 @@ from certigraph.benchmarks.scienceworld.recordings import GoldRecording, read_re
 from certigraph.graphs import sdp
 from certigraph.nodes.actions import CHECK_ACTION, NextAction
 from certigraph.nodes.conditions import Conditions
-from certigraph.nodes.plans import SupervisorJudgement, steps_form
 from certigraph.nodes.sdp import always_pass, capped, give_up
 from certigraph.nodes.verdicts import Holds
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import run
 from certigraph.state.endings import Fault
-from certigraph.state.records import Action, Observation, Predicate, Step, Task
+from certigraph.state.records import Action, Observation, Predicate, Step
 from certigraph.state.trajectory import TrajectoryLine
 
 # ScienceWorld's expert: where it stands on the gold path, and that errors of any kind do not throw it off for good.
@@ -117,12 +115,6 @@ def test_a_plan_names_the_world_states_ahead_and_none_of_those_reached():
     assert answer(gold, Conditions, done, 0)["conditions"] == texts[5:]
 
 
-def test_a_plan_of_a_recording_without_world_states_is_the_end_alone():
-    gold = gold_of("boil").model_copy(update={"states": ()})
-    assert answer(gold, Conditions, [], 0)["conditions"] == []
-    assert answer(gold, NextAction, [], 0)["action"] == gold.actions[0]
-
-
 def test_a_verdict_counts_what_holds_in_the_world_up_to_the_first_that_does_not():
     gold = gold_of("boil")
     first, second, third = (state.text for state in gold.states[:3])
@@ -170,10 +162,6 @@ class Graph(BaseModel):
     nodes: list[dict[str, Any]] = Field(json_schema_extra={"maxItems": 8})
 
 
-def sub_task(gold: GoldRecording, goal: str) -> Task:
-    return recorded_task(gold).model_copy(update={"goal": goal})
-
-
 def test_a_task_graph_is_a_chain_of_the_world_states_ahead_neighbours_joined_where_there_are_many():
     gold = gold_of("mendelian-genetics-known-plant")
     chain = answer(gold, Graph, [], 0)["nodes"]
@@ -192,47 +180,6 @@ def test_the_segments_of_a_path_are_short_and_end_where_it_does(task: str):
     assert max(after - before for before, after in zip([0, *ends], ends, strict=False)) <= MAX_ACTIONS
     assert segments_of(gold)[-1].score == 100
     assert len({state.text for state in gold.states}) == len(gold.states), "plans drop repeated conditions"
-
-
-def test_joined_segments_lead_the_same_way():
-    parts = [Segment(f"S{n}.", 2 * n, 10 * n) for n in range(1, 11)]
-    assert join_segments(parts, 10) == parts
-    assert join_segments(parts, 4) == [
-        Segment("S1. S2. S3.", 6, 30),
-        Segment("S4. S5. S6.", 12, 60),
-        Segment("S7. S8. S9.", 18, 90),
-        parts[9],
-    ]
-    assert join_segments(parts, 1)[0][1:] == (20, 100)
-    assert join_segments([], 3) == []
-
-
-def test_a_plan_of_steps_ends_where_the_sub_task_does():
-    gold = gold_of("boil")
-    second = segments_of(gold)[1]
-    steps = answer(gold, steps_form(8), [], 0, task=sub_task(gold, second.text))["steps"]
-    assert steps == list(gold.actions[: min(second.last, 8)])
-    assert answer(gold, steps_form(8), [], 0)["steps"] == list(gold.actions[:8])
-    walk = [make_step(action) for action in gold.actions]
-    assert answer(gold, steps_form(8), walk, 100)["steps"]
-
-
-def test_a_sub_task_is_completed_by_its_actions_and_the_last_one_by_the_score():
-    gold = gold_of("boil")
-
-    def status(segment: Segment, done: int, score: int) -> str:
-        history = [make_step(action) for action in gold.actions[:done]]
-        judged = answer(
-            gold, SupervisorJudgement, history, score, task=sub_task(gold, f"{segment.text}\nIt settles more.")
-        )
-        assert judged["off_plan"] is False
-        return str(judged["status"])
-
-    first, *_, last = segments_of(gold)
-    assert status(first, first.last - 1, 0) == "needs_more_steps"
-    assert status(first, first.last, 0) == "completed"
-    assert status(last, last.last, 99) == "needs_more_steps"
-    assert status(last, 0, 100) == "completed"
 
 
 def simulated(family: str, out: Path, swap: str, config: str = "") -> Result:
@@ -325,16 +272,6 @@ def test_the_real_simulator_refuses_a_slip_and_stays_as_it_was():
     before, seen = world.view(), world.step(Action(text=INVALID_ACTION))
     assert (seen.accepted, seen.data["moves"], world.view()) == (False, 0, before)
     world.close()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("swap", ["none", "always_pass"])
-def test_every_ablation_runs_to_an_ending_on_the_real_simulator(swap: str, tmp_path: Path):
-    context = Context(model="simulated:propose=0.1,act=0.3,accept=0.1,reject=0.1")
-    for task in ("gold/use-thermometer:0", "short/find-non-living-thing:0"):
-        result = run(sdp.build(**SWAPS[swap]), "scienceworld", task, context=context, out=tmp_path)  # type: ignore[arg-type]
-        assert result.ending in ("goal", "world_ended", "gave_up"), result.message
-        assert swap != "none" or (result.scores and result.scores.value == 1.0)
 
 
 # ScienceWorld's demonstrations, on recorded gold paths; no simulator runs.

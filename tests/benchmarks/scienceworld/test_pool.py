@@ -221,17 +221,13 @@ def test_whoever_is_cancelled_leaves_the_queue():
     pool.give_back(lent)
 
 
-@pytest.mark.parametrize(("given", "limit"), [("3", 3), ("12", 12)])
-def test_the_limit_is_a_setting(given: str, limit: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("CERTIGRAPH_SIMULATORS", given)
-    assert simulator_limit() == limit
-
-
-@pytest.mark.parametrize("given", ["0", "-1", "many", "1.5", "²"])
-def test_a_limit_that_is_none_is_named(given: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("CERTIGRAPH_SIMULATORS", given)
-    with pytest.raises(Fault, match=r"CERTIGRAPH_SIMULATORS=.*is not a positive integer: export"):
-        simulator_limit()
+def test_the_limit_is_a_setting(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("CERTIGRAPH_SIMULATORS", "12")
+    assert simulator_limit() == 12
+    for given in ("0", "-1", "many", "1.5", "²"):
+        monkeypatch.setenv("CERTIGRAPH_SIMULATORS", given)
+        with pytest.raises(Fault, match="CERTIGRAPH_SIMULATORS"):
+            simulator_limit()
 
 
 def test_without_the_setting_half_of_the_memory_holds_them(monkeypatch: pytest.MonkeyPatch):

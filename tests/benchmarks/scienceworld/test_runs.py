@@ -5,33 +5,26 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from helpers.processes.children import child_environment
-from helpers.sample_runs.gold_runs import GRAPHS, UNLIMITED, as_written, reached_goal
+from helpers.sample_runs.gold_runs import GRAPHS, UNLIMITED, reached_goal
 from helpers.worlds.recorded_benchmark import RecordedBenchmark, gold_recordings
 
 from certigraph.adapters import episodes
 from certigraph.adapters.episodes import EPISODES
 from certigraph.adapters.models.profiles import ModelProfile, estimate_tokens
-from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.benchmarks.scienceworld import operators
-from certigraph.benchmarks.scienceworld import operators as offers
-from certigraph.benchmarks.scienceworld.benchmark import ScienceWorldBenchmark
 from certigraph.benchmarks.scienceworld.splits import list_ids
-from certigraph.graphs import clin, plan_and_solve, react, reflexion, sdp, step
+from certigraph.runtime.prompts import collect_prompts
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import resume, run
 from certigraph.state.trajectory import TrajectoryLine
 
-# ScienceWorld through the graphs: gold paths on the twin and the real simulator, processes that die, prompts.
-#
 # The whole matrix, all thirty tasks through three graphs, is a script: `python tests/helpers/sample_runs/gold_runs.py`.
 
-TESTS = Path(__file__).parents[2]
 
 RECORDED = (
     "boil",
@@ -175,92 +168,13 @@ def test_a_jvm_that_dies_in_mid_run_is_the_worlds_fault_and_the_run_is_resumed(
     assert_same_episode(resume(broken.folder), whole(name))
 
 
-# What ScienceWorld's prompts hold and how long they are, read off walks along recorded gold paths.
-
-TASK_PROMPTS = "gold/use-thermometer:0"
-
-BUILDS: dict[str, tuple[Callable[[], Any], str]] = {
-    "sdp": (sdp.build, ""),
-    "sdp:drafted": (sdp.build, "drafted"),
-    "sdp:paper": (sdp.build, "paper"),
-    "step": (partial(step.build, executor=as_written), ""),
-    "react": (partial(react.build, decide=as_written), ""),
-    "reflexion": (partial(reflexion.build, decide=as_written), ""),
-    "clin": (partial(clin.build, decide=as_written), ""),
-    "plan_and_solve": (partial(plan_and_solve.build, decide=as_written), ""),
-    "step:choosing": (step.build, "drafted"),
-    "react:choosing": (react.build, "drafted"),
-}
-"""The graphs, their executors writing and choosing."""
-
-
-@pytest.fixture(scope="module")
-def prompts_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[tuple[frozenset[str], str]]]:
-    """Every prompt of a walk along the gold path of TASK, with the fields that it asks for."""
-    known: dict[str, list[tuple[frozenset[str], str]]] = {}
-
-    def of(name: str) -> list[tuple[frozenset[str], str]]:
-        if name not in known:
-            known[name] = walked(
-                name, RecordedBenchmark(gold_recordings(), BUILDS[name][1]), tmp_path_factory.mktemp("walk")
-            )
-        return known[name]
-
-    return of
-
-
-def walked(name: str, twins: RecordedBenchmark, out: Path) -> list[tuple[frozenset[str], str]]:
-    expert, prompts = twins.expert(), list[tuple[frozenset[str], str]]()
-
-    def scripted_model(prompt: str, schema: dict[str, Any]) -> Any:
-        prompts.append((frozenset(schema.get("properties", ())), prompt))
-        return expert(prompt, schema)
-
-    limits = UNLIMITED.limits.model_copy(update={"attempts": 30, "replans": 5, "steps": 60})  # type: ignore[union-attr]
-    context = UNLIMITED.model_copy(
-        update={"chat": ScriptedChat(responder=scripted_model), "limits": limits, "window": 4_096 * twins.drafted}
-    )
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (episodes, offers, operators):  # words alone: torch takes seconds to load
-            patch.setattr(module, "find_encoder", lambda name: None)
-        result = run(BUILDS[name][0](), twins, TASK_PROMPTS, context=context, out=out)
-    assert reached_goal(result) or name == "sdp:drafted", result.message
-    return prompts
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", BUILDS)
-def test_every_prompt_opens_with_what_the_operator_does_and_the_rules_of_the_world(name: str, prompts_of: Any):
-    briefing = ScienceWorldBenchmark(config=BUILDS[name][1]).briefing
-    assert prompts_of(name)
-    assert all(briefing in prompt for _, prompt in prompts_of(name))
-    openings: dict[frozenset[str], set[str]] = {}
-    for fields, prompt in prompts_of(name):
-        openings.setdefault(fields, set()).add(prompt.partition(briefing)[0])
-    assert {len(texts) for texts in openings.values()} == {1}, "an operator's requests share all up to the rules"
-    assert "Your task" not in "".join(briefing for texts in openings.values() for briefing in texts)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in BUILDS if BUILDS[name][1] == "drafted"])
-def test_the_prompts_for_small_models_fit_their_window(name: str, prompts_of: Any):
+@pytest.mark.parametrize("graph", ["sdp", "step", "react"])
+def test_the_prompts_for_small_models_fit_their_window(graph: str, monkeypatch: pytest.MonkeyPatch):
+    for module in (episodes, operators):  # words alone: torch takes seconds to load
+        monkeypatch.setattr(module, "find_encoder", lambda name: None)
+    twins = RecordedBenchmark(gold_recordings(), "drafted")
+    collected = collect_prompts(graph, twins, "gold/use-thermometer:0", window=4_096, steps=60)
     window = ModelProfile(4_096).prompt_tokens
-    assert max(estimate_tokens(prompt) for _, prompt in prompts_of(name)) <= window
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["step", "react", "clin"])
-def test_no_first_prompt_says_where_things_are(name: str, prompts_of: Any):
-    first = prompts_of(name)[0][1]
-    assert not [room for room in ("greenhouse", "foundry", "workshop") if f"{room}:" in first]
-
-
-@pytest.mark.parametrize("name", ["step", "step:choosing"])
-def test_steps_executor_and_evaluator_never_see_the_main_task(name: str, prompts_of: Any):
-    goal = RecordedBenchmark(gold_recordings()).task(TASK_PROMPTS).goal
-    scoped = [prompt for fields, prompt in prompts_of(name) if fields & {"action", "choice", "completed", "forbidden"}]
-    prompts = [prompt for fields, prompt in prompts_of(name) if "subtask" in fields]
-    assert len(scoped) > len(prompts) > 1
-    assert all(goal in prompt for prompt in prompts)
-    first = goal.partition(",")[0]
-    assert not [prompt for prompt in scoped if first in prompt]
+    assert collected.sent
+    assert max(estimate_tokens(prompt.text) for prompt in collected.sent) <= window

@@ -246,13 +246,6 @@ def test_evidence_is_the_share_of_cited_files(world: RepositoryWorld):
     assert world.score().parts["evidence_found"] == 1.0
 
 
-@pytest.mark.parametrize("graph", ["react", "sdp"])
-def test_the_expert_answers_about_the_made_repository(graph: str, tmp_path: Path):
-    result = run(graph, SweQA(), "made/3", out=tmp_path)
-    assert result.scores is not None, result.message
-    assert (result.scores.value, result.scores.parts["evidence_found"]) == (1.0, 1.0)
-
-
 def test_your_own_question_about_any_folder(repository: Repository, tmp_path: Path):
     result = run("react", SweQA.over(repository.root, "Who raises TooHeavy?"), "own/0", out=tmp_path / "runs")
     assert result.scores is not None, result.message

@@ -2,7 +2,7 @@
 
 import pytest
 
-from certigraph.benchmarks.textworld.factors import STATUS, QuestStep, TextWorldFactors, parse_objective, parse_recipe
+from certigraph.benchmarks.textworld.factors import QuestStep, TextWorldFactors, parse_objective, parse_recipe
 from certigraph.state.rewards import FactoredState
 
 QUEST = (
@@ -132,11 +132,3 @@ def test_cooking_goes_on_to_the_meal():
     ]
     counts = reached(COOK, steps)
     assert counts == sorted(counts) and counts[-1] == 6 and counts[0] == 1
-
-
-def test_what_is_requested_has_a_status_in_state_and_goal():
-    reading = TextWorldFactors()
-    state = reading.extract(FactoredState(), QUEST, *STEPS[0])
-    wanted = reading.interpret(QUEST, state, FactoredState())
-    assert all(set(entity.attributes) == {STATUS} for entity in wanted.entities)
-    assert all(state.get(entity.identity) for entity in wanted.entities)

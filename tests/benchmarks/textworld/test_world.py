@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from helpers.processes.races import exit_code_when_killed, make_in_two_threads
 
-from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.benchmarks.textworld import world
 from certigraph.benchmarks.textworld.world import (
     DESCRIPTION,
@@ -43,13 +42,6 @@ WHOLE = (QUEST, "Win.", True)
 def test_a_wrong_name_is_refused_with_the_right_form(name: str):
     with pytest.raises(UnknownName, match="cooking-1-0"):
         parse_name(name)
-
-
-def test_an_unknown_split_or_configuration_is_refused():
-    with pytest.raises(UnknownName, match="cooking, quest, rewards, treasure_hunter"):
-        load_benchmark("textworld").tasks("hard")
-    with pytest.raises(UnknownName, match="use textworld"):
-        load_benchmark("textworld:paper")
 
 
 @pytest.mark.slow

@@ -5,7 +5,15 @@ from typing import Any
 
 import pytest
 from helpers.files.real_data import data_folder
-from helpers.worlds.travelplanner_sandbox import TinyTravelPlanner, flight, lodging, query, restaurant, sandbox
+from helpers.worlds.travelplanner_sandbox import (
+    DEAR_CUISINES,
+    TinyTravelPlanner,
+    flight,
+    lodging,
+    query,
+    restaurant,
+    sandbox,
+)
 
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
@@ -39,20 +47,6 @@ class LabelReader:
         return {cuisine for cuisine in self.wanted if cuisine in label.rpartition("($")[2]}
 
 
-class Recorder:
-    """Passes requests to a responder and keeps their prompts and forms."""
-
-    def __init__(self, responder: Responder) -> None:
-        self.responder = responder
-        self.prompts: list[str] = []
-        self.forms: list[dict[str, Any]] = []
-
-    def __call__(self, prompt: str, form: dict[str, Any]) -> dict[str, str]:
-        self.prompts.append(prompt)
-        self.forms.append(form)
-        return self.responder(prompt, form)
-
-
 def played(benchmark: TravelPlanner, task: Task, responder: Responder, window: int = 0) -> dict[str, Any]:
     context = Context(benchmark=benchmark, chat=ScriptedChat(responder=responder), window=window)
     return dict(sdp.build().invoke({"task": task}, context=context))
@@ -81,17 +75,7 @@ def test_labels_say_what_the_constraints_of_a_request_are_about() -> None:
     assert all(text in meal.label for text in ("Gavroche " * 9, "$28", "French, Tea"))
 
 
-CUISINES_WANTED = (
-    query(text="Plan a trip with French and Indian food.", cuisine=("French", "Indian")),
-    sandbox(
-        restaurants=[
-            *(restaurant(f"Diner {n}", "A", 1) for n in range(9)),
-            restaurant("Gavroche", "A", 50, "French"),
-            restaurant("Tandoor", "A", 60, "Tea, Indian"),
-        ]
-    ),
-)
-"""Only the two dearest restaurants serve what the request names."""
+CUISINES_WANTED = query(text="Plan a trip with French and Indian food.", cuisine=("French", "Indian")), DEAR_CUISINES
 
 
 @pytest.mark.slow
@@ -138,52 +122,9 @@ def dear_meals() -> TinyTravelPlanner:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("window", [0, 4_096])
-def test_a_retry_is_shown_what_was_chosen_before_and_why_it_was_refused(window: int) -> None:
-    benchmark = dear_meals()
-    recorder = Recorder(dearest)
-    state = played(benchmark, benchmark.task(), recorder, window)
-    blocked = [attempt for attempt in state["attempts"] if attempt.action.args.get("blocked")]
-    assert blocked
-    chosen = "breakfast on day 1 in A: Palace 1 ($21; Tea)"
-    assert chosen in blocked[0].action.text
-    assert blocked[0].action.args["blocked"] == "affordability"
-    meals = [prompt for prompt in recorder.prompts if "breakfast on day 1" in prompt.rpartition("Options:")[2]]
-    assert chosen not in meals[0]
-    assert chosen in meals[-1]
-    assert blocked[0].verdict.reason in meals[-1]
-
-
-@pytest.mark.slow
 def test_who_avoids_what_was_tried_gets_on_where_repeating_it_gives_up() -> None:
     benchmark = dear_meals()
     stuck = played(benchmark, benchmark.task(), dearest)
     state = played(benchmark, benchmark.task(), dearest_untried)
     assert sdp.ending(stuck) == "gave_up"
     assert state["head"] > stuck["head"]
-
-
-@pytest.mark.slow
-def test_the_question_shows_the_bookings_so_far_and_what_is_still_to_be_decided() -> None:
-    benchmark = TinyTravelPlanner(*CUISINES_WANTED, "paper")
-    recorder = Recorder(LabelReader("French food"))
-    state = played(benchmark, benchmark.task(), recorder)
-    lunch = next(prompt for prompt in recorder.prompts if "breakfast: Gavroche, A" in prompt)
-    assert all(text in lunch for text in ("lunch on day 1 in A", "dinner on day 1 in A"))
-    assert "breakfast on day 1 in A" not in lunch
-    transport, stay = state["certificates"][0].action.text, "Inn, A"
-    assert all(text in lunch for text in (transport, stay, "breakfast: Gavroche, A", "Indian"))
-    *later, budget, itinerary = state["plan"][5:]
-    assert all(predicate.text in lunch for predicate in later)
-    assert budget.text not in lunch  # code decides them
-    assert itinerary.text not in lunch
-    assert "$" in lunch.rpartition("Options:")[2]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("window", [0, 4_096])
-def test_reasons_come_before_the_choice(window: int) -> None:
-    benchmark = TinyTravelPlanner(*CUISINES_WANTED, "paper")
-    recorder = Recorder(first)
-    played(benchmark, benchmark.task(), recorder, window)
-    assert {tuple(form["properties"]) for form in recorder.forms} == {("thought", "choice")}

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import chain, combinations, permutations, product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
+from helpers.worlds.travelplanner_sandbox import TableSandbox, lodging, restaurant, sandbox
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,7 +19,6 @@ from certigraph.benchmarks.travelplanner.planning import cheapest_cost
 from certigraph.benchmarks.travelplanner.queries import LocalConstraint, Transportation, TravelQuery
 from certigraph.benchmarks.travelplanner.sandbox import (
     Accommodation,
-    Attraction,
     Distance,
     Flight,
     Restaurant,
@@ -138,52 +138,18 @@ def test_a_world_too_small_or_too_large_is_refused(tmp_path: Path) -> None:
         generate_world(tmp_path, cities=577)
 
 
-class Tiny(NamedTuple):
-    """A sandbox of three cities: the origin O and the visited A and B."""
-
-    restaurant_rows: Sequence[Restaurant]
-    accommodation_rows: Sequence[Accommodation]
-    flight_rows: Sequence[Flight]
-    roads: dict[tuple[str, str], Distance]
-
-    def restaurants(self, city: str) -> Sequence[Restaurant]:
-        return [row for row in self.restaurant_rows if row.city == city]
-
-    def accommodations(self, city: str) -> Sequence[Accommodation]:
-        return [row for row in self.accommodation_rows if row.city == city]
-
-    def attractions(self, city: str) -> Sequence[Attraction]:
-        return []
-
-    def flights(self, origin: str, destination: str, date: str | None = None) -> Sequence[Flight]:
-        rows = [row for row in self.flight_rows if (row.origin, row.destination) == (origin, destination)]
-        return [row for row in rows if date in (None, row.date)]
-
-    def flight(self, number: str) -> Flight | None:
-        return next((row for row in self.flight_rows if row.number == number), None)
-
-    def distance(self, origin: str, destination: str) -> Distance | None:
-        return self.roads.get((origin, destination))
-
-    def state_of(self, city: str) -> str | None:
-        return None
-
-    def cities(self) -> Sequence[str]:
-        return "OAB"
-
-
 CUISINES = ("French", "Indian", "Mexican")
 ROADS = (Distance("2 hours", "61 km"), Distance("5 hours", "1,009 km"), Distance("1 hour", "99.9 km"))
 NO_ROADS = (None, Distance("", ""), Distance("5 hours", ""), Distance("1 day 2 hours", "2,900 km"))
 HOUSE_RULES = ("No pets", "No parties & No smoking", "No visitors")
 ROOM_TYPES = {"entire room": "Entire home/apt", "private room": "Private room", "shared room": "Shared room"}
-FREE = Tiny(
-    restaurant_rows=[Restaurant(name, city, "", 0, 4.0) for city in "AB" for name in "123456789"],
-    accommodation_rows=[Accommodation("1", city, "Private room", 0.0, 1.0, 4.0, "No pets", 8) for city in "AB"],
-    flight_rows=[],
-    roads={pair: Distance("9 mins", "9 km") for pair in (("O", "A"), ("A", "B"), ("B", "O"))},
-)
-"""A sandbox in which a trip costs nothing, so that a test can put a price on one part of it."""
+FREE: dict[str, Any] = {
+    "restaurants": [restaurant(name, city, 0, "") for city in "AB" for name in "123456789"],
+    "accommodations": [lodging("1", city, 0) for city in "AB"],
+    "attractions": [],
+    "distances": [(*pair, Distance("9 mins", "9 km")) for pair in ("OA", "AB", "BO")],
+}
+"""Tables with which a trip from O to A and B costs nothing, so that a test can put a price on one part of it."""
 
 
 parties = st.integers(1, 8)
@@ -218,25 +184,25 @@ def test_the_cheapest_transport_is_that_of_trying_everything(
         Flight(f"F{i}", float(price), "", "", "", leg.date, leg.origin, leg.destination, 1.0)
         for i, (leg, price) in enumerate(prices)
     ]
-    roads = {pair: road for pair, road in drawn.items() if road}
-    sandbox = FREE._replace(flight_rows=flights, roads=roads)
-    catalog = TripCatalog(people, LocalConstraint(transportation=banned), trip, sandbox)
-    assert cheapest_cost(catalog, every_meal=True) == finite(try_all_transports(sandbox, trip, people, banned))
+    roads = [(*pair, road) for pair, road in drawn.items() if road]
+    tables = sandbox("AB", **{**FREE, "flights": flights, "distances": roads})
+    catalog = TripCatalog(people, LocalConstraint(transportation=banned), trip, tables)
+    assert cheapest_cost(catalog, every_meal=True) == finite(try_all_transports(tables, trip, people, banned))
 
 
-def try_all_transports(sandbox: Tiny, trip: Trip, people: int, banned: str | None) -> float:
+def try_all_transports(tables: TableSandbox, trip: Trip, people: int, banned: str | None) -> float:
     best = math.inf
-    for choice in product(*(transports(sandbox, leg, people) for leg in trip.legs)):
+    for choice in product(*(transports(tables, leg, people) for leg in trip.legs)):
         kinds = {kind for kind, _ in choice}
         if banned not in kinds and not ("no self-driving" in kinds and len(kinds) > 1):
             best = min(best, sum(cost for _, cost in choice))
     return best
 
 
-def transports(sandbox: Tiny, leg: TripLeg, people: int) -> list[tuple[str, float]]:
+def transports(tables: TableSandbox, leg: TripLeg, people: int) -> list[tuple[str, float]]:
     """Each way to travel with its cost, called by the wish that rules it out."""
-    found = [("no flight", row.price * people) for row in sandbox.flights(leg.origin, leg.destination, leg.date)]
-    road = sandbox.distance(leg.origin, leg.destination)
+    found = [("no flight", row.price * people) for row in tables.flights(leg.origin, leg.destination, leg.date)]
+    road = tables.distance(leg.origin, leg.destination)
     if road and road.distance and "day" not in road.duration:
         length = float(road.distance.split()[0].replace(",", ""))
         cars, taxis = -(-people // 5), -(-people // 4)
@@ -279,10 +245,8 @@ def test_the_cheapest_room_is_that_of_trying_everything(
         shared = wishes.room_type == "not shared room" and row.room_type == "Shared room"
         if not (refused or wrong or shared or row.minimum_nights > nights(trip)["B"]):
             best = min(best, nights(trip)["B"] * row.price * -(-people // row.maximum_occupancy))
-    listing = FREE.accommodation_rows[0]._replace(
-        room_type=ROOM_TYPES.get(str(wishes.room_type), "Private room"), house_rules=""
-    )
-    catalog = TripCatalog(people, wishes, trip, FREE._replace(accommodation_rows=[listing, *rows]))
+    listing = lodging("1", "A", 0, room_type=ROOM_TYPES.get(str(wishes.room_type), "Private room"), house_rules="")
+    catalog = TripCatalog(people, wishes, trip, sandbox("AB", **{**FREE, "accommodations": [listing, *rows]}))
     assert cheapest_cost(catalog, every_meal=True) == finite(best)
 
 
@@ -299,13 +263,13 @@ def test_the_cheapest_meals_are_those_of_trying_everything(
 ) -> None:
     people = data.draw(parties)
     others = [Restaurant(f"1{i}", "B", data.draw(dishes), data.draw(st.integers(0, 40)), 4.0) for i in range(9)]
-    sandbox = FREE._replace(restaurant_rows=[*rows, *others])
+    tables = sandbox("AB", **{**FREE, "restaurants": [*rows, *others]})
     best = math.inf
     for menu in product(menus(rows, nights(trip)["A"], 3, every_meal), menus(others, nights(trip)["B"], 6, every_meal)):
         served = ", ".join(row.cuisines for row in chain(*menu))
         if all(cuisine in served for cuisine in cuisines):
             best = min(best, people * sum(row.cost for row in chain(*menu)))
-    catalog = TripCatalog(people, LocalConstraint(cuisine=cuisines), trip, sandbox)
+    catalog = TripCatalog(people, LocalConstraint(cuisine=cuisines), trip, tables)
     assert cheapest_cost(catalog, every_meal=every_meal) == finite(best)
 
 

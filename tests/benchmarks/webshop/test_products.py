@@ -31,8 +31,7 @@ from certigraph.benchmarks.webshop.products import (
     type_reward,
 )
 from certigraph.benchmarks.webshop.world import parse_instruction, propose_keywords, to_singular
-from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.records import Task
+from certigraph.state.endings import Fault
 
 # WebShop's goals: combinations of options, bounds of prices, instructions taken apart, splits, and its files.
 
@@ -81,17 +80,6 @@ def test_an_instruction_is_taken_apart():
     assert to_singular("Two boxes of berries, glass lenses") == "two box of berry glass lense"
 
 
-def test_unknown_names_are_reported_with_the_known_ones():
-    with pytest.raises(UnknownName, match="instructions, test"):
-        WebShop().tasks("nightly")
-    with pytest.raises(UnknownName, match="need --data DIR"):
-        WebShop().task("B00-0")
-    with pytest.raises(UnknownName, match="attributes, plain"):
-        WebShop(config="loud")
-    with pytest.raises(Fault, match="make it with"):
-        WebShop().open(Task(benchmark="webshop", id="x", constants={"asin": "A1"}))
-
-
 ROW: dict[str, Any] = {
     "asin": "A1",
     "Title": "Tin Cup",
@@ -118,33 +106,27 @@ def test_files_are_read_from_the_folder(tmp_path: Path):
 
 
 @pytest.mark.parametrize("missing", [PRODUCTS, INSTRUCTIONS])
-def test_a_missing_file_is_named_in_one_line(missing: str, tmp_path: Path):
+def test_a_missing_file_is_named(missing: str, tmp_path: Path):
     (written(tmp_path, [ROW], WISH) / missing).unlink()
-    with pytest.raises(Fault, match=rf"{tmp_path}.*{missing}") as raised:
+    with pytest.raises(Fault, match=rf"{tmp_path}.*{missing}"):
         WebShop(tmp_path).tasks()
-    assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    ("rows", "wishes", "message"),
+    ("rows", "wishes", "place"),
     [
-        ([ROW, {"asin": "A2"}], WISH, rf"{PRODUCTS}:2: invalid product of WebShop \(KeyError\('Title'\)\)"),
-        (
-            [ROW | {"pricing": []}],
-            WISH,
-            rf"{PRODUCTS}:1: invalid product of WebShop .* prices Tuple should have at least 1",
-        ),
-        ([ROW, ["A2"]], WISH, rf"{PRODUCTS}:2: invalid product of WebShop"),
-        ([ROW | {"instructions": [{"asin": "A1"}]}], WISH, rf"{PRODUCTS}:1: invalid instructions of WebShop"),
-        ([ROW], ["A1"], rf"{INSTRUCTIONS}: invalid instructions of WebShop"),
-        ([ROW], {"A1": {"instruction": "Find me cups"}}, r"invalid instructions of WebShop .*instruction_attributes"),
-        ([ROW], {"A9": WISH["A1"]}, rf"{PRODUCTS} lacks A9"),
+        ([ROW, {"asin": "A2"}], WISH, rf"{PRODUCTS}:2"),
+        ([ROW | {"pricing": []}], WISH, rf"{PRODUCTS}:1"),
+        ([ROW, ["A2"]], WISH, rf"{PRODUCTS}:2"),
+        ([ROW | {"instructions": [{"asin": "A1"}]}], WISH, rf"{PRODUCTS}:1"),
+        ([ROW], ["A1"], INSTRUCTIONS),
+        ([ROW], {"A1": {"instruction": "Find me cups"}}, "instruction_attributes"),
+        ([ROW], {"A9": WISH["A1"]}, "A9"),
     ],
 )
-def test_what_is_not_as_published_is_named(rows: list[Any], wishes: Any, message: str, tmp_path: Path):
-    with pytest.raises(Fault, match=message) as fault:
+def test_what_is_not_as_published_is_named(rows: list[Any], wishes: Any, place: str, tmp_path: Path):
+    with pytest.raises(Fault, match=place):
         WebShop(written(tmp_path, rows, wishes)).tasks()
-    assert "\n" not in str(fault.value)
 
 
 @pytest.mark.slow

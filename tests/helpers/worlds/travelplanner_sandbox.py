@@ -184,6 +184,16 @@ def query(
     )
 
 
+DEAR_CUISINES = sandbox(
+    restaurants=[
+        *(restaurant(f"Diner {n}", "A", 1) for n in range(9)),
+        restaurant("Gavroche", "A", 50, "French"),
+        restaurant("Tandoor", "A", 60, "Tea, Indian"),
+    ]
+)
+"""Only the two dearest restaurants serve French and Indian food."""
+
+
 class TinyTravelPlanner(TravelPlanner):
     def __init__(self, request: TravelQuery, tables: TableSandbox, config: str = "") -> None:
         super().__init__(Path("made by hand"), config)
