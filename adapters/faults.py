@@ -72,8 +72,8 @@ class Faults(Record):
         """Parse a text such as FAULTS_EXAMPLE; the empty text means no faults.
 
         Raises:
-            UnknownName: a name is unknown or repeated, or a value is no number or outside its range; the message lists
-                the known names.
+            UnknownName: a name is unknown or repeated, or a value is not a number or outside its range; the message
+                lists the known names.
         """
         pairs = [part.partition("=") for part in text.split(",")] if text.strip() else []
         values = {name.strip(): value.strip() for name, _, value in pairs}
@@ -114,7 +114,7 @@ Rates = Annotated[Faults, BeforeValidator(lambda given: Faults.read(given) if is
 
 def _format_faults_error(text: str, reason: str) -> str:
     names = f"rates from 0 to 1: {', '.join(MODEL_FAULTS + WORLD_FAULTS)}; and: seed, delay, retry_after, start"
-    return f"{text!r} is no list of faults: {reason}; write {FAULTS_EXAMPLE}; {names}"
+    return f"{text!r} is not a list of faults: {reason}; write {FAULTS_EXAMPLE}; {names}"
 
 
 # Faults of a run that was started before. They are drawn again, so that a resume or a retry can get further.

@@ -127,7 +127,7 @@ def rank_meanings(
     Those with the verb of the text take turns with all others.
 
     For a text that contains "focus" only focus actions are returned, and only on things that the text may mean: one
-    names all that the other names. A focus cannot be undone, so that another thing is no substitute.
+    names all that the other names. A focus cannot be undone, so that another thing is not a substitute.
 
     Args:
         text: what a model wrote.

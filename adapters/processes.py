@@ -101,7 +101,7 @@ def is_async_callable(function: Callable[..., Any]) -> bool:
 def find_call_problem(function: object, *values: object) -> str:
     """Return why a function cannot be called with so many values by place; empty if it can."""
     if not callable(function):
-        return f"{type(function).__name__} is no function"
+        return f"{type(function).__name__} is not a function"
     try:
         with suppress(ValueError):  # a builtin may have no signature
             inspect.signature(function).bind(*values)

@@ -277,7 +277,7 @@ class Benchmark(Protocol):
     synonyms: Mapping[str, str] = {}
     """Opening phrases of actions in lower case, and the world's own phrase: "take" -> "pick up"."""
     status_lines: Sequence[str] = ()
-    """Beginnings of the lines of a world's view that are no news after an action, such as a number of moves."""
+    """Beginnings of the lines of a world's view that are not news after an action, such as a number of moves."""
     accumulates: bool = False
     """Whether the world's view consists of its answers so far. Prompts that show the answers leave such a view out."""
     instant: bool = False

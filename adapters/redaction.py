@@ -76,7 +76,7 @@ _SECRET_PATTERNS = (
     # 16 characters without hyphens: `sk-telecom-opens-a-hall` is part of an address; in JSON `\n` may precede a key
     ("sk-", re.compile(r"(?:\b|(?<=\\[nrtbf]))sk-[\w-]{0,64}?\w{16}[\w-]*"), MASK),
     ("earer ", re.compile(r"([Bb]earer )[\w.~+/=-]{16,}"), rf"\1{MASK}"),
-    # no backslash: JSON writes a line break as one; a URL and an e-mail address on the next line are no password
+    # no backslash: JSON writes a line break as one; a URL and an e-mail address on the next line are not a password
     ("://", re.compile(r"(://)[^/\s:@\"\\]*:[^/\s@\"\\]+(?=@)"), rf"\1{MASK}"),
 )
 """Patterns of keys and of passwords in URLs, each with a substring that every match contains and its replacement."""

@@ -170,7 +170,7 @@ CORRUPTED_FILE_ERRORS = (
     *(OSError, EOFError, ValueError, LookupError, TypeError, RuntimeError, MemoryError, ArithmeticError),
     *(BadZipFile, zlib.error, SyntaxError, TokenError),
 )
-"""Exceptions of numpy and zipfile for a file that is no file of heads: another format, encrypted, a huge shape, ..."""
+"""Exceptions of numpy and zipfile for what is not a file of heads: another format, encrypted, a huge shape, ..."""
 
 
 class HeadsMetadata(Record):
@@ -256,7 +256,7 @@ def load_heads(path: Path) -> Heads:
     try:
         return _read_heads(path, path.stat().st_mtime_ns)
     except CORRUPTED_FILE_ERRORS as error:
-        raise Fault("model", f"{path} is no file of reward heads ({error!r:.120}): {HEAD_USAGE}") from error
+        raise Fault("model", f"{path} is not a file of reward heads ({error!r:.120}): {HEAD_USAGE}") from error
 
 
 @lru_cache(maxsize=4)

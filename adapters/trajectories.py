@@ -39,8 +39,8 @@ def read_trajectory(path: Path | str) -> Trajectory:
     """Read a trajectory from its file, or from the folder of its run.
 
     Raises:
-        Fault: ("data") the file or one of its lines is missing, a line other than the last is no trajectory line, or a
-            line has more than 64 MB.
+        Fault: ("data") the file or one of its lines is missing, a line other than the last is not a trajectory line, or
+            a line has more than 64 MB.
     """
     given = Path(path)
     path = given / TRAJECTORY_FILE if given.is_dir() else given
@@ -101,7 +101,7 @@ def parse_line(text: str | bytes) -> TrajectoryLine:
     """Parse one line of a trajectory.
 
     Raises:
-        ValueError: it is no trajectory line.
+        ValueError: it is not a trajectory line.
         Fault: ("data") it is the header of a trajectory whose schema version cannot be read.
     """
     return _parse_numbered(text)[1]

@@ -285,7 +285,7 @@ def agent(
         raise TypeError(f"interrupt_on={interrupt_on!r:.100}: give a dict by names of tools, such as {example}")
     if unknown := sorted(set(interrupt_on or {}) - set(world.loaded)):
         known = ", ".join(world.loaded)
-        raise ValueError(f"interrupt_on names {unknown[0]!r}, which is no tool; the tools are {known}")
+        raise ValueError(f"interrupt_on names {unknown[0]!r}, which is not a tool; the tools are {known}")
     if interrupt_on:
         operators = {"approve": approvals(interrupt_on), **operators}
     if commitments:

@@ -252,13 +252,13 @@ def extend_state(state: type[Any], further: type[Any] | None) -> type[Any]:
     """Return the schema of a state with the keys of another one in addition.
 
     Raises:
-        TypeError: the other schema is no TypedDict, or has a key of the first one with another type.
+        TypeError: the other schema is not a TypedDict, or has a key of the first one with another type.
     """
     if further is None:
         return state
     if not is_typeddict(further):
         raise TypeError(
-            f"state_schema={further!r:.100} is no TypedDict: declare the keys in a class of typing.TypedDict"
+            f"state_schema={further!r:.100} is not a TypedDict: declare the keys in a class of typing.TypedDict"
         )
     usual, added = (get_type_hints(schema, include_extras=True) for schema in (state, further))
     if taken := [key for key in added if key in usual and added[key] != usual[key]]:

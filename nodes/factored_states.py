@@ -96,7 +96,7 @@ def prompted_goal(*, granularity: str = "attribute", values: str = "short") -> O
 
 
 def drop_initial_facts(goal: FactoredState, state: FactoredState) -> FactoredState:
-    """Drop the conditions of a goal that hold from the start, because fulfilling them is no progress.
+    """Drop the conditions of a goal that hold from the start, because fulfilling them is not progress.
 
     Only conditions that equal a fact of the state are dropped, apart from case. If all of them do, the goal stays.
     """

@@ -49,7 +49,7 @@ def exhaustion_gate(
         upr: maximum unique passage rate: the share of the round's passages that no earlier round has shown (tau_U).
         patience: number of such rounds in a row (p).
         change: maximum share of the belief's items that are new in such a round (state difference, appendix G.4); None:
-            not checked. A memory that is no belief has no state difference.
+            not checked. A memory that is not a belief has no state difference.
 
     Raises:
         UnknownName: a threshold is outside [0, 1], or `patience` is below 1.

@@ -32,7 +32,7 @@ SCRATCHPAD_PATTERN = re.compile(r"<scratchpad>.*?(?:</scratchpad>|(?=^[^\w\n]*no
 def parse_notes(text: str) -> list[str]:
     """Split a model's text into notes, one per line; of a text in JSON each text in it is a note.
 
-    Reasoning, bullets, headings, quotation marks around a line, and lines that are no fact are removed.
+    Reasoning, bullets, headings, quotation marks around a line, and lines that are not facts are removed.
     """
     plain = SCRATCHPAD_PATTERN.sub("", text).strip()
     found = JSON_PATTERN.search(plain)

@@ -151,7 +151,7 @@ def check_update(slot: str, writes: Mapping[str, Any], operator: str, update: ob
         update: what the operator returned.
 
     Raises:
-        Fault: ("operator") the update is no mapping, a key is missing or unknown, or a value has another type.
+        Fault: ("operator") the update is not a mapping, a key is missing or unknown, or a value has another type.
     """
     returned = f"operator {operator} in slot {slot} returned"
     if not isinstance(update, Mapping):

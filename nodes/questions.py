@@ -257,9 +257,9 @@ def read_decisions(kind: type[D], answer: Any, count: int, allowed: Sequence[str
         wrong = f" ({'; '.join(details)})" if details else ""
         if details and (meant := [name for one in given if (name := _type_of(one)) in DECISION_FORMS]):
             advice = f"give {DECISION_FORMS[meant[0]]}"
-        raise ValueError(f"{answer!r:.200} is no decision{wrong}: {advice}") from None
+        raise ValueError(f"{answer!r:.200} is not a decision{wrong}: {advice}") from None
     except TypeError:
-        raise ValueError(f"{answer!r:.200} is no decision: {advice}") from None
+        raise ValueError(f"{answer!r:.200} is not a decision: {advice}") from None
     if len(decisions) != count:
         raise ValueError(f"{answer!r:.200} has {len(decisions)} decisions, where {count} are needed: {advice}")
     return decisions

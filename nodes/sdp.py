@@ -271,7 +271,7 @@ def capped(validate: Operator = validate, *, depth: int = 1) -> Operator:
         update = await call_operator(validate, state, runtime)
         verdict: Verdict = update["verdict"]
         if verdict.skipped:
-            return update  # the goal, reported by the world, is no cascade
+            return update  # the goal, reported by the world, is not a cascade
         if verdict.depth <= depth:
             return update
         # what cannot be reached comes after the predicates that are cut off

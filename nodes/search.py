@@ -194,7 +194,7 @@ def retrieving(
         candidates: number of results that are reranked; None for the default, 50.
 
     Raises:
-        Fault: ("data") `rerank` is no text, or `candidates` no positive whole number.
+        Fault: ("data") `rerank` is not text, or `candidates` not a positive whole number.
     """
     settings = search_settings(alpha=alpha, k=k, rerank=rerank, candidates=candidates)
 

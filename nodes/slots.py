@@ -228,7 +228,7 @@ def keep_upcoming(state: Mapping[str, Any], observation: Observation) -> Update:
 def asks_among_equals(observation: Observation) -> bool:
     """Return whether the world asks which of several things is meant and names all of them alike.
 
-    That is no refusal, and nothing is decided by the answer.
+    That is not a refusal, and nothing is decided by the answer.
     """
     options = observation.data.get("options")
     return isinstance(options, list) and len({*map(str, options)}) == 1
@@ -250,7 +250,7 @@ def find_new_lines(before: str, after: str, observation: str, status: Sequence[s
         before: the view before the action.
         after: the view after it.
         observation: text of the observation.
-        status: beginnings of lines that are no news, such as counts of moves, and left out (`Benchmark.status_lines`).
+        status: beginnings of lines that are not news, such as counts of moves, and left out (`Benchmark.status_lines`).
     """
     # a view that begins with another line is that of another place, and shown whole
     same_place = before.partition("\n")[0] == after.partition("\n")[0]

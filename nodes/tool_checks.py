@@ -21,7 +21,7 @@ class _Judged(NamedTuple):
     condition: Predicate
     outcome: CheckOutcome | None
     unfilled: bool = False
-    """Whether it is no statement: a name of a check's form stands where a value should."""
+    """Whether it is not a statement: a name of a check's form stands where a value should."""
 
     @property
     def is_open(self) -> bool:
@@ -43,7 +43,7 @@ async def judge_by_checks(
 
     The model judges only conditions before the first one that code finds false, and is not called where code decides
     all of these. The goal is never certified without an answer: where it is the target, an action before the answer is
-    no failed attempt, unless it was refused or only repeats an earlier one with the same result.
+    not a failed attempt, unless it was refused or only repeats an earlier one with the same result.
 
     Args:
         state: the view of Validate.

@@ -85,7 +85,7 @@ async def ask_verdict(
 
 
 def _to_verdict(answer: FullHolds, most: int, state: ValidateView) -> Verdict:
-    # Evidence that the world did not show is no evidence.
+    # Evidence that the world did not show is not evidence.
     depth = min(answer.holds, most)
     shown = (state["evidence"].view, *(text for turn in state["turns"] for text in (turn.observation, turn.seen)))
     facts = dict(enumerate(state["facts"], 1))

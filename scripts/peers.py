@@ -6,7 +6,7 @@ Every agent makes the same calls of one tool and then answers. The model answers
 the processor time of the libraries: of the agent alone, and with everything saved that it takes to resume. The runs
 alternate. Only ratios within one table can be compared.
 
-The peers are no dependencies of certigraph. Rows of those that are missing are left out; to have them all:
+The peers are not dependencies of certigraph. Rows of those that are missing are left out; to have them all:
 
     python -m venv --system-site-packages peers
     peers/bin/pip install "langchain>=1,<2" smolagents pydantic-ai-slim inspect-ai aiosqlite

@@ -166,7 +166,7 @@ def _drop_invalidated(
 
 
 def transitions(certificates: Sequence[Certificate]) -> list[Transition]:
-    """Return the certified transitions in order. Certificates that a policy forced are no transitions."""
+    """Return the certified transitions in order. Certificates that a policy forced are not transitions."""
     states = certified_states(certificates)
     return [
         Transition(before=before, action=c.action, after=after, depth=c.depth, step=c.step)

@@ -97,7 +97,7 @@ class DeltaChannels(NamedTuple):
 
 
 class ValueChannel(NamedTuple):
-    """A channel with a value that is no list.
+    """A channel with a value that is not a list.
 
     `empty` creates its value before the first update. `reducer` takes the value and updates in order, whose types its
     annotations name.

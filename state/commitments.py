@@ -43,7 +43,7 @@ def split_answers(evidence: Evidence) -> list[SourcedText]:
     return [
         SourcedText(text, frozenset({heading[1]}))
         for heading, text in zip(headings, texts, strict=True)
-        if not text.startswith(NOT_MADE)  # the reason for which a call was refused is no tool's answer
+        if not text.startswith(NOT_MADE)  # the reason for which a call was refused is not a tool's answer
     ]
 
 

@@ -92,7 +92,7 @@ class AnswerMissing(UnknownName):
 class Interrupted(Exception):
     """The user pressed Ctrl-C. The message has the command that resumes the run.
 
-    It is no KeyboardInterrupt because the command line library would drop the message of one.
+    It is not a KeyboardInterrupt because the command line library would drop the message of one.
     """
 
 

@@ -51,7 +51,7 @@ class MemoryAnswer(Record):
 
 
 class MemoryTurn(Turn):
-    """A call of a memory function and its answer, which the agent sees among its turns. It is no round of search."""
+    """A call of a memory function and its answer, which the agent sees among its turns. It is not a round of search."""
 
     after: int
     """Number of turns in the world before the call."""

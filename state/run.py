@@ -155,12 +155,12 @@ def search_settings(
     """Return the arguments of `search` that are set; None leaves one out.
 
     Raises:
-        Fault: ("data") `rerank` is no text, or `candidates` no positive whole number.
+        Fault: ("data") `rerank` is not text, or `candidates` not a positive whole number.
     """
     if rerank is not None and not isinstance(rerank, str):
         raise Fault("data", f"rerank={rerank!r} names no cross-encoder: write for example rerank=ms-marco-MiniLM-L6-v2")
     if candidates is not None and (type(candidates) is not int or candidates < 1):
-        raise Fault("data", f"candidates={candidates!r} is no number of results to rerank: write 1 or more, such as 50")
+        raise Fault("data", f"candidates={candidates!r} is not a number of results to rerank: write 1 or more")
     settings: dict[str, JsonValue] = {"alpha": alpha, "k": k, "rerank": rerank, "candidates": candidates}
     return {name: value for name, value in settings.items() if value is not None}
 
@@ -287,11 +287,11 @@ class SearchRound(Record):
     upr: float
     """Unique passage rate: the share of `chunks` that no previous round has shown; 0 if nothing was found."""
     known: tuple[str, ...] = ()
-    """Digests of the items of the belief after the round; none for a memory that is no belief."""
+    """Digests of the items of the belief after the round; none for a memory that is not a belief."""
     change: float | None = None
     """State difference: the share of the belief's items that it did not have a round earlier (CGDP appendix G.4).
 
-    0 for an empty belief; None for a memory that is no belief, such as `native`.
+    0 for an empty belief; None for a memory that is not a belief, such as `native`.
     """
 
 

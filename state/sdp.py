@@ -343,7 +343,7 @@ def predicates_to_recheck(state: SDPState) -> list[CertifiedPredicate]:
     """Return the certified predicates to check again: those that still hold and that the plan will not make true.
 
     Of predicates with the same text only the latest is returned. Predicates for going back to an earlier state are left
-    out, because they are no conditions on the world.
+    out, because they are not conditions on the world.
     """
     planned = {predicate.text for predicate in state["plan"][state["head"] :]}
     entries = predicates_in_force(state["certificates"], state.get("invalidations", ()))

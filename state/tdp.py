@@ -97,7 +97,7 @@ class Dag(Record):
         """Return the graph with new statuses for the sub-tasks in `statuses`, each of which was ready.
 
         Raises:
-            ValueError: one of them is no sub-task of the graph.
+            ValueError: one of them is not a sub-task of the graph.
         """
         nodes = self.by_id
         if unknown := statuses.keys() - nodes.keys():
@@ -139,7 +139,7 @@ def graph_problems(nodes: Iterable[Node]) -> Iterator[str]:
     if twice := [id_ for id_, count in known.items() if count > 1]:
         yield f"ids used twice: {', '.join(twice)}"
     if unknown := [f"{node.id} needs {need}" for node in nodes for need in node.needs if need not in known]:
-        yield f"needs that are no sub-task: {', '.join(unknown)}"
+        yield f"needs that are not a sub-task: {', '.join(unknown)}"
     if cycle := find_cycle(nodes):
         yield f"sub-tasks that wait for each other: {' -> '.join(cycle)}"
     elif len(ends := sinks(node for node in nodes if node.status == "pending")) > 1:
@@ -185,7 +185,7 @@ class RepairedNodes(NamedTuple):
 
 
 def decomposition_problems(nodes: Nodes, most: int) -> Iterator[str]:
-    """Yield the reasons why a model's nodes are no valid decomposition of a task, each with the ids of the nodes.
+    """Yield the reasons why a model's nodes are not a valid decomposition of a task, each with the ids of the nodes.
 
     Args:
         nodes: nodes of the model's answer.

@@ -98,7 +98,7 @@ def _parse_call(text: str, statement: ast.stmt) -> ToolCall:
     match statement:
         case ast.Expr(ast.Call(ast.Name(name), [], keywords)) if all(one.arg for one in keywords):
             return ToolCall(name=name, args={f"{one.arg}": _parse_value(text, one.value) for one in keywords})
-    raise ValueError(f"{text!r:.100} is no call")
+    raise ValueError(f"{text!r:.100} is not a call")
 
 
 def _parse_value(text: str, value: ast.expr) -> Any:

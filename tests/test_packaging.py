@@ -36,7 +36,7 @@ def test_the_list_of_packages_is_that_of_the_folders():
     assert BUILD["package-dir"] == {"": "src", **{f"certigraph.{part}": part for part in LINKED}}
 
 
-def test_every_file_that_is_no_module_is_listed():
+def test_every_file_that_is_not_a_module_is_listed():
     folders = package_folders()
     listed = [
         (folders[package], pattern) for package, patterns in BUILD["package-data"].items() for pattern in patterns

@@ -211,7 +211,7 @@ async def request_answer(request: list[BaseMessage], form: AnswerForm[A], role: 
 
 
 def is_constrained(model: BaseChatModel) -> bool:
-    """Return whether a schema binds a model's answers and is no part of its prompt: a scripted or an embedded model."""
+    """Return whether a schema binds a model's answers and is not part of its prompt: a scripted or embedded model."""
     return isinstance(unwrap_model(model), ScriptedChat) or is_embedded(model)
 
 

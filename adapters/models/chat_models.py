@@ -255,7 +255,7 @@ def _base_url() -> str | None:
     except ValueError:
         host = None
     if not host:  # the address is not shown, because it may contain a password
-        raise Fault("model", "CERTIGRAPH_BASE_URL is no address: export CERTIGRAPH_BASE_URL=http://host/v1")
+        raise Fault("model", "CERTIGRAPH_BASE_URL is not an address: export CERTIGRAPH_BASE_URL=http://host/v1")
     return address or None
 
 
@@ -301,7 +301,7 @@ LIVE_PREFIX = "live:"
 
 
 def describe_model(name: str) -> str:
-    """Return a model's name; if it is scripted, with a description that says that it is no language model."""
+    """Return a model's name; if it is scripted, with a description that says that it is not a language model."""
     if name.startswith(LIVE_PREFIX):
         kind = ": a script passed as an object, no language model" if is_scripted(name) else " (object)"
         return f"{name.removeprefix(LIVE_PREFIX)}{kind}"

@@ -47,7 +47,7 @@ MAX_WAIT_SECONDS = 60.0
 """Maximum seconds to wait before a request is repeated, however long the endpoint asks to wait."""
 
 UNREADABLE_BODY_ERRORS = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
-"""Exceptions that an endpoint's client raises if the response body is no chat completion."""
+"""Exceptions that an endpoint's client raises if the response body is not a chat completion."""
 
 
 EMPTY_STREAM = "No generation"
@@ -284,7 +284,7 @@ def _native_calls(message: Any) -> list[Any]:
 def _format_tool_calls(message: Any) -> str:
     """Format the tool calls of a message as JSON, with its text as the thought; without any call, its text alone.
 
-    Calls whose arguments are no JSON are included with the text of these, so that the model is shown its mistake.
+    Calls whose arguments are not JSON are included with the text of these, so that the model is shown its mistake.
     """
     calls = [{"name": call["name"], "args": call["args"]} for call in _native_calls(message)]
     return json.dumps({"thought": message.text, "calls": calls}) if calls else str(message.text)

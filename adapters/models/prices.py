@@ -58,7 +58,7 @@ def load_user_prices() -> dict[str, Price]:
     """Load the user's price table: prices by name of the model; empty if CERTIGRAPH_PRICES is unset.
 
     Raises:
-        Fault: ("data") the file named by CERTIGRAPH_PRICES cannot be read, or is no price table.
+        Fault: ("data") the file named by CERTIGRAPH_PRICES cannot be read, or is not a price table.
     """
     filename = os.environ.get(PRICES_VARIABLE)
     if not filename:
@@ -80,7 +80,7 @@ def _read_prices(path: Path, changed: int) -> dict[str, Price]:
         return _PRICES_TYPE.validate_python(tomllib.loads(path.read_text(encoding="utf-8")))
     except (ValueError, RecursionError) as error:  # from tomllib, from UTF-8 and from pydantic
         entry = f"an entry, in US dollars per million tokens:\n{PRICES_EXAMPLE}"
-        message = f"{path} is no price table: {_format_prices_error(error)}; {entry}"
+        message = f"{path} is not a price table: {_format_prices_error(error)}; {entry}"
         raise Fault("data", message) from error
 
 
@@ -156,7 +156,7 @@ def price_of(model: BaseChatModel) -> Price | ListPrice | None:
     of the provider whose endpoint serves the model. A model at any other endpoint has no public price.
 
     Raises:
-        Fault: ("data") the file named by CERTIGRAPH_PRICES cannot be read, or is no price table.
+        Fault: ("data") the file named by CERTIGRAPH_PRICES cannot be read, or is not a price table.
     """
     if getattr(model, "free", False) or "weights" in (model.metadata or {}):
         return FREE_PRICE

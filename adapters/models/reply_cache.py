@@ -40,7 +40,7 @@ class ReplyCache(BaseCache):
     """LangChain cache in one SQLite file of a folder, which is created if it is missing.
 
     The file holds JSON texts; reading it runs no code. Several processes may use it at once: a reply is one statement,
-    and the first of two is kept. Every method raises Fault ("data") if the file is no cache of replies.
+    and the first of two is kept. Every method raises Fault ("data") if the file is not a cache of replies.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -89,7 +89,7 @@ class ReplyCacheEntry(NamedTuple):
         """Return the cached reply, which costs nothing; None if the cache has none.
 
         Raises:
-            Fault: ("data") the file is no cache of replies; ("environment") the caller's cache raised an error.
+            Fault: ("data") the file is not a cache of replies; ("environment") the caller's cache raised an error.
         """
         if self.cache is None:
             return None

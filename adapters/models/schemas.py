@@ -274,7 +274,7 @@ def parse_reply(text: str, schema: Schema) -> Any:
     if not _has_shape(value, schema):
         fields = ", ".join(schema.get("properties", ()))
         requested = f"with the fields {fields}" if fields else "of the requested shape"
-        raise ParseError(f"the answer is no JSON {schema.get('type', 'value')} {requested}")
+        raise ParseError(f"the answer is not a JSON {schema.get('type', 'value')} {requested}")
     return _check_storable(value)
 
 

@@ -438,8 +438,8 @@ def _change_undone(undone: list[int], most: int, errors: ErrorRates, draw: Rando
 
 # The simulated agent: it knows the correct answer and errs at known rates, as the theory of the methods assumes.
 #
-# It is no language model. It shows how the mechanisms of a method handle errors of a known kind and rate. The errors of
-# each request are drawn independently; they are the same in every process and every resumed run.
+# It is not a language model. It shows how the mechanisms of a method handle errors of a known kind and rate. The errors
+# of each request are drawn independently; they are the same in every process and every resumed run.
 
 SIMULATED_MODEL = "simulated"
 SIMULATED_EXAMPLE = f"{SIMULATED_MODEL}:propose=0.1,act=0.2,accept=0.1,reject=0.1,seed=3"
@@ -544,4 +544,4 @@ def _target_of(state: Mapping[str, Any]) -> str:
 
 def _rates_error(name: str, reason: str, unknown: str = "") -> UnknownName:
     fix = f"write {SIMULATED_MODEL}, or {SIMULATED_EXAMPLE} (rates from 0 to 1)"
-    return UnknownName(f"{name!r} is no simulated agent: {reason}", unknown, ErrorRates.model_fields, fix)
+    return UnknownName(f"{name!r} is not a simulated agent: {reason}", unknown, ErrorRates.model_fields, fix)

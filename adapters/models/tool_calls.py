@@ -161,7 +161,7 @@ def read_calls(text: str, tools: Sequence[OfferedTool]) -> ToolChoice:
             raise ParseError(f"{name!r:.100} is not one of the tools {', '.join(known)}")
         tool = known[name]
         if not isinstance(args, dict):
-            raise ParseError(f"the arguments of {name} are no JSON object")
+            raise ParseError(f"the arguments of {name} are not a JSON object")
         if THOUGHT not in tool.parameters.get("properties", {}):
             thoughts.append(str(args.pop(THOUGHT, "")))
         if problem := tool.check(args):

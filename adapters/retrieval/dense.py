@@ -242,7 +242,7 @@ def combine_retrievers(
 def check_alpha(alpha: float) -> float:
     """Return `alpha`, the weight of the lexical retriever, if it is within 0 and 1; else raise Fault."""
     if not 0 <= alpha <= 1:
-        raise Fault("data", f"alpha={alpha:g} is no weight of BM25 in a combined score: use 0 (dense) to 1 (BM25)")
+        raise Fault("data", f"alpha={alpha:g} is not a weight of BM25 in a combined score: use 0 (dense) to 1 (BM25)")
     return alpha
 
 

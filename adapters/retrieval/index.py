@@ -164,7 +164,7 @@ def index_command(source: str, folder: Path) -> str:
 def _describe_folder(folder: Path) -> str:
     if unfinished_folder(folder).is_dir():
         return f"the index {folder} is unfinished; resume it with the corpus with which it was started"
-    return f"{folder} is no index" if folder.exists() else f"there is no index {folder}"
+    return f"{folder} is not an index" if folder.exists() else f"there is no index {folder}"
 
 
 # Journal of an unfinished index: enough to resume it after a kill without reading the index.
@@ -390,7 +390,7 @@ def build_index(
 
     Args:
         passages: passages with unique ids; those with neither title nor text are left out and counted.
-        folder: folder of the index. An existing folder that is no index is refused.
+        folder: folder of the index. An existing folder that is not an index is refused.
         source: the corpus, as given to `certigraph index`, for commands in error messages.
         progress: called after every thousand passages with the number of passages read.
         batch: number of passages per commit.
@@ -417,7 +417,7 @@ def build_index(
 
 def _check_target(folder: Path) -> None:
     if folder.exists() and not (folder / MANIFEST).is_file() and (not folder.is_dir() or any(folder.iterdir())):
-        raise Fault("data", f"{folder} exists and is no index: name another with --out")
+        raise Fault("data", f"{folder} exists and is not an index: name another with --out")
 
 
 def _publish(unfinished: Path, folder: Path) -> None:

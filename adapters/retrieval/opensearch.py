@@ -202,7 +202,7 @@ class SearchServer:
         try:
             return form.model_validate_json(reply.content)
         except ValidationError as error:
-            problem = "is no JSON" if error.errors()[0]["type"] == "json_invalid" else "has another form than expected"
+            problem = "is not JSON" if error.errors()[0]["type"] == "json_invalid" else "has another form than expected"
             message = f"the answer of {self.shown} {problem} (status {reply.status_code}, {len(reply.content)} bytes)"
             raise Fault(
                 "environment", f"{message}: set {ADDRESS_VARIABLE} to an OpenSearch or Elasticsearch server"

@@ -107,7 +107,7 @@ def find_reranker(name: str = DEFAULT_RERANKER) -> CrossEncoder | None:
             that is cross-encoder; or the model's folder.
 
     Raises:
-        Fault: ("model") the model of that name is no cross-encoder.
+        Fault: ("model") the model of that name is not a cross-encoder.
     """
     return _cached_reranker(name)
 
@@ -116,7 +116,7 @@ def load_reranker(name: str = DEFAULT_RERANKER) -> CrossEncoder:
     """Return the process's cross-encoder of that name.
 
     Raises:
-        Fault: ("model") it is not installed, or is no cross-encoder; the message has the command that helps.
+        Fault: ("model") it is not installed, or is not a cross-encoder; the message has the command that helps.
     """
     installed = find_reranker(name)
     if installed is None:
@@ -161,7 +161,7 @@ def _check_architecture(folder: Path, name: str) -> None:
         found += value if isinstance(value, list) else [value]
     if not any(str(kind).endswith("ForSequenceClassification") or kind == "CrossEncoder" for kind in found):
         kinds = ", ".join(map(str, found)) or "unknown"
-        message = f"the model {name!r} is no cross-encoder, its architecture is {kinds}"
+        message = f"the model {name!r} is not a cross-encoder, its architecture is {kinds}"
         raise Fault("model", f"{message}: name one for sequence classification, as in rerank={DEFAULT_RERANKER}")
 
 
@@ -190,7 +190,7 @@ class Reranked:
             Fault: ("data") `candidates` is below 1.
         """
         if candidates < 1:
-            raise Fault("data", f"candidates={candidates} is no number of results to rerank: write 1 or more")
+            raise Fault("data", f"candidates={candidates} is not a number of results to rerank: write 1 or more")
         self.name = f"{retriever.name} + {reranker.name}, first {candidates}"
         self._retriever, self._reranker, self._candidates = retriever, reranker, candidates
 

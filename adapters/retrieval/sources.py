@@ -30,7 +30,7 @@ def passage_of_text(title: str, text: str) -> Passage:
 
 
 def question_paragraphs(row: dict[str, Any]) -> list[Passage]:
-    """Return the paragraphs of a question in the layout of HotpotQA or MuSiQue; none if the row is no question.
+    """Return the paragraphs of a question in the layout of HotpotQA or MuSiQue; none if the row is not a question.
 
     Raises:
         KeyError, TypeError, ValueError: a paragraph is malformed.
@@ -44,7 +44,7 @@ def passage_of_row(row: dict[str, Any]) -> Passage:
     """Convert a row to a passage. If the row has no id, the passage gets one from its content (`passage_of_text`).
 
     Raises:
-        KeyError, TypeError, ValueError: the text is missing, id or text are no strings, or contain an unpaired
+        KeyError, TypeError, ValueError: the text is missing, id or text are not strings, or contain an unpaired
             surrogate.
     """
     name = next((name for name in ("text", "contents", "paragraph_text") if name in row), "text")

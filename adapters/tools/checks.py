@@ -150,7 +150,7 @@ def load_checks(checks: Checks) -> tuple[Check, ...]:
     """Bring checks into one form.
 
     Raises:
-        TypeError: the checks are no dict, a form is no text or regular expression, or a check is no function.
+        TypeError: the checks are not a dict, a form is not a text or regular expression, or a check is not a function.
         ValueError: a form has no words or wrong names, or the function does not take the values of the form.
     """
     if not isinstance(checks, Mapping):
@@ -167,7 +167,7 @@ def _load_check(form: Any, function: Any) -> Check:
     elif isinstance(form, re.Pattern) and isinstance(form.pattern, str):
         names, patterns = list(form.groupindex), (form,)
     else:
-        raise TypeError(f"{form!r:.100} is no form of conditions: give a template, or a compiled pattern of text")
+        raise TypeError(f"{form!r:.100} is not a form of conditions: give a template, or a compiled pattern of text")
     if EVIDENCE_PARAMETER in names:
         raise ValueError(f"checks[{form!r:.100}]: {{evidence}} is taken by what the tools answered; use another name")
     try:
@@ -192,7 +192,7 @@ def _read_template(form: str) -> tuple[list[str], tuple[re.Pattern[str], ...]]:
     try:
         parts = list(Formatter().parse(_trim(form)))
     except ValueError as error:
-        raise ValueError(f"checks[{form!r:.100}] is no template ({error}): write values as {{name}}") from None
+        raise ValueError(f"checks[{form!r:.100}] is not a template ({error}): write values as {{name}}") from None
     names = [name for _, name, _, _ in parts if name is not None]
     wrong = [name for _, name, spec, conversion in parts if name is not None and not _is_name(name, spec, conversion)]
     if wrong or len(set(names)) < len(names):

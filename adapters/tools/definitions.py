@@ -77,7 +77,7 @@ class LoadedTool:
             schema.model_validate(args)
         except ValidationError as error:
             wrong = [one for one in error.errors(include_url=False, include_input=False) if one["loc"][:1]]
-            # arguments that LangChain fills in when the tool is called are no mistake of the model
+            # arguments that LangChain fills in when the tool is called are not a mistake of the model
             problems = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in wrong if one["loc"][0] in known]
             return f"{self.name}: {'; '.join(problems)}" if problems else ""
         return ""
@@ -288,7 +288,7 @@ def _descriptions(part: Schema) -> Iterator[str]:
 
 
 def format_content(content: Any) -> str:
-    """Format what a tool returned as text: text as it is, other values as JSON, and a note for what is no text."""
+    """Format what a tool returned as text: text as it is, other values as JSON, and a note for what is not text."""
     if isinstance(content, str):
         return content
     if isinstance(content, list):

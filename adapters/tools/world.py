@@ -242,7 +242,7 @@ class ToolsEnvironment(Environment):
         """Do nothing: a hook before the calls of an action, where faults are injected while none has started."""
 
     async def call(self, call: ToolCall) -> ToolAnswer:
-        """Call a tool. What it answers is no mistake of the world, an error included."""
+        """Call a tool. What it answers is not a mistake of the world, an error included."""
         return await self._tools.loaded[call.name].call(call.args)
 
     def step(self, action: Action) -> Observation:
@@ -252,7 +252,7 @@ class ToolsEnvironment(Environment):
             return Observation(text="The answer was handed in.", done=True)
         if action.kind == ANSWER:
             return Observation(text="The answer was handed in.")
-        return Observation(text=f"{action.text!r:.200} is no call of a tool.", accepted=False)
+        return Observation(text=f"{action.text!r:.200} is not a call of a tool.", accepted=False)
 
     def recall(self, action: Action) -> None:
         """Note an action that was taken."""
@@ -290,7 +290,7 @@ def check_script(benchmark: Benchmark, models: Iterable[str]) -> None:
 def _check_effects(effects: Mapping[str, Effect], tools: Mapping[str, LoadedTool]) -> dict[str, Effect]:
     for name, effect in effects.items():
         if name not in tools:
-            raise ValueError(f"effects names {name!r}, which is no tool; the tools are {', '.join(tools)}")
+            raise ValueError(f"effects names {name!r}, which is not a tool; the tools are {', '.join(tools)}")
         if effect not in ("once", "repeatable"):
             raise ValueError(f"effects[{name!r}] is {effect!r}: give 'once' or 'repeatable'")
     return dict(effects)
@@ -329,7 +329,9 @@ def _number_cases(cases: Sequence[Case | str]) -> list[Case]:
         raise TypeError(f"cases={cases!r:.100} is one text: give a list, [{cases!r:.100}]")
     given = [Case(goal=case) if isinstance(case, str) else case for case in cases]
     if strange := [case for case in given if not isinstance(case, Case)]:
-        raise TypeError(f"the case {strange[0]!r:.100} is no case: give a goal as text, or certigraph.Case(goal=...)")
+        raise TypeError(
+            f"the case {strange[0]!r:.100} is not a case: give a goal as text, or certigraph.Case(goal=...)"
+        )
     if any(case.id == REQUEST_ID for case in given):
         raise ValueError(f"the case id {REQUEST_ID!r} is taken by requests to agents: give the case another id")
     numbered = [case if case.id else case.model_copy(update={"id": str(n)}) for n, case in enumerate(given, 1)]

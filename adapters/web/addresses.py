@@ -33,14 +33,14 @@ def parse_url(url: str, base: "httpx.URL | None" = None) -> "httpx.URL":
     try:
         parsed_url = (base.join(url) if base else httpx.URL(url)).copy_with(fragment=None)
     except (httpx.InvalidURL, ValueError):
-        raise AddressRefused("what is no URL") from None
+        raise AddressRefused("what is not a URL") from None
     if parsed_url.scheme not in ("http", "https"):
         raise AddressRefused("a URL that is not http or https")
     if parsed_url.userinfo:
         raise AddressRefused("a URL with a user's name")
     # `host` would decode the name, and raise for an invalid one that begins with `xn--`
     if not parsed_url.raw_host or not (parsed_url.port is None or 0 < parsed_url.port < 65536):
-        raise AddressRefused("what is no URL")
+        raise AddressRefused("what is not a URL")
     return parsed_url
 
 
@@ -181,7 +181,7 @@ def _parse_rule(entry: str) -> AllowRule:
     try:
         host, port = _split_host_port(entry)
     except ValueError:
-        message = f"{entry!r} is no host, host:port or network that pages may be read from"
+        message = f"{entry!r} is not a host, host:port or network that pages may be read from"
         raise Fault("data", f"{message}: write it like intranet.example:8080 or 10.0.0.0/8") from None
     return AllowRule(host, _parse_network(host), port)
 
@@ -191,7 +191,7 @@ def _parse_socket_address(target: str) -> SocketAddress:
         host, port = _split_host_port(target)
         return SocketAddress(str(ipaddress.ip_address(host)), port or ALLOWED_PORTS[0])
     except ValueError:
-        raise Fault("data", f"{target!r} is no address with a port: write it like 127.0.0.1:8080") from None
+        raise Fault("data", f"{target!r} is not an address with a port: write it like 127.0.0.1:8080") from None
 
 
 def _parse_network(text: str) -> IPv4Network | IPv6Network | None:

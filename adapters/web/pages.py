@@ -165,7 +165,7 @@ def parse_content_type(content_type: str) -> ContentType:
     media_type = header.get_content_type()
     if media_type not in (*HTML_TYPES, *TEXT_TYPES):
         shown = media_type if re.fullmatch(r"[\w.+-]{1,40}/[\w.+-]{1,80}", media_type) else "this"
-        raise PageRefused(f"{shown} is no page of text")
+        raise PageRefused(f"{shown} is not a page of text")
     return ContentType(media_type, str(header.get_content_charset() or ""))
 
 
@@ -173,13 +173,13 @@ def read_page(body: bytes, content_type: str) -> PageContent:
     """Extract the title and the text of a page from a response body.
 
     Raises:
-        PageRefused: the type is not a text type, the body is no text, or there are less than MIN_CHARACTERS of text.
+        PageRefused: the type is not a text type, the body is not text, or there are less than MIN_CHARACTERS of text.
         Fault: ("environment") trafilatura is missing.
     """
     content_kind = parse_content_type(content_type)
     source = decode_body(body, content_kind.charset)
     if "\0" in source:
-        raise PageRefused("its bytes are no text")
+        raise PageRefused("its bytes are not text")
     source = UNPRINTABLE.sub("", source)
     title, text = _read_html(source) if content_kind.type in HTML_TYPES else ("", source)
     return check_content(title, text)

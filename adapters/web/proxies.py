@@ -37,7 +37,7 @@ def parse_proxy_request(head: bytes) -> ProxyRequest:
     """Parse the request line and headers of a request to a proxy, up to and with the empty line.
 
     Raises:
-        PageRefused: it is no such request, or its URL is invalid.
+        PageRefused: it is not such a request, or its URL is invalid.
     """
     line, _, headers = head.partition(b"\r\n")
     parts = line.split(b" ")

@@ -293,7 +293,7 @@ class LocalPages:
                     yield _File(relative, stat.st_size, stat.st_mtime_ns)
 
     def _inside(self, relative: str) -> Path | None:
-        """Return the resolved path of a file, or None if it is no visible page or a link leads out of the folder."""
+        """Return the resolved path of a file, or None if it is not a visible page or a link leads out of the folder."""
         try:
             path = (self._root / relative).resolve()
             resolved_parts = path.relative_to(self._root).parts
@@ -435,7 +435,7 @@ class WebCache(NamedTuple):
             ask: function that sends the request. If it raises, nothing is stored.
 
         Raises:
-            Fault: ("data") the file is no cache of the web.
+            Fault: ("data") the file is not a cache of the web.
         """
         # a model's query may contain unpaired surrogates
         key = hashlib.sha256(f"{who}\n{request}".encode(errors="surrogatepass")).hexdigest()

@@ -378,7 +378,7 @@ def _extract_member(packed: tarfile.TarFile, member: tarfile.TarInfo, folder: Pa
     target = folder / member.name
     source = packed.extractfile(member) if member.isreg() else None
     if source is None or not target.resolve().is_relative_to(folder.resolve()):
-        raise tarfile.ExtractError(f"{member.name} is no plain file inside the archive's folder")
+        raise tarfile.ExtractError(f"{member.name} is not a plain file inside the archive's folder")
     target.parent.mkdir(parents=True, exist_ok=True)
     with source, target.open("wb") as file:
         shutil.copyfileobj(source, file)

@@ -394,7 +394,7 @@ class AssistantBench(ResearchBenchmark):
     @cached_property
     def _recorded(self) -> Web:
         pages = load_recorded_web(self._files)
-        note = f"This is no live web: all searches are over the same {len(pages)} recorded pages, on many subjects"
+        note = f"This is not a live web: all searches are over the same {len(pages)} recorded pages, on many subjects"
         return Web([pages], pages, None, note=note)
 
     @cached_property

@@ -86,7 +86,7 @@ class GeneratedWebHandler(BaseHTTPRequestHandler):
         return cast("GeneratedWebServer", self.server)
 
     def handle(self) -> None:
-        """Answer the requests of a connection. If the client closes it, that is no error."""
+        """Answer the requests of a connection. If the client closes it, that is not an error."""
         with suppress(OSError):
             super().handle()
 

@@ -438,7 +438,7 @@ class _GeneratedQuestions:
         """Return the question of a task.
 
         Raises:
-            Fault: ("model") it is no question of the generated web.
+            Fault: ("model") it is not a question of the generated web.
         """
         if task_id not in self.known:
             raise Fault("model", "scripted:expert knows the questions of `web` alone: name another model with --model")

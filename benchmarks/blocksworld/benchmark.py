@@ -324,10 +324,10 @@ class BlocksWorldEnvironment(Environment):
         return self._observation()
 
     def step(self, action: Action) -> Observation:
-        """Move one block. An action that is no applicable move is rejected with the reason and changes nothing."""
+        """Move one block. An action that is not an applicable move is rejected with the reason and changes nothing."""
         move = parse_action(action.text)
         if move is None:
-            return self._observation(refusal=f"{action.text[:100]!r} is no action; say {_TEMPLATES}.")
+            return self._observation(refusal=f"{action.text[:100]!r} is not an action; say {_TEMPLATES}.")
         if missing := unmet_preconditions(self.state, move):
             return self._observation(refusal=f"Cannot {format_move(move)}: {' and '.join(map(deny_fact, missing))}.")
         self.state = apply_move(self.state, move)

@@ -69,7 +69,7 @@ _DROPPED_WORDS = re.compile(r"\b(?:a|an|the|and)\b")
 
 
 def is_abstention(answer: str) -> bool:
-    """Return whether an answer says that the question cannot be answered; an empty answer is no abstention."""
+    """Return whether an answer says that the question cannot be answered; an empty answer is not an abstention."""
     return _contains_phrase(answer, ABSTENTION_PHRASES)
 
 

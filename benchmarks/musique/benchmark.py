@@ -118,7 +118,7 @@ def _hops(row: JsonRow, official: _Official, by_number: Mapping[int, _Paragraph]
 def _hop(row: JsonRow, step: _Step, answers: list[str], by_number: Mapping[int, _Paragraph]) -> GoldHop:
     number = step.paragraph_support_idx
     if number is None or number not in by_number:
-        raise Fault("data", f"{row.where}: paragraph_support_idx {number} is no paragraph's idx: correct this field")
+        raise Fault("data", f"{row.where}: paragraph_support_idx {number} is not a paragraph's idx: correct this field")
     title, text = by_number[number].title, by_number[number].paragraph_text
     return GoldHop(
         question=step.question,
@@ -161,7 +161,7 @@ def support_scores(predicted: Set[int], gold: Set[int]) -> MusiqueScores:
 
 
 def chain_coverage(predicted: Set[int], chain: Sequence[int]) -> float:
-    """Return the share of the gold hops whose paragraph was predicted. It is no official score of MuSiQue.
+    """Return the share of the gold hops whose paragraph was predicted. It is not an official score of MuSiQue.
 
     A paragraph that belongs to two hops counts for both. Predicting too many paragraphs does not lower this score.
 
@@ -238,7 +238,7 @@ SPLIT_HOPS, CORPUS_HOPS = "hops", "corpus-hops"
 """Configurations in which the number of hops of SDP's plan is taken from the task's id."""
 
 FOREIGN_PARAGRAPH = -1
-"""Number that stands for any claimed paragraph that does not come with the question, and so is no gold paragraph."""
+"""Number that stands for any claimed paragraph that does not come with the question, and so is not a gold paragraph."""
 
 
 class MuSiQue(QuestionBenchmark[MusiqueQuestion]):

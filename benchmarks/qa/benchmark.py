@@ -96,7 +96,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[^a-z\s])")
 
 
 def keywords(text: str) -> set[str]:
-    """Return the content words of a text: words of at least four characters that are no stopwords."""
+    """Return the content words of a text: words of at least four characters that are not stopwords."""
     return {word for word in terms(text) if len(word) >= MIN_KEYWORD_LENGTH}
 
 
@@ -206,7 +206,7 @@ class SearchWorld(Environment):
         parsed_action, tools = parse_action(action), self._tools()
         if parsed_action is None or parsed_action.kind not in tools:
             known = ", ".join(f"{name}[...]" for name in tools if name not in (CLAIM, ANSWER))
-            return create_refusal(f"{action.text[:100]!r} is no action here; write one of {known}")
+            return create_refusal(f"{action.text[:100]!r} is not an action here; write one of {known}")
         observation = tools[parsed_action.kind](parsed_action)
         return observation.model_copy(
             update={"data": {"tool": parsed_action.kind, **parsed_action.args, **observation.data}}

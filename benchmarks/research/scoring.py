@@ -138,7 +138,7 @@ PUNCTUATION = str.maketrans("", "", punctuation)
 def text_score(predicted: object, gold: object) -> float:
     """Return the mean word F1 of the best pairing of predicted with gold spans (`mean_best_gain`).
 
-    The items of a list are its spans; any other value is one span. A list with an item that is no text scores 0.
+    The items of a list are its spans; any other value is one span. A list with an item that is not text scores 0.
     """
     predicted_spans, gold_spans = _spans(predicted), _spans(gold)
     return mean_best_gain(
@@ -195,7 +195,7 @@ Fields = Mapping[str, Any]
 def objects_score(predicted: object, gold: list[Any]) -> float:
     """Return the mean F1 of the best pairing of predicted with gold JSON objects (`mean_best_gain`).
 
-    A prediction that is no list, or does not begin with an object, scores 0.
+    A prediction that is not a list, or does not begin with an object, scores 0.
     """
     has_objects = isinstance(predicted, list) and predicted and isinstance(predicted[0], dict)
     return mean_best_gain(predicted, gold, object_f1) if has_objects and isinstance(predicted, list) else 0.0
@@ -204,7 +204,7 @@ def objects_score(predicted: object, gold: list[Any]) -> float:
 def object_f1(predicted: object, gold: object) -> float:
     """Return F1 of two JSON objects, by how well the fields of each agree with those of the other.
 
-    It is 0 if one of both is no object.
+    It is 0 if one of both is not an object.
     """
     if not (isinstance(predicted, dict) and isinstance(gold, dict)):
         return 0.0
@@ -238,7 +238,7 @@ def _to_number(value: object) -> object:
 # The official score of an answer, quirks included (facts/qa_scoring.md, section 3.2; rules by number).
 #
 # Where the official code raises an exception, the value that causes it counts 0 here: null, true and false as an
-# answer; a list, object or unwrapped number (rule 4) if the gold is a number; items of a list of objects that are no
+# answer; a list, object or unwrapped number (rule 4) if the gold is a number; items of a list of objects that are not
 # objects; null and objects as values of an object's fields; an object without fields.
 
 QUOTE_CONTEXTS = ("{'", "', '", "': '", "'}", "': ")
@@ -306,7 +306,7 @@ def _is_integer_item(item: object) -> bool:
 
 
 def _unwrap_number(item: Any) -> tuple[object, bool]:
-    """Return the pair (number, True), or (item, False) if the item is no number.
+    """Return the pair (number, True), or (item, False) if the item is not a number.
 
     The official code compares this pair instead of the number; in a comparison of texts it is "(4.0, True)".
     """

@@ -397,7 +397,7 @@ class ResearchWorld(Environment):
         parsed_action, tools = parse_action(action), self._tools()
         if parsed_action is None or parsed_action.kind not in tools:
             known = ", ".join(f"{name}[...]" for name in (SEARCH, OPEN, FINISH))
-            return create_refusal(f"{action.text[:100]!r} is no action here; write one of {known}")
+            return create_refusal(f"{action.text[:100]!r} is not an action here; write one of {known}")
         observation = tools[parsed_action.kind](parsed_action)
         return observation.model_copy(
             update={"data": {"tool": parsed_action.kind, **parsed_action.args, **observation.data}}

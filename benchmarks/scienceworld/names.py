@@ -144,7 +144,7 @@ def _without_qualifier(thing: str) -> str:
 def carry_over_names(action: str, written: str, meant: str) -> str:
     """Return an action with the names that a correction gave to things: those of `meant` for those of `written`.
 
-    Where a thing is and what it holds is no part of its name, because that may change, and a name that says so is not
+    Where a thing is and what it holds is not part of its name, because that may change, and a name that says so is not
     replaced. Nothing is learnt from a connection, since every wire has a "terminal 1". A focus, which cannot be undone,
     stays as it is.
     """

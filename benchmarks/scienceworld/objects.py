@@ -20,7 +20,7 @@ from certigraph.benchmarks.scienceworld.conditions import (
 from certigraph.state.records import Record
 
 HIDDEN = ("agent", "inventory", "universe", "air", "ground", "terminal 1", "terminal 2", "anode", "cathode")
-"""Objects of the tree that are no things of a task."""
+"""Objects of the tree that are not things of a task."""
 
 # Conditions that only the object tree decides, besides those of `conditions.parse_condition`.
 

@@ -192,7 +192,7 @@ def _chunks(repository: Repository) -> Iterator[Passage]:
 
 # Tools of an agent besides search: paths, occurrences, definitions, lines of a file.
 #
-# Every tool returns at most `MAX_MATCHES` results, or a reason why there are none. A query is no regular expression,
+# Every tool returns at most `MAX_MATCHES` results, or a reason why there are none. A query is not a regular expression,
 # because matching one could take too long.
 
 MAX_MATCHES = 40
@@ -232,7 +232,7 @@ def resolve_lines(repository: Repository, location: str) -> LineRange | str:
     match = _SPAN.fullmatch(location.strip())
     path = repository.path_of(match["path"]) if match else None
     if match is None or path is None:
-        return f"{location[:200]!r} is no text file of this repository: find its path first."
+        return f"{location[:200]!r} is not a text file of this repository: find its path first."
     count = len(repository.lines(path))
     first = max(int(match["first"] or 1), 1)
     last = min(int(match["last"] or first + MAX_READ_LINES - 1), first + MAX_READ_LINES - 1, count)

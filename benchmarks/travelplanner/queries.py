@@ -181,7 +181,7 @@ def legs_of(query: TravelQuery) -> tuple[ListedLeg, ...]:
     chained = all(leg.origin == stop for leg, stop in zip(listed, stops, strict=False))
     if not listed or not chained or stops[-1] != query.org:
         route = ", ".join(f"{leg.origin} to {leg.destination}" for leg in listed) or "no flight at all"
-        raise Fault("data", f"query {query.idx}: {route} is no round trip from {query.org}: correct its reference")
+        raise Fault("data", f"query {query.idx}: {route} is not a round trip from {query.org}: correct its reference")
     return listed
 
 

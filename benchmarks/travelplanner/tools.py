@@ -94,7 +94,7 @@ def parse_call(action: Action) -> TravelToolCall:
     tool = _find_tool(parsed_action.kind) if parsed_action else None
     if parsed_action is None or tool is None:
         known = ", ".join(map(format_call, FORMS))
-        raise RefusedError(f"{action.text[:100]!r} is no action here; write one of {known}, or {DELIVER}[PLAN].")
+        raise RefusedError(f"{action.text[:100]!r} is not an action here; write one of {known}, or {DELIVER}[PLAN].")
     text = str(parsed_action.args.get("query") or "").strip()
     values = (text,) if tool == WRITE else tuple(value.strip(" \"'") for value in text.split(","))
     if len(values) != len(FORMS[tool]) or not all(values):
@@ -118,7 +118,7 @@ def parse_date(text: str) -> str:
     try:
         return date.fromisoformat(text).isoformat()
     except ValueError as error:
-        raise RefusedError(f"{text[:60]!r} is no date; write it as {DATE}.") from error
+        raise RefusedError(f"{text[:60]!r} is not a date; write it as {DATE}.") from error
 
 
 def parse_mode(text: str) -> str:
@@ -128,7 +128,7 @@ def parse_mode(text: str) -> str:
         RefusedError: the text is not a mode.
     """
     if text.lower() not in MODES:
-        raise RefusedError(f"{text[:60]!r} is no mode; write one of {', '.join(MODES)}.")
+        raise RefusedError(f"{text[:60]!r} is not a mode; write one of {', '.join(MODES)}.")
     return text.lower()
 
 

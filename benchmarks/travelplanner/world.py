@@ -148,7 +148,7 @@ class ToolWorld(TravelWorld):
     def step(self, action: Action) -> Observation:
         """Call a tool, or deliver the plan in `args["plan"]`, which ends the episode.
 
-        An action that is no tool call, or that names something not in the data, is rejected with the correct form or
+        An action that is not a tool call, or that names something not in the data, is rejected with the correct form or
         similar names.
         """
         if action.text == RECORDS:

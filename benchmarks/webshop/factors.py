@@ -62,7 +62,7 @@ class ItemPage(NamedTuple):
 
 
 def page_kind(text: str) -> str:
-    """Return the kind of a page: "bought", "results", "item", "search" or "details"; empty if the text is no page."""
+    """Return the kind of a page: "bought", "results", "item", "search" or "details"; empty if the text is not one."""
     if any(words in text.lower() for words in _BOUGHT):
         return "bought"
     if _RESULTS_HEAD.search(text):

@@ -213,7 +213,7 @@ _ACTION = re.compile(r"\s*(search|click)\s*\[(.*)\]\s*", re.IGNORECASE | re.DOTA
 
 
 def parse_action(action: str) -> tuple[str, str] | None:
-    """Parse an action into `search` or `click` and the text in brackets; None if the text is no such action."""
+    """Parse an action into `search` or `click` and the text in brackets; None if the text is not such an action."""
     match = _ACTION.fullmatch(action)
     return (match[1].lower(), match[2].strip()) if match and match[2].strip() else None
 
@@ -292,7 +292,7 @@ class WebShopWorld(Environment):
         """Search or click a button. An action that the page does not offer is rejected and changes nothing."""
         page = self._next_page(action.text)
         if page is None:
-            refusal = f"{action.text[:100]!r} is no action here; {ACTION_FORMS}."
+            refusal = f"{action.text[:100]!r} is not an action here; {ACTION_FORMS}."
             return Observation(text=f"{refusal}\n{self.view()}", accepted=False, done=self.page.kind == "bought")
         chosen = page.kind == "item" and page.options != self.page.options and page.asin == self.page.asin
         confirmation = f"You have clicked {_clicked_value(page, self.page)}.\n" if chosen and self._marked else ""

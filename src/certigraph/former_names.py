@@ -32,7 +32,7 @@ FORMER_NAMES = {
 
 
 def find_present_name(name: str) -> str | None:
-    """Return the present name of a module; None if the name is no former one."""
+    """Return the present name of a module; None if the name is not a former one."""
     inner = name.removeprefix("certigraph.")
     for former, present in FORMER_NAMES.items():
         if inner == former or inner.startswith(f"{former}."):

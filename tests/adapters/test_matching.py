@@ -137,7 +137,7 @@ class TestWithAnEncoder:
         assert len(source.batches[0]) == MAX_ENCODED_ACTIONS + 1 and len(matches) == MAX_ENCODED_ACTIONS
         assert matches[0].action == "activate stove"
 
-    def test_no_actions_are_no_work(self):
+    def test_no_actions_are_not_work(self):
         source = TopicEncoder()
         assert rank_actions("heat", [], encoder=source) == [] == select_actions(["heat"], [], encoder=source)
         assert source.batches == []
@@ -228,5 +228,5 @@ class TestMeanings:
     def test_things_come_before_verbs_and_what_the_view_shows_counts(self):
         assert rank_meanings("heat salt", self.LISTED, shown=self.SHOWN, most=1) == ["pour substance in jug into sink"]
 
-    def test_another_thing_is_no_meaning_of_a_focus(self):
+    def test_another_thing_is_not_a_meaning_of_a_focus(self):
         assert rank_meanings("focus on sugar", self.LISTED, shown=self.SHOWN) == []

@@ -151,7 +151,7 @@ def test_flat_text_tells_everything_where_nothing_of_the_goal_is_known():
     assert coarsen(state, "textual", to_factored({"apple": {}})) == to_factored({"cup 1": {}})
 
 
-def test_blank_text_is_no_state():
+def test_blank_text_is_not_a_state():
     assert to_raw("  \n") == FactoredState() and route_reward(to_raw("apple"), to_raw("pear"), encode).reward == approx(
         0.5, abs=1e-5
     )

@@ -76,7 +76,7 @@ def test_plain_dicts_will_do(tmp_path: Path):
     assert result.findings[0].finding.sources == (HALL,)
 
 
-def test_what_is_no_result_is_reported_with_the_right_form(tmp_path: Path):
+def test_what_is_not_a_result_is_reported_with_the_right_form(tmp_path: Path):
     wrong: Any = Plain(HALL)
     with pytest.raises(RunFailed) as failed:
         certigraph.ask("How many seats?", search=wrong, pages=wrong, context=knowing(), out=tmp_path)

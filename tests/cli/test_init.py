@@ -161,7 +161,7 @@ def drive(application: Path, *arguments: str, **variables: str) -> tuple[list[An
 def test_without_a_model_a_script_serves_its_request_and_says_so(application: Path):
     (waiting, ending, answer, certificates), errors = drive(application, GOAL, "approve", AGENT_MODEL="")
     assert [GOAL in line for line in errors.splitlines() if "AGENT_MODEL" in line] == [True]
-    assert "agent.py" not in errors  # the line is no warning with its place and its source
+    assert "agent.py" not in errors  # the line is not a warning with its place and its source
     assert [(one["name"], one["args"]) for one in waiting] == [SCRIPT[1]]
     assert (ending, certificates) == ("goal", 4) and "17" in answer
     assert rows(application, "refunds") == [(17, 49.9)] and len(rows(application, "mails")) == 1

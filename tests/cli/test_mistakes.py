@@ -18,7 +18,7 @@ class Mistake(NamedTuple):
 
 
 GENERATED = "generated sample data"
-"""The line that says before a run that no real data was found; it is no part of the answer to a mistake."""
+"""The line that says before a run that no real data was found; it is not part of the answer to a mistake."""
 
 MISTAKES = [
     Mistake("", "certigraph list"),

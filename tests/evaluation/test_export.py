@@ -415,7 +415,7 @@ def test_unusable_requests_say_what_to_do(runs, tmp_path, monkeypatch):
     assert not (tmp_path / "out").exists()
     undated = run("sdp", Script(), out=tmp_path / "undated")
     rewritten(undated, lambda text: text.replace(f'"created":"{undated.trajectory.header.created}"', '"created":"now"'))
-    with pytest.raises(Fault, match="'now', which is no ISO date"):
+    with pytest.raises(Fault, match="'now', which is not an ISO date"):
         export([tmp_path / "undated"], "atif", tmp_path / "out")
     monkeypatch.setattr("certigraph.evaluation.export.find_spec", lambda name: None)
     with pytest.raises(Fault, match=r"pip install 'certigraph\[eval\]'"):

@@ -280,8 +280,8 @@ def test_an_evaluation_begins_no_more_runs_where_too_many_failed(
 
 
 @pytest.mark.usefixtures("_no_data_no_key")
-@pytest.mark.parametrize(("content", "message"), [(None, "no log at"), ("{}", "is no log of inspect's")])
-def test_a_retry_of_a_file_that_is_no_log_says_what_to_give(content: str | None, message: str, tmp_path: Path):
+@pytest.mark.parametrize(("content", "message"), [(None, "no log at"), ("{}", "is not a log of inspect's")])
+def test_a_retry_of_a_file_that_is_not_a_log_says_what_to_give(content: str | None, message: str, tmp_path: Path):
     path = tmp_path / "some.eval"
     if content is not None:
         path.write_text(content)

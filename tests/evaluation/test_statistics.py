@@ -52,7 +52,7 @@ def test_the_mean_of_independent_scores_has_the_textbook_interval():
     assert found.stderr == pytest.approx(standard_error(scores)) == pytest.approx(stats.sem(scores))
 
 
-def test_trials_of_a_task_are_no_new_evidence():
+def test_trials_of_a_task_are_not_new_evidence():
     once, thrice = mean_of([10, 50, 60], ["a", "b", "c"]), mean_of([10, 50, 60] * 3, ["a", "b", "c"] * 3)
     assert thrice._replace(n=3) == pytest.approx(once)
 
@@ -250,7 +250,7 @@ Sized = tuple[float, float]
 
 
 def rates_of(runs: Sequence[Sized]) -> dict[str, float]:
-    """A mean over runs, a mean over some of them, and a rate over all trials of all runs, which is no mean of runs."""
+    """A mean over runs, a mean over some of them, and a rate over all trials of all runs, not a mean of runs."""
     large = [hits / trials for hits, trials in runs if trials > 5]
     figures = {"macro": mean(hits / trials for hits, trials in runs)} | ({"large": mean(large)} if large else {})
     return {**figures, "micro": sum(hits for hits, _ in runs) / sum(trials for _, trials in runs)}
@@ -269,14 +269,14 @@ def test_figures_that_are_means_have_the_interval_of_a_mean():
 
 
 @pytest.mark.slow
-def test_figures_that_are_no_means_are_resampled_over_tasks():
+def test_figures_that_are_not_means_are_resampled_over_tasks():
     def interval_of(runs: Sequence[Sized], tasks: Sequence[int]) -> tuple[float, float] | None:
         return figure_intervals({"micro": rates_of(runs)["micro"]}, runs, tasks, rates_of)["micro"]
 
     low, high = interval_of(RUNS, range(len(RUNS))) or (0, 0)
     assert low < rates_of(RUNS)["micro"] < high
     same_again = interval_of(RUNS * 3, [*range(len(RUNS))] * 3)
-    assert same_again == pytest.approx((low, high)), "trials of a task are no new evidence"
+    assert same_again == pytest.approx((low, high)), "trials of a task are not new evidence"
     assert interval_of(RUNS[:5], range(5)) is None, "too few tasks"
     assert interval_of([(1, 2), (2, 4)] * 4, range(8)) == mean_of([0.5] * 8, top=1.0).interval is None
     assert figure_intervals({}, [], [], rates_of) == {}

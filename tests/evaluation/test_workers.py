@@ -525,7 +525,7 @@ def test_only_what_the_store_has_is_forgotten(here: int, there: int, kept: bool,
 
 
 @pytest.mark.usefixtures("_cache")
-def test_a_folder_is_no_copy_and_is_kept(tmp_path: Path):
+def test_a_folder_is_not_a_copy_and_is_kept(tmp_path: Path):
     folder = lines(tmp_path / "r", 2)
     RunStorage(str(tmp_path)).drop_copy("r")
     assert length(folder) == 2

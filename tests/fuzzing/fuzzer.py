@@ -43,7 +43,7 @@ def fuzz(name: str, folder: Path, effort: Effort, corpus: Iterable[bytes] = ()) 
     target = TARGETS[name]
     for number, data in enumerate([*target.seeds, *corpus]):
         with contextlib.suppress(*target.errors):
-            target.read(data)  # what is imported or made once is no slowness of the reader
+            target.read(data)  # what is imported or made once is not slowness of the reader
         (folder / f"seed-{number}").write_bytes(data)
     _speak_into(folder / "log")
     options = {"max_total_time": effort.seconds, "runs": effort.inputs, "max_len": LONGEST, "timeout": 60}

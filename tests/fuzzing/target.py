@@ -44,12 +44,12 @@ def by_name(targets: Iterable[Target]) -> dict[str, Target]:
 
 
 def of_text(read: Callable[[str], object]) -> Read:
-    """A reader of one text; bytes that are no UTF-8 become half surrogates, which JSON can bring as well."""
+    """A reader of one text; bytes that are not UTF-8 become half surrogates, which JSON can bring as well."""
     return lambda data: read(_text(data))
 
 
 def of_texts(read: Callable[..., object], count: int, *, errors: str = "surrogateescape") -> Read:
-    """A reader of several texts; those that are missing are empty. `errors`: how bytes that are no UTF-8 are taken."""
+    """A reader of several texts; those that are missing are empty. `errors`: how bytes that are not UTF-8 are taken."""
 
     def apart(data: bytes) -> object:
         parts = [part.decode("utf-8", errors) for part in data.split(BETWEEN, count - 1)]

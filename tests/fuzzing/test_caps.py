@@ -56,7 +56,7 @@ def test_a_packed_file_is_not_unpacked_beyond_what_is_read(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("last", [b"", b"\n"])
-def test_a_line_longer_than_a_trajectory_has_is_no_torn_one(last, tmp_path, monkeypatch) -> None:
+def test_a_line_longer_than_a_trajectory_has_is_not_a_torn_one(last, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(trajectories, "MAX_TRAJECTORY_LINE", 1_000)
     path = tmp_path / "trajectory.jsonl"
     path.write_bytes(HEADER + EVENT.replace(b'"a"', b'"' + b"a" * 2_000 + b'"').rstrip() + last)

@@ -590,7 +590,7 @@ def test_answers_of_two_interrupting_calls_in_one_action_are_not_mixed_up(databa
     assert database.rows("mails")[0][1].endswith("Yours")
 
 
-def test_answer_to_a_tool_is_no_decision_about_an_unknown_outcome(tmp_path: Path) -> None:
+def test_answer_to_a_tool_is_not_a_decision_about_an_unknown_outcome(tmp_path: Path) -> None:
     database = killing(tmp_path / "desk.sqlite", ["refunded"])
     graph = build(database, InMemorySaver(), tools=asking_tools(database))
     assert hear(graph, USER, Command(resume="repeat")) == ["really refund?", "how?"]

@@ -107,7 +107,7 @@ def test_views_count_an_extension_neither_as_a_replan_nor_as_tries_used_up(tmp_p
 
 
 @pytest.mark.slow
-def test_an_extension_is_no_replan_that_a_limit_could_forbid(tmp_path: Path):
+def test_an_extension_is_not_a_replan_that_a_limit_could_forbid(tmp_path: Path):
     assert limited("sdp", tmp_path, plan=5, replans=0, attempts=1).ending == "goal"
 
 

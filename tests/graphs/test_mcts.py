@@ -84,7 +84,7 @@ def test_a_model_as_its_world_model_spends_the_budget_and_goes_on_with_a_larger_
     assert (finished.ending, finished.usage.calls) == ("limit:steps", 4)
 
 
-def test_imagined_actions_are_no_steps_of_the_world(tmp_path: Path):
+def test_imagined_actions_are_not_steps_of_the_world(tmp_path: Path):
     result = run_blocks(searching(backpropagate=backpropagate(simulations=3)), tmp_path, task="6-1", steps=2)
     assert (result.ending, len(result.state["history"])) == ("limit:steps", 2)
     assert len(result.state["visited"]) == 2

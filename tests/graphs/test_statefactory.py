@@ -175,7 +175,7 @@ class TestHeads:
             assert ((one.rewards(features) > 0) & (one.rewards(features) < 1)).all()
 
     @pytest.mark.parametrize("content", [None, b"", b"no archive", b"PK\x03\x04 cut off"])
-    def test_what_is_no_file_of_heads_is_a_fault_with_the_command(self, tmp_path, content):
+    def test_what_is_not_a_file_of_heads_is_a_fault_with_the_command(self, tmp_path, content):
         if content is not None:
             (tmp_path / "h.npz").write_bytes(content)
         with pytest.raises(Fault, match="certigraph rewards train") as fault:

@@ -192,7 +192,7 @@ def test_a_budget_spent_inside_one_of_several_nodes_fails_that_node_and_counts_w
 
 
 class Garbling(SlowModel):
-    """Plans, and then says what is no action: every try is paid for."""
+    """Plans, and then says what is not an action: every try is paid for."""
 
     def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
         garbled = self.requests[-1][0] == "execute"

@@ -91,7 +91,7 @@ def test_an_operator_may_be_any_callable_or_a_runnable(operator: Any):
         (weighted, "weighted"),
     ],
 )
-def test_what_is_no_operator_is_refused_when_the_graph_is_built(operator: Any, value: str):
+def test_what_is_not_an_operator_is_refused_when_the_graph_is_built(operator: Any, value: str):
     with pytest.raises(TypeError, match=value):
         sdp.build(validate=operator)
 

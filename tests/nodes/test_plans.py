@@ -66,7 +66,7 @@ def test_what_the_last_subtask_came_to_is_kept_until_it_is_handed_in():
     assert earlier == judged
 
 
-def test_delimiters_that_a_model_copies_are_no_part_of_what_it_says():
+def test_delimiters_that_a_model_copies_are_not_part_of_what_it_says():
     judged = call_operator(supervise, ScriptedModel(status={**JUDGEMENT, "result": "<world>\nRoom 7\n</world>"}))[
         "progress"
     ]

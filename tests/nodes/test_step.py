@@ -199,7 +199,7 @@ def test_what_was_to_follow_what_was_written_follows_it_if_no_listed_action_was_
         assert [one.text for one in call_operator(execute_subtask(), scripted_model, KITCHEN)["upcoming"]] == follows
 
 
-def test_a_choice_among_one_is_no_question():
+def test_a_choice_among_one_is_not_a_question():
     nobody = SupervisorModel()
     for operator in (execute_subtask(), decide, execute):
         assert call_operator(operator, nobody, ["pick up seed"])["action"].text == "pick up seed"

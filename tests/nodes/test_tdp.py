@@ -19,7 +19,7 @@ UNKNOWN = nodes(subtask("a", "z"))
 
 
 @pytest.mark.parametrize(("bad", "ids"), [(CYCLIC, "a -> b -> a"), (UNKNOWN, "a needs z"), (nodes(), "no sub-task")])
-def test_what_is_no_graph_is_refused_with_its_ids_and_requested_again(bad: Any, ids: str):
+def test_what_is_not_a_graph_is_refused_with_its_ids_and_requested_again(bad: Any, ids: str):
     model = SupervisorModel(bad, GOOD)
     given = call_operator(decompose, SEEN, model)
     assert [node.id for node in given["dag"].nodes] == ["a", "b", "g"]

@@ -76,7 +76,7 @@ def test_the_model_that_judges_sees_every_answer_once() -> None:
             self.prompt = prompt
             return super().__call__(prompt, schema)
 
-    model, row, page = Reader(["a"]), "row 17: paid\nrow 18: open", "a page that is no part of the view"
+    model, row, page = Reader(["a"]), "row 17: paid\nrow 18: open", "a page that is not part of the view"
     turns = (Turn(action="look_up(order=17)", observation=f"{row}\n"), Turn(action="open page", observation=page))
     both = Turn(action="f(1); f(2)", observation="f(1)\nfirst answer\n\nf(2)\nsecond answer")
     view = f"[action 1: look_up(order=17)]\n{row}\n\n[action 3: f(1)]\nfirst answer\n\n[action 3: f(2)]\nsecond answer"
@@ -145,7 +145,7 @@ def taken(*actions: tuple[str, str]) -> dict[str, Any]:
     return {"turns": [Turn(action=action, observation=observation) for action, observation in actions]}
 
 
-def test_before_an_answer_an_action_for_the_goal_is_no_failed_attempt_unless_it_brings_nothing() -> None:
+def test_before_an_answer_an_action_for_the_goal_is_not_a_failed_attempt_unless_it_brings_nothing() -> None:
     first, second = ("look_up(order=17)", "refunded"), ("look_up(order=17)", "sent")
     refused = {"observation": Observation(text="not allowed", accepted=False)}
 
@@ -189,7 +189,7 @@ def test_a_condition_that_cannot_come_true_any_more_is_one_that_the_model_judged
     assert not judge(["a", "no 1"], CHECKS, Model(["a"], reachable=False)).unreachable
 
 
-def test_a_form_that_a_planner_copied_is_no_condition_that_anything_can_make_true() -> None:
+def test_a_form_that_a_planner_copied_is_not_a_condition_that_anything_can_make_true() -> None:
     model = Model(["yes {n}"])
     for text in ("yes {n}", "yes {n} (whether it is)", "YES {n}."):
         verdict = judge([text, "a"], CHECKS, model)
@@ -198,7 +198,7 @@ def test_a_form_that_a_planner_copied_is_no_condition_that_anything_can_make_tru
     later = judge(["yes 1", "yes {n}"], CHECKS, model)
     assert (later.depth, later.unreachable) == (1, False)
     assert model.judged == []
-    for other in ("{m} is done", "the mail begins with 'Dear {n}'"):  # braces that are no form's
+    for other in ("{m} is done", "the mail begins with 'Dear {n}'"):  # braces that are not a form's
         assert judge([other], CHECKS, Model([other])).depth == 1
 
 

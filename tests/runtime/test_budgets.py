@@ -281,6 +281,6 @@ def test_whatever_budget_ended_a_run_a_larger_one_brings_it_to_its_goal(calls: i
 
 
 @pytest.mark.parametrize("value", ["x", "1e3", "", "\udc80", "nan"])
-def test_an_amount_that_is_no_number_is_refused_with_its_name(value: str):
+def test_an_amount_that_is_not_a_number_is_refused_with_its_name(value: str):
     with pytest.raises(UnknownName, match=r"^--budget steps="):
         parse_budget([f"steps={value}"], Limits())

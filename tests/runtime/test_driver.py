@@ -267,7 +267,7 @@ def test_without_a_key_the_run_says_where_to_get_one(service: Stub, tmp_path: Pa
 @pytest.mark.parametrize(
     ("behaviour", "reason"),
     [
-        (body("%PDF-1.7", "application/pdf"), "application/pdf is no page of text"),
+        (body("%PDF-1.7", "application/pdf"), "application/pdf is not a page of text"),
         (flood(50_000_000), "larger than 2 MB"),
         (body(compress(b"a" * 50_000_000), Content_Encoding="gzip"), "larger than 2 MB"),
         (redirect("http://169.254.169.254/latest/meta-data/"), "redirects to a private address"),

@@ -52,7 +52,7 @@ def test_a_graph_a_builder_a_function_a_module_and_an_entry_point_are_graphs(nam
         ("ownagents.graphs:reacting", ["chose=act"], "chose"),
     ],
 )
-def test_what_is_no_graph_or_has_no_slot_is_one_line(name: str, swaps: list[str], message: str):
+def test_what_is_not_a_graph_or_has_no_slot_is_one_line(name: str, swaps: list[str], message: str):
     with pytest.raises(UnknownName, match=message) as raised:
         build_graph(name, dict(map(parse_swap, swaps)))
     assert "\n" not in str(raised.value)
@@ -175,7 +175,7 @@ def test_a_report_is_written_of_a_result_a_trajectory_or_a_folder(tmp_path: Path
     assert write_report(result.trajectory, there).read_bytes() == write_report(result).read_bytes()
     with pytest.raises(TypeError, match=r"write_report\(trajectory, 'report.html'\)"):
         write_report(result.trajectory)
-    with pytest.raises(TypeError, match="5 is no run: give the result"):
+    with pytest.raises(TypeError, match="5 is not a run: give the result"):
         write_report(5)  # type: ignore[arg-type]
 
 

@@ -146,7 +146,7 @@ def test_frame_has_every_node_with_its_state_and_what_it_does_now():
     assert line_with("sub-tasks 1/3   steps 5/40   calls 28   tokens 3.36k   time 0:14", narrow)
 
 
-def test_inner_plans_and_certificates_are_no_plan_of_the_run():
+def test_inner_plans_and_certificates_are_not_the_plan_of_the_run():
     tape = small(solver="sdp").begin("a").at("a", "propose", plan=[{"text": "p"}, {"text": "q"}], head=0)
     tape.certify("a", 0, "p holds")
     frame = watched(tape.header, *tape.lines)

@@ -1,4 +1,4 @@
-"""Usage of nodes that are no slots: calls of LangChain models, budgets, events."""
+"""Usage of nodes that are not slots: calls of LangChain models, budgets, events."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -336,7 +336,7 @@ def test_every_value_comes_back(value: Any):
     assert refusable(value) or escape_value(value) == value
 
 
-def test_what_is_no_number_comes_back_as_that():
+def test_what_is_not_a_number_comes_back_as_that():
     assert math.isnan(load_json(dump_json([math.nan]))[0])
     assert load_json(dump_json(-math.inf)) == -math.inf
 

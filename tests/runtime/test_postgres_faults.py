@@ -272,7 +272,7 @@ def test_the_name_of_a_run_is_never_read_as_anything_else():
 
 @pytest.mark.usefixtures("used")
 @pytest.mark.parametrize("name", ["a\0b", "half \ud800"])
-def test_a_name_that_is_no_text_for_postgres_is_refused(name: str):
+def test_a_name_that_is_not_text_for_postgres_is_refused(name: str):
     with pytest.raises(Fault, match="cannot be the name of a run"):
         asyncio.run(driven(name))
 

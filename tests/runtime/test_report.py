@@ -291,7 +291,7 @@ def test_an_attempt_that_was_judged_to_hold_and_not_certified_is_shown(tmp_path)
 
 
 @pytest.mark.parametrize(("looked", "missed"), [(True, 0), (False, 1)])
-def test_an_attempt_that_only_looked_is_no_miss(looked, missed, tmp_path):
+def test_an_attempt_that_only_looked_is_not_a_miss(looked, missed, tmp_path):
     tape = Tape("a").attempt(0, "look", looked=looked).attempt(1, "go")
     html = page(tape.trajectory("goal"), tmp_path)
     assert "look" in re.findall(r'<span class="action">(\w+)</span>', html)

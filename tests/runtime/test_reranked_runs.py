@@ -78,13 +78,13 @@ class TestSettings:
         assert search_settings(**given_ones) == {name: value for name, value in given_ones.items() if value is not None}
 
     @pytest.mark.parametrize("wrong", [True, 5, ["x"]])
-    def test_what_is_no_name_is_refused_when_the_operator_is_made(self, wrong):
+    def test_what_is_not_a_name_is_refused_when_the_operator_is_made(self, wrong):
         with pytest.raises(Fault, match="names no cross-encoder: write for example rerank=ms-marco"):
             pursue(rerank=wrong)
 
     @pytest.mark.parametrize("wrong", [0, -1, 2.5, True, "ten"])
-    def test_what_is_no_number_is_refused_when_the_operator_is_made(self, wrong):
-        with pytest.raises(Fault, match=f"candidates={wrong!r} is no number of results"):
+    def test_what_is_not_a_number_is_refused_when_the_operator_is_made(self, wrong):
+        with pytest.raises(Fault, match=f"candidates={wrong!r} is not a number of results"):
             retrieving(decide=pursue(), candidates=wrong)
 
     @pytest.mark.parametrize("text", ["decide=pursue:rerank=ms-marco-MiniLM-L6-v2", "decide=pursue:alpha=1,rerank=a/b"])

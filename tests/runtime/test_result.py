@@ -59,7 +59,7 @@ async def _awaited(out: Path) -> None:
 
 
 @pytest.mark.parametrize("budget", [{"calls": 1}, {}])
-def test_a_spent_budget_and_a_goal_are_no_errors(tmp_path: Path, budget: dict[str, int]) -> None:
+def test_a_spent_budget_and_a_goal_are_not_errors(tmp_path: Path, budget: dict[str, int]) -> None:
     context = Context(model="scripted:expert", budget=certigraph.Budget(**budget))
     with warnings.catch_warnings():
         warnings.simplefilter("error")

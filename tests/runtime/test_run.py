@@ -296,7 +296,7 @@ def test_a_world_that_cannot_be_closed_does_not_undo_the_run(tmp_path: Path):
     assert result.scores
 
 
-def test_a_run_that_cannot_be_scored_keeps_its_certificates_but_is_no_success(tmp_path: Path):
+def test_a_run_that_cannot_be_scored_keeps_its_certificates_but_is_not_a_success(tmp_path: Path):
     result = run("sdp", Script(fails={"score": Lost("power cut")}), out=tmp_path)
     assert (result.ending, result.credit) == ("error:environment", [1, 1, 1, 1])
     assert result.scores is None
@@ -662,7 +662,7 @@ def test_the_files_of_a_run_are_these(whole: Result):
 
 
 @pytest.mark.slow
-def test_the_nodes_of_a_graph_that_an_operator_runs_are_no_lines_of_the_run(whole: Result, tmp_path: Path):
+def test_the_nodes_of_a_graph_that_an_operator_runs_are_not_lines_of_the_run(whole: Result, tmp_path: Path):
     async def with_another(state: Any, runtime: Any) -> dict[str, Any]:
         await react.build().ainvoke({"task": {"benchmark": "blocksworld", "id": "3-0"}}, context=Context())
         return await propose(state, runtime)

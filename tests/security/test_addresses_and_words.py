@@ -136,14 +136,14 @@ def test_a_short_or_ordinary_key_that_an_endpoint_repeats_is_not_in_its_error(ke
 
 
 @pytest.mark.parametrize("key", ["k3y-9xZ", "q1w2"])
-def test_a_short_key_that_is_no_word_is_masked_wherever_it_stands_alone(key, monkeypatch: pytest.MonkeyPatch):
+def test_a_short_key_that_is_not_a_word_is_masked_wherever_it_stands_alone(key, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPENAI_API_KEY", key)
     assert redact(f'{{"a": "{key}", "b": "x\\n{key}"}}') == f'{{"a": "{MASK}", "b": "x\\n{MASK}"}}'
     assert redact_record(Observation(text=f"line\n{key}, x{key}")).text == f"line\n{MASK}, x{key}"
 
 
 @pytest.mark.parametrize("key", ["none", "EMPTY", "not-needed", "abc", ""])
-def test_placeholders_are_no_secrets(key, monkeypatch: pytest.MonkeyPatch):
+def test_placeholders_are_not_secrets(key, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPENAI_API_KEY", key)
     with warnings.catch_warnings():
         warnings.simplefilter("error" if key != "abc" else "ignore")

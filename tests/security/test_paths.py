@@ -161,6 +161,6 @@ def test_a_report_shows_no_prompts_behind_a_link(stopped: Result, tmp_path: Path
         write_report(read_trajectory(stopped.folder), stopped.folder / "report.html")
 
 
-def test_an_operator_s_name_is_no_path():
+def test_an_operator_s_name_is_not_a_path():
     with pytest.raises(TypeError, match="no operator slot"):
         sdp.build(**{"../../x": None})

@@ -1,4 +1,4 @@
-"""The search tree of MCTS: statistics add up, UCT picks as it should, and what is known is no new node."""
+"""The search tree of MCTS: statistics add up, UCT picks as it should, and what is known is not a new node."""
 
 import asyncio
 from math import log, sqrt
@@ -101,7 +101,7 @@ def test_what_is_new_is_hung_under_the_leaf_and_counted():
     assert update["searching"]
 
 
-def test_a_state_that_is_known_is_no_new_node_and_its_leaf_counts_for_nothing():
+def test_a_state_that_is_known_is_not_a_new_node_and_its_leaf_counts_for_nothing():
     update = backed(tree=TREE, leaf=("b",), imagined=[node("b", "d", place="a/c")])
     assert update["tree"] == []
     assert update["simulations"] == [Simulation(path=("b",), value=0.0)]

@@ -44,7 +44,7 @@ def test_a_graph_is_made_exactly_where_nothing_is_wrong_with_its_nodes(nodes: li
     [
         ([Node(id="a", task="")], "sub-tasks without id or text: a"),
         ([Node(id="a", task="x"), Node(id="a", task="y")], "ids used twice: a"),
-        ([Node(id="a", task="x", needs=("z",))], "needs that are no sub-task: a needs z"),
+        ([Node(id="a", task="x", needs=("z",))], "needs that are not a sub-task: a needs z"),
         ([Node(id="a", task="x", needs=("a",))], "sub-tasks that wait for each other: a -> a"),
         ([Node(id="a", task="x", needs=("b",)), Node(id="b", task="y", needs=("a",))], "a -> b -> a"),
         ([Node(id="a", task="x"), Node(id="b", task="y"), Node(id="c", task="z")], "several ends: a, b, c"),
@@ -320,7 +320,7 @@ def test_what_cannot_be_carried_out_is_refused_with_the_ids(revision: GraphRevis
     assert any(message in refusal for refusal in refusal_reasons(DONE, revision, 5))
 
 
-def test_models_repeat_what_is_there_and_that_is_no_change():
+def test_models_repeat_what_is_there_and_that_is_not_a_change():
     repeated = GraphRevision(change=tuple(node.model_copy(update={"status": "pending"}) for node in DONE.nodes))
     assert drop_repetitions(DONE, repeated) == GraphRevision()
 

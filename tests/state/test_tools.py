@@ -46,5 +46,5 @@ def test_quotation_marks_may_be_pythons():
         "(" * 5_000,
     ],
 )
-def test_other_texts_are_no_calls(text: str):
+def test_other_texts_are_not_calls(text: str):
     assert parse_calls(text) == []

@@ -39,7 +39,7 @@ from certigraph.studies.cgdp_tables import study_frames
 ROOT = Path(__file__).parents[2]
 TWO = ("native", "structured")
 CSV_ONLY = {"fire_rounds", "state_difference", "signals"}
-"""Tables that are no part of the page."""
+"""Tables that are not part of the page."""
 
 pytestmark = pytest.mark.slow
 

@@ -162,7 +162,7 @@ def test_natural_and_gated_conditions_have_a_frontier_each():
 # --- what beliefs take
 
 
-def test_refused_tries_of_an_extraction_are_no_reorganisation():
+def test_refused_tries_of_an_extraction_are_not_reorganisation():
     def call(tokens: int, failure: str = "") -> dict[str, Any]:
         return {"role": "extractor", "input_tokens": tokens, "output_tokens": 1, "failure": failure}
 

@@ -82,7 +82,7 @@ def test_accuracy_is_the_share_whose_paraphrase_is_nearer():
 
     right, wrong = Triplet("a", "near", "far"), Triplet("a", "far", "near")
     assert triplet_accuracy(Encoder(), [right, right, right, wrong]) == 0.75
-    assert triplet_accuracy(Encoder(), [Triplet("a", "near", "near")]) == 0.0  # a tie is no success
+    assert triplet_accuracy(Encoder(), [Triplet("a", "near", "near")]) == 0.0  # a tie is not a success
     assert triplet_accuracy(Encoder(), []) == 0.0
 
 

@@ -133,7 +133,7 @@ def test_planner_is_paired_by_task_within_its_group():
     assert list(changes["success_change"]) == [-100, 0, -50]
 
 
-def test_another_swap_is_no_ablation_of_the_planner():
+def test_another_swap_is_not_an_ablation_of_the_planner():
     other = read([40], run_id="b", planner="none", memory="gain_insights")
     tasks = planner_tasks(ordered(read([90], run_id="a"), other))
     assert tasks.empty and planner_changes(tasks).empty
@@ -168,7 +168,7 @@ def test_no_gold_path_of_the_real_recordings_is_accidental():
         assert find_accidents(episodes, golds).empty
 
 
-def test_number_after_another_action_is_no_focus():
+def test_number_after_another_action_is_not_a_focus():
     assert not is_focus(["focus on a", "pour jug", "1"], 2)
 
 

@@ -125,12 +125,12 @@ def _check_single_run(folder: Path) -> None:
         raise UnknownName(f"{folder} holds a comparison, an ablation or a study: continue it with {command}")
     if any(folder.glob(f"*/{MANIFEST_FILE}")):
         fix = f"name the folder of one; if a sweep wrote {folder}, continue it with certigraph sweep FILE.yaml {out}"
-        raise UnknownName(f"{folder} is no run; it has folders of comparisons: {fix}")
+        raise UnknownName(f"{folder} is not a run; it has folders of comparisons: {fix}")
     if log:
         retry = f"certigraph eval --retry {shlex.quote(str(log))}"
         open_runs = [path.parent for path in find_trajectories(folder) if read_last_footer(path) is None]
         shown = f"; begun and not finished: {', '.join(map(str, open_runs[-MAX_OPEN_RUNS:]))}" if open_runs else ""
-        raise UnknownName(f"{folder} is no run; continue its latest evaluation with {retry}{shown}")
+        raise UnknownName(f"{folder} is not a run; continue its latest evaluation with {retry}{shown}")
 
 
 def report_command(folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")]) -> None:

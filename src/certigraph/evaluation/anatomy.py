@@ -172,7 +172,7 @@ CAUSES = {
     "world": "the world ended the episode without the task being solved",
     "planning": "a target stayed unmet until tries and replans were spent, or the agent stopped by itself",
 }
-"""Rule for each cause of failure; the first two are no failures. If several rules fit a run, `_cause_of` decides."""
+"""Rule for each cause of failure; the first two are not failures. If several rules fit a run, `_cause_of` decides."""
 
 
 def failure_causes(frames: Frames) -> pd.DataFrame:

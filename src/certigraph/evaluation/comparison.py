@@ -1,7 +1,7 @@
 """Comparisons of methods on the same tasks: the plan, its file, its cells (one run per task, trial and method), runs.
 
 The folders of the runs are the journal of a comparison: a cell whose trajectory has a final ending is never run again,
-and any other run resumes inside its LangGraph thread. docs/design-notes.md has why these are no eval sets of Inspect.
+and any other run resumes inside its LangGraph thread. docs/design-notes.md has why these are not eval sets of Inspect.
 """
 
 import asyncio

@@ -270,7 +270,7 @@ def _page_title(methods: Sequence[ComparedMethod]) -> str:
 
 
 VERSION_LABELS = {"matching": "actions matched by"}
-"""What a page calls those of a plan's versions that are no packages."""
+"""What a page calls those of a plan's versions that are not packages."""
 
 
 def plan_facts(plan: ComparisonPlan, own_operators: Sequence[str] = (), **more: str) -> dict[str, str]:

@@ -208,7 +208,7 @@ def read_log(log: Path | str, *, without: Set[str] = frozenset()) -> "EvalLog":
     try:
         content = read_eval_log(str(log), exclude_fields={*without})
     except Exception as error:  # the reader tries several formats, each with exceptions of other types
-        raise Fault("data", f"{log} is no log of inspect's ({error}): give a file that ends in .eval") from error
+        raise Fault("data", f"{log} is not a log of inspect's ({error}): give a file that ends in .eval") from error
     if "graph" not in (content.eval.metadata or {}):
         raise Fault("data", f"{log} is of the task {content.eval.task!r}, not certigraph's: use `inspect eval-retry`")
     return content

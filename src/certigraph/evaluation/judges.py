@@ -95,7 +95,7 @@ Answer:
 """
 
 # The judge of `scripted:expert`, which compares words, so that the command can be tried without a model. Its scores
-# are no judgement of quality.
+# are not a judgement of quality.
 
 REASON = "words compared, without a model"
 
@@ -264,7 +264,7 @@ def _parse_judgement(line: bytes, where: str) -> RubricJudgement:
     try:
         return RubricJudgement.model_validate_json(line)
     except ValidationError as error:
-        problem = f"{where}: this line is no judgement ({error.errors()[0]['msg']})"
+        problem = f"{where}: this line is not a judgement ({error.errors()[0]['msg']})"
         raise Fault("data", f"{problem}: {_FILE_FIX}") from error
 
 

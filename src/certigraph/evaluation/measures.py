@@ -22,7 +22,7 @@ HOLM = "the same p after Holm (1979)"
 DETECTABLE = "least mean difference of a two-sided paired t-test, 5 %, power 0.8"
 
 EVALUATION_METHODS = {
-    "intervals": f"{MEAN_INTERVAL}; figures that are no means of runs: BCa bootstrap over tasks, 1,000 resamples"
+    "intervals": f"{MEAN_INTERVAL}; figures that are not means of runs: BCa bootstrap over tasks, 1,000 resamples"
 }
 """Statistical methods behind the intervals in the output of `certigraph eval` and `certigraph score`."""
 

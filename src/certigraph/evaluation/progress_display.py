@@ -38,7 +38,7 @@ class ProgressDisplay:
         self._bar.update(self._task, completed=done, total=self.total, description=name)
 
     def report(self, name: str, done: int, more: str = "") -> None:
-        """Advance to `done` and, if the output is no terminal, print a line now and then, and after the last item."""
+        """Advance to `done` and if the output is not a terminal, print a line now and then and after the last item."""
         self.advance(done)
         last = done == self.total
         if last or (self.is_silent and not self.console.is_terminal):

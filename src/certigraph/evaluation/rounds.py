@@ -1,6 +1,6 @@
 """Rounds of a run, for exports.
 
-A round is an action with its observation and verdict, or the work of one node that is no action. The module also
+A round is an action with its observation and verdict, or the work of one node that is not an action. The module also
 separates the events of inner graphs (graphs that run inside a node of another graph), formats rounds as text, and
 removes API keys and folder names from trajectories.
 """
@@ -306,7 +306,7 @@ def start_time(header: Header) -> datetime:
     try:
         return datetime.fromisoformat(header.created)
     except ValueError as error:
-        problem = f"run {header.run_id} was created {header.created!r}, which is no ISO date"
+        problem = f"run {header.run_id} was created {header.created!r}, which is not an ISO date"
         raise Fault("data", f"{problem}; restore its trajectory.jsonl or leave the run out") from error
 
 

@@ -132,7 +132,7 @@ def _clustered_error(scores: Sequence[float], codes: Sequence[int]) -> tuple[flo
     return float(fit.bse[0]), float(low), float(high)
 
 
-# The bootstrap: of differences, of ratios, of means over strata, and of figures that are no means.
+# The bootstrap: of differences, of ratios, of means over strata, and of figures that are not means.
 
 RESAMPLES, FIGURE_RESAMPLES = 10_000, 1_000
 """Number of resamples: of statistics of arrays, and of figures that a benchmark's own Python code computes."""

@@ -45,7 +45,7 @@ def prepare_agent_run(agent: AgentGraph, benchmark: str | Benchmark, request: ob
 
     Raises:
         UnknownName: a benchmark is named, there is no request, or roles name models that the agent would not use.
-        TypeError: the request is no text.
+        TypeError: the request is not text.
         Fault: ("data") the request holds a secret, or the agent a context of its own, which no run keeps.
     """
     if benchmark or context.benchmark:

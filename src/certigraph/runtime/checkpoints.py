@@ -102,7 +102,7 @@ def _time_of(checkpoint_id: str) -> int:
     """Return the time in a checkpoint id (a UUID of version 6), in units of 100 ns since 1582-10-15.
 
     Raises:
-        ValueError: the text is no UUID, or its time is beyond `_MAX_TIME`.
+        ValueError: the text is not a UUID, or its time is beyond `_MAX_TIME`.
     """
     value = UUID(checkpoint_id).int
     time = (value >> 80) << 12 | (value >> 64) & 0xFFF

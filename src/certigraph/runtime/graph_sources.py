@@ -60,7 +60,7 @@ EXAMPLE = "mypackage.graphs:build"
 """Example of the name of a user's own graph, for error messages."""
 
 NO_SLOTS = ("checkpointer", "store", "cache", "retry_policy", "state_schema", "context_schema")
-"""Parameters of a function `build` that are no slots for operators."""
+"""Parameters of a function `build` that are not slots for operators."""
 
 
 class OwnGraph(NamedTuple):
@@ -185,7 +185,7 @@ def _is_module(name: str) -> bool:
         spec = find_spec(name)
     except ValueError:  # `__main__` of an interactive session
         return False
-    return spec is not None and spec.origin is not None  # a folder of runs is no module
+    return spec is not None and spec.origin is not None  # a folder of runs is not a module
 
 
 def slots_of(graph: AnyGraph) -> list[str]:
@@ -326,7 +326,7 @@ def _score_actions(task: Task, actions: Sequence[Action], benchmark: Benchmark) 
         episode.close()
 
 
-# Usage of nodes that are no slots. A node of a slot measures its own usage; a copy of the graph measures the others.
+# Usage of nodes that are not slots. A node of a slot measures its own usage; a copy of the graph measures the others.
 # Their model calls count against the budget, even those made to a LangChain model directly, and every execution leaves
 # an event in the trajectory.
 

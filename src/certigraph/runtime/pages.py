@@ -82,7 +82,7 @@ def _environment(packages: tuple[str, ...]) -> "Environment":
 def replace_controls(value: Any) -> Any:
     """Replace control characters and those that change the direction of text by U+FFFD, in markup too.
 
-    A value that is no string is returned unchanged.
+    A value that is not a string is returned unchanged.
     """
     return type(value)(CONTROL_CHARACTERS.sub("\ufffd", value)) if isinstance(value, str) else value
 

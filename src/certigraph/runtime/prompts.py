@@ -183,7 +183,7 @@ def collect_prompts(
     expert = benchmark.expert()
     name = model or ("scripted:expert" if expert else "simulated")
     if not is_scripted(name):
-        raise UnknownName(f"model {name!r} is no script: name one, such as scripted:expert or simulated:act=0.2")
+        raise UnknownName(f"model {name!r} is not a script: name one, such as scripted:expert or simulated:act=0.2")
     if isinstance(benchmark, Tools) and (lasting := benchmark.lasting_tools()):
         raise UnknownName(f"the script would call {', '.join(lasting)}, and nothing undoes what they do: {UNDO_ADVICE}")
     script, size = chat_model(name, expert=expert), window or DEFAULT_WINDOW

@@ -110,7 +110,7 @@ def run(
             `RunFailed`, "ignore" does neither. `result.raise_for_error()` raises later.
 
     Returns:
-        The result. Every ending is recorded; a spent budget (`limit:<kind>`) is no error.
+        The result. Every ending is recorded; a spent budget (`limit:<kind>`) is not an error.
 
     Raises:
         UnknownName: a graph, benchmark, task or model is unknown; no run is started.

@@ -97,7 +97,7 @@ def has_displaced_goal(seen: StudyRun) -> bool | None:
 
 def is_parametric(seen: StudyRun) -> bool | None:
     """Parametric dominance: less than half of the content words that the answer adds to the question occur in anything
-    retrieved, and it is no abstention; right or wrong."""
+    retrieved, and it is not an abstention; right or wrong."""
     own = set(terms(seen.answer)) - set(terms(seen.task.goal))
     if not own or is_no_evidence(seen.answer):
         return False

@@ -113,7 +113,7 @@ def score_study(
 
     Raises:
         UnknownName: there is no such model.
-        Fault: the model failed, or a line of the file is no judgement.
+        Fault: the model failed, or a line of the file is not a judgement.
     """
     if choice.is_own:
         return

@@ -274,7 +274,7 @@ def read_counts(folder: Path) -> dict[str, DomainCount]:
     try:
         counts = [DomainCount.model_validate(one) for one in parse_json(read_bytes(path, MAX_SETTINGS_BYTES))]
     except (ValueError, TypeError, ValidationError) as error:
-        raise Fault("data", f"{path} is no list of counts: delete it, and build again in that folder") from error
+        raise Fault("data", f"{path} is not a list of counts: delete it, and build again in that folder") from error
     return {count.domain: count for count in counts}
 
 

@@ -144,7 +144,7 @@ REWARD_BENCHMARK = "rewardprediction"
 
 MAX_CONSECUTIVE_FAULTS = 3
 """Number of consecutive pairs without a usable answer of the model after which the measurement stops. One such pair is
-no reason, because small models fail at some pairs."""
+not a reason, because small models fail at some pairs."""
 
 
 class RatedPair(Record):

@@ -92,7 +92,7 @@ reasoning: its conclusions follow from the places in the code that it names."""
 
 TDP = """\
 Decide whether the answer is correct: it names what the reference names, whatever the wording, and contradicts it
-nowhere. More detail is no mistake; a missing part of the reference, or a second answer beside it, is one."""
+nowhere. More detail is not a mistake; a missing part of the reference, or a second answer beside it, is one."""
 
 RUBRICS: Mapping[str, Rubric | MeasureRubric] = {
     "cgdp": Rubric("cgdp", CGDP, CgdpVerdict, cgdp_score),

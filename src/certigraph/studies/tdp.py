@@ -159,7 +159,7 @@ class CorridorWorld(Environment):
             return Observation(text="Handed in.", done=True)
         room = str(command.args.get("query", "")).removeprefix("room ") if command else ""
         if not room.isdecimal() or not 0 < int(room) <= MAX_ROOMS:
-            return Observation(text=f"{action.text!r} is no room: write search[room 07]", accepted=False)
+            return Observation(text=f"{action.text!r} is not a room: write search[room 07]", accepted=False)
         text = f"Room {int(room):02}: the word is word-{int(room):02}."
         return Observation(text=f"{text} Its walls are bare, its lamp is lit, and its door leads on.")
 

@@ -119,7 +119,7 @@ def test_a_wrong_answer_is_repaired_from_the_last_try_alone_and_every_try_is_cou
     assert meter.calls == 3 and meter.usage(1.5).calls == 3 and meter.usage(1.5).seconds == 1.5
     assert meter.input_tokens == sum(call.input_tokens for call in meter.records) > 0
     _, second, third = spy.seen
-    assert second[2] == "prose" and "no JSON object" in second[3]
+    assert second[2] == "prose" and "not a JSON object" in second[3]
     assert "Ritz" in third[2] and "hotel: Input should be 'Inn' or 'Lodge'" in third[3] and "prose" not in third
 
 
@@ -238,13 +238,13 @@ def test_the_same_answer_is_read_from_each_of_its_disguises(hotel: str, nights: 
     [
         ('{"hotel": "' + "x" * MAX_CHARS + '"}', "characters"),
         ('{"hotel": ' * 40 + "1" + "}" * 40, "deeper"),
-        ("[" * 90_000, "no JSON object"),
+        ("[" * 90_000, "not a JSON object"),
         ('{"nights": 1e999}', "number inf"),
         ('{"nights": NaN}', "number nan"),
         ('{"nights": 9223372036854775808}', "64 bits"),
         ('{"hotel": "\\ud800"}', "surrogate"),
-        ("7" * 5000, "no JSON object"),
-        ("", "no JSON object"),
+        ("7" * 5000, "not a JSON object"),
+        ("", "not a JSON object"),
     ],
 )
 def test_hostile_answers_are_refused_for_what_they_are(text: str, why: str) -> None:

@@ -322,7 +322,7 @@ def spoilt(**parts: Any) -> bytes:
     ids=range(9),
 )
 @pytest.mark.filterwarnings("ignore:Pydantic serializer")
-def test_a_body_that_is_no_completion_is_the_endpoints_fault_and_was_paid_for(body: bytes) -> None:
+def test_a_body_that_is_not_a_completion_is_the_endpoints_fault_and_was_paid_for(body: bytes) -> None:
     with stub(GOOD) as server:
         server.body = body
         fault, meter = query_endpoint(server.url)

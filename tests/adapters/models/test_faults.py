@@ -159,7 +159,7 @@ def test_operators_that_ask_get_an_answer_in_three_tries_or_a_fault_of_the_model
     assert fault.value.ending == "error:model"
 
 
-def test_an_injected_fault_is_no_reply_to_keep(tmp_path: Path) -> None:
+def test_an_injected_fault_is_not_a_reply_to_keep(tmp_path: Path) -> None:
     def call(runtime: Any) -> Any:
         return ask_text(Prompt("s", "u"), role="planner", runtime=runtime)
 

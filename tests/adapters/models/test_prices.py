@@ -141,7 +141,7 @@ def test_scripts_cost_nothing() -> None:
         (b"#" * 1_000_001, "larger"),
     ],
 )
-def test_a_file_that_is_no_table_is_refused(table: Any, text: str | bytes, value: str) -> None:
+def test_a_file_that_is_not_a_table_is_refused(table: Any, text: str | bytes, value: str) -> None:
     path = table(text)
     with pytest.raises(Fault, match=value) as refused:
         named("qwen")

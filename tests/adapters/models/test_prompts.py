@@ -101,7 +101,7 @@ def test_a_history_beyond_the_longest_quote_is_quoted_whole():
     assert len(history.text) > MAX_QUOTE
 
 
-def test_no_turn_and_no_space_is_no_history():
+def test_no_turn_and_no_space_is_not_a_history():
     assert format_history([], "x" * 100_000, window_for(100)) == format_history([], "", window_for(100))
 
 

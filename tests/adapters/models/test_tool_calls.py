@@ -141,7 +141,7 @@ def test_the_text_of_a_message_is_the_thought() -> None:
 
 
 @pytest.mark.parametrize("call", [["look_up"], {"name": ["look_up"]}, {"name": {}}, 17, None])
-def test_a_call_without_a_name_is_no_answer(call: Any) -> None:
+def test_a_call_without_a_name_is_not_an_answer(call: Any) -> None:
     with pytest.raises(ParseError):
         read_calls(json.dumps({"calls": [call]}), TOOLS)
 
@@ -242,7 +242,7 @@ def test_which_of_several_calls_is_meant_is_not_guessed() -> None:
     assert len(meter.records) == 2
 
 
-def test_lists_in_an_argument_are_no_calls() -> None:
+def test_lists_in_an_argument_are_not_calls() -> None:
     written = '{"name": "look_up", "arguments": {"order": 17, "people": [{"name": "look_up"}, {"name": "b"}]}}'
     assert [call.name for call in request(NativeModel(replies=(written,)))[0].calls] == ["look_up"]
 
@@ -321,7 +321,7 @@ BAD_JSON = {"name": "look_up", "args": '{"order": 1', "id": "1", "error": "unfin
         (calls(("look_up", {"order": 17}), ("look_up", {})), "look_up needs a number"),
         (AIMessage("I would look it up."), "none of the tools"),
         (AIMessage(""), "none of the tools"),
-        (AIMessage("", invalid_tool_calls=[BAD_JSON]), "the arguments of look_up are no JSON object"),
+        (AIMessage("", invalid_tool_calls=[BAD_JSON]), "the arguments of look_up are not a JSON object"),
         (
             calls(("look_up", {"order": 17})).model_copy(update={"invalid_tool_calls": [BAD_JSON]}),
             "arguments of look_up",
@@ -348,7 +348,7 @@ def test_malformed_native_calls_are_corrected(wrong: AIMessage, reason: str) -> 
         (as_json(), "none of the tools"),
         ('{"thought": "x", "calls": "look_up"}', "none of the tools"),
         (as_json(("drop", {})), "'drop' is not one"),
-        (as_json(("look_up", "17")), "no JSON object"),
+        (as_json(("look_up", "17")), "not a JSON object"),
         ('{"thought": "x", "calls": ["look_up"]}', "look_up needs a number"),
     ],
 )
@@ -359,7 +359,7 @@ def test_malformed_calls_by_the_schema_are_corrected(wrong: str, reason: str) ->
     assert reason in str(model.requests[1][0][-1].content)
 
 
-def test_a_single_call_that_is_no_list_is_read() -> None:
+def test_a_single_call_that_is_not_a_list_is_read() -> None:
     text = json.dumps({"thought": "x", "calls": {"name": "look_up", "args": {"order": 17}}})
     assert request(SchemaModel(replies=(text,)))[0].calls == (RIGHT,)
 

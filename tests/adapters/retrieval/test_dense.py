@@ -69,7 +69,7 @@ def test_a_title_is_read_before_its_text_and_a_missing_one_is_not():
 @pytest.mark.parametrize(
     ("corpus", "message"), [([], "no passages"), ([CORPUS[0], *CORPUS], "two passages have the id 'p0'")]
 )
-def test_what_is_no_corpus_is_refused(corpus, message):
+def test_what_is_not_a_corpus_is_refused(corpus, message):
     with pytest.raises(Fault, match=message) as fault:
         Dense(corpus, ByWords())
     assert fault.value.ending == "error:data"
@@ -186,7 +186,7 @@ def test_the_pool_is_a_hundred_hits_and_more_only_where_more_are_requested():
 
 
 @pytest.mark.parametrize("alpha", [-0.1, 1.1, float("nan")])
-def test_a_weight_that_is_no_share_is_refused(alpha):
+def test_a_weight_that_is_not_a_share_is_refused(alpha):
     with pytest.raises(Fault, match=f"alpha={alpha:g}"):
         Hybrid(lexical(), dense_hybrid(), alpha=alpha)
     with pytest.raises(Fault, match=f"alpha={alpha:g}"):

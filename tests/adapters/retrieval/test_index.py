@@ -183,7 +183,7 @@ def test_an_empty_corpus_is_refused(tmp_path: Path, nothing: list[Passage]):
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path):
     (tmp_path / "thesis.tex").write_text("ten years")
-    with pytest.raises(Fault, match="no index: name another with --out"):
+    with pytest.raises(Fault, match="not an index: name another with --out"):
         build_index(passages(3), tmp_path)
     assert (tmp_path / "thesis.tex").read_text() == "ten years"
 

@@ -246,7 +246,7 @@ class TestCredentials:
     @pytest.mark.parametrize(
         "url", ["", f"anna:{PASSWORD}@host:9200", f"https://anna:{PASSWORD}@host:port", "ftp://host"]
     )
-    def test_what_is_no_address_is_not_shown(self, url, monkeypatch):
+    def test_what_is_not_an_address_is_not_shown(self, url, monkeypatch):
         monkeypatch.delenv("CERTIGRAPH_OPENSEARCH_URL", raising=False)
         with pytest.raises(Fault, match="export CERTIGRAPH_OPENSEARCH_URL=https://user:password@host:9200") as fault:
             OpenSearch(url, "wiki")

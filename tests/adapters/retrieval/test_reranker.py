@@ -119,7 +119,7 @@ def test_scores_of_the_others_are_lowered_by_one_amount_where_they_would_be_high
 
 @pytest.mark.parametrize("candidates", [0, -3])
 def test_no_candidates_are_refused(candidates):
-    with pytest.raises(Fault, match=f"candidates={candidates} is no number"):
+    with pytest.raises(Fault, match=f"candidates={candidates} is not a number"):
         Reranked(Ranking([]), ByLength(), candidates=candidates)
 
 
@@ -153,7 +153,7 @@ class TestCrossEncoder:
         assert CrossEncoder(tmp_path, "any", "").score("q", ["a", "b"]) == [1.0, 1.0]
 
     @pytest.mark.parametrize("given", [np.zeros((2, 3)), np.zeros(3), np.array([0.0, np.nan]), np.array([0.0, np.inf])])
-    def test_what_is_no_score_for_each_pair_is_a_fault(self, monkeypatch, tmp_path, given):
+    def test_what_is_not_a_score_for_each_pair_is_a_fault(self, monkeypatch, tmp_path, given):
         monkeypatch.setattr(WordCounter, "predict", lambda self, pairs, **options: given)
         monkeypatch.setattr(reranker, "load_model", lambda *arguments: WordCounter())
         with pytest.raises(Fault, match=r"the reranker any gives .* name another, as in rerank=") as fault:
@@ -209,7 +209,7 @@ class TestNames:
     def test_a_model_of_another_kind_is_refused(self, monkeypatch, tmp_path, architecture):
         counting_words(monkeypatch)
         folder = looking_like_one(tmp_path / "other", architecture=architecture)
-        with pytest.raises(Fault, match=f"is no cross-encoder, its architecture is {architecture}: name one"):
+        with pytest.raises(Fault, match=f"is not a cross-encoder, its architecture is {architecture}: name one"):
             load_reranker(folder)
 
     def test_a_model_that_says_that_it_is_a_cross_encoder_is_one(self, monkeypatch, tmp_path):

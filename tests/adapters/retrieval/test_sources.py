@@ -98,7 +98,7 @@ def test_a_malformed_row_is_named_by_file_and_line(tmp_path: Path, line: bytes):
 @pytest.mark.parametrize(
     "name", ["none.jsonl", "none", "none.tar.bz2", "c.txt", "empty", "c.jsonl.gz", "c.tar.bz2", "c.bz2"]
 )
-def test_what_is_no_corpus_says_what_one_is(tmp_path: Path, name: str):
+def test_what_is_not_a_corpus_says_what_one_is(tmp_path: Path, name: str):
     (tmp_path / "empty").mkdir()
     for there in ("c.txt", "c.jsonl.gz", "c.tar.bz2", "c.bz2"):
         (tmp_path / there).write_bytes(b"not packed at all")

@@ -72,7 +72,7 @@ def test_a_regular_expression_matches_by_its_named_groups() -> None:
     assert check.match("Perhaps order 17 is open.") is None
 
 
-def test_a_missing_group_of_a_required_value_is_no_match() -> None:
+def test_a_missing_group_of_a_required_value_is_not_a_match() -> None:
     check = one(re.compile(r"Open(?: on (?P<day>\w+))?"), lambda day: True)
     assert check.match("Open") is None
 
@@ -85,7 +85,7 @@ def test_a_missing_group_of_a_required_value_is_no_match() -> None:
         ("Order {order:d} is refunded.", lambda order: True, "name in braces"),
         ("Order {order.id} is refunded.", lambda order: True, "name in braces"),
         ("{order} or {order}", lambda order: True, "name in braces"),
-        ("Order {order is refunded.", lambda order: True, "no template"),
+        ("Order {order is refunded.", lambda order: True, "not a template"),
         ("{anything}", lambda anything: True, "words"),
         ("  ", lambda: True, "words"),
         ("The {evidence} is in", lambda evidence: True, "evidence"),

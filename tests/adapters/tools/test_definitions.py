@@ -237,7 +237,7 @@ IMAGE = {"type": "image", "base64": "A" * 10_000, "mime_type": "image/png"}
         ("half \ud83d", "half"),
     ],
 )
-def test_answers_that_are_no_text_are_shown_as_text(returned: Any, text: str) -> None:
+def test_answers_that_are_not_text_are_shown_as_text(returned: Any, text: str) -> None:
     def look(order: int) -> Any:
         """Look."""
         return returned

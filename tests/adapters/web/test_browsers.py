@@ -167,7 +167,7 @@ def test_robots_txt_is_obeyed_for_redirects_too():
     [
         (status(403), "refused (403)"),
         (status(404), "status 404"),
-        (body("%PDF-1.4", "application/pdf"), "no page of text"),
+        (body("%PDF-1.4", "application/pdf"), "not a page of text"),
         (body(SHELL.format("")), "less than 100 characters"),
         (silent(4.0), "timed out after 3 s"),
         (body(SHELL.format(WRITES + "<script>while (true) {}</script>")), "timed out after 3 s"),
@@ -192,7 +192,7 @@ def test_a_moved_page_has_its_final_url():
     assert isinstance(page, WebPage) and page.moved == "http://a.example/y"
 
 
-def test_a_text_that_is_no_html_is_read():
+def test_a_text_that_is_not_html_is_read():
     page = loaded(body(PROSE, "text/plain"))
     assert isinstance(page, WebPage) and page.text == PROSE.strip()
 

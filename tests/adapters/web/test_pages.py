@@ -145,7 +145,7 @@ def test_packed_pages(coding):
         (body(PAGE, Content_Encoding="br"), "in an encoding that was not asked for"),
         (
             drip(b"HTTP/1.1 200 OK\r\nContent-Type: application/pdf\r\n\r\n", b"", 3, 1),
-            "application/pdf is no page of text",
+            "application/pdf is not a page of text",
         ),
         (drip(HEAD + b"Content-Length: 2000001\r\n\r\n", b"", 3, 1), "larger than 2 MB"),
     ],
@@ -222,7 +222,7 @@ def test_too_many_redirects_and_circles():
         ("http://[::1]:{other}/secret", "redirects to a private address"),
         ("file:///etc/passwd", "redirects to a URL that is not http or https"),
         ("http://me:pw@a.example/secret", "redirects to a URL with a user's name"),
-        ("http://[::1/", "redirects to what is no URL"),
+        ("http://[::1/", "redirects to what is not a URL"),
     ],
 )
 def test_redirects_out_of_bounds(target, expected):
@@ -353,16 +353,16 @@ def test_other_text_is_as_it_is(kind):
 @pytest.mark.parametrize(
     ("page", "kind", "reason", "lasting"),
     [
-        (SENTENCE.encode() * 2, "image/svg+xml", "image/svg+xml is no page of text", False),
-        (SENTENCE.encode(), "application/" + "x" * 99, "this is no page of text", False),
-        (SENTENCE.encode(), "application/<b>now", "this is no page of text", False),
-        (b"\x89PNG\r\n\0\0\0" + SENTENCE.encode() * 2, "text/html", "its bytes are no text", False),
+        (SENTENCE.encode() * 2, "image/svg+xml", "image/svg+xml is not a page of text", False),
+        (SENTENCE.encode(), "application/" + "x" * 99, "this is not a page of text", False),
+        (SENTENCE.encode(), "application/<b>now", "this is not a page of text", False),
+        (b"\x89PNG\r\n\0\0\0" + SENTENCE.encode() * 2, "text/html", "its bytes are not text", False),
         (b"", "text/html", "less than 100 characters of text", True),
         (b"<p>" + b"x" * 99, "text/html", "less than 100 characters of text", True),
         (b"<script>" + b"x" * 500 + b"</script>", "text/html", "less than 100 characters of text", True),
     ],
 )
-def test_what_is_no_page_of_text_is_refused(page, kind, reason, lasting):
+def test_what_is_not_a_page_of_text_is_refused(page, kind, reason, lasting):
     with pytest.raises(PageRefused) as caught:
         read_page(page, kind)
     assert (caught.value.reason, caught.value.lasting) == (reason, lasting)
@@ -474,7 +474,7 @@ def test_the_host_of_a_redirect_is_queried_too():
         assert "b.example/private" not in site.requests
 
 
-def test_a_site_that_does_not_answer_is_no_refusal_for_good():
+def test_a_site_that_does_not_answer_is_not_a_refusal_for_good():
     with web({"/x": body(PAGE), "/robots.txt": silent(0.5)}) as site:
         reader = fetcher(site, robots=True, timeout=0.15)
         late = reader.page("http://a.example/x")

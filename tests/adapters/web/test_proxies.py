@@ -44,7 +44,7 @@ def test_private_addresses_are_refused_and_named(host: str):
         for url in (f"http://{host}:{site.server_port}/", f"http://{host}/"):
             status, _, refused = asyncio.run(requested(url, {}))
             assert status == 403
-            assert refused or ":" in host  # httpx sends it without its brackets, which is no URL
+            assert refused or ":" in host  # httpx sends it without its brackets, which is not a URL
         assert site.requests == []
 
 
@@ -79,7 +79,7 @@ def test_traffic_ends_at_its_maximum():
 @pytest.mark.parametrize(
     "head", [b"\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"x" * 90_000, b"CONNECT \xff:1 HTTP/1.1\r\n\r\n"]
 )
-def test_what_is_no_request_to_a_proxy_is_refused(head: bytes):
+def test_what_is_not_a_request_to_a_proxy_is_refused(head: bytes):
     async def sent() -> bytes:
         async with CheckedProxy(Addresses(), 1_000_000) as proxy:
             reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)

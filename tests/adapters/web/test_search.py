@@ -90,7 +90,7 @@ def test_brave_is_queried_with_its_token_and_its_markup_is_taken_out(served, mon
     assert request.query == {"q": " ".join("w" * 50), "count": "20"}
 
 
-def test_brave_without_a_result_is_no_fault(served):
+def test_brave_without_a_result_is_not_a_fault(served):
     served(StubAnswer({"type": "search", "query": {}}))
     assert Brave().search("gyms", 3) == []
 
@@ -414,7 +414,7 @@ def test_a_missing_or_odd_key_is_refused_by_the_name_of_its_variable(monkeypatch
     "address",
     ["localhost:8080", "ftp://ann:hunter2@host", "http://ann:hunter2@host:99999", "http://", "http://xn--a/"],
 )
-def test_what_is_no_address_is_not_repeated(monkeypatch, address):
+def test_what_is_not_an_address_is_not_repeated(monkeypatch, address):
     monkeypatch.setenv("SEARXNG_URL", address)
     with pytest.raises(Fault, match="SEARXNG_URL") as fault:
         SearXNG()

@@ -115,7 +115,8 @@ cache, who = WebCache(Path(sys.argv[1])), sys.argv[2]
 print("ready", flush=True)
 input()
 for number in range(50):
-    print(cache.get("engine", str(number), HITS_TYPE, lambda: (SearchHit(title=who, url="http://hall.example/"),))[0].title)
+    print(cache.get("engine", str(number), HITS_TYPE, lambda: (SearchHit(title=who,
+    url="http://hall.example/"),))[0].title)
 """
 
 
@@ -179,7 +180,7 @@ def test_halves_of_characters_can_be_requested(tmp_path: Path):
 
 
 @pytest.mark.parametrize("content", [b"no database", b"SQLite format 3\x00" + b"\xff" * 4_000])
-def test_a_file_that_is_no_cache_is_a_fault_with_the_fix(content: bytes, tmp_path: Path):
+def test_a_file_that_is_not_a_cache_is_a_fault_with_the_fix(content: bytes, tmp_path: Path):
     (tmp_path / "web.sqlite").write_bytes(content)
     with pytest.raises(Fault, match=r"web\.sqlite"):
         answered(WebCache(tmp_path), "x")
@@ -253,7 +254,7 @@ def test_odd_names_are_percent_encoded_and_headings_are_titles(folder):
     assert pages.search("dollars", 1) == pages.search("dollars", 2)[:1] and len(pages.search("dollars", 9)) == 2
 
 
-def test_a_name_that_is_no_utf8_is_a_page_too(folder):
+def test_a_name_that_is_not_utf8_is_a_page_too(folder):
     try:
         Path(os.fsdecode(bytes(folder) + b"/\xff.txt")).write_text("Yaks")
     except OSError:

@@ -198,7 +198,7 @@ def test_an_archive_writes_plain_files_into_its_folder_alone(name: str, cache: P
         member.type, member.linkname = tarfile.SYMTYPE, "/etc/passwd"
     with tarfile.open(folder / ARCHIVE, "w:xz") as archive:
         archive.addfile(member)
-    with pytest.raises(Fault, match="is no plain file inside the archive's folder"):
+    with pytest.raises(Fault, match="is not a plain file inside the archive's folder"):
         ALFWorld(folder).tasks()
     assert list(cache.iterdir()) == []
     assert not [path for path in tmp_path.rglob(GAME_FILE) if "plain" not in path.parts]
@@ -239,7 +239,7 @@ def test_without_games_one_line_tells_the_fix(tmp_path: Path, monkeypatch: pytes
     assert GameFiles(None).splits() == ["valid_unseen"]
 
 
-def test_unknown_names_and_a_file_that_is_no_game_are_named(tmp_path: Path):
+def test_unknown_names_and_a_file_that_is_not_a_game_are_named(tmp_path: Path):
     games = ALFWorld(laid_out(tmp_path / "games"))
     for ask, given in ((games.tasks, "test"), (games.task, "no/such"), (games.task, "../../escape")):
         with pytest.raises(UnknownName, match=given):

@@ -35,7 +35,7 @@ def test_the_layout_of_the_data_set_is_read(tmp_path: Path):
     assert [(task.id, task.goal) for task in made.tasks()] == [("a", "Which gym?"), ("b", "Which gym?")]
 
 
-def test_a_question_without_a_text_is_no_task_and_is_reported(tmp_path: Path):
+def test_a_question_without_a_text_is_not_a_task_and_is_reported(tmp_path: Path):
     made = benchmark(tmp_path)
     assert [task.id for task in made.tasks("dev")] == ["a", "b"]
     assert list(made.ids()) == ["a", "b", "c"]
@@ -193,7 +193,7 @@ def test_a_page_of_which_only_search_results_were_seen_says_so(tmp_path: Path):
     page = web.page("https://muscle.example/#top")
     assert isinstance(page, WebPage)
     assert page.text.startswith(EXCERPT_NOTE) and page.text.endswith("Open late.")
-    assert [hit.url for hit in web.search("recorded search engine", 5)] == [], "the note is no part of the page"
+    assert [hit.url for hit in web.search("recorded search engine", 5)] == [], "the note is not part of the page"
 
 
 def test_nothing_is_taken_from_agents_and_search_pages(tmp_path: Path):

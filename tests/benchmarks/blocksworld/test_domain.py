@@ -359,7 +359,7 @@ def world_at(state: BlocksState) -> BlocksWorldEnvironment:
     return BlocksWorldEnvironment(BlocksInstance(blocks=tuple(blocks_of(state)), init=tuple(state), goal=(HAND_EMPTY,)))
 
 
-def test_what_is_no_action_is_refused_with_the_forms_that_are():
+def test_what_is_not_an_action_is_refused_with_the_forms_that_are():
     world = world_at(random_instance(3, 0).state)
     answer = world.step(Action(text="the gold block is clear"))
     assert not answer.accepted and "pick up the X, put down the X" in answer.text
@@ -463,7 +463,7 @@ def test_problems_are_read_from_text_file_and_folder(tmp_path):
         ("(on a b))))", "(on a b)"),
     ],
 )
-def test_what_is_no_problem_is_refused_with_its_place(old, new):
+def test_what_is_not_a_problem_is_refused_with_its_place(old, new):
     with pytest.raises(Fault, match="here"):
         read_problem(PROBLEM.replace(old, new), "here")
 

@@ -363,7 +363,7 @@ def test_a_garbage_entity_is_rejected_too():
     assert verdict(claimed(entity="unknown")).depth == 0
 
 
-def test_a_search_is_no_try_unless_it_follows_another_in_vain():
+def test_a_search_is_not_a_try_unless_it_follows_another_in_vain():
     quiz = Quiz(retrieves=True)
     first, again = (verdict(search("glass", k=2, **args), quiz=quiz) for args in ({}, {"again": True}))
     assert (first.depth, first.looked) == (0, True)
@@ -390,7 +390,7 @@ def test_the_goal_holds_once_an_answer_is_handed_in():
 
 
 @pytest.mark.parametrize("text", ["Unknown.", "not available", "It cannot be determined", "none", "N/A", "The answer"])
-def test_garbage_is_no_answer_in_any_form(text):
+def test_garbage_is_not_an_answer_in_any_form(text):
     for strict in (True, False):
         assert answer_verdict(text, quiz=Quiz(strict=strict)).depth == 0
 
@@ -507,7 +507,7 @@ def searches(state):
     return [step.action.args for step in state["history"] if step.action.kind == SEARCH]
 
 
-def test_where_passages_are_searched_for_each_hop_searches_first_and_the_search_is_no_try():
+def test_where_passages_are_searched_for_each_hop_searches_first_and_the_search_is_not_a_try():
     state = run_sdp(Quiz(retrieves=True, strict=True), scripted_model())
     assert sdp.ending(state) == GOAL
     assert [step.action.kind for step in state["history"]] == ["search", "claim"] * 3 + ["answer"]

@@ -84,7 +84,7 @@ def test_repeated_sub_questions_are_dropped_and_placeholders_follow():
     assert clean_subquestions(["b of #1?", "", "c of #2?"], first=2, most=4) == ["b of #1?", "c of #2?"]
 
 
-def test_a_number_before_a_sub_question_is_no_placeholder_where_it_is_its_own():
+def test_a_number_before_a_sub_question_is_not_a_placeholder_where_it_is_its_own():
     assert clean_subquestions(["#1 Who?", "#1 >> capital", "3. Where?"], first=1, most=4) == [
         "Who?",
         "#1 >> capital",

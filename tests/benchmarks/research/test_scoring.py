@@ -130,7 +130,7 @@ ONE = '{"sender": "USPS", "price": "40"}'
         (40, ONE, 0.0),
         ([40], ONE, 0.0),
         ('{"a": 1}\n{"b": "x"}', '{"b": "x"}\n{"a": 1}', 1.0),
-        ({"area": "5 square kilometers"}, '{"area": "5"}', 0.0),  # that unit is no number's in objects
+        ({"area": "5 square kilometers"}, '{"area": "5"}', 0.0),  # that unit is not a number's in objects
     ],
 )
 def test_objects_are_compared_field_by_field(prediction: JsonValue, gold: str, expected: float):
@@ -138,7 +138,7 @@ def test_objects_are_compared_field_by_field(prediction: JsonValue, gold: str, e
 
 
 @pytest.mark.parametrize("nothing", ["", [], {}, [""], ["", []], None, [None], float("nan"), "nan", [float("nan")]])
-def test_what_is_empty_is_no_answer(nothing: JsonValue):
+def test_what_is_empty_is_not_an_answer(nothing: JsonValue):
     assert (accuracy(nothing, "cat"), score_answer(nothing, "cat").answered) == (0.0, False)
 
 

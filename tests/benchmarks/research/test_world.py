@@ -224,7 +224,7 @@ def test_the_same_steps_in_a_new_episode_answer_the_same():
 
 
 @pytest.mark.parametrize("text", ["fly[away]", "look around", "search[ ]"])
-def test_what_is_no_tool_is_refused_with_the_right_form(text: str):
+def test_what_is_not_a_tool_is_refused_with_the_right_form(text: str):
     refused = world(SmallWeb({})).step(Action(text=text))
     assert not refused.accepted
     assert refused.text

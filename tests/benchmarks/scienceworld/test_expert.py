@@ -224,7 +224,7 @@ def test_the_state_is_checked_in_a_world_that_was_lost_and_is_opened_again(tmp_p
 
 
 @pytest.mark.slow
-def test_a_language_model_is_no_oracle(tmp_path: Path):
+def test_a_language_model_is_not_an_oracle(tmp_path: Path):
     expert = create_expert(lambda *key: gold_of("boil"))
 
     def model(prompt: str, form: dict[str, Any]) -> Any:
@@ -301,7 +301,7 @@ def test_a_demonstration_reaches_the_goal_and_is_the_same_from_anywhere(name: st
     assert scores[recorded[name].firstdone - 1] == 100 and live.score().value == 1.0
 
 
-def test_a_way_that_ends_below_100_is_no_demonstration():
+def test_a_way_that_ends_below_100_is_not_a_demonstration():
     values: dict[str, Any] = {"gold_actions": ["wait"], "description": "Grow it."}
     calls = {name: lambda value=value: value for name, value in values.items()}
     calls["read_state"] = lambda focus: WorldState("hallway", ())

@@ -179,7 +179,7 @@ def test_a_path_is_divided_at_what_it_changes_for_good():
     assert found[0].held == tuple(range(2, 15)) and found[1].held == (4,)
 
 
-def test_waiting_is_divided_by_the_moves_made_and_what_held_before_is_no_division():
+def test_waiting_is_divided_by_the_moves_made_and_what_held_before_is_not_a_division():
     lamp = WorldObject("lamp", "hallway", (), True, ("activated",))
     states = [WorldState("hallway", (lamp,), moves=2 * n) for n in range(13)]
     found = select_states(["wait1"] * 12, states)

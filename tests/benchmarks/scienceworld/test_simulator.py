@@ -246,7 +246,7 @@ def test_without_java_no_task_can_be_read(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert fault.value.ending == "error:environment"
 
 
-def test_a_java_that_does_not_start_is_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_a_java_that_does_not_start_is_not_a_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
     java.write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")

@@ -57,7 +57,7 @@ def lines(folder: Path, count: int, text: str = "x = 1") -> Repository:
     return Repository(folder)
 
 
-def test_links_hidden_binary_and_large_files_are_no_part(repository: Repository):
+def test_links_hidden_binary_and_large_files_are_not_part(repository: Repository):
     assert repository.paths == tuple(sorted(Repository(write_sample_repository(repository.root)).paths))
     assert not {"link.txt", "folder/more.py", "binary.dat", "large.txt", ".env"} & set(repository.paths)
     assert "parcels/routes.py" in repository.paths
@@ -112,7 +112,7 @@ def test_a_file_that_grew_is_read_no_further_than_the_limit(repository: Reposito
     assert len(repository.lines("README.md")[0]) == MAX_FILE_BYTES
 
 
-def test_a_file_that_is_gone_while_it_is_listed_is_no_part(repository: Repository, monkeypatch: pytest.MonkeyPatch):
+def test_a_file_that_is_gone_while_it_is_listed_is_not_part(repository: Repository, monkeypatch: pytest.MonkeyPatch):
     opened = Path.open
 
     def gone(path: Path, *arguments: Any, **options: Any) -> Any:
@@ -284,7 +284,7 @@ def test_the_layouts_of_both_benchmarks(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("name", ["../../etc", "..", "a/b/c", "plain", "own/..", "https://x/own/../er"])
-def test_a_name_that_leads_elsewhere_is_no_origin(name: str):
+def test_a_name_that_leads_elsewhere_is_not_an_origin(name: str):
     assert parse_origin(name, "abc") is None
 
 
@@ -313,7 +313,7 @@ def test_a_malformed_row_is_named_with_its_line(tmp_path: Path, broken: Any):
         SweQA(tmp_path).tasks()
 
 
-def test_empty_folders_are_no_repository_and_no_questions(tmp_path: Path):
+def test_empty_folders_are_not_a_repository_and_no_questions(tmp_path: Path):
     with pytest.raises(Fault, match="no text file"):
         _ = Repository(tmp_path).paths
     with pytest.raises(Fault, match="no such folder"):

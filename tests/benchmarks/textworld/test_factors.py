@@ -86,7 +86,7 @@ def test_things_are_known_by_place_and_state():
     assert chest and chest.attributes["lock"] == "unlocked"
 
 
-def test_a_way_is_followed_and_a_wrong_turn_is_no_progress():
+def test_a_way_is_followed_and_a_wrong_turn_is_not_progress():
     goal = "First, go east. And then, head north. Then, take the coin from the floor of the attic."
     way = [
         ("go west", "-= Hall =-\nYou are in a hall."),

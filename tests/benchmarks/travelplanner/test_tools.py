@@ -272,7 +272,7 @@ def test_an_unknown_place_is_refused_with_names_near_it(world: TravelPlanner, to
     assert "are known, for example" in far.text
 
 
-def test_a_state_is_no_city_and_a_city_no_state(real: TravelPlanner):
+def test_a_state_is_not_a_city_and_a_city_no_state(real: TravelPlanner):
     calls = ("RestaurantSearch[Arizona]", "CitySearch[tucson]", "CitySearch[New York]")
     assert [seen.accepted for seen in observations_of(real, *calls)] == [False, False, True]
 

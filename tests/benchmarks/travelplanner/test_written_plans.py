@@ -123,7 +123,7 @@ def test_a_plan_is_found_whatever_stands_around_it(text: str):
         (json.dumps([DAY, "day two"]), "day 2"),
     ],
 )
-def test_what_is_no_plan_is_malformed_with_a_reason(text: str, why: str):
+def test_what_is_not_a_plan_is_malformed_with_a_reason(text: str, why: str):
     with pytest.raises(MalformedPlanError, match=why):
         read_plan(text)
 

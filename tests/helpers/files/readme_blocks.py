@@ -12,7 +12,7 @@ def check_block(source: str, names: dict[str, Any]) -> int:
         if not arrow:
             exec(compile(ast.Module([statement], []), "document", "exec"), names)
             continue
-        assert isinstance(statement, ast.Expr), f"a value is stated of what is no expression: {ast.unparse(statement)}"
+        assert isinstance(statement, ast.Expr), f"a value is stated of no expression: {ast.unparse(statement)}"
         found = eval(compile(ast.Expression(statement.value), "document", "eval"), names)
         assert found == ast.literal_eval(literal), f"{ast.unparse(statement)} is {found!r}, the document says {literal}"
         compared += 1

@@ -22,7 +22,7 @@ def serving(server: ServerT) -> Iterator[ServerT]:
 
 
 class LocalServer(ThreadingHTTPServer):
-    """A server on a free port of this machine; clients that hang up are no errors."""
+    """A server on a free port of this machine; clients that hang up are not errors."""
 
     daemon_threads = True
     request_queue_size = 128
