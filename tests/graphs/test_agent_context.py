@@ -50,9 +50,9 @@ def test_a_context_that_names_a_model_replaces_the_agents_own(
     assert database.rows("refunds") == []
 
 
-def test_a_context_that_names_a_script_of_benchmarks_is_refused(support: SupportDatabase):
+def test_a_context_that_names_a_script_of_benchmarks_is_refused(database: SupportDatabase):
     with pytest.raises(ValueError, match="ScriptedChat"):
-        react(support).invoke({"goal": GOAL}, context={"model": "scripted:first"})
+        react(database).invoke({"goal": GOAL}, context={"model": "scripted:first"})
 
 
 @pytest.mark.parametrize("context", [{"budget": {"calls": 1}}, Context(budget=Budget(calls=1))])

@@ -389,7 +389,7 @@ def without_manifest(folder: Path) -> None:
         (damaged, "damaged"),
         (of_another_analyzer, "german-1.*english-1"),
         (of_another_layout, "layout 0.*layout 1"),
-        (without_manifest, "no index"),
+        (without_manifest, "not an index"),
     ],
 )
 def test_a_folder_that_cannot_be_searched_says_the_command(folder: Path, harm: Callable[[Path], None], message: str):

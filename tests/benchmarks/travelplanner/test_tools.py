@@ -473,11 +473,11 @@ def test_a_tool_is_called_as_the_model_says(benchmark: TravelPlanner, tool: str,
 
 
 @pytest.mark.parametrize("tool", [WRITE, MAKE_PLAN])
-def test_what_a_model_writes_is_kept_whole(benchmark: TravelPlanner, tool: str, window: int):
+def test_what_a_model_writes_is_kept_whole(benchmark: TravelPlanner, tool: str):
     scripted_model = ScriptedModel(tool, "x" * 5_000)
     scripted_model.move["thought"] = "y" * 500
     scripted_model.plan = "z" * 9_000
-    update = decided(benchmark, scripted_model, window=window)
+    update = decided(benchmark, scripted_model)
     written = "x" * 5_000 if tool == WRITE else "z" * 9_000
     assert update["thought"] == "y" * 500
     assert list(update["action"].args.values()) == [written]
