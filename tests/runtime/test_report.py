@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from helpers.files.product import product_files
 from helpers.sample_runs.episode_tape import EpisodeTape, two_episodes
 from helpers.worlds.library_world import LibraryBenchmark, ScriptedModel, same_passages, same_search
 from helpers.worlds.study_world import Riddles
 
-import certigraph
 from certigraph.adapters.models.scripts import IMPOSSIBLE_PREFIX, ScriptedChat
 from certigraph.adapters.protocols import Context
 from certigraph.graphs import pbai, sdp, tdp
@@ -141,18 +141,18 @@ def test_counts_are_those_of_a_real_run(tmp_path):
 def test_writing_a_report_enters_few_files(graph, tmp_path):
     result = run(graph, "blocksworld", "4-0", out=tmp_path)
     write_report(result)  # imports and compiles what the next call finds
-    root, entered = Path(certigraph.__file__).parents[2].resolve(), set[Path]()
+    entered = set[Path]()
 
     def note(frame, event, _):
-        if event == "call" and (file := Path(frame.f_code.co_filename)).suffix == ".py":
-            entered.add(file.resolve())
+        if event == "call":
+            entered.add(Path(frame.f_code.co_filename).resolve())
 
     sys.setprofile(note)
     try:
         write_report(result)
     finally:
         sys.setprofile(None)
-    own = sorted(str(file.relative_to(root)) for file in entered if root in file.parents and "tests" not in file.parts)
+    own = entered.intersection(product_files())
     assert 1 < len(own) <= 8, own
 
 
