@@ -416,9 +416,10 @@ async def deliberate(prompt: Prompt, options: Sequence[str], *, role: str, runti
 
 async def _ask_form(prompt: Prompt, form: AnswerForm[A], role: str, runtime: Runtime[Context]) -> A:
     profile = await profile_of(role, runtime)
+    if form.schema:
+        prompt = prompt._replace(system=f"{prompt.system}\n{JSON_INSTRUCTION}")
     prompt = fit_prompt(prompt, profile.prompt_tokens)
-    system = f"{prompt.system}\n{JSON_INSTRUCTION}" if form.schema else prompt.system
-    messages = [SystemMessage(system), HumanMessage(prompt.user)]
+    messages = [SystemMessage(prompt.system), HumanMessage(prompt.user)]
     form = form._replace(cut=prompt.cut, window=profile.window if prompt.cut else 0)
     return await request_answer(messages, form, role, runtime.context or Context())
 
