@@ -86,11 +86,7 @@ class CommandGroup(TyperGroup):
         by_purpose: dict[str, list[tuple[str, str]]] = {}
         for name, command in self.commands.items():
             purpose = getattr(command, "rich_help_panel", None) or "Commands"
-            by_purpose.setdefault(purpose, []).append((name, command.get_short_help_str(MAX_SENTENCE_CHARACTERS)))
+            by_purpose.setdefault(purpose, []).append((name, command.get_short_help_str(limit=200)))
         for purpose, rows in by_purpose.items():
             with formatter.section(purpose):
                 formatter.write_dl(rows)
-
-
-MAX_SENTENCE_CHARACTERS = 200
-"""Maximum number of characters of the sentence about a command in a list of commands."""
