@@ -458,14 +458,6 @@ MAX_TABLE_LINES = 200
 """Maximum number of rows of a table on the page; the CSV file has all rows."""
 
 
-class ShownTable(NamedTuple):
-    """Table of the page: headings, cells, and the number of rows that are left out."""
-
-    heads: Sequence[str]
-    lines: Sequence[Sequence[str]]
-    left: int
-
-
 class AnatomyView(NamedTuple):
     """The analyses as the template `anatomy_sections.html` shows them: SVG drawings and tables by name."""
 
@@ -473,25 +465,24 @@ class AnatomyView(NamedTuple):
     stopped: Sequence[str]
     """The runs without an ending."""
     drawings: Mapping[str, Markup]
-    tables: Mapping[str, ShownTable]
+    tables: Mapping[str, Mapping[str, Any]]
+    """Headings (`heads`), rows (`lines`) and number of rows that are not shown (`left`) of each table."""
     causes: Mapping[str, str] = CAUSES
 
 
-def anatomy_view(frames: Frames) -> AnatomyView:
-    """Compute all analyses, draw their figures, and lay them out for a page."""
-    tables, names = analyse(frames), methods_of(frames)
+def draw_anatomy(tables: AnalysisTables, names: plots.MethodNames) -> dict[str, Markup]:
+    """Draw the figures of all analyses for a page, by name."""
     with chart_style():
-        drawings = {name: to_svg(draw(tables, names)) for name, draw in ANATOMY_FIGURES.items()}
-    return lay_out_anatomy(frames, tables, drawings)
+        return {name: to_svg(draw(tables, names)) for name, draw in ANATOMY_FIGURES.items()}
 
 
-def lay_out_anatomy(frames: Frames, tables: AnalysisTables, drawings: Mapping[str, Markup]) -> AnatomyView:
+def anatomy_view(frames: Frames, tables: AnalysisTables, drawings: Mapping[str, Markup]) -> AnatomyView:
     """Lay out tables and drawings for a page."""
+    shown = {}
+    for name, table in tables.items():
+        heads, lines = frame_cells(table.head(MAX_TABLE_LINES))
+        shown[name] = {"heads": heads, "lines": lines, "left": max(len(table) - MAX_TABLE_LINES, 0)}
     stopped = frames.runs.loc[frames.runs["ending"] == INTERRUPTED, "run"].tolist()
-    shown = {
-        name: ShownTable(*frame_cells(table.head(MAX_TABLE_LINES)), max(len(table) - MAX_TABLE_LINES, 0))
-        for name, table in tables.items()
-    }
     return AnatomyView(len(frames.runs), stopped, drawings, shown)
 
 
