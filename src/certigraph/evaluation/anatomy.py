@@ -6,7 +6,6 @@ lays out the sections of an HTML page.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -18,9 +17,11 @@ from certigraph.evaluation.frames import KEY_COLUMNS, Frames, without_faults
 from certigraph.evaluation.plots import GREY, SERIES_COLOURS, chart_style, to_svg
 from certigraph.evaluation.statistics import (
     STATISTIC_COLUMNS,
+    Measure,
     Statistic,
     average_of,
     compute_by_group,
+    measure_table,
     ratio_of,
     share_interval,
     shares_by_method,
@@ -81,13 +82,8 @@ def credit_by_kind(frames: Frames) -> pd.DataFrame:
     of writing the plan is left out.
     """
     done = frames.predicates[frames.predicates["status"].isin(CERTIFIED_STATUSES)]
-
-    def means(measure: str) -> pd.DataFrame:
-        rows = done[done["leads"]] if measure == "depth" else done
-        return compute_by_group(rows, ["method", "kind"], lambda group: average_of(group, group[measure]))
-
-    tables = [means(measure).assign(measure=measure) for measure in CREDIT_MEASURES]
-    return pd.concat(tables, ignore_index=True)[["method", "kind", "measure", *STATISTIC_COLUMNS]]
+    done = done.assign(depth=done["depth"].where(done["leads"]))
+    return measure_table(done, ["method", "kind"], {name: Measure(name) for name in CREDIT_MEASURES})
 
 
 def select_predicate_runs(frames: Frames) -> pd.DataFrame:
@@ -118,6 +114,7 @@ def validator_calibration(frames: Frames) -> pd.DataFrame:
     """
     runs = select_predicate_runs(frames)
     ended = runs[~runs["ending"].str.startswith("error:") & (runs["ending"] != INTERRUPTED)]
+    ended = ended.assign(certified=ended["ending"] == GOAL)
     tables = [
         compute_by_group(ended, ["method"], compute).assign(measure=measure)
         for measure, compute in MEASURE_FUNCTIONS.items()
@@ -125,20 +122,16 @@ def validator_calibration(frames: Frames) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True)[["method", "measure", *STATISTIC_COLUMNS]]
 
 
-def _has_certified_goal(runs: pd.DataFrame) -> "pd.Series[bool]":
-    return runs["ending"] == GOAL
-
-
 def _solved_share(runs: pd.DataFrame) -> Statistic:
     return share_interval(runs, runs["solved"])
 
 
 MEASURE_FUNCTIONS: Mapping[str, Callable[[pd.DataFrame], Statistic]] = {
-    "agreement": lambda runs: share_interval(runs, runs["solved"] == _has_certified_goal(runs)),
-    "solved if certified": lambda runs: _solved_share(runs[_has_certified_goal(runs)]),
-    "solved if not certified": lambda runs: _solved_share(runs[~_has_certified_goal(runs)]),
-    "wrong goals": lambda runs: share_interval(runs, _has_certified_goal(runs) & ~runs["solved"]),
-    "missed goals": lambda runs: share_interval(runs, runs["solved"] & ~_has_certified_goal(runs)),
+    "agreement": lambda runs: share_interval(runs, runs["solved"] == runs["certified"]),
+    "solved if certified": lambda runs: _solved_share(runs[runs["certified"]]),
+    "solved if not certified": lambda runs: _solved_share(runs[~runs["certified"]]),
+    "wrong goals": lambda runs: share_interval(runs, runs["certified"] & ~runs["solved"]),
+    "missed goals": lambda runs: share_interval(runs, runs["solved"] & ~runs["certified"]),
 }
 """Function that computes each measure of calibration: certified and solved, or neither; of runs that ended `goal`, and
 of the others, those that are solved; certified but not solved, and solved but not certified, of all runs."""
@@ -263,22 +256,13 @@ def node_costs(frames: Frames) -> pd.DataFrame:
     nodes = nodes.assign(tokens=nodes["input_tokens"] + nodes["output_tokens"])[[*KEY_COLUMNS, "node", *COST_MEASURES]]
     pairs = runs.merge(nodes[["method", "node"]].drop_duplicates(), on="method")
     spent = pairs.merge(nodes, on=[*KEY_COLUMNS, "node"], how="left").fillna(dict.fromkeys(COST_MEASURES, 0))
-    return _compute_measures(spent, ["method", "node"], lambda measure, rows: average_of(rows, rows[measure]))
+    return measure_table(spent, ["method", "node"], {name: Measure(name) for name in COST_MEASURES})
 
 
 def certified_costs(frames: Frames) -> pd.DataFrame:
     """Compute the tokens, calls and seconds that runs used per predicate that is certified at the end of the run."""
     runs = select_predicate_runs(frames)
-    return _compute_measures(runs, ["method"], lambda measure, rows: ratio_of(rows, rows[measure], rows["certified"]))
-
-
-def _compute_measures(
-    rows: pd.DataFrame, by: list[str], compute: Callable[[str, pd.DataFrame], Statistic]
-) -> pd.DataFrame:
-    tables = [
-        compute_by_group(rows, by, partial(compute, measure)).assign(measure=measure) for measure in COST_MEASURES
-    ]
-    return pd.concat(tables, ignore_index=True)[[*by, "measure", *STATISTIC_COLUMNS]]
+    return measure_table(runs, ["method"], {name: Measure(name, per="certified") for name in COST_MEASURES})
 
 
 # All analyses.
@@ -374,7 +358,7 @@ def draw_calibration(tables: AnalysisTables, names: plots.MethodNames) -> Figure
     table = tables["calibration"]
     plots.draw_dots(panels[0], table[table["measure"] == "agreement"], names)
     for panel, marks in zip(panels[1:], (PRECISION_MARKERS, ERROR_MARKERS), strict=True):
-        plots.draw_pairs(panel, table, names, marks)
+        plots.draw_dots(panel, table, names, marks)
     for panel, title in zip(
         panels, ("agreement", "solved, by kind of ending", "wrong verdicts, of all runs"), strict=True
     ):
@@ -402,11 +386,11 @@ def draw_anatomy_curves(tables: AnalysisTables, names: plots.MethodNames) -> Fig
     figure = Figure(figsize=(plots.FIGURE_WIDTH, 3.6 + 0.3 * (-(-len(names) // 4))), layout="constrained")
     left, right = figure.subplots(1, 2)
     replans, horizon = tables["replan_curve"], tables["score_by_horizon"].sort_values("horizon", kind="stable")
-    plots.draw_labelled_lines(left, replans, names, "replans", sorted(replans["replans"].unique()))
+    plots.draw_lines(left, replans, names, "replans", sorted(replans["replans"].unique()))
     left.set(xlabel="replans", ylabel="share of runs solved")
     left.set_title(f"runs solved, {plots.format_sizes(replans)}")
     lengths = list(horizon["horizon_name"].unique())
-    plots.draw_labelled_lines(right, horizon, names, "horizon_name", lengths, top=100.0)
+    plots.draw_lines(right, horizon, names, "horizon_name", lengths, top=100.0)
     right.set(xlabel="length of the task", ylabel="mean score, 0 to 100")
     right.set_title(f"score, {plots.format_sizes(horizon)}")
     plots.draw_figure_legend(figure, names)

@@ -34,81 +34,6 @@ KEY_COLUMNS: ColumnTypes = {"method": "str", "benchmark": "str", "task": "str", 
 Intervals are clustered by `benchmark` and `task`, because runs of a task are not independent.
 """
 
-RUN_COLUMNS: ColumnTypes = {
-    **KEY_COLUMNS,
-    **dict.fromkeys(("graph", "swaps", "model", "roles", "ending"), "str"),
-    "score": "float64",
-    **dict.fromkeys(("solved", "scored"), "bool"),
-    **dict.fromkeys(("certified", "forced", "planned", "replans", "steps", "attempts"), "Int64"),
-    **dict.fromkeys(("certificates", "cascades", "returns", "first_exhaustion", "planned_then"), "Int64"),
-    "evidence_found": "float64",
-    "horizon": "float64",
-    "horizon_name": "str",
-    **dict.fromkeys(("calls", "tokens", "input_tokens", "output_tokens", "cached_tokens"), "Int64"),
-    **dict.fromkeys(("usd", "seconds"), "float64"),
-}
-ATTEMPT_COLUMNS: ColumnTypes = {
-    **KEY_COLUMNS,
-    "position": "Int64",
-    "kind": "str",
-    **dict.fromkeys(("number", "depth"), "Int64"),
-    "certified": "bool",
-    "step": "Int64",
-}
-PREDICATE_COLUMNS: ColumnTypes = {
-    **KEY_COLUMNS,
-    "position": "Int64",
-    "place": "float64",
-    **dict.fromkeys(("kind", "text", "status"), "str"),
-    "leads": "bool",
-    **dict.fromkeys(("depth", "rejected", "tried"), "Int64"),
-    "stopped": "bool",
-    **dict.fromkeys(("steps", "calls", "tokens"), "float64"),
-}
-NODE_COLUMNS: ColumnTypes = {
-    **KEY_COLUMNS,
-    "node": "str",
-    **dict.fromkeys(("executions", "calls", "input_tokens", "output_tokens", "cached_tokens"), "Int64"),
-    **dict.fromkeys(("usd", "seconds"), "float64"),
-}
-EXECUTION_COLUMNS: ColumnTypes = {
-    **KEY_COLUMNS,
-    **dict.fromkeys(("node", "scope"), "str"),
-    **dict.fromkeys(("round", "calls", "input_tokens", "output_tokens", "cached_tokens"), "Int64"),
-    "score": "float64",
-}
-STEP_COLUMNS: ColumnTypes = {
-    **KEY_COLUMNS,
-    **dict.fromkeys(("episode", "step"), "Int64"),
-    **dict.fromkeys(("scope", "subtask"), "str"),
-    "actions": "Int64",
-    "action": "str",
-    "accepted": "bool",
-    **dict.fromkeys(("reward", "score"), "float64"),
-}
-CALL_COLUMNS: ColumnTypes = {
-    **KEY_COLUMNS,
-    **dict.fromkeys(("node", "scope", "subtask", "role"), "str"),
-    **dict.fromkeys(("steps", "input_tokens", "output_tokens", "cached_tokens"), "Int64"),
-    **dict.fromkeys(("failed", "superseded"), "bool"),
-}
-FINDING_COLUMNS: ColumnTypes = {
-    **KEY_COLUMNS,
-    **dict.fromkeys(("position", "number"), "Int64"),
-    "certified": "bool",
-    **dict.fromkeys(("about", "text", "dispute"), "str"),
-    **dict.fromkeys(("sources", "against", "items"), "Int64"),
-}
-ROUND_COLUMNS: ColumnTypes = {
-    **KEY_COLUMNS,
-    "round": "Int64",
-    "query": "str",
-    **dict.fromkeys(("agent", "memory_node", "tokens", "gate_tokens"), "Int64"),
-    **dict.fromkeys(("jaccard", "upr", "change"), "float64"),
-    "streak": "Int64",
-    "stop": "boolean",
-}
-
 
 class Frames(NamedTuple):
     """Data frames about recorded runs; each begins with KEY_COLUMNS, which identify the run of a row.
@@ -167,16 +92,82 @@ class Frames(NamedTuple):
     rounds: pd.DataFrame
 
 
-FRAME_COLUMNS: Mapping[str, ColumnTypes] = dict(
-    zip(
-        Frames._fields,
-        (
-            *(RUN_COLUMNS, STEP_COLUMNS, ATTEMPT_COLUMNS, PREDICATE_COLUMNS),
-            *(NODE_COLUMNS, EXECUTION_COLUMNS, CALL_COLUMNS, FINDING_COLUMNS, ROUND_COLUMNS),
-        ),
-        strict=True,
-    )
-)
+FRAME_COLUMNS: Mapping[str, ColumnTypes] = {
+    "runs": {
+        **KEY_COLUMNS,
+        **dict.fromkeys(("graph", "swaps", "model", "roles", "ending"), "str"),
+        "score": "float64",
+        **dict.fromkeys(("solved", "scored"), "bool"),
+        **dict.fromkeys(("certified", "forced", "planned", "replans", "steps", "attempts"), "Int64"),
+        **dict.fromkeys(("certificates", "cascades", "returns", "first_exhaustion", "planned_then"), "Int64"),
+        "evidence_found": "float64",
+        "horizon": "float64",
+        "horizon_name": "str",
+        **dict.fromkeys(("calls", "tokens", "input_tokens", "output_tokens", "cached_tokens"), "Int64"),
+        **dict.fromkeys(("usd", "seconds"), "float64"),
+    },
+    "steps": {
+        **KEY_COLUMNS,
+        **dict.fromkeys(("episode", "step"), "Int64"),
+        **dict.fromkeys(("scope", "subtask"), "str"),
+        "actions": "Int64",
+        "action": "str",
+        "accepted": "bool",
+        **dict.fromkeys(("reward", "score"), "float64"),
+    },
+    "attempts": {
+        **KEY_COLUMNS,
+        "position": "Int64",
+        "kind": "str",
+        **dict.fromkeys(("number", "depth"), "Int64"),
+        "certified": "bool",
+        "step": "Int64",
+    },
+    "predicates": {
+        **KEY_COLUMNS,
+        "position": "Int64",
+        "place": "float64",
+        **dict.fromkeys(("kind", "text", "status"), "str"),
+        "leads": "bool",
+        **dict.fromkeys(("depth", "rejected", "tried"), "Int64"),
+        "stopped": "bool",
+        **dict.fromkeys(("steps", "calls", "tokens"), "float64"),
+    },
+    "nodes": {
+        **KEY_COLUMNS,
+        "node": "str",
+        **dict.fromkeys(("executions", "calls", "input_tokens", "output_tokens", "cached_tokens"), "Int64"),
+        **dict.fromkeys(("usd", "seconds"), "float64"),
+    },
+    "executions": {
+        **KEY_COLUMNS,
+        **dict.fromkeys(("node", "scope"), "str"),
+        **dict.fromkeys(("round", "calls", "input_tokens", "output_tokens", "cached_tokens"), "Int64"),
+        "score": "float64",
+    },
+    "calls": {
+        **KEY_COLUMNS,
+        **dict.fromkeys(("node", "scope", "subtask", "role"), "str"),
+        **dict.fromkeys(("steps", "input_tokens", "output_tokens", "cached_tokens"), "Int64"),
+        **dict.fromkeys(("failed", "superseded"), "bool"),
+    },
+    "findings": {
+        **KEY_COLUMNS,
+        **dict.fromkeys(("position", "number"), "Int64"),
+        "certified": "bool",
+        **dict.fromkeys(("about", "text", "dispute"), "str"),
+        **dict.fromkeys(("sources", "against", "items"), "Int64"),
+    },
+    "rounds": {
+        **KEY_COLUMNS,
+        "round": "Int64",
+        "query": "str",
+        **dict.fromkeys(("agent", "memory_node", "tokens", "gate_tokens"), "Int64"),
+        **dict.fromkeys(("jaccard", "upr", "change"), "float64"),
+        "streak": "Int64",
+        "stop": "boolean",
+    },
+}
 """Columns of each frame, by name of the frame."""
 
 

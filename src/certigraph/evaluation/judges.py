@@ -114,20 +114,16 @@ def word_verdict(prompt: str, schema: Schema) -> dict[str, Any]:
     view = situation.view if situation else {}
     reference, answer = str(view.get("reference", "")), str(view.get("answer", ""))
     shared = token_overlap(answer, reference)
-    values: dict[str, Callable[[], Any]] = {
-        "reason": lambda: REASON,
-        "correct": lambda: bool(exact_match(answer, reference)) or shared.recall == 1.0,
-        "correctness": lambda: _rating_of_share(shared.f1),
-        "completeness": lambda: _rating_of_share(shared.recall),
-        "irrelevance": lambda: round(10 * (1 - shared.precision)),
-        "relevance": lambda: _rating_of_share(shared.precision),
-    }
-    return {name: values.get(name, lambda: 5)() for name in schema["properties"]}
-
-
-def _rating_of_share(share: float) -> int:
     # 1 to 10 is valid on the scale of every rubric
-    return max(1, round(10 * share))
+    values: dict[str, Any] = {
+        "reason": REASON,
+        "correct": bool(exact_match(answer, reference)) or shared.recall == 1.0,
+        "correctness": max(1, round(10 * shared.f1)),
+        "completeness": max(1, round(10 * shared.recall)),
+        "irrelevance": round(10 * (1 - shared.precision)),
+        "relevance": max(1, round(10 * shared.precision)),
+    }
+    return {name: values.get(name, 5) for name in schema["properties"]}
 
 
 # The answers in recorded runs, with questions and references.
@@ -247,25 +243,15 @@ def read_judgements(path: Path) -> list[RubricJudgement]:
     if not path.is_file():
         return []
     drop_incomplete_line(path)
+    read = list[RubricJudgement]()
     with path.open("rb") as file:
-        lines = enumerate(read_bounded_lines(file, str(path), fix=_FILE_FIX), 1)
-        return [_parse_judgement(line, f"{path}:{number}") for number, line in lines]
-
-
-def append_judgements(path: Path, judgements: Iterable[RubricJudgement]) -> None:
-    """Append judgements to a file, with API keys masked."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as file:
-        for judgement in judgements:
-            file.write(redact_record(judgement).model_dump_json() + "\n")
-
-
-def _parse_judgement(line: bytes, where: str) -> RubricJudgement:
-    try:
-        return RubricJudgement.model_validate_json(line)
-    except ValidationError as error:
-        problem = f"{where}: this line is not a judgement ({error.errors()[0]['msg']})"
-        raise Fault("data", f"{problem}: {_FILE_FIX}") from error
+        for number, line in enumerate(read_bounded_lines(file, str(path), fix=_FILE_FIX), 1):
+            try:
+                read.append(RubricJudgement.model_validate_json(line))
+            except ValidationError as error:
+                problem = f"{path}:{number}: this line is not a judgement ({error.errors()[0]['msg']})"
+                raise Fault("data", f"{problem}: {_FILE_FIX}") from error
+    return read
 
 
 # Judging recorded answers: each answer once, saved at once, within one budget.
@@ -317,9 +303,11 @@ def judge(
     keys = [(case.run, rubric.name, judge_name, case.answer) for case in cases]
     waiting = [case for case, key in zip(cases, keys, strict=True) if key not in saved]
     new: list[RubricJudgement] = []
+    out.parent.mkdir(parents=True, exist_ok=True)
 
     def listener(judgement: RubricJudgement) -> None:
-        append_judgements(out, [judgement])
+        with out.open("a", encoding="utf-8") as file:
+            file.write(redact_record(judgement).model_dump_json() + "\n")
         new.append(judgement)
         if progress:
             progress(judgement)

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from statistics import mean
 from textwrap import wrap
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import matplotlib as mpl
@@ -241,43 +242,30 @@ def to_svg(figure: Figure) -> Markup:
 
 
 def _curves_figure(curves: BudgetCurves) -> Figure:
-    columns, rows = _legend_shape(list(curves["calls"]))
+    names = list(curves["calls"])
+    # every column of the legend above the panels is as wide as the longest name, with line and gap, in inches
+    columns = max(1, min(len(names), int(CURVES_WIDTH / (0.6 + 0.08 * max(map(len, names), default=0)))))
+    rows = -(-len(names) // columns)
     figure = Figure(figsize=(CURVES_WIDTH, CURVES_HEIGHT + LEGEND_ROW_HEIGHT * rows), layout="constrained")
     panels = figure.subplots(1, len(AXIS_LABELS), sharey=True, squeeze=False)[0]
     for panel, (axis, label) in zip(panels, AXIS_LABELS.items(), strict=True):
-        _draw_curve_panel(panel, curves[axis], label)
+        # slightly past the last point, so that a step at the end is visible
+        end = 1.03 * max((knots[-1].x for knots in curves[axis].values()), default=0) or 1
+        for number, (method, knots) in enumerate(curves[axis].items()):
+            ink, dash = series_colour(number), LINE_STYLES[number // len(SERIES_COLOURS) % len(LINE_STYLES)]
+            line = pd.DataFrame([*knots, knots[-1]._replace(x=end)])
+            panel.step(line["x"], line["mean"], where="post", color=ink, linestyle=dash, linewidth=1.6, label=method)
+            low, high = line["mean"] - line["stderr"], line["mean"] + line["stderr"]
+            panel.fill_between(line["x"], low, high, step="post", color=ink, alpha=0.14, linewidth=0)
+        panel.set_xlabel(label)
+        panel.set_xlim(0, end)
+        panel.xaxis.set_major_formatter(EngFormatter(sep=""))  # 20k: labels with five digits would overlap
+        panel.set_ylim(bottom=0)
     panels[0].set_ylabel("mean score so far")
     if rows:
         lines = panels[0].get_lines()
         figure.legend(handles=lines, loc="outside upper left", ncols=columns, labelcolor="linecolor")
     return figure
-
-
-def _legend_shape(names: Sequence[str]) -> tuple[int, int]:
-    # Columns and rows of the legend above the panels; every column is as wide as the longest name.
-    widest = 0.6 + 0.08 * max(map(len, names), default=0)  # inches, with line and gap
-    columns = max(1, min(len(names), int(CURVES_WIDTH / widest)))
-    return columns, -(-len(names) // columns)
-
-
-def _draw_curve_panel(panel: Any, methods: Any, label: str) -> None:
-    # slightly past the last point, so that a step at the end is visible
-    end = 1.03 * max((knots[-1].x for knots in methods.values()), default=0) or 1
-    for number, (method, knots) in enumerate(methods.items()):
-        _draw_curve_line(panel, method, knots, end, number)
-    panel.set_xlabel(label)
-    panel.set_xlim(0, end)
-    panel.xaxis.set_major_formatter(EngFormatter(sep=""))  # 20k: labels with five digits would overlap
-    panel.set_ylim(bottom=0)
-
-
-def _draw_curve_line(panel: Any, method: str, knots: Sequence[CurvePoint], end: float, number: int) -> None:
-    ink, dash = series_colour(number), LINE_STYLES[number // len(SERIES_COLOURS) % len(LINE_STYLES)]
-    positions = [*(knot.x for knot in knots), end]
-    means, errors = ([getattr(knot, part) for knot in [*knots, knots[-1]]] for part in ("mean", "stderr"))
-    low, high = ([m + sign * error for m, error in zip(means, errors, strict=True)] for sign in (-1, 1))
-    panel.step(positions, means, where="post", color=ink, linestyle=dash, linewidth=1.6, label=method)
-    panel.fill_between(positions, low, high, step="post", color=ink, alpha=0.14, linewidth=0)
 
 
 # Panels. A row or point without data is labelled "no data", never drawn as zero.
@@ -330,15 +318,22 @@ def find_line(table: pd.DataFrame, method: str, **where: str) -> "pd.Series[Any]
     return None if lines.empty or pd.isna(lines.iloc[0]["value"]) else lines.iloc[0]
 
 
-def draw_dots(panel: Any, table: pd.DataFrame, names: Sequence[str]) -> None:
-    """Draw the value of each method as a dot with its interval, with the number of observations to the right."""
-    for row, name in enumerate(names):
-        line = find_line(table, name)
-        if line is None:
-            draw_no_data(panel, row)
-        else:
-            draw_dot(panel, line, row, series_colour(row), series_marker(row))
-            draw_count(panel, row, line["n"])
+def draw_dots(
+    panel: Any, table: pd.DataFrame, names: Sequence[str], marks: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Draw the value of each method as a dot with its interval, with the number of observations to the right.
+
+    With `marks`, the markers of two measures by name, both values of a method are drawn, one above the other.
+    """
+    for shift, measure in zip((-0.16, 0.16) if marks else (0.0,), marks or ("",), strict=True):
+        for row, name in enumerate(names):
+            line = find_line(table, name, **({"measure": measure} if measure else {}))
+            if line is None:
+                draw_note(panel, 0.02, row + shift, "no data", style="italic")
+            else:
+                draw_dot(panel, line, row + shift, series_colour(row), marks.get(measure) or series_marker(row))
+                draw_note(panel, 1.02, row + 1.2 * shift, f"{int(line['n']):,}")
+    draw_panel_legend(panel, marker_handles({name: (mark, GREY) for name, mark in marks.items()}))
 
 
 def draw_dot(panel: Any, line: "pd.Series[Any]", at: float, colour: str, marker: str = "o") -> None:
@@ -363,17 +358,18 @@ def draw_bars(panel: Any, table: pd.DataFrame, names: Sequence[str], column: str
                 panel.barh(row, value, left=end, height=0.55, color=colour, edgecolor=GREY, linewidth=0.3)
             end += value
         if shares.empty:
-            draw_no_data(panel, row)
+            draw_note(panel, 0.02, row, "no data", style="italic")
         else:
-            draw_count(panel, row, table.loc[table["method"] == name, "n"].max())
+            draw_note(panel, 1.02, row, f"{int(table.loc[table['method'] == name, 'n'].max()):,}")
 
 
 def draw_lines(
-    panel: Any, table: pd.DataFrame, names: Sequence[str], column: str, places: Sequence[Any], *, top: float
+    panel: Any, table: pd.DataFrame, names: Sequence[str], column: str, places: Sequence[Any], *, top: float = 1.0
 ) -> None:
-    """Draw a line with intervals for each method over the values `places` of a column; the axis ends at `top`.
+    """Draw a line with intervals for each method over the values `places` of a column.
 
-    The lines are shifted slightly, so that none hides another.
+    The lines are shifted slightly, so that none hides another. At most eight of the values are labelled. The vertical
+    axis is from 0 to `top`, the highest value that there can be.
     """
     shift = min(MAX_METHOD_SHIFT, MAX_TOTAL_SHIFT / max(len(names) - 1, 1))
     for number, name in enumerate(names):
@@ -385,6 +381,11 @@ def draw_lines(
         panel.plot(positions, points["value"], f"-{series_marker(number)}", markersize=5, alpha=0.9, **style)
     panel.set_xlim(-0.5, max(len(places), 1) - 0.5)
     panel.set_ylim(-0.03 * top, 1.03 * top)
+    every = -(-len(places) // 8) or 1
+    labels = [wrap_label(str(place), TICK_LABEL_WIDTH) for place in places[::every]]
+    panel.set_xticks(range(0, len(places), every), labels)
+    if not places:
+        panel.text(0.5, 0.5, "no data", transform=panel.transAxes, ha="center", style="italic")
 
 
 def draw_panel_legend(panel: Any, handles: Sequence[Any], columns: int = 2) -> None:
@@ -407,14 +408,10 @@ def marker_handles(marks: Mapping[str, tuple[str, str]]) -> list[Line2D]:
     ]
 
 
-def draw_count(panel: Any, row: float, n: float) -> None:
-    """Write the number of observations `n` to the right of a row of the panel."""
-    panel.text(1.02, row, f"{int(n):,}", transform=panel.get_yaxis_transform(), va="center", fontsize=7.5)
-
-
-def draw_no_data(panel: Any, row: float) -> None:
-    """Write "no data" into a row of the panel."""
-    panel.text(0.02, row, "no data", transform=panel.get_yaxis_transform(), va="center", fontsize=7.5, style="italic")
+def draw_note(panel: Any, across: float, row: float, text: str, **style: Any) -> None:
+    """Write a text into a row of the panel, at a share of its width: past 1 to the right of it."""
+    place = panel.get_yaxis_transform()
+    panel.text(across, row, text, transform=place, va="center", fontsize=7.5, **style)
 
 
 # Figures of several panels.
@@ -474,35 +471,6 @@ def finish_panel(panel: Any, title: str, *, share: bool = True, counted: bool = 
         panel.set_xlim(left=0)
         panel.xaxis.set_major_formatter(lambda value, place: f"{value:,g}")
     panel.locator_params(axis="x", nbins=4)
-
-
-def draw_pairs(panel: Any, table: pd.DataFrame, names: Sequence[str], marks: Mapping[str, str]) -> None:
-    """Draw two measures for each method, one above the other; `marks` has the marker of each measure."""
-    for shift, (measure, mark) in zip((-0.16, 0.16), marks.items(), strict=True):
-        for row, name in enumerate(names):
-            line = find_line(table, name, measure=measure)
-            if line is None:
-                draw_no_data(panel, row + shift)
-            else:
-                draw_dot(panel, line, row + shift, series_colour(row), mark)
-                draw_count(panel, row + 1.2 * shift, line["n"])
-    draw_panel_legend(panel, marker_handles({name: (mark, GREY) for name, mark in marks.items()}))
-
-
-def draw_labelled_lines(
-    panel: Any, table: pd.DataFrame, names: Sequence[str], column: str, places: Sequence[Any], *, top: float = 1.0
-) -> None:
-    """Draw a line for each method over the values of a column, and label at most eight of the values on the axis.
-
-    The vertical axis is from 0 to `top`, the highest value that there can be.
-    """
-    draw_lines(panel, table, names, column, places, top=top)
-    every = -(-len(places) // 8) or 1
-    panel.set_xticks(
-        range(0, len(places), every), [wrap_label(str(place), TICK_LABEL_WIDTH) for place in places[::every]]
-    )
-    if not places:
-        panel.text(0.5, 0.5, "no data", transform=panel.transAxes, ha="center", style="italic")
 
 
 def draw_kinds(panel: Any, table: pd.DataFrame, names: Sequence[str], kinds: Sequence[str]) -> None:

@@ -11,6 +11,7 @@ of a benchmark) has that of `bootstrap_bounds`.
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from math import comb, isnan, nan
 from statistics import mean, stdev
 from typing import Any, NamedTuple, TypeVar
@@ -538,6 +539,37 @@ def compute_by_group(
     groups = rows.groupby(list(by), sort=False, dropna=False)
     lines = [(*name, *compute(group)) for name, group in groups]
     return pd.DataFrame(lines, columns=[*by, *STATISTIC_COLUMNS])
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Statistic of a column, clustered by task: its mean, or with `per` the ratio of its sum to that of another column.
+
+    `top` is the highest possible value, if there is one. The mean of a boolean column with `top` 1 is a share.
+    """
+
+    column: str
+    per: str = ""
+    top: float | None = None
+
+    def __call__(self, rows: pd.DataFrame) -> Statistic:
+        """Compute the statistic of some rows."""
+        values = rows[self.column]
+        return ratio_of(rows, values, rows[self.per]) if self.per else average_of(rows, values, self.top)
+
+
+def measure_table(
+    rows: pd.DataFrame, by: Sequence[str], measures: Mapping[str, Measure], label: str = "measure"
+) -> pd.DataFrame:
+    """Compute several measures for each group of rows, without the rows that have no value of the measure.
+
+    The table has the columns in `by`, the name of the measure in the column `label`, and STATISTIC_COLUMNS.
+    """
+    tables = [
+        compute_by_group(rows.dropna(subset=[measure.column]), by, measure).assign(**{label: name})
+        for name, measure in measures.items()
+    ]
+    return pd.concat(tables, ignore_index=True)[[*by, label, *STATISTIC_COLUMNS]]
 
 
 def shares_by_method(rows: pd.DataFrame, column: str) -> pd.DataFrame:
