@@ -60,7 +60,8 @@ def _agent_step(part: RunRound, call: str) -> dict[str, Any]:
     usage, used, observation, extra = part.usage, part.tool_call, part.observation, _extra_fields(part)
     step: dict[str, Any] = {"source": "agent", "message": part.text, "llm_call_count": usage.calls}
     if used:
-        step["tool_calls"] = [{"tool_call_id": call, "function_name": used.name, "arguments": used.arguments}]
+        function, arguments = used
+        step["tool_calls"] = [{"tool_call_id": call, "function_name": function, "arguments": arguments}]
     if used and observation:
         world = {name: getattr(observation, name) for name in ("accepted", "reward", "done", "solved")}
         step["observation"] = {"results": [{"source_call_id": call, "content": observation.text, "extra": world}]}

@@ -350,17 +350,17 @@ def save_or_check_plan(plan: ComparisonPlan, folder: Path, resume: str) -> None:
 
 def format_differences(saved: ComparisonPlan, new: ComparisonPlan) -> str:
     """Format the first differences between two plans on one line; empty if only IGNORED_FIELDS differ."""
-    plans = (saved, new)
-    one, other = (
-        dict(_flatten(plan.model_dump(mode="json", exclude=IGNORED_FIELDS | LISTED_FIELDS))) for plan in plans
-    )
+    left_out = IGNORED_FIELDS | LISTED_FIELDS
+    one, other = (dict(_flatten(plan.model_dump(mode="json", exclude=left_out))) for plan in (saved, new))
     keys = [key for key in {**one, **other} if one.get(key) != other.get(key)]
-    lines = [
-        *_differing_methods(saved.methods, new.methods),
-        *_differing_tasks(saved.tasks, new.tasks),
-        *(f"another goal of the case {task}" for task in changed_keys(saved.goals, new.goals)),
-        *(f"{key}: {_format_value(one.get(key))} there, {_format_value(other.get(key))} here" for key in keys),
-    ]
+    lines = list(_differing_methods(saved.methods, new.methods))
+    if len(saved.tasks) != len(new.tasks):
+        there = format_count(len(saved.tasks), "task")
+        lines.append(f"{there} there, {len(new.tasks)} here (by limit, split or task ids)")
+    elif differing := [pair for pair in zip(saved.tasks, new.tasks, strict=True) if len(set(pair)) > 1]:
+        lines.append("other tasks, such as {} there and {} here".format(*differing[0]))
+    lines += [f"another goal of the case {task}" for task in changed_keys(saved.goals, new.goals)]
+    lines += [f"{key}: {one.get(key, 'nothing')} there, {other.get(key, 'nothing')} here" for key in keys]
     more = f"; and {len(lines) - MAX_SHOWN_DIFFERENCES} more" if len(lines) > MAX_SHOWN_DIFFERENCES else ""
     return "; ".join(lines[:MAX_SHOWN_DIFFERENCES]) + more
 
@@ -380,33 +380,18 @@ def _differing_methods(saved: Sequence[ComparedMethod], new: Sequence[ComparedMe
             yield f"{one.name}: the graph {one.graph} there, {other.graph} here"
             continue
         for slot in {**one.operators, **other.operators}:
-            there, here = (method.operators.get(slot) for method in (one, other))
+            specs = [method.operators.get(slot) for method in (one, other)]
+            there, here = ("nothing" if spec is None else str(Spec.model_validate(spec)) for spec in specs)
             if there != here:
-                yield f"{one.name}: {slot}={_format_operator(there)} there, {_format_operator(here)} here"
+                yield f"{one.name}: {slot}={there} there, {here} here"
 
 
-def _format_operator(spec: JsonValue) -> str:
-    return "nothing" if spec is None else str(Spec.model_validate(spec))
-
-
-def _differing_tasks(saved: Sequence[str], new: Sequence[str]) -> Iterator[str]:
-    if len(saved) != len(new):
-        yield f"{format_count(len(saved), 'task')} there, {len(new)} here (by limit, split or task ids)"
-    elif saved != new:
-        one, other = next((one, other) for one, other in zip(saved, new, strict=True) if one != other)
-        yield f"other tasks, such as {one} there and {other} here"
-
-
-def _flatten(value: Any, at: str = "") -> Iterator[tuple[str, Any]]:
-    if not isinstance(value, (Mapping, list)):
-        yield at, value
-        return
-    for key, part in value.items() if isinstance(value, Mapping) else enumerate(value, 1):
-        yield from _flatten(part, f"{at}.{key}" if at else str(key))
-
-
-def _format_value(value: Any) -> str:
-    return "nothing" if value is None else json.dumps(value, ensure_ascii=False)
+def _flatten(value: Any, at: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, (Mapping, list)):
+        for key, part in value.items() if isinstance(value, Mapping) else enumerate(value, 1):
+            yield from _flatten(part, f"{at}.{key}" if at else str(key))
+    elif value is not None:
+        yield at, json.dumps(value, ensure_ascii=False)
 
 
 @contextmanager

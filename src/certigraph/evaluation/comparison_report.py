@@ -78,33 +78,21 @@ def write_tables(
     """Write a comparison to its files of data, except its curves; `runs` has the folder of each run by its id."""
     results = comparison_to_json(comparison, estimates)
     replace_text(folder / "table.json", json.dumps(results, indent=1, ensure_ascii=False))
-    differences, left_out = {difference["method"]: difference for difference in results["differences"]}, ("method", "n")
-    methods = [
-        {
-            **flatten_record(summary),
-            **{
-                f"difference_{key}": v
-                for key, v in differences.get(summary["method"], {}).items()
-                if key not in left_out
-            },
-        }
-        for summary in results["methods"]
-    ]
+    differences = {one["method"]: one for one in results["differences"]}
+    methods = []
+    for summary in results["methods"]:
+        compared = differences.get(summary["method"], {}).items()
+        more = {f"difference_{key}": value for key, value in compared if key not in ("method", "n")}
+        methods.append({**flatten_record(summary), **more})
     write_csv(folder / "table.csv", methods)
     write_csv(folder / "needs.csv", results["needs"])
     rows = [{**flatten_record(row), "folder": runs.get(row["run"], "")} for row in results["rows"]]
     write_csv(folder / "rows.csv", rows)
-    replays = [
-        {
-            "variant": one.method,
-            "task": row.task,
-            "trial": row.trial,
-            "estimate": estimate,
-            "folder": runs.get(row.run, ""),
-        }
-        for one in estimates
-        for row, estimate in one.runs
-    ]
+    replays = []
+    for one in estimates:
+        for row, estimate in one.runs:
+            where = {"variant": one.method, "task": row.task, "trial": row.trial}
+            replays.append({**where, "estimate": estimate, "folder": runs.get(row.run, "")})
     if replays:
         write_csv(folder / "replays.csv", replays)
 

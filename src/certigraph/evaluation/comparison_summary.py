@@ -255,19 +255,17 @@ class Difference(Record):
     @property
     def words(self) -> str:
         """The conclusion in words, with the number of tasks that are left out because of faults."""
-        return self._words + (f"; {format_count(self.faults, 'pair')} left out for faults" if self.faults else "")
-
-    @property
-    def _words(self) -> str:
         if not self.n:
-            return "no task that both finished"
-        if self.equal:
-            return f"equal on every task at n={self.n}"
-        if self.n < MIN_PAIRS:
-            return f"too few tasks for a conclusion: n={self.n}, at least {MIN_PAIRS} needed"
-        if not self.significant:
-            return f"no significant difference at n={self.n}{self.reservation}"
-        return f"{'above' if self.mean > 0 else 'below'} {self.against} at n={self.n}"
+            found = "no task that both finished"
+        elif self.equal:
+            found = f"equal on every task at n={self.n}"
+        elif self.n < MIN_PAIRS:
+            found = f"too few tasks for a conclusion: n={self.n}, at least {MIN_PAIRS} needed"
+        elif not self.significant:
+            found = f"no significant difference at n={self.n}{self.reservation}"
+        else:
+            found = f"{'above' if self.mean > 0 else 'below'} {self.against} at n={self.n}"
+        return found + (f"; {format_count(self.faults, 'pair')} left out for faults" if self.faults else "")
 
 
 class Comparison(Record):
@@ -321,7 +319,7 @@ def comparison_of(outline: ComparisonOutline, rows: Sequence[ComparisonRow], rep
     """
     by_method = shared_rows(outline, rows)
     shared = {row.task for method_rows in by_method.values() for row in method_rows}
-    scores = {name: scores_of(method_rows) for name, method_rows in by_method.items()}
+    scores = {name: values_by_task(method_rows) for name, method_rows in by_method.items()}
     first, *others = scores
     differences = adjust_family([compute_difference(name, first, scores[name], scores[first]) for name in others])
     methods = tuple(_summarize_method(name, method_rows, rows) for name, method_rows in by_method.items())
@@ -428,11 +426,6 @@ def shared_tasks(outline: ComparisonOutline, rows: Sequence[ComparisonRow]) -> l
     if len(outline.methods) == 1:
         return [task for task in outline.tasks if done[task]]
     return [task for task in outline.tasks if done[task] == len(started) * outline.trials > 0]
-
-
-def scores_of(rows: Sequence[ComparisonRow]) -> ScoresByTask:
-    """Group the scores of runs by task."""
-    return values_by_task(rows, "score")
 
 
 def compute_difference(method: str, against: str, other: ScoresByTask, first: ScoresByTask) -> Difference:

@@ -332,16 +332,14 @@ def _check_same_tasks(path: Path, first: Evaluation, other_path: Path, other: Ev
         reason = f"{path} is about {first.benchmark}, {other_path} about {other.benchmark}"
         raise Fault("data", f"{reason}: compare evaluations of one benchmark")
     one, two = ({(row.id, row.trial) for row in evaluation.rows} for evaluation in (first, other))
-    parts = [(path, sorted(one - two)), (other_path, sorted(two - one))]
-    if differing := "; ".join(f"only in {log}: {_list_tasks(tasks)}" for log, tasks in parts if tasks):
+    differing = []
+    for log, tasks in ((path, sorted(one - two)), (other_path, sorted(two - one))):
+        names = [f"{task} trial {trial}" if trial else task for task, trial in tasks]
+        more = f" and {len(names) - MAX_SHOWN_TASKS} more" if len(names) > MAX_SHOWN_TASKS else ""
+        differing += [f"only in {log}: {', '.join(names[:MAX_SHOWN_TASKS])}{more}"] if names else []
+    if differing:
         fix = "evaluate both with the same --split, --limit, --task and --trials"
-        raise Fault("data", f"these were run on different tasks and cannot be compared ({differing}): {fix}")
-
-
-def _list_tasks(tasks: Sequence[tuple[str, int]]) -> str:
-    names = [f"{task} trial {trial}" if trial else task for task, trial in tasks]
-    more = f" and {len(names) - MAX_SHOWN_TASKS} more" if len(names) > MAX_SHOWN_TASKS else ""
-    return ", ".join(names[:MAX_SHOWN_TASKS]) + more
+        raise Fault("data", f"these were run on different tasks and cannot be compared ({'; '.join(differing)}): {fix}")
 
 
 # What `certigraph eval` prints.

@@ -250,11 +250,6 @@ def latest_answers(runs: Iterable[Trajectory], benchmark: str) -> dict[str, Json
     return {task: score.answer if score else None for task, score in scores.items()}
 
 
-def leaderboards() -> list[str]:
-    """Return the names of the shipped benchmarks that have a leaderboard."""
-    return [name for name in shipped_benchmarks() if isinstance(find_benchmark(name), LeaderboardBenchmark)]
-
-
 def _ids_of_split(live: LeaderboardBenchmark, split: str) -> Sequence[str]:
     """Return the ids of a split's tasks; none if its file is missing, because a data folder may hold only one split."""
     try:
@@ -310,7 +305,8 @@ def export(folders: Sequence[Path], to: str, out: Path, *, data: str | None = No
         Fault: there is no suitable run, a run cannot be read, or a package is missing.
     """
     if to not in FORMATS and not isinstance(find_benchmark(to), LeaderboardBenchmark):
-        raise UnknownName(f"there is no format {to!r}; known: {', '.join([*FORMATS, *leaderboards()])}")
+        boards = [name for name in shipped_benchmarks() if isinstance(find_benchmark(name), LeaderboardBenchmark)]
+        raise UnknownName(f"there is no format {to!r}; known: {', '.join([*FORMATS, *boards])}")
     if find_spec(package := FORMAT_PACKAGES.get(to, "certigraph")) is None:
         raise Fault("data", f"the format {to} needs {package}, which is missing: pip install 'certigraph[eval]'")
     makers: dict[str, PrepareFiles] = {

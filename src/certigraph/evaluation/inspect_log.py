@@ -62,19 +62,8 @@ from certigraph.state.trajectory import Event, Footer, Header, Trajectory
 # A run's conversation and node executions, as Inspect's messages and events.
 
 SHOWN_CHANNELS = (
-    "plan",
-    "outline",
-    "subtask",
-    "dag",
-    "outcomes",
-    "progress",
-    "action",
-    "approval",
-    "observation",
-    "verdict",
-    "certificates",
-    "trials",
-    "lessons",
+    *("plan", "outline", "subtask", "dag", "outcomes", "progress", "action", "approval", "observation"),
+    *("verdict", "certificates", "trials", "lessons"),
 )
 """State channels whose updates are shown in Inspect's event of a node execution."""
 
@@ -110,7 +99,8 @@ def _action_messages(part: RunRound, name: str) -> Iterator[ChatMessage]:
     if used is None:
         yield ChatMessageAssistant(id=name, content=part.text)
         return
-    call = ToolCall(id=f"call-{name}", function=used.name, arguments=dict(used.arguments))
+    function, arguments = used
+    call = ToolCall(id=f"call-{name}", function=function, arguments=dict(arguments))
     yield ChatMessageAssistant(id=name, content=part.thought, tool_calls=[call])
     if answer:
         yield ChatMessageTool(id=f"{name}-a", content=answer.text, tool_call_id=call.id, function=call.function)
@@ -181,20 +171,15 @@ def usage_by(field: str, events: Iterable[Event]) -> dict[str, ModelUsage]:
     """Sum the tokens and dollars of all model calls, grouped by the field `model` or `role` of the calls."""
     sums: defaultdict[str, ModelUsage] = defaultdict(ModelUsage)
     for call in (call for event in events for call in event.calls):
-        sums[model_name(str(call[field]))] += _model_usage(call)
+        read, cached, written = (call.get(f"{kind}_tokens", 0) for kind in ("input", "cached", "output"))
+        sums[model_name(str(call[field]))] += ModelUsage(
+            input_tokens=read - cached,  # without cached tokens, as Inspect counts
+            input_tokens_cache_read=cached,
+            output_tokens=written,
+            total_tokens=read + written,
+            total_cost=call.get("usd"),
+        )
     return dict(sums)
-
-
-def _model_usage(call: dict[str, Any]) -> ModelUsage:
-    read, cached, written = (call.get(f"{kind}_tokens", 0) for kind in ("input", "cached", "output"))
-    # Inspect does not include cached tokens in the input tokens
-    return ModelUsage(
-        input_tokens=read - cached,
-        input_tokens_cache_read=cached,
-        output_tokens=written,
-        total_tokens=read + written,
-        total_cost=call.get("usd"),
-    )
 
 
 def _score_of(run: Trajectory, footer: Footer) -> Score:
@@ -255,7 +240,11 @@ def to_inspect(trajectories: Sequence[Trajectory]) -> EvalLog:
         raise Fault(
             "data", f"{problem}: group them by log_key_of(run.header), or have export(...) write a log for each"
         )
-    samples, endings = _samples(runs), [run.ending for run in runs]
+    epochs, samples, endings = Counter[str](), list[EvalSample](), [run.ending for run in runs]
+    for run in runs:
+        epochs[run.header.task.id] += 1
+        with translate_trajectory_errors(run.header.run_id):
+            samples.append(sample_of(run, epochs[run.header.task.id]))
     failed = any(ending.startswith("error:") for ending in endings)
     events = [event for run in runs for event in (*run.events, *run.superseded)]
     times = sorted(start_time(run.header) for run in runs)
@@ -272,15 +261,6 @@ def to_inspect(trajectories: Sequence[Trajectory]) -> EvalLog:
         ),
         samples=samples,
     )
-
-
-def _samples(runs: Iterable[Trajectory]) -> list[EvalSample]:
-    epochs, samples = Counter[str](), []
-    for run in runs:
-        epochs[run.header.task.id] += 1
-        with translate_trajectory_errors(run.header.run_id):
-            samples.append(sample_of(run, epochs[run.header.task.id]))
-    return samples
 
 
 def _spec(runs: Sequence[Trajectory], samples: Sequence[EvalSample], created: str) -> EvalSpec:

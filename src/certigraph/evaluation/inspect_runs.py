@@ -461,9 +461,7 @@ async def run_sample(job: RunJob, model: str, graph: AnyGraph, live: Benchmark, 
 
 def _log_line(line: TrajectoryLine) -> None:
     """Log the verdicts and certificates of a trajectory line in Inspect's transcript."""
-    if isinstance(line, Event) and line.update:
-        fields: dict[str, JsonValue] = {
-            key: line.update[key] for key in ("verdict", "certificates") if line.update.get(key)
-        }
-        if fields:
-            transcript().info(fields, source=f"certigraph.{line.node}")
+    update = (isinstance(line, Event) and line.update) or {}
+    fields: dict[str, JsonValue] = {key: update[key] for key in ("verdict", "certificates") if update.get(key)}
+    if isinstance(line, Event) and fields:
+        transcript().info(fields, source=f"certigraph.{line.node}")

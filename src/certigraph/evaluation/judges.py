@@ -172,27 +172,23 @@ def cases_of(found: FoundRuns, data: str | None = None) -> JudgeCases:
     Raises:
         Fault: a trajectory cannot be read.
     """
-    unknown: list[str] = []
-    ended = list(_ended_cases(found, data, unknown))
-    judged = [case for case in ended if case.reference.strip()]
-    return JudgeCases(judged, len(found.runs) - len(ended) - len(unknown), len(ended) - len(judged), tuple(unknown))
-
-
-def _ended_cases(found: FoundRuns, data: str | None, unknown: list[str]) -> Iterator[JudgeCase]:
+    unknown, ended = list[str](), list[JudgeCase]()
     paths = (path for path, _ in found.runs)
     for path, (method, _, trial, trajectory) in zip(paths, read_recorded_runs(found), strict=True):
         header, footer = trajectory.header, trajectory.footer
-        if footer is not None:
-            answer = footer.scores.answer if footer.scores else None
-            try:
-                used = load_settings(path.parent).data if (path.parent / SETTINGS_FILE).is_file() else None
-                references = references_of(header.task, data or used)
-            except (Fault, UnknownName) as error:
-                unknown.append(f"{header.run_id}: {error}")
-                continue
-            yield JudgeCase(
-                header.run_id, method, header.task, trial, references, "" if answer is None else str(answer)
-            )
+        if footer is None:
+            continue
+        try:
+            used = load_settings(path.parent).data if (path.parent / SETTINGS_FILE).is_file() else None
+            references = references_of(header.task, data or used)
+        except (Fault, UnknownName) as error:
+            unknown.append(f"{header.run_id}: {error}")
+            continue
+        answer = footer.scores.answer if footer.scores else None
+        text = "" if answer is None else str(answer)
+        ended.append(JudgeCase(header.run_id, method, header.task, trial, references, text))
+    judged = [case for case in ended if case.reference.strip()]
+    return JudgeCases(judged, len(found.runs) - len(ended) - len(unknown), len(ended) - len(judged), tuple(unknown))
 
 
 def references_of(task: Task, data: str | None) -> Sequence[str]:
@@ -412,7 +408,10 @@ def mean_scores(judgements: Sequence[RubricJudgement]) -> dict[str, MeanEstimate
 def print_judging_result(judged: JudgingResult, cases: JudgeCases, out: str, *, as_json: bool) -> None:
     """Print the mean scores as one JSON object, or as a table with notes on what was left out and why."""
     if as_json:
-        typer.echo(json.dumps(_to_json(judged, cases)))
+        means = {method: mean._asdict() for method, mean in mean_scores(judged.judgements).items()}
+        left_out = {"unfinished": cases.unfinished, "unreferenced": cases.unreferenced}
+        stopped = judged.stopped.ending if judged.stopped else ""
+        typer.echo(json.dumps({"methods": means, "left": judged.left, **left_out, "stopped": stopped}))
         return
     Console(width=TABLE_WIDTH, highlight=False).print(_score_table(judged.judgements))
     for line in _format_notes(judged, cases, out):
@@ -443,10 +442,3 @@ def _format_notes(judged: JudgingResult, cases: JudgeCases, out: str) -> Iterato
         left = format_count(judged.left, "answer")
         yield f"{left} not judged: {judged.stopped.ending}; resume with: the same command"
     yield f"judgements: {out}"
-
-
-def _to_json(judged: JudgingResult, cases: JudgeCases) -> dict[str, Any]:
-    by_method_name = {method: mean._asdict() for method, mean in mean_scores(judged.judgements).items()}
-    stopped = judged.stopped.ending if judged.stopped else ""
-    left_out = {"unfinished": cases.unfinished, "unreferenced": cases.unreferenced}
-    return {"methods": by_method_name, "left": judged.left, **left_out, "stopped": stopped}

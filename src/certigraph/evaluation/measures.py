@@ -111,29 +111,20 @@ class ComparisonRow(RunCost):
 def sum_costs(rows: Sequence[ComparisonRow]) -> RunCost:
     """Sum the cost of several runs."""
     amounts = ("calls", "prompt_tokens", "cached_tokens", "output_tokens", "steps", "seconds", "usd")
+    roles = defaultdict[str, Counter[str]](Counter)
+    for row in rows:
+        for role, tokens in row.roles.items():
+            roles[role].update(tokens.model_dump())
     sums = {name: sum(getattr(row, name) for row in rows) for name in amounts}
-    return RunCost(**sums, roles=merge_roles(row.roles for row in rows))
+    return RunCost(**sums, roles={role: PromptTokens(**tokens) for role, tokens in roles.items()})
 
 
-def values_by_task(rows: Sequence[ComparisonRow], figure: str) -> dict[str, list[float]]:
-    """Group the values of the column `figure`, such as `score`, by task; each trial of a task adds one value."""
+def values_by_task(rows: Sequence[ComparisonRow], figure: str = "score") -> dict[str, list[float]]:
+    """Group the values of the column `figure` by task; each trial of a task adds one value."""
     values = defaultdict[str, list[float]](list)
     for row in rows:
         values[row.task].append(float(getattr(row, figure)))
     return dict(values)
-
-
-def merge_roles(several: Iterable[Mapping[str, PromptTokens]]) -> dict[str, PromptTokens]:
-    """Sum the prompt tokens of several runs, separately for each role."""
-    sums: dict[str, PromptTokens] = {}
-    for roles in several:
-        for role, more in roles.items():
-            known = sums.get(role, PromptTokens())
-            sums[role] = PromptTokens(
-                prompt_tokens=known.prompt_tokens + more.prompt_tokens,
-                cached_tokens=known.cached_tokens + more.cached_tokens,
-            )
-    return sums
 
 
 # Goal precision: the share of runs with the ending `goal` whose task is solved according to the scorer.

@@ -118,20 +118,8 @@ MAX_CURVE_POINTS = 400
 """Maximum number of points of a curve; more would not be visible and would make a page large."""
 
 
-class BudgetPoint(NamedTuple):
-    """Score of a run after a number of model calls and tokens: the best score so far in any episode, 0 to 100.
-
-    `tokens` counts input and output tokens; `uncached` leaves out input tokens that the model had cached.
-    """
-
-    calls: int
-    tokens: int
-    uncached: int
-    score: float
-
-
 AXIS_LABELS = {"calls": "model calls", "tokens": "tokens, prompt + output", "uncached": "tokens, cached ones left out"}
-"""Label of each horizontal axis of the curves; the keys are fields of `BudgetPoint`."""
+"""Label of each horizontal axis of the curves. The keys are what a run has taken so far, as in `points_of`."""
 
 
 class CurvePoint(NamedTuple):
@@ -154,7 +142,9 @@ def points_of(frames: Frames) -> pd.DataFrame:
     score during the run.
 
     Returns:
-        A row for each point, with `method`, `run` and the fields of `BudgetPoint`; the points of a run are in order.
+        A row for each point, with `method`, `run`, the amounts so far (`calls`, `tokens` of input and output, and
+        `uncached`, without input tokens that the model had cached), and `score`, the best one so far in any episode, 0
+        to 100. The points of a run are in order.
     """
     done, about = frames.executions, ["method", "run"]
     tokens = done["input_tokens"] + done["output_tokens"]
@@ -164,7 +154,7 @@ def points_of(frames: Frames) -> pd.DataFrame:
     points = done[about].assign(**sums, score=best)
     last = frames.runs[[*about, "scored"]].merge(points.groupby("run").last().drop(columns="method"), "left", "run")
     official = (100 * frames.runs["score"]).to_numpy()
-    last = last.fillna({name: 0 for name in BudgetPoint._fields})
+    last = last.fillna(dict.fromkeys((*AXIS_LABELS, "score"), 0))
     return pd.concat([points, last.assign(score=last["score"].mask(last.pop("scored"), official))], ignore_index=True)
 
 
@@ -173,7 +163,7 @@ def mean_curve(points: pd.DataFrame, axis: str) -> list[CurvePoint]:
 
     Args:
         points: the points of the runs.
-        axis: field of `BudgetPoint` for the horizontal axis.
+        axis: key of AXIS_LABELS, for the horizontal axis.
     """
     steps = [(run[axis].tolist(), [0.0, *run["score"]]) for _, run in points.groupby("run", sort=False)]
     positions = sorted({0}.union(*(xs for xs, _ in steps)))

@@ -16,11 +16,10 @@ from certigraph.evaluation.comparison_summary import (
     Difference,
     adjust_family,
     compute_difference,
-    scores_of,
     shared_rows,
 )
 from certigraph.evaluation.frames import Frames
-from certigraph.evaluation.measures import ComparisonRow
+from certigraph.evaluation.measures import ComparisonRow, values_by_task
 from certigraph.evaluation.statistics import ScoresByTask
 from certigraph.nodes.specs import Spec
 from certigraph.state.records import Record
@@ -140,7 +139,7 @@ def estimates_of(plan: ComparisonPlan, rows: Sequence[ComparisonRow], replays: R
     first_rows = by_method[first.name]
     if not first_rows or not replays:
         return []
-    measured = {method.name: scores_of(by_method[method.name]) for method in others}
+    measured = {method.name: values_by_task(by_method[method.name]) for method in others}
     rules = [(method.name, rule_for(exchanged_operators(first, method))) for method in others if measured[method.name]]
     estimates = [
         _estimate(name, rule, first_rows, measured[name], replays, plan.limits.steps) for name, rule in rules if rule
@@ -165,7 +164,7 @@ def _estimate(
     return ReplayEstimate(
         method=name,
         rule=rule_name,
-        full=_mean_score(scores_of(rows)),
+        full=_mean_score(values_by_task(rows)),
         replayed=_mean_score(replayed),
         measured=_mean_score(measured),
         optimism=compute_difference("replayed", "re-executed", replayed, measured),

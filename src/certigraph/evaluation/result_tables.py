@@ -17,7 +17,7 @@ from certigraph.evaluation.comparison_summary import (
     MethodSummary,
 )
 from certigraph.evaluation.measures import MISSING_VALUE, PromptTokens, format_fault_share
-from certigraph.evaluation.published_matches import PUBLISHED_TITLE, FigureRow, PublishedView, view_matches
+from certigraph.evaluation.published_matches import PUBLISHED_TITLE, PublishedView, view_matches
 from certigraph.evaluation.replays import ReplayEstimate
 from certigraph.evaluation.tables import FittedTable, TableCells, format_interval, table_console, table_of
 from certigraph.runtime.texts import format_compact, format_count, format_duration
@@ -86,7 +86,7 @@ def published_view(comparison: Comparison) -> PublishedView | None:
     for figure in comparison.figures:
         matches = [one for one in comparison.published.get(figure.method, ()) if one.figure.metric == figure.figure]
         label = figure.figure if alone else f"{figure.method}, {figure.figure}"
-        rows.append(FigureRow(label, MISSING_VALUE if figure.value is None else f"{100 * figure.value:.1f}", matches))
+        rows.append((label, MISSING_VALUE if figure.value is None else f"{100 * figure.value:.1f}", matches))
     return view_matches(rows, "figure")
 
 
