@@ -327,9 +327,6 @@ CREDIT_TITLES = {
 MAX_KINDS = 12
 """Maximum number of kinds of predicates in the figure of credit."""
 
-PRECISION_MARKERS = {"solved if certified": "o", "solved if not certified": "s"}
-"""Plot marker of each kind of precision."""
-
 SOLVED_COLOURS = {"none": f"{GREY}30", "uncertified": f"{SERIES_COLOURS[2]}40"}
 """Light colours for runs that did not fail."""
 
@@ -338,9 +335,6 @@ CAUSE_COLOURS = {
     **plots.assign_colours([cause for cause in CAUSES if cause not in SOLVED_COLOURS]),
 }
 """Colour of each cause of failure."""
-
-ERROR_MARKERS = {"wrong goals": "o", "missed goals": "s"}
-"""Plot marker of each kind of wrong verdict."""
 
 
 def draw_rates(tables: AnalysisTables, names: plots.MethodNames) -> Figure:
@@ -357,11 +351,10 @@ def draw_calibration(tables: AnalysisTables, names: plots.MethodNames) -> Figure
     figure, panels = plots.create_panels(3, names)
     table = tables["calibration"]
     plots.draw_dots(panels[0], table[table["measure"] == "agreement"], names)
-    for panel, marks in zip(panels[1:], (PRECISION_MARKERS, ERROR_MARKERS), strict=True):
-        plots.draw_dots(panel, table, names, marks)
-    for panel, title in zip(
-        panels, ("agreement", "solved, by kind of ending", "wrong verdicts, of all runs"), strict=True
-    ):
+    plots.draw_dots(panels[1], table, names, {"solved if certified": "o", "solved if not certified": "s"})
+    plots.draw_dots(panels[2], table, names, {"wrong goals": "o", "missed goals": "s"})
+    titles = ("agreement", "solved, by kind of ending", "wrong verdicts, of all runs")
+    for panel, title in zip(panels, titles, strict=True):
         plots.finish_panel(panel, title)
     return figure
 
@@ -401,9 +394,8 @@ def draw_credit(tables: AnalysisTables, names: plots.MethodNames) -> Figure:
     """Draw cascade depth, world actions and tokens of certified predicates, with a row for each kind of predicate."""
     table = tables["credit"]
     kinds = list(table["kind"].unique())[:MAX_KINDS]
-    figure, panels = plots.create_panels(
-        len(CREDIT_TITLES), kinds, below=0.13 * len(kinds) * len(names), coloured=False
-    )
+    below = 0.13 * len(kinds) * len(names)
+    figure, panels = plots.create_panels(len(CREDIT_TITLES), kinds, below=below, coloured=False)
     for panel, (measure, title) in zip(panels, CREDIT_TITLES.items(), strict=True):
         plots.draw_kinds(panel, table[table["measure"] == measure], names, kinds)
         plots.finish_panel(panel, title, share=False, counted=False)

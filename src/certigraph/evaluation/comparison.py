@@ -54,7 +54,7 @@ from certigraph.runtime.run import create_run_name, needs_resume
 from certigraph.runtime.texts import format_count
 from certigraph.state.endings import INTERRUPTED, Fault, UnknownName
 from certigraph.state.records import Record, Task
-from certigraph.state.trajectory import Footer, Trajectory
+from certigraph.state.trajectory import Trajectory
 
 # The plan of a comparison.
 
@@ -264,9 +264,6 @@ def describe_variants(methods: Sequence[ComparedMethod]) -> dict[str, str]:
 
 # Selection of tasks.
 
-STRATUM_CONSTANTS = ("level", "days", "task")
-"""Task constants whose values define the strata of a stratified sample; a benchmark may lack some of them."""
-
 
 def select_stratified_tasks(tasks: Sequence[Task], n: int) -> list[Task]:
     """Select `n` tasks, spread evenly over difficulty level, number of days and kind of task.
@@ -274,8 +271,8 @@ def select_stratified_tasks(tasks: Sequence[Task], n: int) -> list[Task]:
     The selection is deterministic and keeps the order of `tasks`.
     """
     groups = defaultdict(list)
-    for task in tasks:
-        groups[tuple(str(task.constants.get(name)) for name in STRATUM_CONSTANTS)].append(task)
+    for task in tasks:  # a benchmark may lack some of these constants
+        groups[tuple(str(task.constants.get(name)) for name in ("level", "days", "task"))].append(task)
     rounds = chain.from_iterable(zip_longest(*(groups[key] for key in sorted(groups))))
     chosen = {task.id for task in islice(filter(None, rounds), n)}
     return [task for task in tasks if task.id in chosen]
@@ -469,11 +466,6 @@ def read_cell_trajectory(cell: ComparisonCell) -> Trajectory | None:
     return read_trajectory(run) if run else None
 
 
-def has_final_ending(footer: Footer | None) -> bool:
-    """Return whether a run ended and need not be repeated. A used-up budget is a final ending; an error is not."""
-    return footer is not None and not footer.ending.startswith(("error:", INTERRUPTED))
-
-
 def unfinished_cells(cells: Sequence[ComparisonCell]) -> list[ComparisonCell]:
     """List the cells whose runs are not finished, in order."""
     folders = ((cell, cell.run_folder) for cell in cells)
@@ -481,8 +473,13 @@ def unfinished_cells(cells: Sequence[ComparisonCell]) -> list[ComparisonCell]:
 
 
 def finished_cells(plan: ComparisonPlan, folder: Path) -> Iterator[tuple[ComparisonCell, Trajectory]]:
-    """Yield the cells whose runs are finished, with their trajectories, in the order of the plan."""
-    return ((cell, run) for cell, run in ended_cells(plan, folder) if has_final_ending(run.footer))
+    """Yield the cells whose runs are finished, with their trajectories, in the order of the plan.
+
+    A used-up budget is a final ending; an error is not, and is tried again.
+    """
+    return (
+        (cell, run) for cell, run in ended_cells(plan, folder) if not run.ending.startswith(("error:", INTERRUPTED))
+    )
 
 
 def ended_cells(plan: ComparisonPlan, folder: Path) -> Iterator[tuple[ComparisonCell, Trajectory]]:

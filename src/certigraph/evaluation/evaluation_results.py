@@ -38,14 +38,14 @@ from certigraph.evaluation.measures import (
     EVALUATION_METHODS,
     ComparisonRow,
     GoalPrecision,
+    RunOutcome,
     fault_warnings,
     goal_precision,
-    run_outcome_of,
 )
 from certigraph.evaluation.published_matches import PublishedMatch, RunSetting, find_matches
 from certigraph.evaluation.result_tables import print_comparison
 from certigraph.evaluation.statistics import Interval
-from certigraph.runtime.result import ROW_KEY, BenchmarkRow, Result
+from certigraph.runtime.result import ROW_KEY, BenchmarkRow, Result, is_solved
 from certigraph.runtime.run import has_run
 from certigraph.state.endings import INTERRUPTED, Boundary, Fault, UnknownName
 from certigraph.state.records import Record
@@ -155,7 +155,7 @@ class Evaluation(Record):
     @property
     def goals(self) -> GoalPrecision:
         """Goal precision: share of the runs with the ending `goal` whose task is solved according to the scorer."""
-        return goal_precision(run_outcome_of(row.id, row.footer) for row in self.rows)
+        return goal_precision(RunOutcome(row.id, row.ending, is_solved(row.footer.scores)) for row in self.rows)
 
     @property
     def setting(self) -> RunSetting:

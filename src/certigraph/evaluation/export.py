@@ -356,8 +356,8 @@ def _inspect_files(runs: Iterable[Trajectory]) -> Iterator[tuple[str, WriteFile]
     groups = defaultdict(list)
     for run in runs:
         groups[log_key_of(run.header)].append(run)
-    for kind, group in groups.items():
+    for (benchmark, *_), group in groups.items():
         log = to_inspect(group)
         method = str(log.eval.solver)[:60]  # the id that follows distinguishes long ones
-        name = f"{log.eval.created[:19]}_{kind.benchmark}-{method}_{log.eval.eval_id}.eval"
+        name = f"{log.eval.created[:19]}_{benchmark}-{method}_{log.eval.eval_id}.eval"
         yield name, partial(write_eval_log, log, format="eval")

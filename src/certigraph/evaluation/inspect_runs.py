@@ -380,11 +380,6 @@ class RunJournal:
                 lines.write("\n" + json.dumps([*cell, run], ensure_ascii=False))
             self._shared.upload(self._name)
 
-    def begun(self, cell: SampleRun) -> Path | None:
-        """Return the folder of the latest run of a sample; None if there is no run or its folder was deleted."""
-        folder = self._latest_folder(cell)
-        return folder if folder and has_run(folder) else None
-
     def _latest_folder(self, cell: SampleRun) -> Path | None:
         # where somebody deleted the folder, a server may still have checkpoints under its name, which is not used again
         folder = self._shared.fetch_run(self._runs[cell]) if cell in self._runs else None

@@ -16,8 +16,6 @@ import pandas as pd
 import typer
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, ValidationError
-from rich.console import Console
-from rich.table import Column, Table
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.json_lines import drop_incomplete_line, read_bounded_lines
@@ -34,7 +32,7 @@ from certigraph.adapters.retrieval.answers import exact_match, token_overlap
 from certigraph.evaluation.frames import FoundRuns, read_recorded_runs
 from certigraph.evaluation.progress_display import show_progress
 from certigraph.evaluation.statistics import MeanEstimate, mean_of
-from certigraph.evaluation.tables import format_interval
+from certigraph.evaluation.tables import FittedTable, format_interval, table_console
 from certigraph.runtime.files import SETTINGS_FILE
 from certigraph.runtime.registry import load_settings, model_name, shareable_context
 from certigraph.runtime.run import run_blocking
@@ -386,9 +384,6 @@ async def _ask_judge(case: JudgeCase, rubric: Rubric, context: Context) -> tuple
 
 # Progress and results of judging: means by method with 95 % intervals.
 
-TABLE_WIDTH = 110
-"""Width of the table in characters, even if the output is not a terminal."""
-
 
 @contextmanager
 def judging_progress(total: int, *, silent: bool = False) -> Iterator[JudgementListener]:
@@ -413,21 +408,21 @@ def print_judging_result(judged: JudgingResult, cases: JudgeCases, out: str, *, 
         stopped = judged.stopped.ending if judged.stopped else ""
         typer.echo(json.dumps({"methods": means, "left": judged.left, **left_out, "stopped": stopped}))
         return
-    Console(width=TABLE_WIDTH, highlight=False).print(_score_table(judged.judgements))
+    table_console().print(_score_table(judged.judgements))
     for line in _format_notes(judged, cases, out):
         typer.echo(line)
 
 
-def _score_table(judgements: Sequence[RubricJudgement]) -> Table:
+def _score_table(judgements: Sequence[RubricJudgement]) -> FittedTable:
     criteria = list(dict.fromkeys(name for j in judgements for name in j.parts))
     parts = pd.DataFrame([{"method": j.method, **j.parts} for j in judgements], columns=["method", *criteria])
     means = parts.fillna(0.0).groupby("method").mean()  # a missing criterion counts as 0
-    table = Table(Column("method", no_wrap=True), "n", "score", "95 % interval", *criteria, box=None)
+    lines = []
     for method, mean in mean_scores(judgements).items():
         between = format_interval(mean.low, mean.high, missing="")
         cells = (f"{value:.2f}" for value in means.loc[method])
-        table.add_row(method, str(mean.n), f"{mean.mean:.1f}", between, *cells)
-    return table
+        lines.append((method, str(mean.n), f"{mean.mean:.1f}", between, *cells))
+    return FittedTable(("method", "n", "score", "95 % interval", *criteria), lines)
 
 
 def _format_notes(judged: JudgingResult, cases: JudgeCases, out: str) -> Iterator[str]:

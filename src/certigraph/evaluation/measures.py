@@ -4,11 +4,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from certigraph.runtime.result import is_goal_denied, is_solved
+from certigraph.runtime.result import is_goal_denied
 from certigraph.runtime.terminal import DENIED
 from certigraph.state.endings import FAULT_ENDINGS, GOAL
 from certigraph.state.records import Record
-from certigraph.state.trajectory import Footer
 
 # Descriptions of the statistical methods, which JSON output and printed tables hold next to the numbers.
 
@@ -174,20 +173,10 @@ def goal_precision(outcomes: Iterable[RunOutcome]) -> GoalPrecision:
     return GoalPrecision(n=share.n, confirmed=confirmed, value=share.mean, low=share.low, high=share.high)
 
 
-def run_outcome_of(task: str, footer: Footer) -> RunOutcome:
-    """Build the outcome of a run from its footer."""
-    return RunOutcome(task, footer.ending, is_solved(footer.scores))
-
-
 # Faults: the number of runs that no statistic counts, and when that may bias a comparison.
 
 MAX_FAULT_SHARE = 0.05
 """Share of a method's runs that end in a fault above which a warning says that the other runs may be easier tasks."""
-
-
-def format_fault_share(faults: int, runs: int) -> str:
-    """Format the number of faults for a table: `2/10`."""
-    return f"{faults}/{runs}"
 
 
 def fault_warnings(endings: Mapping[str, Sequence[str]], command: str) -> Iterator[str]:
@@ -199,9 +188,7 @@ def fault_warnings(endings: Mapping[str, Sequence[str]], command: str) -> Iterat
     """
     faults = {method: sum(ending in FAULT_ENDINGS for ending in ended) for method, ended in endings.items()}
     if any(faults.values()):
-        counts = ", ".join(
-            f"{method} {format_fault_share(faults[method], len(ended))}" for method, ended in endings.items()
-        )
+        counts = ", ".join(f"{method} {faults[method]}/{len(ended)}" for method, ended in endings.items())
         doubt = _format_doubt(faults, endings)
         yield f"faults of the world or its data ended runs that no figure counts: {counts}{doubt}"
     for method, ended in endings.items():

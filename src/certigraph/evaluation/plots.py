@@ -243,10 +243,10 @@ def _curves_figure(curves: BudgetCurves) -> Figure:
         end = 1.03 * max((knots[-1].x for knots in curves[axis].values()), default=0) or 1
         for number, (method, knots) in enumerate(curves[axis].items()):
             ink, dash = series_colour(number), LINE_STYLES[number // len(SERIES_COLOURS) % len(LINE_STYLES)]
-            line = pd.DataFrame([*knots, knots[-1]._replace(x=end)])
-            panel.step(line["x"], line["mean"], where="post", color=ink, linestyle=dash, linewidth=1.6, label=method)
+            positions, line = [*(knot.x for knot in knots), end], pd.DataFrame([*knots, knots[-1]])
+            panel.step(positions, line["mean"], where="post", color=ink, linestyle=dash, linewidth=1.6, label=method)
             low, high = line["mean"] - line["stderr"], line["mean"] + line["stderr"]
-            panel.fill_between(line["x"], low, high, step="post", color=ink, alpha=0.14, linewidth=0)
+            panel.fill_between(positions, low, high, step="post", color=ink, alpha=0.14, linewidth=0)
         panel.set_xlabel(label)
         panel.set_xlim(0, end)
         panel.xaxis.set_major_formatter(EngFormatter(sep=""))  # 20k: labels with five digits would overlap

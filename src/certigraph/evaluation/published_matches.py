@@ -8,8 +8,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
-from rich.table import Table
-
 from certigraph.evaluation.published_figures import PublishedFigure, figures_on
 from certigraph.state.records import Record
 
@@ -107,19 +105,6 @@ class PublishedView(NamedTuple):
     heads: tuple[str, ...]
     lines: list[tuple[str, ...]]
     notes: list[str]
-
-    def terminal_tables(self) -> Iterator[Table]:
-        """Yield the table and the notes for a terminal of any width."""
-        table = Table(box=None)
-        for n, head in enumerate(self.heads):
-            table.add_column(head, justify="right" if n else "left", no_wrap=n > 1)
-        for line in self.lines:
-            table.add_row(*line)
-        yield table
-        notes = Table.grid(padding=(0, 1))
-        for number, note in zip(self.heads[2:], self.notes, strict=True):
-            notes.add_row(f" {number}", note)
-        yield notes
 
 
 def view_matches(rows: Sequence[FigureRow], first_head: str) -> PublishedView | None:

@@ -76,7 +76,11 @@ def mean_of(
     Raises:
         ValueError: scores and clusters differ in number.
     """
-    codes = _cluster_codes(range(len(scores)) if clusters is None else clusters, len(scores))
+    names = range(len(scores)) if clusters is None else clusters
+    if len(names) != len(scores):
+        raise ValueError(f"{len(scores)} scores but {len(names)} clusters: give the cluster of each score")
+    known = {name: code for code, name in enumerate(dict.fromkeys(names))}
+    codes = [known[name] for name in names]
     count, middle = len(set(codes)), float(mean(scores)) if scores else 0.0
     stderr, low, high = _clustered_error(scores, codes) if count > 1 else (0.0, None, None)
     if scores and stderr <= MIN_RELATIVE_ERROR * max(map(abs, scores)):
@@ -113,13 +117,6 @@ def _effective_n(share: float, stderr: float, n: int, clusters: int) -> float:
     if n == clusters or not spread or clusters < 2:
         return clusters
     return min(max(spread / stderr**2, clusters), n) if stderr else n
-
-
-def _cluster_codes(names: Sequence[Hashable], n: int) -> list[int]:
-    if len(names) != n:
-        raise ValueError(f"{n} scores but {len(names)} clusters: give the cluster of each score")
-    known = {name: code for code, name in enumerate(dict.fromkeys(names))}
-    return [known[name] for name in names]
 
 
 def _clustered_error(scores: Sequence[float], codes: Sequence[int]) -> tuple[float, float | None, float | None]:

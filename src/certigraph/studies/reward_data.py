@@ -346,7 +346,12 @@ def build_domain(
     splits, published = request.splits or domain.splits, domain.pairs or None
     count = DomainCount(domain=request.domain, seed=request.seed, splits=splits, published=published)
     try:
-        tasks = _tasks_of(request, splits)
+        benchmark = load_benchmark(request.domain, request.data)
+        check_ready(benchmark)
+        if not isinstance(benchmark, TaskDemonstrator):
+            known = ", ".join(PUBLISHED_DOMAINS)
+            raise UnknownName(f"{request.domain} has no demonstrations, from which pairs are built; {known} have them")
+        tasks = [task for split in splits for task in benchmark.tasks(split)]
     except Fault as fault:
         return count.model_copy(update={"failed": str(fault)})
     count = count.model_copy(update={"wanted": request.pairs or domain.pairs or len(tasks)})
@@ -389,15 +394,6 @@ def _outcomes(
             yield outcome
         yield from (known[task.id] for task in batch if task not in new)
         have.update(kinds[task.id] for task in batch if isinstance(known[task.id], TrajectoryPair))
-
-
-def _tasks_of(request: BuildRequest, splits: Sequence[str]) -> list[Task]:
-    benchmark = load_benchmark(request.domain, request.data)
-    check_ready(benchmark)
-    if not isinstance(benchmark, TaskDemonstrator):
-        known = ", ".join(PUBLISHED_DOMAINS)
-        raise UnknownName(f"{request.domain} has no demonstrations, from which pairs are built; {known} have them")
-    return [task for split in splits for task in benchmark.tasks(split)]
 
 
 def select_domains(names: Sequence[str]) -> tuple[str, ...]:
