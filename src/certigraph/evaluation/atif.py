@@ -88,11 +88,7 @@ def _extra_fields(part: RunRound) -> dict[str, Any]:
         "certificate": earned and {**earned.as_json(), "depth": earned.depth},
         "passed": certificate and certificate.forced and certificate.as_json(),
         "plan": part.update.get("plan") or part.update.get("outline"),
-        "approval": part.update.get("approval"),
-        "subtask": part.update.get("subtask"),
-        "dag": part.update.get("dag"),
-        "outcomes": part.update.get("outcomes"),
-        "progress": part.update.get("progress"),
+        **{name: part.update.get(name) for name in ("approval", "subtask", "dag", "outcomes", "progress")},
         "failed": part.failed or None,
     }
     return {name: fact for name, fact in facts.items() if fact}

@@ -230,22 +230,18 @@ class Difference(Record):
     @property
     def significant(self) -> bool:
         """Whether the difference is significant: the interval excludes 0 and the (adjusted) p-value is at most 0.05."""
-        return is_significant(self._bounds, self.n, self.p if self.p_adjusted is None else self.p_adjusted)
-
-    @property
-    def _bounds(self) -> tuple[float, float] | None:
-        return None if self.low is None or self.high is None else (self.low, self.high)
+        return is_significant(self.low, self.high, self.n, self.p if self.p_adjusted is None else self.p_adjusted)
 
     @property
     def reservation(self) -> str:
         """Why a difference is not significant where only one of interval and p is the reason; else empty."""
-        if self._bounds is None or self.n < MIN_PAIRS:
+        if self.low is None or self.n < MIN_PAIRS:
             return ""
         p = self.p if self.p_adjusted is None else self.p_adjusted
         if p is not None and p <= 1 - CONFIDENCE:
             return " (the interval includes 0)"
         which = "p" if self.p_adjusted in (None, self.p) else "Holm's p"
-        return f" ({which} above 0.05)" if is_significant(self._bounds, self.n) else ""
+        return f" ({which} above 0.05)" if is_significant(self.low, self.high, self.n) else ""
 
     @property
     def equal(self) -> bool:

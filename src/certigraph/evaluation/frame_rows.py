@@ -182,14 +182,8 @@ def _progress_columns(folds: Sequence[PlanHistory], predicates: list[FrameRow]) 
 
 def _attempt_rows(folded: PlanHistory) -> Iterator[FrameRow]:
     for attempt in folded.attempts:
-        yield {
-            "position": attempt.position,
-            "kind": kind_of(attempt.target),
-            "number": attempt.number,
-            "depth": attempt.depth,
-            "certified": attempt.certified,
-            "step": attempt.step,
-        }
+        names = ("position", "number", "depth", "certified", "step")
+        yield {"kind": kind_of(attempt.target), **{name: getattr(attempt, name) for name in names}}
 
 
 def _predicate_rows(folds: Sequence[PlanHistory], ending: str) -> Iterator[FrameRow]:
@@ -309,16 +303,9 @@ def _call_rows(events: Sequence[Event], *, superseded: bool = False) -> Iterator
     for event in events:
         for call in event.calls:
             amounts = {name: int(str(call.get(name, 0))) for name in ("input_tokens", "output_tokens", "cached_tokens")}
-            yield {
-                "node": event.node,
-                "scope": event.scope,
-                "subtask": event.subtask,
-                "role": str(call.get("role", "")),
-                "steps": steps,
-                **amounts,
-                "failed": bool(call.get("failure")),
-                "superseded": superseded,
-            }
+            where = {"node": event.node, "scope": event.scope, "subtask": event.subtask}
+            about = {"role": str(call.get("role", "")), "failed": bool(call.get("failure")), "superseded": superseded}
+            yield {**where, "steps": steps, **about, **amounts}
         steps += count_steps(event)
 
 

@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 import pandas as pd
 import typer
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.json_lines import drop_incomplete_line, read_bounded_lines
+from certigraph.adapters.files import read_rows, validate_row
+from certigraph.adapters.json_lines import drop_incomplete_line
 from certigraph.adapters.models.calls import ask
 from certigraph.adapters.models.chat_models import is_scripted
 from certigraph.adapters.models.prompts import Prompt, quote
@@ -203,8 +204,6 @@ def references_of(task: Task, data: str | None) -> Sequence[str]:
 
 # Judgements on disk: one JSON line each, appended at once, so that judging can be stopped and resumed.
 
-_FILE_FIX = "restore the file, or name another with --out"
-
 
 class RubricJudgement(Record):
     """Judgement of one answer. `score` is 0 to 100; `parts` has the rating by each criterion of the rubric."""
@@ -237,15 +236,7 @@ def read_judgements(path: Path) -> list[RubricJudgement]:
     if not path.is_file():
         return []
     drop_incomplete_line(path)
-    read = list[RubricJudgement]()
-    with path.open("rb") as file:
-        for number, line in enumerate(read_bounded_lines(file, str(path), fix=_FILE_FIX), 1):
-            try:
-                read.append(RubricJudgement.model_validate_json(line))
-            except ValidationError as error:
-                problem = f"{path}:{number}: this line is not a judgement ({error.errors()[0]['msg']})"
-                raise Fault("data", f"{problem}: {_FILE_FIX}") from error
-    return read
+    return [validate_row(RubricJudgement, row) for row in read_rows(path)]
 
 
 # Judging recorded answers: each answer once, saved at once, within one budget.

@@ -361,17 +361,18 @@ def detectable_difference(differences: Sequence[float]) -> float | None:
     return float(effect) * stdev(differences)
 
 
-def is_significant(bounds: tuple[float, float] | None, n: int, p: float | None = None) -> bool:
+def is_significant(low: float | None, high: float | None, n: int, p: float | None = None) -> bool:
     """Return whether a difference is significant: MIN_PAIRS pairs or more, 0 outside the interval, p at most 0.05.
 
     Args:
-        bounds: the 95 % interval of the difference.
+        low: lower bound of the 95 % interval of the difference, if there is one.
+        high: upper bound.
         n: number of pairs.
         p: p-value adjusted by Holm's method; None: only the interval decides. With 6 pairs the interval alone would
             call one in eight differences between equal methods significant.
     """
     has_low_p = p is None or p <= 1 - CONFIDENCE
-    return bounds is not None and n >= MIN_PAIRS and not bounds[0] <= 0 <= bounds[1] and has_low_p
+    return low is not None and high is not None and n >= MIN_PAIRS and not low <= 0 <= high and has_low_p
 
 
 def mean_difference(differences: Sequence[float]) -> float:

@@ -287,9 +287,7 @@ def print_recall(study: RecallStudy) -> None:
     shown = join_intervals(table.assign(**{name: 100 * table[name].astype(float) for name in bounded}), ".1f")
     questions = {corpus.split: corpus.questions for corpus in study.corpora}
     for row, one in enumerate(study.recalls):
-        low, high = one.difference_low, one.difference_high
-        bounds = None if low is None or high is None else (low, high)
-        if is_significant(bounds, questions[one.split], one.p_holm):
+        if is_significant(one.difference_low, one.difference_high, questions[one.split], one.p_holm):
             shown.loc[row, "difference"] += "*"
     tables = {}
     for corpus in study.corpora:
