@@ -273,7 +273,7 @@ def test_a_journal_names_runs_next_to_it_and_none_elsewhere(tmp_path: Path):
         '["4-0"]',
     ):
         (tmp_path / "runs" / "journal.jsonl").write_text(line)
-        assert RunJournal(tmp_path / "runs", "journal").begun(SampleRun("4-0", 0)) is None
+        assert RunJournal(tmp_path / "runs", "journal")._latest_folder(SampleRun("4-0", 0)) is None
 
 
 @pytest.mark.slow

@@ -35,7 +35,7 @@ READERS = {
     "list.json": "read_json(path)",
     "value.json.gz": "read_json(path)",
     "trajectory.jsonl": "read_trajectory(path)",
-    "e.jsonl": "RunJournal(path.parent, 'e').begun(SampleRun('a', 1))",
+    "e.jsonl": "RunJournal(path.parent, 'e')._latest_folder(SampleRun('a', 1))",
     "journal-0.jsonl": "list(find_journals(path.parent / 'run'))",
     "judgements.jsonl": "read_judgements(path)",
     "queries.csv": "read_queries(path)",

@@ -97,10 +97,10 @@ def open_figure(path: Path, width: float, height: float) -> Iterator[Figure]:
         figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
 
 
-def add_panels(figure: Figure, panels: int, columns: int, *, sharex: bool = False) -> list[Any]:
-    """Add panels with a common y axis, and perhaps x axis, to a figure, in rows of `columns` panels."""
+def add_panels(figure: Figure, panels: int, columns: int) -> list[Any]:
+    """Add panels with a common y axis to a figure, in rows of `columns` panels."""
     rows = max(1, -(-panels // columns))
-    axes = list(figure.subplots(rows, columns, sharex=sharex, sharey=True, squeeze=False).flat)
+    axes = list(figure.subplots(rows, columns, sharey=True, squeeze=False).flat)
     for spare in axes[panels:]:
         spare.remove()
     return axes[:panels]

@@ -286,9 +286,9 @@ def print_recall(study: RecallStudy) -> None:
     bounded = ["mean", "low", "high", "difference", "difference_low", "difference_high"]
     shown = join_intervals(table.assign(**{name: 100 * table[name].astype(float) for name in bounded}), ".1f")
     questions = {corpus.split: corpus.questions for corpus in study.corpora}
-    for row, one in enumerate(study.recalls):
-        if is_significant(one.difference_low, one.difference_high, questions[one.split], one.p_holm):
-            shown.loc[row, "difference"] += "*"
+    for_split = [(one, questions[one.split]) for one in study.recalls]
+    apart = [is_significant(one.difference_low, one.difference_high, n, one.p_holm) for one, n in for_split]
+    shown["difference"] += ["*" if significant else "" for significant in apart]
     tables = {}
     for corpus in study.corpora:
         counts = ((corpus.questions, "question"), (corpus.hops, "hop"), (corpus.passages, "passage"))
