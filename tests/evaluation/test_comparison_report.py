@@ -149,7 +149,7 @@ def test_only_a_method_that_certifies_has_a_goal_precision(compared_folder: Path
 )
 def test_a_simulated_agent_ranks_no_methods(names: tuple[str, ...], model: str, warned: bool):
     plan = build_job(parse_methods(names), "blocksworld", Choice(ids=("3-0",)), Context(model=model)).plan
-    adapted = adapt_to_methods(comparison_of(plan.outline, []), plan, plan.outline.methods)
+    adapted = adapt_to_methods(comparison_of(plan.outline, []), plan)
     assert len(adapted.warnings) == warned
 
 
@@ -160,11 +160,11 @@ def test_solved_runs_that_did_not_certify_their_goal_are_reported():
         for method, ending in (("sdp", "gave_up"), ("react", "world_ended"))
         for task in ("3-0", "3-1")
     ]
-    (warning,) = adapt_to_methods(comparison_of(plan.outline, rows), plan, ["sdp"]).warnings
+    (warning,) = comparison_of(plan.outline, rows, certifying=["sdp"]).warnings
     assert "sdp" in warning
     assert "2 of the 2 runs" in warning
     certified = [one.model_copy(update={"ending": "goal"}) for one in rows]
-    assert adapt_to_methods(comparison_of(plan.outline, certified), plan, ["sdp"]).warnings == ()
+    assert comparison_of(plan.outline, certified, certifying=["sdp"]).warnings == ()
 
 
 def test_the_page_names_the_error_rates_of_a_simulated_agent():

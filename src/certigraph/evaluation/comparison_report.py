@@ -141,7 +141,7 @@ def compute_results(plan: ComparisonPlan, folder: Path) -> ComparisonResults:
     frames = frames_of(runs())
     rows = comparison_rows(frames)
     certifying = {*frames.runs.loc[frames.runs["planned"].notna(), "method"]}
-    comparison = adapt_to_methods(comparison_of(plan.outline, rows), plan, certifying)
+    comparison = adapt_to_methods(comparison_of(plan.outline, rows, certifying=certifying), plan)
     figures = tuple(_official_figures(plan, shared_rows(plan.outline, rows), footers))
     comparison = add_published(comparison.model_copy(update={"figures": figures}), plan.settings)
     shared = frames.runs["task"].isin(shared_tasks(plan.outline, rows))

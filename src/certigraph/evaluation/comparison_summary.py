@@ -308,17 +308,30 @@ REPEAT_ADVICE = "give the same command once more"
 """What a warning names as the way to run failed runs again."""
 
 
-def comparison_of(outline: ComparisonOutline, rows: Sequence[ComparisonRow], repeat: str = REPEAT_ADVICE) -> Comparison:
+def comparison_of(
+    outline: ComparisonOutline,
+    rows: Sequence[ComparisonRow],
+    repeat: str = REPEAT_ADVICE,
+    certifying: Collection[str] | None = None,
+) -> Comparison:
     """Compute the statistics of a comparison from the runs so far, over the tasks that every method has finished.
 
-    `repeat` is what warnings name as the way to run failed runs again.
+    Args:
+        outline: methods, tasks and trials.
+        rows: the runs.
+        repeat: what warnings name as the way to run failed runs again.
+        certifying: names of the methods that certify predicates. Only they have a goal precision, and a warning about
+            solved tasks that they did not certify. None: all have a goal precision, and there is no such warning.
     """
     by_method = shared_rows(outline, rows)
     shared = {row.task for method_rows in by_method.values() for row in method_rows}
     scores = {name: values_by_task(method_rows) for name, method_rows in by_method.items()}
     first, *others = scores
     differences = adjust_family([compute_difference(name, first, scores[name], scores[first]) for name in others])
-    methods = tuple(_summarize_method(name, method_rows, rows) for name, method_rows in by_method.items())
+    methods = tuple(
+        _summarize_method(name, method_rows, rows, certifies=certifying is None or name in certifying)
+        for name, method_rows in by_method.items()
+    )
     endings = {method: [row.ending for row in rows if row.method == method] for method in outline.methods}
     faults = fault_warnings(endings, repeat)
     return Comparison(
@@ -332,7 +345,7 @@ def comparison_of(outline: ComparisonOutline, rows: Sequence[ComparisonRow], rep
         needs=needs_of(by_method),
         rows=tuple(rows),
         faults=len({row.task for row in rows if row.fault} - shared),
-        warnings=(*faults, *limit_warnings(methods)),
+        warnings=(*faults, *limit_warnings(methods), *uncertified_warnings(rows, certifying or ())),
     )
 
 
@@ -349,29 +362,12 @@ def add_published(comparison: Comparison, settings: Mapping[str, RunSetting]) ->
     return comparison.model_copy(update={"published": {name: matches for name, matches in found.items() if matches}})
 
 
-def adapt_to_methods(comparison: Comparison, plan: ComparisonPlan, certifying: Collection[str]) -> Comparison:
-    """Return a copy of a comparison with descriptions of the variants, and a warning if its scores rank no methods.
-
-    The goal precision is adapted as by `adapt_goals`, whose parameter `certifying` is.
-    """
+def adapt_to_methods(comparison: Comparison, plan: ComparisonPlan) -> Comparison:
+    """Return a copy of a comparison with descriptions of the variants, and a warning if its scores rank no methods."""
     models = [plan.model, *plan.roles.values()]
     ranked = len({method.graph for method in plan.methods}) == 1 or not any(map(is_simulated, models))
-    adapted = adapt_goals(comparison, certifying)
-    warnings = (*adapted.warnings, *(() if ranked else (RANKING_WARNING,)))
-    return adapted.model_copy(update={"warnings": warnings, "variants": plan.variants})
-
-
-def adapt_goals(comparison: Comparison, certifying: Collection[str]) -> Comparison:
-    """Return a copy of a comparison with goal precisions of the methods in `certifying` only, which certify predicates.
-
-    It has a warning about solved tasks that a method did not certify.
-    """
-    methods = tuple(
-        one if one.method in certifying else one.model_copy(update={"goals": GoalPrecision()})
-        for one in comparison.methods
-    )
-    warnings = (*comparison.warnings, *uncertified_warnings(comparison.rows, certifying))
-    return comparison.model_copy(update={"methods": methods, "warnings": warnings})
+    warnings = (*comparison.warnings, *(() if ranked else (RANKING_WARNING,)))
+    return comparison.model_copy(update={"warnings": warnings, "variants": plan.variants})
 
 
 RANKING_WARNING = (
@@ -442,7 +438,9 @@ def add_faults(difference: Difference, rows: Sequence[ComparisonRow]) -> Differe
     return difference.model_copy(update={"faults": len(left_out)})
 
 
-def _summarize_method(method: str, rows: Sequence[ComparisonRow], all_rows: Sequence[ComparisonRow]) -> MethodSummary:
+def _summarize_method(
+    method: str, rows: Sequence[ComparisonRow], all_rows: Sequence[ComparisonRow], *, certifies: bool
+) -> MethodSummary:
     estimate = mean_of([row.score for row in rows], [row.task for row in rows], top=100)
     solved = {task: list(map(bool, trials)) for task, trials in values_by_task(rows, "solved").items()}
     trials = min(map(len, solved.values()), default=0)  # of a single method some trials of a task may be missing
@@ -458,7 +456,7 @@ def _summarize_method(method: str, rows: Sequence[ComparisonRow], all_rows: Sequ
         faults=sum(row.fault for row in all_rows if row.method == method),
         begun=sum(row.method == method for row in all_rows),
         pass_all=100 * pass_hat_k(solved, trials).mean if trials > 1 else None,
-        goals=goal_precision(RunOutcome(row.task, row.ending, row.verdict) for row in rows),
+        goals=goal_precision(RunOutcome(row.task, row.ending, row.verdict) for row in rows if certifies),
         endings=dict(Counter(row.ending for row in rows)),
         **sum_costs(rows).model_dump(),
     )

@@ -25,7 +25,6 @@ from certigraph.evaluation.comparison_summary import (
     REPEAT_ADVICE,
     Comparison,
     FigureEstimate,
-    adapt_goals,
     add_published,
     comparison_of,
     estimate_figures,
@@ -297,8 +296,8 @@ def compare_evaluations(by_name: Mapping[str, Evaluation], repeat: str = REPEAT_
     tasks = tuple(dict.fromkeys(row.id for row in first.rows))
     outline = ComparisonOutline(first.benchmark, MODEL_SEPARATOR.join(models), tuple(by_name), tasks, first.trials)
     rows = [row for name, one in by_name.items() for row in one.comparison_rows(name)]
-    found = comparison_of(outline, rows, repeat)
-    found = adapt_goals(found, [name for name, one in by_name.items() if any(row.planned for row in one.rows)])
+    certifying = [name for name, one in by_name.items() if any(row.planned for row in one.rows)]
+    found = comparison_of(outline, rows, repeat, certifying)
     shared = {*shared_tasks(outline, rows)}
     figures = tuple(figure for name, one in by_name.items() for figure in _figures_over(shared, name, one))
     settings = {name: one.setting for name, one in by_name.items()}

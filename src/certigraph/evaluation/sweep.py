@@ -68,7 +68,7 @@ from certigraph.runtime.files import check_output_folder, find_trajectories
 from certigraph.runtime.registry import GRAPHS, check_priced, create_context, graph_slots
 from certigraph.runtime.texts import format_count
 from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.records import Record, Usage
+from certigraph.state.records import Record, Spent, Usage
 
 # The file.
 
@@ -349,12 +349,8 @@ def prepare_sweep(
 # The total budget of a sweep.
 
 
-class SweepUsage(Record):
-    """Cost of runs, finished or not, including work that was repeated after a crash."""
-
-    usd: float = 0.0
-    tokens: int = 0
-    calls: int = 0
+SPENT_KINDS = ("usd", "tokens", "calls")
+"""What a sweep says about its cost, by fields of `Spent`."""
 
 
 class TotalBudget:
@@ -376,11 +372,9 @@ class TotalBudget:
         """Record the cost of a cell's run, in place of the cost recorded earlier."""
         self.by_run[cell.folder] = used
 
-    def spent(self) -> SweepUsage:
-        """Return the cost of all runs so far."""
-        runs = self.by_run.values()
-        tokens = sum(run.input_tokens + run.output_tokens for run in runs)
-        return SweepUsage(usd=sum(run.usd for run in runs), tokens=tokens, calls=sum(run.calls for run in runs))
+    def spent(self) -> Spent:
+        """Return the cost of all runs so far, including work that was repeated after a crash."""
+        return sum((run.spent() for run in self.by_run.values()), Spent())
 
     def exhausted(self) -> str:
         """Return a message that names the limit that is reached; empty if no limit is reached."""
@@ -499,7 +493,7 @@ class SweepFindings(NamedTuple):
     effects: tuple[SweepEffect, ...]
     left_out: tuple[str, ...]
     stopped: tuple[str, ...]
-    spent: SweepUsage
+    spent: Spent
     out: Path
 
     @property
@@ -586,7 +580,7 @@ def to_json(findings: SweepFindings) -> dict[str, Any]:
         "left": findings.left,
         "left_out": list(findings.left_out),
         "stopped": list(findings.stopped),
-        "spent": findings.spent.model_dump(),
+        "spent": {kind: getattr(findings.spent, kind) for kind in SPENT_KINDS},
         "benchmarks": [
             {
                 "name": found.title,
@@ -642,7 +636,7 @@ def write_report(given: PreparedSweep, stopped: Sequence[str] = ()) -> SweepFind
         facts=plan_facts(
             read_plan(given.arms[0].folder),
             **{"all runs together": str(given.sweep.most)},
-            spent=", ".join(f"{value:,.4g} {kind}" for kind, value in findings.spent.model_dump().items()),
+            spent=", ".join(f"{getattr(findings.spent, kind):,.4g} {kind}" for kind in SPENT_KINDS),
             faults=given.sweep.faults or "none",
         ),
     )
