@@ -16,7 +16,7 @@ from statsmodels.stats.proportion import proportion_confint
 from certigraph import cli
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.trajectories import read_trajectory
-from certigraph.evaluation.anatomy import ANALYSES, CAUSES, analyse, anatomy_view
+from certigraph.evaluation.anatomy import ANALYSES, CAUSES, analyse, draw_anatomy
 from certigraph.evaluation.atif import to_atif
 from certigraph.evaluation.compare import build_job, run_comparison
 from certigraph.evaluation.comparison import Choice, parse_methods
@@ -286,7 +286,7 @@ def test_graphs_without_predicates_have_runs_and_nodes_only():
     analysis = analyse(found)
     kept = {name for name, table in analysis.items() if len(table)}
     assert kept == {"faults", "solved", "failure_causes", "score_by_horizon", "node_costs"}
-    assert any("no data" in drawing for drawing in anatomy_view(found).drawings.values())
+    assert any("no data" in drawing for drawing in draw_anatomy(analysis, ["react"]).values())
 
 
 @pytest.mark.slow

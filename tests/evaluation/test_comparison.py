@@ -37,7 +37,7 @@ from certigraph.evaluation.comparison import (
 from certigraph.evaluation.comparison_report import compute_results, write_comparison_page, write_comparison_report
 from certigraph.evaluation.comparison_summary import ablation_methods, comparison_of
 from certigraph.evaluation.measures import ComparisonRow, PromptTokens
-from certigraph.evaluation.plots import AXIS_LABELS, draw_curves, mean_curve
+from certigraph.evaluation.plots import AXIS_LABELS, mean_curve
 from certigraph.evaluation.progress_display import format_time_left
 from certigraph.state.endings import Fault, Interrupted, UnknownName
 from certigraph.state.trajectory import Event
@@ -323,8 +323,7 @@ def test_everything_is_written_and_the_curves_end_at_the_table(tmp_path: Path):
 
 def test_the_page_escapes_what_comes_from_outside(tmp_path: Path):
     plan = job_of().plan.model_copy(update={"tasks": ("<script>1</script>",), "model": "<i>m</i>"})
-    findings = compute_results(plan, tmp_path)
-    write_comparison_page(plan, findings, draw_curves({a: {} for a in AXIS_LABELS}, tmp_path), tmp_path / "page.html")
+    write_comparison_page(compute_results(plan, tmp_path), tmp_path / "page.html")
     assert not re.search("<script|<i>m", (tmp_path / "page.html").read_text())
 
 

@@ -6,6 +6,7 @@ import math
 import os
 import re
 import shutil
+import sys
 from collections.abc import Callable
 from html.parser import HTMLParser
 from io import StringIO
@@ -14,6 +15,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
+from helpers.files.product import product_files
 from helpers.web.browser_pages import layout_at, needs_browser
 from inspect_ai.log import read_eval_log
 from rich.console import Console
@@ -39,6 +41,7 @@ from certigraph.evaluation.comparison_report import (
     RunCell,
     compute_results,
     find_score_changes,
+    lay_out_page,
     plan_facts,
     write_comparison_page,
     write_comparison_report,
@@ -53,7 +56,6 @@ from certigraph.evaluation.comparison_summary import (
 from certigraph.evaluation.evaluate import evaluate
 from certigraph.evaluation.evaluation_results import compare_logs, print_evaluations
 from certigraph.evaluation.measures import ComparisonRow, GoalPrecision, PromptTokens, fault_warnings
-from certigraph.evaluation.plots import AXIS_LABELS, draw_curves
 from certigraph.evaluation.result_tables import (
     comparison_line,
     format_verdict,
@@ -76,12 +78,7 @@ def variant(number: int) -> ComparedMethod:
 
 def page(methods: list[ComparedMethod], folder: Path, trials: int = 1) -> str:
     plan = build_plan("blocksworld", methods, ["3-0"], Context(limits=Limits()), trials)
-    write_comparison_page(
-        plan,
-        compute_results(plan, folder),
-        draw_curves({axis: {} for axis in AXIS_LABELS}, folder),
-        folder / "page.html",
-    )
+    write_comparison_page(compute_results(plan, folder), folder / "page.html")
     return (folder / "page.html").read_text(encoding="utf-8")
 
 
@@ -152,7 +149,7 @@ def test_only_a_method_that_certifies_has_a_goal_precision(compared_folder: Path
 )
 def test_a_simulated_agent_ranks_no_methods(names: tuple[str, ...], model: str, warned: bool):
     plan = build_job(parse_methods(names), "blocksworld", Choice(ids=("3-0",)), Context(model=model)).plan
-    adapted = adapt_to_methods(comparison_of(plan.outline, []), plan, plan.outline.methods)
+    adapted = adapt_to_methods(comparison_of(plan.outline, []), plan)
     assert len(adapted.warnings) == warned
 
 
@@ -163,11 +160,11 @@ def test_solved_runs_that_did_not_certify_their_goal_are_reported():
         for method, ending in (("sdp", "gave_up"), ("react", "world_ended"))
         for task in ("3-0", "3-1")
     ]
-    (warning,) = adapt_to_methods(comparison_of(plan.outline, rows), plan, ["sdp"]).warnings
+    (warning,) = comparison_of(plan.outline, rows, certifying=["sdp"]).warnings
     assert "sdp" in warning
     assert "2 of the 2 runs" in warning
     certified = [one.model_copy(update={"ending": "goal"}) for one in rows]
-    assert adapt_to_methods(comparison_of(plan.outline, certified), plan, ["sdp"]).warnings == ()
+    assert comparison_of(plan.outline, certified, certifying=["sdp"]).warnings == ()
 
 
 def test_the_page_names_the_error_rates_of_a_simulated_agent():
@@ -344,6 +341,25 @@ def test_a_variant_is_named_once_where_its_name_says_what_is_swapped(tmp_path: P
     }
 
 
+@pytest.mark.slow
+def test_writing_the_page_enters_few_files(compared_folder: Path, tmp_path: Path):
+    found, page = compute_results(read_plan(compared_folder), compared_folder), tmp_path / "page.html"
+    write_comparison_page(found, page)  # imports and compiles what the next call finds
+    entered = set[str]()
+
+    def note(frame: Any, event: str, _: object) -> None:
+        if event == "call":
+            entered.add(frame.f_code.co_filename)
+
+    sys.setprofile(note)
+    try:
+        write_comparison_page(found, page)
+    finally:
+        sys.setprofile(None)
+    own = {Path(name).resolve() for name in entered}.intersection(product_files())
+    assert 1 < len(own) <= 10, own
+
+
 def widened(comparison: Comparison) -> Comparison:
     """The same comparison with figures that are as long as they get, and with a prompt cache."""
     long = {"score": 100.0, "low": 56.6, "high": 100.0, "pass_all": 100.0, "successes": 100, "runs": 100, "begun": 100}
@@ -361,9 +377,9 @@ def widened(comparison: Comparison) -> Comparison:
 def test_the_page_fits_its_window(width: int, compared_folder: Path, tmp_path: Path):
     plan = read_plan(compared_folder)
     found = compute_results(plan, compared_folder)
-    found = found._replace(comparison=widened(found.comparison))
+    laid_out = lay_out_page(plan, widened(found.comparison), found.estimates, (), compared_folder)
     page = tmp_path / "page.html"
-    write_comparison_page(plan, found, draw_curves(found.curves, tmp_path), page)
+    write_comparison_page(found._replace(page=laid_out), page)
     layout = layout_at(width, page.read_text(encoding="utf-8").replace("<details>", "<details open>"), tmp_path)
     assert layout.width <= width
     assert not layout.scrolled or width < 1200

@@ -1,6 +1,5 @@
 """Tests of `evaluation.evaluate`."""
 
-import gc
 import json
 import os
 import re
@@ -10,7 +9,6 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from threading import Barrier, Thread
@@ -34,7 +32,7 @@ from certigraph.benchmarks.textworld.benchmark import TextWorldBenchmark
 from certigraph.benchmarks.travelplanner.generator import generate_world
 from certigraph.evaluation import progress_display
 from certigraph.evaluation.comparison import select_stratified_tasks
-from certigraph.evaluation.evaluate import GC_THRESHOLDS, evaluate, evaluate_retry, reduced_garbage_collection
+from certigraph.evaluation.evaluate import evaluate, evaluate_retry
 from certigraph.evaluation.evaluation_results import Evaluation, read_evaluation
 from certigraph.evaluation.inspect_tasks import TASKS
 from certigraph.runtime.run import run
@@ -460,42 +458,6 @@ def experts_replies(task_id: str) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         run("sdp", live, task_id, context=Context(chat=ScriptedChat(responder=recording)), out=folder)
     return given
-
-
-# Rarer garbage collection ends with its block and leaves alone what a caller set up.
-
-
-@pytest.fixture
-def nothing_frozen() -> Iterator[None]:
-    """A process that has frozen nothing, unlike that of the tests."""
-    gc.unfreeze()
-    yield
-    gc.freeze()
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("nothing_frozen")
-def test_the_collector_is_as_it_was_after_the_block_and_after_an_error_in_it():
-    before = gc.get_threshold(), gc.get_freeze_count()
-    with pytest.raises(ZeroDivisionError), reduced_garbage_collection():
-        assert gc.get_threshold() == GC_THRESHOLDS
-        assert gc.get_freeze_count() > before[1]
-        raise ZeroDivisionError
-    assert (gc.get_threshold(), gc.get_freeze_count()) == before
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("nothing_frozen")
-def test_what_was_frozen_before_stays_frozen():
-    gc.freeze()
-    try:
-        frozen = gc.get_freeze_count()
-        with reduced_garbage_collection(), reduced_garbage_collection():
-            pass
-        # what dies while it is frozen is counted no more
-        assert gc.get_freeze_count() > frozen * 0.9
-    finally:
-        gc.unfreeze()
 
 
 # Runs that share a process keep to themselves: how many go on at once changes no result.

@@ -238,11 +238,11 @@ def test_the_journal_survives_a_torn_line(tmp_path: Path):
     with (tmp_path / "journal.jsonl").open("a") as file:
         file.write('\n["4-0", 1, "ru')
     later = RunJournal(tmp_path, "journal")
-    assert later.begun(SampleRun("4-0", 1)) is None
+    assert later._latest_folder(SampleRun("4-0", 1)) is None
     later.record(SampleRun("4-0", 1), "run-b")
     last = RunJournal(tmp_path, "journal")
-    assert last.begun(SampleRun("4-0", 0)) == tmp_path / "run-a"
-    assert last.begun(SampleRun("4-0", 1)) == tmp_path / "run-b"
+    assert last._latest_folder(SampleRun("4-0", 0)) == tmp_path / "run-a"
+    assert last._latest_folder(SampleRun("4-0", 1)) == tmp_path / "run-b"
 
 
 @pytest.mark.parametrize("written", [None, "", '{"type": "hea'])
@@ -273,7 +273,7 @@ def test_a_journal_names_runs_next_to_it_and_none_elsewhere(tmp_path: Path):
         '["4-0"]',
     ):
         (tmp_path / "runs" / "journal.jsonl").write_text(line)
-        assert RunJournal(tmp_path / "runs", "journal").begun(SampleRun("4-0", 0)) is None
+        assert RunJournal(tmp_path / "runs", "journal")._latest_folder(SampleRun("4-0", 0)) is None
 
 
 @pytest.mark.slow

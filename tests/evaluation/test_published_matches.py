@@ -12,7 +12,6 @@ from certigraph.benchmarks.scienceworld.splits import STEP_LONG, STEP_SHORT
 from certigraph.evaluation.comparison import build_plan, parse_methods
 from certigraph.evaluation.evaluation_results import Evaluation, print_evaluations
 from certigraph.evaluation.published_matches import (
-    FigureRow,
     PublishedMatch,
     RunSetting,
     find_matches,
@@ -160,7 +159,7 @@ def test_the_score_of_a_comparison_is_the_mean_of_these_metrics():
 def test_each_source_has_a_column_and_a_method_without_a_figure_there_an_empty_cell():
     names = {"sdp": {}, "validate=always_pass": {"validate": "always_pass"}}
     rows = [
-        FigureRow(name, "1.0", find_matches(setting(benchmark="musique:corpus-hops", swaps=swaps), {"f1"}))
+        (name, "1.0", find_matches(setting(benchmark="musique:corpus-hops", swaps=swaps), {"f1"}))
         for name, swaps in names.items()
     ]
     view = view_matches(rows, "method")

@@ -154,7 +154,7 @@ operators:
   - {gate: "either:one=gap_gate,other=(exhaustion_gate:upr=1.0,change=None)"}
   - {decide: 'reason:rerank="1"'}
 """
-    memory, gate, decide = (method.operators for method in expand_sweep(read_sweep(file(tmp_path, text))).methods)
+    memory, gate, decide = (method.operators for method in expand_sweep(read_sweep(file(tmp_path, text)))[0])
     assert repr(memory["memory"]["args"]) == repr({"searches": 0, "missing": False})
     assert repr(gate["gate"]["args"]["other"]["args"]) == repr({"upr": 1.0, "change": None})
     assert decide["decide"]["args"] == {"rerank": "1"}

@@ -35,7 +35,7 @@ READERS = {
     "list.json": "read_json(path)",
     "value.json.gz": "read_json(path)",
     "trajectory.jsonl": "read_trajectory(path)",
-    "e.jsonl": "RunJournal(path.parent, 'e').begun(SampleRun('a', 1))",
+    "e.jsonl": "RunJournal(path.parent, 'e')._latest_folder(SampleRun('a', 1))",
     "journal-0.jsonl": "list(find_journals(path.parent / 'run'))",
     "judgements.jsonl": "read_judgements(path)",
     "queries.csv": "read_queries(path)",
@@ -113,7 +113,7 @@ def test_a_line_that_is_too_long_is_named_with_its_number_and_the_limit(tmp_path
         (tmp_path / "c.jsonl").write_bytes(long)
         list(read_passages(tmp_path / "c.jsonl"))
     for read in (
-        lambda: RunJournal(tmp_path, "d").begun(SampleRun("a", 1)),
+        lambda: RunJournal(tmp_path, "d")._latest_folder(SampleRun("a", 1)),
         lambda: read_judgements(tmp_path / "d.jsonl"),
     ):
         (tmp_path / "d.jsonl").write_bytes(long + b"\n")

@@ -11,7 +11,7 @@ from helpers.worlds.scripted_benchmark import Script
 
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.adapters.trajectories import read_trajectory
-from certigraph.evaluation.export import _FileNames, export
+from certigraph.evaluation.export import _new_path, export
 from certigraph.graphs import sdp
 from certigraph.runtime.files import MEMORY_FILE, slug_of, unique_slug_of
 from certigraph.runtime.report import write_report
@@ -105,7 +105,7 @@ def test_memories_of_other_names_are_other_files():
 
 @pytest.mark.parametrize("called", PATHS + SQL)
 def test_names_made_of_them_are_plain(called: str):
-    for name in (slug_of(called, 60), _FileNames().new(called, ".json")):
+    for name in (slug_of(called, 60), _new_path(Path(), f"{called}.json", ()).name):
         assert Path(name).name == name and len(name.encode()) < 256 and name.isprintable()
 
 

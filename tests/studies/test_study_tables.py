@@ -7,11 +7,10 @@ import pandas as pd
 import pytest
 from markupsafe import Markup
 
+from certigraph.evaluation.statistics import Measure, measure_table
 from certigraph.studies.tables import (
-    Measure,
     format_progress,
     join_intervals,
-    measure_table,
     print_json,
     write_study_page,
     write_tables,

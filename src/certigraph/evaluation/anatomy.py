@@ -6,7 +6,6 @@ lays out the sections of an HTML page.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -18,9 +17,11 @@ from certigraph.evaluation.frames import KEY_COLUMNS, Frames, without_faults
 from certigraph.evaluation.plots import GREY, SERIES_COLOURS, chart_style, to_svg
 from certigraph.evaluation.statistics import (
     STATISTIC_COLUMNS,
+    Measure,
     Statistic,
     average_of,
     compute_by_group,
+    measure_table,
     ratio_of,
     share_interval,
     shares_by_method,
@@ -81,13 +82,8 @@ def credit_by_kind(frames: Frames) -> pd.DataFrame:
     of writing the plan is left out.
     """
     done = frames.predicates[frames.predicates["status"].isin(CERTIFIED_STATUSES)]
-
-    def means(measure: str) -> pd.DataFrame:
-        rows = done[done["leads"]] if measure == "depth" else done
-        return compute_by_group(rows, ["method", "kind"], lambda group: average_of(group, group[measure]))
-
-    tables = [means(measure).assign(measure=measure) for measure in CREDIT_MEASURES]
-    return pd.concat(tables, ignore_index=True)[["method", "kind", "measure", *STATISTIC_COLUMNS]]
+    done = done.assign(depth=done["depth"].where(done["leads"]))
+    return measure_table(done, ["method", "kind"], {name: Measure(name) for name in CREDIT_MEASURES})
 
 
 def select_predicate_runs(frames: Frames) -> pd.DataFrame:
@@ -118,6 +114,7 @@ def validator_calibration(frames: Frames) -> pd.DataFrame:
     """
     runs = select_predicate_runs(frames)
     ended = runs[~runs["ending"].str.startswith("error:") & (runs["ending"] != INTERRUPTED)]
+    ended = ended.assign(certified=ended["ending"] == GOAL)
     tables = [
         compute_by_group(ended, ["method"], compute).assign(measure=measure)
         for measure, compute in MEASURE_FUNCTIONS.items()
@@ -125,20 +122,16 @@ def validator_calibration(frames: Frames) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True)[["method", "measure", *STATISTIC_COLUMNS]]
 
 
-def _has_certified_goal(runs: pd.DataFrame) -> "pd.Series[bool]":
-    return runs["ending"] == GOAL
-
-
 def _solved_share(runs: pd.DataFrame) -> Statistic:
     return share_interval(runs, runs["solved"])
 
 
 MEASURE_FUNCTIONS: Mapping[str, Callable[[pd.DataFrame], Statistic]] = {
-    "agreement": lambda runs: share_interval(runs, runs["solved"] == _has_certified_goal(runs)),
-    "solved if certified": lambda runs: _solved_share(runs[_has_certified_goal(runs)]),
-    "solved if not certified": lambda runs: _solved_share(runs[~_has_certified_goal(runs)]),
-    "wrong goals": lambda runs: share_interval(runs, _has_certified_goal(runs) & ~runs["solved"]),
-    "missed goals": lambda runs: share_interval(runs, runs["solved"] & ~_has_certified_goal(runs)),
+    "agreement": lambda runs: share_interval(runs, runs["solved"] == runs["certified"]),
+    "solved if certified": lambda runs: _solved_share(runs[runs["certified"]]),
+    "solved if not certified": lambda runs: _solved_share(runs[~runs["certified"]]),
+    "wrong goals": lambda runs: share_interval(runs, runs["certified"] & ~runs["solved"]),
+    "missed goals": lambda runs: share_interval(runs, runs["solved"] & ~runs["certified"]),
 }
 """Function that computes each measure of calibration: certified and solved, or neither; of runs that ended `goal`, and
 of the others, those that are solved; certified but not solved, and solved but not certified, of all runs."""
@@ -263,22 +256,13 @@ def node_costs(frames: Frames) -> pd.DataFrame:
     nodes = nodes.assign(tokens=nodes["input_tokens"] + nodes["output_tokens"])[[*KEY_COLUMNS, "node", *COST_MEASURES]]
     pairs = runs.merge(nodes[["method", "node"]].drop_duplicates(), on="method")
     spent = pairs.merge(nodes, on=[*KEY_COLUMNS, "node"], how="left").fillna(dict.fromkeys(COST_MEASURES, 0))
-    return _compute_measures(spent, ["method", "node"], lambda measure, rows: average_of(rows, rows[measure]))
+    return measure_table(spent, ["method", "node"], {name: Measure(name) for name in COST_MEASURES})
 
 
 def certified_costs(frames: Frames) -> pd.DataFrame:
     """Compute the tokens, calls and seconds that runs used per predicate that is certified at the end of the run."""
     runs = select_predicate_runs(frames)
-    return _compute_measures(runs, ["method"], lambda measure, rows: ratio_of(rows, rows[measure], rows["certified"]))
-
-
-def _compute_measures(
-    rows: pd.DataFrame, by: list[str], compute: Callable[[str, pd.DataFrame], Statistic]
-) -> pd.DataFrame:
-    tables = [
-        compute_by_group(rows, by, partial(compute, measure)).assign(measure=measure) for measure in COST_MEASURES
-    ]
-    return pd.concat(tables, ignore_index=True)[[*by, "measure", *STATISTIC_COLUMNS]]
+    return measure_table(runs, ["method"], {name: Measure(name, per="certified") for name in COST_MEASURES})
 
 
 # All analyses.
@@ -343,9 +327,6 @@ CREDIT_TITLES = {
 MAX_KINDS = 12
 """Maximum number of kinds of predicates in the figure of credit."""
 
-PRECISION_MARKERS = {"solved if certified": "o", "solved if not certified": "s"}
-"""Plot marker of each kind of precision."""
-
 SOLVED_COLOURS = {"none": f"{GREY}30", "uncertified": f"{SERIES_COLOURS[2]}40"}
 """Light colours for runs that did not fail."""
 
@@ -354,9 +335,6 @@ CAUSE_COLOURS = {
     **plots.assign_colours([cause for cause in CAUSES if cause not in SOLVED_COLOURS]),
 }
 """Colour of each cause of failure."""
-
-ERROR_MARKERS = {"wrong goals": "o", "missed goals": "s"}
-"""Plot marker of each kind of wrong verdict."""
 
 
 def draw_rates(tables: AnalysisTables, names: plots.MethodNames) -> Figure:
@@ -373,11 +351,10 @@ def draw_calibration(tables: AnalysisTables, names: plots.MethodNames) -> Figure
     figure, panels = plots.create_panels(3, names)
     table = tables["calibration"]
     plots.draw_dots(panels[0], table[table["measure"] == "agreement"], names)
-    for panel, marks in zip(panels[1:], (PRECISION_MARKERS, ERROR_MARKERS), strict=True):
-        plots.draw_pairs(panel, table, names, marks)
-    for panel, title in zip(
-        panels, ("agreement", "solved, by kind of ending", "wrong verdicts, of all runs"), strict=True
-    ):
+    plots.draw_dots(panels[1], table, names, {"solved if certified": "o", "solved if not certified": "s"})
+    plots.draw_dots(panels[2], table, names, {"wrong goals": "o", "missed goals": "s"})
+    titles = ("agreement", "solved, by kind of ending", "wrong verdicts, of all runs")
+    for panel, title in zip(panels, titles, strict=True):
         plots.finish_panel(panel, title)
     return figure
 
@@ -402,11 +379,11 @@ def draw_anatomy_curves(tables: AnalysisTables, names: plots.MethodNames) -> Fig
     figure = Figure(figsize=(plots.FIGURE_WIDTH, 3.6 + 0.3 * (-(-len(names) // 4))), layout="constrained")
     left, right = figure.subplots(1, 2)
     replans, horizon = tables["replan_curve"], tables["score_by_horizon"].sort_values("horizon", kind="stable")
-    plots.draw_labelled_lines(left, replans, names, "replans", sorted(replans["replans"].unique()))
+    plots.draw_lines(left, replans, names, "replans", sorted(replans["replans"].unique()))
     left.set(xlabel="replans", ylabel="share of runs solved")
     left.set_title(f"runs solved, {plots.format_sizes(replans)}")
     lengths = list(horizon["horizon_name"].unique())
-    plots.draw_labelled_lines(right, horizon, names, "horizon_name", lengths, top=100.0)
+    plots.draw_lines(right, horizon, names, "horizon_name", lengths, top=100.0)
     right.set(xlabel="length of the task", ylabel="mean score, 0 to 100")
     right.set_title(f"score, {plots.format_sizes(horizon)}")
     plots.draw_figure_legend(figure, names)
@@ -417,9 +394,8 @@ def draw_credit(tables: AnalysisTables, names: plots.MethodNames) -> Figure:
     """Draw cascade depth, world actions and tokens of certified predicates, with a row for each kind of predicate."""
     table = tables["credit"]
     kinds = list(table["kind"].unique())[:MAX_KINDS]
-    figure, panels = plots.create_panels(
-        len(CREDIT_TITLES), kinds, below=0.13 * len(kinds) * len(names), coloured=False
-    )
+    below = 0.13 * len(kinds) * len(names)
+    figure, panels = plots.create_panels(len(CREDIT_TITLES), kinds, below=below, coloured=False)
     for panel, (measure, title) in zip(panels, CREDIT_TITLES.items(), strict=True):
         plots.draw_kinds(panel, table[table["measure"] == measure], names, kinds)
         plots.finish_panel(panel, title, share=False, counted=False)
@@ -458,14 +434,6 @@ MAX_TABLE_LINES = 200
 """Maximum number of rows of a table on the page; the CSV file has all rows."""
 
 
-class ShownTable(NamedTuple):
-    """Table of the page: headings, cells, and the number of rows that are left out."""
-
-    heads: Sequence[str]
-    lines: Sequence[Sequence[str]]
-    left: int
-
-
 class AnatomyView(NamedTuple):
     """The analyses as the template `anatomy_sections.html` shows them: SVG drawings and tables by name."""
 
@@ -473,25 +441,24 @@ class AnatomyView(NamedTuple):
     stopped: Sequence[str]
     """The runs without an ending."""
     drawings: Mapping[str, Markup]
-    tables: Mapping[str, ShownTable]
+    tables: Mapping[str, Mapping[str, Any]]
+    """Headings (`heads`), rows (`lines`) and number of rows that are not shown (`left`) of each table."""
     causes: Mapping[str, str] = CAUSES
 
 
-def anatomy_view(frames: Frames) -> AnatomyView:
-    """Compute all analyses, draw their figures, and lay them out for a page."""
-    tables, names = analyse(frames), methods_of(frames)
+def draw_anatomy(tables: AnalysisTables, names: plots.MethodNames) -> dict[str, Markup]:
+    """Draw the figures of all analyses for a page, by name."""
     with chart_style():
-        drawings = {name: to_svg(draw(tables, names)) for name, draw in ANATOMY_FIGURES.items()}
-    return lay_out_anatomy(frames, tables, drawings)
+        return {name: to_svg(draw(tables, names)) for name, draw in ANATOMY_FIGURES.items()}
 
 
-def lay_out_anatomy(frames: Frames, tables: AnalysisTables, drawings: Mapping[str, Markup]) -> AnatomyView:
+def anatomy_view(frames: Frames, tables: AnalysisTables, drawings: Mapping[str, Markup]) -> AnatomyView:
     """Lay out tables and drawings for a page."""
+    shown = {}
+    for name, table in tables.items():
+        heads, lines = frame_cells(table.head(MAX_TABLE_LINES))
+        shown[name] = {"heads": heads, "lines": lines, "left": max(len(table) - MAX_TABLE_LINES, 0)}
     stopped = frames.runs.loc[frames.runs["ending"] == INTERRUPTED, "run"].tolist()
-    shown = {
-        name: ShownTable(*frame_cells(table.head(MAX_TABLE_LINES)), max(len(table) - MAX_TABLE_LINES, 0))
-        for name, table in tables.items()
-    }
     return AnatomyView(len(frames.runs), stopped, drawings, shown)
 
 

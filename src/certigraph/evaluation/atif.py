@@ -5,7 +5,7 @@ inside it.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -51,44 +51,28 @@ def steps_of(events: Iterable[Event], names: DocumentIds = MappingProxyType({}))
             yield step
 
 
-def number_steps(steps: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Number ATIF steps from 1."""
-    return [{"step_id": number, **step} for number, step in enumerate(steps, 1)]
-
-
 def drop_missing(facts: dict[str, Any]) -> dict[str, Any]:
     """Remove the entries of a dictionary that are None, so that an unknown price is left out and not written as 0."""
     return {name: fact for name, fact in facts.items() if fact is not None}
 
 
 def _agent_step(part: RunRound, call: str) -> dict[str, Any]:
-    usage = part.usage
-    step = {
-        "source": "agent",
-        "message": part.text,
-        "llm_call_count": usage.calls,
-        **_tool_call_fields(part, call),
-    }
-    extra = _extra_fields(part)
+    usage, used, observation, extra = part.usage, part.tool_call, part.observation, _extra_fields(part)
+    step: dict[str, Any] = {"source": "agent", "message": part.text, "llm_call_count": usage.calls}
+    if used:
+        function, arguments = used
+        step["tool_calls"] = [{"tool_call_id": call, "function_name": function, "arguments": arguments}]
+    if used and observation:
+        world = {name: getattr(observation, name) for name in ("accepted", "reward", "done", "solved")}
+        step["observation"] = {"results": [{"source_call_id": call, "content": observation.text, "extra": world}]}
     if usage.calls:
-        step |= {"metrics": _step_metrics(usage, part)}
+        by_node = {event.node: event.usage.as_json() for event in part.events if event.usage.calls}
+        step["metrics"] = drop_missing({**_token_fields(usage), "extra": by_node})
     if part.thought and usage.calls:
         step["reasoning_content"] = part.thought
     elif part.thought:
         extra["thought"] = part.thought  # ATIF allows no reasoning in a step without a model call
     return {**step, "extra": extra}
-
-
-def _tool_call_fields(part: RunRound, call: str) -> dict[str, Any]:
-    used, observation = part.tool_call, part.observation
-    if used is None:
-        return {}
-    tool_call = {"tool_call_id": call, "function_name": used.name, "arguments": used.arguments}
-    if observation is None:
-        return {"tool_calls": [tool_call]}
-    extra = {name: getattr(observation, name) for name in ("accepted", "reward", "done", "solved")}
-    result = {"source_call_id": call, "content": observation.text, "extra": extra}
-    return {"tool_calls": [tool_call], "observation": {"results": [result]}}
 
 
 def _extra_fields(part: RunRound) -> dict[str, Any]:
@@ -104,26 +88,19 @@ def _extra_fields(part: RunRound) -> dict[str, Any]:
         "certificate": earned and {**earned.as_json(), "depth": earned.depth},
         "passed": certificate and certificate.forced and certificate.as_json(),
         "plan": part.update.get("plan") or part.update.get("outline"),
-        "approval": part.update.get("approval"),
-        "subtask": part.update.get("subtask"),
-        "dag": part.update.get("dag"),
-        "outcomes": part.update.get("outcomes"),
-        "progress": part.update.get("progress"),
+        **{name: part.update.get(name) for name in ("approval", "subtask", "dag", "outcomes", "progress")},
         "failed": part.failed or None,
     }
     return {name: fact for name, fact in facts.items() if fact}
 
 
-def _step_metrics(usage: Usage, part: RunRound) -> dict[str, Any]:
-    return drop_missing(
-        {
-            "prompt_tokens": usage.input_tokens,
-            "completion_tokens": usage.output_tokens,
-            "cached_tokens": usage.cached_tokens,
-            "cost_usd": usage.usd or None,
-            "extra": {event.node: event.usage.as_json() for event in part.events if event.usage.calls},
-        }
-    )
+def _token_fields(usage: Usage, prefix: str = "") -> dict[str, Any]:
+    return {
+        f"{prefix}prompt_tokens": usage.input_tokens,
+        f"{prefix}completion_tokens": usage.output_tokens,
+        f"{prefix}cached_tokens": usage.cached_tokens,
+        f"{prefix}cost_usd": usage.usd or None,
+    }
 
 
 # Documents of subtasks, inside the document of their run (`subagent_trajectories`).
@@ -139,24 +116,18 @@ def subtask_document_ids(header: Header, parts: Iterable[GraphEvents]) -> dict[s
     return {part.subtask: f"{header.run_id}/{part.scope}" for part in parts}
 
 
-def subtask_document(header: Header, agent: dict[str, Any], part: GraphEvents, parts: EventsByGraph) -> dict[str, Any]:
+def subtask_document(header: Header, part: GraphEvents, parts: EventsByGraph) -> dict[str, Any]:
     """Build the ATIF document of a subtask: its goal as the first step, then the steps of the graph that solved it."""
     names = subtask_document_ids(header, parts.within(part.scope))
     tasks = [event.update["task"] for event in part.events if event.update and "task" in event.update]
     goal = str(tasks[0].get("goal", part.subtask)) if tasks and isinstance(tasks[0], dict) else part.subtask
-    steps = [{"source": "user", "message": goal}, *steps_of(part.events, names)]
     usage = total_usage(event.usage for event in part.events)
     solver = header.all_operators.get("solve")
-    graph = Spec.model_validate(solver).args.get("graph", SUBTASK_GRAPH) if solver else SUBTASK_GRAPH
-    return {
-        "schema_version": ATIF_VERSION,
-        "session_id": header.run_id,
-        "trajectory_id": f"{header.run_id}/{part.scope}",  # unique over all subtasks of all runs
-        "agent": {**agent, "name": f"certigraph.{graph}"},
-        "steps": number_steps(steps),
-        "final_metrics": _final_metrics(usage, len(steps)),
-        "extra": {"subtask": part.subtask},
-    }
+    graph = str(Spec.model_validate(solver).args.get("graph", SUBTASK_GRAPH)) if solver else SUBTASK_GRAPH
+    steps = [{"source": "user", "message": goal}, *steps_of(part.events, names)]
+    # the id is unique over all subtasks of all runs
+    document = _document(header, f"{header.run_id}/{part.scope}", graph, steps, usage, {})
+    return {**document, "extra": {"subtask": part.subtask}}
 
 
 # The document of a run.
@@ -184,55 +155,54 @@ def _run_document(run: Trajectory) -> dict[str, Any]:
     first = {"source": "user", "message": task_text(task), "timestamp": start}
     steps = [first, *steps_of(parts.own, subtask_document_ids(header, parts.within()))]
     redone = total_usage((event.usage for event in run.superseded), "superseded").as_json() if run.superseded else {}
-    inner = [subtask_document(header, _agent_fields(header), part, parts) for part in parts.inner]
+    scores = run.footer.scores if run.footer else None
+    inner = [subtask_document(header, part, parts) for part in parts.inner]
+    sections = {"subagent_trajectories": inner or None, "notes": _format_notes(run)}
     return drop_missing(
         {
-            "schema_version": ATIF_VERSION,
-            "session_id": header.run_id,
-            "trajectory_id": header.run_id,
-            "agent": _agent_fields(header),
-            "steps": number_steps(steps),
-            "subagent_trajectories": inner or None,
-            "notes": _format_notes(run),
-            "final_metrics": _final_metrics(run.usage, len(steps), superseded=redone),
+            **_document(header, header.run_id, header.graph, steps, run.usage, sections, superseded=redone),
             "extra": {
                 "benchmark": task.benchmark,
                 "task_id": task.id,
                 "condition": task.condition,
                 "ending": ending,
                 "message": run.footer.message if run.footer else "",
-                "scores": run.footer.scores.model_dump(mode="json") if run.footer and run.footer.scores else None,
+                "scores": scores and scores.model_dump(mode="json"),
                 "trial": header.trial,
             },
         }
     )
 
 
-def write_atif(trajectory: Trajectory, path: Path) -> None:
-    """Write the ATIF document of a run as JSON."""
-    replace_text(path, json.dumps(to_atif(trajectory), ensure_ascii=False, indent=1))
-
-
-def _agent_fields(header: Header) -> dict[str, Any]:
+def _document(
+    header: Header,
+    name: str,
+    graph: str,
+    steps: Sequence[dict[str, Any]],
+    usage: Usage,
+    sections: Mapping[str, Any],
+    **more: Any,
+) -> dict[str, Any]:
+    totals = {**_token_fields(usage, "total_"), "total_steps": len(steps)}
     return {
-        "name": f"certigraph.{header.graph}",
-        "version": header.versions.get("certigraph", "unknown"),
-        "model_name": model_name(str(header.context.get("model", "unknown"))),
-        "extra": run_metadata(header),
+        "schema_version": ATIF_VERSION,
+        "session_id": header.run_id,
+        "trajectory_id": name,
+        "agent": {
+            "name": f"certigraph.{graph}",
+            "version": header.versions.get("certigraph", "unknown"),
+            "model_name": model_name(str(header.context.get("model", "unknown"))),
+            "extra": run_metadata(header),
+        },
+        "steps": [{"step_id": number, **step} for number, step in enumerate(steps, 1)],
+        **sections,
+        "final_metrics": drop_missing({**totals, "extra": {"calls": usage.calls, "seconds": usage.seconds, **more}}),
     }
 
 
-def _final_metrics(usage: Usage, steps: int, **more: Any) -> dict[str, Any]:
-    return drop_missing(
-        {
-            "total_prompt_tokens": usage.input_tokens,
-            "total_completion_tokens": usage.output_tokens,
-            "total_cached_tokens": usage.cached_tokens,
-            "total_cost_usd": usage.usd or None,
-            "total_steps": steps,
-            "extra": {"calls": usage.calls, "seconds": usage.seconds, **more},
-        }
-    )
+def write_atif(trajectory: Trajectory, path: Path) -> None:
+    """Write the ATIF document of a run as JSON."""
+    replace_text(path, json.dumps(to_atif(trajectory), ensure_ascii=False, indent=1))
 
 
 def _format_notes(run: Trajectory) -> str | None:

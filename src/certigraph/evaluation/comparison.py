@@ -54,7 +54,7 @@ from certigraph.runtime.run import create_run_name, needs_resume
 from certigraph.runtime.texts import format_count
 from certigraph.state.endings import INTERRUPTED, Fault, UnknownName
 from certigraph.state.records import Record, Task
-from certigraph.state.trajectory import Footer, Trajectory
+from certigraph.state.trajectory import Trajectory
 
 # The plan of a comparison.
 
@@ -175,11 +175,8 @@ def parse_methods(names: Sequence[str], swaps: Sequence[str] = ()) -> tuple[Comp
         # the longest name first, because the name of a graph of one's own has a colon
         name = next((name for name in sorted(chosen, key=len, reverse=True) if text.startswith(f"{name}:")), None)
         if name is None:
-            unknown, first = text.partition(":")[0], next(iter(graphs), "METHOD")
-            if "=" in unknown:
-                raise UnknownName(f"swap {text} names no method: write it before the slot, as in {first}:{text}")
-            form = "write METHOD:SLOT=OPERATOR for"
-            raise UnknownName(f"swap {text}: no method {unknown!r}; {form} {', '.join(graphs)}")
+            unknown, form = text.partition(":")[0], "METHOD:SLOT=OPERATOR"
+            raise UnknownName(f"swap {text}: no method {unknown!r}; write {form} for {', '.join(graphs)}")
         chosen[name].append(text.removeprefix(f"{name}:"))
     return tuple(build_method(name, graph, chosen[name]) for name, graph in graphs.items())
 
@@ -264,9 +261,6 @@ def describe_variants(methods: Sequence[ComparedMethod]) -> dict[str, str]:
 
 # Selection of tasks.
 
-STRATUM_CONSTANTS = ("level", "days", "task")
-"""Task constants whose values define the strata of a stratified sample; a benchmark may lack some of them."""
-
 
 def select_stratified_tasks(tasks: Sequence[Task], n: int) -> list[Task]:
     """Select `n` tasks, spread evenly over difficulty level, number of days and kind of task.
@@ -274,8 +268,8 @@ def select_stratified_tasks(tasks: Sequence[Task], n: int) -> list[Task]:
     The selection is deterministic and keeps the order of `tasks`.
     """
     groups = defaultdict(list)
-    for task in tasks:
-        groups[tuple(str(task.constants.get(name)) for name in STRATUM_CONSTANTS)].append(task)
+    for task in tasks:  # a benchmark may lack some of these constants
+        groups[tuple(str(task.constants.get(name)) for name in ("level", "days", "task"))].append(task)
     rounds = chain.from_iterable(zip_longest(*(groups[key] for key in sorted(groups))))
     chosen = {task.id for task in islice(filter(None, rounds), n)}
     return [task for task in tasks if task.id in chosen]
@@ -350,17 +344,17 @@ def save_or_check_plan(plan: ComparisonPlan, folder: Path, resume: str) -> None:
 
 def format_differences(saved: ComparisonPlan, new: ComparisonPlan) -> str:
     """Format the first differences between two plans on one line; empty if only IGNORED_FIELDS differ."""
-    plans = (saved, new)
-    one, other = (
-        dict(_flatten(plan.model_dump(mode="json", exclude=IGNORED_FIELDS | LISTED_FIELDS))) for plan in plans
-    )
+    left_out = IGNORED_FIELDS | LISTED_FIELDS
+    one, other = (dict(_flatten(plan.model_dump(mode="json", exclude=left_out))) for plan in (saved, new))
     keys = [key for key in {**one, **other} if one.get(key) != other.get(key)]
-    lines = [
-        *_differing_methods(saved.methods, new.methods),
-        *_differing_tasks(saved.tasks, new.tasks),
-        *(f"another goal of the case {task}" for task in changed_keys(saved.goals, new.goals)),
-        *(f"{key}: {_format_value(one.get(key))} there, {_format_value(other.get(key))} here" for key in keys),
-    ]
+    lines = list(_differing_methods(saved.methods, new.methods))
+    if len(saved.tasks) != len(new.tasks):
+        there = format_count(len(saved.tasks), "task")
+        lines.append(f"{there} there, {len(new.tasks)} here (by limit, split or task ids)")
+    elif differing := [pair for pair in zip(saved.tasks, new.tasks, strict=True) if len(set(pair)) > 1]:
+        lines.append("other tasks, such as {} there and {} here".format(*differing[0]))
+    lines += [f"another goal of the case {task}" for task in changed_keys(saved.goals, new.goals)]
+    lines += [f"{key}: {one.get(key, 'nothing')} there, {other.get(key, 'nothing')} here" for key in keys]
     more = f"; and {len(lines) - MAX_SHOWN_DIFFERENCES} more" if len(lines) > MAX_SHOWN_DIFFERENCES else ""
     return "; ".join(lines[:MAX_SHOWN_DIFFERENCES]) + more
 
@@ -380,33 +374,18 @@ def _differing_methods(saved: Sequence[ComparedMethod], new: Sequence[ComparedMe
             yield f"{one.name}: the graph {one.graph} there, {other.graph} here"
             continue
         for slot in {**one.operators, **other.operators}:
-            there, here = (method.operators.get(slot) for method in (one, other))
+            specs = [method.operators.get(slot) for method in (one, other)]
+            there, here = ("nothing" if spec is None else str(Spec.model_validate(spec)) for spec in specs)
             if there != here:
-                yield f"{one.name}: {slot}={_format_operator(there)} there, {_format_operator(here)} here"
+                yield f"{one.name}: {slot}={there} there, {here} here"
 
 
-def _format_operator(spec: JsonValue) -> str:
-    return "nothing" if spec is None else str(Spec.model_validate(spec))
-
-
-def _differing_tasks(saved: Sequence[str], new: Sequence[str]) -> Iterator[str]:
-    if len(saved) != len(new):
-        yield f"{format_count(len(saved), 'task')} there, {len(new)} here (by limit, split or task ids)"
-    elif saved != new:
-        one, other = next((one, other) for one, other in zip(saved, new, strict=True) if one != other)
-        yield f"other tasks, such as {one} there and {other} here"
-
-
-def _flatten(value: Any, at: str = "") -> Iterator[tuple[str, Any]]:
-    if not isinstance(value, (Mapping, list)):
-        yield at, value
-        return
-    for key, part in value.items() if isinstance(value, Mapping) else enumerate(value, 1):
-        yield from _flatten(part, f"{at}.{key}" if at else str(key))
-
-
-def _format_value(value: Any) -> str:
-    return "nothing" if value is None else json.dumps(value, ensure_ascii=False)
+def _flatten(value: Any, at: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, (Mapping, list)):
+        for key, part in value.items() if isinstance(value, Mapping) else enumerate(value, 1):
+            yield from _flatten(part, f"{at}.{key}" if at else str(key))
+    elif value is not None:
+        yield at, json.dumps(value, ensure_ascii=False)
 
 
 @contextmanager
@@ -484,11 +463,6 @@ def read_cell_trajectory(cell: ComparisonCell) -> Trajectory | None:
     return read_trajectory(run) if run else None
 
 
-def has_final_ending(footer: Footer | None) -> bool:
-    """Return whether a run ended and need not be repeated. A used-up budget is a final ending; an error is not."""
-    return footer is not None and not footer.ending.startswith(("error:", INTERRUPTED))
-
-
 def unfinished_cells(cells: Sequence[ComparisonCell]) -> list[ComparisonCell]:
     """List the cells whose runs are not finished, in order."""
     folders = ((cell, cell.run_folder) for cell in cells)
@@ -496,8 +470,13 @@ def unfinished_cells(cells: Sequence[ComparisonCell]) -> list[ComparisonCell]:
 
 
 def finished_cells(plan: ComparisonPlan, folder: Path) -> Iterator[tuple[ComparisonCell, Trajectory]]:
-    """Yield the cells whose runs are finished, with their trajectories, in the order of the plan."""
-    return ((cell, run) for cell, run in ended_cells(plan, folder) if has_final_ending(run.footer))
+    """Yield the cells whose runs are finished, with their trajectories, in the order of the plan.
+
+    A used-up budget is a final ending; an error is not, and is tried again.
+    """
+    return (
+        (cell, run) for cell, run in ended_cells(plan, folder) if not run.ending.startswith(("error:", INTERRUPTED))
+    )
 
 
 def ended_cells(plan: ComparisonPlan, folder: Path) -> Iterator[tuple[ComparisonCell, Trajectory]]:

@@ -6,18 +6,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from markupsafe import Markup
-
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.files import replace_text
 from certigraph.adapters.models.chat_models import describe_error_rates
 from certigraph.adapters.trajectories import TRAJECTORY_FILE, read_trajectory
-from certigraph.evaluation.anatomy import anatomy_view
+from certigraph.evaluation.anatomy import AnalysisTables, analyse, anatomy_view, draw_anatomy, methods_of
 from certigraph.evaluation.comparison import (
     COMPARISON_PAGE,
     DATA_FILES,
     ComparedMethod,
-    ComparisonCell,
     ComparisonPlan,
     cells_of,
     ended_cells,
@@ -35,15 +32,9 @@ from certigraph.evaluation.comparison_summary import (
     shared_tasks,
 )
 from certigraph.evaluation.frames import Frames, RecordedRun, frames_of, select_runs, without_faults
-from certigraph.evaluation.measures import (
-    COMPARISON_METHODS,
-    ComparisonRow,
-    PromptTokens,
-)
+from certigraph.evaluation.measures import COMPARISON_METHODS, ComparisonRow, PromptTokens
 from certigraph.evaluation.plots import BudgetCurves, curve_rows, curves_of, draw_curves
-from certigraph.evaluation.published_matches import (
-    PUBLISHED_TITLE,
-)
+from certigraph.evaluation.published_matches import PUBLISHED_TITLE
 from certigraph.evaluation.replays import ReplayEstimate, estimates_of, replays_of
 from certigraph.evaluation.result_tables import (
     DIFFERENCE_COLUMNS,
@@ -87,33 +78,21 @@ def write_tables(
     """Write a comparison to its files of data, except its curves; `runs` has the folder of each run by its id."""
     results = comparison_to_json(comparison, estimates)
     replace_text(folder / "table.json", json.dumps(results, indent=1, ensure_ascii=False))
-    differences, left_out = {difference["method"]: difference for difference in results["differences"]}, ("method", "n")
-    methods = [
-        {
-            **flatten_record(summary),
-            **{
-                f"difference_{key}": v
-                for key, v in differences.get(summary["method"], {}).items()
-                if key not in left_out
-            },
-        }
-        for summary in results["methods"]
-    ]
+    differences = {one["method"]: one for one in results["differences"]}
+    methods = []
+    for summary in results["methods"]:
+        compared = differences.get(summary["method"], {}).items()
+        more = {f"difference_{key}": value for key, value in compared if key not in ("method", "n")}
+        methods.append({**flatten_record(summary), **more})
     write_csv(folder / "table.csv", methods)
     write_csv(folder / "needs.csv", results["needs"])
     rows = [{**flatten_record(row), "folder": runs.get(row["run"], "")} for row in results["rows"]]
     write_csv(folder / "rows.csv", rows)
-    replays = [
-        {
-            "variant": one.method,
-            "task": row.task,
-            "trial": row.trial,
-            "estimate": estimate,
-            "folder": runs.get(row.run, ""),
-        }
-        for one in estimates
-        for row, estimate in one.runs
-    ]
+    replays = []
+    for one in estimates:
+        for row, estimate in one.runs:
+            where = {"variant": one.method, "task": row.task, "trial": row.trial}
+            replays.append({**where, "estimate": estimate, "folder": runs.get(row.run, "")})
     if replays:
         write_csv(folder / "replays.csv", replays)
 
@@ -134,14 +113,17 @@ def flatten_record(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class ComparisonResults(NamedTuple):
-    """Results of a comparison: statistics, replayed ablations, score curves, and the data frames for all analyses."""
+    """Results of a comparison: statistics, replayed ablations, score curves, data frames, and their analyses.
+
+    `page` has the texts and the cells of tables on the page, by the variables of its template.
+    """
 
     comparison: Comparison
     estimates: list[ReplayEstimate]
     curves: BudgetCurves
     frames: Frames
-    own_operators: tuple[str, ...] = ()
-    """Operators of the benchmark that ran in place of generic ones, as in the headers of the runs."""
+    analyses: AnalysisTables
+    page: Mapping[str, Any]
 
 
 def compute_results(plan: ComparisonPlan, folder: Path) -> ComparisonResults:
@@ -159,14 +141,16 @@ def compute_results(plan: ComparisonPlan, folder: Path) -> ComparisonResults:
     frames = frames_of(runs())
     rows = comparison_rows(frames)
     certifying = {*frames.runs.loc[frames.runs["planned"].notna(), "method"]}
-    comparison = adapt_to_methods(comparison_of(plan.outline, rows), plan, certifying)
+    comparison = adapt_to_methods(comparison_of(plan.outline, rows, certifying=certifying), plan)
     figures = tuple(_official_figures(plan, shared_rows(plan.outline, rows), footers))
     comparison = add_published(comparison.model_copy(update={"figures": figures}), plan.settings)
     shared = frames.runs["task"].isin(shared_tasks(plan.outline, rows))
     first = plan.methods[0]
     replays = replays_of(frames, first.name) if first.graph == "sdp" else {}
     curves = curves_of(without_faults(select_runs(frames, shared)))
-    return ComparisonResults(comparison, estimates_of(plan, rows, replays), curves, frames, tuple(own))
+    estimates = estimates_of(plan, rows, replays)
+    page = lay_out_page(plan, comparison, estimates, tuple(own), folder)
+    return ComparisonResults(comparison, estimates, curves, frames, analyse(frames), page)
 
 
 def _official_figures(
@@ -230,34 +214,46 @@ def find_score_changes(names: Sequence[str], runs: Collection[tuple[str, Sequenc
             yield ScoreChanges(name, summary, pairs[:MAX_SHOWN_CHANGES], len(pairs[MAX_SHOWN_CHANGES:]))
 
 
-def write_comparison_page(plan: ComparisonPlan, findings: ComparisonResults, drawing: Markup, path: Path) -> None:
-    """Write the HTML page of a comparison."""
-    comparison = findings.comparison
-    published, names = published_view(comparison), [method.name for method in plan.methods]
-    runs = _run_rows(plan, comparison.rows, path.parent)
-    write_page(
-        path,
-        "comparison.html",
-        title=f"{_page_title(plan.methods)} on {plan.benchmark}",
-        scope=comparison_line(comparison),
-        verdict=format_verdict(comparison),
-        facts=plan_facts(plan, findings.own_operators, swapped="; ".join(_format_swaps(plan)) or "nothing"),
-        warnings=[f"Warning: {warning}" for warning in comparison.warnings],
-        methods=method_table(comparison.methods),
-        variants=comparison.variants,
-        differences=table_of(DIFFERENCE_COLUMNS, comparison.differences),
-        figures=figure_table(comparison.figures),
-        published=published,
-        published_title=PUBLISHED_TITLE.capitalize(),
-        needs=need_table([] if all(need.difference is None for need in comparison.needs) else comparison.needs),
-        estimates=table_of(ESTIMATE_COLUMNS, findings.estimates),
-        drawing=drawing,
-        anatomy=anatomy_view(findings.frames),
-        names=names,
-        runs=[[task, *cells] for task, cells in runs.items()],
-        data_files=DATA_FILES | (REPLAY_FILE if findings.estimates else {}),
-        changes=list(find_score_changes(names, runs.items())),
-    )
+def lay_out_page(
+    plan: ComparisonPlan,
+    comparison: Comparison,
+    estimates: Sequence[ReplayEstimate],
+    own_operators: Sequence[str],
+    folder: Path,
+) -> dict[str, Any]:
+    """Return the texts and tables of a comparison's page, by the variables of its template.
+
+    `own_operators` are operators of the benchmark that ran in place of generic ones, as in the headers of the runs.
+    Links lead to the reports of runs that are there already.
+    """
+    names, runs = [method.name for method in plan.methods], _run_rows(plan, comparison.rows, folder)
+    return {
+        "title": f"{_page_title(plan.methods)} on {plan.benchmark}",
+        "scope": comparison_line(comparison),
+        "verdict": format_verdict(comparison),
+        "facts": plan_facts(plan, own_operators, swapped="; ".join(_format_swaps(plan)) or "nothing"),
+        "warnings": [f"Warning: {warning}" for warning in comparison.warnings],
+        "methods": method_table(comparison.methods),
+        "variants": comparison.variants,
+        "differences": table_of(DIFFERENCE_COLUMNS, comparison.differences),
+        "figures": figure_table(comparison.figures),
+        "published": published_view(comparison),
+        "published_title": PUBLISHED_TITLE.capitalize(),
+        "needs": need_table([] if all(need.difference is None for need in comparison.needs) else comparison.needs),
+        "estimates": table_of(ESTIMATE_COLUMNS, estimates),
+        "names": names,
+        "runs": [[task, *cells] for task, cells in runs.items()],
+        "data_files": DATA_FILES | (REPLAY_FILE if estimates else {}),
+        "changes": list(find_score_changes(names, runs.items())),
+    }
+
+
+def write_comparison_page(found: ComparisonResults, path: Path) -> None:
+    """Draw the figures of a comparison, and write its HTML page, with `curves.png` and `curves.svg` next to it."""
+    drawings = draw_anatomy(found.analyses, methods_of(found.frames))
+    anatomy = anatomy_view(found.frames, found.analyses, drawings)
+    drawing = draw_curves(found.curves, path.parent)
+    write_page(path, "comparison.html", **found.page, drawing=drawing, anatomy=anatomy)
 
 
 def _page_title(methods: Sequence[ComparedMethod]) -> str:
@@ -306,14 +302,10 @@ def _run_rows(plan: ComparisonPlan, rows: Sequence[ComparisonRow], folder: Path)
         name = cell.task if plan.trials == 1 else f"{cell.task} trial {cell.trial}"
         row = by_cell.get((cell.task, cell.trial, cell.method.name))
         score = None if row is None or row.fault else row.score
-        shown.setdefault(name, []).append(RunCell(_format_run(row), _report_link(cell, folder), score))
+        report = run / REPORT_FILE if (run := cell.run_folder) else None
+        link = quote(report.relative_to(folder).as_posix()) if report and report.is_file() else ""
+        shown.setdefault(name, []).append(RunCell(_format_run(row), link, score))
     return shown
-
-
-def _report_link(cell: ComparisonCell, folder: Path) -> str:
-    run = cell.run_folder
-    report = run / REPORT_FILE if run else None
-    return quote(report.relative_to(folder).as_posix()) if report and report.is_file() else ""
 
 
 def _format_run(row: ComparisonRow | None) -> str:
@@ -333,12 +325,12 @@ def write_comparison_report(plan: ComparisonPlan, folder: Path) -> ComparisonRes
     Writes the files in DATA_FILES, and in REPLAY_FILE where runs were replayed, `curves.png`, `curves.svg`,
     `comparison.html`, and the report of each run, to which that page links.
     """
-    findings = compute_results(plan, folder)
     runs = _write_run_reports(plan, folder)
-    write_tables(findings.comparison, findings.estimates, runs, folder)
-    write_csv(folder / "curves.csv", list(curve_rows(findings.curves)))
-    write_comparison_page(plan, findings, draw_curves(findings.curves, folder), folder / COMPARISON_PAGE)
-    return findings
+    found = compute_results(plan, folder)
+    write_tables(found.comparison, found.estimates, runs, folder)
+    write_csv(folder / "curves.csv", list(curve_rows(found.curves)))
+    write_comparison_page(found, folder / COMPARISON_PAGE)
+    return found
 
 
 def _write_run_reports(plan: ComparisonPlan, folder: Path) -> dict[str, str]:

@@ -230,22 +230,18 @@ class Difference(Record):
     @property
     def significant(self) -> bool:
         """Whether the difference is significant: the interval excludes 0 and the (adjusted) p-value is at most 0.05."""
-        return is_significant(self._bounds, self.n, self.p if self.p_adjusted is None else self.p_adjusted)
-
-    @property
-    def _bounds(self) -> tuple[float, float] | None:
-        return None if self.low is None or self.high is None else (self.low, self.high)
+        return is_significant(self.low, self.high, self.n, self.p if self.p_adjusted is None else self.p_adjusted)
 
     @property
     def reservation(self) -> str:
         """Why a difference is not significant where only one of interval and p is the reason; else empty."""
-        if self._bounds is None or self.n < MIN_PAIRS:
+        if self.low is None or self.n < MIN_PAIRS:
             return ""
         p = self.p if self.p_adjusted is None else self.p_adjusted
         if p is not None and p <= 1 - CONFIDENCE:
             return " (the interval includes 0)"
         which = "p" if self.p_adjusted in (None, self.p) else "Holm's p"
-        return f" ({which} above 0.05)" if is_significant(self._bounds, self.n) else ""
+        return f" ({which} above 0.05)" if is_significant(self.low, self.high, self.n) else ""
 
     @property
     def equal(self) -> bool:
@@ -255,19 +251,17 @@ class Difference(Record):
     @property
     def words(self) -> str:
         """The conclusion in words, with the number of tasks that are left out because of faults."""
-        return self._words + (f"; {format_count(self.faults, 'pair')} left out for faults" if self.faults else "")
-
-    @property
-    def _words(self) -> str:
         if not self.n:
-            return "no task that both finished"
-        if self.equal:
-            return f"equal on every task at n={self.n}"
-        if self.n < MIN_PAIRS:
-            return f"too few tasks for a conclusion: n={self.n}, at least {MIN_PAIRS} needed"
-        if not self.significant:
-            return f"no significant difference at n={self.n}{self.reservation}"
-        return f"{'above' if self.mean > 0 else 'below'} {self.against} at n={self.n}"
+            found = "no task that both finished"
+        elif self.equal:
+            found = f"equal on every task at n={self.n}"
+        elif self.n < MIN_PAIRS:
+            found = f"too few tasks for a conclusion: n={self.n}, at least {MIN_PAIRS} needed"
+        elif not self.significant:
+            found = f"no significant difference at n={self.n}{self.reservation}"
+        else:
+            found = f"{'above' if self.mean > 0 else 'below'} {self.against} at n={self.n}"
+        return found + (f"; {format_count(self.faults, 'pair')} left out for faults" if self.faults else "")
 
 
 class Comparison(Record):
@@ -314,17 +308,30 @@ REPEAT_ADVICE = "give the same command once more"
 """What a warning names as the way to run failed runs again."""
 
 
-def comparison_of(outline: ComparisonOutline, rows: Sequence[ComparisonRow], repeat: str = REPEAT_ADVICE) -> Comparison:
+def comparison_of(
+    outline: ComparisonOutline,
+    rows: Sequence[ComparisonRow],
+    repeat: str = REPEAT_ADVICE,
+    certifying: Collection[str] | None = None,
+) -> Comparison:
     """Compute the statistics of a comparison from the runs so far, over the tasks that every method has finished.
 
-    `repeat` is what warnings name as the way to run failed runs again.
+    Args:
+        outline: methods, tasks and trials.
+        rows: the runs.
+        repeat: what warnings name as the way to run failed runs again.
+        certifying: names of the methods that certify predicates. Only they have a goal precision, and a warning about
+            solved tasks that they did not certify. None: all have a goal precision, and there is no such warning.
     """
     by_method = shared_rows(outline, rows)
     shared = {row.task for method_rows in by_method.values() for row in method_rows}
-    scores = {name: scores_of(method_rows) for name, method_rows in by_method.items()}
+    scores = {name: values_by_task(method_rows) for name, method_rows in by_method.items()}
     first, *others = scores
     differences = adjust_family([compute_difference(name, first, scores[name], scores[first]) for name in others])
-    methods = tuple(_summarize_method(name, method_rows, rows) for name, method_rows in by_method.items())
+    methods = tuple(
+        _summarize_method(name, method_rows, rows, certifies=certifying is None or name in certifying)
+        for name, method_rows in by_method.items()
+    )
     endings = {method: [row.ending for row in rows if row.method == method] for method in outline.methods}
     faults = fault_warnings(endings, repeat)
     return Comparison(
@@ -338,7 +345,7 @@ def comparison_of(outline: ComparisonOutline, rows: Sequence[ComparisonRow], rep
         needs=needs_of(by_method),
         rows=tuple(rows),
         faults=len({row.task for row in rows if row.fault} - shared),
-        warnings=(*faults, *limit_warnings(methods)),
+        warnings=(*faults, *limit_warnings(methods), *uncertified_warnings(rows, certifying or ())),
     )
 
 
@@ -355,29 +362,12 @@ def add_published(comparison: Comparison, settings: Mapping[str, RunSetting]) ->
     return comparison.model_copy(update={"published": {name: matches for name, matches in found.items() if matches}})
 
 
-def adapt_to_methods(comparison: Comparison, plan: ComparisonPlan, certifying: Collection[str]) -> Comparison:
-    """Return a copy of a comparison with descriptions of the variants, and a warning if its scores rank no methods.
-
-    The goal precision is adapted as by `adapt_goals`, whose parameter `certifying` is.
-    """
+def adapt_to_methods(comparison: Comparison, plan: ComparisonPlan) -> Comparison:
+    """Return a copy of a comparison with descriptions of the variants, and a warning if its scores rank no methods."""
     models = [plan.model, *plan.roles.values()]
     ranked = len({method.graph for method in plan.methods}) == 1 or not any(map(is_simulated, models))
-    adapted = adapt_goals(comparison, certifying)
-    warnings = (*adapted.warnings, *(() if ranked else (RANKING_WARNING,)))
-    return adapted.model_copy(update={"warnings": warnings, "variants": plan.variants})
-
-
-def adapt_goals(comparison: Comparison, certifying: Collection[str]) -> Comparison:
-    """Return a copy of a comparison with goal precisions of the methods in `certifying` only, which certify predicates.
-
-    It has a warning about solved tasks that a method did not certify.
-    """
-    methods = tuple(
-        one if one.method in certifying else one.model_copy(update={"goals": GoalPrecision()})
-        for one in comparison.methods
-    )
-    warnings = (*comparison.warnings, *uncertified_warnings(comparison.rows, certifying))
-    return comparison.model_copy(update={"methods": methods, "warnings": warnings})
+    warnings = (*comparison.warnings, *(() if ranked else (RANKING_WARNING,)))
+    return comparison.model_copy(update={"warnings": warnings, "variants": plan.variants})
 
 
 RANKING_WARNING = (
@@ -430,11 +420,6 @@ def shared_tasks(outline: ComparisonOutline, rows: Sequence[ComparisonRow]) -> l
     return [task for task in outline.tasks if done[task] == len(started) * outline.trials > 0]
 
 
-def scores_of(rows: Sequence[ComparisonRow]) -> ScoresByTask:
-    """Group the scores of runs by task."""
-    return values_by_task(rows, "score")
-
-
 def compute_difference(method: str, against: str, other: ScoresByTask, first: ScoresByTask) -> Difference:
     """Compute the paired difference between the scores `other` and `first` over the tasks that both have.
 
@@ -453,7 +438,9 @@ def add_faults(difference: Difference, rows: Sequence[ComparisonRow]) -> Differe
     return difference.model_copy(update={"faults": len(left_out)})
 
 
-def _summarize_method(method: str, rows: Sequence[ComparisonRow], all_rows: Sequence[ComparisonRow]) -> MethodSummary:
+def _summarize_method(
+    method: str, rows: Sequence[ComparisonRow], all_rows: Sequence[ComparisonRow], *, certifies: bool
+) -> MethodSummary:
     estimate = mean_of([row.score for row in rows], [row.task for row in rows], top=100)
     solved = {task: list(map(bool, trials)) for task, trials in values_by_task(rows, "solved").items()}
     trials = min(map(len, solved.values()), default=0)  # of a single method some trials of a task may be missing
@@ -469,7 +456,7 @@ def _summarize_method(method: str, rows: Sequence[ComparisonRow], all_rows: Sequ
         faults=sum(row.fault for row in all_rows if row.method == method),
         begun=sum(row.method == method for row in all_rows),
         pass_all=100 * pass_hat_k(solved, trials).mean if trials > 1 else None,
-        goals=goal_precision(RunOutcome(row.task, row.ending, row.verdict) for row in rows),
+        goals=goal_precision(RunOutcome(row.task, row.ending, row.verdict) for row in rows if certifies),
         endings=dict(Counter(row.ending for row in rows)),
         **sum_costs(rows).model_dump(),
     )

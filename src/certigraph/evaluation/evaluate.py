@@ -4,7 +4,6 @@
 that was interrupted or that has failed runs.
 """
 
-import gc
 import math
 import shlex
 import uuid
@@ -50,36 +49,6 @@ from certigraph.state.endings import Interrupted, UnknownName
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog
-
-
-# Rarer garbage collection during an evaluation.
-
-GC_THRESHOLDS = (50_000, 5, 5)
-"""Thresholds of the three generations of Python's garbage collector (defaults: 700, 10, 10).
-
-Larger values for the older generations save no time, and would let the garbage of thousands of runs grow to hundreds of
-megabytes.
-"""
-
-
-@contextmanager
-def reduced_garbage_collection() -> Iterator[None]:
-    """Inside a block, collect garbage less often, and exclude the objects that exist already.
-
-    Inspect keeps many objects alive, which every collection would traverse again. Over 1,000 short episodes this saves
-    an eighth of the time.
-    """
-    thresholds, can_freeze = gc.get_threshold(), not gc.get_freeze_count()
-    if can_freeze:  # objects that a caller froze stay frozen
-        gc.collect()
-        gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*thresholds)
-        if can_freeze:
-            gc.unfreeze()
 
 
 # Display of a running evaluation, and the result of a finished one.
@@ -185,7 +154,7 @@ def evaluate_retry(
     slots = run_slots(options, model, max_samples)
     graph = str(metadata["graph"])
     progress = show_samples(benchmark, planned - ended, notices, graph=graph, kept=kept, quiet=quiet)
-    with reduced_garbage_collection(), slots as concurrent, progress:
+    with slots as concurrent, progress:
         logs = eval_retry(previous, log_dir=folder, max_samples=concurrent, **NO_DISPLAY)
     return read_finished_evaluation(logs, folder, options)
 
@@ -307,7 +276,7 @@ def evaluate(
         f"to resume: certigraph eval --retry {shlex.quote(str(out))}{options.flags}",
     )
     progress = show_samples(benchmark, tasks * trials, notices, graph=graph, quiet=quiet)
-    with reduced_garbage_collection(), slots as concurrent, progress:
+    with slots as concurrent, progress:
         logs = inspect_eval(
             task,
             model=None,

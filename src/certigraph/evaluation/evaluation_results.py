@@ -25,7 +25,6 @@ from certigraph.evaluation.comparison_summary import (
     REPEAT_ADVICE,
     Comparison,
     FigureEstimate,
-    adapt_goals,
     add_published,
     comparison_of,
     estimate_figures,
@@ -38,14 +37,14 @@ from certigraph.evaluation.measures import (
     EVALUATION_METHODS,
     ComparisonRow,
     GoalPrecision,
+    RunOutcome,
     fault_warnings,
     goal_precision,
-    run_outcome_of,
 )
 from certigraph.evaluation.published_matches import PublishedMatch, RunSetting, find_matches
 from certigraph.evaluation.result_tables import print_comparison
 from certigraph.evaluation.statistics import Interval
-from certigraph.runtime.result import ROW_KEY, BenchmarkRow, Result
+from certigraph.runtime.result import ROW_KEY, BenchmarkRow, Result, is_solved
 from certigraph.runtime.run import has_run
 from certigraph.state.endings import INTERRUPTED, Boundary, Fault, UnknownName
 from certigraph.state.records import Record
@@ -155,7 +154,7 @@ class Evaluation(Record):
     @property
     def goals(self) -> GoalPrecision:
         """Goal precision: share of the runs with the ending `goal` whose task is solved according to the scorer."""
-        return goal_precision(run_outcome_of(row.id, row.footer) for row in self.rows)
+        return goal_precision(RunOutcome(row.id, row.ending, is_solved(row.footer.scores)) for row in self.rows)
 
     @property
     def setting(self) -> RunSetting:
@@ -297,8 +296,8 @@ def compare_evaluations(by_name: Mapping[str, Evaluation], repeat: str = REPEAT_
     tasks = tuple(dict.fromkeys(row.id for row in first.rows))
     outline = ComparisonOutline(first.benchmark, MODEL_SEPARATOR.join(models), tuple(by_name), tasks, first.trials)
     rows = [row for name, one in by_name.items() for row in one.comparison_rows(name)]
-    found = comparison_of(outline, rows, repeat)
-    found = adapt_goals(found, [name for name, one in by_name.items() if any(row.planned for row in one.rows)])
+    certifying = [name for name, one in by_name.items() if any(row.planned for row in one.rows)]
+    found = comparison_of(outline, rows, repeat, certifying)
     shared = {*shared_tasks(outline, rows)}
     figures = tuple(figure for name, one in by_name.items() for figure in _figures_over(shared, name, one))
     settings = {name: one.setting for name, one in by_name.items()}
@@ -332,16 +331,14 @@ def _check_same_tasks(path: Path, first: Evaluation, other_path: Path, other: Ev
         reason = f"{path} is about {first.benchmark}, {other_path} about {other.benchmark}"
         raise Fault("data", f"{reason}: compare evaluations of one benchmark")
     one, two = ({(row.id, row.trial) for row in evaluation.rows} for evaluation in (first, other))
-    parts = [(path, sorted(one - two)), (other_path, sorted(two - one))]
-    if differing := "; ".join(f"only in {log}: {_list_tasks(tasks)}" for log, tasks in parts if tasks):
+    differing = []
+    for log, tasks in ((path, sorted(one - two)), (other_path, sorted(two - one))):
+        names = [f"{task} trial {trial}" if trial else task for task, trial in tasks]
+        more = f" and {len(names) - MAX_SHOWN_TASKS} more" if len(names) > MAX_SHOWN_TASKS else ""
+        differing += [f"only in {log}: {', '.join(names[:MAX_SHOWN_TASKS])}{more}"] if names else []
+    if differing:
         fix = "evaluate both with the same --split, --limit, --task and --trials"
-        raise Fault("data", f"these were run on different tasks and cannot be compared ({differing}): {fix}")
-
-
-def _list_tasks(tasks: Sequence[tuple[str, int]]) -> str:
-    names = [f"{task} trial {trial}" if trial else task for task, trial in tasks]
-    more = f" and {len(names) - MAX_SHOWN_TASKS} more" if len(names) > MAX_SHOWN_TASKS else ""
-    return ", ".join(names[:MAX_SHOWN_TASKS]) + more
+        raise Fault("data", f"these were run on different tasks and cannot be compared ({'; '.join(differing)}): {fix}")
 
 
 # What `certigraph eval` prints.

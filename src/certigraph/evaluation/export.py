@@ -5,7 +5,7 @@ JSON) and Inspect logs. `export` writes the runs below some folders in one of th
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
@@ -25,43 +25,30 @@ from certigraph.evaluation.frames import find_runs
 from certigraph.evaluation.rounds import RunRound, clean_trajectory, method_name, split_by_graph, split_rounds
 from certigraph.runtime.files import slug_of, translate_trajectory_errors
 from certigraph.runtime.registry import model_name
-from certigraph.state.certified_states import CertifiedState, certified_states
+from certigraph.state.certified_states import certified_states
 from certigraph.state.endings import GOAL, Fault, UnknownName
-from certigraph.state.records import Action, Certificate, Observation
-from certigraph.state.trajectory import Event, Trajectory
+from certigraph.state.records import Action, Observation
+from certigraph.state.trajectory import Trajectory
 
 # A run's transitions as rows: state, action, observation, and the predicates certified (SDP section 3.2).
 
 
-@dataclass(frozen=True)
-class ExportedTransition:
-    """An executed action, with the observation `before` it and the observation that followed it, `answer`."""
-
-    part: RunRound
-    action: Action
-    before: str
-    answer: Observation
-
-
 @dataclass
 class TransitionEpisode:
-    """The transitions between two resets of the world, in order."""
+    """The transitions between two resets of the world, in order: rounds with an action and an observation."""
 
     subtask: str = ""
     number: int | None = None
     """Number of the episode, if it is that of a subtask; else None, and the number is taken from the rounds."""
-    moves: list[ExportedTransition] = field(default_factory=list)
+    moves: list[tuple[RunRound, Action, str, Observation]] = field(default_factory=list)
+    """Each round with its action, the observation before the action, and the observation after it."""
     last_observation: str = ""
 
     def add_round(self, part: RunRound) -> None:
         """Add a round of the run; it becomes a transition if it has an action and an observation."""
         if part.action and part.observation:
-            self.moves.append(ExportedTransition(part, part.action, self.last_observation, part.observation))
+            self.moves.append((part, part.action, self.last_observation, part.observation))
         self.last_observation = part.observation.text if part.observation else self.last_observation
-
-    def certificates(self) -> list[Certificate]:
-        """Return the certificates of the transitions, in order."""
-        return [move.part.certificate for move in self.moves if move.part.certificate]
 
 
 def rows_of(trajectory: Trajectory) -> Iterator[dict[str, Any]]:
@@ -86,57 +73,49 @@ def _rows_of_run(run: Trajectory) -> Iterator[dict[str, Any]]:
         "trial": header.trial,
         "ending": ending,
     }
-    episodes = _split_episodes(run)
+    parts, episodes = split_by_graph(run.events), [TransitionEpisode()]
+    for part in split_rounds(parts.own):
+        if part.resets:
+            episodes.append(TransitionEpisode())
+        episodes[-1].add_round(part)
+    for number, inner in enumerate(parts.inner, 1):
+        episodes.append(TransitionEpisode(inner.subtask, number))
+        for part in split_rounds(inner.events):
+            episodes[-1].add_round(part)
+    episodes = [episode for episode in episodes if episode.moves]
     for episode in episodes:
         reached = ending == GOAL and episode is episodes[-1]
         for row in _rows_of_episode(episode, reached=reached):
             yield {**about, **row}
 
 
-def _split_episodes(run: Trajectory) -> list[TransitionEpisode]:
-    parts = split_by_graph(run.events)
-    episodes = list(_own_episodes(parts.own))
-    for number, part in enumerate(parts.inner, 1):
-        episodes.append(TransitionEpisode(part.subtask, number))
-        for part_round in split_rounds(part.events):
-            episodes[-1].add_round(part_round)
-    return [episode for episode in episodes if episode.moves]
-
-
-def _own_episodes(events: Iterable[Event]) -> Iterator[TransitionEpisode]:
-    episode = TransitionEpisode()
-    for part in split_rounds(events):
-        if part.resets:
-            yield episode
-            episode = TransitionEpisode()
-        episode.add_round(part)
-    yield episode
-
-
 def _rows_of_episode(episode: TransitionEpisode, *, reached: bool) -> Iterator[dict[str, Any]]:
-    states, at = certified_states(episode.certificates()), 0
-    for t, move in enumerate(episode.moves):
+    certificates = [part.certificate for part, *_ in episode.moves if part.certificate]
+    states, at = [[predicate.text for predicate in state.predicates] for state in certified_states(certificates)], 0
+    for t, (part, action, before, answer) in enumerate(episode.moves):
+        state, at = states[at], at + (part.certificate is not None)
         last = t == len(episode.moves) - 1
-        before, at = states[at], at + (move.part.certificate is not None)
-        done = last and (move.answer.done or reached)
-        after = {"next_state": _predicate_texts(states[at]), "done": done, "truncated": last and not done}
-        number = episode.number or move.part.episode
-        where = {"episode": number, "subtask": episode.subtask or None, "t": t, "state": _predicate_texts(before)}
-        yield {**where, **_action_columns(move), **_verdict_columns(move.part), **after, **_cost_columns(move.part)}
-
-
-def _action_columns(move: ExportedTransition) -> dict[str, Any]:
-    return {
-        "node": move.part.node,
-        "obs": move.before,
-        "target": move.part.target or None,
-        "thought": move.part.thought or None,
-        "action": move.action.text,
-        "next_obs": move.answer.text,
-        "accepted": move.answer.accepted,
-        "reward": move.answer.reward,
-        "logprob": None,
-    }
+        done = last and (answer.done or reached)
+        usage = part.usage.model_dump(exclude={"node"})
+        yield {
+            "episode": episode.number or part.episode,
+            "subtask": episode.subtask or None,
+            "t": t,
+            "node": part.node,
+            "state": state,
+            "obs": before,
+            "target": part.target or None,
+            "thought": part.thought or None,
+            "action": action.text,
+            "next_obs": answer.text,
+            "accepted": answer.accepted,
+            "reward": answer.reward,
+            "next_state": states[at],
+            "done": done,
+            "truncated": last and not done,
+            **_verdict_columns(part),
+            **{name: usage[name] for name in COST_COLUMNS},
+        }
 
 
 def _verdict_columns(part: RunRound) -> dict[str, Any]:
@@ -158,15 +137,6 @@ def _verdict_columns(part: RunRound) -> dict[str, Any]:
     }
 
 
-def _cost_columns(part: RunRound) -> dict[str, Any]:
-    usage = part.usage.model_dump(exclude={"node"})
-    return {name: usage[name] for name in ("calls", "input_tokens", "output_tokens", "cached_tokens", "usd", "seconds")}
-
-
-def _predicate_texts(state: CertifiedState) -> Sequence[str]:
-    return [predicate.text for predicate in state.predicates]
-
-
 # Transitions as a Parquet table for offline RL: `table[table.certified]` holds the certified (s, a, k, s').
 
 ROW_GROUP_SIZE = 5_000
@@ -174,24 +144,20 @@ ROW_GROUP_SIZE = 5_000
 
 TEXT, TEXTS, COUNT, FLAG = pa.string(), pa.list_(pa.string()), pa.int64(), pa.bool_()
 
+COST_COLUMNS = {
+    **dict.fromkeys(("calls", "input_tokens", "output_tokens", "cached_tokens"), COUNT),
+    **dict.fromkeys(("usd", "seconds"), pa.float64()),
+}
+
 SCHEMA = pa.schema(
     {
-        "run_id": TEXT,
-        "benchmark": TEXT,
-        "sample_id": TEXT,
-        "method": TEXT,
-        "graph": TEXT,
-        "model": TEXT,
-        "trial": COUNT,
-        "episode": COUNT,
+        **dict.fromkeys(("run_id", "benchmark", "sample_id", "method", "graph", "model"), TEXT),
+        **dict.fromkeys(("trial", "episode"), COUNT),
         "subtask": TEXT,
         "t": COUNT,
         "node": TEXT,
         "state": TEXTS,
-        "obs": TEXT,
-        "target": TEXT,
-        "thought": TEXT,
-        "action": TEXT,
+        **dict.fromkeys(("obs", "target", "thought", "action"), TEXT),
         "logprob": pa.float64(),
         "next_obs": TEXT,
         "accepted": FLAG,
@@ -201,20 +167,11 @@ SCHEMA = pa.schema(
         "r_cert": COUNT,
         "predicates": TEXTS,
         "restores": COUNT,
-        "reason": TEXT,
-        "finding": TEXT,
-        "sources": TEXTS,
-        "against": TEXTS,
-        "next_state": TEXTS,
-        "done": FLAG,
-        "truncated": FLAG,
+        **dict.fromkeys(("reason", "finding"), TEXT),
+        **dict.fromkeys(("sources", "against", "next_state"), TEXTS),
+        **dict.fromkeys(("done", "truncated"), FLAG),
         "ending": TEXT,
-        "calls": COUNT,
-        "input_tokens": COUNT,
-        "output_tokens": COUNT,
-        "cached_tokens": COUNT,
-        "usd": pa.float64(),
-        "seconds": pa.float64(),
+        **COST_COLUMNS,
     }
 )
 """Columns of the Parquet table.
@@ -293,11 +250,6 @@ def latest_answers(runs: Iterable[Trajectory], benchmark: str) -> dict[str, Json
     return {task: score.answer if score else None for task, score in scores.items()}
 
 
-def leaderboards() -> list[str]:
-    """Return the names of the shipped benchmarks that have a leaderboard."""
-    return [name for name in shipped_benchmarks() if isinstance(find_benchmark(name), LeaderboardBenchmark)]
-
-
 def _ids_of_split(live: LeaderboardBenchmark, split: str) -> Sequence[str]:
     """Return the ids of a split's tasks; none if its file is missing, because a data folder may hold only one split."""
     try:
@@ -353,7 +305,8 @@ def export(folders: Sequence[Path], to: str, out: Path, *, data: str | None = No
         Fault: there is no suitable run, a run cannot be read, or a package is missing.
     """
     if to not in FORMATS and not isinstance(find_benchmark(to), LeaderboardBenchmark):
-        raise UnknownName(f"there is no format {to!r}; known: {', '.join([*FORMATS, *leaderboards()])}")
+        boards = [name for name in shipped_benchmarks() if isinstance(find_benchmark(name), LeaderboardBenchmark)]
+        raise UnknownName(f"there is no format {to!r}; known: {', '.join([*FORMATS, *boards])}")
     if find_spec(package := FORMAT_PACKAGES.get(to, "certigraph")) is None:
         raise Fault("data", f"the format {to} needs {package}, which is missing: pip install 'certigraph[eval]'")
     makers: dict[str, PrepareFiles] = {
@@ -363,12 +316,21 @@ def export(folders: Sequence[Path], to: str, out: Path, *, data: str | None = No
     }
     runs = _read_runs([path for path, _ in find_runs(folders).runs])
     prepare = makers.get(to, partial(submission_files, benchmark=to, data=data))
-    written = []
+    written: dict[Path, None] = {}
     for name, write in prepare(runs):
-        with replace_file(out / name) as draft:
+        path = _new_path(out, name, written)
+        with replace_file(path) as draft:
             write(draft)
-        written.append(out / name)
-    return written
+        written[path] = None
+    return list(written)
+
+
+def _new_path(out: Path, name: str, given: Collection[Path]) -> Path:
+    # Unique and inside the folder, whatever the id of a run is.
+    stem, _, suffix = name.rpartition(".")
+    short = slug_of(stem, 70, kept="-_") or "run"
+    paths = (out / f"{short}{'' if n == 1 else f'-{n}'}.{suffix}" for n in count(1))
+    return next(path for path in paths if path not in given)
 
 
 def _read_runs(files: Iterable[Path]) -> Iterator[Trajectory]:
@@ -382,9 +344,8 @@ def _read_runs(files: Iterable[Path]) -> Iterator[Trajectory]:
 def _atif_files(runs: Iterable[Trajectory]) -> Iterator[tuple[str, WriteFile]]:
     from certigraph.evaluation.atif import write_atif
 
-    names = _FileNames()
     for run in runs:
-        yield names.new(run.header.run_id, ".json"), partial(write_atif, run)
+        yield f"{run.header.run_id}.json", partial(write_atif, run)
 
 
 def _inspect_files(runs: Iterable[Trajectory]) -> Iterator[tuple[str, WriteFile]]:
@@ -395,23 +356,8 @@ def _inspect_files(runs: Iterable[Trajectory]) -> Iterator[tuple[str, WriteFile]
     groups = defaultdict(list)
     for run in runs:
         groups[log_key_of(run.header)].append(run)
-    names = _FileNames()
-    for kind, group in groups.items():
+    for (benchmark, *_), group in groups.items():
         log = to_inspect(group)
         method = str(log.eval.solver)[:60]  # the id that follows distinguishes long ones
-        name = names.new(f"{log.eval.created[:19]}_{kind.benchmark}-{method}_{log.eval.eval_id}", ".eval")
+        name = f"{log.eval.created[:19]}_{benchmark}-{method}_{log.eval.eval_id}.eval"
         yield name, partial(write_eval_log, log, format="eval")
-
-
-class _FileNames:
-    """Creates file names that are unique and contain no path, whatever the id of a run."""
-
-    def __init__(self) -> None:
-        self._given = set[str]()
-
-    def new(self, text: str, suffix: str) -> str:
-        short = slug_of(text, 70, kept="-_") or "run"
-        numbered = (f"{short}{'' if n == 1 else f'-{n}'}{suffix}" for n in count(1))
-        name = next(name for name in numbered if name not in self._given)
-        self._given.add(name)
-        return name

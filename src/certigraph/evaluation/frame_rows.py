@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from certigraph.adapters.benchmarks import find_benchmark
 from certigraph.runtime.files import translate_trajectory_errors
-from certigraph.runtime.history import PlainRecord, PlanCertificate, PlanHistory, StepCost, count_steps
+from certigraph.runtime.history import PlainRecord, PlanCertificate, PlanHistory, count_steps
 from certigraph.runtime.registry import header_swaps
 from certigraph.state.endings import GOAL
 from certigraph.state.graph_states import state_type
@@ -20,20 +20,13 @@ from certigraph.state.trajectory import Event, Header, Trajectory, total_usage
 # Horizon of a task, which is known before any run (SDP, section 4.1).
 
 
-class Horizon(NamedTuple):
-    """Length of a task, by which tasks are ordered, and the label of this length, as in `7 days`."""
-
-    length: float
-    name: str
-
-
-UNKNOWN_HORIZON = Horizon(nan, "unknown")
-
-
-def horizon_of(task: Task, planned: int | None) -> Horizon:
+def horizon_of(task: Task, planned: int | None) -> tuple[float, str]:
     """Compute the horizon (length) of a task from its constants; if they have none, from the number of predicates.
 
     `planned` is the number of predicates in the plan of a run; None if its graph has no predicates.
+
+    Returns:
+        The length, by which tasks are ordered, and its label, as in `7 days`.
     """
     benchmark = find_benchmark(task.benchmark)
     try:
@@ -41,8 +34,8 @@ def horizon_of(task: Task, planned: int | None) -> Horizon:
     except (KeyError, TypeError, ValueError):  # tasks of a user may lack the constants
         known = None
     if known:
-        return Horizon(*known)
-    return Horizon(planned, f"{planned} planned") if planned else UNKNOWN_HORIZON
+        return known
+    return (planned, f"{planned} planned") if planned else (nan, "unknown")
 
 
 # The method of a run: its graph, with the operators and models that differ from the defaults.
@@ -145,7 +138,8 @@ def _build_rows(trajectory: Trajectory) -> FrameRows:
 
 def _run_row(trajectory: Trajectory, planned: int | None) -> FrameRow:
     task = trajectory.header.task
-    method, usage, horizon = method_of_header(trajectory.header), trajectory.usage, horizon_of(task, planned)
+    method, usage = method_of_header(trajectory.header), trajectory.usage
+    horizon, horizon_name = horizon_of(task, planned)
     scores = trajectory.footer.scores if trajectory.footer else None
     value = scores.value if scores else 0.0
     evidence_found = scores.parts.get(EVIDENCE_PART) if scores else None
@@ -159,8 +153,8 @@ def _run_row(trajectory: Trajectory, planned: int | None) -> FrameRow:
         "solved": value >= 1,
         "scored": scores is not None,
         "evidence_found": nan if evidence_found is None else evidence_found,
-        "horizon": horizon.length,
-        "horizon_name": horizon.name,
+        "horizon": horizon,
+        "horizon_name": horizon_name,
         "tokens": usage.input_tokens + usage.output_tokens,
         **usage.model_dump(exclude={"node"}),
     }
@@ -188,42 +182,41 @@ def _progress_columns(folds: Sequence[PlanHistory], predicates: list[FrameRow]) 
 
 def _attempt_rows(folded: PlanHistory) -> Iterator[FrameRow]:
     for attempt in folded.attempts:
-        yield {
-            "position": attempt.position,
-            "kind": kind_of(attempt.target),
-            "number": attempt.number,
-            "depth": attempt.depth,
-            "certified": attempt.certified,
-            "step": attempt.step,
-        }
+        names = ("position", "number", "depth", "certified", "step")
+        yield {"kind": kind_of(attempt.target), **{name: getattr(attempt, name) for name in names}}
 
 
 def _predicate_rows(folds: Sequence[PlanHistory], ending: str) -> Iterator[FrameRow]:
     # A run stops at one target: the open one of the sub-task that was started last.
     last = next((folded for folded in reversed(folds) if folded.head < len(folded.plan)), None)
     for folded in folds:
-        yield from _graph_predicate_rows(folded, ending if folded is last else GOAL)
+        yield from _certified_rows(folded)
+        for position, target in enumerate(folded.plan[folded.head :], folded.head):
+            is_next = position == folded.head
+            yield {
+                **_predicate_columns(target, position, len(folded.plan)),
+                "status": "return" if kind_of(target) == RESTORE else "open",
+                "leads": False,
+                "rejected": sum(tried.target == target for tried in folded.open_attempts()) if is_next else 0,
+                "stopped": is_next and folded is last and ending != GOAL,
+            }
 
 
-def _graph_predicate_rows(folded: PlanHistory, ending: str) -> Iterator[FrameRow]:
+def _certified_rows(folded: PlanHistory) -> Iterator[FrameRow]:
     valid = folded.valid_indices()
     for index, certificate in enumerate(folded.certificates):
         depth, position = len(certificate.targets), certificate.record["position"]
         status = _status_of(certificate, valid=index in valid)
-        share = [amount / depth for amount in certificate.cost]
         for nth, target in enumerate(certificate.targets):
-            spent = dict(zip(StepCost._fields, share, strict=True))
-            rejected = certificate.rejected if nth == 0 else 0
-            state = "undone" if (index, nth) in folded.invalidated else status
-            more = {"status": state, "leads": nth == 0, "depth": depth, "rejected": rejected, **spent}
-            more["tried"] = certificate.tried
-            yield {**_predicate_columns(target, position + nth, len(folded.plan)), **more}
-    for position, target in enumerate(folded.plan[folded.head :], folded.head):
-        stopped = position == folded.head and ending != GOAL
-        rejected = sum(t.target == target for t in folded.open_attempts()) if position == folded.head else 0
-        status = "return" if kind_of(target) == RESTORE else "open"
-        more = {"status": status, "leads": False, "rejected": rejected, "stopped": stopped}
-        yield {**_predicate_columns(target, position, len(folded.plan)), **more}
+            yield {
+                **_predicate_columns(target, position + nth, len(folded.plan)),
+                "status": "undone" if (index, nth) in folded.invalidated else status,
+                "leads": nth == 0,
+                "depth": depth,
+                "rejected": certificate.rejected if nth == 0 else 0,
+                "tried": certificate.tried,
+                **{name: amount / depth for name, amount in certificate.cost._asdict().items()},
+            }
 
 
 def _status_of(certificate: PlanCertificate, *, valid: bool) -> str:
@@ -310,16 +303,9 @@ def _call_rows(events: Sequence[Event], *, superseded: bool = False) -> Iterator
     for event in events:
         for call in event.calls:
             amounts = {name: int(str(call.get(name, 0))) for name in ("input_tokens", "output_tokens", "cached_tokens")}
-            yield {
-                "node": event.node,
-                "scope": event.scope,
-                "subtask": event.subtask,
-                "role": str(call.get("role", "")),
-                "steps": steps,
-                **amounts,
-                "failed": bool(call.get("failure")),
-                "superseded": superseded,
-            }
+            where = {"node": event.node, "scope": event.scope, "subtask": event.subtask}
+            about = {"role": str(call.get("role", "")), "failed": bool(call.get("failure")), "superseded": superseded}
+            yield {**where, "steps": steps, **about, **amounts}
         steps += count_steps(event)
 
 

@@ -34,81 +34,6 @@ KEY_COLUMNS: ColumnTypes = {"method": "str", "benchmark": "str", "task": "str", 
 Intervals are clustered by `benchmark` and `task`, because runs of a task are not independent.
 """
 
-RUN_COLUMNS: ColumnTypes = {
-    **KEY_COLUMNS,
-    **dict.fromkeys(("graph", "swaps", "model", "roles", "ending"), "str"),
-    "score": "float64",
-    **dict.fromkeys(("solved", "scored"), "bool"),
-    **dict.fromkeys(("certified", "forced", "planned", "replans", "steps", "attempts"), "Int64"),
-    **dict.fromkeys(("certificates", "cascades", "returns", "first_exhaustion", "planned_then"), "Int64"),
-    "evidence_found": "float64",
-    "horizon": "float64",
-    "horizon_name": "str",
-    **dict.fromkeys(("calls", "tokens", "input_tokens", "output_tokens", "cached_tokens"), "Int64"),
-    **dict.fromkeys(("usd", "seconds"), "float64"),
-}
-ATTEMPT_COLUMNS: ColumnTypes = {
-    **KEY_COLUMNS,
-    "position": "Int64",
-    "kind": "str",
-    **dict.fromkeys(("number", "depth"), "Int64"),
-    "certified": "bool",
-    "step": "Int64",
-}
-PREDICATE_COLUMNS: ColumnTypes = {
-    **KEY_COLUMNS,
-    "position": "Int64",
-    "place": "float64",
-    **dict.fromkeys(("kind", "text", "status"), "str"),
-    "leads": "bool",
-    **dict.fromkeys(("depth", "rejected", "tried"), "Int64"),
-    "stopped": "bool",
-    **dict.fromkeys(("steps", "calls", "tokens"), "float64"),
-}
-NODE_COLUMNS: ColumnTypes = {
-    **KEY_COLUMNS,
-    "node": "str",
-    **dict.fromkeys(("executions", "calls", "input_tokens", "output_tokens", "cached_tokens"), "Int64"),
-    **dict.fromkeys(("usd", "seconds"), "float64"),
-}
-EXECUTION_COLUMNS: ColumnTypes = {
-    **KEY_COLUMNS,
-    **dict.fromkeys(("node", "scope"), "str"),
-    **dict.fromkeys(("round", "calls", "input_tokens", "output_tokens", "cached_tokens"), "Int64"),
-    "score": "float64",
-}
-STEP_COLUMNS: ColumnTypes = {
-    **KEY_COLUMNS,
-    **dict.fromkeys(("episode", "step"), "Int64"),
-    **dict.fromkeys(("scope", "subtask"), "str"),
-    "actions": "Int64",
-    "action": "str",
-    "accepted": "bool",
-    **dict.fromkeys(("reward", "score"), "float64"),
-}
-CALL_COLUMNS: ColumnTypes = {
-    **KEY_COLUMNS,
-    **dict.fromkeys(("node", "scope", "subtask", "role"), "str"),
-    **dict.fromkeys(("steps", "input_tokens", "output_tokens", "cached_tokens"), "Int64"),
-    **dict.fromkeys(("failed", "superseded"), "bool"),
-}
-FINDING_COLUMNS: ColumnTypes = {
-    **KEY_COLUMNS,
-    **dict.fromkeys(("position", "number"), "Int64"),
-    "certified": "bool",
-    **dict.fromkeys(("about", "text", "dispute"), "str"),
-    **dict.fromkeys(("sources", "against", "items"), "Int64"),
-}
-ROUND_COLUMNS: ColumnTypes = {
-    **KEY_COLUMNS,
-    "round": "Int64",
-    "query": "str",
-    **dict.fromkeys(("agent", "memory_node", "tokens", "gate_tokens"), "Int64"),
-    **dict.fromkeys(("jaccard", "upr", "change"), "float64"),
-    "streak": "Int64",
-    "stop": "boolean",
-}
-
 
 class Frames(NamedTuple):
     """Data frames about recorded runs; each begins with KEY_COLUMNS, which identify the run of a row.
@@ -167,16 +92,75 @@ class Frames(NamedTuple):
     rounds: pd.DataFrame
 
 
-FRAME_COLUMNS: Mapping[str, ColumnTypes] = dict(
-    zip(
-        Frames._fields,
-        (
-            *(RUN_COLUMNS, STEP_COLUMNS, ATTEMPT_COLUMNS, PREDICATE_COLUMNS),
-            *(NODE_COLUMNS, EXECUTION_COLUMNS, CALL_COLUMNS, FINDING_COLUMNS, ROUND_COLUMNS),
-        ),
-        strict=True,
-    )
-)
+_OWN_COLUMNS: Mapping[str, ColumnTypes] = {
+    "runs": {
+        **dict.fromkeys(("graph", "swaps", "model", "roles", "ending"), "str"),
+        "score": "float64",
+        **dict.fromkeys(("solved", "scored"), "bool"),
+        **dict.fromkeys(("certified", "forced", "planned", "replans", "steps", "attempts"), "Int64"),
+        **dict.fromkeys(("certificates", "cascades", "returns", "first_exhaustion", "planned_then"), "Int64"),
+        "evidence_found": "float64",
+        "horizon": "float64",
+        "horizon_name": "str",
+        **dict.fromkeys(("calls", "tokens", "input_tokens", "output_tokens", "cached_tokens"), "Int64"),
+        **dict.fromkeys(("usd", "seconds"), "float64"),
+    },
+    "steps": {
+        **dict.fromkeys(("episode", "step"), "Int64"),
+        **dict.fromkeys(("scope", "subtask"), "str"),
+        "actions": "Int64",
+        "action": "str",
+        "accepted": "bool",
+        **dict.fromkeys(("reward", "score"), "float64"),
+    },
+    "attempts": {
+        "position": "Int64",
+        "kind": "str",
+        **dict.fromkeys(("number", "depth"), "Int64"),
+        "certified": "bool",
+        "step": "Int64",
+    },
+    "predicates": {
+        "position": "Int64",
+        "place": "float64",
+        **dict.fromkeys(("kind", "text", "status"), "str"),
+        "leads": "bool",
+        **dict.fromkeys(("depth", "rejected", "tried"), "Int64"),
+        "stopped": "bool",
+        **dict.fromkeys(("steps", "calls", "tokens"), "float64"),
+    },
+    "nodes": {
+        "node": "str",
+        **dict.fromkeys(("executions", "calls", "input_tokens", "output_tokens", "cached_tokens"), "Int64"),
+        **dict.fromkeys(("usd", "seconds"), "float64"),
+    },
+    "executions": {
+        **dict.fromkeys(("node", "scope"), "str"),
+        **dict.fromkeys(("round", "calls", "input_tokens", "output_tokens", "cached_tokens"), "Int64"),
+        "score": "float64",
+    },
+    "calls": {
+        **dict.fromkeys(("node", "scope", "subtask", "role"), "str"),
+        **dict.fromkeys(("steps", "input_tokens", "output_tokens", "cached_tokens"), "Int64"),
+        **dict.fromkeys(("failed", "superseded"), "bool"),
+    },
+    "findings": {
+        **dict.fromkeys(("position", "number"), "Int64"),
+        "certified": "bool",
+        **dict.fromkeys(("about", "text", "dispute"), "str"),
+        **dict.fromkeys(("sources", "against", "items"), "Int64"),
+    },
+    "rounds": {
+        "round": "Int64",
+        "query": "str",
+        **dict.fromkeys(("agent", "memory_node", "tokens", "gate_tokens"), "Int64"),
+        **dict.fromkeys(("jaccard", "upr", "change"), "float64"),
+        "streak": "Int64",
+        "stop": "boolean",
+    },
+}
+
+FRAME_COLUMNS: Mapping[str, ColumnTypes] = {name: {**KEY_COLUMNS, **own} for name, own in _OWN_COLUMNS.items()}
 """Columns of each frame, by name of the frame."""
 
 
@@ -291,15 +275,14 @@ def select_scored(found_runs: FoundRuns) -> FoundRuns:
 
 
 class _NamedRun(NamedTuple):
-    """A trajectory file with the name of the method, the task and the trial of its run."""
+    """A trajectory file with the name of the method of its run, and its header."""
 
     path: Path
     method: str
-    task: str
-    trial: int
+    header: Header
 
     def read(self) -> RecordedRun:
-        return RecordedRun(self.method, self.task, self.trial, read_trajectory(self.path))
+        return RecordedRun(self.method, self.header.task.id, self.header.trial, read_trajectory(self.path))
 
 
 def read_recorded_runs(found_runs: FoundRuns) -> Iterator[RecordedRun]:
@@ -315,11 +298,13 @@ def read_recorded_runs(found_runs: FoundRuns) -> Iterator[RecordedRun]:
 
 
 def _named_runs(found_runs: FoundRuns) -> list[_NamedRun]:
-    names, given = _method_names([header for _, header in found_runs.runs]), found_runs.names
-    runs = [
-        _NamedRun(path, given.get(path.parent.parent, names[_name_parts(header)]), header.task.id, header.trial)
-        for path, header in found_runs.runs
-    ]
+    methods = [(header, method_of_header(header)) for _, header in found_runs.runs]
+    about = [(method.name, method.models, header.task.benchmark) for header, method in methods]
+    shown = [index == 0 or len({parts[index] for parts in about}) > 1 for index in range(3)]
+    runs = []
+    for (path, header), parts in zip(found_runs.runs, about, strict=True):
+        name = ", ".join(part for part, use in zip(parts, shown, strict=True) if use)
+        runs.append(_NamedRun(path, found_runs.names.get(path.parent.parent, name), header))
     # by method inside each folder: names of runs begin with the second of their start, which must not order the methods
     folders = {folder: place for place, folder in enumerate(dict.fromkeys(run.path.parent.parent for run in runs))}
     return sorted(runs, key=lambda run: (folders[run.path.parent.parent], run.method))
@@ -338,15 +323,3 @@ def _read_header(path: Path) -> Header | None:
     if not isinstance(line, Header):
         raise Fault("data", f"{path}:1: not a header of a trajectory: {first[:80]!r}; restore the file or leave it out")
     return line
-
-
-def _name_parts(header: Header) -> tuple[str, str, str]:
-    method = method_of_header(header)
-    return method.name, method.models, header.task.benchmark
-
-
-def _method_names(headers: Sequence[Header]) -> dict[tuple[str, str, str], str]:
-    # The method always; model and benchmark if there are several.
-    known = list(dict.fromkeys(map(_name_parts, headers)))
-    shown = [index == 0 or len({parts[index] for parts in known}) > 1 for index in range(3)]
-    return {parts: ", ".join(part for part, use in zip(parts, shown, strict=True) if use) for parts in known}

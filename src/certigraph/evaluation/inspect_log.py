@@ -10,7 +10,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from inspect_ai.event import InfoEvent
 from inspect_ai.log import (
@@ -62,19 +62,8 @@ from certigraph.state.trajectory import Event, Footer, Header, Trajectory
 # A run's conversation and node executions, as Inspect's messages and events.
 
 SHOWN_CHANNELS = (
-    "plan",
-    "outline",
-    "subtask",
-    "dag",
-    "outcomes",
-    "progress",
-    "action",
-    "approval",
-    "observation",
-    "verdict",
-    "certificates",
-    "trials",
-    "lessons",
+    *("plan", "outline", "subtask", "dag", "outcomes", "progress", "action", "approval", "observation"),
+    *("verdict", "certificates", "trials", "lessons"),
 )
 """State channels whose updates are shown in Inspect's event of a node execution."""
 
@@ -110,7 +99,8 @@ def _action_messages(part: RunRound, name: str) -> Iterator[ChatMessage]:
     if used is None:
         yield ChatMessageAssistant(id=name, content=part.text)
         return
-    call = ToolCall(id=f"call-{name}", function=used.name, arguments=dict(used.arguments))
+    function, arguments = used
+    call = ToolCall(id=f"call-{name}", function=function, arguments=dict(arguments))
     yield ChatMessageAssistant(id=name, content=part.thought, tool_calls=[call])
     if answer:
         yield ChatMessageTool(id=f"{name}-a", content=answer.text, tool_call_id=call.id, function=call.function)
@@ -180,21 +170,17 @@ def sample_of(run: Trajectory, epoch: int) -> EvalSample:
 def usage_by(field: str, events: Iterable[Event]) -> dict[str, ModelUsage]:
     """Sum the tokens and dollars of all model calls, grouped by the field `model` or `role` of the calls."""
     sums: defaultdict[str, ModelUsage] = defaultdict(ModelUsage)
-    for call in (call for event in events for call in event.calls):
-        sums[model_name(str(call[field]))] += _model_usage(call)
+    calls: Iterator[dict[str, Any]] = (call for event in events for call in event.calls)
+    for call in calls:
+        read, cached, written = (call.get(f"{kind}_tokens", 0) for kind in ("input", "cached", "output"))
+        sums[model_name(str(call[field]))] += ModelUsage(
+            input_tokens=read - cached,  # without cached tokens, as Inspect counts
+            input_tokens_cache_read=cached,
+            output_tokens=written,
+            total_tokens=read + written,
+            total_cost=call.get("usd"),
+        )
     return dict(sums)
-
-
-def _model_usage(call: dict[str, Any]) -> ModelUsage:
-    read, cached, written = (call.get(f"{kind}_tokens", 0) for kind in ("input", "cached", "output"))
-    # Inspect does not include cached tokens in the input tokens
-    return ModelUsage(
-        input_tokens=read - cached,
-        input_tokens_cache_read=cached,
-        output_tokens=written,
-        total_tokens=read + written,
-        total_cost=call.get("usd"),
-    )
 
 
 def _score_of(run: Trajectory, footer: Footer) -> Score:
@@ -220,20 +206,11 @@ def _limit_of(footer: Footer | None) -> EvalSampleLimit | None:
 # The log of several runs.
 
 
-class LogKey(NamedTuple):
-    """Properties that all runs of one Inspect log share."""
-
-    benchmark: str
-    graph: str
-    operators: str
-    model: str
-
-
-def log_key_of(header: Header) -> LogKey:
-    """Return the key of the log to which the run with this header belongs."""
+def log_key_of(header: Header) -> tuple[str, ...]:
+    """Return what all runs of one log share: benchmark, graph, operators and model of the run with this header."""
     about = run_metadata(header)
     operators = repr(sorted((slot, repr(spec)) for slot, spec in about["operators"].items()))
-    return LogKey(header.task.benchmark, header.graph, operators, model_name(str(header.context.get("model", "none"))))
+    return header.task.benchmark, header.graph, operators, model_name(str(header.context.get("model", "none")))
 
 
 def to_inspect(trajectories: Sequence[Trajectory]) -> EvalLog:
@@ -255,7 +232,11 @@ def to_inspect(trajectories: Sequence[Trajectory]) -> EvalLog:
         raise Fault(
             "data", f"{problem}: group them by log_key_of(run.header), or have export(...) write a log for each"
         )
-    samples, endings = _samples(runs), [run.ending for run in runs]
+    epochs, samples, endings = Counter[str](), list[EvalSample](), [run.ending for run in runs]
+    for run in runs:
+        epochs[run.header.task.id] += 1
+        with translate_trajectory_errors(run.header.run_id):
+            samples.append(sample_of(run, epochs[run.header.task.id]))
     failed = any(ending.startswith("error:") for ending in endings)
     events = [event for run in runs for event in (*run.events, *run.superseded)]
     times = sorted(start_time(run.header) for run in runs)
@@ -274,18 +255,9 @@ def to_inspect(trajectories: Sequence[Trajectory]) -> EvalLog:
     )
 
 
-def _samples(runs: Iterable[Trajectory]) -> list[EvalSample]:
-    epochs, samples = Counter[str](), []
-    for run in runs:
-        epochs[run.header.task.id] += 1
-        with translate_trajectory_errors(run.header.run_id):
-            samples.append(sample_of(run, epochs[run.header.task.id]))
-    return samples
-
-
 def _spec(runs: Sequence[Trajectory], samples: Sequence[EvalSample], created: str) -> EvalSpec:
     header, names = runs[0].header, [run.header.run_id for run in runs]
-    kind, key = log_key_of(header), hashlib.sha256("\n".join(names).encode()).hexdigest()[:22]
+    key = hashlib.sha256("\n".join(names).encode()).hexdigest()[:22]
     ids: list[str | int] = list(dict.fromkeys(str(sample.id) for sample in samples))
     swaps = {slot: cut_folders(str(spec)) for slot, spec in header_swaps(header).items()}
     return EvalSpec(
@@ -293,11 +265,11 @@ def _spec(runs: Sequence[Trajectory], samples: Sequence[EvalSample], created: st
         run_id=key,
         task_id=key,
         created=created,
-        task=f"certigraph/{kind.benchmark}",
+        task=f"certigraph/{header.task.benchmark}",
         task_args={"graph": header.graph, **swaps},
         solver=method_name(header),
-        dataset=EvalDataset(name=kind.benchmark, samples=len(ids), sample_ids=ids),
-        model=kind.model,
+        dataset=EvalDataset(name=header.task.benchmark, samples=len(ids), sample_ids=ids),
+        model=model_name(str(header.context.get("model", "none"))),
         config=EvalConfig(epochs=max(sample.epoch for sample in samples)),
         metadata={"runs": names},
     )

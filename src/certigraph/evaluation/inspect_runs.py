@@ -380,11 +380,6 @@ class RunJournal:
                 lines.write("\n" + json.dumps([*cell, run], ensure_ascii=False))
             self._shared.upload(self._name)
 
-    def begun(self, cell: SampleRun) -> Path | None:
-        """Return the folder of the latest run of a sample; None if there is no run or its folder was deleted."""
-        folder = self._latest_folder(cell)
-        return folder if folder and has_run(folder) else None
-
     def _latest_folder(self, cell: SampleRun) -> Path | None:
         # where somebody deleted the folder, a server may still have checkpoints under its name, which is not used again
         folder = self._shared.fetch_run(self._runs[cell]) if cell in self._runs else None
@@ -461,9 +456,7 @@ async def run_sample(job: RunJob, model: str, graph: AnyGraph, live: Benchmark, 
 
 def _log_line(line: TrajectoryLine) -> None:
     """Log the verdicts and certificates of a trajectory line in Inspect's transcript."""
-    if isinstance(line, Event) and line.update:
-        fields: dict[str, JsonValue] = {
-            key: line.update[key] for key in ("verdict", "certificates") if line.update.get(key)
-        }
-        if fields:
-            transcript().info(fields, source=f"certigraph.{line.node}")
+    update = (isinstance(line, Event) and line.update) or {}
+    fields: dict[str, JsonValue] = {key: update[key] for key in ("verdict", "certificates") if update.get(key)}
+    if isinstance(line, Event) and fields:
+        transcript().info(fields, source=f"certigraph.{line.node}")

@@ -211,7 +211,8 @@ def certified_run(benchmark: str, options: dict[str, Any]) -> Solver:
         if given.fail_on and len(failed) >= given.fail_on:
             reason = f"not started: {given.fail_on} runs have failed"
             footer = unfinished_footer().model_copy(update={"message": reason})
-            _store_row(state, BenchmarkRow(id=cell.task, trial=cell.trial, footer=footer))
+            row = BenchmarkRow(id=cell.task, trial=cell.trial, footer=footer)
+            state.store.set(ROW_KEY, row.model_dump(mode="json"))
             raise RunError(reason)
         run = journal.find_or_name_run(cell, given.graph, live.task(cell.task))
         job = RunJob(
@@ -225,7 +226,7 @@ def certified_run(benchmark: str, options: dict[str, Any]) -> Solver:
             keep_prompts=given.keep_prompts,
         )
         result = await run_sample(job, given.model, compiled, live, state)
-        _store_row(state, result.row)
+        state.store.set(ROW_KEY, result.row.model_dump(mode="json"))
         row_listener.get()(result.row)
         state.output = ModelOutput.from_content(result.model, result.row.ending)
         if result.row.ending.startswith("error:") and not result.limit:
@@ -250,10 +251,6 @@ def _create_context(given: TaskOptions, live: Benchmark) -> Context:
         cache=given.cache or None,
         faults=given.faults,
     )
-
-
-def _store_row(state: TaskState, row: BenchmarkRow) -> None:
-    state.store.set(ROW_KEY, row.model_dump(mode="json"))
 
 
 def _raise_unfinished(result: SampleResult) -> None:

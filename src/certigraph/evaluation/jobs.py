@@ -184,18 +184,13 @@ MAX_LOCK_WAIT = 30.0
 async def execute_job(job: RunJob) -> BenchmarkRow:
     """Execute the run of a job and return its summary row, with an error ending if it cannot be executed here."""
     try:
-        return await _execute_when_unlocked(job)
-    except Stopped as stopped:
-        return job.failed_row(stopped.ending, redact_message(str(stopped)))
-    except UnknownName as unknown:
-        return job.failed_row("error:data", redact_message(str(unknown)))
-
-
-async def _execute_when_unlocked(job: RunJob) -> BenchmarkRow:
-    live = load_benchmark(job.benchmark, job.context.data)
-    graph = _graph(job.graph, json.dumps(job.operators, sort_keys=True))
-    await _wait_until_unlocked(RunStorage(job.out).fetch_run(job.run) / TRAJECTORY_FILE)
-    return await execute_run(job, graph, live)
+        live = load_benchmark(job.benchmark, job.context.data)
+        graph = _graph(job.graph, json.dumps(job.operators, sort_keys=True))
+        await _wait_until_unlocked(RunStorage(job.out).fetch_run(job.run) / TRAJECTORY_FILE)
+        return await execute_run(job, graph, live)
+    except (Stopped, UnknownName) as error:
+        ending = error.ending if isinstance(error, Stopped) else "error:data"
+        return job.failed_row(ending, redact_message(str(error)))
 
 
 @lru_cache(maxsize=32)

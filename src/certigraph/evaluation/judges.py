@@ -15,12 +15,11 @@ from typing import Any, NamedTuple
 import pandas as pd
 import typer
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, ValidationError
-from rich.console import Console
-from rich.table import Column, Table
+from pydantic import BaseModel
 
 from certigraph.adapters.benchmarks import load_benchmark
-from certigraph.adapters.json_lines import drop_incomplete_line, read_bounded_lines
+from certigraph.adapters.files import read_rows, validate_row
+from certigraph.adapters.json_lines import drop_incomplete_line
 from certigraph.adapters.models.calls import ask
 from certigraph.adapters.models.chat_models import is_scripted
 from certigraph.adapters.models.prompts import Prompt, quote
@@ -34,7 +33,7 @@ from certigraph.adapters.retrieval.answers import exact_match, token_overlap
 from certigraph.evaluation.frames import FoundRuns, read_recorded_runs
 from certigraph.evaluation.progress_display import show_progress
 from certigraph.evaluation.statistics import MeanEstimate, mean_of
-from certigraph.evaluation.tables import format_interval
+from certigraph.evaluation.tables import FittedTable, format_interval, table_console
 from certigraph.runtime.files import SETTINGS_FILE
 from certigraph.runtime.registry import load_settings, model_name, shareable_context
 from certigraph.runtime.run import run_blocking
@@ -114,20 +113,16 @@ def word_verdict(prompt: str, schema: Schema) -> dict[str, Any]:
     view = situation.view if situation else {}
     reference, answer = str(view.get("reference", "")), str(view.get("answer", ""))
     shared = token_overlap(answer, reference)
-    values: dict[str, Callable[[], Any]] = {
-        "reason": lambda: REASON,
-        "correct": lambda: bool(exact_match(answer, reference)) or shared.recall == 1.0,
-        "correctness": lambda: _rating_of_share(shared.f1),
-        "completeness": lambda: _rating_of_share(shared.recall),
-        "irrelevance": lambda: round(10 * (1 - shared.precision)),
-        "relevance": lambda: _rating_of_share(shared.precision),
-    }
-    return {name: values.get(name, lambda: 5)() for name in schema["properties"]}
-
-
-def _rating_of_share(share: float) -> int:
     # 1 to 10 is valid on the scale of every rubric
-    return max(1, round(10 * share))
+    values: dict[str, Any] = {
+        "reason": REASON,
+        "correct": bool(exact_match(answer, reference)) or shared.recall == 1.0,
+        "correctness": max(1, round(10 * shared.f1)),
+        "completeness": max(1, round(10 * shared.recall)),
+        "irrelevance": round(10 * (1 - shared.precision)),
+        "relevance": max(1, round(10 * shared.precision)),
+    }
+    return {name: values.get(name, 5) for name in schema["properties"]}
 
 
 # The answers in recorded runs, with questions and references.
@@ -176,27 +171,23 @@ def cases_of(found: FoundRuns, data: str | None = None) -> JudgeCases:
     Raises:
         Fault: a trajectory cannot be read.
     """
-    unknown: list[str] = []
-    ended = list(_ended_cases(found, data, unknown))
-    judged = [case for case in ended if case.reference.strip()]
-    return JudgeCases(judged, len(found.runs) - len(ended) - len(unknown), len(ended) - len(judged), tuple(unknown))
-
-
-def _ended_cases(found: FoundRuns, data: str | None, unknown: list[str]) -> Iterator[JudgeCase]:
+    unknown, ended = list[str](), list[JudgeCase]()
     paths = (path for path, _ in found.runs)
     for path, (method, _, trial, trajectory) in zip(paths, read_recorded_runs(found), strict=True):
         header, footer = trajectory.header, trajectory.footer
-        if footer is not None:
-            answer = footer.scores.answer if footer.scores else None
-            try:
-                used = load_settings(path.parent).data if (path.parent / SETTINGS_FILE).is_file() else None
-                references = references_of(header.task, data or used)
-            except (Fault, UnknownName) as error:
-                unknown.append(f"{header.run_id}: {error}")
-                continue
-            yield JudgeCase(
-                header.run_id, method, header.task, trial, references, "" if answer is None else str(answer)
-            )
+        if footer is None:
+            continue
+        try:
+            used = load_settings(path.parent).data if (path.parent / SETTINGS_FILE).is_file() else None
+            references = references_of(header.task, data or used)
+        except (Fault, UnknownName) as error:
+            unknown.append(f"{header.run_id}: {error}")
+            continue
+        answer = footer.scores.answer if footer.scores else None
+        text = "" if answer is None else str(answer)
+        ended.append(JudgeCase(header.run_id, method, header.task, trial, references, text))
+    judged = [case for case in ended if case.reference.strip()]
+    return JudgeCases(judged, len(found.runs) - len(ended) - len(unknown), len(ended) - len(judged), tuple(unknown))
 
 
 def references_of(task: Task, data: str | None) -> Sequence[str]:
@@ -212,8 +203,6 @@ def references_of(task: Task, data: str | None) -> Sequence[str]:
 
 
 # Judgements on disk: one JSON line each, appended at once, so that judging can be stopped and resumed.
-
-_FILE_FIX = "restore the file, or name another with --out"
 
 
 class RubricJudgement(Record):
@@ -247,25 +236,7 @@ def read_judgements(path: Path) -> list[RubricJudgement]:
     if not path.is_file():
         return []
     drop_incomplete_line(path)
-    with path.open("rb") as file:
-        lines = enumerate(read_bounded_lines(file, str(path), fix=_FILE_FIX), 1)
-        return [_parse_judgement(line, f"{path}:{number}") for number, line in lines]
-
-
-def append_judgements(path: Path, judgements: Iterable[RubricJudgement]) -> None:
-    """Append judgements to a file, with API keys masked."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as file:
-        for judgement in judgements:
-            file.write(redact_record(judgement).model_dump_json() + "\n")
-
-
-def _parse_judgement(line: bytes, where: str) -> RubricJudgement:
-    try:
-        return RubricJudgement.model_validate_json(line)
-    except ValidationError as error:
-        problem = f"{where}: this line is not a judgement ({error.errors()[0]['msg']})"
-        raise Fault("data", f"{problem}: {_FILE_FIX}") from error
+    return [validate_row(RubricJudgement, row) for row in read_rows(path)]
 
 
 # Judging recorded answers: each answer once, saved at once, within one budget.
@@ -317,9 +288,11 @@ def judge(
     keys = [(case.run, rubric.name, judge_name, case.answer) for case in cases]
     waiting = [case for case, key in zip(cases, keys, strict=True) if key not in saved]
     new: list[RubricJudgement] = []
+    out.parent.mkdir(parents=True, exist_ok=True)
 
     def listener(judgement: RubricJudgement) -> None:
-        append_judgements(out, [judgement])
+        with out.open("a", encoding="utf-8") as file:
+            file.write(redact_record(judgement).model_dump_json() + "\n")
         new.append(judgement)
         if progress:
             progress(judgement)
@@ -402,9 +375,6 @@ async def _ask_judge(case: JudgeCase, rubric: Rubric, context: Context) -> tuple
 
 # Progress and results of judging: means by method with 95 % intervals.
 
-TABLE_WIDTH = 110
-"""Width of the table in characters, even if the output is not a terminal."""
-
 
 @contextmanager
 def judging_progress(total: int, *, silent: bool = False) -> Iterator[JudgementListener]:
@@ -424,23 +394,26 @@ def mean_scores(judgements: Sequence[RubricJudgement]) -> dict[str, MeanEstimate
 def print_judging_result(judged: JudgingResult, cases: JudgeCases, out: str, *, as_json: bool) -> None:
     """Print the mean scores as one JSON object, or as a table with notes on what was left out and why."""
     if as_json:
-        typer.echo(json.dumps(_to_json(judged, cases)))
+        means = {method: mean._asdict() for method, mean in mean_scores(judged.judgements).items()}
+        left_out = {"unfinished": cases.unfinished, "unreferenced": cases.unreferenced}
+        stopped = judged.stopped.ending if judged.stopped else ""
+        typer.echo(json.dumps({"methods": means, "left": judged.left, **left_out, "stopped": stopped}))
         return
-    Console(width=TABLE_WIDTH, highlight=False).print(_score_table(judged.judgements))
+    table_console().print(_score_table(judged.judgements))
     for line in _format_notes(judged, cases, out):
         typer.echo(line)
 
 
-def _score_table(judgements: Sequence[RubricJudgement]) -> Table:
+def _score_table(judgements: Sequence[RubricJudgement]) -> FittedTable:
     criteria = list(dict.fromkeys(name for j in judgements for name in j.parts))
     parts = pd.DataFrame([{"method": j.method, **j.parts} for j in judgements], columns=["method", *criteria])
     means = parts.fillna(0.0).groupby("method").mean()  # a missing criterion counts as 0
-    table = Table(Column("method", no_wrap=True), "n", "score", "95 % interval", *criteria, box=None)
+    lines = []
     for method, mean in mean_scores(judgements).items():
         between = format_interval(mean.low, mean.high, missing="")
         cells = (f"{value:.2f}" for value in means.loc[method])
-        table.add_row(method, str(mean.n), f"{mean.mean:.1f}", between, *cells)
-    return table
+        lines.append((method, str(mean.n), f"{mean.mean:.1f}", between, *cells))
+    return FittedTable(("method", "n", "score", "95 % interval", *criteria), lines)
 
 
 def _format_notes(judged: JudgingResult, cases: JudgeCases, out: str) -> Iterator[str]:
@@ -455,10 +428,3 @@ def _format_notes(judged: JudgingResult, cases: JudgeCases, out: str) -> Iterato
         left = format_count(judged.left, "answer")
         yield f"{left} not judged: {judged.stopped.ending}; resume with: the same command"
     yield f"judgements: {out}"
-
-
-def _to_json(judged: JudgingResult, cases: JudgeCases) -> dict[str, Any]:
-    by_method_name = {method: mean._asdict() for method, mean in mean_scores(judged.judgements).items()}
-    stopped = judged.stopped.ending if judged.stopped else ""
-    left_out = {"unfinished": cases.unfinished, "unreferenced": cases.unreferenced}
-    return {"methods": by_method_name, "left": judged.left, **left_out, "stopped": stopped}

@@ -4,11 +4,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from certigraph.runtime.result import is_goal_denied, is_solved
+from certigraph.runtime.result import is_goal_denied
 from certigraph.runtime.terminal import DENIED
 from certigraph.state.endings import FAULT_ENDINGS, GOAL
 from certigraph.state.records import Record
-from certigraph.state.trajectory import Footer
 
 # Descriptions of the statistical methods, which JSON output and printed tables hold next to the numbers.
 
@@ -111,29 +110,20 @@ class ComparisonRow(RunCost):
 def sum_costs(rows: Sequence[ComparisonRow]) -> RunCost:
     """Sum the cost of several runs."""
     amounts = ("calls", "prompt_tokens", "cached_tokens", "output_tokens", "steps", "seconds", "usd")
+    roles = defaultdict[str, Counter[str]](Counter)
+    for row in rows:
+        for role, tokens in row.roles.items():
+            roles[role].update(tokens.model_dump())
     sums = {name: sum(getattr(row, name) for row in rows) for name in amounts}
-    return RunCost(**sums, roles=merge_roles(row.roles for row in rows))
+    return RunCost(**sums, roles={role: PromptTokens(**tokens) for role, tokens in roles.items()})
 
 
-def values_by_task(rows: Sequence[ComparisonRow], figure: str) -> dict[str, list[float]]:
-    """Group the values of the column `figure`, such as `score`, by task; each trial of a task adds one value."""
+def values_by_task(rows: Sequence[ComparisonRow], figure: str = "score") -> dict[str, list[float]]:
+    """Group the values of the column `figure` by task; each trial of a task adds one value."""
     values = defaultdict[str, list[float]](list)
     for row in rows:
         values[row.task].append(float(getattr(row, figure)))
     return dict(values)
-
-
-def merge_roles(several: Iterable[Mapping[str, PromptTokens]]) -> dict[str, PromptTokens]:
-    """Sum the prompt tokens of several runs, separately for each role."""
-    sums: dict[str, PromptTokens] = {}
-    for roles in several:
-        for role, more in roles.items():
-            known = sums.get(role, PromptTokens())
-            sums[role] = PromptTokens(
-                prompt_tokens=known.prompt_tokens + more.prompt_tokens,
-                cached_tokens=known.cached_tokens + more.cached_tokens,
-            )
-    return sums
 
 
 # Goal precision: the share of runs with the ending `goal` whose task is solved according to the scorer.
@@ -183,20 +173,10 @@ def goal_precision(outcomes: Iterable[RunOutcome]) -> GoalPrecision:
     return GoalPrecision(n=share.n, confirmed=confirmed, value=share.mean, low=share.low, high=share.high)
 
 
-def run_outcome_of(task: str, footer: Footer) -> RunOutcome:
-    """Build the outcome of a run from its footer."""
-    return RunOutcome(task, footer.ending, is_solved(footer.scores))
-
-
 # Faults: the number of runs that no statistic counts, and when that may bias a comparison.
 
 MAX_FAULT_SHARE = 0.05
 """Share of a method's runs that end in a fault above which a warning says that the other runs may be easier tasks."""
-
-
-def format_fault_share(faults: int, runs: int) -> str:
-    """Format the number of faults for a table: `2/10`."""
-    return f"{faults}/{runs}"
 
 
 def fault_warnings(endings: Mapping[str, Sequence[str]], command: str) -> Iterator[str]:
@@ -208,9 +188,7 @@ def fault_warnings(endings: Mapping[str, Sequence[str]], command: str) -> Iterat
     """
     faults = {method: sum(ending in FAULT_ENDINGS for ending in ended) for method, ended in endings.items()}
     if any(faults.values()):
-        counts = ", ".join(
-            f"{method} {format_fault_share(faults[method], len(ended))}" for method, ended in endings.items()
-        )
+        counts = ", ".join(f"{method} {faults[method]}/{len(ended)}" for method, ended in endings.items())
         doubt = _format_doubt(faults, endings)
         yield f"faults of the world or its data ended runs that no figure counts: {counts}{doubt}"
     for method, ended in endings.items():

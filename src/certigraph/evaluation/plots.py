@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from statistics import mean
 from textwrap import wrap
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import matplotlib as mpl
@@ -96,10 +97,10 @@ def open_figure(path: Path, width: float, height: float) -> Iterator[Figure]:
         figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
 
 
-def add_panels(figure: Figure, panels: int, columns: int, *, sharex: bool = False) -> list[Any]:
-    """Add panels with a common y axis, and perhaps x axis, to a figure, in rows of `columns` panels."""
+def add_panels(figure: Figure, panels: int, columns: int) -> list[Any]:
+    """Add panels with a common y axis to a figure, in rows of `columns` panels."""
     rows = max(1, -(-panels // columns))
-    axes = list(figure.subplots(rows, columns, sharex=sharex, sharey=True, squeeze=False).flat)
+    axes = list(figure.subplots(rows, columns, sharey=True, squeeze=False).flat)
     for spare in axes[panels:]:
         spare.remove()
     return axes[:panels]
@@ -117,20 +118,8 @@ MAX_CURVE_POINTS = 400
 """Maximum number of points of a curve; more would not be visible and would make a page large."""
 
 
-class BudgetPoint(NamedTuple):
-    """Score of a run after a number of model calls and tokens: the best score so far in any episode, 0 to 100.
-
-    `tokens` counts input and output tokens; `uncached` leaves out input tokens that the model had cached.
-    """
-
-    calls: int
-    tokens: int
-    uncached: int
-    score: float
-
-
 AXIS_LABELS = {"calls": "model calls", "tokens": "tokens, prompt + output", "uncached": "tokens, cached ones left out"}
-"""Label of each horizontal axis of the curves; the keys are fields of `BudgetPoint`."""
+"""Label of each horizontal axis of the curves. The keys are what a run has taken so far, as in `points_of`."""
 
 
 class CurvePoint(NamedTuple):
@@ -153,7 +142,9 @@ def points_of(frames: Frames) -> pd.DataFrame:
     score during the run.
 
     Returns:
-        A row for each point, with `method`, `run` and the fields of `BudgetPoint`; the points of a run are in order.
+        A row for each point, with `method`, `run`, the amounts so far (`calls`, `tokens` of input and output, and
+        `uncached`, without input tokens that the model had cached), and `score`, the best one so far in any episode, 0
+        to 100. The points of a run are in order.
     """
     done, about = frames.executions, ["method", "run"]
     tokens = done["input_tokens"] + done["output_tokens"]
@@ -163,7 +154,7 @@ def points_of(frames: Frames) -> pd.DataFrame:
     points = done[about].assign(**sums, score=best)
     last = frames.runs[[*about, "scored"]].merge(points.groupby("run").last().drop(columns="method"), "left", "run")
     official = (100 * frames.runs["score"]).to_numpy()
-    last = last.fillna({name: 0 for name in BudgetPoint._fields})
+    last = last.fillna(dict.fromkeys((*AXIS_LABELS, "score"), 0))
     return pd.concat([points, last.assign(score=last["score"].mask(last.pop("scored"), official))], ignore_index=True)
 
 
@@ -172,7 +163,7 @@ def mean_curve(points: pd.DataFrame, axis: str) -> list[CurvePoint]:
 
     Args:
         points: the points of the runs.
-        axis: field of `BudgetPoint` for the horizontal axis.
+        axis: key of AXIS_LABELS, for the horizontal axis.
     """
     steps = [(run[axis].tolist(), [0.0, *run["score"]]) for _, run in points.groupby("run", sort=False)]
     positions = sorted({0}.union(*(xs for xs, _ in steps)))
@@ -241,43 +232,30 @@ def to_svg(figure: Figure) -> Markup:
 
 
 def _curves_figure(curves: BudgetCurves) -> Figure:
-    columns, rows = _legend_shape(list(curves["calls"]))
+    names = list(curves["calls"])
+    # every column of the legend above the panels is as wide as the longest name, with line and gap, in inches
+    columns = max(1, min(len(names), int(CURVES_WIDTH / (0.6 + 0.08 * max(map(len, names), default=0)))))
+    rows = -(-len(names) // columns)
     figure = Figure(figsize=(CURVES_WIDTH, CURVES_HEIGHT + LEGEND_ROW_HEIGHT * rows), layout="constrained")
     panels = figure.subplots(1, len(AXIS_LABELS), sharey=True, squeeze=False)[0]
     for panel, (axis, label) in zip(panels, AXIS_LABELS.items(), strict=True):
-        _draw_curve_panel(panel, curves[axis], label)
+        # slightly past the last point, so that a step at the end is visible
+        end = 1.03 * max((knots[-1].x for knots in curves[axis].values()), default=0) or 1
+        for number, (method, knots) in enumerate(curves[axis].items()):
+            ink, dash = series_colour(number), LINE_STYLES[number // len(SERIES_COLOURS) % len(LINE_STYLES)]
+            positions, line = [*(knot.x for knot in knots), end], pd.DataFrame([*knots, knots[-1]])
+            panel.step(positions, line["mean"], where="post", color=ink, linestyle=dash, linewidth=1.6, label=method)
+            low, high = line["mean"] - line["stderr"], line["mean"] + line["stderr"]
+            panel.fill_between(positions, low, high, step="post", color=ink, alpha=0.14, linewidth=0)
+        panel.set_xlabel(label)
+        panel.set_xlim(0, end)
+        panel.xaxis.set_major_formatter(EngFormatter(sep=""))  # 20k: labels with five digits would overlap
+        panel.set_ylim(bottom=0)
     panels[0].set_ylabel("mean score so far")
     if rows:
         lines = panels[0].get_lines()
         figure.legend(handles=lines, loc="outside upper left", ncols=columns, labelcolor="linecolor")
     return figure
-
-
-def _legend_shape(names: Sequence[str]) -> tuple[int, int]:
-    # Columns and rows of the legend above the panels; every column is as wide as the longest name.
-    widest = 0.6 + 0.08 * max(map(len, names), default=0)  # inches, with line and gap
-    columns = max(1, min(len(names), int(CURVES_WIDTH / widest)))
-    return columns, -(-len(names) // columns)
-
-
-def _draw_curve_panel(panel: Any, methods: Any, label: str) -> None:
-    # slightly past the last point, so that a step at the end is visible
-    end = 1.03 * max((knots[-1].x for knots in methods.values()), default=0) or 1
-    for number, (method, knots) in enumerate(methods.items()):
-        _draw_curve_line(panel, method, knots, end, number)
-    panel.set_xlabel(label)
-    panel.set_xlim(0, end)
-    panel.xaxis.set_major_formatter(EngFormatter(sep=""))  # 20k: labels with five digits would overlap
-    panel.set_ylim(bottom=0)
-
-
-def _draw_curve_line(panel: Any, method: str, knots: Sequence[CurvePoint], end: float, number: int) -> None:
-    ink, dash = series_colour(number), LINE_STYLES[number // len(SERIES_COLOURS) % len(LINE_STYLES)]
-    positions = [*(knot.x for knot in knots), end]
-    means, errors = ([getattr(knot, part) for knot in [*knots, knots[-1]]] for part in ("mean", "stderr"))
-    low, high = ([m + sign * error for m, error in zip(means, errors, strict=True)] for sign in (-1, 1))
-    panel.step(positions, means, where="post", color=ink, linestyle=dash, linewidth=1.6, label=method)
-    panel.fill_between(positions, low, high, step="post", color=ink, alpha=0.14, linewidth=0)
 
 
 # Panels. A row or point without data is labelled "no data", never drawn as zero.
@@ -330,15 +308,22 @@ def find_line(table: pd.DataFrame, method: str, **where: str) -> "pd.Series[Any]
     return None if lines.empty or pd.isna(lines.iloc[0]["value"]) else lines.iloc[0]
 
 
-def draw_dots(panel: Any, table: pd.DataFrame, names: Sequence[str]) -> None:
-    """Draw the value of each method as a dot with its interval, with the number of observations to the right."""
-    for row, name in enumerate(names):
-        line = find_line(table, name)
-        if line is None:
-            draw_no_data(panel, row)
-        else:
-            draw_dot(panel, line, row, series_colour(row), series_marker(row))
-            draw_count(panel, row, line["n"])
+def draw_dots(
+    panel: Any, table: pd.DataFrame, names: Sequence[str], marks: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Draw the value of each method as a dot with its interval, with the number of observations to the right.
+
+    With `marks`, the markers of two measures by name, both values of a method are drawn, one above the other.
+    """
+    for shift, measure in zip((-0.16, 0.16) if marks else (0.0,), marks or ("",), strict=True):
+        for row, name in enumerate(names):
+            line = find_line(table, name, **({"measure": measure} if measure else {}))
+            if line is None:
+                draw_note(panel, 0.02, row + shift, "no data", style="italic")
+            else:
+                draw_dot(panel, line, row + shift, series_colour(row), marks.get(measure) or series_marker(row))
+                draw_note(panel, 1.02, row + 1.2 * shift, f"{int(line['n']):,}")
+    draw_panel_legend(panel, marker_handles({name: (mark, GREY) for name, mark in marks.items()}))
 
 
 def draw_dot(panel: Any, line: "pd.Series[Any]", at: float, colour: str, marker: str = "o") -> None:
@@ -363,17 +348,18 @@ def draw_bars(panel: Any, table: pd.DataFrame, names: Sequence[str], column: str
                 panel.barh(row, value, left=end, height=0.55, color=colour, edgecolor=GREY, linewidth=0.3)
             end += value
         if shares.empty:
-            draw_no_data(panel, row)
+            draw_note(panel, 0.02, row, "no data", style="italic")
         else:
-            draw_count(panel, row, table.loc[table["method"] == name, "n"].max())
+            draw_note(panel, 1.02, row, f"{int(table.loc[table['method'] == name, 'n'].max()):,}")
 
 
 def draw_lines(
-    panel: Any, table: pd.DataFrame, names: Sequence[str], column: str, places: Sequence[Any], *, top: float
+    panel: Any, table: pd.DataFrame, names: Sequence[str], column: str, places: Sequence[Any], *, top: float = 1.0
 ) -> None:
-    """Draw a line with intervals for each method over the values `places` of a column; the axis ends at `top`.
+    """Draw a line with intervals for each method over the values `places` of a column.
 
-    The lines are shifted slightly, so that none hides another.
+    The lines are shifted slightly, so that none hides another. At most eight of the values are labelled. The vertical
+    axis is from 0 to `top`, the highest value that there can be.
     """
     shift = min(MAX_METHOD_SHIFT, MAX_TOTAL_SHIFT / max(len(names) - 1, 1))
     for number, name in enumerate(names):
@@ -385,6 +371,11 @@ def draw_lines(
         panel.plot(positions, points["value"], f"-{series_marker(number)}", markersize=5, alpha=0.9, **style)
     panel.set_xlim(-0.5, max(len(places), 1) - 0.5)
     panel.set_ylim(-0.03 * top, 1.03 * top)
+    every = -(-len(places) // 8) or 1
+    labels = [wrap_label(str(place), TICK_LABEL_WIDTH) for place in places[::every]]
+    panel.set_xticks(range(0, len(places), every), labels)
+    if not places:
+        panel.text(0.5, 0.5, "no data", transform=panel.transAxes, ha="center", style="italic")
 
 
 def draw_panel_legend(panel: Any, handles: Sequence[Any], columns: int = 2) -> None:
@@ -407,14 +398,10 @@ def marker_handles(marks: Mapping[str, tuple[str, str]]) -> list[Line2D]:
     ]
 
 
-def draw_count(panel: Any, row: float, n: float) -> None:
-    """Write the number of observations `n` to the right of a row of the panel."""
-    panel.text(1.02, row, f"{int(n):,}", transform=panel.get_yaxis_transform(), va="center", fontsize=7.5)
-
-
-def draw_no_data(panel: Any, row: float) -> None:
-    """Write "no data" into a row of the panel."""
-    panel.text(0.02, row, "no data", transform=panel.get_yaxis_transform(), va="center", fontsize=7.5, style="italic")
+def draw_note(panel: Any, across: float, row: float, text: str, **style: Any) -> None:
+    """Write a text into a row of the panel, at a share of its width: past 1 to the right of it."""
+    place = panel.get_yaxis_transform()
+    panel.text(across, row, text, transform=place, va="center", fontsize=7.5, **style)
 
 
 # Figures of several panels.
@@ -474,35 +461,6 @@ def finish_panel(panel: Any, title: str, *, share: bool = True, counted: bool = 
         panel.set_xlim(left=0)
         panel.xaxis.set_major_formatter(lambda value, place: f"{value:,g}")
     panel.locator_params(axis="x", nbins=4)
-
-
-def draw_pairs(panel: Any, table: pd.DataFrame, names: Sequence[str], marks: Mapping[str, str]) -> None:
-    """Draw two measures for each method, one above the other; `marks` has the marker of each measure."""
-    for shift, (measure, mark) in zip((-0.16, 0.16), marks.items(), strict=True):
-        for row, name in enumerate(names):
-            line = find_line(table, name, measure=measure)
-            if line is None:
-                draw_no_data(panel, row + shift)
-            else:
-                draw_dot(panel, line, row + shift, series_colour(row), mark)
-                draw_count(panel, row + 1.2 * shift, line["n"])
-    draw_panel_legend(panel, marker_handles({name: (mark, GREY) for name, mark in marks.items()}))
-
-
-def draw_labelled_lines(
-    panel: Any, table: pd.DataFrame, names: Sequence[str], column: str, places: Sequence[Any], *, top: float = 1.0
-) -> None:
-    """Draw a line for each method over the values of a column, and label at most eight of the values on the axis.
-
-    The vertical axis is from 0 to `top`, the highest value that there can be.
-    """
-    draw_lines(panel, table, names, column, places, top=top)
-    every = -(-len(places) // 8) or 1
-    panel.set_xticks(
-        range(0, len(places), every), [wrap_label(str(place), TICK_LABEL_WIDTH) for place in places[::every]]
-    )
-    if not places:
-        panel.text(0.5, 0.5, "no data", transform=panel.transAxes, ha="center", style="italic")
 
 
 def draw_kinds(panel: Any, table: pd.DataFrame, names: Sequence[str], kinds: Sequence[str]) -> None:

@@ -143,27 +143,23 @@ def figures_on(benchmark: str) -> list[PublishedFigure]:
     """Return the published figures on a benchmark in all its configurations; none if it declares none."""
     declared = find_benchmark(benchmark)
     papers = read_papers(declared.published) if declared and declared.published else ()
-    rows = ((paper, table, row) for paper in papers for table in paper.tables for row in table.rows)
-    return [figure for paper, table, row in rows for figure in _figures_of_row(paper, table, row)]
+    figures = []
+    for paper, table in ((one, table) for one in papers for table in one.tables):
+        about = table.model_dump(include={"table", "benchmarks", "protocol", "tasks", "ids", "differs"})
+        for row in table.rows:
+            shared = {"paper": paper.paper, **about, **row.model_dump(exclude={"values"})}
+            for column, value in zip(table.columns, row.values, strict=True):
+                if value is not None:
+                    percent = value if table.percent else value.scaleb(2)
+                    number = {"value": float(percent.scaleb(-2)), "percent": f"{percent:f}"}
+                    figures.append(PublishedFigure.model_validate({**shared, **column.model_dump(), **number}))
+    return figures
 
 
 def published_figures() -> Iterator[PublishedFigure]:
     """Yield every published figure on the shipped benchmarks."""
     for name in shipped_benchmarks():
         yield from figures_on(name)
-
-
-def _figures_of_row(paper: PublishedPaper, table: PublishedTable, row: PublishedRow) -> Iterator[PublishedFigure]:
-    shared = {
-        "paper": paper.paper,
-        **table.model_dump(include={"table", "benchmarks", "protocol", "tasks", "ids", "differs"}),
-        **row.model_dump(exclude={"values"}),
-    }
-    for column, value in zip(table.columns, row.values, strict=True):
-        if value is not None:
-            percent = value if table.percent else value.scaleb(2)
-            number = {"value": float(percent.scaleb(-2)), "percent": f"{percent:f}"}
-            yield PublishedFigure.model_validate({**shared, **column.model_dump(), **number})
 
 
 # The list that `certigraph published` prints.
@@ -203,10 +199,7 @@ def figure_lines(figures: list[PublishedFigure]) -> Iterator[str]:
             yield f"{first.paper} {first.table}, {' or '.join(first.benchmarks)}: {first.protocol}"
             previous = heading
         values = (" ".join(filter(None, (figure.metric, figure.label, figure.percent))) for figure in row)
-        yield f"  {_describe_row(first)}: {', '.join(values)}"
-
-
-def _describe_row(figure: PublishedFigure) -> str:
-    swaps = " ".join(f"{slot}={operator}" for slot, operator in figure.swaps.items())
-    ours = " ".join(filter(None, (figure.graph, swaps))) or "not implemented here"
-    return ", ".join(filter(None, (f"{figure.method} ({ours})", figure.model or "model not stated", figure.variant)))
+        swaps = " ".join(f"{slot}={operator}" for slot, operator in first.swaps.items())
+        ours = " ".join(filter(None, (first.graph, swaps))) or "not implemented here"
+        who = (f"{first.method} ({ours})", first.model or "model not stated", first.variant)
+        yield f"  {', '.join(filter(None, who))}: {', '.join(values)}"

@@ -8,8 +8,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
-from rich.table import Table
-
 from certigraph.evaluation.published_figures import PublishedFigure, figures_on
 from certigraph.state.records import Record
 
@@ -97,12 +95,8 @@ PUBLISHED_TITLE = "published figures in percent"
 """Title of the table."""
 
 
-class FigureRow(NamedTuple):
-    """Row of the table: a metric or a method, our figure as a text, and the published figures."""
-
-    label: str
-    ours: str
-    matches: Sequence[PublishedMatch]
+FigureRow = tuple[str, str, Sequence[PublishedMatch]]
+"""Row of the table: a metric or a method, our figure as a text, and the published figures."""
 
 
 class PublishedView(NamedTuple):
@@ -112,19 +106,6 @@ class PublishedView(NamedTuple):
     lines: list[tuple[str, ...]]
     notes: list[str]
 
-    def terminal_tables(self) -> Iterator[Table]:
-        """Yield the table and the notes for a terminal of any width."""
-        table = Table(box=None)
-        for n, head in enumerate(self.heads):
-            table.add_column(head, justify="right" if n else "left", no_wrap=n > 1)
-        for line in self.lines:
-            table.add_row(*line)
-        yield table
-        notes = Table.grid(padding=(0, 1))
-        for number, note in zip(self.heads[2:], self.notes, strict=True):
-            notes.add_row(f" {number}", note)
-        yield notes
-
 
 def view_matches(rows: Sequence[FigureRow], first_head: str) -> PublishedView | None:
     """Lay out published figures next to ours; None if there are none.
@@ -133,20 +114,19 @@ def view_matches(rows: Sequence[FigureRow], first_head: str) -> PublishedView | 
         rows: our figures; those without a published one are left out.
         first_head: head of the first column.
     """
-    shown = [row for row in rows if row.matches]
-    notes = list(dict.fromkeys(_note(row, match) for row in shown for match in row.matches))
+    lines, notes = [], dict[str, None]()
+    for label, ours, matches in rows:
+        values = {_note(label, match): match.figure.percent for match in matches}
+        lines += [(label, ours, values)] if values else []
+        notes |= dict.fromkeys(values)
     if not notes:
         return None
-    lines = []
-    for row in shown:
-        values = {_note(row, match): match.figure.percent for match in row.matches}
-        lines.append((row.label, row.ours, *(values.get(note, "") for note in notes)))
-    return PublishedView((first_head, "here", *(f"[{n}]" for n in range(1, len(notes) + 1))), lines, notes)
+    cells = [(label, ours, *(values.get(note, "") for note in notes)) for label, ours, values in lines]
+    return PublishedView((first_head, "here", *(f"[{n}]" for n in range(1, len(notes) + 1))), cells, list(notes))
 
 
-def _note(row: FigureRow, match: PublishedMatch) -> str:
+def _note(label: str, match: PublishedMatch) -> str:
     figure = match.figure
-    metric = "" if row.label.endswith(figure.metric) else figure.metric
-    about = ", ".join(filter(None, (metric, figure.label)))
+    about = ", ".join(filter(None, ("" if label.endswith(figure.metric) else figure.metric, figure.label)))
     here = f"; here: {', '.join(match.here)}" if match.here else ""
     return f"{figure.source}{f' ({about})' if about else ''}: {figure.protocol}{here}"

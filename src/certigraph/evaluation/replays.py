@@ -16,11 +16,10 @@ from certigraph.evaluation.comparison_summary import (
     Difference,
     adjust_family,
     compute_difference,
-    scores_of,
     shared_rows,
 )
 from certigraph.evaluation.frames import Frames
-from certigraph.evaluation.measures import ComparisonRow
+from certigraph.evaluation.measures import ComparisonRow, values_by_task
 from certigraph.evaluation.statistics import ScoresByTask
 from certigraph.nodes.specs import Spec
 from certigraph.state.records import Record
@@ -63,30 +62,22 @@ class Replay(NamedTuple):
 FORCED_STATUSES = ("forced", "dropped")
 """Statuses of predicates that a policy accepted without a certificate."""
 
-ScoreFactor = Callable[[Replay, int], float]
-"""Function that takes a recorded run and its limit of steps, and returns the factor by which the score is scaled."""
-
-
-class ReplayRule(NamedTuple):
-    """A rule of the SDP paper's appendix C, which estimates the score of an ablation from a recorded run."""
-
-    name: str
-    factor: ScoreFactor
+ReplayRule = tuple[str, Callable[[Replay, int], float]]
+"""Name of a rule, and its function: it takes a recorded run and its limit of steps, and returns a score's factor."""
 
 
 def rule_for(swaps: Mapping[str, Spec]) -> ReplayRule | None:
-    """Return the rule that estimates a variant with these swapped operators; None if appendix C has no such rule."""
+    """Return the rule of the SDP paper's appendix C that estimates a variant with these swaps; None if it has none."""
     if len(swaps) != 1:
         return None
     ((slot, spec),) = swaps.items()
-    if (slot, spec.name) == ("validate", "always_pass"):
-        return ReplayRule("action fidelity", lambda replay, most: replay.action_fidelity)
-    if (slot, spec.name) == ("replan", "give_up"):
-        return ReplayRule("certified prefix", lambda replay, most: replay.certified_prefix)
-    if (slot, spec.name) == ("validate", "capped"):
-        depth = int(str(spec.args.get("depth", 1)))
-        return ReplayRule("cascade cap", lambda replay, most: replay.capped_share(depth, most))
-    return None
+    depth = int(str(spec.args.get("depth", 1)))
+    rules: dict[tuple[str, str], ReplayRule] = {
+        ("validate", "always_pass"): ("action fidelity", lambda replay, most: replay.action_fidelity),
+        ("replan", "give_up"): ("certified prefix", lambda replay, most: replay.certified_prefix),
+        ("validate", "capped"): ("cascade cap", lambda replay, most: replay.capped_share(depth, most)),
+    }
+    return rules.get((slot, spec.name))
 
 
 def replays_of(frames: Frames, method: str) -> "ReplaysByTrial":
@@ -148,7 +139,7 @@ def estimates_of(plan: ComparisonPlan, rows: Sequence[ComparisonRow], replays: R
     first_rows = by_method[first.name]
     if not first_rows or not replays:
         return []
-    measured = {method.name: scores_of(by_method[method.name]) for method in others}
+    measured = {method.name: values_by_task(by_method[method.name]) for method in others}
     rules = [(method.name, rule_for(exchanged_operators(first, method))) for method in others if measured[method.name]]
     estimates = [
         _estimate(name, rule, first_rows, measured[name], replays, plan.limits.steps) for name, rule in rules if rule
@@ -165,14 +156,15 @@ def _estimate(
     replays: ReplaysByTrial,
     most: int,
 ) -> ReplayEstimate:
-    runs = tuple((row, row.score * rule.factor(replays[row.task, row.trial], most)) for row in rows)
+    rule_name, factor = rule
+    runs = tuple((row, row.score * factor(replays[row.task, row.trial], most)) for row in rows)
     replayed = defaultdict(list)
     for row, estimate in runs:
         replayed[row.task].append(estimate)
     return ReplayEstimate(
         method=name,
-        rule=rule.name,
-        full=_mean_score(scores_of(rows)),
+        rule=rule_name,
+        full=_mean_score(values_by_task(rows)),
         replayed=_mean_score(replayed),
         measured=_mean_score(measured),
         optimism=compute_difference("replayed", "re-executed", replayed, measured),

@@ -16,8 +16,8 @@ from certigraph.evaluation.comparison_summary import (
     FigureEstimate,
     MethodSummary,
 )
-from certigraph.evaluation.measures import MISSING_VALUE, PromptTokens, format_fault_share
-from certigraph.evaluation.published_matches import PUBLISHED_TITLE, FigureRow, PublishedView, view_matches
+from certigraph.evaluation.measures import MISSING_VALUE, PromptTokens
+from certigraph.evaluation.published_matches import PUBLISHED_TITLE, PublishedView, view_matches
 from certigraph.evaluation.replays import ReplayEstimate
 from certigraph.evaluation.tables import FittedTable, TableCells, format_interval, table_console, table_of
 from certigraph.runtime.texts import format_compact, format_count, format_duration
@@ -41,7 +41,7 @@ METHOD_COLUMNS: Mapping[str, Callable[[MethodSummary], str]] = {
     "95 % interval": lambda one: format_interval(one.low, one.high),
     "goal precision": lambda one: str(one.goals),
     "n": lambda one: str(one.n),
-    "faults": lambda one: format_fault_share(one.faults, one.begun),
+    "faults": lambda one: f"{one.faults}/{one.begun}",
     "calls": lambda one: f"{one.calls:,}",
     "time": lambda one: format_duration(one.seconds),
     "successes": _format_successes,
@@ -86,7 +86,7 @@ def published_view(comparison: Comparison) -> PublishedView | None:
     for figure in comparison.figures:
         matches = [one for one in comparison.published.get(figure.method, ()) if one.figure.metric == figure.figure]
         label = figure.figure if alone else f"{figure.method}, {figure.figure}"
-        rows.append(FigureRow(label, MISSING_VALUE if figure.value is None else f"{100 * figure.value:.1f}", matches))
+        rows.append((label, MISSING_VALUE if figure.value is None else f"{100 * figure.value:.1f}", matches))
     return view_matches(rows, "figure")
 
 
@@ -237,7 +237,9 @@ def print_comparison(comparison: Comparison, estimates: Sequence[ReplayEstimate]
         console.print("", table, sep="\n", markup=False)
     if view := published_view(comparison):
         console.print(f"\n{PUBLISHED_TITLE}:")
-        console.print(*view.terminal_tables(), sep="\n")
+        console.print(FittedTable(view.heads, view.lines))
+        for number, note in zip(view.heads[2:], view.notes, strict=True):
+            console.print(f" {number} {note}", markup=False)
     console.print()
     for summary in comparison.methods:
         endings = Counter(row.ending for row in comparison.rows if row.method == summary.method)

@@ -38,7 +38,7 @@ class RunRound:
     policy without a certificate.
     """
 
-    def __init__(self, episode: int, aim: "_Aim", events: tuple[Event, ...]) -> None:
+    def __init__(self, episode: int, aim: tuple[str, int], events: tuple[Event, ...]) -> None:
         self.episode, self.events = episode, events
         self.target, self.head = aim
 
@@ -114,23 +114,16 @@ class RunRound:
         return self.action.text if self.action else "\n".join(_round_lines(self)) or f"{self.node}: nothing."
 
     @property
-    def tool_call(self) -> "RoundToolCall | None":
-        """The action as a call of a tool, with its text among the arguments; None if the round has no action."""
+    def tool_call(self) -> tuple[str, Arguments] | None:
+        """The action as the name and the arguments of a tool, its text among them; None if the round has no action."""
         if not (action := self.action):
             return None
-        return RoundToolCall("act" if action.kind == "text" else action.kind, {**action.args, "text": action.text})
+        return "act" if action.kind == "text" else action.kind, {**action.args, "text": action.text}
 
     @property
     def solved(self) -> list[str]:
         """The ids of the sub-tasks whose outcomes the round recorded."""
         return [str(outcome["node"]) for outcome in self.update.get("outcomes", ())]
-
-
-class RoundToolCall(NamedTuple):
-    """An action as a call of a tool."""
-
-    name: str
-    arguments: Arguments
 
 
 def split_rounds(events: Iterable[Event]) -> Iterator[RunRound]:
@@ -148,22 +141,17 @@ def split_rounds(events: Iterable[Event]) -> Iterator[RunRound]:
         yield RunRound(episode, aim, tuple(group))
 
 
-class _Aim(NamedTuple):
-    target: str
-    head: int
-
-
 _REVISION_KEYS = frozenset({"revisions", "notes"})
 """What TDP's Self-Revision writes, also where it leaves the task graph as it is."""
 
 _AIM_CHANNELS = frozenset({"plan", "head", "subtask"})
 
 
-def _current_aim(state: Mapping[str, Any]) -> _Aim:
+def _current_aim(state: Mapping[str, Any]) -> tuple[str, int]:
     """Determine what the agent is working on: the predicate at the plan's head, else its subtask."""
     plan, head = state.get("plan", ()), state.get("head", 0)
     text = plan[head]["text"] if head < len(plan) else state.get("subtask", {}).get("text", "")
-    return _Aim(text, head)
+    return text, head
 
 
 def _starts_round(event: Event) -> bool:
@@ -240,7 +228,7 @@ def _round_lines(part: RunRound) -> list[str]:
     if "outcomes" in update:
         return [f"{outcome['node']} {outcome['status']}: {outcome['result']}" for outcome in update["outcomes"]]
     if "dag" in update or update.keys() >= _REVISION_KEYS:
-        return _task_graph_lines(update)
+        return list(_task_graph_lines(update))
     if "subtask" in update:
         return [str(update["subtask"]["text"])]
     # a new plan repeats the predicates that are certified already
@@ -249,17 +237,14 @@ def _round_lines(part: RunRound) -> list[str]:
     return conditions or rewards or [str(step) for step in update.get("outline", ())]
 
 
-def _task_graph_lines(update: Mapping[str, Any]) -> list[str]:
+def _task_graph_lines(update: Mapping[str, Any]) -> Iterator[str]:
     if "dag" not in update:
-        return [str(note) for note in update["notes"]] or ["The task graph stays as it is."]
-    statuses = update["dag"].get("statuses", {})
-    nodes = update["dag"].get("nodes", ())
-    return [*(f"{id_} {status}" for id_, status in statuses.items()), *map(_format_subtask, nodes)]
-
-
-def _format_subtask(node: Mapping[str, Any]) -> str:
-    needs = node.get("needs")
-    return f"{node['id']}: {node['task']}" + (f" (needs {', '.join(needs)})" if needs else "")
+        yield from map(str, update["notes"] or ["The task graph stays as it is."])
+        return
+    yield from (f"{id_} {status}" for id_, status in update["dag"].get("statuses", {}).items())
+    for node in update["dag"].get("nodes", ()):
+        needs = node.get("needs")
+        yield f"{node['id']}: {node['task']}" + (f" (needs {', '.join(needs)})" if needs else "")
 
 
 # Trajectories for other people: without API keys and folders of this machine, in valid Unicode.

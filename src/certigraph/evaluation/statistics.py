@@ -11,6 +11,7 @@ of a benchmark) has that of `bootstrap_bounds`.
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from math import comb, isnan, nan
 from statistics import mean, stdev
 from typing import Any, NamedTuple, TypeVar
@@ -75,7 +76,11 @@ def mean_of(
     Raises:
         ValueError: scores and clusters differ in number.
     """
-    codes = _cluster_codes(range(len(scores)) if clusters is None else clusters, len(scores))
+    names = range(len(scores)) if clusters is None else clusters
+    if len(names) != len(scores):
+        raise ValueError(f"{len(scores)} scores but {len(names)} clusters: give the cluster of each score")
+    known = {name: code for code, name in enumerate(dict.fromkeys(names))}
+    codes = [known[name] for name in names]
     count, middle = len(set(codes)), float(mean(scores)) if scores else 0.0
     stderr, low, high = _clustered_error(scores, codes) if count > 1 else (0.0, None, None)
     if scores and stderr <= MIN_RELATIVE_ERROR * max(map(abs, scores)):
@@ -112,13 +117,6 @@ def _effective_n(share: float, stderr: float, n: int, clusters: int) -> float:
     if n == clusters or not spread or clusters < 2:
         return clusters
     return min(max(spread / stderr**2, clusters), n) if stderr else n
-
-
-def _cluster_codes(names: Sequence[Hashable], n: int) -> list[int]:
-    if len(names) != n:
-        raise ValueError(f"{n} scores but {len(names)} clusters: give the cluster of each score")
-    known = {name: code for code, name in enumerate(dict.fromkeys(names))}
-    return [known[name] for name in names]
 
 
 def _clustered_error(scores: Sequence[float], codes: Sequence[int]) -> tuple[float, float | None, float | None]:
@@ -363,17 +361,18 @@ def detectable_difference(differences: Sequence[float]) -> float | None:
     return float(effect) * stdev(differences)
 
 
-def is_significant(bounds: tuple[float, float] | None, n: int, p: float | None = None) -> bool:
+def is_significant(low: float | None, high: float | None, n: int, p: float | None = None) -> bool:
     """Return whether a difference is significant: MIN_PAIRS pairs or more, 0 outside the interval, p at most 0.05.
 
     Args:
-        bounds: the 95 % interval of the difference.
+        low: lower bound of the 95 % interval of the difference, if there is one.
+        high: upper bound.
         n: number of pairs.
         p: p-value adjusted by Holm's method; None: only the interval decides. With 6 pairs the interval alone would
             call one in eight differences between equal methods significant.
     """
     has_low_p = p is None or p <= 1 - CONFIDENCE
-    return bounds is not None and n >= MIN_PAIRS and not bounds[0] <= 0 <= bounds[1] and has_low_p
+    return low is not None and high is not None and n >= MIN_PAIRS and not low <= 0 <= high and has_low_p
 
 
 def mean_difference(differences: Sequence[float]) -> float:
@@ -538,6 +537,37 @@ def compute_by_group(
     groups = rows.groupby(list(by), sort=False, dropna=False)
     lines = [(*name, *compute(group)) for name, group in groups]
     return pd.DataFrame(lines, columns=[*by, *STATISTIC_COLUMNS])
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Statistic of a column, clustered by task: its mean, or with `per` the ratio of its sum to that of another column.
+
+    `top` is the highest possible value, if there is one. The mean of a boolean column with `top` 1 is a share.
+    """
+
+    column: str
+    per: str = ""
+    top: float | None = None
+
+    def __call__(self, rows: pd.DataFrame) -> Statistic:
+        """Compute the statistic of some rows."""
+        values = rows[self.column]
+        return ratio_of(rows, values, rows[self.per]) if self.per else average_of(rows, values, self.top)
+
+
+def measure_table(
+    rows: pd.DataFrame, by: Sequence[str], measures: Mapping[str, Measure], label: str = "measure"
+) -> pd.DataFrame:
+    """Compute several measures for each group of rows, without the rows that have no value of the measure.
+
+    The table has the columns in `by`, the name of the measure in the column `label`, and STATISTIC_COLUMNS.
+    """
+    tables = [
+        compute_by_group(rows.dropna(subset=[measure.column]), by, measure).assign(**{label: name})
+        for name, measure in measures.items()
+    ]
+    return pd.concat(tables, ignore_index=True)[[*by, label, *STATISTIC_COLUMNS]]
 
 
 def shares_by_method(rows: pd.DataFrame, column: str) -> pd.DataFrame:

@@ -8,7 +8,8 @@ import json
 import os
 import shlex
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import quote
@@ -43,14 +44,12 @@ from certigraph.evaluation.comparison_report import flatten_record, plan_facts, 
 from certigraph.evaluation.comparison_summary import (
     Comparison,
     Difference,
-    MethodSummary,
     add_faults,
     adjust_family,
     compute_difference,
-    scores_of,
     shared_rows,
 )
-from certigraph.evaluation.measures import MISSING_VALUE
+from certigraph.evaluation.measures import MISSING_VALUE, values_by_task
 from certigraph.evaluation.progress_display import format_work
 from certigraph.evaluation.result_tables import DIFFERENCE_COLUMNS, format_model_note, print_comparison
 from certigraph.evaluation.tables import (
@@ -69,7 +68,7 @@ from certigraph.runtime.files import check_output_folder, find_trajectories
 from certigraph.runtime.registry import GRAPHS, check_priced, create_context, graph_slots
 from certigraph.runtime.texts import format_count
 from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.records import Record, Usage
+from certigraph.state.records import Record, Spent, Usage
 
 # The file.
 
@@ -119,6 +118,10 @@ class TotalLimits(Record):
     calls: int | None = Field(default=None, gt=0)
     hours: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Wall-clock hours since the sweep was started or resumed; a resumed sweep has this number of hours again."""
+
+    def __str__(self) -> str:
+        """Format as `20 usd, 3 hours`, or `no limit`."""
+        return ", ".join(f"{value:,.12g} {kind}" for kind, value in self.as_json().items()) or "no limit"
 
 
 def _to_case(given: Any) -> Any:
@@ -217,20 +220,16 @@ def read_sweep(file: Path) -> Sweep:
 # Graphs x variants as methods, and a comparison for each benchmark.
 
 
-class Expansion(NamedTuple):
-    """Methods of a sweep, and messages about the combinations of graph and operators that are left out."""
-
-    methods: list[ComparedMethod]
-    left_out: list[str]
-
-
-def expand_sweep(sweep: Sweep, *, import_own: bool = True) -> Expansion:
+def expand_sweep(sweep: Sweep, *, import_own: bool = True) -> tuple[list[ComparedMethod], list[str]]:
     """Combine every graph of a sweep with every variant whose slots the graph has.
 
     Args:
         sweep: content of the file.
         import_own: whether operators and graphs named `module:attribute` are imported; otherwise their names are not
             checked, and such a graph is assumed to have the slots of every variant.
+
+    Returns:
+        The methods, and messages about the combinations of graph and operators that are left out.
 
     Raises:
         UnknownName: a graph, slot or operator is unknown, or no graph has the slots of a variant.
@@ -247,19 +246,18 @@ def expand_sweep(sweep: Sweep, *, import_own: bool = True) -> Expansion:
             raise UnknownName(f"no graph of the sweep has the slots of {label}; {known}")
         if unfit := ", ".join(f"{graph} (no slot {names})" for graph, names in missing.items() if names):
             left_out.append(f"{label} is not run in {unfit}")
-    for graph, known_slots in slots.items():
-        for variant in sweep.operators:
-            if not set(variant) <= set(known_slots):
-                continue
-            swaps = [f"{slot}={operator}" for slot, operator in variant.items()]
-            name = " ".join(filter(None, (graph, "+".join(swaps))))
-            method = build_method(name, graph, swaps, import_own=import_own)
-            same = (m for m in methods if (m.graph, m.operators) == (method.graph, method.operators))
-            if twin := next(same, None):
-                left_out.append(f"{name} has the operators of {twin.name}: run once")
-            else:
-                methods.append(method)
-    return Expansion(methods, left_out)
+    for graph, variant in product(slots, sweep.operators):
+        if not set(variant) <= set(slots[graph]):
+            continue
+        swaps = [f"{slot}={operator}" for slot, operator in variant.items()]
+        name = " ".join(filter(None, (graph, "+".join(swaps))))
+        method = build_method(name, graph, swaps, import_own=import_own)
+        same = [m for m in methods if (m.graph, m.operators) == (method.graph, method.operators)]
+        if same:
+            left_out.append(f"{name} has the operators of {same[0].name}: run once")
+        else:
+            methods.append(method)
+    return methods, left_out
 
 
 class SweepArm(NamedTuple):
@@ -273,14 +271,6 @@ class SweepArm(NamedTuple):
     def cells(self) -> list[ComparisonCell]:
         """The cells of the comparison on the benchmark, one per run (method, task and trial)."""
         return cells_of(self.order.plan, self.folder)
-
-    @property
-    def work(self) -> str:
-        """The amount of work on one line."""
-        plan = self.order.plan
-        sizes = {"method": len(plan.methods), "task": len(plan.tasks), "trial": plan.trials}
-        waiting = len(unfinished_cells(self.cells))
-        return format_work(self.title, plan.model, plan.roles, sizes, waiting, plan.budget.calls)
 
 
 class PreparedSweep(NamedTuple):
@@ -359,12 +349,8 @@ def prepare_sweep(
 # The total budget of a sweep.
 
 
-class SweepUsage(Record):
-    """Cost of runs, finished or not, including work that was repeated after a crash."""
-
-    usd: float = 0.0
-    tokens: int = 0
-    calls: int = 0
+SPENT_KINDS = ("usd", "tokens", "calls")
+"""What a sweep says about its cost, by fields of `Spent`."""
 
 
 class TotalBudget:
@@ -386,11 +372,9 @@ class TotalBudget:
         """Record the cost of a cell's run, in place of the cost recorded earlier."""
         self.by_run[cell.folder] = used
 
-    def spent(self) -> SweepUsage:
-        """Return the cost of all runs so far."""
-        runs = self.by_run.values()
-        tokens = sum(run.input_tokens + run.output_tokens for run in runs)
-        return SweepUsage(usd=sum(run.usd for run in runs), tokens=tokens, calls=sum(run.calls for run in runs))
+    def spent(self) -> Spent:
+        """Return the cost of all runs so far, including work that was repeated after a crash."""
+        return sum((run.spent() for run in self.by_run.values()), Spent())
 
     def exhausted(self) -> str:
         """Return a message that names the limit that is reached; empty if no limit is reached."""
@@ -488,12 +472,6 @@ class BenchmarkFindings(NamedTuple):
         """Number of runs that have no ending yet or ended in an error."""
         return self.comparison.left
 
-    @property
-    def size(self) -> str:
-        """The number of tasks that count, and of those that are planned if they are more."""
-        n, planned = self.comparison.n, self.comparison.planned
-        return f"n={n} of {planned}" if n < planned else f"n={n}"
-
 
 class SweepEffect(NamedTuple):
     """Effect of swapped operators on one benchmark: score of the variant minus score of the unchanged graph."""
@@ -515,7 +493,7 @@ class SweepFindings(NamedTuple):
     effects: tuple[SweepEffect, ...]
     left_out: tuple[str, ...]
     stopped: tuple[str, ...]
-    spent: SweepUsage
+    spent: Spent
     out: Path
 
     @property
@@ -531,11 +509,6 @@ class SweepFindings(NamedTuple):
         part = f"; partial: {self.left} of {format_count(runs, 'run')} are still to be run" if self.left else ""
         return f"{size}, {self.model}{format_model_note(self.model.split(MODEL_SEPARATOR))}{part}"
 
-    def of(self, method: str) -> list[MethodSummary]:
-        """Return the statistics of a method, one summary per benchmark."""
-        summaries = (summary for findings in self.benchmarks for summary in findings.comparison.methods)
-        return [summary for summary in summaries if summary.method == method]
-
 
 def findings_of(given: PreparedSweep, stopped: Sequence[str] = ()) -> SweepFindings:
     """Compute the results of a sweep so far, and write the report of every comparison.
@@ -548,7 +521,14 @@ def findings_of(given: PreparedSweep, stopped: Sequence[str] = ()) -> SweepFindi
         folders = {run.name: os.path.relpath(run, given.out) for cell in arm.cells if (run := cell.run_folder)}
         page = os.path.relpath(arm.folder / COMPARISON_PAGE, given.out)
         benchmarks.append(BenchmarkFindings(arm.title, comparison, len(arm.cells), page, folders))
-        effects += (SweepEffect(arm.title, difference) for difference in _effects_on_benchmark(arm, comparison))
+        plan = arm.order.plan
+        scores = {name: values_by_task(rows) for name, rows in shared_rows(plan.outline, comparison.rows).items()}
+        plain = {method.graph: method.name for method in plan.methods if not method.swaps}
+        for variant in plan.methods:  # each variant of a graph that the sweep has unchanged too
+            unchanged = plain.get(variant.graph, variant.name)
+            if variant.name != unchanged:
+                difference = compute_difference(variant.name, unchanged, scores[variant.name], scores[unchanged])
+                effects.append(SweepEffect(arm.title, add_faults(difference, comparison.rows)))
     adjusted = adjust_family([effect.difference for effect in effects])
     plan = given.arms[0].order.plan
     return SweepFindings(
@@ -561,18 +541,6 @@ def findings_of(given: PreparedSweep, stopped: Sequence[str] = ()) -> SweepFindi
         spent=TotalBudget(given.sweep.most, given.cells).spent(),
         out=given.out,
     )
-
-
-def _effects_on_benchmark(arm: SweepArm, comparison: Comparison) -> Iterator[Difference]:
-    """Compute the effect of each variant of a graph that the sweep has unchanged too, over the tasks that all share."""
-    plan = arm.order.plan
-    scores = {name: scores_of(rows) for name, rows in shared_rows(plan.outline, comparison.rows).items()}
-    plain = {method.graph: method.name for method in plan.methods if not method.swaps}
-    for variant in plan.methods:
-        unchanged = plain.get(variant.graph, variant.name)
-        if variant.name != unchanged:
-            difference = compute_difference(variant.name, unchanged, scores[variant.name], scores[unchanged])
-            yield add_faults(difference, comparison.rows)
 
 
 # What is printed and written.
@@ -612,7 +580,7 @@ def to_json(findings: SweepFindings) -> dict[str, Any]:
         "left": findings.left,
         "left_out": list(findings.left_out),
         "stopped": list(findings.stopped),
-        "spent": findings.spent.model_dump(),
+        "spent": {kind: getattr(findings.spent, kind) for kind in SPENT_KINDS},
         "benchmarks": [
             {
                 "name": found.title,
@@ -647,24 +615,28 @@ def write_report(given: PreparedSweep, stopped: Sequence[str] = ()) -> SweepFind
         write_csv(findings.out / file, [{"benchmark": name, **flatten_record(record)} for name, record in parts])
     write_csv(findings.out / "effects.csv", content["effects"])
     left = [f"Partial: {format_count(findings.left, 'run')} left."] if findings.left else []
-    limits = ", ".join(f"{value:,.12g} {kind}" for kind, value in given.sweep.most.as_json().items())
     variants = format_count(len(given.sweep.operators), "variant")
+    heads: list[str | LinkedCell] = ["method"]
+    lines = [[method] for method in findings.methods]
+    for found in findings.benchmarks:
+        n, planned = found.comparison.n, found.comparison.planned
+        size = f"n={n} of {planned}" if n < planned else f"n={n}"
+        heads.append(LinkedCell(f"{found.title}, {size}", quote(found.page)))
+        for line, one in zip(lines, found.comparison.methods, strict=True):
+            line.append(format_estimate(one.score, one.low, one.high) if one.n else MISSING_VALUE)
     write_page(
         given.out / SWEEP_PAGE,
         "sweep.html",
         title=f"{' · '.join(given.sweep.graphs)}, in {variants}, on {' · '.join(arm.title for arm in given.arms)}",
         scope=findings.scope,
         notices=[*(findings.stopped or left), *findings.left_out],
-        heads=["method", *(LinkedCell(f"{one.title}, {one.size}", quote(one.page)) for one in findings.benchmarks)],
-        lines=[
-            [method, *(format_estimate(s.score, s.low, s.high) if s.n else MISSING_VALUE for s in findings.of(method))]
-            for method in findings.methods
-        ],
+        heads=heads,
+        lines=lines,
         effects=effect_table(findings.effects),
         facts=plan_facts(
             read_plan(given.arms[0].folder),
-            **{"all runs together": limits or "no limit"},
-            spent=", ".join(f"{value:,.4g} {kind}" for kind, value in findings.spent.model_dump().items()),
+            **{"all runs together": str(given.sweep.most)},
+            spent=", ".join(f"{getattr(findings.spent, kind):,.4g} {kind}" for kind in SPENT_KINDS),
             faults=given.sweep.faults or "none",
         ),
     )
@@ -746,7 +718,10 @@ def print_forecast(file: Path, out: Path | None, *, as_json: bool) -> None:
         forecast = {"methods": methods, "left_out": list(given.left_out), "benchmarks": benchmarks, "most": most}
         typer.echo(json.dumps(forecast, ensure_ascii=False))
         return
-    together = ", ".join(f"{value:,.12g} {kind}" for kind, value in most.items())
-    work = [arm.work for arm in given.arms]
-    lines = [f"methods: {', '.join(methods)}", *given.left_out, *work, f"all runs together: {together or 'no limit'}"]
+    work = []
+    for arm in given.arms:
+        plan, waiting = arm.order.plan, len(unfinished_cells(arm.cells))
+        sizes = {"method": len(plan.methods), "task": len(plan.tasks), "trial": plan.trials}
+        work.append(format_work(arm.title, plan.model, plan.roles, sizes, waiting, plan.budget.calls))
+    lines = [f"methods: {', '.join(methods)}", *given.left_out, *work, f"all runs together: {given.sweep.most}"]
     Console(highlight=False, soft_wrap=True).print(*lines, sep="\n", markup=False)

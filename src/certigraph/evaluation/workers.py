@@ -6,11 +6,11 @@ repeats it on another worker if a worker is lost.
 
 import asyncio
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from certigraph.adapters.models.chat_models import check_model_name, is_scripted
 from certigraph.evaluation.jobs import RunJob
@@ -26,27 +26,8 @@ MAX_SHARED_TRIES = 2
 its own, so that a further loss is known to be caused by the job."""
 
 
-class Worker(Protocol):
-    """A process that executes jobs, as the pool uses it."""
-
-    lost: bool
-    """Whether the process ended or was stopped."""
-
-    async def failure(self) -> str:
-        """Wait until the process has started; return the reason if it failed, else an empty string."""
-
-    async def done(self, job: RunJob) -> BenchmarkRow | None:
-        """Execute a job and return its summary row; None if the process was lost meanwhile."""
-
-    def stop(self) -> None:
-        """End the process, even if it no longer responds."""
-
-
-class StartWorker(Protocol):
-    """Function that starts a worker."""
-
-    def __call__(self, *, extra: bool = False) -> Worker:
-        """Start it; with `extra` without waiting for a processor of a cluster."""
+Worker = ProcessWorker | RayWorker
+"""A process that executes jobs. `lost` says whether it ended or was stopped."""
 
 
 class WorkerPool:
@@ -59,7 +40,7 @@ class WorkerPool:
             with scripted models.
     """
 
-    def __init__(self, start: StartWorker, workers: int, at_once: int) -> None:
+    def __init__(self, start: Callable[..., Worker], workers: int, at_once: int) -> None:
         self.workers, self.at_once = workers, at_once
         self._start_worker = start
         self._slots: asyncio.Queue[Worker | None] = asyncio.Queue()
@@ -215,7 +196,7 @@ def worker_pool(options: WorkerOptions, model: str, *, at_once: int | None = Non
     with ExitStack() as stack:
         if options.ray:
             ray = stack.enter_context(connect_cluster(options.ray, options.processes))
-            start: StartWorker = partial(RayWorker, ray)
+            start: Callable[..., Worker] = partial(RayWorker, ray)
             count = options.processes or count_processors(ray)
         else:
             start, count = ProcessWorker, options.processes or 1

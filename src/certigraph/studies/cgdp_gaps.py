@@ -47,7 +47,7 @@ def belief_fields(seen: StudyRun) -> FrameRow:
     if seen.arm.memory not in BELIEFS:
         return {}
     calls, questions, before = list[Mapping[str, Any]](), list[str](), 0
-    for event in seen.events:
+    for event in seen.trajectory.events:
         belief: Any = (event.update or {}).get("belief", {}) if event.node == MEMORY_NODE else {}
         questions += belief.get("questions", ())
         count = belief.get("reorganised", before)
@@ -150,7 +150,7 @@ def _final_context(seen: StudyRun) -> str:
 
 
 def _count_left_out(seen: StudyRun) -> int:
-    calls = [call for event in seen.events if event.node in ("decide", "answer") for call in event.calls]
+    calls = [call for event in seen.trajectory.events if event.node in ("decide", "answer") for call in event.calls]
     cuts: Any = calls[-1].get("cut") or () if calls else ()
     return next((int(match[1]) for cut in cuts if (match := re.match(r"the oldest (\d+) of", cut))), 0)
 

@@ -10,7 +10,7 @@ from certigraph.nodes.specs import Spec
 from certigraph.state.records import Scores, Task
 from certigraph.state.run import FINISH, Belief, SearchRound, Stagnation, belief_of, parse_action
 from certigraph.state.search import BY_GATE
-from certigraph.state.trajectory import Event, Trajectory
+from certigraph.state.trajectory import Trajectory
 
 # The arms: a search harness under a memory condition (section 6.2), with or without the gate.
 
@@ -78,11 +78,6 @@ class StudyRun(NamedTuple):
     def task(self) -> Task:
         """The question with its id and benchmark."""
         return self.trajectory.header.task
-
-    @property
-    def events(self) -> Sequence[Event]:
-        """The run's node executions, in order; work that was repeated after a crash counts once."""
-        return self.trajectory.events
 
     @property
     def rounds(self) -> Sequence[SearchRound]:

@@ -16,8 +16,10 @@ from certigraph.evaluation.frame_rows import CLOSING_NODES, GATE_NODE, FrameRow,
 from certigraph.evaluation.frames import KEY_COLUMNS, ColumnTypes, Frames, build_frame, frames_of
 from certigraph.evaluation.statistics import (
     STATISTIC_COLUMNS,
+    Measure,
     ScoresByTask,
     compute_by_group,
+    measure_table,
     relative_change,
     share_interval,
 )
@@ -29,7 +31,7 @@ from certigraph.runtime.run import run_blocking
 from certigraph.state.run import Stagnation
 from certigraph.studies.cgdp_gaps import GAPS, belief_fields
 from certigraph.studies.cgdp_runs import FREEFORM, LOBOTOMIZED, NATIVE, OFF, ON, SHADOW, STRUCTURED, StudyArm, StudyRun
-from certigraph.studies.tables import Measure, join_intervals, measure_table
+from certigraph.studies.tables import join_intervals
 
 # The frames, from which all tables of the study are computed.
 

@@ -286,7 +286,9 @@ def print_recall(study: RecallStudy) -> None:
     bounded = ["mean", "low", "high", "difference", "difference_low", "difference_high"]
     shown = join_intervals(table.assign(**{name: 100 * table[name].astype(float) for name in bounded}), ".1f")
     questions = {corpus.split: corpus.questions for corpus in study.corpora}
-    shown["difference"] += ["*" if _is_told_apart(one, questions[one.split]) else "" for one in study.recalls]
+    for_split = [(one, questions[one.split]) for one in study.recalls]
+    apart = [is_significant(one.difference_low, one.difference_high, n, one.p_holm) for one, n in for_split]
+    shown["difference"] += ["*" if significant else "" for significant in apart]
     tables = {}
     for corpus in study.corpora:
         counts = ((corpus.questions, "question"), (corpus.hops, "hop"), (corpus.passages, "passage"))
@@ -298,11 +300,6 @@ def print_recall(study: RecallStudy) -> None:
     intervals = f"{RECALL_METHODS['low, high']}; of differences {RECALL_METHODS['difference_low, difference_high']}"
     stars = "*: told apart (p of Holm within 5 %)"
     print_frames(tables, notes=[stars, f"intervals: {intervals}", _describe_reranker(study)])
-
-
-def _is_told_apart(one: Recall, questions: int) -> bool:
-    low, high = one.difference_low, one.difference_high
-    return is_significant(None if low is None or high is None else (low, high), questions, one.p_holm)
 
 
 def _describe_reranker(study: RecallStudy) -> str:

@@ -36,7 +36,7 @@ from certigraph.benchmarks.rewardprediction.dataset import (
     TrajectoryPair,
     require_pair,
 )
-from certigraph.evaluation.progress_display import show_progress
+from certigraph.evaluation.progress_display import ProgressDisplay, show_progress
 from certigraph.runtime.texts import clip_text, format_count, shorten_text
 from certigraph.state.endings import Fault, Interrupted, Stopped, UnknownName
 from certigraph.state.records import Record, Task
@@ -294,9 +294,8 @@ def start_domain(folder: Path, count: DomainCount) -> None:
     stored = read_counts(folder).get(count.domain)
     if stored is None:
         write_count(folder, count)
-        return
     for name in ("seed", "wanted", "splits"):
-        if (old := getattr(stored, name)) != (new := getattr(count, name)):
+        if stored and (old := getattr(stored, name)) != (new := getattr(count, name)):
             difference = f"{folder} holds {count.domain} with {name} {old}, not {new}"
             raise Fault("data", f"{difference}: continue with that value, or build in another folder")
 
@@ -347,7 +346,12 @@ def build_domain(
     splits, published = request.splits or domain.splits, domain.pairs or None
     count = DomainCount(domain=request.domain, seed=request.seed, splits=splits, published=published)
     try:
-        tasks = _tasks_of(request, splits)
+        benchmark = load_benchmark(request.domain, request.data)
+        check_ready(benchmark)
+        if not isinstance(benchmark, TaskDemonstrator):
+            known = ", ".join(PUBLISHED_DOMAINS)
+            raise UnknownName(f"{request.domain} has no demonstrations, from which pairs are built; {known} have them")
+        tasks = [task for split in splits for task in benchmark.tasks(split)]
     except Fault as fault:
         return count.model_copy(update={"failed": str(fault)})
     count = count.model_copy(update={"wanted": request.pairs or domain.pairs or len(tasks)})
@@ -392,15 +396,6 @@ def _outcomes(
         have.update(kinds[task.id] for task in batch if isinstance(known[task.id], TrajectoryPair))
 
 
-def _tasks_of(request: BuildRequest, splits: Sequence[str]) -> list[Task]:
-    benchmark = load_benchmark(request.domain, request.data)
-    check_ready(benchmark)
-    if not isinstance(benchmark, TaskDemonstrator):
-        known = ", ".join(PUBLISHED_DOMAINS)
-        raise UnknownName(f"{request.domain} has no demonstrations, from which pairs are built; {known} have them")
-    return [task for split in splits for task in benchmark.tasks(split)]
-
-
 def select_domains(names: Sequence[str]) -> tuple[str, ...]:
     """Return the requested domains without duplicates; all domains of the StateFactory paper if none is requested."""
     return tuple(dict.fromkeys(names)) or tuple(PUBLISHED_DOMAINS)
@@ -419,20 +414,19 @@ def build_datasets(
         UnknownName: as in `build_domain`.
         Fault: as in `build_domain`.
     """
+    counts = []
     try:
-        return [_build_with_progress(request, folder, at_once=at_once, silent=silent) for request in requests]
+        for request in requests:
+            with show_progress(request.domain, request.pairs, silent=silent) as display:
+
+                def report(count: DomainCount, display: ProgressDisplay = display) -> None:
+                    display.total = count.wanted
+                    display.report(count.domain, count.built, f"{count.out} dropped")
+
+                counts.append(build_domain(request, folder, at_once=at_once, progress=report))
     except KeyboardInterrupt:
         raise Interrupted("interrupted; resume with: the same command") from None
-
-
-def _build_with_progress(request: BuildRequest, folder: Path, *, at_once: int, silent: bool) -> DomainCount:
-    with show_progress(request.domain, request.pairs, silent=silent) as display:
-
-        def report(count: DomainCount) -> None:
-            display.total = count.wanted
-            display.report(request.domain, count.built, f"{count.out} dropped")
-
-        return build_domain(request, folder, at_once=at_once, progress=report)
+    return counts
 
 
 def count_table(counts: Sequence[DomainCount]) -> pd.DataFrame:

@@ -51,13 +51,6 @@ class PrefixSample(NamedTuple):
     """True reward of each prefix, after reward shaping."""
 
 
-def create_sample(pair: TrajectoryPair, encoder: Encoder) -> PrefixSample:
-    """Compute the features and rewards of all prefixes of a pair's two recorded trajectories."""
-    features = [prefix_features(one.goal_description, unrewarded_steps(one), encoder) for one in pair.recordings]
-    rewards = tuple(row.reward.shaped for one in pair.recordings for row in one.trajectory)
-    return PrefixSample(pair.id, pair.domain, np.concatenate(features).astype(np.float16), rewards)
-
-
 def unrewarded_steps(one: RewardTrajectory) -> list[RecordedStep]:
     """Return the steps of a recorded trajectory without the rewards, as predictors of rewards see them."""
     return [RecordedStep(action=row.action, observation=row.observation) for row in one.trajectory]
@@ -71,7 +64,10 @@ def create_samples(
     for start in range(0, len(pairs), 100):
         chunk = pairs[start : start + 100]
         encoder.encode([text for pair in chunk for text in _texts(pair)])
-        created += [create_sample(pair, encoder) for pair in chunk]
+        for pair in chunk:
+            features = [prefix_features(t.goal_description, unrewarded_steps(t), encoder) for t in pair.recordings]
+            rewards = tuple(row.reward.shaped for one in pair.recordings for row in one.trajectory)
+            created.append(PrefixSample(pair.id, pair.domain, np.concatenate(features).astype(np.float16), rewards))
         progress(f"{len(created)} of {len(pairs)} tasks encoded")
     return created
 

@@ -73,25 +73,29 @@ def parse_predictors(specs: Sequence[str], encoders: Sequence[str] = ()) -> tupl
     return tuple(methods)
 
 
+def factory_swaps(method: ComparedMethod) -> dict[str, Spec] | None:
+    """Return the swapped operators of a StateFactory, by slot; None for other predictors."""
+    return swaps_of(method.graph, method.operators) if method.graph == "statefactory" else None
+
+
 def granularity_of(method: ComparedMethod) -> str | None:
     """Return the granularity of states of a StateFactory without other changes; None for other predictors."""
-    swaps = swaps_of(method.graph, method.operators)
-    if method.graph != "statefactory" or swaps.keys() - {"route"}:
-        return None
+    swaps = factory_swaps(method)
     args = swaps["route"].args if swaps else {}
-    return str(args.get("granularity", "attribute")) if not args.keys() - {"granularity"} else None
+    if swaps is None or swaps.keys() - {"route"} or args.keys() - {"granularity"}:
+        return None
+    return str(args.get("granularity", "attribute"))
 
 
 def has_known_goal(method: ComparedMethod) -> bool:
     """Return whether a method is StateFactory with `interpret=offline_goal` as its only swap."""
-    swaps = swaps_of(method.graph, method.operators) if method.graph == "statefactory" else {}
-    return {slot: spec.name for slot, spec in swaps.items()} == {"interpret": "offline_goal"}
+    return {slot: spec.name for slot, spec in (factory_swaps(method) or {}).items()} == {"interpret": "offline_goal"}
 
 
 def encoder_of(method: ComparedMethod) -> str | None:
     """Return the sentence encoder that the operator `route` of a StateFactory predictor names; None: it names none."""
-    swaps = swaps_of(method.graph, method.operators) if method.graph == "statefactory" else {}
-    named = swaps["route"].args.get("encoder") if "route" in swaps else None
+    route = (factory_swaps(method) or {}).get("route")
+    named = route.args.get("encoder") if route else None
     return None if named is None else str(named)
 
 
@@ -429,7 +433,7 @@ class Triplet(NamedTuple):
     contradiction: str
 
 
-def create_triplets(pairs: Sequence[TrajectoryPair], seed: int = 0) -> list[Triplet]:
+def create_triplets(pairs: Sequence[TrajectoryPair]) -> list[Triplet]:
     """Create triplets from the recorded trajectories of pairs: one for every fact of an episode, without duplicates.
 
     The contradiction is the same attribute with another value from the episode; if there is none, a fact about another
@@ -441,7 +445,7 @@ def create_triplets(pairs: Sequence[TrajectoryPair], seed: int = 0) -> list[Trip
     by_anchor: dict[str, Triplet] = {}
     for pair in pairs:
         for recording in pair.recordings:
-            facts, random = _facts_of_episode(pair.domain, recording), Random(f"{seed}:{pair.id}")
+            facts, random = _facts_of_episode(pair.domain, recording), Random(f"0:{pair.id}")
             by_anchor |= {triplet.anchor: triplet for triplet in _triplets_of_episode(facts, random)}
     return list(by_anchor.values())
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from certigraph.adapters.files import replace_file
-from certigraph.evaluation.anatomy import ANATOMY_FIGURES, AnalysisTables, analyse, lay_out_anatomy, methods_of
+from certigraph.evaluation.anatomy import ANATOMY_FIGURES, AnalysisTables, analyse, anatomy_view, methods_of
 from certigraph.evaluation.frames import Frames
 from certigraph.evaluation.plots import find_line
 from certigraph.evaluation.result_tables import format_model_note
@@ -61,7 +61,7 @@ def write_anatomy(frames: Frames, out: Path) -> AnatomyReport:
         title=f"Anatomy of {format_count(len(frames.runs), 'run')}{f' on {benchmarks}' if benchmarks else ''}",
         scope=format_models(frames),
         verdict=f"Solved: {', '.join(shares)}." if shares else "",
-        anatomy=lay_out_anatomy(frames, tables, drawings),
+        anatomy=anatomy_view(frames, tables, drawings),
     )
     interrupted = frames.runs.loc[frames.runs["ending"] == INTERRUPTED, "run"]
     return AnatomyReport(frames, tables, tuple(files), tuple(interrupted))

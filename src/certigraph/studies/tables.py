@@ -5,8 +5,7 @@ share a cell.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from certigraph.evaluation.plots import chart_style, save_drawing
-from certigraph.evaluation.statistics import STATISTIC_COLUMNS, Statistic, average_of, compute_by_group, ratio_of
 from certigraph.evaluation.tables import (
     NumberFormat,
     format_cell,
@@ -28,40 +26,6 @@ from certigraph.evaluation.tables import (
     write_page,
 )
 from certigraph.runtime.texts import format_count
-
-# Statistics by group.
-
-
-@dataclass(frozen=True)
-class Measure:
-    """Statistic of a column, clustered by task: its mean, or with `per` the ratio of its sum to that of another column.
-
-    `top` is the highest possible value, if there is one. The mean of a boolean column with `top` 1 is a share.
-    """
-
-    column: str
-    per: str = ""
-    top: float | None = None
-
-    def __call__(self, rows: pd.DataFrame) -> Statistic:
-        """Compute the statistic of some rows."""
-        values = rows[self.column]
-        return ratio_of(rows, values, rows[self.per]) if self.per else average_of(rows, values, self.top)
-
-
-def measure_table(
-    rows: pd.DataFrame, by: Sequence[str], measures: Mapping[str, Measure], label: str = "measure"
-) -> pd.DataFrame:
-    """Compute several measures for each group of rows, without the rows that have no value of the measure.
-
-    The table has the columns in `by`, the name of the measure in the column `label`, and STATISTIC_COLUMNS.
-    """
-    tables = [
-        compute_by_group(rows.dropna(subset=[measure.column]), by, measure).assign(**{label: name})
-        for name, measure in measures.items()
-    ]
-    return pd.concat(tables, ignore_index=True)[[*by, label, *STATISTIC_COLUMNS]]
-
 
 # Tables for people.
 

@@ -375,14 +375,10 @@ def run_command(order: ComparisonJob, folder: Path, *, report_only: bool, as_jso
     if as_json:
         print_json({"slopes": study.slopes, "totals": study.totals})
     else:
-        print_study(study)
+        slopes, totals = study.slopes, study.totals
+        # the page has all rows
+        of_methods = (slopes["operator"] == ANY_OPERATOR) | (slopes["about"] == TASK_GRAPH)
+        ends = totals["rooms"].isin([LENGTH_STEP, totals["rooms"].max()])
+        print_frames({"characters of the largest prompt": slopes[of_methods], "tokens of episodes": totals[ends]})
         print_report_path(folder / STUDY_PAGE)
     return 1 if unfinished_cells(cells_of(order.plan, folder)) else 0
-
-
-def print_study(study: PromptStudy) -> None:
-    """Print the slopes of each method, and the costs of the shortest and longest episodes; the page has all rows."""
-    slopes, totals = study.slopes, study.totals
-    of_methods = (slopes["operator"] == ANY_OPERATOR) | (slopes["about"] == TASK_GRAPH)
-    ends = totals["rooms"].isin([LENGTH_STEP, totals["rooms"].max()])
-    print_frames({"characters of the largest prompt": slopes[of_methods], "tokens of episodes": totals[ends]})
