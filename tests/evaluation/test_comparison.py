@@ -111,7 +111,8 @@ def test_a_changed_plan_is_refused_with_what_differs_and_without_runs_replaced(t
     fewer, swapped = job_of(tasks=("3-0",)).plan, job_of(swaps=["sdp:validate=always_pass"]).plan
     assert re.findall(r"\d", format_differences(job_of().plan, fewer)) == ["2", "1"]
     assert "always_pass here" in format_differences(job_of().plan, swapped)
-    for other in (fewer, swapped):
+    other_graph, trials = job_of("react=sdp", "sdp").plan, job_of().plan.model_copy(update={"trials": 2})
+    for other in (fewer, swapped, other_graph, trials):
         with pytest.raises(Fault):
             save_or_check_plan(other, tmp_path, "the command")
 

@@ -301,6 +301,11 @@ def test_pairs_with_a_fault_in_either_arm_are_left_out_and_counted():
     assert "react 0/4, sdp 2/4" in warning
 
 
+def test_an_ending_says_what_the_score_contradicts_or_adds():
+    words = [row("sdp", "t", ending, score).ending_words for ending in ("goal", "world_ended") for score in (0, 100)]
+    assert ["denied" in words[0], *words[1:3], "solved" in words[3]] == [True, "goal", "world_ended", True]
+
+
 def test_errors_of_models_and_operators_count_as_failures_and_are_named():
     rows = [row("react", task, score=100) for task in TASKS]
     found = compared(*rows, *(row("sdp", task, "error:model") for task in TASKS))

@@ -158,8 +158,8 @@ def fails(given: object) -> bool:
     [
         ({"reset": fails}, "RuntimeError: locked"),
         ({"check": fails}, "RuntimeError: locked"),
-        ({"check": lambda episode: None}, "None"),
-        ({"check": lambda episode: 2}, "2"),
+        ({"check": lambda episode: None}, "returned None"),
+        ({"check": lambda episode: 2}, "returned 2"),
     ],
 )
 def test_functions_of_tools_that_fail_are_faults_of_the_world(given: Any, reason: str, tmp_path: Path, shop: Shop):
