@@ -124,14 +124,6 @@ def test_a_goal_that_the_scorer_denies_is_marked_where_it_was_certified(value):
     assert ["✕" in line_with(f"condition {number}", frame) for number in (1, 2)] == [False, value < 1]
 
 
-@pytest.mark.parametrize("value", [0.0, 1.0])
-def test_a_goal_that_the_scorer_denies_is_marked_where_it_was_certified(value):
-    header = HEADER.model_copy(update={"task": TASK.model_copy(update={"benchmark": "blocksworld"})})
-    ended = footer("goal").model_copy(update={"scores": Scores(value=value)})
-    frame = last_frame(header, proposed(2), certified(2, 0), certified(3, 1), ended)
-    assert ["✕" in line_with(f"condition {number}", frame) for number in (1, 2)] == [False, value < 1]
-
-
 def test_the_sub_task_of_a_goal_that_the_scorer_denies_is_marked():
     task = {"id": "deliver", "task": "deliver the parcel", "needs": []}
     outcome = Outcome(
