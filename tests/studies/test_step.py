@@ -199,8 +199,8 @@ def test_same_runs_make_the_same_files(tmp_path):
 
 def test_nothing_to_draw_says_what_to_give(tmp_path):
     write(tmp_path / "unfinished" / "stopped", [90], ending="")
-    for name in ("none", "unfinished"):
-        with pytest.raises(Fault, match=name):
+    for name, problem in (("none", "none"), ("unfinished", "no episode of a finished run")):
+        with pytest.raises(Fault, match=problem):
             read_episodes([tmp_path / name])
     write(tmp_path / "a", [("focus on a", 100)])
     with pytest.raises(Fault, match="--with-accidental"):
