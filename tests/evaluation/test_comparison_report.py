@@ -8,7 +8,6 @@ import re
 import shutil
 import sys
 from collections.abc import Callable
-from html.parser import HTMLParser
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -22,17 +21,15 @@ from rich.console import Console
 
 from certigraph import cli
 from certigraph.adapters import benchmarks
-from certigraph.adapters.protocols import Budget, Context, Limits
+from certigraph.adapters.protocols import Budget, Context
 from certigraph.adapters.trajectories import read_trajectory
 from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
-from certigraph.evaluation.anatomy import ANALYSES, analyse
-from certigraph.evaluation.compare import ablate, build_job, print_tables, run_comparison
+from certigraph.evaluation.anatomy import analyse
+from certigraph.evaluation.compare import ablate, build_job, run_comparison
 from certigraph.evaluation.comparison import (
     DATA_FILES,
     Choice,
-    ComparedMethod,
     ComparisonOutline,
-    build_plan,
     parse_methods,
     read_plan,
 )
@@ -42,13 +39,11 @@ from certigraph.evaluation.comparison_report import (
     compute_results,
     find_score_changes,
     lay_out_page,
-    plan_facts,
     write_comparison_page,
     write_comparison_report,
 )
 from certigraph.evaluation.comparison_summary import (
     AMOUNT_LABELS,
-    AmountNeed,
     Comparison,
     adapt_to_methods,
     comparison_of,
@@ -57,10 +52,7 @@ from certigraph.evaluation.evaluate import evaluate
 from certigraph.evaluation.evaluation_results import compare_logs, print_evaluations
 from certigraph.evaluation.measures import ComparisonRow, GoalPrecision, PromptTokens, fault_warnings
 from certigraph.evaluation.result_tables import (
-    comparison_line,
-    format_verdict,
     method_table,
-    need_table,
     terminal_tables,
 )
 from certigraph.evaluation.tables import FittedTable
@@ -68,42 +60,7 @@ from certigraph.runtime.report import write_report
 from certigraph.state.endings import Fault
 from certigraph.state.records import Task
 
-# Title of the page of a comparison, and trials in its table of runs.
-
-
-def variant(number: int) -> ComparedMethod:
-    [method] = parse_methods(["b=sdp"], [f"b:validate=capped:depth={number}"])
-    return method.model_copy(update={"name": f"depth {number}"})
-
-
-def page(methods: list[ComparedMethod], folder: Path, trials: int = 1) -> str:
-    plan = build_plan("blocksworld", methods, ["3-0"], Context(limits=Limits()), trials)
-    write_comparison_page(compute_results(plan, folder), folder / "page.html")
-    return (folder / "page.html").read_text(encoding="utf-8")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("methods", "title"),
-    [
-        (["sdp", 1, 2, 3], "sdp and 3 variants"),
-        (["sdp", 1], "sdp and 1 variant"),
-        (["sdp"], "sdp"),
-        (["sdp", "react"], "sdp · react"),
-        ([1, "sdp"], "depth 1 · sdp"),
-        (["react", *range(1, 8)], "react · depth 1 · depth 2 · depth 3 · depth 4 · depth 5 · and 2 more"),
-    ],
-)
-def test_the_title_is_short(methods: list[str | int], title: str, tmp_path: Path):
-    made = [variant(m) if isinstance(m, int) else parse_methods([m])[0] for m in methods]
-    assert re.findall("<(?:title|h1)>(.*?)</", page(made, tmp_path)) == [f"{title} on blocksworld"] * 2
-
-
-@pytest.mark.slow
-def test_trials_are_counted_from_zero(tmp_path: Path):
-    [method] = parse_methods(["sdp"])
-    assert re.findall(r"<td>(3-0[^<]*)</td>", page([method], tmp_path, trials=2)) == ["3-0 trial 0", "3-0 trial 1"]
-    assert "<td>3-0</td>" in page([method], tmp_path)
+# The pages and files of a comparison.
 
 
 @pytest.fixture(scope="module")
@@ -167,25 +124,6 @@ def test_solved_runs_that_did_not_certify_their_goal_are_reported():
     assert comparison_of(plan.outline, certified, certifying=["sdp"]).warnings == ()
 
 
-def test_the_page_names_the_error_rates_of_a_simulated_agent():
-    plan = build_job(
-        parse_methods(["sdp"]), "blocksworld", Choice(ids=("3-0",)), Context(model="simulated:act=0.3")
-    ).plan
-    assert "wrong actions 30%" in plan_facts(plan)["error rates"]
-    scripted = plan.model_copy(update={"model": "scripted:expert"})
-    assert "error rates" not in plan_facts(scripted)
-
-
-@pytest.mark.slow
-def test_a_report_names_the_comparison_and_the_method_of_its_run(compared_folder: Path):
-    for graph, number in (("react", "1"), ("sdp", "2")):
-        reports = [path.read_text(encoding="utf-8") for path in compared_folder.rglob(f"{number}-*/*/report.html")]
-        assert len(reports) == 2
-        assert all(
-            re.search(f"<b>part of</b> <a[^>]*>comparison {compared_folder.name} · {graph}<", text) for text in reports
-        )
-
-
 def links_to_whole(folder: Path) -> list[str]:
     return re.findall(r'<b>part of</b> <a href="([^"]+)"', (folder / "report.html").read_text(encoding="utf-8"))
 
@@ -211,16 +149,6 @@ def cli_report(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_every_foldout_begins_with_what_it_is_for(tmp_path: Path):
-    ablate("sdp", "blocksworld", ["validate=always_pass"], Choice(ids=("4-0", "4-1")), out=tmp_path)
-    html = (tmp_path / "comparison.html").read_text(encoding="utf-8")
-    sentences = re.findall(r'<details[^>]*><summary>[^<]*</summary>\s*<p class="key">([^<]+)</p>', html)
-    assert len(sentences) == html.count("<details") > len(ANALYSES) - 4
-    assert len(set(sentences)) == len(sentences)
-    assert all(sentence.endswith(".") and ": ." not in sentence for sentence in sentences)
-
-
-@pytest.mark.slow
 def test_estimates_are_traceable_to_the_runs_that_were_replayed(compared_folder: Path, tmp_path: Path):
     found = ablate("sdp", "blocksworld", (), Choice(ids=("4-0", "4-1"), trials=2), out=tmp_path)
     with (tmp_path / "replays.csv").open(newline="") as lines:
@@ -235,73 +163,6 @@ def test_estimates_are_traceable_to_the_runs_that_were_replayed(compared_folder:
         assert "/1-sdp/" in row["folder"]
     assert 'href="replays.csv"' in (tmp_path / "comparison.html").read_text(encoding="utf-8")
     assert not (compared_folder / "replays.csv").exists()  # nothing was replayed there
-
-
-class OpenParts(HTMLParser):
-    """Counts the tables of a page that are not folded, and notes whether a drawing is not."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.folded, self.seen = list[bool](), list[str]()
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "details":
-            self.folded.append("open" not in dict(attrs))
-        elif tag in ("table", "svg") and not any(self.folded):
-            self.seen.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag == "details":
-            self.folded.pop()
-
-
-@pytest.mark.slow
-def test_only_the_chart_and_the_table_of_methods_are_not_folded(compared_folder: Path):
-    html = (compared_folder / "comparison.html").read_text(encoding="utf-8")
-    assert OpenParts(html).seen == ["svg", "table"]
-    assert html.count("<table") > 10
-
-
-@pytest.mark.slow
-def test_a_folder_with_the_name_of_its_kind_is_named_once(tmp_path: Path):
-    given = build_job(parse_methods(("react",)), "blocksworld", Choice(ids=("3-0",)), Context())
-    run_comparison(given, tmp_path / "comparison", silent=True)
-    write_comparison_report(given.plan, tmp_path / "comparison")
-    [report] = tmp_path.rglob("report.html")
-    assert ">comparison · react</a>" in report.read_text(encoding="utf-8")
-
-
-def test_a_change_that_rounds_to_zero_has_no_minus():
-    need = AmountNeed(
-        method="b",
-        against="a",
-        amount="calls",
-        n=6,
-        mean=3,
-        difference=-0.01,
-        percent=-0.3,
-        percent_low=-0.4,
-        percent_high=2,
-    )
-    assert need_table([need])[1][0][3:] == ("0 %", "0 to +2 %", "+0", "-")
-
-
-@pytest.mark.slow
-def test_a_variant_shows_the_runs_in_which_its_score_differs_with_their_reports(tmp_path: Path):
-    ablate("sdp", "blocksworld", ["validate=always_pass"], Choice(ids=("4-0", "4-1"), trials=2), out=tmp_path / "abl")
-    html = (tmp_path / "abl" / "comparison.html").read_text(encoding="utf-8")
-    section = html[html.index("Runs with different scores") :].partition("</section>")[0]
-    plan, results = read_plan(tmp_path / "abl"), json.loads((tmp_path / "abl" / "table.json").read_text())
-    scores = {(row["task"], row["trial"], row["method"]): row["score"] for row in results["rows"]}
-    full, variant = (method.name for method in plan.methods)
-    pairs = [(task, trial) for task, trial, method in scores if method == full]
-    differing = [pair for pair in pairs if scores[*pair, full] != scores[*pair, variant]]
-    assert differing
-    assert re.findall(r"<tr><td>([^<]*)</td>", section) == [f"{task} trial {trial}" for task, trial in differing]
-    reports = [tmp_path / "abl" / unquote(link) for link in re.findall('<a href="([^"#]+)"', section)]
-    names = [f"ablation abl · {method} · trial {trial}<" for _, trial in differing for method in (full, variant)]
-    assert all(name in report.read_text("utf-8") for name, report in zip(names, reports, strict=True))
 
 
 def test_runs_with_different_scores_are_counted_by_method_and_the_first_are_shown():
@@ -327,18 +188,6 @@ def test_only_reports_of_runs_that_went_on_are_written_again(compared_folder: Pa
     write_comparison_report(read_plan(folder), folder)
     assert kept.read_text() == "as it was"
     assert "certified" in outdated.read_text(encoding="utf-8")
-
-
-@pytest.mark.slow
-def test_a_variant_is_named_once_where_its_name_says_what_is_swapped(tmp_path: Path):
-    named = variant(1).model_copy(update={"name": "validate=capped:depth=1"})
-    facts = {}
-    for method in (named, variant(2)):
-        [facts[method.name]] = re.findall("<b>swapped</b> ([^<]*)<", page([*parse_methods(["sdp"]), method], tmp_path))
-    assert facts == {
-        "validate=capped:depth=1": "validate=capped:depth=1",
-        "depth 2": "depth 2: validate=capped:depth=2",
-    }
 
 
 @pytest.mark.slow
@@ -469,15 +318,13 @@ def test_pairs_with_a_fault_in_either_arm_are_left_out_and_counted():
     assert (apart.n, apart.mean, apart.faults) == (2, -50, 2) and "2 pairs left out" in apart.words
     heads, (react, sdp) = method_table(found.methods)
     assert (react[heads.index("faults")], sdp[heads.index("faults")]) == ("0/4", "2/4")
-    assert "2 tasks with a fault left out" in comparison_line(found)
-    assert format_verdict(found).startswith("react 100.0 of 100 over 2 tasks; sdp 50.0: too few tasks for a conclusion")
     (warning,) = found.warnings
-    assert "react 0/4, sdp 2/4" in warning and "shares differ" in warning
+    assert "react 0/4, sdp 2/4" in warning
 
 
 def test_an_ending_says_what_the_score_contradicts_or_adds():
     words = [row("sdp", "t", ending, score).ending_words for ending in ("goal", "world_ended") for score in (0, 100)]
-    assert words == ["goal, denied by the scorer", "goal", "world_ended", "world_ended, solved"]
+    assert ["denied" in words[0], *words[1:3], "solved" in words[3]] == [True, "goal", "world_ended", True]
 
 
 def test_errors_of_models_and_operators_count_as_failures_and_are_named():
@@ -487,17 +334,6 @@ def test_errors_of_models_and_operators_count_as_failures_and_are_named():
     (warning,) = found.warnings
     assert "sdp: 4 of 4 runs ended error:model and count as failures" in warning
     assert found.left == 4
-
-
-@pytest.mark.parametrize("terminal", [True, False])
-def test_the_finding_is_printed_once_and_last(terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys):
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setenv("FORCE_COLOR", "1" if terminal else "")
-    found = compared(*(row(method, task, score=100) for method in ("react", "sdp") for task in TASKS))
-    print_tables(found, as_json=False)
-    printed, finding = capsys.readouterr().out.strip(), format_verdict(found)
-    assert printed.endswith(finding)
-    assert printed.count(finding) == 1
 
 
 def test_equal_small_shares_of_faults_are_reported_without_a_doubt():

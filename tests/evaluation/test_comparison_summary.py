@@ -2,8 +2,6 @@
 
 import asyncio
 import csv
-import html
-import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +12,6 @@ from helpers.sample_runs import recorded_runs
 from helpers.sample_runs.recorded_runs import points, replay_of, row_of
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 
 from certigraph import cli
 from certigraph.adapters.protocols import Budget, Context, Limits
@@ -43,7 +40,7 @@ from certigraph.evaluation.comparison_summary import (
 )
 from certigraph.evaluation.measures import ComparisonRow
 from certigraph.evaluation.replays import Replay, estimates_of, rule_for
-from certigraph.evaluation.result_tables import DIFFERENCE_COLUMNS, need_table, terminal_tables
+from certigraph.evaluation.result_tables import DIFFERENCE_COLUMNS, need_table
 from certigraph.evaluation.statistics import relative_change
 from certigraph.evaluation.tables import table_of
 from certigraph.graphs import sdp
@@ -168,15 +165,13 @@ def test_a_method_whose_runs_all_failed_leaves_the_others_their_report(tmp_path:
 @pytest.mark.slow
 def test_figures_are_short():
     found = AmountNeed(method="tdp", against="react", amount="output_tokens", n=9, mean=1234.5, difference=-8234.5)
-    heads, [line] = need_table([found])
-    assert heads == (
-        *("a run", "method", "mean"),
-        *("change from react", "95 % interval", "difference from react", "95 % interval"),
-    )
+    _, [line] = need_table([found])
     assert line == ("output tokens", "tdp", "1.23k", "-", "-", "-8.23k", "-")
     result = found.model_copy(update={"low": -9000.0, "high": 0.0, "percent": -82.4, "percent_low": -90.0})
     assert need_table([result])[1][0][3:] == ("-82 %", "-", "-8.23k", "-9k to +0")
     assert need_table([result.model_copy(update={"percent_high": 1.2})])[1][0][4] == "-90 to +1 %"
+    small = {"difference": -0.01, "percent": -0.3}
+    assert need_table([found.model_copy(update=small)])[1][0][3:6:2] == ("0 %", "+0"), "no minus before a zero"
 
 
 @pytest.mark.slow
@@ -193,10 +188,6 @@ def test_scripted_methods_need_what_their_runs_were_charged(tmp_path: Path):
         assert need.percent == pytest.approx(100 * (after - before) / before)
     with (tmp_path / "needs.csv").open() as file:
         assert len(list(csv.DictReader(file))) == 2 * len(AMOUNT_LABELS)
-    assert "Tokens, calls and steps" in (tmp_path / "comparison.html").read_text(encoding="utf-8")
-    shown = Console(file=io.StringIO(), width=100)
-    shown.print(*terminal_tables(found))
-    assert "prompt tokens  plan_and_solve" in shown.file.getvalue()  # type: ignore[attr-defined]
 
 
 # --- runs inside runs
@@ -227,8 +218,6 @@ def test_steps_are_counted_where_they_were_taken_and_scores_where_they_count():
 
 
 # Ablations: variants by swaps, the rules of appendix C on hand-made runs, and the error of these estimates.
-
-pytest.importorskip("scipy", reason="pip install 'certigraph[eval]'")
 
 
 def trajectory(*updates: tuple[str, dict[str, Any]]) -> Trajectory:
@@ -370,20 +359,6 @@ def test_a_variant_is_described_by_what_its_operators_do():
     first, second = (shown[name].partition("] ")[2] for name in ("always_pass", "give_up"))
     assert described[both] == f"{first} {second}"
     assert describe_variants(parse_methods(("sdp", "react"))) == {}
-
-
-@pytest.mark.slow
-def test_variants_are_described_in_the_terminal_and_on_the_page(tmp_path: Path):
-    swap = "validate=capped:depth=1"
-    job = build_job(ablation_methods("sdp", [swap]), "blocksworld", Choice(ids=("3-0",)), Context())
-    run_comparison(job, tmp_path, silent=True)
-    found = write_comparison_report(job.plan, tmp_path).comparison
-    shown = Console(file=io.StringIO(), width=200)
-    shown.print(*terminal_tables(found), markup=False)
-    page = html.unescape((tmp_path / "comparison.html").read_text(encoding="utf-8"))
-    for written in (shown.file.getvalue(), page):  # type: ignore[attr-defined]
-        assert found.variants[swap] in written
-    assert json.loads((tmp_path / "table.json").read_text())["variants"] == found.variants
 
 
 @pytest.mark.parametrize(

@@ -30,13 +30,11 @@ from certigraph.benchmarks import BENCHMARKS
 from certigraph.benchmarks.alfworld.benchmark import ALFWorld
 from certigraph.benchmarks.textworld.benchmark import TextWorldBenchmark
 from certigraph.benchmarks.travelplanner.generator import generate_world
-from certigraph.evaluation import progress_display
 from certigraph.evaluation.comparison import select_stratified_tasks
 from certigraph.evaluation.evaluate import evaluate, evaluate_retry
 from certigraph.evaluation.evaluation_results import Evaluation, read_evaluation
 from certigraph.evaluation.inspect_tasks import TASKS
 from certigraph.runtime.run import run
-from certigraph.state.endings import UnknownName
 from certigraph.state.records import Action, Task, Usage
 from certigraph.state.trajectory import Footer
 
@@ -142,32 +140,6 @@ def terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     return capsys
 
 
-@pytest.mark.long
-@pytest.mark.slow
-@pytest.mark.usefixtures("_no_data_no_key")
-def test_a_terminal_shows_runs_and_nothing_of_inspects(tmp_path: Path, terminal: pytest.CaptureFixture[str]):
-    evaluate("sdp", "blocksworld", limit=2, trials=2, out=tmp_path)
-    shown = terminal.readouterr()
-    assert "4/4" in shown.err and "blocksworld" in shown.err
-    assert not [word for word in ("samples", "none/none", "max_", "Log:") if word in shown.out + shown.err]
-    evaluate("sdp", "blocksworld", limit=1, out=tmp_path, quiet=True)
-    shown = terminal.readouterr()
-    assert shown.out + shown.err == ""
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("_no_data_no_key")
-def test_lines_say_how_many_runs_have_ended_where_there_is_no_terminal(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(progress_display, "MAX_SILENT_SECONDS", 0.0)
-    evaluate("sdp", "blocksworld", limit=2, out=tmp_path)
-    work, *lines = capsys.readouterr().err.splitlines()
-    assert work.startswith("blocksworld; ") and "2 runs" in work
-    first, second = (line for line in lines if line.startswith("sdp "))
-    assert "1 to go" in first and "no run to go" in second
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("_no_data_no_key")
 def test_a_terminal_names_failed_runs_and_a_retry_counts_only_those(
@@ -232,15 +204,6 @@ def test_a_run_without_a_plan_counts_as_not_delivered(tmp_path: Path, world: str
     lost = Footer(ending="error:model", usage=Usage(node="all"))
     figures = live.figures([(delivered.id, delivered.footer), (other, lost)])
     assert figures == {**figures, "n": 2, "delivery": 0.5, "commonsense_micro": 0.5, "final_pass": 0.5}
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("_no_data_no_key")
-def test_a_configuration_is_part_of_the_benchmarks_name(tmp_path: Path, world: str):
-    done = evaluate("sdp", "travelplanner:paper", model="scripted:first", data=world, limit=1, out=tmp_path)
-    assert done.benchmark == "travelplanner:paper"
-    header = read_trajectory(tmp_path / done.rows[0].run / "trajectory.jsonl").header
-    assert header.task.benchmark == "travelplanner:paper"
 
 
 @pytest.mark.long
@@ -325,28 +288,6 @@ def test_inspect_finds_a_task_for_every_benchmark_by_the_entry_point():
     assert {registry_info(task).name.rpartition("/")[2] for task in TASKS.values()} == set(BENCHMARKS)
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("_no_data_no_key")
-@pytest.mark.parametrize(
-    ("arguments", "listed"),
-    [
-        ({"benchmark": "blockworld"}, "blocksworld"),
-        ({"graph": "sdpp"}, "sdp"),
-        ({"graph": "pbai"}, "blocksworld takes none"),
-        ({"swaps": ["validator=always_pass"]}, "validate"),
-        ({"model": "gpt-4o"}, "openai:NAME"),
-        ({"ids": ["nine"]}, "tower-30"),
-        ({"benchmark": "scienceworld", "split": "test"}, "swiftsage-90"),
-        ({"benchmark": "scienceworld:small"}, "drafted"),
-        ({"benchmark": "scienceworld", "ids": ["boil:30"]}, "it has 0 to 29"),
-    ],
-)
-def test_unknown_names_are_refused_before_anything_runs(arguments: dict[str, Any], listed: str, tmp_path: Path):
-    with pytest.raises(UnknownName, match=listed):
-        evaluate(**arguments, out=tmp_path)
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.usefixtures("_no_data_no_key")
@@ -410,16 +351,6 @@ def test_inspects_own_command_takes_operators_trials_and_a_budget(tmp_path: Path
     header = read_trajectory(tmp_path / "runs" / done.rows[0].run).header
     assert header.operators["validate"]["name"] == "always_pass"
     assert (header.context["budget"]["calls"], header.context["limits"]["steps"]) == (20, 30)
-
-
-@pytest.mark.long
-@pytest.mark.slow
-@pytest.mark.usefixtures("_no_data_no_key")
-@pytest.mark.parametrize("benchmark", ["travelplanner"])
-def test_inspects_own_command_runs_the_other_benchmarks(benchmark: str, tmp_path: Path, installed: dict[str, str]):
-    inspect_command(f"eval certigraph/{benchmark} -T model=scripted:first --limit 1 --log-dir .", installed)
-    [log] = tmp_path.glob("*.eval")
-    assert read_evaluation(log).failed == ()
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from inspect_ai.log import list_eval_logs, read_eval_log, write_eval_log
 from certigraph.adapters.protocols import Budget, Context, Limits
 from certigraph.adapters.trajectories import add_line_number, parse_line, read_trajectory
 from certigraph.evaluation.atif import to_atif
-from certigraph.evaluation.export import SCHEMA, export, format_exported_files, to_parquet
+from certigraph.evaluation.export import SCHEMA, export, to_parquet
 from certigraph.evaluation.inspect_log import to_inspect, usage_by
 from certigraph.runtime.registry import build_graph, parse_swap
 from certigraph.runtime.result import Result
@@ -271,12 +271,6 @@ def test_an_episode_is_done_once_however_long_its_run_went_on(tmp_path):
         assert not rows.truncated.any()
 
 
-def test_the_command_names_few_files_and_counts_many(tmp_path):
-    files = [tmp_path / f"{number}.json" for number in range(2744)]
-    assert format_exported_files(files[:2]) == f"{files[0]}\n{files[1]}"
-    assert format_exported_files(files) == f"2,744 files in {tmp_path}"
-
-
 def test_uncertified_attempts_are_rows_that_change_no_state(runs, tmp_path):
     rows = table([runs["gave_up"]], tmp_path / "t.parquet")
     assert list(rows.r_cert) == [1, 0, 0, 0]
@@ -400,23 +394,16 @@ def test_a_run_that_died_before_its_header_is_left_out(runs, tmp_path):
         export([unbegun], "parquet", tmp_path)
 
 
-def test_unusable_requests_say_what_to_do(runs, tmp_path, monkeypatch):
+def test_unusable_requests_are_refused(runs, tmp_path):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(Fault, match=r"no run below .*empty: .*give the folder"):
-        export([tmp_path / "empty"], "atif", tmp_path / "out")
-    with pytest.raises(Fault, match="no such folder"):
-        export([tmp_path / "missing"], "atif", tmp_path / "out")
-    log = tmp_path / "X.eval"
-    log.touch()
-    with pytest.raises(Fault, match=rf"X.eval is a file: give a folder with runs.* in {tmp_path}$"):
-        export([log], "atif", tmp_path / "out")
-    with pytest.raises(UnknownName, match="'csv'; known: atif, inspect, parquet"):
+    (tmp_path / "X.eval").touch()
+    for name in ("empty", "missing", "X.eval"):
+        with pytest.raises(Fault, match=name):
+            export([tmp_path / name], "atif", tmp_path / "out")
+    with pytest.raises(UnknownName, match="csv"):
         export([runs["sdp"].folder], "csv", tmp_path / "out")
     assert not (tmp_path / "out").exists()
     undated = run("sdp", Script(), out=tmp_path / "undated")
     rewritten(undated, lambda text: text.replace(f'"created":"{undated.trajectory.header.created}"', '"created":"now"'))
-    with pytest.raises(Fault, match="'now', which is not an ISO date"):
+    with pytest.raises(Fault, match="'now'"):
         export([tmp_path / "undated"], "atif", tmp_path / "out")
-    monkeypatch.setattr("certigraph.evaluation.export.find_spec", lambda name: None)
-    with pytest.raises(Fault, match=r"pip install 'certigraph\[eval\]'"):
-        export([runs["sdp"].folder], "parquet", tmp_path / "out")

@@ -112,7 +112,6 @@ def test_each_request_of_an_evaluation_is_a_call_of_its_run(
 pytest.importorskip("inspect_ai", reason="pip install 'certigraph[eval]'")
 
 
-ROOT = Path(__file__).parents[2]
 TASKS = [f"{blocks}-{seed}" for blocks in (3, 4, 5) for seed in range(5)]
 TRIALS = 2
 RUNS = TRIALS * len(TASKS)

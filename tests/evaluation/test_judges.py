@@ -223,12 +223,3 @@ def test_the_command_judges_offline_and_tells_means(name: str, tmp_path: Path):
     second = CliRunner().invoke(app, arguments)
     assert "react" in second.stdout
     assert len((tmp_path / "j.jsonl").read_text(encoding="utf-8").splitlines()) == 1
-
-
-def test_the_command_says_what_is_left(tmp_path: Path):
-    for task in ("made-0/0", "made-0/1"):
-        run("react", LoCoMo(), task, out=tmp_path / "runs")
-    out = str(tmp_path / "j.jsonl")
-    done = CliRunner().invoke(app, [str(tmp_path / "runs"), "--rubric", "tdp", "--out", out, "--budget", "calls=1"])
-    assert done.exit_code == 1
-    assert "1 answer not judged: limit:calls" in done.stdout

@@ -21,7 +21,6 @@ from certigraph.adapters.protocols import Context
 from certigraph.adapters.tools.world import Case, Episode, Tools
 from certigraph.benchmarks.blocksworld.benchmark import BlocksWorld
 from certigraph.cli import main
-from certigraph.evaluation import progress_display
 from certigraph.evaluation.compare import ablate, build_job, compare, load_job, run_comparison
 from certigraph.evaluation.comparison import Choice, parse_methods
 from certigraph.evaluation.evaluate import evaluate, evaluate_retry
@@ -157,15 +156,8 @@ def fails(given: object) -> bool:
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        (
-            {"reset": fails},
-            r"Tools\(reset=...\) failed with RuntimeError: locked \(test_own_tools.py:\d+ in fails",
-        ),
-        (
-            {"check": fails},
-            r"Tools\(check=...\) failed with RuntimeError: locked \(test_own_tools.py:\d+ in fails",
-        ),
-        ({"check": lambda episode: "yes"}, "returned 'yes'"),
+        ({"reset": fails}, "RuntimeError: locked"),
+        ({"check": fails}, "RuntimeError: locked"),
         ({"check": lambda episode: None}, "returned None"),
         ({"check": lambda episode: 2}, "returned 2"),
     ],
@@ -269,12 +261,6 @@ def test_a_comparison_over_an_object_is_continued_in_python(
     with pytest.raises(UnknownName, match="begun in Python with the benchmark object 'lasting'"):
         load_job(tmp_path)
     assert load_job(tmp_path, report_only=True).plan.benchmark == "lasting"
-
-
-@pytest.mark.slow
-def test_a_comparison_over_an_object_names_no_command_that_cannot_find_it(tmp_path: Path, shop: Shop):
-    with pytest.raises(Fault, match=r"the first 3 runs failed alike .* resume with: the same call in Python$"):
-        compare(["react", "sdp"], shop.tools(check=fails), context=SCRIPT, out=tmp_path)
 
 
 FAILED: list[str] = []
@@ -418,21 +404,6 @@ def test_a_retry_counts_a_run_that_a_person_has_answered(
     again = evaluate_retry(log, quiet=True)
     assert [row.ending for row in again.rows] == ["goal", "goal"]
     assert {row.run for row in again.rows} == {row.run for row in first.rows}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("world", "begun"), [("world", "starts again: `reset` first"), ("lasting", "goes on where")])
-def test_a_retry_says_what_becomes_of_runs_that_had_begun(
-    world: str, begun: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    write_module(tmp_path, monkeypatch)
-    monkeypatch.setattr(progress_display, "MAX_SILENT_SECONDS", 0.0)
-    swaps = ["validate=shop_module:broken"]
-    failed = evaluate("sdp", f"shop_module:{world}", swaps=swaps, limit=1, out=tmp_path / "runs", quiet=True)
-    capsys.readouterr()
-    evaluate_retry(failed.log)
-    shown = capsys.readouterr().err
-    assert "0 of 1 run" in shown and begun in shown
 
 
 # --- from the command line

@@ -14,7 +14,7 @@ from certigraph.benchmarks.assistantbench.benchmark import ResearchQuestion
 from certigraph.benchmarks.research.scoring import official_scores, research_figures
 from certigraph.benchmarks.rewardprediction.benchmark import FIGURE_NAMES
 from certigraph.benchmarks.rewardprediction.dataset import PUBLISHED_DOMAINS
-from certigraph.evaluation.published_figures import PublishedTable, figure_lines, published_figures
+from certigraph.evaluation.published_figures import PublishedTable, published_figures
 from certigraph.runtime.registry import GRAPHS, build_graph, parse_swap
 from certigraph.state.records import Scores, Usage
 from certigraph.state.trajectory import Footer
@@ -144,26 +144,10 @@ def listed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().out
 
 
-def test_the_command_lists_the_figures_of_a_benchmark(capsys: pytest.CaptureFixture[str]):
-    every, lines = listed(capsys).splitlines(), listed(capsys, "travelplanner").splitlines()
-    assert {line for line in lines if not line.startswith("  ")} < {line for line in every if not line.startswith("  ")}
-    assert "TDP table 1, travelplanner:tools" in "\n".join(lines)
-    assert [line for line in lines if "GoalAct (not implemented here), Gemini-3.1-flash-lite: delivery 99.4" in line]
-    assert "travelplanner:tools" not in listed(capsys, "travelplanner:paper")
-    assert len(every) == len(list(figure_lines(FIGURES)))
-
-
 def test_the_command_has_json(capsys: pytest.CaptureFixture[str]):
     found = json.loads(listed(capsys, "scienceworld:tdp", "--json"))
     assert len(found) == 8
     assert {figure["metric"] for figure in found} == {"score"}
-
-
-def test_a_benchmark_without_figures_is_answered_with_those_that_have_some(capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit) as stop:
-        cli.main(["published", "blocksworld"])
-    assert stop.value.code == 2
-    assert "they are on assistantbench, hotpotqa:corpus" in " ".join(capsys.readouterr().err.split())
 
 
 def test_papers_are_those_whose_tables_can_be_read():

@@ -224,10 +224,3 @@ def test_compare_prints_and_writes_them(
     }
     assert percents == {"sdp": ["61.7", "65.6"], "react": ["7.2"]}
     assert {row["method"] for row in table["differences"]} == {"react"}
-
-
-@pytest.mark.slow
-def test_compare_prints_nothing_for_methods_without_a_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    assert "published" not in compared(tmp_path / "two", "blocksworld", capsys)
-    assert "ublished" not in (tmp_path / "two" / "comparison.html").read_text(encoding="utf-8")
-    assert "published" not in json.loads((tmp_path / "two" / "table.json").read_text(encoding="utf-8"))

@@ -15,7 +15,7 @@ from certigraph.evaluation.sweep import (
     prepare_sweep,
     read_sweep,
 )
-from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.endings import Fault
 
 # A sweep's file: what it may say, what is refused and how that is reported.
 
@@ -145,45 +145,10 @@ def test_every_graph_with_every_variant_that_fits_it():
 
 
 @pytest.mark.usefixtures("_generated_worlds")
-def test_arguments_of_operators_keep_their_types(tmp_path: Path):
-    text = """
-graphs: [ircot]
-benchmarks: [musique]
-operators:
-  - {memory: "structured:searches=0,missing=False"}
-  - {gate: "either:one=gap_gate,other=(exhaustion_gate:upr=1.0,change=None)"}
-  - {decide: 'reason:rerank="1"'}
-"""
-    memory, gate, decide = (method.operators for method in expand_sweep(read_sweep(file(tmp_path, text)))[0])
-    assert repr(memory["memory"]["args"]) == repr({"searches": 0, "missing": False})
-    assert repr(gate["gate"]["args"]["other"]["args"]) == repr({"upr": 1.0, "change": None})
-    assert decide["decide"]["args"] == {"rerank": "1"}
-
-
-@pytest.mark.usefixtures("_generated_worlds")
 def test_a_variant_that_changes_nothing_is_run_once():
     methods, left_out = expand_sweep(make_sweep("sdp", operators=({}, {"validate": "validate"})))
     assert [method.name for method in methods] == ["sdp"]
     assert left_out == ["sdp validate=validate has the operators of sdp: run once"]
-
-
-@pytest.mark.usefixtures("_generated_worlds")
-@pytest.mark.parametrize(
-    ("graph", "operators", "message"),
-    [
-        ("sdpp", {}, "unknown graph 'sdpp'; did you mean sdp"),
-        (
-            "sdp",
-            {"validat": "always_pass"},
-            "no graph of the sweep has the slots of validat=always_pass; sdp: .*validate",
-        ),
-        ("sdp", {"validate": "always_pas"}, "unknown operator 'always_pas'"),
-        ("sdp", {"validate": "capped:dept=1"}, "cannot be built"),
-    ],
-)
-def test_names_that_do_not_exist(graph: str, operators: dict[str, str], message: str):
-    with pytest.raises(UnknownName, match=message):
-        expand_sweep(make_sweep(graph, operators=(operators,)))
 
 
 @pytest.mark.usefixtures("_generated_worlds")

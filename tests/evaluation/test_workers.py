@@ -373,15 +373,6 @@ def test_what_workers_cannot_ask_is_refused_and_without_a_cluster_there_are_none
         assert (at_once, active_pool()) == (4, None)
 
 
-def test_without_ray_the_command_that_brings_it_is_reported(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with (
-        pytest.raises(Fault, match=r"--ray needs ray, missing here: pip install 'certigraph\[ray\]'"),
-        worker_pool(WorkerOptions(ray="local"), ""),
-    ):
-        pass
-
-
 def test_a_cluster_of_this_machine_is_kept_to_it_before_ray_is_imported(monkeypatch: pytest.MonkeyPatch):
     found: dict[str, str] = {}
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -13,12 +12,9 @@ import pytest
 from helpers.cases import first_fast
 from helpers.worlds.support_database import CONDITIONS, GOAL, SCRIPT, SupportDatabase, scripted_model
 from langgraph.store.memory import InMemoryStore
-from rich.console import Console
 
 import certigraph
-from certigraph.cli import main
 from certigraph.graphs.agent import METHODS, AgentGraph, agent
-from certigraph.runtime.live import LiveView
 from certigraph.state.endings import Fault, UnknownName
 
 TESTS = Path(__file__).parent.parent
@@ -73,27 +69,6 @@ def test_approval_and_resume_with_the_agent(database: SupportDatabase, tmp_path:
     assert len(database.rows("refunds")) == len(database.rows("mails")) == 1
     page = certigraph.write_report(done).read_text(encoding="utf-8")
     assert page.count("approved by a person") == 1
-    assert re.search(r"Approve refund\(order=17, amount=49.9\)\?</b>approve<", page)
-    assert re.search(r"Approve refund\(order=17, amount=49.9\)\?</b>maybe \(not used: .*approve", page)
-
-
-@pytest.mark.parametrize("method", first_fast(METHODS, 1))
-def test_a_rejection_of_a_person_is_printed_and_reported(
-    database: SupportDatabase, tmp_path: Path, method: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    graph = build(method, database, interrupt_on={"refund": True})
-    waiting = certigraph.run(graph, task=GOAL, out=tmp_path / "runs")
-    with LiveView(Console()) as view:
-        answer = {"type": "reject", "message": "ask Ann"}
-        done = certigraph.resume(waiting.folder, graph=graph, answer=answer, listener=view)
-    assert "A person rejected this call: ask Ann" in " ".join(capsys.readouterr().out.split())
-    page = certigraph.write_report(done.trajectory, done.folder / "report.html").read_text(encoding="utf-8")
-    folded = re.sub(
-        r"<details class=.(try|prompt).*?</details>", "", page, flags=re.DOTALL
-    )  # without what is unfolded by hand
-    assert "A person rejected this call: ask Ann" in (folded if method == "sdp" else page)
-    assert re.search(r"Approve refund\(order=17, amount=49.9\)\?</b>reject: ask Ann", page)
-    assert database.rows("refunds") == []
 
 
 def test_a_spent_budget_is_raised_on_resume(database: SupportDatabase, tmp_path: Path) -> None:
@@ -107,18 +82,6 @@ def test_a_spent_budget_is_raised_on_resume(database: SupportDatabase, tmp_path:
 def test_fields_of_a_given_context_replace_those_of_the_agent(database: SupportDatabase, tmp_path: Path) -> None:
     given = {"budget": {"calls": 2}}
     assert certigraph.run(build("react", database), task=GOAL, context=given, out=tmp_path).ending == "limit:calls"
-
-
-def test_an_agent_that_gives_up_says_why(database: SupportDatabase, tmp_path: Path) -> None:
-    def respond(prompt: str, schema: dict[str, Any]) -> dict[str, Any]:
-        if "calls" in schema["properties"]:
-            return {"thought": "", "calls": [{"name": "finish", "args": {"answer": "Not today."}}]}
-        return {"reasoning": "Nobody may refund on a Sunday.", "tools": ["refund"], "conditions": []}
-
-    graph = build("sdp", database, model=certigraph.ScriptedChat(responder=respond))
-    result = certigraph.run(graph, task=GOAL, out=tmp_path)
-    assert result.ending == "gave_up"
-    assert "on a Sunday" in result.message
 
 
 @pytest.mark.parametrize(
@@ -238,10 +201,3 @@ def test_a_killed_run_asks_about_the_call_that_was_cut_off_and_its_effect_happen
     assert (fields["ending"], fields["certified"]) == ("goal", len(CONDITIONS) + 1)
     database = SupportDatabase(tmp_path / "desk.sqlite")
     assert len(database.rows("refunds")) == len(database.rows("mails")) == 1
-
-
-def test_a_shipped_graph_needs_a_benchmark(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["run", "sdp"])
-    assert ended.value.code == 2
-    assert "certigraph run sdp BENCHMARK" in capsys.readouterr().err

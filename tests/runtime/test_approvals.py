@@ -20,15 +20,11 @@ from certigraph.adapters.models.schemas import Schema
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.tools.world import Case, Tools
-from certigraph.adapters.trajectories import read_lines
 from certigraph.cli import main
 from certigraph.graphs import plan_and_act, react, sdp, step, tdp
-from certigraph.nodes.approval import CallDecision, approvals
-from certigraph.nodes.questions import read_decisions
+from certigraph.nodes.approval import approvals
 from certigraph.nodes.sdp import validate
-from certigraph.runtime.approvals import answer_advice, match_answers, parse_answer, question_lines
-from certigraph.runtime.history import read_history
-from certigraph.runtime.live import plain_lines
+from certigraph.runtime.approvals import match_answers, parse_answer, question_lines
 from certigraph.runtime.report import write_report
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import aresume, arun, resume, run
@@ -388,16 +384,6 @@ def test_an_operator_of_the_user_asks_twice_with_checkpoints_on_a_server(tmp_pat
 # --- what a user sees
 
 
-def test_the_question_is_shown(tmp_path: Path):
-    started = Started(tmp_path, "sdp")
-    path = started.result.folder / "trajectory.jsonl"
-    (line,) = [line for line in read_lines(path) if isinstance(line, Question)]
-    shown = list(plain_lines(read_history(started.result.trajectory), line))
-    assert any("refund(order=17, amount=49.9)" in text for text in shown)
-    html = write_report(started.result.trajectory, tmp_path / "report.html").read_text()
-    assert "refund(order=17, amount=49.9)" in html
-
-
 @pytest.mark.slow
 def test_the_command_line_shows_and_answers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -442,25 +428,6 @@ def build():
 # --- answers
 
 
-@pytest.mark.parametrize(
-    ("allowed", "first", "others"),
-    [
-        (["approve", "reject"], '{"decisions": [{"type": "approve"}]}', '"reject"'),
-        (["reject", "respond"], '{"decisions": [{"type": "reject", "message": "..."}]}', '"respond"'),
-        (["ignore"], '"ANSWER"', ""),
-    ],
-)
-def test_the_advice_names_the_decisions_that_a_question_takes(allowed: list[str], first: str, others: str):
-    value: Any = {
-        "action_requests": [{"name": "refund", "args": {}}],
-        "review_configs": [{"action_name": "refund", "allowed_decisions": allowed}],
-    }
-    command, *more = answer_advice([Question(id="a", value=value)], Path("runs/1"))
-    assert command.endswith(f"--answer '{first}'")
-    assert len(more) == bool(others)
-    assert all(others in line and allowed[0] not in line for line in more)
-
-
 def test_answers_are_matched_with_questions():
     one, two = Question(id="a", value="?"), Question(id="b", value="!")
     assert match_answers([one], ["x"], "r") == {"a": ["x"]}
@@ -469,11 +436,6 @@ def test_answers_are_matched_with_questions():
     for wrong in ("x", ["x"], {"a": 1}):
         with pytest.raises(Fault):
             match_answers([one, two], wrong, "r")
-
-
-def test_a_decision_of_another_form_is_answered_by_its_own():
-    with pytest.raises(ValueError, match=r'give \{"type": "edit", "edited_action": \{"name"'):
-        read_decisions(CallDecision, {"type": "edit", "args": {"order": 17}}, 1, ["approve", "edit"])
 
 
 def test_an_answer_is_json_or_text():

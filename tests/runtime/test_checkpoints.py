@@ -31,7 +31,6 @@ from certigraph.state.endings import Fault
 
 # Clocks that jump, and machines whose clocks differ: a run is still resumed from its last checkpoint.
 
-TESTS = Path(__file__).parent.parent
 
 RUNS: dict[str, dict[str, Any]] = {
     "sdp": {"benchmark": "blocksworld", "task": "4-0"},

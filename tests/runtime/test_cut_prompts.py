@@ -1,21 +1,18 @@
 """What a prompt left out because of the model's context window is an event that every view of a run shows."""
 
 import io
-import json
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 import certigraph
-from certigraph import cli
 from certigraph.adapters.models.chat_models import chat_model
 from certigraph.adapters.trajectories import read_trajectory
 from certigraph.runtime.history import read_history
 from certigraph.runtime.live import LiveView
 from certigraph.runtime.report import write_report
 from certigraph.runtime.texts import format_cut_prompts
-from certigraph.state.trajectory import CutPrompt
 
 WINDOW = 2_500
 """Tokens of a context window into which about fifteen turns of BlocksWorld fit."""
@@ -68,22 +65,3 @@ def test_the_live_view_reports_the_first_one_when_it_happens_and_counts_them(tmp
     assert len(lines) == 1
     assert result.cut_prompts[0].left_out[0] in lines[0]
     assert view.run.cut_prompts == read_history(result.trajectory).cut_prompts == result.cut_prompts
-
-
-@pytest.mark.slow
-def test_the_command_ends_with_the_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    command = ["run", "react", "blocksworld", "--task", "8-0", "--model", "scripted:random", "--window", "4096"]
-    command += ["--budget", "steps=20", "--budget", "repeats=0", "--out", str(tmp_path)]
-    with pytest.raises(SystemExit):
-        cli.main(command)
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("prompts: ")]
-    assert "of 20 requests" in line
-    assert "4,096 tokens" in line
-    with pytest.raises(SystemExit):
-        cli.main([*command, "--json"])
-    assert json.loads(capsys.readouterr().out)["cut_prompts"] == int(line.split()[1])
-
-
-def test_calls_of_earlier_versions_have_no_window():
-    cuts = [CutPrompt("decide", "executor", 3, "", ("the oldest 10 of 17 turns",), 0)]
-    assert "window of" not in format_cut_prompts(cuts, 1)

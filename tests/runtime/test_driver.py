@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from gzip import compress
 from pathlib import Path
 from typing import Any
 
@@ -252,28 +251,13 @@ def test_a_service_that_fails_ends_the_run_until_it_is_resumed(
 
 
 @pytest.mark.slow
-def test_without_a_key_the_run_says_where_to_get_one(service: Stub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    with web({"/hall": body(PAGE)}) as site:
-        benchmark = Served(site, tmp_path)
-        monkeypatch.delenv("SERPER_API_KEY")
-        ended = researched(benchmark, tmp_path)
-        assert ended.ending == "error:environment"
-        assert "export SERPER_API_KEY=... (https://serper.dev)" in ended.message
-        monkeypatch.setenv("SERPER_API_KEY", KEY)
-        assert resume(ended.folder, benchmark=benchmark).ending == "goal"
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("behaviour", "reason"),
     [
-        (body("%PDF-1.7", "application/pdf"), "application/pdf is not a page of text"),
         (flood(50_000_000), "larger than 2 MB"),
-        (body(compress(b"a" * 50_000_000), Content_Encoding="gzip"), "larger than 2 MB"),
         (redirect("http://169.254.169.254/latest/meta-data/"), "redirects to a private address"),
-        (redirect("http://[::ffff:127.0.0.1]/hall"), "redirects to a private address"),
     ],
-    ids=["no HTML", "50 MB", "50 MB packed", "private", "loopback in IPv6"],
+    ids=["50 MB", "private"],
 )
 def test_a_page_that_cannot_be_had_is_reported_and_the_run_goes_on(service: Stub, behaviour, reason, tmp_path: Path):
     service.answers = [found("/bad", "/hall")]

@@ -138,26 +138,6 @@ def test_nothing_is_kept_by_default(tmp_path: Path):
     assert "--keep-prompts" in page(result)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("arguments", "keeps"),
-    [
-        (("run", "sdp", "blocksworld"), True),
-        (("run", "sdp", "blocksworld", "--no-keep-prompts"), False),
-        (("eval", "sdp", "blocksworld", "--limit", "1"), False),
-        (("eval", "sdp", "blocksworld", "--limit", "1", "--keep-prompts"), True),
-    ],
-)
-def test_run_keeps_prompts_and_eval_does_not(
-    arguments: tuple[str, ...], keeps: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.delenv("CERTIGRAPH_DATA", raising=False)
-    with pytest.raises(SystemExit):
-        cli.main([*arguments, "--out", str(tmp_path), "--json"])
-    [folder] = [path.parent for path in tmp_path.glob("*/trajectory.jsonl")]
-    assert (folder / "prompts.jsonl").is_file() is keeps
-
-
 SWEEP = "{benchmarks: [{name: blocksworld, limit: 1}], graphs: [react], model: simulated}"
 
 
@@ -165,6 +145,7 @@ SWEEP = "{benchmarks: [{name: blocksworld, limit: 1}], graphs: [react], model: s
 @pytest.mark.parametrize(
     "arguments",
     [
+        ("eval", "sdp", "blocksworld", "--limit", "1"),
         ("compare", "react", "sdp", "--limit", "1"),
         ("ablate", "sdp", "blocksworld", "--limit", "1"),
         ("sweep", "sweep.yaml"),

@@ -7,14 +7,10 @@ from pathlib import Path
 import pytest
 from helpers.sample_runs.episode_tape import EpisodeTape, two_episodes
 from helpers.sample_runs.finding_runs import FOUND, GOAL_PASSED, GUESSED, report_page, run_with_findings
-from helpers.worlds.library_world import LibraryBenchmark, ScriptedModel, same_passages, same_search
 from helpers.worlds.study_world import Riddles
 from rich.console import Console
 
-from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context, Limits
-from certigraph.graphs import pbai, sdp
-from certigraph.nodes.sdp import always_pass
 from certigraph.runtime.live import LiveView
 from certigraph.runtime.report import write_report
 from certigraph.runtime.run import resume, run
@@ -25,7 +21,6 @@ from certigraph.state.records import (
     Attempt,
     Certificate,
     Finding,
-    Invalidation,
     Observation,
     Predicate,
     Scores,
@@ -102,27 +97,13 @@ def line_with(text, frame):
     return next(line for line in frame if text in line)
 
 
-def test_plain_mode_says_certificates_replans_and_the_ending():
+def test_plain_lines_have_the_counts_of_certificates_replans_and_returns():
     replanned = event(4, "replan", plan=[p.as_json() for p in plan(5)])
-    text = plain(HEADER, proposed(4), certified(2, 0, depth=2), acted(3, 5), replanned, event(5, "replan"))
-    assert text == [
-        "sdp on toy 7, model scripted:x: a script, no language model",
-        "task: reach the end",
-        "step 2: certified 2/4 (cascade 2): condition 2",
-        "step 1: replanned, 3 predicates from here: condition 3",
-        "step 1: replanning gave up: condition 3",
-    ]
-    assert plain(HEADER, proposed(1), certified(2, 0), footer("goal"))[-1] == (
-        "ended goal, 1/1 certified, 0 steps, 2 calls, 2,048 tokens"
-    )
-
-
-def test_a_certificate_after_passed_conditions_says_which_one_it_is_about():
-    shown = plain(HEADER, proposed(4), certified(2, 0), certified(3, 1, 2, forced="skipped"), certified(3, 3))
-    assert (shown[2], shown[-1]) == (
-        "step 2: certified 1/4: condition 1",
-        "step 3: certified 2/4 (condition 4): condition 4",
-    )
+    lines = [HEADER, proposed(4), certified(2, 0, depth=2), acted(3, 5), replanned, event(5, "replan")]
+    lines += [certified(6, 2, forced="skipped"), certified(7, 3), certified(8, 4, restores=1), Resumed(superstep=2)]
+    counts = [re.findall(r"\d+", text.rpartition(":")[0] or text) for text in plain(*lines)[2:-1]]
+    assert counts == [["2", "2", "4", "2"], ["1", "3"], ["1"], ["6"], ["7", "3", "5", "4"], ["8", "1"]]
+    assert re.findall(r"\d+", plain(*lines)[-1]) == ["2", "4"]
 
 
 def test_a_validator_that_looks_at_nothing_certifies_nothing():
@@ -135,25 +116,12 @@ def test_a_validator_that_looks_at_nothing_certifies_nothing():
     assert not any("certified" in line for line in [*text, *frame])
 
 
-def test_a_goal_that_the_scorer_denies_is_marked_where_it_was_certified(tmp_path):
-    def shown(kind, **options):
-        console = Console(record=True, force_terminal=kind, width=110, height=30, file=io.StringIO())
-        with LiveView(console) as view:
-            run(out=tmp_path, listener=view, **options)
-        text = console.export_text()
-        return text[text.rindex("╭") if kind else 0 :].splitlines()
-
-    simulated = Context(model="simulated")
-    unchecked = {"graph": sdp.build(validate=always_pass), "benchmark": "blocksworld", "task": "6-2"}
-    frame = shown(True, **unchecked, context=simulated)
-    rows = [line for line in frame if "✓" in line or "✕" in line]
-    assert ["✕" in row for row in rows] == [row is rows[-1] for row in rows] and len(rows) > 1
-    assert "denied by the scorer" in rows[-1]
-    lines = shown(False, **unchecked, context=simulated)
-    goal = lines[-3].partition(": accepted unchecked 8/8: ")[2]
-    assert goal and lines[-2] == f"denied by the scorer: {goal}"
-    solved = shown(False, graph="sdp", benchmark="blocksworld", task="6-2", context=simulated)
-    assert not any("denied" in line for line in solved)
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_a_goal_that_the_scorer_denies_is_marked_where_it_was_certified(value):
+    header = HEADER.model_copy(update={"task": TASK.model_copy(update={"benchmark": "blocksworld"})})
+    ended = footer("goal").model_copy(update={"scores": Scores(value=value)})
+    frame = last_frame(header, proposed(2), certified(2, 0), certified(3, 1), ended)
+    assert ["✕" in line_with(f"condition {number}", frame) for number in (1, 2)] == [False, value < 1]
 
 
 def test_the_sub_task_of_a_goal_that_the_scorer_denies_is_marked():
@@ -189,18 +157,6 @@ def test_plain_mode_of_a_real_run_has_one_line_per_certificate(tmp_path):
     assert (view.run.steps, view.run.spent["calls"]) == (len(result.state["history"]), result.usage.calls)
 
 
-def test_error_rates_of_simulated_agents_follow_the_model():
-    simulated = HEADER.model_copy(
-        update={"context": {**CONTEXT, "model": "simulated", "roles": {"judge": "simulated"}}}
-    )
-    rates = "error rates: wrong conditions 10%, wrong actions 20%"
-    assert [line.startswith(rates) for line in plain(simulated, proposed(4))] == [False, True, False]
-    for height in (20, 24, 30):
-        frame = last_frame(simulated, proposed(40), height=height, width=80)
-        assert rates in frame[3] and "judge wrong" in frame[4] and "false rejects 10%" in frame[5]
-        assert len(frame) <= height
-
-
 def test_frame_marks_what_is_certified_and_the_target():
     frame = last_frame(HEADER, proposed(3), acted(2, 40), certified(3, 0), acted(4, 40), rejected(5, 1, "too dear"))
     assert "✓" in line_with("condition 1", frame)
@@ -213,17 +169,6 @@ def test_frame_marks_what_is_certified_and_the_target():
         assert words in figures
 
 
-def test_frame_of_a_real_run_stays_with_its_ending(tmp_path):
-    console = Console(record=True, force_terminal=True, width=110, height=30, file=io.StringIO())
-    with LiveView(console, steps=40) as view:
-        run("sdp", "blocksworld", "4-0", out=tmp_path, listener=view)
-    frame = console.export_text()
-    frame = frame[frame.rindex("╭") :]
-    assert frame.count("✓") == 4
-    assert "goal · score 100 of 100" in frame
-    assert "4/40" in frame
-
-
 def test_long_plans_are_windowed_around_the_target():
     frame = last_frame(HEADER, proposed(90), certified(2, 0, depth=50), height=24)
     assert len(frame) <= 24
@@ -233,36 +178,11 @@ def test_long_plans_are_windowed_around_the_target():
     assert "more above" in line_with("more below", frame)
 
 
-def test_return_takes_certificates_back():
-    lines = [HEADER, proposed(4), certified(2, 0), certified(3, 1), certified(4, 2, restores=1)]
-    frame = last_frame(*lines)
-    assert "taken back" in line_with("condition 2", frame)
-    assert "back to state 1" in line_with("condition 3", frame)
-    assert "1/2" in " ".join(frame)
-    assert plain(*lines)[-1] == "step 4: returned to certified state 1: condition 3"
-
-
-@pytest.mark.parametrize(("to", "standing"), [(1, "1/2"), (2, "1/2")])
-def test_return_takes_invalidations_back_with_the_state(to, standing):
-    lost = Invalidation(certificate=0, target=0, predicate=plan(1)[0], step=3).as_json()
-    undone = event(3, "revalidate", invalidations=[lost])
-    lines = [HEADER, proposed(4), certified(2, 0), undone, certified(4, 1), certified(5, 2, restores=to)]
-    frame = last_frame(*lines)
-    assert ("taken back" in line_with("condition 1", frame)) is (to == 2)
-    assert ("taken back" in line_with("condition 2", frame)) is (to == 1)
-    assert standing in " ".join(frame)
-
-
 def test_resume_drops_superseded_work_but_not_its_cost():
     frame = last_frame(HEADER, proposed(2), certified(2, 0), footer("limit:calls"), Resumed(superstep=1))
     assert "▸" in line_with("condition 1", frame)
     assert "limit:calls" not in " ".join(frame)
     assert "2.05k" in " ".join(frame)
-
-
-def test_plain_lines_say_where_a_run_was_resumed():
-    *_, resumed = plain(HEADER, proposed(2), certified(1, 0), Resumed(superstep=1))
-    assert resumed.startswith("resumed") and resumed.endswith("1/2 certified")
 
 
 @pytest.mark.slow
@@ -315,19 +235,6 @@ def test_the_cursor_stays_visible_so_that_a_kill_cannot_hide_it():
         assert re.findall(r"\x1b\[\?25[hl]", shown.getvalue())[-1] == "\x1b[?25h"
 
 
-def test_frame_of_an_episode_has_its_subtask_its_turns_and_the_scores_before():
-    tape = two_episodes()
-    frame = last_frame(tape.header, *tape.lines, width=80)
-    assert "earlier scores 0" in line_with("episode 2 of 3", frame)
-    assert "1 completed, 0 failed" in line_with("▸ heat it", frame)
-    assert "+15" in line_with("→ turn on stove", frame)
-    assert line_with("It glows.", frame)
-    assert not any("More." in line for line in frame)
-    assert "refused" in line_with("✗ focus on picture", frame)
-    assert line_with("the picture does not help", frame)
-    assert "score 40 of 100   steps 2/40" in line_with("score 40", frame)
-
-
 @pytest.mark.parametrize("size", [(24, 80), (16, 60), (50, 200)])
 def test_frame_of_an_episode_fits_and_keeps_its_height(size):
     tape, (height, width) = two_episodes(), size
@@ -342,28 +249,13 @@ def test_frame_of_an_episode_fits_and_keeps_its_height(size):
     assert line_with("wait 29", last_frame(tape.header, *tape.lines, height=height, width=width))
 
 
-def test_an_episode_names_what_is_open_where_no_subtask_has_ended():
-    tape = EpisodeTape().episode().plan("find the kitchen").act("go to kitchen", 8)
-    assert "1 episode, 1 subtask open, 1 step" in plain(tape.header, *tape.lines, footer("limit:calls"))[-1]
-    assert "1 episode, 1 subtask ended by the goal" in plain(tape.header, *tape.lines, footer("goal"))[-1]
-
-
-def test_plain_mode_of_episodes_says_scores_refusals_subtasks_and_lessons():
+def test_plain_lines_of_episodes_have_scores_and_counts():
     tape = two_episodes()
     text = plain(tape.header, *tape.lines, footer("limit:calls"))
-    assert text[2:] == [
-        "step 1: score 8 of 100 (+8): go to kitchen",
-        "step 1: subtask completed: find the kitchen",
-        "step 3: score -100 of 100 (-108): focus on picture",
-        "step 3: subtask failed (8 actions): fill a pot",
-        "episode 1: world_ended, score 0 of 100, 3 steps",
-        "episode 1 taught: 2 insights, 1 rule, 2 subtasks",
-        "step 0: refused focus on picture: the picture does not help",
-        "step 1: score 25 of 100 (+25): open sink",
-        "step 1: subtask completed: fill the pot",
-        "step 2: score 40 of 100 (+15): turn on stove",
-        "ended limit:calls, 2 episodes, 2 subtasks completed, 1 failed, 1 open, 5 steps, 19 calls, 228 tokens",
-    ]
+    assert re.findall(r"score (-?\d+) of 100 \(([+-]\d+)\)", "\n".join(text)) == [
+        ("8", "+8"), ("-100", "-108"), ("25", "+25"), ("40", "+15"),
+    ]  # fmt: skip
+    assert len(text) == 13 and re.findall(r"\d+", text[-1]) == ["2", "2", "1", "1", "5", "19", "228"]
 
 
 def test_recalled_lessons_are_not_taught_again():
@@ -397,38 +289,6 @@ def test_real_runs_without_predicates_are_watched_to_their_end(graph, tmp_path):
     assert ("of 5" in line_with("episode 1", frame)) == (graph in ("reflexion", "clin", "step"))
 
 
-def test_score_of_a_planned_run_is_shown_where_the_world_reports_one():
-    scored = event(
-        2,
-        "act",
-        history=[Step(action=Action(text="go"), digest="d").as_json()],
-        observation=Observation(text="o", data={"score": 17}).as_json(),
-    )
-    assert line_with("score 17 of 100", last_frame(HEADER, proposed(2), scored))
-    assert plain(HEADER, proposed(2), scored, certified(3, 0))[2:] == [
-        "step 3: certified 1/2, score 17 of 100: condition 1"
-    ]
-
-
-def test_a_search_is_watched_with_its_belief_and_its_gate(tmp_path):
-    facts = lambda prompt, times: [{"fact": f"Osk is lake {times}", "source": "Osk"}]  # noqa: E731
-    reply = lambda prompt, times: {"facts": facts(prompt, times), "resolved": [], "questions": []}  # noqa: E731
-    scripted_model = ScriptedModel(tool=same_search, facts=reply, answer={"answer": "Ada"})
-    context = Context(chat=ScriptedChat(responder=scripted_model))
-    plain = Console(width=300, file=io.StringIO())
-    run(
-        pbai.build(), LibraryBenchmark(same_passages), context=context, out=tmp_path / "plain", listener=LiveView(plain)
-    )
-    printed = plain.file.getvalue().splitlines()
-    assert line_with("step 2: gate: stagnant, 1 in a row", printed)
-    assert line_with("step 3: gate: stop; 2 rounds in a row", printed)
-    console = Console(record=True, force_terminal=True, width=110, height=40, file=io.StringIO())
-    with LiveView(console) as view:
-        run(pbai.build(), LibraryBenchmark(same_passages), context=context, out=tmp_path / "frame", listener=view)
-    frame = console.export_text()
-    assert line_with("+ Osk is lake 5 (Osk)", frame[frame.rindex("╭") :].splitlines())  # the sixth round in all
-
-
 def test_searches_along_hypotheses_are_reported_in_order_once_all_have_ended(tmp_path):
     result = run("hypotheses", Riddles(), "found", out=tmp_path)
     header, *events = (result.trajectory.header, *result.trajectory.events)
@@ -444,6 +304,8 @@ def test_searches_along_hypotheses_are_reported_in_order_once_all_have_ended(tmp
         assert places == sorted(places)
         assert "3 searches with 6 actions" in printed.splitlines()[-1]
         assert "certified" not in printed
+    html = write_report(result.trajectory, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert all(text in html for text in ("up the river", "down the river", "by the lamps"))
 
 
 # Findings and forced passes in reports and live views: nothing forced is shown as certified.
@@ -511,16 +373,11 @@ def test_links_tell_the_page_they_lead_to_nothing(result, tmp_path):
     assert all('rel="noopener noreferrer nofollow"' in link for link in links)
 
 
-def test_plain_lines_have_one_for_each_pass_and_each_finding(result):
+def test_plain_lines_count_passes_apart_from_certificates_and_name_sources(result):
     lines = lines_of(result, width=60)
-    assert lines[2:6] == [
-        "step 1: certified 1/4: p1",
-        f"step 1: found: {FOUND.text} ({', '.join(FOUND.sources)}); contradicted by https://old.example/list: "
-        "there are three",
-        "step 3: passed, uncertified (force_pass): p2",
-        "step 3: found: The cheaper one costs 20. (https://blog.example/20)",
-    ]
-    assert "3/4 certified, 1 passed uncertified" in lines[-1]
+    assert sum(": certified " in line for line in lines) == 3
+    assert [sum(url in line for line in lines) for url in (*FOUND.sources, *FOUND.against)] == [1, 1, 1]
+    assert "3/4" in lines[-1] and "1 passed" in lines[-1]
 
 
 def test_the_frame_tells_certified_and_passed_apart(result):

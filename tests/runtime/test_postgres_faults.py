@@ -38,7 +38,6 @@ pytest.importorskip("inspect_ai", reason="pip install 'certigraph[eval]'")
 
 pytestmark = pytest.mark.slow
 
-TESTS = Path(__file__).parent.parent
 VARYING = {"episode": "", "usage": [], "spent": None}
 """Fields that differ from run to run."""
 
@@ -229,7 +228,6 @@ def table(evaluation: Evaluation) -> dict[str, Any]:
 pytest.importorskip("psycopg", reason="pip install 'certigraph[postgres]'")
 
 
-ROOT = Path(__file__).parents[2]
 NAMES = (
     "'; DROP TABLE checkpoints; --",
     "%s %(thread)s %",
@@ -334,9 +332,6 @@ def test_langgraphs_strict_mode_finds_nothing_to_refuse(used: Server, tmp_path: 
 
 
 # --- secrets
-
-
-ERRORS = "thread_id = %s AND channel = '__error__'"
 
 
 def test_of_an_error_only_its_kind_is_kept(used: Server, tmp_path: Path):

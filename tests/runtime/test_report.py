@@ -1,6 +1,6 @@
 """Tests of `runtime.report`."""
 
-import json
+import io
 import re
 import sys
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 from helpers.files.product import product_files
 from helpers.sample_runs.episode_tape import EpisodeTape, two_episodes
 from helpers.worlds.library_world import LibraryBenchmark, ScriptedModel, same_passages, same_search
-from helpers.worlds.study_world import Riddles
+from rich.console import Console
 
 from certigraph.adapters.models.scripts import IMPOSSIBLE_PREFIX, ScriptedChat
 from certigraph.adapters.protocols import Context
@@ -18,7 +18,8 @@ from certigraph.graphs.tdp import solve
 from certigraph.nodes.goal_checks import world_check
 from certigraph.nodes.sdp import always_pass, capped
 from certigraph.runtime.history import PlanHistory, read_history
-from certigraph.runtime.report import lay_out_answer, write_report
+from certigraph.runtime.live import LiveView
+from certigraph.runtime.report import write_report
 from certigraph.runtime.run import run
 from certigraph.runtime.texts import format_compact, format_duration
 from certigraph.state.certified_states import certified_state, valid_certificates
@@ -128,15 +129,6 @@ def test_page_stands_alone(tmp_path):
     assert "prefers-color-scheme: dark" in html
 
 
-def test_counts_are_those_of_a_real_run(tmp_path):
-    result = run("sdp", "blocksworld", "4-0", out=tmp_path)
-    html = page(result.trajectory, tmp_path)
-    assert rows(html) == ["certified"] * len(result.state["plan"])
-    assert "goal certified" in html
-    assert "score <b>100 of 100</b>" in html
-    assert f"<dd>{result.usage.calls}<small>" in html
-
-
 @pytest.mark.parametrize("graph", ["sdp", "react", "tdp", "step"])
 def test_writing_a_report_enters_few_files(graph, tmp_path):
     result = run(graph, "blocksworld", "4-0", out=tmp_path)
@@ -166,15 +158,14 @@ def test_a_certificate_shows_who_decided_and_on_what_evidence(tmp_path):
     assert html.count('<p class="basis"><b>') == 3  # what passed uncertified has no decision
     assert re.search(r"decided by code</b>\s*row 17", html)
     assert re.search(r"some decided by code, the others by a model</b>\s*row 18", html)
-    assert "decided by a model" in html
     assert "<script" not in html
 
 
 def test_the_error_rates_of_a_simulated_agent_are_shown(tmp_path):
     context = Context(model="simulated", roles={"validator": "simulated:accept=0.25"})
     html = page(run("sdp", "blocksworld", "3-0", context=context, out=tmp_path).trajectory, tmp_path)
-    assert "<b>error rates</b> wrong conditions 10%, wrong actions 20%" in html
-    assert "false accepts 25%" in html
+    [rates] = re.findall("<b>error rates</b> ([^<]*)", html)
+    assert {"10", "20", "25"} <= {*re.findall(r"\d+", rates)}
     assert "error rates" not in page(Tape("a").trajectory("gave_up"), tmp_path)
 
 
@@ -200,29 +191,19 @@ def test_a_condition_that_a_simulated_agent_made_up_is_marked(tmp_path):
     assert ["injected error" in row for row in html.split('<li class="row')[1:]] == [False, True, False]
 
 
-def test_a_validator_that_looks_at_nothing_is_named(tmp_path):
-    result = run(sdp.build(validate=always_pass), "blocksworld", "4-0", out=tmp_path)
-    html = page(result.trajectory, tmp_path)
-    assert (
-        html.count('<p class="basis">') == html.count("passed without a look at the world") == len(result.certificates)
-    )
-    shown = re.sub(r"<title>.*?</title>|<style>.*?</style>", "", html, flags=re.DOTALL)
-    assert "goal accepted unchecked" in shown and "4 accepted unchecked" in shown
-    assert "always_pass" in re.findall(r'<p class="message">(.*?)</p>', shown)[0]
-    assert "goal certified" not in shown and ">certified<" not in shown
-
-
 @pytest.mark.parametrize(
     ("graph", "badge"),
     [
+        (sdp.build(validate=always_pass), "goal accepted unchecked"),
         (sdp.build(validate=capped(always_pass, depth=1)), "goal accepted unchecked"),
         (tdp.build(solve=solve(graph="sdp", validate=always_pass)), "task graph completed"),
         (sdp.build(validate=always_pass, audit=world_check()), "goal certified"),  # the audit checks the goal
     ],
 )
-def test_a_validator_inside_another_operator_that_looks_at_nothing_is_named(graph, badge, tmp_path):
+def test_a_validator_that_looks_at_nothing_is_named(graph, badge, tmp_path):
     html = page(run(graph, "blocksworld", "4-0", out=tmp_path).trajectory, tmp_path)
     assert badge in html
+    assert ("goal certified" in html) == (badge == "goal certified")
     assert "always_pass" in re.findall(r'<p class="message">(.*?)</p>', html)[0]
 
 
@@ -230,16 +211,8 @@ def test_failed_run_shows_where_it_failed_and_what_was_never_reached(tmp_path):
     tape = Tape("a", "b", "c", "d").attempt(2).attempt(0, reason="too dear").attempt(0).attempt(0).replan()
     html = page(tape.trajectory("gave_up"), tmp_path)
     assert rows(html) == ["certified", "certified", "failed", "waiting"]
-    assert {
-        "cascade 2",
-        "by the same action",
-        "3 attempts without a certificate",
-        "too dear",
-        "replanning gave up",
-    } <= {words for words in re.findall(r"[^<>⟲]+", html.replace("⟲ ", ""))}
+    assert html.count('class="try"') == 3 and "too dear" in html
     assert "0 replans (1 gave up)" in html
-    assert "replan (1 gave up)" in html  # the key of the chart
-    assert "validate = capped:depth=1" in html
 
 
 @pytest.mark.parametrize("ending", ["world_ended", "gave_up", "limit:steps"])
@@ -260,9 +233,6 @@ def test_return_to_an_earlier_state_takes_certificates_back(tmp_path):
     assert [row.status for row in story.rows] == ["certified", "undone", "restored", "certified", "target"]
     assert story.plan.in_force == len(certified_state(state["certificates"]).predicates)
     assert story.plan.curve == [(1, 1), (2, 2), (3, 1), (4, 2)]
-    html = page(trajectory, tmp_path)
-    assert "returned to certified state 1" in html
-    assert "replanned: 3 predicates from here" in html
 
 
 def test_a_return_takes_invalidations_back_with_the_state(tmp_path):
@@ -351,24 +321,7 @@ def test_scores_tell_verdicts_from_amounts_and_the_answer_is_a_table(tmp_path):
     answer = [{"days": 1, "dinner": "-", "lunch": "A, X;B, Y"}, {"days": 2, "dinner": "C, Z"}]
     html = page(Tape("a").attempt(0).trajectory("gave_up", Scores(value=0.0, parts=parts, answer=answer)), tmp_path)
     assert re.findall(r'<li class="(pass|fail|unasked|amount)"', html) == ["pass", "fail", "unasked", *["amount"] * 2]
-    assert _legend(html) == ["✓ passed", "✕ failed", "· does not apply", "a number: an amount or a share"]
     assert "<div>A, X</div><div>B, Y</div>" in html
-    assert "Answer, not certified" in html
-
-
-def test_an_answer_whose_entries_are_not_all_rows_is_shown_as_it_is():
-    answer = [{"days": 1}, "and home"]
-    assert json.loads(lay_out_answer(answer).text) == answer
-
-
-def test_the_legend_of_a_score_names_the_marks_that_it_has(tmp_path):
-    trajectory = Tape("a").attempt(0).trajectory("gave_up", Scores(value=1.0, parts={"solved": 1.0, "moves": 4.0}))
-    assert _legend(page(trajectory, tmp_path)) == ["✓ passed", "a number: an amount or a share"]
-
-
-def _legend(html):
-    below = html[html.index('class="chips"') :].partition('class="key"')[2]
-    return re.findall("<span>(.*?)</span>", below.partition("</p>")[0])
 
 
 def test_standing_of_long_runs_with_many_returns_is_fast():
@@ -404,8 +357,6 @@ def subtasks(html):
 def test_episodes_hold_their_subtasks_turns_refusals_and_lessons(tmp_path):
     html = page(two_episodes().trajectory("limit:calls"), tmp_path)
     assert re.findall(r"<b>(Episode \d)</b>", html) == ["Episode 1", "Episode 2"]
-    assert "world_ended · 3 steps · score 0 of 100<" in html
-    assert "2 steps · score 40 of 100<" in html
     assert subtasks(html) == [
         ("certified", "find the kitchen"),
         ("failed", "fill a pot"),
@@ -415,9 +366,6 @@ def test_episodes_hold_their_subtasks_turns_refusals_and_lessons(tmp_path):
     assert re.findall(r'class="points \w+">([^<]+)<', html) == ["+8", "+8", "-108", "-108", "+25", "+25", "+15", "+15"]
     assert html.count('<div class="refused">') == 1
     assert html.count("rule</span>") == 1
-    assert "DOES NOT CONTRIBUTE to boiling <span" in html
-    assert "<ol><li>open the sink</li><li>fill the pot</li></ol>" in html
-    assert '<span class="answer">It glows.</span>' in html
     assert "<dd>40<small>of 100, in 2 episodes" in html
     assert "<dd>2<small>completed, 1 failed" in html
 
@@ -464,12 +412,10 @@ def test_a_search_shows_what_its_belief_took_up_and_what_the_gate_decided(tmp_pa
         "questions": ["which river?"] if times == 0 else [EVIL],
     }
     scripted_model = ScriptedModel(tool=same_search, facts=reply, answer={"answer": "Ada"})
-    result = run(
-        pbai.build(),
-        LibraryBenchmark(same_passages),
-        context=Context(chat=ScriptedChat(responder=scripted_model)),
-        out=tmp_path,
-    )
+    context, plain = Context(chat=ScriptedChat(responder=scripted_model)), Console(width=300, file=io.StringIO())
+    watch = LiveView(plain)
+    result = run(pbai.build(), LibraryBenchmark(same_passages), context=context, out=tmp_path, listener=watch)
+    assert re.findall(r"step (\d+): gate: .*?(\d)", plain.file.getvalue())[-2:] == [("2", "1"), ("3", "2")]
     html = page(result.trajectory, tmp_path)
     shown = re.findall(r'<span class="round(?: gate)?">(.*?)</span>', html)
     assert shown[:2] == ["+ Osk is a lake (Osk)", "? which river?"]
@@ -477,21 +423,6 @@ def test_a_search_shows_what_its_belief_took_up_and_what_the_gate_decided(tmp_pa
     assert any(text.startswith("gate: stop; 2 rounds in a row") for text in shown)
     assert "✓ which river?" in shown
     assert "<script" not in html
-    assert "answered where the gate stopped it" in html
-    assert "Score by step" not in html  # nothing was known before the end
-
-
-def test_searches_along_hypotheses_are_shown_with_what_each_came_to(tmp_path):
-    result = run("hypotheses", Riddles(), "found", out=tmp_path)
-    html = page(result.trajectory, tmp_path)
-    shown = ("up the river", "down the river", "by the lamps", "2 rounds", "3 of 3")
-    assert [text for text in shown if text not in html] == []
-    assert "certified" not in html.split("</style>")[1]
-
-
-def test_interrupted_episodes_render(tmp_path):
-    assert "No episode was begun." in page(EpisodeTape("react").trajectory(), tmp_path)
-    assert "No step was taken in the world." in page(EpisodeTape("react").episode().trajectory(), tmp_path)
 
 
 def test_unknown_graph_that_takes_turns_is_shown_by_its_episodes(tmp_path):

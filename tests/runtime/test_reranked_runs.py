@@ -7,7 +7,7 @@ from helpers.models.cross_encoders import counting_words, looking_like_one, tiny
 from hypothesis import given
 from hypothesis import strategies as st
 
-from certigraph import cli, resume, run
+from certigraph import resume, run
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.protocols import Budget, Context
 from certigraph.adapters.retrieval import reranker
@@ -175,19 +175,6 @@ class TestRefusals:
         with pytest.raises(Fault, match=r"the reranker 'absent' is not installed: pip install .* && hf download"):
             run(pbai.build(decide=pursue(rerank="absent")), "locomo", context=SCRIPT, out=tmp_path / "runs")
         assert not (tmp_path / "runs").exists()
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize(
-        "swap", ["decide=pursue:rerank=absent", "decide=retrieving:decide=pursue,rerank=absent,candidates=20"]
-    )
-    def test_it_is_one_line_of_the_commands_too(self, tmp_path, monkeypatch, capsys, swap):
-        monkeypatch.chdir(tmp_path)
-        for command in ("run", "ablate", "eval"):
-            with pytest.raises(SystemExit) as stop:
-                cli.main([command, "pbai", "locomo", "--swap", swap])
-            error = capsys.readouterr().err.splitlines()[-1]
-            assert stop.value.code == 2 and "the reranker 'absent' is not installed" in error
-        assert not list(tmp_path.iterdir())
 
     @pytest.mark.parametrize("benchmark", ["hotpotqa:interactive", "web"])
     def test_a_world_that_does_not_rerank_is_refused(self, named, tmp_path, benchmark):

@@ -81,17 +81,6 @@ def test_ask_raises_because_its_answer_is_the_point(tmp_path: Path) -> None:
     assert caught.value.result.ending.startswith("error:")
 
 
-def test_a_script_that_does_not_know_the_question_is_refused_before_the_run(tmp_path: Path) -> None:
-    with pytest.raises(UnknownName, match="knows only the questions of the benchmark `web`"):
-        certigraph.ask(
-            "Which gyms within 500 m of Baravonith Park in Merequist have fitness classes before 7am?",
-            search="generated",
-            context=Context(model="scripted:expert"),
-            out=tmp_path,
-        )
-    assert not any(tmp_path.iterdir())
-
-
 def test_comparisons_and_evaluations_count_failures_and_do_not_warn(tmp_path: Path) -> None:
     from certigraph.runtime.registry import build_graph
     from certigraph.runtime.run import complete_run

@@ -28,7 +28,7 @@ from certigraph.runtime.report import write_report
 from certigraph.runtime.result import Result
 from certigraph.runtime.run import arun, create_run_name, resume, run
 from certigraph.state.endings import Fault, UnknownName
-from certigraph.state.records import Action, Certificate, Verdict
+from certigraph.state.records import Certificate, Verdict
 from certigraph.state.trajectory import Event, serializer
 
 SENTINEL = "sk/live+S3NT1N3L==0123456789~abcdef"
@@ -116,15 +116,6 @@ def test_endings_of_the_method(script: Script, ending: str, credit: list[int], t
 def test_a_run_that_reached_an_ending_of_its_own_is_not_resumed(whole: Result):
     with pytest.raises(Fault, match=r"has ended: goal; start a new one"):
         resume(whole.folder)
-
-
-def test_a_run_that_has_ended_names_its_report_when_it_is_resumed(tmp_path: Path):
-    ended = run("sdp", "blocksworld", "4-0", out=tmp_path)
-    with pytest.raises(Fault, match=f"certigraph report {ended.folder} writes"):
-        resume(ended.folder)
-    report = write_report(ended.trajectory, ended.folder / "report.html")
-    with pytest.raises(Fault, match=f"its report: {report}"):
-        resume(ended.folder)
 
 
 def test_the_header_says_what_it_takes_to_build_the_run_again(tmp_path: Path):
@@ -287,7 +278,7 @@ def test_a_missing_key_is_an_ending(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.delenv("CERTIGRAPH_BASE_URL", raising=False)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     result = run("sdp", "blocksworld", "4-0", out=tmp_path, context=Context(model="openai:none"))
-    assert_usable(result, "error:model", "export OPENAI_API_KEY")
+    assert_usable(result, "error:model", "OPENAI_API_KEY")
 
 
 def test_a_world_that_cannot_be_closed_does_not_undo_the_run(tmp_path: Path):
@@ -301,28 +292,6 @@ def test_a_run_that_cannot_be_scored_keeps_its_certificates_but_is_not_a_success
     assert (result.ending, result.credit) == ("error:environment", [1, 1, 1, 1])
     assert result.scores is None
     assert "power cut" in result.message
-
-
-@pytest.mark.slow
-def test_a_run_that_gave_up_says_why(tmp_path: Path):
-    def wait(_state: object) -> dict[str, object]:
-        return {"action": Action(text="wait"), "thought": ""}
-
-    def certify_nothing(_state: object) -> dict[str, object]:
-        return {"verdict": Verdict(depth=0, reason="not on the table")}
-
-    def plan_nothing(_state: object) -> dict[str, object]:
-        return {"plan": []}
-
-    context = Context(model="scripted:expert")
-    graphs: list[Any] = [react.build(decide=wait), sdp.build(validate=certify_nothing, replan=plan_nothing)]
-    graphs.append(sdp.build(propose=plan_nothing))
-    repeated, refused, empty = (run(graph, "blocksworld", context=context, out=tmp_path) for graph in graphs)
-    assert {repeated.ending, refused.ending, empty.ending} == {"gave_up"}
-    assert "'wait' 5 times in a row" in repeated.message
-    assert refused.message.startswith(f"predicate 1 of {len(refused.state['plan'])} was not certified (attempts: 3, ")
-    assert "not on the table" in refused.message
-    assert "Propose" in empty.message
 
 
 @pytest.mark.parametrize(
@@ -404,14 +373,6 @@ def test_a_torn_last_line_is_tolerated_and_cut_off_on_resume(whole: Result, tmp_
     assert (result.ending, earned(result)) == ("goal", earned(whole))
     assert path.read_bytes().startswith(intact + b'{"type":"resumed"')
     assert all(json.loads(line) for line in path.read_text().splitlines())
-
-
-def test_a_torn_line_in_the_middle_is_refused(tmp_path: Path):
-    path = trajectory_file(interrupted(tmp_path))
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join([*lines[:3], lines[3][:40] + "\n", *lines[4:]]))
-    with pytest.raises(Fault, match=r"trajectory\.jsonl:4: not a trajectory line"):
-        Result(path.parent)
 
 
 @pytest.mark.parametrize(
@@ -539,10 +500,9 @@ def test_a_world_that_changed_is_not_resumed_in_silence(known: Callable[[Script]
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path):
-    with pytest.raises(Fault, match=r"no trajectory at .*: give the folder of a run"):
-        resume(tmp_path)
-    with pytest.raises(Fault, match="absent, which does not exist"):
-        resume(tmp_path / "absent")
+    for folder in (tmp_path, tmp_path / "absent"):
+        with pytest.raises(Fault, match=str(folder)):
+            resume(folder)
     inside = run("sdp", Script(), out=tmp_path).folder  # type: ignore[arg-type]
     with pytest.raises(Fault, match=f"the latest of the runs in it is {inside}"):
         resume(tmp_path)
@@ -693,19 +653,8 @@ def test_runs_of_one_task_in_one_second_have_different_names():
     assert len({create_run_name("sdp", task) for _ in range(2000)}) == 2000
 
 
-@pytest.mark.parametrize(
-    ("call", "fix"),
-    [
-        (lambda: run("sdp", "blocksworld", 6), "give the id as text, such as '"),  # type: ignore[arg-type]
-        (lambda: run(None, "blocksworld"), "give the name of a graph, such as 'sdp'"),  # type: ignore[arg-type]
-        (lambda: run("sdp", None), "give the name of a benchmark"),  # type: ignore[arg-type]
-    ],
-)
-def test_an_argument_of_a_wrong_kind_is_answered_with_the_right_one(
-    call: Callable[[], Any], fix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(TypeError, match=fix) as refused:
-        call()
-    assert len(str(refused.value).splitlines()) == 1
+@pytest.mark.parametrize("arguments", [("sdp", "blocksworld", 6), (None, "blocksworld"), ("sdp", None)])
+def test_an_argument_of_a_wrong_kind_is_refused(arguments: Any, tmp_path: Path):
+    with pytest.raises(TypeError):
+        run(*arguments, out=tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -21,7 +21,6 @@ from certigraph.state.records import Action, Attempt, Observation, Scores, Task
 
 pytestmark = pytest.mark.slow  # whole runs, killed and resumed
 
-TESTS = Path(__file__).parent.parent
 FLAWLESS = "simulated:propose=0,act=0,accept=0,reject=0"
 TASKS = ("4-0", "4-1", "4-2", "5-0", "5-1", "5-2")
 VARYING = ("run_id", "created", "seconds", "model", "episode", "t")

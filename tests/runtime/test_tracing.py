@@ -4,7 +4,6 @@ import asyncio
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from helpers.processes.children import child_path
@@ -23,7 +22,6 @@ from certigraph.runtime.run import arun, resume, run
 
 pytestmark = pytest.mark.slow  # runs with tracers and their libraries
 
-ROOT = Path(__file__).parent.parent.parent
 TASK = {"task": {"benchmark": "blocksworld", "id": "4-0"}}
 
 

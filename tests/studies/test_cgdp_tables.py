@@ -19,7 +19,6 @@ from certigraph.studies.cgdp_tables import (
     gate_table,
     pairs_of,
     pareto_table,
-    readable_table,
     replay_table,
     round_table,
     saving_of,
@@ -191,17 +190,3 @@ def test_cells(value: Any, shown: str):
 
 
 # --- as people read them
-
-
-def test_a_table_is_read_with_its_bounds_and_without_what_its_names_say():
-    arm = {"method": "ircot/native", "harness": "ircot", "memory": "native", "gate": "on", "variant": ""}
-    line = {**arm, "n": 4, "value": 1.5, "low": 1.0, "high": None}
-    rows = pd.DataFrame([line | {"high": 2.0}, line | {"low": None}])
-    assert readable_table("artefacts", rows).to_dict("list") == {
-        "method": ["ircot/native"] * 2,
-        "n": [4, 4],
-        "value": ["1.5 (1 to 2)", "1.5"],
-    }
-    plain = pd.DataFrame([{"harness": "ircot", "variant": "", "frontier": True}])
-    assert readable_table("pareto", plain).columns.tolist() == ["harness", "frontier"]
-    assert format_cell(True) == "yes"

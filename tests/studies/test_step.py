@@ -198,13 +198,10 @@ def test_same_runs_make_the_same_files(tmp_path):
 
 
 def test_nothing_to_draw_says_what_to_give(tmp_path):
-    with pytest.raises(Fault, match=r"no such folder: give one that `certigraph run`"):
-        read_episodes([tmp_path / "none"])
-    with pytest.raises(Fault, match="no run below"):
-        read_episodes([tmp_path])
-    write(tmp_path / "stopped", [90], ending="")
-    with pytest.raises(Fault, match="no episode of a finished run"):
-        read_episodes([tmp_path])
+    write(tmp_path / "unfinished" / "stopped", [90], ending="")
+    for name, problem in (("none", "none"), ("unfinished", "no episode of a finished run")):
+        with pytest.raises(Fault, match=problem):
+            read_episodes([tmp_path / name])
     write(tmp_path / "a", [("focus on a", 100)])
     with pytest.raises(Fault, match="--with-accidental"):
         draw_figures([tmp_path], tmp_path / "out")

@@ -9,7 +9,6 @@ from markupsafe import Markup
 
 from certigraph.evaluation.statistics import Measure, measure_table
 from certigraph.studies.tables import (
-    format_progress,
     join_intervals,
     print_json,
     write_study_page,
@@ -75,11 +74,6 @@ def test_rows_are_one_json_object_without_missing_numbers(capsys: pytest.Capture
     print_json({"rows": ROWS[["method", "tokens"]].tail(2)}, scored="own")
     rows = [{"method": "b", "tokens": 5.0}, {"method": "b", "tokens": None}]
     assert json.loads(capsys.readouterr().out) == {"rows": rows, "scored": "own"}
-
-
-@pytest.mark.parametrize(("done", "planned", "numbers"), [(3, 3, "3 runs"), (1, 3, "1 run; 2 runs not finished")])
-def test_progress_counts_what_is_left(done: int, planned: int, numbers: str):
-    assert format_progress(done, planned) == numbers
 
 
 def test_a_page_has_the_tables_with_rows_and_names_their_files(tmp_path: Path):
