@@ -63,7 +63,8 @@ def test_gpl_extras_and_torch_have_commands_of_their_own(monkeypatch: pytest.Mon
     monkeypatch.setattr("certigraph.cli.doctor._is_installed", lambda name, specifier: name not in absent)
     shown = CliRunner().invoke(app, ["doctor"]).output
     installs = re.findall(r"pip install ('[^']*'|\S+)", shown)
-    assert installs[:3] == ["torch", "'certigraph[embeddings,retrieval,lora]'", "'certigraph[alfworld,textworld]'"]
+    assert installs[0].startswith("torch")
+    assert installs[1:3] == ["'certigraph[embeddings,retrieval,lora]'", "'certigraph[alfworld,textworld]'"]
 
 
 def test_keys_and_paths_of_addresses_are_never_shown() -> None:

@@ -46,7 +46,7 @@ MISTAKES = [
     Mistake("sweep nowhere.yaml", "graphs: [sdp] and benchmarks: [NAME]"),
     Mistake("compare sdp --on", "see certigraph compare --help"),
     Mistake("ablate tdp blocksworld", "decompose"),
-    Mistake("compare sdp react --swap validate=always_pass", "as in sdp:validate=always_pass"),
+    Mistake("compare sdp react --swap validate=always_pass", "METHOD:SLOT=OPERATOR for sdp, react"),
     Mistake("run sdp blocksworld --swap validate", "SLOT=OPERATOR"),
     Mistake("run sdp blocksworld --swap capped:depth=1", "write validate=capped:depth=1"),
     Mistake("run sdp blocksworld --swap replan=always_pass", "an operator of validate"),

@@ -287,7 +287,7 @@ def test_a_share_is_a_share_and_a_wider_cap_never_costs_more(depths: list[int], 
 )
 def test_which_rule_goes_with_which_swap(swap: str, rule: str | None):
     found = rule_for(dict([parse_swap(swap)]))
-    assert (found.name if found else None) == rule
+    assert (found[0] if found else None) == rule
 
 
 @pytest.mark.slow

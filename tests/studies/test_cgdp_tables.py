@@ -4,12 +4,11 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from helpers.sample_runs.recorded_runs import event
+from helpers.sample_runs.recorded_runs import event, trajectory
 
 from certigraph.evaluation.tables import format_cell
 from certigraph.state.run import Belief
-from certigraph.state.trajectory import Event
-from certigraph.studies.cgdp_runs import StudyArm
+from certigraph.studies.cgdp_runs import StudyArm, StudyRun
 from certigraph.studies.cgdp_tables import (
     EPISODE_COLUMNS,
     REPLAY_COLUMNS,
@@ -168,18 +167,14 @@ def test_refused_tries_of_an_extraction_are_not_reorganisation():
     def update(reorganised: int, *questions: str) -> dict[str, Any]:
         return {"belief": Belief(form="structured", questions=questions, reorganised=reorganised).as_json()}
 
-    events = [
+    run = trajectory(
         event("memory", calls=[call(10)], update=update(0, "who wrote it")),
         event("memory", calls=[call(10, "no JSON"), call(20), call(300), call(400)], update=update(1, "who")),
         event("memory", calls=[call(10)], update=update(1, "No evidence found")),
-    ]
-    upkeep = belief_fields(_Run(StudyArm("ircot", "structured"), events, Belief(reorganised=1)))  # type: ignore[arg-type]
+    )
+    state = {"belief": Belief(reorganised=1)}
+    upkeep = belief_fields(StudyRun(StudyArm("ircot", "structured"), 0, run, state, {}, True, judge=lambda text: 0.0))
     assert list(upkeep.values()) == [1, 2, 702, True]
-
-
-class _Run:
-    def __init__(self, arm: StudyArm, events: list[Event], belief: Belief) -> None:
-        self.arm, self.events, self.belief = arm, events, belief
 
 
 @pytest.mark.parametrize(

@@ -175,8 +175,8 @@ def parse_methods(names: Sequence[str], swaps: Sequence[str] = ()) -> tuple[Comp
         # the longest name first, because the name of a graph of one's own has a colon
         name = next((name for name in sorted(chosen, key=len, reverse=True) if text.startswith(f"{name}:")), None)
         if name is None:
-            unknown, form = text.partition(":")[0], "METHOD:SLOT=OPERATOR"
-            raise UnknownName(f"swap {text}: no method {unknown!r}; write {form} for {', '.join(graphs)}")
+            unknown, known = text.partition(":")[0], ", ".join(graphs)
+            raise UnknownName(f"swap {text}: no method {unknown!r}; write METHOD:SLOT=OPERATOR for {known}")
         chosen[name].append(text.removeprefix(f"{name}:"))
     return tuple(build_method(name, graph, chosen[name]) for name, graph in graphs.items())
 

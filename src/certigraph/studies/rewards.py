@@ -81,10 +81,10 @@ def factory_swaps(method: ComparedMethod) -> dict[str, Spec] | None:
 def granularity_of(method: ComparedMethod) -> str | None:
     """Return the granularity of states of a StateFactory without other changes; None for other predictors."""
     swaps = factory_swaps(method)
-    args = swaps["route"].args if swaps else {}
-    if swaps is None or swaps.keys() - {"route"} or args.keys() - {"granularity"}:
+    if swaps is None or swaps.keys() - {"route"}:
         return None
-    return str(args.get("granularity", "attribute"))
+    args = swaps["route"].args if swaps else {}
+    return None if args.keys() - {"granularity"} else str(args.get("granularity", "attribute"))
 
 
 def has_known_goal(method: ComparedMethod) -> bool:
