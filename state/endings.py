@@ -62,7 +62,7 @@ class UnknownName(KeyError):
             message: what happened, with the name.
             name: the unknown name; empty if none was looked up.
             known: the names among which it was looked up.
-            more: what is said after a suggestion, and in place of a list of all names.
+            more: text after a suggestion, and in place of a list of all names.
         """
         names = list(dict.fromkeys(known))
         if near := _most_similar(name, names):

@@ -13,7 +13,7 @@ from langgraph.runtime import Runtime
 from pydantic import JsonValue
 
 from certigraph.adapters.benchmarks import limits_of
-from certigraph.adapters.models.calls import deliberate
+from certigraph.adapters.models.calls import choose, deliberate
 from certigraph.adapters.models.prompts import Prompt, bullet_list, numbered_list, paragraphs
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context, Operator
@@ -231,17 +231,14 @@ async def _choose_bookings(
     """Make the choices of the current predicate one after another, and return the action for all bookings."""
     target, chooser = state["target"], benchmark.chooser(state["task"], state["target"])
     max_options, book, chosen = limits_of(state["task"], runtime).options, dict[str, Any](), list[str]()
-    choices = choices_of(chooser.catalog, target)
-    for number, choice in enumerate(choices, 1):
+    for choice in choices_of(chooser.catalog, target):
         offered = await run_in_thread(chooser.offer, choice, draft, target)
         if not offered.options:
             return _blocked_action(offered, chosen)
         shown = offered.options[:max_options]
         option = shown[0]
         if len(shown) > 1:
-            decisions = [predicate.text for predicate in state["ahead"] if choices_of(chooser.catalog, predicate)]
-            ahead = [*(later.label for later in choices[number:]), *decisions]
-            situation = await run_in_thread(_describe_situation, chooser, draft, ahead)
+            situation = await run_in_thread(_describe_situation, chooser, draft, state)
             option = await _choose_option(shown, choice.label, situation, state, runtime)
         draft = book_option(draft, choice, option)
         book |= {str(slot): option.text for slot in choice.slots}
@@ -261,46 +258,47 @@ def _blocked_action(offered: OptionOffer, chosen: Sequence[str]) -> Action:
 
 
 class TripSituation(NamedTuple):
-    """What a choice depends on besides its options: the bookings so far and to come, the money, the cuisines."""
+    """What a choice depends on besides its options: the other choices of the trip, the money, the cuisines."""
 
-    booked: tuple[str, ...]
-    ahead: tuple[str, ...]
-    """What is to be decided later: first the other choices of the same predicate, such as the day's next meals."""
+    choices: tuple[str, ...]
+    """All choices of the plan, made and to be made, in order."""
     spent: float
     budget: int
     missing_cuisines: tuple[str, ...]
     """Requested cuisines that no chosen restaurant serves yet."""
 
 
-def _describe_situation(chooser: OptionChooser, draft: Draft, ahead: Sequence[str]) -> TripSituation:
-    days = (slot.partition(":") for slot in draft.booked)
-    booked = [f"day {day}, {entry}: {draft.booked[f'{day}:{entry}']}" for day, _, entry in days]
+def _describe_situation(chooser: OptionChooser, draft: Draft, state: RealizeView) -> TripSituation:
+    chain = [*state["certified"].predicates, state["target"], *state["ahead"]]
+    choices = [choice.label for predicate in chain for choice in choices_of(chooser.catalog, predicate)]
     spent = chooser.budget - chooser.money_left(draft)
-    return TripSituation(tuple(booked), tuple(ahead), spent, chooser.budget, tuple(chooser.missing_cuisines(draft)))
+    return TripSituation(tuple(dict.fromkeys(choices)), spent, chooser.budget, tuple(chooser.missing_cuisines(draft)))
 
 
 async def _choose_option(
     offered: Sequence[Option], what: str, situation: TripSituation, state: RealizeView, runtime: Runtime[Context]
 ) -> Option:
-    """Ask the model to choose one of several options; it gives its reasons first."""
-    labels = _distinct_labels([option.label for option in offered])
+    """Ask the model to choose one of several options; where money is at stake, it gives its reasons first."""
+    with_cuisines = bool(situation.missing_cuisines)
+    labels = _distinct_labels([option.label if with_cuisines else _without_cuisines(option) for option in offered])
     prompt = Prompt(RULES.format(query=state["task"].goal), _format_choice(labels, what, situation, state))
-    choice = (await deliberate(prompt, labels, role="executor", runtime=runtime)).choice
+    if any(option.cost for option in offered):
+        choice = (await deliberate(prompt, labels, role="executor", runtime=runtime)).choice
+    else:
+        choice = await choose(prompt, labels, role="executor", runtime=runtime)
     return offered[labels.index(choice)]
 
 
 def _format_choice(labels: Sequence[str], what: str, situation: TripSituation, state: RealizeView) -> str:
-    booked, ahead, spent, budget, missing = situation
+    choices, spent, budget, missing = situation
     refused = [_describe_refusal(attempt) for attempt in state["attempts"]]
     tried = f"Tried before for the same condition ({state['target'].text}), and why it failed; choose something else"
     parts = {
-        "Booked so far": bullet_list(booked),
-        "To be decided after this": bullet_list(ahead),
+        "The decisions of this trip, in this order": bullet_list(choices),
         tried: numbered_list(refused) if refused else "",
         "Options": bullet_list(labels),
     }
     return paragraphs(
-        CHOICE,
         *(f"{title}:\n{text}" for title, text in parts.items() if text),
         f"Spent so far: ${spent:g} of ${budget}; ${budget - spent:g} are left.",
         OWED_CUISINES.format(cuisines=", ".join(missing)) if missing else "",
@@ -313,27 +311,25 @@ def _describe_refusal(attempt: Attempt) -> str:
     return reason if reason == text else f"{text}: {reason or 'the condition did not hold'}"
 
 
+def _without_cuisines(option: Option) -> str:
+    """Return the label of an option without the cuisines: they matter only while a requested one is missing."""
+    ending = f"; {option.cuisines})"
+    return f"{option.label.removesuffix(ending)})" if option.label.endswith(ending) else option.label
+
+
 def _distinct_labels(labels: list[str]) -> list[str]:
     return [label if label not in labels[:n] else f"{label} no. {n + 1}" for n, label in enumerate(labels)]
 
 
 RULES = """\
 You plan a trip and decide one booking after another. Every option that you are shown exists and keeps the rules that a
-single booking can break: it is affordable with the money that is left now, nothing is booked twice, it goes with the
-transport chosen before, and a place to stay has the room, the rules and the number of nights that the request asks for.
-What you have to see to is the trip as a whole: its total cost must stay within the budget, and every cuisine that the
-request names must be served by at least one of its meals. Decide as if no booking could be taken back. The hours of
-travel do not count: meals and sights of a day are booked however long its journey takes. Prices in brackets are for all
-travellers, those of places to stay for all nights; attractions are free. A restaurant's cuisines and the type, the
-minimum stay and the house rules of a place to stay follow its price.
+single booking can break: it can be paid with the money that is left, it goes with the transport chosen before, a place
+to stay has the room, the rules and the nights that the request asks for, and nothing is booked twice. You see to the
+trip as a whole: think of what the request wants and of what must still be paid for, then give one option, copied
+exactly. Prices in brackets are for all travellers, those of places to stay for all nights.
 
 Request:
 {query}
-"""
-
-CHOICE = """\
-Think first: what does the request want here, and what must the money that is left still pay for? Then give one option,
-copied exactly.
 """
 
 OWED_CUISINES = """\

@@ -85,7 +85,7 @@ def test_tasks_with_a_fault_are_left_out_and_errors_of_the_model_are_not(
     broken = whole.rows[0].model_copy(update={"footer": footer})
     cut = whole.model_copy(update={"rows": (broken, *whole.rows[1:])})
     found = {Path("a"): whole, Path("b"): cut}
-    monkeypatch.setattr("certigraph.evaluation.compare.read_evaluation", found.__getitem__)
+    monkeypatch.setattr("certigraph.evaluation.evaluation_results.read_evaluation", found.__getitem__)
     comparison = compare_logs(list(found))
     assert (comparison.n, comparison.planned, [m.n for m in comparison.methods]) == (n, 6, [n, n])
     assert ("1 task with a fault left out" in comparison_line(comparison)) == (n < 6)

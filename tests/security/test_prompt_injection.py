@@ -88,13 +88,10 @@ class ScriptedModel:
         return run(graph, benchmark, "looped" if graph in SEARCH_GRAPHS else None, context=context, out=out)
 
 
-SLOW = ("react_reward", "mcts")
-"""They load an encoder."""
+HEAVY = ("react_reward", "mcts")
+"""They load an encoder, and so run in the slow tests."""
 
-ALL = [
-    pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name
-    for name in (*METHOD_GRAPHS, *SEARCH_GRAPHS, *SUBTASK_GRAPHS)
-]
+ALL = sorted((*METHOD_GRAPHS, *SEARCH_GRAPHS, *SUBTASK_GRAPHS), key=HEAVY.__contains__)
 
 
 @pytest.mark.parametrize("graph", first_fast(ALL, 4))

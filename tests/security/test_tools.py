@@ -32,6 +32,7 @@ ALLOWED = {
     "cli/drawings.py": "calls Graphviz, without a shell, on a drawing of a graph",
     "evaluation/worker_processes.py": "starts Python, on code of its own, to execute runs",
     "benchmarks/textworld/world.py": "has TextWorld start Inform 7's compilers, without a shell, on games made here",
+    "evaluation/sweep.py": "reads YAML by a subclass of BaseLoader, which makes texts, lists and dicts alone",
     "adapters/rewards.py": "torch's eval(), which sets a network to prediction",
     "studies/reward_heads.py": "torch's eval(), which sets a network to prediction",
 }

@@ -56,6 +56,7 @@ from certigraph.evaluation.tables import (
     FittedTable,
     LinkedCell,
     TableCells,
+    format_cell,
     format_estimate,
     print_report_path,
     table_console,
@@ -547,6 +548,9 @@ def findings_of(given: PreparedSweep, stopped: Sequence[str] = ()) -> SweepFindi
 
 SWEEP_PAGE = "sweep.html"
 
+COSTS = {"calls": "calls", "prompt_tokens": "prompt tokens", "output_tokens": "output tokens"}
+"""Costs of a method that the page sums up over the benchmarks, with their headings."""
+
 
 def effect_table(effects: Sequence[SweepEffect]) -> TableCells:
     """Return the headings and rows of the table of effects."""
@@ -624,19 +628,21 @@ def write_report(given: PreparedSweep, stopped: Sequence[str] = ()) -> SweepFind
         heads.append(LinkedCell(f"{found.title}, {size}", quote(found.page)))
         for line, one in zip(lines, found.comparison.methods, strict=True):
             line.append(format_estimate(one.score, one.low, one.high) if one.n else MISSING_VALUE)
+    for line, *parts in zip(lines, *(found.comparison.methods for found in findings.benchmarks), strict=True):
+        line += [format_cell(sum(getattr(one, name) for one in parts)) for name in COSTS]
     write_page(
         given.out / SWEEP_PAGE,
         "sweep.html",
         title=f"{' · '.join(given.sweep.graphs)}, in {variants}, on {' · '.join(arm.title for arm in given.arms)}",
         scope=findings.scope,
         notices=[*(findings.stopped or left), *findings.left_out],
-        heads=heads,
+        heads=[*heads, *COSTS.values()],
         lines=lines,
         effects=effect_table(findings.effects),
         facts=plan_facts(
             read_plan(given.arms[0].folder),
             **{"all runs together": str(given.sweep.most)},
-            spent=", ".join(f"{getattr(findings.spent, kind):,.4g} {kind}" for kind in SPENT_KINDS),
+            spent=", ".join(f"{format_cell(getattr(findings.spent, kind))} {kind}" for kind in SPENT_KINDS),
             faults=given.sweep.faults or "none",
         ),
     )

@@ -461,7 +461,7 @@ class Prospect(NamedTuple):
         return "\n".join(f"{'▸' if c.action == self.chosen else '·'} {c.worth}  {c.action}" for c in self.candidates)
 
 
-class Lookahead:
+class ProspectHistory:
     """What an agent that predicts rewards has computed since its latest action, from which prospects are made."""
 
     def __init__(self) -> None:
@@ -560,7 +560,7 @@ REVIEW_KEYS = frozenset({"belief", "stagnation", "subtasks", "progress", "outlin
 """State keys whose update follows from the latest turn. The model calls of other updates lead to the next one."""
 
 
-class Episode:
+class EpisodeSummary:
     """One episode of a run.
 
     `scores` has the score after each world step, 0 to 100, or below 0 after a fatal mistake. `graded`: the world
@@ -586,7 +586,7 @@ class Episode:
         self.choice = ""
         self.verdict = ""
         """The gate's latest decision as text; empty if the gate only let the search continue."""
-        self._belief, self._gate, self._lookahead = Belief(), Stagnation(), Lookahead()
+        self._belief, self._gate, self._lookahead = Belief(), Stagnation(), ProspectHistory()
         self._prospect: Prospect | None = None
         self._turn: NumberedTurn | None = None
         self._early: list[Note] = []
@@ -758,7 +758,7 @@ class EpisodeHistory:
         channels = channels_of(graph)
         self.acting, self.learning = not channels.keys().isdisjoint({"turns", "branches"}), "trials" in channels
         self.unscored = unscored
-        self.all: list[Episode] = []
+        self.all: list[EpisodeSummary] = []
         self.action = ""
 
     @property
@@ -767,9 +767,9 @@ class EpisodeHistory:
         return sum(len(episode.scores) for episode in self.all)
 
     @property
-    def now(self) -> Episode:
+    def now(self) -> EpisodeSummary:
         """The latest episode; an empty one before the first."""
-        return self.all[-1] if self.all else Episode(1)
+        return self.all[-1] if self.all else EpisodeSummary(1)
 
     @property
     def graded(self) -> bool:
@@ -795,9 +795,9 @@ class EpisodeHistory:
         self.action = update.get("action", {}).get("text", self.action)
         if "history" in event.replaced:
             start = reported_score(update.get("observation", {})) or 0.0
-            self.all.append(Episode(update.get("trial", len(self.all) + 1), start))
+            self.all.append(EpisodeSummary(update.get("trial", len(self.all) + 1), start))
         elif not self.all and any(update.get(key) for key in ("history", "subtask", "approval", "trials")):
-            self.all.append(Episode(1))
+            self.all.append(EpisodeSummary(1))
         if self.all:
             self.now.fold(event, self.action)
 

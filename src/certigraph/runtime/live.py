@@ -13,8 +13,8 @@ from certigraph.adapters.models.chat_models import describe_models
 from certigraph.adapters.models.prompts import one_line
 from certigraph.runtime.approvals import question_lines
 from certigraph.runtime.history import (
-    Episode,
     EpisodeHistory,
+    EpisodeSummary,
     NodeProgress,
     NumberedTurn,
     PlanReplan,
@@ -212,7 +212,7 @@ def _episode_lines(episodes: EpisodeHistory, event: Event) -> Iterator[str]:
         yield f"episode {episode.number} taught: {taught}"
 
 
-def _search_lines(episode: Episode, update: Mapping[str, Any]) -> Iterator[str]:
+def _search_lines(episode: EpisodeSummary, update: Mapping[str, Any]) -> Iterator[str]:
     if update.get("branches") and len(episode.branches) == episode.searches:  # all at once, in order
         for branch in episode.branches:
             actions = format_count(branch.rounds, "action")

@@ -29,7 +29,15 @@ from certigraph.runtime.files import (
     find_manifest,
     translate_trajectory_errors,
 )
-from certigraph.runtime.history import Episode, NodeProgress, PlanReplan, RatedStep, RunHistory, TaskGraph, read_history
+from certigraph.runtime.history import (
+    EpisodeSummary,
+    NodeProgress,
+    PlanReplan,
+    RatedStep,
+    RunHistory,
+    TaskGraph,
+    read_history,
+)
 from certigraph.runtime.pages import render_page
 from certigraph.runtime.result import Result, error_rates_of, has_simulated_validator, is_unscored
 from certigraph.runtime.texts import (
@@ -134,7 +142,7 @@ def progress_chart(run: RunHistory) -> StepChart:
     )
 
 
-def score_chart(episodes: Sequence[Episode]) -> StepChart:
+def score_chart(episodes: Sequence[EpisodeSummary]) -> StepChart:
     """Draw the score after every world step, with a line for each episode."""
     scores = [score for episode in episodes for score in episode.scores]
     if not scores:
@@ -580,7 +588,7 @@ def _kind_and_charts(run: RunHistory) -> tuple[ReportKind, list[StepChart]]:
         true: Any = answer.get(TRUE_REWARDS, ()) if isinstance(answer, dict) else ()
         return "rewards", [reward_chart(run.rating.recordings, true)]
     if run.tasks.drawn:
-        inner, combined = [worked.inside.episodes for worked in run.tasks.started], Episode(1)
+        inner, combined = [worked.inside.episodes for worked in run.tasks.started], EpisodeSummary(1)
         combined.scores = [score for history in inner for episode in history.all for score in episode.scores]
         return "tasks", [score_chart([combined])] if any(history.graded for history in inner) else []
     if episodes.acting:

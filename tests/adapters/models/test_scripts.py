@@ -90,7 +90,7 @@ def test_a_question_is_drawn_again_in_each_trial_superstep_and_task():
 
 @pytest.mark.slow
 def test_it_names_one_condition_for_without_any_sdp_would_give_up_at_once(tmp_path: Path):
-    assert random_responder()("plan", schema_of(Conditions)) == {"conditions": ["x"]}
+    assert random_responder()("plan", schema_of(Conditions))["conditions"] == ["x"]
     assert random_responder()("plan", schema_of(Next)) == minimal_instance(schema_of(Next)), "other lists stay empty"
     result = run("sdp", BlocksWorld(), "4-0", context=Context(model="scripted:random"), out=tmp_path)
     assert len({step.action.text for step in result.state["history"]}) > 2, result.ending

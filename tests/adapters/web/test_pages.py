@@ -462,8 +462,8 @@ def test_rules_are_requested_once_for_each_host_also_where_they_moved():
         for url in ("http://a.example/x", "http://a.example/x", "http://b.example/x", "http://a.example:8080/x"):
             assert isinstance(reader.page(url), WebPage)
         assert isinstance(reader.page("http://b.example/private/x"), Unreadable)
-        asked = [entry for entry in site.requests if "robots" in entry]
-    assert asked == ["a.example/robots.txt", "b.example/robots.txt", "a.example/robots.txt"]
+        rules = [entry for entry in site.requests if "robots" in entry]
+    assert rules == ["a.example/robots.txt", "b.example/robots.txt", "a.example/robots.txt"]
 
 
 def test_the_host_of_a_redirect_is_queried_too():
