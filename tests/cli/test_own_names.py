@@ -53,6 +53,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return line
 
 
+@pytest.mark.slow
 def test_run_and_report(capsys: pytest.CaptureFixture[str]):
     fields = printed(capsys, "run", BUILD, WORLD, "--task", "2")
     assert (fields["graph"], fields["benchmark"], fields["ending"], fields["scores"]["value"]) == (

@@ -69,6 +69,7 @@ def test_atif_has_a_document_for_every_sub_task_and_refers_to_each(result):
     assert sum(prompt_tokens) == made.final_metrics.total_prompt_tokens == result.usage.input_tokens
 
 
+@pytest.mark.slow
 def test_an_atif_sub_task_begins_with_its_specification(result):
     for document in to_atif(result.trajectory)["subagent_trajectories"]:
         assert document["steps"][0]["message"].startswith(f"do {document['extra']['subtask']}")

@@ -131,6 +131,7 @@ def test_an_atif_step_holds_target_verdict_and_certificate(runs):
     assert last.extra["target"] == "p4"
 
 
+@pytest.mark.slow
 def test_an_atif_step_counts_model_calls_and_keeps_the_thought(runs):
     steps = document(runs["react"]).steps
     assert {step.llm_call_count for step in acts(steps)} == {1}

@@ -178,6 +178,7 @@ def test_a_run_without_references_does_not_keep_others_from_being_judged(tmp_pat
     assert (found.unfinished, found.unreferenced) == (0, 0)
 
 
+@pytest.mark.slow
 def test_a_question_without_a_reference_is_left_out(tmp_path: Path):
     run("react", LoCoMo(), "made-0/0", out=tmp_path)
     with pytest.MonkeyPatch.context() as patched:

@@ -204,10 +204,12 @@ class TestDelivery:
     def test_a_whole_state_holds_no_earlier_value(self):
         assert self.reward("whole", self.MOVED) == pytest.approx(1.0)
 
+    @pytest.mark.slow
     def test_a_removed_fact_is_gone(self):
         removed = [{"object": "potato 1", "attribute": "location"}]
         assert self.reward("changes", {**self.MOVED, "removed": removed}) == pytest.approx(1.0)
 
+    @pytest.mark.slow
     def test_a_fact_that_is_not_removed_stays(self):
         assert self.reward("changes", {**self.MOVED, "removed": []}) < 0.6
 

@@ -41,6 +41,7 @@ def specs_of_arguments(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Spec]
 specs = st.recursive(specs_of_arguments(st.nothing()), specs_of_arguments, max_leaves=4)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(specs)
 def test_every_spec_is_read_as_it_was_written(spec: Spec):

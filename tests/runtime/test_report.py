@@ -324,6 +324,7 @@ def test_scores_tell_verdicts_from_amounts_and_the_answer_is_a_table(tmp_path):
     assert "<div>A, X</div><div>B, Y</div>" in html
 
 
+@pytest.mark.slow
 def test_standing_of_long_runs_with_many_returns_is_fast():
     restored = [*[None] * 20_000, 10_000, None]
     expected, plan = {*range(10_000), 20_001}, PlanHistory()

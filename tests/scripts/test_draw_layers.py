@@ -6,6 +6,7 @@ import draw_layers
 import pytest
 
 
+@pytest.mark.slow
 def test_the_committed_picture_is_that_of_the_imports():
     drawn = draw_layers.draw(draw_layers.read_imports())
     assert draw_layers.PICTURE.read_text(encoding="utf-8") == drawn, "draw it again: python scripts/draw_layers.py"
@@ -17,6 +18,7 @@ def test_an_import_that_is_implied_by_others_is_not_drawn():
     assert draw_layers.rank_parts(imports) == [["state"], ["nodes"], ["graphs"]]
 
 
+@pytest.mark.slow
 def test_an_import_of_its_own_level_moves_a_part_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     before = draw_layers.read_imports()
     (tmp_path / "evaluation").mkdir()

@@ -83,6 +83,7 @@ def address_with(form: str, url: str, secret: str) -> str:
     return FORMS[form].format(bare, secret=secret, user=f"{parts.scheme}://{secret}@{parts.netloc}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [200, 401, 404])
 @pytest.mark.parametrize("form", FORMS)
 def test_a_run_at_an_address_with_a_token_leaves_the_token_nowhere(

@@ -161,6 +161,7 @@ def test_the_command_asks_nobody_that_is_not_there(tmp_path: Path, capsys: pytes
     assert "deleted: " in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_what_a_comparison_wrote_about_a_run_is_named_by_its_manifest(tmp_path: Path):
     out = tmp_path / "compared"
     compare(["sdp", "react"], "blocksworld", choice=Choice(limit=1), out=out)

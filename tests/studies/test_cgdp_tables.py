@@ -124,6 +124,7 @@ def test_savings_are_net_and_may_be_losses():
     assert saving_of(frame(episode(NATIVE, "a", tokens=0, blended_tokens=0)))[0] == 0
 
 
+@pytest.mark.slow
 def test_harnesses_are_pooled_as_trials_of_a_task():
     react = StudyArm("react", "native", "shadow")
     rows = [

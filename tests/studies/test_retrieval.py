@@ -143,6 +143,7 @@ class TestMeasures:
         assert scores["told", ONCE, "R@10"] == {"q": [0.5]} and scores["told", ONCE, "all@10"] == {"q": [0.0]}
 
 
+@pytest.mark.slow
 def test_differences_are_paired_with_plain_bm25_queried_once():
     keys = [("bm25", ONCE, "R@2"), ("bm25", INTERLEAVED, "R@2"), ("dense", ONCE, "R@2")]
     questions = [f"q{n}" for n in range(8)]

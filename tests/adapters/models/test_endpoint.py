@@ -282,6 +282,7 @@ def test_as_long_as_the_endpoint_asks_is_waited() -> None:
     assert 0.1 * server.injected["rate_limit"] <= time.monotonic() - began < 9
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("patient")
 def test_the_seconds_of_the_budget_go_on_while_it_is_waited() -> None:
     with faulty_endpoint("server_error=1", lambda _: GOOD) as server:

@@ -41,6 +41,7 @@ def test_rouge1_counts_stemmed_unigrams():
     assert rouge1("", "cats") == 0.0
 
 
+@pytest.mark.slow
 def test_meteor_weighs_recall_and_punishes_fragments():
     # one match of one chunk: P 1/2, R 1; F = P R / (0.9 P + 0.1 R); penalty 0.5 * (1/1)^3
     assert meteor("blue Paris", "paris") == pytest.approx(0.5 * (0.5 / (0.9 * 0.5 + 0.1)))

@@ -149,6 +149,7 @@ def test_a_cancelled_run_is_not_taken_for_a_failed_tool() -> None:
     assert isinstance(outcome, asyncio.CancelledError)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("is_async", [False, True])
 def test_a_tool_that_hangs_is_given_up_at_the_deadline(way: str, is_async: bool) -> None:

@@ -65,6 +65,7 @@ def test_statuses(code, expected, lasting):
     assert outcome == Unreadable(url="http://a.example/x", reason=expected, lasting=lasting)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "behaviour",
     [

@@ -38,6 +38,7 @@ def test_a_request_is_forwarded_to_the_checked_address_with_its_own_host():
         assert "Proxy-Connection" not in site.headers[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "169.254.169.254", "2130706433", "10.1.2.3"])
 def test_private_addresses_are_refused_and_named(host: str):
     with web({"/": body(TEXT)}) as site:

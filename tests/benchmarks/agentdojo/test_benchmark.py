@@ -102,6 +102,7 @@ def test_the_expert_solves_all_97_tasks_by_one_method_or_another(method: str):
         assert_solved_by_the_truth(method, task)
 
 
+@pytest.mark.slow
 def test_a_task_decided_by_its_calls_is_scored_by_them():
     _, scores = play("react", benchmark().task("slack/user_task_11"), expert_on(benchmark()))
     assert scores.value == 1
@@ -110,6 +111,7 @@ def test_a_task_decided_by_its_calls_is_scored_by_them():
 # Attacks.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_every_attack_writes_its_goal_where_the_task_reads(attack: str):
     suite = load_suites()["workspace"]

@@ -242,6 +242,7 @@ def test_the_expert_answers_all_real_questions(tmp_path: Path, graph: str):
     assert all(s and s.parts["em"] == 1.0 and s.parts["evidence_found"] == 1.0 for s in scores)
 
 
+@pytest.mark.slow
 def test_the_real_files_are_as_their_fact_sheet_says():
     made = HotpotQA(data_folder("hotpotqa"))
     dev = [made.gold(task) for task in made.tasks()]

@@ -246,6 +246,7 @@ def test_the_shared_conversations_are_read_whole(real: LoCoMo):
     assert (len(real.tasks("answerable")), len(real.tasks("cgdp"))) == (1081, 886)
 
 
+@pytest.mark.slow
 def test_every_gold_answer_is_right_by_the_official_score(real: LoCoMo):
     scores = [real.score_answer(task, real.gold(task).answers[0]).value for task in real.tasks()]
     assert set(scores) == {1.0}

@@ -51,6 +51,7 @@ def test_a_demonstration_goes_on_from_elsewhere(benchmark: TextWorldBenchmark, w
     assert benchmark.demonstration(task, [first, *rest]) == []
 
 
+@pytest.mark.slow
 def test_actions_replayed_lead_to_the_same_texts(benchmark: TextWorldBenchmark, world: TextWorldEnvironment):
     actions = ["look", "inventory", *benchmark.demonstration(benchmark.task(QUEST))[:3]]
     assert played(world, actions) == played(benchmark.open(benchmark.task(QUEST)), actions)

@@ -104,6 +104,7 @@ def test_no_route_in_the_destination_is_cheaper(world: World) -> None:
         assert min(other for other in found if other is not None) == cost
 
 
+@pytest.mark.slow
 def test_the_reference_lists_every_row_of_its_tables(world: World) -> None:
     store, queries = world
     for query in queries:

@@ -104,6 +104,7 @@ def test_aggregates_equal_the_published_counts(scored, model):
     }
 
 
+@pytest.mark.slow
 @needs_data
 def test_human_plans_pass_everything_and_any_split_of_one_into_day_costs_sums_to_its_cost(sandbox):
     train = read_queries(find_split_file(DATA, "train"))

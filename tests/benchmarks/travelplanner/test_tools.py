@@ -145,6 +145,7 @@ def test_the_flights_of_a_leg_can_be_copied_into_a_plan(world: TravelPlanner):
         assert all(row.endswith(" a person") and f"from {leg[0]} to {leg[1]}" in row for row in rows(seen))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "car"), [("self-driving", "a car of 5"), ("taxi", "a car of 4")])
 def test_a_road_is_described_with_its_price(world: TravelPlanner, mode: str, car: str):
     known = 0
@@ -350,6 +351,7 @@ def test_a_plan_that_breaks_a_rule_does_not_pass(generated: TravelPlanner):
 # --- the configuration, and its figures
 
 
+@pytest.mark.slow
 def test_the_configuration_says_what_it_is(generated: TravelPlanner, folder: Path):
     assert generated.limits is usual_limits("travelplanner:tools")
     assert (generated.limits.steps, generated.tools, generated.delivers) == (50, TOOLS, True)
@@ -585,6 +587,7 @@ def test_a_subtask_is_known_by_its_specification_and_worked_off_after_its_predec
     assert answered(benchmark, "change") == answered(benchmark, "change") | {"change": [], "add": [], "remove": []}
 
 
+@pytest.mark.slow
 def test_the_experts_plan_has_what_is_noted_and_no_more(benchmark: TravelPlanner):
     gold = build_gold_itinerary(benchmark, benchmark.query(benchmark.task("3")))
     days = gold.draft.plan(gold.trip)
