@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from helpers.files.product import product_files
 from helpers.sample_runs.episode_tape import EpisodeTape, two_episodes
+from helpers.web.browser_pages import layout_at, needs_browser
 from helpers.worlds.library_world import LibraryBenchmark, ScriptedModel, same_passages, same_search
 from rich.console import Console
 
@@ -146,6 +147,16 @@ def test_writing_a_report_enters_few_files(graph, tmp_path):
         sys.setprofile(None)
     own = entered.intersection(product_files())
     assert 1 < len(own) <= 8, own
+
+
+@pytest.mark.slow
+@needs_browser
+@pytest.mark.parametrize("width", [400, 1600])
+@pytest.mark.parametrize("graph", ["sdp", "tdp", "step", "clin"])
+def test_a_report_fits_its_window(graph, width, tmp_path):
+    result = run(graph, "blocksworld", "6-2", context=Context(model="simulated:seed=0"), out=tmp_path)
+    html = write_report(result).read_text(encoding="utf-8").replace("<details>", "<details open>")
+    assert layout_at(width, html, tmp_path).width <= width
 
 
 def test_a_certificate_shows_who_decided_and_on_what_evidence(tmp_path):
