@@ -279,8 +279,8 @@ async def _choose_option(
     offered: Sequence[Option], what: str, situation: TripSituation, state: RealizeView, runtime: Runtime[Context]
 ) -> Option:
     """Ask the model to choose one of several options; where money is at stake, it gives its reasons first."""
-    with_cuisines = bool(situation.missing_cuisines)
-    labels = _distinct_labels([option.label if with_cuisines else _without_cuisines(option) for option in offered])
+    labels = [_label_with_cuisines(one) if situation.missing_cuisines else one.label for one in offered]
+    labels = _distinct_labels(labels)
     prompt = Prompt(RULES.format(query=state["task"].goal), _format_choice(labels, what, situation, state))
     if any(option.cost for option in offered):
         choice = (await deliberate(prompt, labels, role="executor", runtime=runtime)).choice
@@ -311,10 +311,8 @@ def _describe_refusal(attempt: Attempt) -> str:
     return reason if reason == text else f"{text}: {reason or 'the condition did not hold'}"
 
 
-def _without_cuisines(option: Option) -> str:
-    """Return the label of an option without the cuisines: they matter only while a requested one is missing."""
-    ending = f"; {option.cuisines})"
-    return f"{option.label.removesuffix(ending)})" if option.label.endswith(ending) else option.label
+def _label_with_cuisines(option: Option) -> str:
+    return f"{option.label.removesuffix(')')}; {option.cuisines})" if option.cuisines else option.label
 
 
 def _distinct_labels(labels: list[str]) -> list[str]:

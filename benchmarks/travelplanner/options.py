@@ -140,7 +140,8 @@ REFUSED_KINDS: dict[str, TransportKind] = {"no flight": "flight", "no self-drivi
 class Option(NamedTuple):
     """Candidate for a plan entry: its text, a label to choose it by, and its cost in dollars for all people.
 
-    The label says what a choice may depend on: the cost, the cuisines of a restaurant, the rules of a place to stay.
+    The label says what a choice may depend on: the cost, the rules of a place to stay. The cuisines of a restaurant are
+    not part of it, because they matter only while a requested one is missing.
     """
 
     text: str
@@ -208,7 +209,7 @@ def list_restaurants(city: str, people: int, sandbox: Sandbox) -> list[Option]:
         text = f"{row.name}, {city}"
         if matches := match_restaurant(*parse_place(text), sandbox):
             cost = matches[0].cost * people
-            label = f"{escape_line_breaks(row.name)} (${cost:g}; {matches[0].cuisines})"
+            label = f"{escape_line_breaks(row.name)} (${cost:g})"
             options[text] = Option(text, label, cost, cuisines=matches[0].cuisines)
     return list(options.values())
 

@@ -72,7 +72,7 @@ def test_labels_say_what_the_constraints_of_a_request_are_about() -> None:
     [stay], [meal] = list_stays("A", 4, 2, tables), list_restaurants("A", 4, tables)
     assert all(text in stay.label for text in ("$120", "Private room", "2 nights", "3 people", "No pets & No smoking"))
     assert "\n" not in stay.label
-    assert all(text in meal.label for text in ("Gavroche " * 9, "$28", "French, Tea"))
+    assert all(text in meal.label for text in ("Gavroche " * 9, "$28")) and meal.cuisines == "French, Tea"
 
 
 CUISINES_WANTED = query(text="Plan a trip with French and Indian food.", cuisine=("French", "Indian")), DEAR_CUISINES
