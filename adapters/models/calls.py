@@ -365,8 +365,8 @@ async def ask(
         LimitReached: the run's budget does not allow another call.
         Fault: the endpoint failed, or none of three answers was valid.
     """
-    most = (await profile_of(role, runtime)).most_characters
-    shape = schema_of(schema, most)
+    profile = await profile_of(role, runtime)
+    shape = schema_of(schema, profile.most_characters)
     settings = {} if temperature is None else {"temperature": temperature}
     form = AnswerForm(
         schema.__name__,
@@ -374,10 +374,10 @@ async def ask(
         lambda text: schema.model_validate(parse_reply(text, shape)),
         settings,
         sample,
-        varies=not most,
+        varies=not profile.most_characters,
     )
     with use_about(about or {}):
-        return await _ask_form(prompt, form, role, runtime)
+        return await _ask_form(prompt, form, profile, role, runtime)
 
 
 async def ask_text(
@@ -392,9 +392,10 @@ async def ask_text(
 
     The other arguments and the exceptions are those of `ask`.
     """
-    settings = {"max_tokens": tokens} if tokens else {}
+    profile = await profile_of(role, runtime)
+    form = AnswerForm("text", None, str.strip, {"max_tokens": tokens} if tokens else {})
     with use_about(about or {}):
-        return await _ask_form(prompt, AnswerForm("text", None, str.strip, settings), role, runtime)
+        return await _ask_form(prompt, form, profile, role, runtime)
 
 
 async def choose(prompt: Prompt, options: Sequence[str], *, role: str, runtime: Runtime[Context]) -> str:
@@ -402,7 +403,8 @@ async def choose(prompt: Prompt, options: Sequence[str], *, role: str, runtime: 
 
     The exceptions are those of `ask`.
     """
-    return (await _ask_form(prompt, await _choice_form(options, {}, role, runtime), role, runtime)).choice
+    profile = await profile_of(role, runtime)
+    return (await _ask_form(prompt, _choice_form(options, {}, profile), profile, role, runtime)).choice
 
 
 async def deliberate(prompt: Prompt, options: Sequence[str], *, role: str, runtime: Runtime[Context]) -> ReasonedChoice:
@@ -410,12 +412,13 @@ async def deliberate(prompt: Prompt, options: Sequence[str], *, role: str, runti
 
     Arguments and exceptions are those of `choose`.
     """
-    thought = {"thought": {"type": "string", THOUGHT_KEY: True}}
-    return await _ask_form(prompt, await _choice_form(options, thought, role, runtime), role, runtime)
+    profile, thought = await profile_of(role, runtime), {"thought": {"type": "string", THOUGHT_KEY: True}}
+    return await _ask_form(prompt, _choice_form(options, thought, profile), profile, role, runtime)
 
 
-async def _ask_form(prompt: Prompt, form: AnswerForm[A], role: str, runtime: Runtime[Context]) -> A:
-    profile = await profile_of(role, runtime)
+async def _ask_form(
+    prompt: Prompt, form: AnswerForm[A], profile: ModelProfile, role: str, runtime: Runtime[Context]
+) -> A:
     if form.schema:
         prompt = prompt._replace(system=f"{prompt.system}\n{JSON_INSTRUCTION}")
     prompt = fit_prompt(prompt, profile.prompt_tokens)
@@ -424,12 +427,12 @@ async def _ask_form(prompt: Prompt, form: AnswerForm[A], role: str, runtime: Run
     return await request_answer(messages, form, role, runtime.context or Context())
 
 
-async def _choice_form(
-    options: Sequence[str], earlier_fields: dict[str, Any], role: str, runtime: Runtime[Context]
+def _choice_form(
+    options: Sequence[str], earlier_fields: dict[str, Any], profile: ModelProfile
 ) -> AnswerForm[ReasonedChoice]:
     if not options:
         raise ValueError("a choice needs at least one option: the operator must handle an empty list")
-    texts, most = list(dict.fromkeys(options)), (await profile_of(role, runtime)).most_characters
+    texts, most = list(dict.fromkeys(options)), profile.most_characters
     fields = {**earlier_fields, "choice": offered_schema(texts)}
     complete = {"type": "object", "properties": fields, "required": [*fields], "additionalProperties": False}
     shape = bound_schema(complete, most)

@@ -114,8 +114,7 @@ class _Bounds(NamedTuple):
 
 
 SCALES, MOST_ITEMS = (1, 0.5, 0.25), (20, 16, 12, 9, 6, 4, 3)
-"""Scales of texts, and numbers of items of a list. The first pair with which no answer is too long is used.
-"""
+"""Scales of texts, and numbers of items of a list. The first pair with which no answer is too long is used."""
 
 
 def _bound_node(node: Any, bounds: _Bounds | None, *, listed: bool = False) -> Any:

@@ -103,9 +103,6 @@ class ScriptedModel:
             filled["quotes"] = QUOTED.findall(prompt)[:1]
         return filled
 
-    def count_requests(self, kind: str) -> int:
-        return len(self.prompts.get(kind, ()))
-
 
 def finding_of(entity: str, finding: str, title: str) -> dict[str, Any]:
     """The model's finding."""
