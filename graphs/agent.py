@@ -32,8 +32,9 @@ from certigraph.adapters.models.chat_models import (
 from certigraph.adapters.protocols import Budget, Context, Limits, Operator
 from certigraph.adapters.tools.checks import Checks, warn_of_unused
 from certigraph.adapters.tools.definitions import DEADLINE
+from certigraph.adapters.tools.outcomes import Effect
 from certigraph.adapters.tools.positions import CHECKPOINTER_KEY, require_checkpointer
-from certigraph.adapters.tools.world import CONDITION, RESPONSE_ARGUMENT, Effect, ToolLike, Tools
+from certigraph.adapters.tools.world import CONDITION, RESPONSE_ARGUMENT, ToolLike, Tools
 from certigraph.graphs.assembly import Assembly, EpisodicGraph, Schemas, extend_state, run_in_place
 from certigraph.nodes.approval import InterruptOn, approvals
 from certigraph.nodes.commitments import commit
@@ -234,8 +235,9 @@ def agent(
         method: how it works: sdp (certified conditions), tdp, step, react, plan_and_act or pbai.
         model: a LangChain chat model, or its name: one of certigraph's, or as in LangChain's `init_chat_model`.
         tools: LangChain tools (those of an MCP server included) and functions with type hints, plain or async.
-        effects: tools whose calls may be repeated, as `{"lookup": "repeatable"}`. The effect of every other call
-            happens once, whatever is resumed, replayed or forked; this needs a checkpointer.
+        effects: tools whose calls may be repeated, as `{"lookup": "repeatable"}`, and rules such as
+            `{"refund": Once(key=..., scope="thread")}`. The effect of every other call happens once in a turn, whatever
+            is resumed, replayed or forked; this needs a checkpointer.
         interrupt_on: tools about whose calls a person decides (`approve`, `edit`, `reject`, `respond`), in LangChain's
             form: `{"refund": True}`, or a dict with `allowed_decisions` and `description` in place of True.
         commitments: what the agent commits to before it reads a tool's answer, by one more call of the model: the

@@ -23,7 +23,7 @@ from typing_extensions import TypedDict, is_typeddict
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.episodes import graph_scope
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.adapters.tools.positions import RUNTIME_KEY, with_send
+from certigraph.adapters.tools.positions import RUNTIME_KEY, with_attempts_alike
 from certigraph.graphs.catalogue import check_slot
 from certigraph.nodes.slots import Slot, create_node, spec_of
 from certigraph.nodes.specs import Spec
@@ -152,7 +152,7 @@ class EpisodicGraph(CompiledStateGraph[Any, Context, Any, Any]):
 
     def stream(self, input: Any, config: Any = None, **kwargs: Any) -> Iterator[Any]:  # noqa: D102 - as LangGraph's
         THREAD_CONTEXTS.remember(config, kwargs.get("context"))
-        chunks: Any = super().stream(input, with_send(config), **kwargs)
+        chunks: Any = super().stream(input, with_attempts_alike(config), **kwargs)
         scope = graph_scope()
         if scope is None:
             yield from chunks
@@ -177,7 +177,7 @@ class EpisodicGraph(CompiledStateGraph[Any, Context, Any, Any]):
 
     async def astream(self, input: Any, config: Any = None, **kwargs: Any) -> AsyncIterator[Any]:  # noqa: D102
         THREAD_CONTEXTS.remember(config, kwargs.get("context"))
-        chunks: Any = super().astream(input, with_send(config), **kwargs)
+        chunks: Any = super().astream(input, with_attempts_alike(config), **kwargs)
         scope = graph_scope()
         if scope is None:
             async for chunk in chunks:

@@ -15,7 +15,7 @@ from certigraph.adapters.protocols import AsyncOperator, Context
 from certigraph.adapters.tools.positions import require_checkpointer
 from certigraph.adapters.tools.world import Tools
 from certigraph.nodes.commitments import refuse_beyond_commitment
-from certigraph.nodes.questions import ask_person, read_decisions
+from certigraph.nodes.questions import Conversation, decisions_schema, read_decisions
 from certigraph.nodes.slots import Slot
 from certigraph.nodes.specs import Spec
 from certigraph.nodes.tool_choices import tools_of
@@ -82,28 +82,42 @@ def approvals(interrupt_on: InterruptOn) -> AsyncOperator:
         waiting = [index for index, call in enumerate(calls) if call.name in rules and not call.refused]
         if not waiting:
             return {"action": replace_calls(state["action"], calls) if calls else state["action"]}
-        require_checkpointer(f"approval of {calls[waiting[0]].name}", get_config())
-        shown = [_show_call(beyond[index], rules, state, runtime) for index in waiting]
-
-        def read(answer: Any) -> list[ToolCall]:
-            allowed = dict.fromkeys(kind for index in waiting for kind in rules[calls[index].name].allowed_decisions)
-            decisions = read_decisions(CallDecision, answer, len(shown), [*allowed])
-            pairs = zip(waiting, decisions, strict=True)
-            return [_decide_call(calls[index], decision, rules[calls[index].name], tools) for index, decision in pairs]
-
-        configs = [
-            {"action_name": name, "allowed_decisions": list(rules[name].allowed_decisions)}
-            for name in dict.fromkeys(one["name"] for one in shown)
-        ]
-        question = {"action_requests": shown, "review_configs": configs}
-        decided = await ask_person(question, read, get_config())
-        for index, call in zip(waiting, decided, strict=True):
-            calls[index] = call
+        config = get_config()
+        require_checkpointer(f"approval of {calls[waiting[0]].name}", config)
+        conversation = Conversation(config)
+        while waiting:
+            shown = [_show_call(beyond[index], rules, state, runtime) for index in waiting]
+            decided = await _ask_about(conversation, shown, [calls[index] for index in waiting], rules, tools)
+            for index, call in zip(waiting, decided, strict=True):
+                calls[index] = call
+            # a call that became one of another tool is decided by the rule of that tool
+            beyond = refuse_beyond_commitment(calls, state, runtime)
+            waiting = [index for index, call in enumerate(calls) if call.edited and call.is_made and not call.approved]
         return {"action": replace_calls(state["action"], calls)}
 
     given = to_jsonable_python(interrupt_on, fallback=lambda value: getattr(value, "__name__", type(value).__name__))
     approve.spec = Spec(name="approvals", args={"interrupt_on": given})  # type: ignore[attr-defined]
     return approve
+
+
+async def _ask_about(
+    conversation: Conversation,
+    shown: Sequence[Mapping[str, Any]],
+    calls: Sequence[ToolCall],
+    rules: Mapping[str, ApprovalRule],
+    tools: Tools,
+) -> list[ToolCall]:
+    """Ask a person about calls, and return them as the person decided."""
+    names = list(dict.fromkeys(call.name for call in calls))
+    allowed = list(dict.fromkeys(kind for name in names for kind in rules[name].allowed_decisions))
+
+    def read(answer: Any) -> list[ToolCall]:
+        decisions = read_decisions(CallDecision, answer, len(calls), allowed)
+        return [_decide_call(call, decision, rules, tools) for call, decision in zip(calls, decisions, strict=True)]
+
+    configs = [{"action_name": name, "allowed_decisions": list(rules[name].allowed_decisions)} for name in names]
+    question = {"action_requests": [*shown], "review_configs": configs}
+    return await conversation.ask(question, read, decisions_schema(CallDecision, len(calls), allowed))
 
 
 def _read_rule(name: str, given: bool | Mapping[str, Any]) -> ApprovalRule | None:
@@ -149,14 +163,14 @@ def _name_and_args(call: ToolCall) -> dict[str, Any]:
     return {"name": call.name, "args": call.args}
 
 
-def _decide_call(call: ToolCall, decision: CallDecision, rule: ApprovalRule, tools: Tools) -> ToolCall:
-    """Return the call as a person decided.
+def _decide_call(call: ToolCall, decision: CallDecision, rules: Mapping[str, ApprovalRule], tools: Tools) -> ToolCall:
+    """Return the call as a person decided. One that became a call of another tool with a rule is not approved yet.
 
     Raises:
         ValueError: the decision is not allowed, or the edited call cannot be made.
     """
-    if decision.type not in rule.allowed_decisions:
-        allowed = ", ".join(rule.allowed_decisions)
+    if decision.type not in (possible := rules[call.name].allowed_decisions):
+        allowed = ", ".join(possible)
         raise ValueError(f"{decision.type!r} is not allowed for {call.name}: {allowed}")
     match decision.type:
         case "approve":
@@ -173,7 +187,9 @@ def _decide_call(call: ToolCall, decision: CallDecision, rule: ApprovalRule, too
         raise ValueError(f"an edit needs {form} with one of the tools {', '.join(tools.loaded)}")
     if problem := tools.loaded[edited.name].check_arguments(edited.args):
         raise ValueError(f"the edited call cannot be made: {problem}")
-    return ToolCall(name=edited.name, args=edited.args, approved=True, edited=True)
+    asked_again = edited.name != call.name and edited.name in rules
+    chosen = call.chosen or str(call)
+    return ToolCall(name=edited.name, args=edited.args, approved=not asked_again, edited=True, chosen=chosen)
 
 
 WITHOUT_APPROVAL = "Without your approval:"

@@ -6,7 +6,7 @@ because it is more often a second try than a second purpose.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple, NoReturn, TypeVar, get_args
 
@@ -41,6 +41,8 @@ EARLIER_QUESTION = "earlier_question"
 
 Outcome = Literal["happened", "repeat", "stop"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+EARLIER_OUTCOMES = OUTCOMES[:2]
+"""What a person decides about a call of an earlier turn: `repeat` then leaves it to the agent to choose it again."""
 
 
 class OutcomeDecision(Record):
@@ -59,6 +61,8 @@ class EnteredCall(NamedTuple):
     entry: LedgerEntry
     again: bool = False
     """Whether it has not started, and repeats a call that happened and whose answer was lost."""
+    chosen: str = ""
+    """Identifies the call as the agent chose it, where `key` is what the user binds the effect to."""
 
 
 class QuestionLog:
@@ -121,19 +125,30 @@ class QuestionLog:
             await bind_answers(self._config, self._answers)
         return True
 
-    async def ask(self, unknown: Sequence[EnteredCall]) -> NoReturn:
+    def calls(self) -> Iterator[tuple[str, ToolCall]]:
+        """Yield the calls that the node asked about, by their keys."""
+        for question in self._logged:
+            for (key, _), shown in zip(question.calls, question.shown, strict=True):
+                yield key, ToolCall.model_validate(shown)
+
+    async def ask(self, unknown: Sequence[EnteredCall], *, earlier: bool = False) -> NoReturn:
         """Ask a person about all calls of unknown outcome at once.
+
+        Args:
+            unknown: the calls.
+            earlier: whether they are calls of earlier turns.
 
         Raises:
             GraphInterrupt: always; `settle` enters the decisions when the node runs again.
         """
         self.pass_to("")
         calls = tuple((one.key, one.entry.attempts - 1) for one in unknown)
-        question = LoggedQuestion(calls=calls, shown=tuple(one.call.as_json() for one in unknown))
+        shown = tuple(one.call.as_json() for one in unknown)
+        question = LoggedQuestion(calls=calls, shown=shown, earlier=earlier)
         before = len(self._answers)
         while True:  # nobody has seen this question: what is answered here was given to an earlier one
             try:
-                self._answers.append(interrupt(_format_question(question)))
+                self._answers.append(interrupt(_format_question(question), response_schema=_schema_of(question)))
             except GraphInterrupt:
                 await self._append(question.model_copy(update={"passed": len(self._answers) - before}))
                 if self._answers:
@@ -145,8 +160,9 @@ class QuestionLog:
             self._answers.append(interrupt({"type": EARLIER_QUESTION}))
         if not question.calls:
             return []
-        read = partial(read_decisions, OutcomeDecision, count=len(question.calls), allowed=OUTCOMES)
-        decisions, given = _interrupt_until_usable(_format_question(question), read)
+        allowed = EARLIER_OUTCOMES if question.earlier else OUTCOMES
+        read = partial(read_decisions, OutcomeDecision, count=len(question.calls), allowed=allowed)
+        decisions, given = _interrupt_until_usable(_format_question(question), read, _schema_of(question))
         self._answers += given
         return decisions
 
@@ -154,10 +170,11 @@ class QuestionLog:
         if any(decision.type == "stop" for decision in decisions):
             return False
         for (key, attempt), decision in zip(question.calls, decisions, strict=True):
-            if (await self._ledger.read(key)).answer:  # another process has finished the call in the meantime
+            entry = await self._ledger.read(key)
+            if entry.answer or entry.attempts > attempt + 1:  # another process has acted on this decision before
                 continue
             if decision.type == "happened":
-                await self._ledger.finish(key, attempt, _answer_of(decision))
+                await self._ledger.finish(key, _answer_of(decision))
             else:
                 await self._ledger.note(key, attempt, REPEAT)
         return True
@@ -186,35 +203,70 @@ def _answer_of(decision: OutcomeDecision) -> ToolAnswer:
 def _format_question(question: LoggedQuestion) -> dict[str, Any]:
     again = [attempt == NOT_STARTED for _, attempt in question.calls]
     texts = [AGAIN_QUESTION] if all(again) else [UNKNOWN_QUESTION, AGAIN_LAST] if any(again) else [UNKNOWN_QUESTION]
+    if question.earlier:
+        texts = [EARLIER_QUESTION_TEXT]
     return {
         "type": UNKNOWN_OUTCOME,
         "calls": [
             {"name": call.get("name"), "args": call.get("args", {}), **({"chosen_again": True} if repeats else {})}
             for call, repeats in zip(question.shown, again, strict=True)
         ],
-        "question": " ".join([*texts, ANSWER_ADVICE]),
-        "decisions": [*OUTCOMES],
+        "question": " ".join([*texts, *([] if question.earlier else [ANSWER_ADVICE])]),
+        "decisions": [*(EARLIER_OUTCOMES if question.earlier else OUTCOMES)],
     }
 
 
-async def ask_person(question: Mapping[str, Any], read: Callable[[Any], T], config: RunnableConfig) -> T:
-    """Interrupt the graph with the only question of a node, and again while the answer cannot be used.
+def _schema_of(question: LoggedQuestion) -> dict[str, Any]:
+    return decisions_schema(OutcomeDecision, len(question.calls), EARLIER_OUTCOMES if question.earlier else OUTCOMES)
+
+
+def decisions_schema(kind: type[BaseModel], count: int, allowed: Sequence[str]) -> dict[str, Any]:
+    """Return the JSON schema of the answer to a question, which the interrupt carries as LangChain's do.
 
     Args:
-        question: value of the interrupt. If an answer could not be used, `problem` says why when it is put again.
-        read: reads the answer; it raises ValueError if that cannot be used.
+        kind: class of a decision.
+        count: number of calls.
+        allowed: types of decisions that the person may take.
+    """
+    decision = kind.model_json_schema()
+    decision["properties"]["type"] = {"enum": [*allowed]}
+    listed = {"type": "array", "minItems": count, "maxItems": count, "items": decision}
+    definitions = {"$defs": decision.pop("$defs")} if "$defs" in decision else {}
+    return {"type": "object", "properties": {"decisions": listed}, "required": ["decisions"], **definitions}
+
+
+class Conversation:
+    """The questions of a node that asks nothing else: each is put again while its answer cannot be used.
+
+    Args:
         config: configuration of the node.
     """
-    found, given = _interrupt_until_usable(question, read)
-    await bind_answers(config, given)
-    return found
+
+    def __init__(self, config: RunnableConfig) -> None:
+        self._config = config
+        self._answers: list[Any] = []
+
+    async def ask(self, question: Mapping[str, Any], read: Callable[[Any], T], schema: dict[str, Any]) -> T:
+        """Interrupt the graph with the next question, and return what its answer says.
+
+        Args:
+            question: value of the interrupt. If an answer could not be used, `problem` says why when it is put again.
+            read: reads the answer; it raises ValueError if that cannot be used.
+            schema: JSON schema of the answer.
+        """
+        found, given = _interrupt_until_usable(question, read, schema)
+        self._answers += given
+        await bind_answers(self._config, self._answers)
+        return found
 
 
-def _interrupt_until_usable(question: Mapping[str, Any], read: Callable[[Any], T]) -> tuple[T, list[Any]]:
+def _interrupt_until_usable(
+    question: Mapping[str, Any], read: Callable[[Any], T], schema: dict[str, Any]
+) -> tuple[T, list[Any]]:
     problem: dict[str, str] = {}
     given = []
     while True:  # an exception would leave the unusable answer in the checkpoint, where no other one could replace it
-        given.append(interrupt({**question, **problem}))
+        given.append(interrupt({**question, **problem}, response_schema=schema))
         try:
             return read(given[-1]), given
         except ValueError as error:
@@ -269,7 +321,12 @@ def _type_of(decision: object) -> str:
     return str(decision.get("type", "") if isinstance(decision, Mapping) else decision)
 
 
-UNKNOWN_QUESTION = "These calls started, but the process ended before an answer was stored. Did they happen?"
+UNKNOWN_QUESTION = "These calls started, and no answer says whether they took effect. Did they happen?"
+EARLIER_QUESTION_TEXT = (
+    "These calls started in an earlier turn, and no answer says whether they took effect. Did they happen? Answer "
+    '{"decisions": [...]} with one of these for each call: {"type": "happened", "result": what the tool answered}, or '
+    '{"type": "repeat"} for a call that did not happen, which the agent may then choose again.'
+)
 AGAIN_QUESTION = (
     "These calls have not started. Each is equal to one that happened before it, and what that one answered was lost. "
     "Make them as well (repeat), or take the ones before for them (happened)?"
@@ -287,10 +344,11 @@ HAPPENED_TEXT = (
 __all__ = [
     "OUTCOMES",
     "UNKNOWN_OUTCOME",
+    "Conversation",
     "EnteredCall",
     "OutcomeDecision",
     "QuestionLog",
-    "ask_person",
+    "decisions_schema",
     "read_decisions",
 ]
 

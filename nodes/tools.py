@@ -17,15 +17,21 @@ from certigraph.adapters.protocols import Context
 from certigraph.adapters.tools.definitions import bound_text
 from certigraph.adapters.tools.effects import (
     PAUSED,
+    STORE,
+    UNKNOWN,
     Ledger,
     LedgerEntry,
+    RunningCall,
     ToolAnswer,
     await_saved_state,
     open_ledger,
+    turn_of,
 )
+from certigraph.adapters.tools.positions import inside_call
 from certigraph.adapters.tools.world import Tools, ToolsEnvironment
 from certigraph.nodes.commitments import refuse_beyond_commitment
 from certigraph.nodes.questions import UNKNOWN_OUTCOME, EnteredCall, QuestionLog
+from certigraph.nodes.settlements import UNDONE_TEXT, settle_by_rule
 from certigraph.nodes.tool_choices import tools_of
 from certigraph.state.endings import Fault
 from certigraph.state.records import CHECK, Action, Observation, Step
@@ -97,24 +103,28 @@ async def _make_calls(
     if not calls:
         return ()
     once = _have_effects(tools, calls)
-    maker = _CallMaker(tools, world, open_ledger(config) if once else Ledger(None), config)
+    ledger = open_ledger(config, turn_of(state["episode"])) if once else Ledger(None)
+    maker = _CallMaker(tools, world, ledger, config)
     await maker.questions.load()
     if not await maker.questions.settle():
         return None
     # the numbers find a call in the ledger, and only a ledger that lasts is read again
     numbers = number_calls(state["history"], calls) if once else range(len(calls))
-    entered = [
-        await maker.look_up(call, f"{state['episode']}|{call.digest()}", number)
-        for call, number in zip(calls, numbers, strict=True)
-    ]
-    if unknown := [one for one in entered if one.entry.running or one.again]:
-        await maker.questions.ask(unknown)
+    entered = [await maker.look_up(call, state["episode"], number) for call, number in zip(calls, numbers, strict=True)]
+    await maker.settle(entered)
     await call_world(call_environment, state["task"], runtime, world.begin_calls, action)
-    return await maker.make(entered)
+    return [(call, _name_change(call, answer)) for call, answer in await maker.make(entered)]
 
 
 def _have_effects(tools: Tools, calls: Sequence[ToolCall]) -> bool:
     return any(call.is_made and not tools.is_repeatable(call.name) for call in calls)
+
+
+def _name_change(call: ToolCall, answer: ToolAnswer) -> ToolAnswer:
+    """Return the answer with what a person changed, without which the agent would take the call for its own."""
+    if not call.chosen:
+        return answer
+    return answer.model_copy(update={"text": f"(A person changed this call from {call.chosen}.)\n{answer.text}"})
 
 
 class _CallMaker:
@@ -128,79 +138,155 @@ class _CallMaker:
         # a call that may be repeated is entered as well if it has asked a person, who must not be asked again
         return not self._tools.is_repeatable(one.call.name) or self.questions.has_paused(one.key)
 
-    async def look_up(self, call: ToolCall, prefix: str, number: int) -> EnteredCall:
+    async def look_up(self, call: ToolCall, episode: str, number: int) -> EnteredCall:
         """Return the call with its entry in the ledger; a call that may be repeated never has an unknown outcome.
 
         Args:
             call: the call.
-            prefix: what the keys of all equal calls begin with.
+            episode: key of the episode.
             number: number of equal calls before it.
         """
-        entered = EnteredCall(call, f"{prefix}|{number}", LedgerEntry())
+        rule, chosen = self._tools.rule(call.name), f"{episode}|{call.digest()}|{number}"
+        bound = "" if self._tools.is_repeatable(call.name) else rule.identify(call.name, call.args)
+        place = f"{episode}|" if rule.scope == "turn" else STORE if rule.scope == "store" else f"{rule.scope}|"
+        entered = EnteredCall(call, f"{place}{bound}" if bound else chosen, LedgerEntry(), chosen=chosen)
         if not call.is_made or call.name not in self._tools.loaded or not self._is_made_once(entered):
             return entered
         entry = await self._ledger.read(entered.key)
         if self._tools.is_repeatable(call.name):
-            return entered._replace(entry=entry._replace(running=False))
-        if entry.exists or not number or call.approved:
+            return entered._replace(entry=entry._replace(start=None))
+        if bound or entry.exists or not number or call.approved:
             return entered._replace(entry=entry)
-        earlier = (await self._ledger.read(f"{prefix}|{number - 1}")).answer
+        earlier = (await self._ledger.read(f"{episode}|{call.digest()}|{number - 1}")).answer
         return entered._replace(again=earlier is not None and earlier.lost)
+
+    async def settle(self, calls: list[EnteredCall]) -> None:
+        """Settle the calls whose outcome is unknown, in place.
+
+        Raises:
+            GraphInterrupt: a person has to decide.
+            Fault: ("environment") a call runs elsewhere.
+        """
+        unknown = []
+        for index, one in enumerate(calls):
+            if one.entry.runs_elsewhere:
+                raise _runs_elsewhere(one.call)
+            if not (one.entry.start or one.again):
+                continue
+            if await settle_by_rule(one, self._tools.rule(one.call.name), self._ledger):
+                unknown.append(one)
+            else:
+                calls[index] = one._replace(entry=await self._ledger.read(one.key), again=False)
+        if unknown:
+            await self.questions.ask(unknown)
 
     async def make(self, calls: Sequence[EnteredCall]) -> Answers:
         """Make the calls; neighbouring ones that may be repeated are made at the same time."""
         if any(self._is_made_once(one) and not one.entry.answer and one.call.is_made for one in calls):
             await await_saved_state(self._config)
         answers: list[tuple[ToolCall, ToolAnswer]] = []
-        for once, group in groupby(calls, self._is_made_once):
-            if not once and not self.questions.any:
+        for once, group in groupby(enumerate(calls), lambda numbered: self._is_made_once(numbered[1])):
+            if not once and not self.questions.any and not self._has_stopped(answers):
                 answers += await self._make_together(list(group))
                 continue
-            for one in group:
-                answers.append(await self._make_in_turn(one, after=answers))
+            for number, one in group:
+                answers.append(await self._make_in_turn(one, number, after=answers))
         return answers
 
-    async def _make_together(self, calls: Sequence[EnteredCall]) -> Answers:
+    def _has_stopped(self, answers: Answers) -> bool:
+        """Return whether a call whose effect lasts failed, after which nothing is made."""
+        lasting = (
+            answer.failed for call, answer in answers if call.is_made and not self._tools.is_repeatable(call.name)
+        )
+        return any(lasting)
+
+    def _is_skipped(self, call: ToolCall, after: Answers) -> bool:
+        if call.approved:  # the person who decided about it has seen what was rejected before it
+            after = [(before, answer) for before, answer in after if before.is_made]
+        failed = any(answer.failed for _, answer in after)
+        return self._has_stopped(after) or (failed and not self._tools.is_repeatable(call.name))
+
+    async def _make_together(self, calls: Sequence[tuple[int, EnteredCall]]) -> Answers:
         if len(calls) == 1:  # without the tasks of `gather`
+            number, one = calls[0]
             try:
-                return [await self._make_repeatable(calls[0])]
+                return [await self._make_repeatable(one, number)]
             except GraphBubbleUp as raised:
-                await self.questions.note_pause(calls[0].key, raised)
+                await self.questions.note_pause(one.key, raised)
                 raise
-        made = await asyncio.gather(*(self._make_repeatable(one) for one in calls), return_exceptions=True)
-        for one, result in zip(calls, made, strict=True):
+        made = await asyncio.gather(
+            *(self._make_repeatable(one, number) for number, one in calls), return_exceptions=True
+        )
+        for (_, one), result in zip(calls, made, strict=True):
             if isinstance(result, BaseException):
                 await self.questions.note_pause(one.key, result)
                 raise result
         return [result for result in made if not isinstance(result, BaseException)]
 
-    async def _make_repeatable(self, one: EnteredCall) -> tuple[ToolCall, ToolAnswer]:
-        return one.call, _answer_unmade(one.call) or await self._world.call(one.call)
+    async def _make_repeatable(self, one: EnteredCall, number: int) -> tuple[ToolCall, ToolAnswer]:
+        if unmade := _answer_unmade(one.call):
+            return one.call, unmade
+        with inside_call(self._config, one.chosen, number):
+            return one.call, await self._world.call(one.call)
 
-    async def _make_in_turn(self, one: EnteredCall, *, after: Answers) -> tuple[ToolCall, ToolAnswer]:
-        call, once = one.call, self._is_made_once(one)
+    async def _make_in_turn(self, one: EnteredCall, number: int, *, after: Answers) -> tuple[ToolCall, ToolAnswer]:
+        call = one.call
         if unmade := _answer_unmade(call):
             return call, unmade
         if one.entry.answer:
-            return call, one.entry.answer
-        if any(answer.failed for _, answer in after) and not self._tools.is_repeatable(call.name):
-            skipped = call.model_copy(update={"refused": SKIPPED_TEXT})
-            return skipped, ToolAnswer(text=SKIPPED_TEXT, failed=True)
+            return call, _describe_repeated(one)
+        if self._is_skipped(call, after):
+            return call.model_copy(update={"refused": SKIPPED_TEXT}), ToolAnswer(text=SKIPPED_TEXT, failed=True)
         self.questions.pass_to(one.key)
-        attempt = one.entry.attempts
-        if once and not await self._ledger.start(one.key, one.entry):
-            fix = "wait until it has ended, then invoke the thread again"
-            raise Fault("environment", f"another process is making the call {call}: {fix}")
+        if not self._is_made_once(one):
+            return call, await self._call(one, number)
+        longest = self._tools.loaded[call.name].deadline
+        with RunningCall(call.name, call.args, longest, one.chosen) as start:
+            if not await self._ledger.start(one.key, one.entry, start):
+                raise _runs_elsewhere(call)
+            answer = await self._call(one, number, entered=True)
+            if not (answer.unknown and self._ledger.lasts):
+                await self._ledger.finish(one.key, answer)
+                return call, answer
+        return call, await self._settle_now(one)
+
+    async def _call(self, one: EnteredCall, number: int, *, entered: bool = False) -> ToolAnswer:
         try:
-            answer = await self._world.call(call)
+            with inside_call(self._config, one.key, number):
+                return await self._world.call(one.call)
         except GraphBubbleUp as raised:  # the tool asks a person; it starts again when it has the answer
             await self.questions.note_pause(one.key, raised)
-            if once:
-                await self._ledger.note(one.key, attempt, PAUSED)
+            if entered:
+                await self._ledger.note(one.key, one.entry.attempts, PAUSED)
             raise
-        if once:
-            await self._ledger.finish(one.key, attempt, answer)
-        return call, answer
+
+    async def _settle_now(self, one: EnteredCall) -> ToolAnswer:
+        """Settle a call that just ended without an answer that says whether it took effect.
+
+        Raises:
+            GraphInterrupt: a person has to decide.
+        """
+        await self._ledger.note(one.key, one.entry.attempts, UNKNOWN)
+        one = one._replace(entry=await self._ledger.read(one.key))
+        if await settle_by_rule(one, self._tools.rule(one.call.name), self._ledger):
+            await self.questions.ask([one])
+        answer = (await self._ledger.read(one.key)).answer
+        return answer or ToolAnswer(text=UNDONE_TEXT, failed=True)
+
+
+def _runs_elsewhere(call: ToolCall) -> Fault:
+    fix = "wait until it has ended, then invoke the thread again"
+    return Fault("environment", f"another process is making the call {call}: {fix}")
+
+
+def _describe_repeated(one: EnteredCall) -> ToolAnswer:
+    """Return what the agent reads of a call that was made before: more than the answer if it chose the call again."""
+    answer, first = one.entry.answer, one.entry.first
+    if answer is None:
+        raise ValueError(f"{one.call} has no answer")
+    if first is None or first.chosen in ("", one.chosen):
+        return answer
+    return answer.model_copy(update={"text": f"{MADE_BEFORE_TEXT}\n{answer.text}"})
 
 
 def _answer_unmade(call: ToolCall) -> ToolAnswer | None:
@@ -210,7 +296,8 @@ def _answer_unmade(call: ToolCall) -> ToolAnswer | None:
     return ToolAnswer(text=call.refused, failed=True) if call.refused else ToolAnswer(text=bound_text(call.response))
 
 
-SKIPPED_TEXT = "The call was not made, because the one before it failed."
+SKIPPED_TEXT = "The call was not made, because one before it failed."
+MADE_BEFORE_TEXT = "(This was done before, and is not done again. It was answered as follows.)"
 STOPPED_TEXT = "A person ended the work at a question about calls whose answers were lost."
 """Observation of a run that a person ended so."""
 

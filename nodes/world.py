@@ -11,16 +11,18 @@ from certigraph.adapters.benchmarks import benchmark_of, call_world, context_of,
 from certigraph.adapters.episodes import close_episode, live_episode
 from certigraph.adapters.models.usage import current_meter
 from certigraph.adapters.protocols import Context
-from certigraph.adapters.tools.effects import open_ledger
+from certigraph.adapters.tools.effects import POSITION_MARK, open_ledger, turn_of
 from certigraph.adapters.tools.positions import find_position
 from certigraph.adapters.tools.world import Tools
 from certigraph.nodes.react import episode_limit
+from certigraph.nodes.settlements import settle_earlier_turns
 from certigraph.nodes.tools import take_tool_action
 from certigraph.state.endings import Fault, LimitReached
 from certigraph.state.records import Scores, Task
 from certigraph.state.run import FINISH, Evidence, NestedStart, RunState
 from certigraph.state.search import search_ending
 from certigraph.state.step import Trial, TrialState
+from certigraph.state.tools import add_answers
 
 
 async def reset(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -37,15 +39,19 @@ async def reset(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
             "episode": entry.episode,
             **await call_world(_enter_episode, task, runtime, entry, task, runtime),
         }
-    benchmark = benchmark_of(task, runtime)
+    benchmark, earlier = benchmark_of(task, runtime), []
     if isinstance(benchmark, Tools):
-        if not all(map(benchmark.is_repeatable, benchmark.loaded)):
-            open_ledger(get_config())  # refuse now, before any model is asked, what could not be done once
         key = await next_episode_key(state.get("episode", ""), runtime)
+        if not all(map(benchmark.is_repeatable, benchmark.loaded)):
+            # refused now, before any model is asked: what could not be done once
+            ledger = open_ledger(get_config(), turn_of(key))
+            earlier = await settle_earlier_turns(ledger, benchmark, get_config())
         await call_world(benchmark.begin, task, runtime, task)
     else:
         key = f"{_thread_of(runtime) or 'run'}:{uuid.uuid4().hex[:8]}"
     opened = await call_world(_open_episode, task, runtime, key, state.get("episode"), task, runtime)
+    if earlier:
+        opened["evidence"] = add_answers(opened["evidence"], 0, earlier)
     return {"task": task, "episode": key, "history": Overwrite([]), **opened}
 
 
@@ -67,7 +73,7 @@ async def next_episode_key(previous: str, runtime: Runtime[Context]) -> str:
         return f"run:{uuid.uuid4().hex}"
     _, _, number = previous.rpartition("#")
     position = await find_position(get_config())
-    return f"{thread}:{position}#{int(number) + 1 if number.isdecimal() else 1}"
+    return f"{thread}{POSITION_MARK}{position}#{int(number) + 1 if number.isdecimal() else 1}"
 
 
 def _thread_of(runtime: Runtime[Context]) -> str:

@@ -61,7 +61,9 @@ class ToolCall(Record):
     approved: bool = False
     """Whether a person approved the call, which then is made although a commitment excludes it."""
     edited: bool = False
-    """Whether a person changed the call, and so approved it."""
+    """Whether a person changed the call."""
+    chosen: str = ""
+    """The call as the agent chose it, where a person changed it."""
     response: str = ""
     """What a person answered in place of the tool, which is then not called; empty for any other call."""
     error: str = ""
@@ -155,8 +157,12 @@ def number_calls(history: Sequence[Step], calls: Sequence[ToolCall]) -> list[int
     numbers = []
     for index, call in enumerate(calls):
         made = sum(_count_equal(step.action, call) for step in history)
-        numbers.append(made + sum(one == call for one in calls[:index]))
+        numbers.append(made + sum(_is_equal(one, call) for one in calls[:index]))
     return numbers
+
+
+def _is_equal(one: ToolCall, other: ToolCall) -> bool:
+    return one.is_made and (one.name, one.args) == (other.name, other.args)
 
 
 def _count_equal(action: Action, call: ToolCall) -> int:

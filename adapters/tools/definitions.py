@@ -23,6 +23,7 @@ from certigraph.adapters.models.schemas import Schema, bound_schema
 from certigraph.adapters.processes import run_in_lone_thread
 from certigraph.adapters.redaction import redact_message
 from certigraph.adapters.tools.effects import ToolAnswer
+from certigraph.adapters.tools.outcomes import is_ambiguous
 from certigraph.adapters.tools.positions import RUNTIME_KEY
 from certigraph.adapters.user_warnings import warn_user
 from certigraph.state.records import Arguments
@@ -82,20 +83,24 @@ class LoadedTool:
             return f"{self.name}: {'; '.join(problems)}" if problems else ""
         return ""
 
-    async def call(self, args: Arguments) -> ToolAnswer:
+    async def call(self, args: Arguments, ambiguous: tuple[type[BaseException], ...] = ()) -> ToolAnswer:
         """Call the tool. An error that it raises, and an answer that does not come in time, are answers too.
+
+        Args:
+            args: the arguments.
+            ambiguous: further errors after which it is unknown whether the call took effect.
 
         Raises:
             GraphBubbleUp: the tool interrupted the graph.
         """
         try:
             async with asyncio.timeout(self.deadline):  # `wait_for` would start a task
-                return await self._invoke(args)
+                return await self._invoke(args, ambiguous)
         except TimeoutError:
-            text = f"{self.name} gave no answer within {self.deadline:g} seconds; whether it took effect is not known."
-            return ToolAnswer(text=text, failed=True)
+            text = f"{self.name} gave no answer within {self.deadline:g} seconds; {NOT_KNOWN}"
+            return ToolAnswer(text=text, failed=True, unknown=True)
 
-    async def _invoke(self, args: Arguments) -> ToolAnswer:
+    async def _invoke(self, args: Arguments, ambiguous: tuple[type[BaseException], ...]) -> ToolAnswer:
         request: Any = {"name": self.name, "args": args, "id": uuid4().hex, "type": "tool_call"}
         config = _show_own_context()
         try:
@@ -109,9 +114,11 @@ class LoadedTool:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            return _failed(error)  # the tool cancelled itself, as clients do that lose their connection
+            return _failed(
+                error, (asyncio.CancelledError,)
+            )  # the tool cancelled itself, as clients do that lose their connection
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a tool may raise anything; the agent has to know it
-            return _failed(error)
+            return _failed(error, ambiguous)
         if isinstance(message, Command):
             return ToolAnswer(text=COMMAND_TEXT)
         failed = isinstance(message, ToolMessage) and message.status == "error"
@@ -146,8 +153,13 @@ def _is_async(tool: BaseTool) -> bool:
 COMMAND_TEXT = "(The tool ran. It returned a Command for a graph, which was not carried out, and no text.)"
 
 
-def _failed(error: BaseException) -> ToolAnswer:
-    return ToolAnswer(text=redact_message(bound_text(_format_error(error))), failed=True)
+NOT_KNOWN = "whether it took effect is not known."
+
+
+def _failed(error: BaseException, ambiguous: tuple[type[BaseException], ...]) -> ToolAnswer:
+    unknown = is_ambiguous(error, ambiguous)
+    text = f"{_format_error(error)}; {NOT_KNOWN}" if unknown else _format_error(error)
+    return ToolAnswer(text=redact_message(bound_text(text)), failed=True, unknown=unknown)
 
 
 def _format_error(error: BaseException) -> str:

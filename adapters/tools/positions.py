@@ -1,15 +1,25 @@
 """Position of a graph in the graphs around it: equal after a replay or a fork, another one for every new request.
 
 LangGraph names the run of a nested graph by a task id that a replay changes. What a replay keeps are the ancestors of
-the checkpoints: the input that a turn began with, and how often a node ran since. The position is made of them.
+the checkpoints: the input that a turn began with, how often a node ran since, and which `Send` started it. The position
+is made of them. All of it is read from the ambient configuration, whatever the caller of the nested graph passes on.
 """
 
 import asyncio
+import dataclasses
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from threading import Lock
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.checkpoint.serde.types import TASKS
+from langgraph.pregel import _algo as algorithm
+from langgraph.types import Send
 
 from certigraph.adapters.processes import is_invoked, run_in_thread
 from certigraph.state.endings import Fault
@@ -20,8 +30,11 @@ CHECKPOINTER_KEY = "__pregel_checkpointer"
 DURABILITY_KEY = "__pregel_durability"
 """Key under which LangGraph keeps the durability that the caller of the outermost graph chose, if the caller did."""
 
-SEND_KEY = "__certigraph_send"
-"""Key in `configurable`: number of the `Send` that started a nested graph; None if no `Send` did."""
+CALL_KEY = "__certigraph_call"
+"""Key in `configurable`: the call of a tool in which a graph runs, as an `OuterCall`."""
+
+SCRATCHPAD_KEY = "__pregel_scratchpad"
+"""Key under which LangGraph counts what one run of a node does."""
 
 CHECKPOINTS_KEY, NAMESPACE_KEY = "checkpoint_map", "checkpoint_ns"
 """Keys in `configurable`: checkpoints of the graphs around a node by namespace, and the namespace of the node."""
@@ -30,7 +43,10 @@ TASK_KEY = "__pregel_task_id"
 """Key in `configurable`: id of the run of a node."""
 
 PUSH = "__pregel_push"
-"""First part of the path of a node that was started by `Send`."""
+"""Part of the id of a task that `Send` started."""
+
+COORDINATES = ("thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint_map")
+"""Keys in `configurable` by which a caller gives a nested graph checkpoints of its own: it is an outermost one then."""
 
 RUNTIME_KEY = "__pregel_runtime"
 """Key under which LangGraph keeps a run's runtime in `configurable`."""
@@ -57,15 +73,70 @@ def require_checkpointer(purpose: str, config: RunnableConfig) -> None:
         raise Fault("operator", f"{purpose} interrupts the run, which needs a checkpointer to go on: {fix}")
 
 
-def with_send(config: RunnableConfig | None) -> RunnableConfig:
-    """Return the configuration of a graph's run with the number of the `Send` that started it."""
-    given = config or RunnableConfig()
-    configurable = given.get("configurable") or {}
-    if CHECKPOINTER_KEY not in configurable:
-        return given
-    path: Any = (given.get("metadata") or {}).get("langgraph_path") or [""]
-    number = path[1] if path[0] == PUSH else None
-    return {**given, "configurable": {**configurable, SEND_KEY: number}}
+class OuterCall(NamedTuple):
+    """The call of a tool in which a graph runs."""
+
+    namespace: str
+    """Namespace of the node that makes the call."""
+    key: str
+    """What identifies the call: its key in the ledger."""
+
+
+GRAPHS_PER_CALL = 1_000
+"""How many numbers LangGraph's names of nested graphs have for each call of an action."""
+
+
+@contextmanager
+def inside_call(config: RunnableConfig, key: str, number: int) -> Iterator[None]:
+    """Let graphs that a tool invokes know the call in which they run.
+
+    LangGraph numbers the graphs that one run of a node invokes. A resumed node does not repeat the calls that have
+    ended, so that each call has numbers of its own.
+
+    Args:
+        config: configuration of the node that makes the call.
+        key: what identifies the call.
+        number: number of the call in its action, from 0.
+    """
+    configurable = config.get("configurable", {})
+    changes: dict[str, Any] = {CALL_KEY: OuterCall(configurable.get(NAMESPACE_KEY, ""), key)}
+    if scratchpad := configurable.get(SCRATCHPAD_KEY):
+        numbers = count(number * GRAPHS_PER_CALL).__next__
+        changes[SCRATCHPAD_KEY] = dataclasses.replace(scratchpad, subgraph_counter=numbers)
+    token = var_child_runnable_config.set({**config, "configurable": {**configurable, **changes}})
+    try:
+        yield
+    finally:
+        var_child_runnable_config.reset(token)
+
+
+_INVOKED: WeakKeyDictionary[Callable[..., Any], dict[int, list[int]]] = WeakKeyDictionary()
+"""Numbers of the graphs that each attempt of a node invoked, by an object that LangGraph makes for each task."""
+
+_LOCK = Lock()
+
+
+def with_attempts_alike(config: RunnableConfig | None) -> RunnableConfig | None:
+    """Return the configuration of a graph's run so that a retried node resumes the graphs of its first attempt.
+
+    LangGraph numbers the graphs that a node invokes, and goes on counting where the node is retried by a
+    `retry_policy`. A graph that had ended would begin again.
+    """
+    given = (config or {}).get("configurable") or {}
+    ambient = (var_child_runnable_config.get() or {}).get("configurable") or {}
+    place = given if any(map(given.get, COORDINATES)) else {**ambient, **given}
+    scratchpad, info = place.get(SCRATCHPAD_KEY), getattr(place.get(RUNTIME_KEY), "execution_info", None)
+    if scratchpad is None or info is None:
+        return config
+    with _LOCK:
+        number = scratchpad.subgraph_counter()
+        attempts = _INVOKED.setdefault(scratchpad.get_null_resume, {})
+        attempts.setdefault(info.node_attempt, []).append(number)
+        before, now = attempts[min(attempts)], attempts[info.node_attempt]
+    if len(now) <= len(before):
+        number = before[len(now) - 1]
+    alike = dataclasses.replace(scratchpad, subgraph_counter=lambda: number)
+    return {**(config or {}), "configurable": {**given, SCRATCHPAD_KEY: alike}}
 
 
 class _Level(NamedTuple):
@@ -77,7 +148,7 @@ class _Level(NamedTuple):
     task: str
     """Id of the run of the node; empty if its graph keeps its state between runs."""
     calls: str
-    """Which call it is, if the node calls nested graphs several times."""
+    """Which of the graphs that the node invokes it is; empty for the first one."""
 
 
 async def find_position(config: RunnableConfig) -> str:
@@ -93,17 +164,20 @@ async def find_position(config: RunnableConfig) -> str:
     levels, saver = _levels_of(configurable.get(NAMESPACE_KEY, "")), configurable.get(CHECKPOINTER_KEY)
     if not levels or not isinstance(saver, BaseCheckpointSaver):
         return ""
+    outer: OuterCall | None = configurable.get(CALL_KEY)
     parts = []
-    for number, level in enumerate(levels, 1):
+    if outer:  # what is around the call is in its key
+        around = len(_levels_of(f"{outer.namespace}|"))
+        parts.append(f"{outer.key}{levels[around - 1].calls}")
+        levels = levels[around:]
+    for level in levels:
         checkpoint = configurable.get(CHECKPOINTS_KEY, {}).get(level.graph)
         if checkpoint is None:  # a task of LangGraph's functional interface
             parts.append(f"{level.node}@{level.task}{level.calls}")
             continue
-        begin, runs, sends, sent = await _count_runs(saver, configurable["thread_id"], level, checkpoint)
-        innermost = number == len(levels)
-        number_of_send = configurable.get(SEND_KEY) if innermost else level.task
-        which = f".{number_of_send}" if sent else ""
-        parts.append(f"{'' if level.graph else begin}/{level.node}@{runs}.{sends}{which}{level.calls}")
+        run = await _find_run(saver, configurable["thread_id"], level, checkpoint)
+        which = "" if run.sent is None else f".{run.sent}"
+        parts.append(f"{'' if level.graph else run.begin}/{level.node}@{run.runs}.{run.sends}{which}{level.calls}")
     return "".join(parts)
 
 
@@ -119,22 +193,50 @@ def _levels_of(namespace: str) -> list[_Level]:
     return levels
 
 
-async def _count_runs(
-    saver: BaseCheckpointSaver[Any], thread: str, level: _Level, checkpoint: str
-) -> tuple[str, int, int, bool]:
-    """Return where the turn of a graph began, how often a node ran since, and whether a `Send` started it now."""
-    seen, sends, sent = set[str](), 0, None
+class _Run(NamedTuple):
+    """A run of a node within a turn of its graph."""
+
+    begin: str
+    """Id of the checkpoint in which the turn began."""
+    runs: int
+    """How often edges started the node since."""
+    sends: int
+    """In how many steps it was started by `Send` since."""
+    sent: int | str | None
+    """Number of the `Send` that started this run; None if an edge did."""
+
+
+async def _find_run(saver: BaseCheckpointSaver[Any], thread: str, level: _Level, checkpoint: str) -> _Run:
+    latest = found = await await_checkpoint(saver, thread, level.graph, checkpoint)
+    seen, sends = set[str](), 0
     while True:
-        found = await await_checkpoint(saver, thread, level.graph, checkpoint)
         if versions := found.checkpoint["versions_seen"].get(level.node):
             seen.add(repr(sorted(versions.items())))
-        waiting = any(one.node == level.node for one in found.checkpoint["channel_values"].get(TASKS, ()))
-        sent = waiting if sent is None else sent
-        sends += waiting and found.metadata.get("source") == "loop"
+        sends += bool(_sends_to(level.node, found)) and found.metadata.get("source") == "loop"
         before = (found.parent_config or {}).get("configurable", {}).get("checkpoint_id")
         if found.metadata.get("source") == "input" or not before:
-            return found.checkpoint["id"], len(seen), sends, sent
-        checkpoint = before
+            return _Run(found.checkpoint["id"], len(seen), sends, _number_of_send(level, latest))
+        found = await await_checkpoint(saver, thread, level.graph, before)
+
+
+def _sends_to(node: str, found: CheckpointTuple) -> list[tuple[int, Send]]:
+    sends = enumerate(found.checkpoint["channel_values"].get(TASKS, ()))
+    return [(number, send) for number, send in sends if send.node == node]
+
+
+def _number_of_send(level: _Level, found: CheckpointTuple) -> int | str | None:
+    """Return the number of the `Send` that started a task: the one of which LangGraph makes the id of the task.
+
+    None if an edge started it, and the id itself if `Send`s to the node are waiting and none of them has it.
+    """
+    sends = _sends_to(level.node, found)
+    namespace = "|".join(filter(None, (level.graph, level.node)))
+    step = str(found.metadata.get("step", -2) + 1)
+    checkpoint = bytes.fromhex(found.checkpoint["id"].replace("-", ""))
+    for number, _ in sends:
+        if algorithm._xxhash_str(checkpoint, namespace, step, level.node, PUSH, str(number)) == level.task:
+            return number
+    return level.task if sends else None
 
 
 async def await_checkpoint(

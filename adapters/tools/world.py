@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import nan
-from typing import Any, Literal, NamedTuple, SupportsFloat, TypeAlias, TypeVar, cast
+from typing import Any, NamedTuple, SupportsFloat, TypeAlias, TypeVar, cast
 
 from langchain_core.tools import BaseTool
 from langgraph.errors import GraphBubbleUp
@@ -18,6 +18,7 @@ from certigraph.adapters.protocols import Benchmark, Environment, Limits, Respon
 from certigraph.adapters.tools.checks import Checks, load_checks
 from certigraph.adapters.tools.definitions import DEADLINE, LoadedTool, format_tool, load_tools
 from certigraph.adapters.tools.effects import ToolAnswer
+from certigraph.adapters.tools.outcomes import Effect, Once
 from certigraph.adapters.user_warnings import error_location, warn_user
 from certigraph.state.endings import Fault, Stopped, UnknownName
 from certigraph.state.records import Action, Arguments, Observation, Record, Scores, Task
@@ -26,9 +27,6 @@ from certigraph.state.tools import ANSWER_ARGUMENT, REQUEST_ID, TOOLS_NAME, Tool
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-Effect = Literal["once", "repeatable"]
-"""What a call of a tool does: something that must happen `once`, or something that may be repeated, such as reading."""
 
 ToolLike: TypeAlias = BaseTool | Callable[..., Any]
 """A LangChain tool, or a function, plain or async."""
@@ -74,7 +72,8 @@ class Tools(Benchmark):
         tools: LangChain tools (those of an MCP server included) and functions with type hints, plain or async.
         cases: tasks for evaluations: cases, or goals as texts.
         check: scores an episode; without it, handing in an answer counts as success.
-        effects: tools whose calls may be repeated: `{"lookup": "repeatable"}`. Every other tool's effect happens once.
+        effects: tools whose calls may be repeated, `{"lookup": "repeatable"}`, and rules for those whose effect happens
+            once, `{"refund": Once(...)}`. Every other tool's effect happens once.
         reset: called with the case before each of its episodes. Without it, several episodes of one case are refused.
         response_format: pydantic model of the answer; None for text.
         instructions: what the agent must know besides its tools.
@@ -170,6 +169,11 @@ class Tools(Benchmark):
         """Return whether calls of a tool may be repeated."""
         return self.effects.get(tool) == "repeatable"
 
+    def rule(self, tool: str) -> Once:
+        """Return how the effect of a tool that is not repeatable happens once."""
+        effect = self.effects.get(tool)
+        return effect if isinstance(effect, Once) else Once()
+
     def lasting_tools(self) -> list[str]:
         """Return the tools whose effects nothing undoes: those that are not repeatable, where there is no `reset`."""
         return [] if self.reset else [name for name in self.loaded if not self.is_repeatable(name)]
@@ -243,7 +247,8 @@ class ToolsEnvironment(Environment):
 
     async def call(self, call: ToolCall) -> ToolAnswer:
         """Call a tool. What it answers is not a mistake of the world, an error included."""
-        return await self._tools.loaded[call.name].call(call.args)
+        ambiguous = self._tools.rule(call.name).ambiguous
+        return await self._tools.loaded[call.name].call(call.args, ambiguous)
 
     def step(self, action: Action) -> Observation:
         """Take an action that hands in an answer, or refuse one that the world does not know."""
@@ -291,8 +296,8 @@ def _check_effects(effects: Mapping[str, Effect], tools: Mapping[str, LoadedTool
     for name, effect in effects.items():
         if name not in tools:
             raise ValueError(f"effects names {name!r}, which is not a tool; the tools are {', '.join(tools)}")
-        if effect not in ("once", "repeatable"):
-            raise ValueError(f"effects[{name!r}] is {effect!r}: give 'once' or 'repeatable'")
+        if not isinstance(effect, Once) and effect not in ("once", "repeatable"):
+            raise ValueError(f"effects[{name!r}] is {effect!r}: give 'once', 'repeatable' or certigraph.Once(...)")
     return dict(effects)
 
 

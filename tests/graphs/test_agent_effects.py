@@ -488,7 +488,7 @@ def test_two_calls_of_unknown_outcome_in_one_action_are_asked_about_together(dat
     graph = agent("react", model=pair_model(pair), tools=database.tools, checkpointer=saver)
     real = effects.Ledger.finish
 
-    async def lose(self: Any, key: str, attempt: int, answer: Any) -> None:
+    async def lose(self: Any, key: str, answer: Any) -> None:
         """As a crash of the machine: the answer is lost, and the next call has started."""
 
     with pytest.MonkeyPatch.context() as patch:
@@ -805,20 +805,27 @@ def test_run_that_is_killed_in_a_tool_is_resumed_with_a_decision(method: str, tm
     assert not folder.exists()
 
 
+@asynccontextmanager
+async def other_ledger(path: Path) -> AsyncIterator[effects.Ledger]:
+    async with AsyncSqliteSaver.from_conn_string(str(path)) as saver:
+        yield effects.Ledger(saver, "t")
+
+
 def test_entries_of_a_run_survive_when_its_process_ends_at_once(database: SupportDatabase, tmp_path: Path) -> None:
     async def enter() -> None:
         path = tmp_path / "checkpoints.sqlite"
         with SqliteCheckpointSaver.open(path) as saver:
             ledger = effects.Ledger(saver, "t")
-            assert await ledger.start("call", await ledger.read("call"))
-            other = sqlite3.connect(path)
-            assert other.execute("SELECT count(*) FROM writes").fetchone() == (1,)
+            with effects.RunningCall("refund", {}, 60) as start:
+                assert await ledger.start("call", await ledger.read("call"), start)
+            async with other_ledger(path) as other:
+                assert (await other.read("call")).start == start
             await saver.prepare_resume("t")
             assert await saver.inner_steps("t") == {}
-            assert (await ledger.read("call")).running
-            await ledger.finish("call", 0, effects.ToolAnswer(text="done"))
-            assert other.execute("SELECT count(*) FROM writes").fetchone() == (2,)
-            other.close()
+            assert (await ledger.read("call")).start == start
+            await ledger.finish("call", effects.ToolAnswer(text="done"))
+            async with other_ledger(path) as other:
+                assert (await other.read("call")).answer == effects.ToolAnswer(text="done")
 
     asyncio.run(enter())
 

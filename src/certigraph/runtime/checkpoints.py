@@ -250,6 +250,9 @@ class SqliteCheckpointSaver(SqliteSaver):
     ) -> RunnableConfig:
         """Save a checkpoint as `put` does. Raises Fault if it would not be the latest one of its graph."""
         self._order.check(config, checkpoint)
+        if config["configurable"].get("checkpoint_ns") == EFFECTS_NAMESPACE:
+            with self._durably():
+                return self.put(config, checkpoint, metadata, new_versions)
         self._waiting = [one.without_values_of(config, checkpoint) for one in self._waiting]
         return self.put(config, checkpoint, metadata, new_versions)
 
@@ -262,7 +265,8 @@ class SqliteCheckpointSaver(SqliteSaver):
         starts, with everything that was saved before, and survives a power cut.
         """
         if config["configurable"].get("checkpoint_ns") == EFFECTS_NAMESPACE:
-            self._save_durably(config, writes, task_id)
+            with self._durably():
+                self.put_writes(config, writes, task_id)
             return
         failures = error_types_of(writes)
         self._waiting.append(_NodeWrites(config, failures or writes, task_id, task_path))
@@ -275,11 +279,12 @@ class SqliteCheckpointSaver(SqliteSaver):
             if "closed" not in str(error):
                 raise
 
-    def _save_durably(self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str) -> None:
+    @contextmanager
+    def _durably(self) -> Iterator[None]:
         self.save_waiting()  # a transaction keeps the setting that it began with
         self.conn.execute("PRAGMA synchronous = FULL")
         try:
-            self.put_writes(config, writes, task_id)
+            yield
         finally:
             self.conn.execute("PRAGMA synchronous = NORMAL")
 
