@@ -15,7 +15,7 @@ from langgraph.errors import InvalidUpdateError
 from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
-from langgraph.types import Overwrite, StateUpdate
+from langgraph.types import Command, Overwrite, StateUpdate
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined]
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from typing_extensions import TypedDict, is_typeddict
@@ -23,7 +23,7 @@ from typing_extensions import TypedDict, is_typeddict
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.episodes import graph_scope
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.adapters.tools.positions import RUNTIME_KEY, with_attempts_alike
+from certigraph.adapters.tools.positions import RUNTIME_KEY, with_place
 from certigraph.graphs.catalogue import check_slot
 from certigraph.nodes.slots import Slot, create_node, spec_of
 from certigraph.nodes.specs import Spec
@@ -152,7 +152,7 @@ class EpisodicGraph(CompiledStateGraph[Any, Context, Any, Any]):
 
     def stream(self, input: Any, config: Any = None, **kwargs: Any) -> Iterator[Any]:  # noqa: D102 - as LangGraph's
         THREAD_CONTEXTS.remember(config, kwargs.get("context"))
-        chunks: Any = super().stream(input, with_attempts_alike(config), **kwargs)
+        chunks: Any = super().stream(input, with_place(config, begins=is_input(input)), **kwargs)
         scope = graph_scope()
         if scope is None:
             yield from chunks
@@ -177,7 +177,7 @@ class EpisodicGraph(CompiledStateGraph[Any, Context, Any, Any]):
 
     async def astream(self, input: Any, config: Any = None, **kwargs: Any) -> AsyncIterator[Any]:  # noqa: D102
         THREAD_CONTEXTS.remember(config, kwargs.get("context"))
-        chunks: Any = super().astream(input, with_attempts_alike(config), **kwargs)
+        chunks: Any = super().astream(input, with_place(config, begins=is_input(input)), **kwargs)
         scope = graph_scope()
         if scope is None:
             async for chunk in chunks:
@@ -246,6 +246,11 @@ class EpisodicGraph(CompiledStateGraph[Any, Context, Any, Any]):
     ) -> Sequence[Sequence[StateUpdate]]:
         inner = config.get("configurable", {}).get("checkpoint_ns")  # an inner graph's state, which it converts itself
         return supersteps if inner else to_records(self.builder.state_schema, supersteps)
+
+
+def is_input(given: Any) -> bool:
+    """Return whether what a graph is invoked with begins a turn, and does not go on with one."""
+    return given is not None and not isinstance(given, Command)
 
 
 def extend_state(state: type[Any], further: type[Any] | None) -> type[Any]:

@@ -25,9 +25,8 @@ from certigraph.adapters.tools.effects import (
     ToolAnswer,
     await_saved_state,
     open_ledger,
-    turn_of,
 )
-from certigraph.adapters.tools.positions import inside_call
+from certigraph.adapters.tools.positions import inside_call, turn_of
 from certigraph.adapters.tools.world import Tools, ToolsEnvironment
 from certigraph.nodes.commitments import refuse_beyond_commitment
 from certigraph.nodes.questions import UNKNOWN_OUTCOME, EnteredCall, QuestionLog

@@ -11,8 +11,8 @@ from certigraph.adapters.benchmarks import benchmark_of, call_world, context_of,
 from certigraph.adapters.episodes import close_episode, live_episode
 from certigraph.adapters.models.usage import current_meter
 from certigraph.adapters.protocols import Context
-from certigraph.adapters.tools.effects import POSITION_MARK, open_ledger, turn_of
-from certigraph.adapters.tools.positions import find_position
+from certigraph.adapters.tools.effects import open_ledger
+from certigraph.adapters.tools.positions import find_position, turn_of
 from certigraph.adapters.tools.world import Tools
 from certigraph.nodes.react import episode_limit
 from certigraph.nodes.settlements import settle_earlier_turns
@@ -41,7 +41,7 @@ async def reset(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
         }
     benchmark, earlier = benchmark_of(task, runtime), []
     if isinstance(benchmark, Tools):
-        key = await next_episode_key(state.get("episode", ""), runtime)
+        key = await next_episode_key(state.get("episode", ""))
         if not all(map(benchmark.is_repeatable, benchmark.loaded)):
             # refused now, before any model is asked: what could not be done once
             ledger = open_ledger(get_config(), turn_of(key))
@@ -55,25 +55,23 @@ async def reset(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
     return {"task": task, "episode": key, "history": Overwrite([]), **opened}
 
 
-async def next_episode_key(previous: str, runtime: Runtime[Context]) -> str:
+async def next_episode_key(previous: str) -> str:
     """Return the key of a thread's next episode with tools.
 
-    Episodes are counted, so that a fork of the thread finds the effects that this episode had before it was forked. The
-    position tells apart several agents in one thread, and several runs of one of them.
+    It is made of the position of the graph, so that a fork of the thread finds the effects that this episode had before
+    it was forked, and several agents in one thread are told apart. The episodes of one position are counted.
 
     Args:
         previous: key of the thread's previous episode, or the empty string.
-        runtime: the node's runtime.
 
     Raises:
         Fault: ("environment") a checkpoint of a graph around this one is not saved.
     """
-    thread = _thread_of(runtime)
-    if not thread:
-        return f"run:{uuid.uuid4().hex}"
-    _, _, number = previous.rpartition("#")
     position = await find_position(get_config())
-    return f"{thread}{POSITION_MARK}{position}#{int(number) + 1 if number.isdecimal() else 1}"
+    if not position:
+        return f"run:{uuid.uuid4().hex}"
+    before, _, number = previous.rpartition("#")
+    return f"{position}#{int(number) + 1 if before == position else 1}"
 
 
 def _thread_of(runtime: Runtime[Context]) -> str:

@@ -20,15 +20,15 @@ from typing import Any, NamedTuple
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple, empty_checkpoint
 from pydantic import Field
 
-from certigraph.adapters.processes import is_invoked, run_in_thread
 from certigraph.adapters.tools.positions import (
     CHECKPOINTER_KEY,
     CHECKPOINTS_KEY,
     DURABILITY_KEY,
     await_checkpoint,
+    list_checkpoints,
     use_saver,
 )
 from certigraph.state.endings import Fault
@@ -274,19 +274,12 @@ class Ledger:
 
 async def _list_open(saver: BaseCheckpointSaver[Any], thread: str) -> list[Any]:
     """Return the metadata of the open entries of a thread; those of its effects in the whole store are included."""
-    found: list[Any] = []
-    wanted = {"effects": "open", "thread": thread}
+    wanted, found = {"effects": "open", "thread": thread}, list[CheckpointTuple]()
     for place in (thread, STORE_THREAD):
-        config: RunnableConfig = {"configurable": {"thread_id": place, "checkpoint_ns": EFFECTS_NAMESPACE}}
-        if is_invoked():
-            found += await run_in_thread(_list_entries, saver, config, wanted)
-        else:
-            found += [one async for one in saver.alist(config, filter=wanted)]
+        found += await list_checkpoints(
+            saver, {"configurable": {"thread_id": place, "checkpoint_ns": EFFECTS_NAMESPACE}}, wanted
+        )
     return [one.metadata for one in found]
-
-
-def _list_entries(saver: BaseCheckpointSaver[Any], config: RunnableConfig, wanted: dict[str, Any]) -> list[Any]:
-    return list(saver.list(config, filter=wanted))
 
 
 class RunningCall:
@@ -317,20 +310,6 @@ class RunningCall:
 
     def __exit__(self, *_: object) -> None:
         _RUNNING.discard(self.start.token)
-
-
-def turn_of(episode: str) -> str:
-    """Return the id of the turn in which an episode runs: that of the outermost graph, whatever graph is nested.
-
-    Args:
-        episode: key of the episode, as `create_episode_key` makes it.
-    """
-    position = episode.partition(POSITION_MARK)[2]
-    return position.partition("/")[0] or episode.rpartition("#")[2]
-
-
-POSITION_MARK = "::"
-"""What stands between the thread and the position in the key of an episode."""
 
 
 def open_ledger(config: RunnableConfig, turn: str = "") -> Ledger:

@@ -33,6 +33,9 @@ DURABILITY_KEY = "__pregel_durability"
 CALL_KEY = "__certigraph_call"
 """Key in `configurable`: the call of a tool in which a graph runs, as an `OuterCall`."""
 
+FORK_KEY = "__certigraph_fork"
+"""Key in `configurable`: the checkpoint from which the caller begins a turn, if it is not the latest one."""
+
 SCRATCHPAD_KEY = "__pregel_scratchpad"
 """Key under which LangGraph counts what one run of a node does."""
 
@@ -116,13 +119,20 @@ _INVOKED: WeakKeyDictionary[Callable[..., Any], dict[int, list[int]]] = WeakKeyD
 _LOCK = Lock()
 
 
-def with_attempts_alike(config: RunnableConfig | None) -> RunnableConfig | None:
-    """Return the configuration of a graph's run so that a retried node resumes the graphs of its first attempt.
+def with_place(config: RunnableConfig | None, *, begins: bool) -> RunnableConfig | None:
+    """Return the configuration of a graph's run with what tells apart where it runs.
 
     LangGraph numbers the graphs that a node invokes, and goes on counting where the node is retried by a
-    `retry_policy`. A graph that had ended would begin again.
+    `retry_policy`. A graph that had ended would begin again; here, a retried node resumes the graphs of its first
+    attempt.
+
+    Args:
+        config: the configuration that the caller gave.
+        begins: whether the caller gave an input, and thus begins a turn.
     """
     given = (config or {}).get("configurable") or {}
+    if begins and given.get("checkpoint_id") and CHECKPOINTER_KEY not in given:
+        return {**(config or {}), "configurable": {**given, FORK_KEY: given["checkpoint_id"]}}
     ambient = (var_child_runnable_config.get() or {}).get("configurable") or {}
     place = given if any(map(given.get, COORDINATES)) else {**ambient, **given}
     scratchpad, info = place.get(SCRATCHPAD_KEY), getattr(place.get(RUNTIME_KEY), "execution_info", None)
@@ -152,33 +162,83 @@ class _Level(NamedTuple):
 
 
 async def find_position(config: RunnableConfig) -> str:
-    """Return the position of the graph whose node runs; empty for an outermost graph.
+    """Return the position of the graph whose node runs, which begins with the id of the turn and a colon.
+
+    The turn is that of the outermost graph: the checkpoint of the input that it began with. An input that is given
+    again at an earlier checkpoint, as when somebody edits a message, belongs to the turn that began there first.
 
     Args:
         config: configuration of the node.
+
+    Returns:
+        The position; empty without a checkpointer.
 
     Raises:
         Fault: ("environment") a checkpoint of a graph around it is not saved.
     """
     configurable = config.get("configurable", {})
-    levels, saver = _levels_of(configurable.get(NAMESPACE_KEY, "")), configurable.get(CHECKPOINTER_KEY)
-    if not levels or not isinstance(saver, BaseCheckpointSaver):
+    saver, checkpoints = configurable.get(CHECKPOINTER_KEY), configurable.get(CHECKPOINTS_KEY, {})
+    if not isinstance(saver, BaseCheckpointSaver) or not configurable.get("thread_id"):
         return ""
+    thread, levels = str(configurable["thread_id"]), _levels_of(configurable.get(NAMESPACE_KEY, ""))
     outer: OuterCall | None = configurable.get(CALL_KEY)
-    parts = []
     if outer:  # what is around the call is in its key
         around = len(_levels_of(f"{outer.namespace}|"))
-        parts.append(f"{outer.key}{levels[around - 1].calls}")
-        levels = levels[around:]
+        position, levels = f"{outer.key}{levels[around - 1].calls}", levels[around:]
+    elif "" in checkpoints:
+        begin = await _find_begin(saver, thread, "", checkpoints[""])
+        fork = configurable.get(FORK_KEY)
+        position = f"{await _first_turn_from(saver, thread, fork, begin) if fork else begin}:"
+    else:
+        position = f"{levels[0].task if levels else thread}:"
     for level in levels:
-        checkpoint = configurable.get(CHECKPOINTS_KEY, {}).get(level.graph)
-        if checkpoint is None:  # a task of LangGraph's functional interface
-            parts.append(f"{level.node}@{level.task}{level.calls}")
+        if level.graph not in checkpoints:  # a task of LangGraph's functional interface
+            position += f"/{level.node}@{level.task}{level.calls}"
             continue
-        run = await _find_run(saver, configurable["thread_id"], level, checkpoint)
+        run = await _find_run(saver, thread, level, checkpoints[level.graph])
         which = "" if run.sent is None else f".{run.sent}"
-        parts.append(f"{'' if level.graph else run.begin}/{level.node}@{run.runs}.{run.sends}{which}{level.calls}")
-    return "".join(parts)
+        position += f"/{level.node}@{run.runs}.{run.sends}{which}{level.calls}"
+    return position
+
+
+def turn_of(position: str) -> str:
+    """Return the id of the turn with which a position begins, or what begins with a position."""
+    return position.partition(":")[0]
+
+
+async def _find_begin(saver: BaseCheckpointSaver[Any], thread: str, namespace: str, checkpoint: str) -> str:
+    """Return the checkpoint in which the turn of a graph began."""
+    while True:
+        found = await await_checkpoint(saver, thread, namespace, checkpoint)
+        before = _parent_of(found)
+        if found.metadata.get("source") == "input" or not before:
+            return str(found.checkpoint["id"])
+        checkpoint = before
+
+
+def _parent_of(found: CheckpointTuple) -> str:
+    return (found.parent_config or {}).get("configurable", {}).get("checkpoint_id", "")
+
+
+async def _first_turn_from(saver: BaseCheckpointSaver[Any], thread: str, fork: str, begin: str) -> str:
+    """Return where the first turn from a checkpoint began: in it, if it is that of an input, or right after it."""
+    place: RunnableConfig = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
+    inputs = await list_checkpoints(saver, place, {"source": "input"})
+    return min(
+        (one.checkpoint["id"] for one in inputs if fork in (one.checkpoint["id"], _parent_of(one))), default=begin
+    )
+
+
+async def list_checkpoints(
+    saver: BaseCheckpointSaver[Any], place: RunnableConfig, wanted: dict[str, Any]
+) -> list[CheckpointTuple]:
+    """Return the checkpoints of a thread and namespace with certain metadata; none if the saver cannot list them."""
+    try:
+        if is_invoked():
+            return await run_in_thread(lambda: list(saver.list(place, filter=wanted)))
+        return [one async for one in saver.alist(place, filter=wanted)]
+    except NotImplementedError:
+        return []
 
 
 def _levels_of(namespace: str) -> list[_Level]:
@@ -196,8 +256,6 @@ def _levels_of(namespace: str) -> list[_Level]:
 class _Run(NamedTuple):
     """A run of a node within a turn of its graph."""
 
-    begin: str
-    """Id of the checkpoint in which the turn began."""
     runs: int
     """How often edges started the node since."""
     sends: int
@@ -213,9 +271,9 @@ async def _find_run(saver: BaseCheckpointSaver[Any], thread: str, level: _Level,
         if versions := found.checkpoint["versions_seen"].get(level.node):
             seen.add(repr(sorted(versions.items())))
         sends += bool(_sends_to(level.node, found)) and found.metadata.get("source") == "loop"
-        before = (found.parent_config or {}).get("configurable", {}).get("checkpoint_id")
+        before = _parent_of(found)
         if found.metadata.get("source") == "input" or not before:
-            return _Run(found.checkpoint["id"], len(seen), sends, _number_of_send(level, latest))
+            return _Run(len(seen), sends, _number_of_send(level, latest))
         found = await await_checkpoint(saver, thread, level.graph, before)
 
 

@@ -675,11 +675,11 @@ def test_of_two_runs_that_race_for_a_call_only_one_makes_it(tmp_path: Path) -> N
     outcomes = list[Any]()
     real = effects.Ledger.start
 
-    async def start(self: Any, key: str, attempt: int) -> bool:
+    async def start(self: Any, key: str, *args: Any) -> bool:
         arrived.append(key)
         if len(arrived) <= 2:
             together.wait(10)
-        return await real(self, key, attempt)
+        return await real(self, key, *args)
 
     database = SupportDatabase(tmp_path / "desk.sqlite")
 
