@@ -39,9 +39,9 @@ async def reset(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
             "episode": entry.episode,
             **await call_world(_enter_episode, task, runtime, entry, task, runtime),
         }
-    benchmark, earlier = benchmark_of(task, runtime), []
+    benchmark, previous, earlier = benchmark_of(task, runtime), state.get("episode", ""), []
     if isinstance(benchmark, Tools):
-        key = await next_episode_key(state.get("episode", ""))
+        key, previous = await next_episode_key(previous), ""  # another message may be at work in the previous episode
         if not all(map(benchmark.is_repeatable, benchmark.loaded)):
             # refused now, before any model is asked: what could not be done once
             ledger = open_ledger(get_config(), turn_of(key))
@@ -49,7 +49,7 @@ async def reset(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
         await call_world(benchmark.begin, task, runtime, task)
     else:
         key = f"{_thread_of(runtime) or 'run'}:{uuid.uuid4().hex[:8]}"
-    opened = await call_world(_open_episode, task, runtime, key, state.get("episode"), task, runtime)
+    opened = await call_world(_open_episode, task, runtime, key, previous, task, runtime)
     if earlier:
         opened["evidence"] = add_answers(opened["evidence"], 0, earlier)
     return {"task": task, "episode": key, "history": Overwrite([]), **opened}
@@ -111,7 +111,7 @@ def _load_task(task: Task, runtime: Runtime[Context]) -> Task:
     return name_task(benchmark.task(task.id), benchmark)
 
 
-def _open_episode(key: str, previous: str | None, task: Task, runtime: Runtime[Context]) -> dict[str, Any]:
+def _open_episode(key: str, previous: str, task: Task, runtime: Runtime[Context]) -> dict[str, Any]:
     if previous:
         close_episode(previous)
     episode = live_episode(key, task, [], runtime)

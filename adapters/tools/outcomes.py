@@ -149,13 +149,9 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         seen.add(id(one))
         yield one
         inner = one.exceptions if isinstance(one, BaseExceptionGroup) else ()
-        wrapped = [arg for arg in one.args if isinstance(arg, BaseException)]  # as requests wraps urllib3's errors
-        reason = getattr(one, "reason", None)
-        waiting += [*inner, *wrapped, *filter(_is_error, (one.__cause__, one.__context__, reason))]
-
-
-def _is_error(value: object) -> bool:
-    return isinstance(value, BaseException)
+        wrapped = (*one.args, getattr(one, "reason", None))  # as requests and urllib3 wrap errors
+        around = (*inner, *wrapped, one.__cause__, one.__context__)
+        waiting += [cause for cause in around if isinstance(cause, BaseException)]
 
 
 def _is_mcp_timeout(error: BaseException) -> bool:

@@ -217,7 +217,7 @@ async def _find_begin(saver: BaseCheckpointSaver[Any], thread: str, namespace: s
 
 
 def _parent_of(found: CheckpointTuple) -> str:
-    return (found.parent_config or {}).get("configurable", {}).get("checkpoint_id", "")
+    return str((found.parent_config or {}).get("configurable", {}).get("checkpoint_id", ""))
 
 
 async def _first_turn_from(saver: BaseCheckpointSaver[Any], thread: str, fork: str, begin: str) -> str:
