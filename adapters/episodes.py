@@ -125,9 +125,8 @@ class LiveEpisode:
                 )
 
     def recall(self, steps: Sequence[Step]) -> None:
-        """Add actions that were taken elsewhere to the log, without taking them again."""
+        """Add actions that were taken elsewhere to the log, without taking them again, even if the episode is closed."""
         with self.lock:
-            self.check_open()
             for step in steps:
                 call_environment(self.environment.recall, step.action)
                 self._is_listed = False

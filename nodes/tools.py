@@ -53,18 +53,21 @@ async def take_tool_action(state: RunState, runtime: Runtime[Context]) -> dict[s
     answers = await _make_calls(tools, action, state, runtime, cast(ToolsEnvironment, episode.environment))
     if answers is None:
         observation = Observation(text=STOPPED_TEXT, accepted=False, done=True)
-        episode.recall([Step(action=action, digest=observation.digest())])
+        steps = [Step(action=action, digest=observation.digest())]
+        episode.recall(steps)
     elif answers:
         observation = _observe(answers)
         made = replace_calls(action, [_note_error(call, answer) for call, answer in answers])
-        episode.recall([Step(action=made, digest=observation.digest())])
+        steps = [Step(action=made, digest=observation.digest())]
+        episode.recall(steps)
     else:
         observation = episode.step(action)
+        steps = episode.log[len(history) :]
     evidence = state["evidence"]
     if answers:
         number = _count_actions(history, runtime) + 1
         evidence = add_answers(evidence, number, [(call, answer.text) for call, answer in answers])
-    return {"observation": observation, "evidence": evidence, "history": episode.log[len(history) :]}
+    return {"observation": observation, "evidence": evidence, "history": steps}
 
 
 Answers = Sequence[tuple[ToolCall, ToolAnswer]]
