@@ -272,7 +272,7 @@ def agent(
         TypeError: a keyword names no slot of the method, or a tool is none.
         Fault: ("model") the key of a named model, its package or its weights are missing.
     """
-    _check_choices(method, checks, commitments, operators)
+    _check_choices(method, checks, commitments, interrupt_on, operators)
     world = Tools(
         tools,
         effects=effects,
@@ -307,7 +307,11 @@ def agent(
 
 
 def _check_choices(
-    method: str, checks: Checks | None, commitments: CommitmentLevel | None, operators: Mapping[str, Any]
+    method: str,
+    checks: Checks | None,
+    commitments: CommitmentLevel | None,
+    interrupt_on: InterruptOn | None,
+    operators: Mapping[str, Any],
 ) -> None:
     """Check what `agent` was given before anything is built."""
     if method not in METHODS:
@@ -318,6 +322,10 @@ def _check_choices(
     if commitments not in (None, *get_args(CommitmentLevel)):
         levels = ", ".join(map(repr, get_args(CommitmentLevel)))
         raise ValueError(f"commitments={commitments!r}: give {levels} or None")
+    if commitments and "commit" in operators:
+        raise ValueError("commit= takes the place of the commitments of an agent: give commitments=None beside it")
+    if interrupt_on and "approve" in operators:
+        raise ValueError("approve= takes the place of interrupt_on=: give one of them")
 
 
 def _assemble_agent(method: Method, further: type[Any] | None, operators: Mapping[str, Any], approved: str) -> Assembly:

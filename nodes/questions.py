@@ -125,9 +125,9 @@ class QuestionLog:
             await bind_answers(self._config, self._answers)
         return True
 
-    def calls(self) -> Iterator[tuple[str, ToolCall]]:
-        """Yield the calls that the node asked about, by their keys."""
-        for question in self._logged:
+    def earlier_calls(self) -> Iterator[tuple[str, ToolCall]]:
+        """Yield the calls of earlier turns that the node asked about, by their keys."""
+        for question in (one for one in self._logged if one.earlier):
             for (key, _), shown in zip(question.calls, question.shown, strict=True):
                 yield key, ToolCall.model_validate(shown)
 

@@ -4,12 +4,11 @@ A call of an earlier turn is settled before anything else happens in the thread,
 that the agent reads.
 """
 
-from langchain_core.runnables import RunnableConfig
+from collections.abc import Mapping
 
 from certigraph.adapters.tools.definitions import bound_text
 from certigraph.adapters.tools.effects import REPEAT, Ledger, LedgerEntry, ToolAnswer
 from certigraph.adapters.tools.outcomes import Once, look_up_outcome
-from certigraph.adapters.tools.world import Tools
 from certigraph.nodes.questions import HAPPENED_TEXT, EnteredCall, QuestionLog
 from certigraph.state.tools import ToolCall
 
@@ -40,20 +39,24 @@ async def settle_by_rule(one: EnteredCall, rule: Once, ledger: Ledger) -> bool:
     return False
 
 
-async def settle_earlier_turns(ledger: Ledger, tools: Tools, config: RunnableConfig) -> list[tuple[ToolCall, str]]:
+async def settle_earlier_turns(
+    ledger: Ledger, rules: Mapping[str, Once], questions: QuestionLog
+) -> list[tuple[ToolCall, str]]:
     """Settle the calls that earlier turns of the thread left open; return them with what was found.
+
+    Args:
+        ledger: the ledger of the thread.
+        rules: how the effects of tools happen once, by the tool; a person is asked about the calls of other tools.
+        questions: the questions of the node that runs, settled as far as they were answered.
 
     Raises:
         GraphInterrupt: a person has to decide about some of them.
     """
-    questions = QuestionLog(ledger, config)
-    await questions.load()
-    await questions.settle()
-    decided = dict(questions.calls())
+    decided = dict(questions.earlier_calls())
     unknown = []
     for key, entry in await ledger.find_open():
         one = EnteredCall(_call_of(entry), key, entry)
-        if await settle_by_rule(one, tools.rule(one.call.name), ledger):
+        if await settle_by_rule(one, rules.get(one.call.name, Once()), ledger):
             unknown.append(one)
         else:
             decided[key] = one.call

@@ -17,7 +17,6 @@ from certigraph.adapters.protocols import Context
 from certigraph.adapters.tools.definitions import bound_text
 from certigraph.adapters.tools.effects import (
     PAUSED,
-    STORE,
     UNKNOWN,
     Ledger,
     LedgerEntry,
@@ -35,7 +34,15 @@ from certigraph.nodes.tool_choices import tools_of
 from certigraph.state.endings import Fault
 from certigraph.state.records import CHECK, Action, Observation, Step
 from certigraph.state.run import RunState
-from certigraph.state.tools import MAX_ERROR, ToolCall, add_answers, calls_of, number_calls, replace_calls
+from certigraph.state.tools import (
+    MAX_ERROR,
+    ToolCall,
+    add_answers,
+    calls_of,
+    key_of_call,
+    number_calls,
+    replace_calls,
+)
 
 # Acting: every call that must happen once is entered in the ledger before it starts and after it has ended.
 
@@ -148,18 +155,18 @@ class _CallMaker:
             episode: key of the episode.
             number: number of equal calls before it.
         """
-        rule, chosen = self._tools.rule(call.name), f"{episode}|{call.digest()}|{number}"
-        bound = "" if self._tools.is_repeatable(call.name) else rule.identify(call.name, call.args)
-        place = f"{episode}|" if rule.scope == "turn" else STORE if rule.scope == "store" else f"{rule.scope}|"
-        entered = EnteredCall(call, f"{place}{bound}" if bound else chosen, LedgerEntry(), chosen=chosen)
+        chosen = key = key_of_call(episode, call, number)
+        if not self._tools.is_repeatable(call.name):
+            key = self._tools.rule(call.name).bind(call.name, call.args, turn_of(episode), chosen)
+        entered = EnteredCall(call, key, LedgerEntry(), chosen=chosen)
         if not call.is_made or call.name not in self._tools.loaded or not self._is_made_once(entered):
             return entered
         entry = await self._ledger.read(entered.key)
         if self._tools.is_repeatable(call.name):
             return entered._replace(entry=entry._replace(start=None))
-        if bound or entry.exists or not number or call.approved:
+        if key != chosen or entry.exists or not number or call.approved:
             return entered._replace(entry=entry)
-        earlier = (await self._ledger.read(f"{episode}|{call.digest()}|{number - 1}")).answer
+        earlier = (await self._ledger.read(key_of_call(episode, call, number - 1))).answer
         return entered._replace(again=earlier is not None and earlier.lost)
 
     async def settle(self, calls: list[EnteredCall]) -> None:

@@ -14,6 +14,7 @@ from certigraph.adapters.protocols import Context
 from certigraph.adapters.tools.effects import open_ledger
 from certigraph.adapters.tools.positions import find_position, turn_of
 from certigraph.adapters.tools.world import Tools
+from certigraph.nodes.questions import QuestionLog
 from certigraph.nodes.react import episode_limit
 from certigraph.nodes.settlements import settle_earlier_turns
 from certigraph.nodes.tools import take_tool_action
@@ -45,7 +46,10 @@ async def reset(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
         if not all(map(benchmark.is_repeatable, benchmark.loaded)):
             # refused now, before any model is asked: what could not be done once
             ledger = open_ledger(get_config(), turn_of(key))
-            earlier = await settle_earlier_turns(ledger, benchmark, get_config())
+            questions = QuestionLog(ledger, get_config())
+            await questions.load()
+            await questions.settle()
+            earlier = await settle_earlier_turns(ledger, benchmark.rules, questions)
         await call_world(benchmark.begin, task, runtime, task)
     else:
         key = f"{_thread_of(runtime) or 'run'}:{uuid.uuid4().hex[:8]}"

@@ -174,6 +174,11 @@ def _count_equal(action: Action, call: ToolCall) -> int:
     )
 
 
+def key_of_call(place: str, call: ToolCall, number: int) -> str:
+    """Return what identifies a call: where it is made, what it is, and how many equal ones were made there before."""
+    return f"{place}|{call.digest()}|{number}"
+
+
 def add_answers(evidence: Evidence, step: int, answers: Sequence[tuple[ToolCall, str]]) -> Evidence:
     """Add what tools answered to the evidence; each entry names its source, the call.
 

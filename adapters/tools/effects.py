@@ -74,6 +74,11 @@ class ToolAnswer(Record):
     """Whether the call was made and its answer is not known; `text` says so."""
     unknown: bool = False
     """Whether the tool failed in a way that leaves it unknown whether its effect happened."""
+    broken: str = ""
+    """The error, if it says that the tool's own code is wrong."""
+    outputs: tuple[Any, ...] = Field(default=(), exclude=True)
+    """What `ToolNode` returned, if that is more than a text: commands, messages with artifacts, images or files.
+    The ledger keeps them in the form of the checkpointer."""
 
 
 class CallStart(Record):
@@ -199,7 +204,8 @@ class Ledger:
     async def finish(self, key: str, answer: ToolAnswer) -> None:
         """Enter what the tool answered."""
         channel, version = f"{ANSWER}:{uuid5(NAMESPACE_OID, key)}", uuid4().hex
-        await self._create(key, "closed", {channel: answer.as_json()}, {channel: version})
+        outputs = {"outputs": list(answer.outputs)} if answer.outputs else {}
+        await self._create(key, "closed", {channel: {**answer.as_json(), **outputs}}, {channel: version})
 
     async def note(self, key: str, attempt: int, line: str) -> None:
         """Enter that an attempt is PAUSED or UNKNOWN, or the decision to REPEAT it."""

@@ -53,11 +53,19 @@ class Once:
         if self.key is not None and not callable(self.key):
             raise TypeError(f"Once(key={self.key!r:.100}): give a function of the arguments that returns a text")
 
-    def identify(self, name: str, args: Mapping[str, Any]) -> str:
-        """Return what the effect of a call is bound to; empty if it is bound to the call as the agent chose it."""
+    def bind(self, name: str, args: Mapping[str, Any], turn: str, chosen: str) -> str:
+        """Return the key under which a call is entered in the ledger.
+
+        Args:
+            name: name of the tool.
+            args: arguments of the call.
+            turn: id of the turn.
+            chosen: identifies the call as the agent chose it: its key if the rule binds the effect to nothing else.
+        """
+        place = turn if self.scope == "turn" else self.scope
         if self.key is not None:
-            return f"{name}|{self.key(**args)}"
-        return "" if self.scope == "turn" else f"{name}|{sorted(args.items())!r}"
+            return f"{place}|{name}|{self.key(**args)}"
+        return chosen if self.scope == "turn" else f"{place}|{name}|{sorted(args.items())!r}"
 
 
 Effect: TypeAlias = Literal["once", "repeatable"] | Once

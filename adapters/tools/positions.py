@@ -7,6 +7,7 @@ is made of them. All of it is read from the ambient configuration, whatever the 
 
 import asyncio
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -149,6 +150,27 @@ def with_place(config: RunnableConfig | None, *, begins: bool) -> RunnableConfig
     return {**(config or {}), "configurable": {**given, SCRATCHPAD_KEY: alike}}
 
 
+_CALLED: WeakKeyDictionary[Callable[..., Any], Counter[str]] = WeakKeyDictionary()
+"""How often each attempt of a node made equal calls of tools, by such an object."""
+
+
+def number_in_node(config: RunnableConfig, what: str) -> int:
+    """Return how often the running attempt of a node has asked for this number before.
+
+    Args:
+        config: configuration of the node.
+        what: what is counted.
+    """
+    place = config.get("configurable", {})
+    scratchpad, info = place.get(SCRATCHPAD_KEY), getattr(place.get(RUNTIME_KEY), "execution_info", None)
+    if scratchpad is None:
+        return 0
+    with _LOCK:
+        counted = _CALLED.setdefault(scratchpad.get_null_resume, Counter())
+        counted[key := f"{getattr(info, 'node_attempt', 1)}|{what}"] += 1
+        return counted[key] - 1
+
+
 class _Level(NamedTuple):
     """A graph around a node, and the node in it that leads inwards."""
 
@@ -159,6 +181,13 @@ class _Level(NamedTuple):
     """Id of the run of the node; empty if its graph keeps its state between runs."""
     calls: str
     """Which of the graphs that the node invokes it is; empty for the first one."""
+
+
+async def find_node_position(config: RunnableConfig) -> str:
+    """Return the position of the run of a node in its graph, as `find_position` returns that of the graph."""
+    place = config.get("configurable", {})
+    inside = {**place, NAMESPACE_KEY: f"{place.get(NAMESPACE_KEY, '')}|"}
+    return await find_position({**config, "configurable": inside})
 
 
 async def find_position(config: RunnableConfig) -> str:

@@ -169,6 +169,11 @@ class Tools(Benchmark):
         """Return whether calls of a tool may be repeated."""
         return self.effects.get(tool) == "repeatable"
 
+    @property
+    def rules(self) -> dict[str, Once]:
+        """The rules that the user gave for tools whose effect happens once."""
+        return {name: effect for name, effect in self.effects.items() if isinstance(effect, Once)}
+
     def rule(self, tool: str) -> Once:
         """Return how the effect of a tool that is not repeatable happens once."""
         effect = self.effects.get(tool)

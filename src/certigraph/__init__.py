@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from certigraph.adapters.protocols import Limits as Limits
     from certigraph.adapters.protocols import Operator as Operator
     from certigraph.adapters.tools.memory import memory_tools as memory_tools
+    from certigraph.adapters.tools.outcomes import Once as Once
     from certigraph.adapters.tools.world import Case as Case
     from certigraph.adapters.tools.world import Episode as Episode
     from certigraph.adapters.tools.world import Tools as Tools
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from certigraph.nodes.sdp import capped as capped
     from certigraph.nodes.sdp import give_up as give_up
     from certigraph.nodes.slots import factory as factory
+    from certigraph.nodes.wrapped_tools import once as once
     from certigraph.runtime.report import write_report as write_report
     from certigraph.runtime.result import Result as Result
     from certigraph.runtime.result import RunFailed as RunFailed
@@ -97,6 +99,7 @@ PUBLIC_NAMES = {
         "Operator",
     ),
     "adapters.tools.memory": ("memory_tools",),
+    "adapters.tools.outcomes": ("Once",),
     "adapters.tools.world": (
         "Case",
         "Episode",
@@ -132,6 +135,7 @@ PUBLIC_NAMES = {
         "give_up",
     ),
     "nodes.slots": ("factory",),
+    "nodes.wrapped_tools": ("once",),
     "benchmarks.ask": ("ask",),
     "runtime.report": ("write_report",),
     "runtime.result": (

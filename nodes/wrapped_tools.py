@@ -1,0 +1,239 @@
+"""`once`: tools whose effects happen once in any agent, sub-agent or `ToolNode`, by the ledger of certigraph's agents."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import ensure_config
+from langchain_core.tools import BaseTool
+from langgraph.errors import GraphBubbleUp
+from langgraph.types import Command
+
+from certigraph.adapters.processes import wait_for_node
+from certigraph.adapters.tools.definitions import LoadedTool, bound_text, format_content, load_tools
+from certigraph.adapters.tools.effects import (
+    PAUSED,
+    REPEAT,
+    UNKNOWN,
+    Ledger,
+    RunningCall,
+    ToolAnswer,
+    await_saved_state,
+    open_ledger,
+)
+from certigraph.adapters.tools.outcomes import Effect, Once, is_ambiguous
+from certigraph.adapters.tools.positions import (
+    PUSH,
+    find_node_position,
+    find_position,
+    inside_call,
+    number_in_node,
+    turn_of,
+)
+from certigraph.adapters.tools.world import ToolLike
+from certigraph.nodes.questions import EnteredCall, QuestionLog
+from certigraph.nodes.settlements import UNDONE_TEXT, UNKNOWN_TEXT, settle_by_rule, settle_earlier_turns
+from certigraph.state.endings import Fault
+from certigraph.state.tools import ToolCall, key_of_call
+
+Execute = Callable[[], Awaitable[Any]]
+
+
+def once(tools: Sequence[ToolLike], effects: Mapping[str, Effect] | None = None) -> list[BaseTool]:
+    """Return tools whose effects happen once, for LangChain's `create_agent`, deepagents or any `ToolNode`.
+
+    Their calls are entered in the checkpointer of the graph that calls them. A call that is resumed, replayed, forked
+    or retried is answered from there. A call whose outcome is unknown interrupts the graph, as in certigraph's agents.
+    Without a checkpointer the tools work as they are.
+
+    Args:
+        tools: LangChain tools and functions, plain or async.
+        effects: as for `agent`: tools whose calls may be repeated, which are returned as they are, and rules such as
+            `{"refund": Once(key=..., scope="thread")}`.
+
+    Raises:
+        TypeError, ValueError: a tool cannot be used, or `effects` names no tool.
+    """
+    loaded, rules = load_tools(tools), dict(effects or {})
+    if unknown := sorted(set(rules) - set(loaded)):
+        raise ValueError(f"effects names {unknown[0]!r}, which is not a tool; the tools are {', '.join(loaded)}")
+    return [_wrap(tool, rules.get(name, "once")) for name, tool in loaded.items()]
+
+
+def _wrap(loaded: LoadedTool, effect: Effect) -> BaseTool:
+    """Return a copy of a tool, of a class that differs from its own in how it is invoked."""
+    if effect == "repeatable":
+        return loaded.tool
+    rule, kind = effect if isinstance(effect, Once) else Once(), type(loaded.tool)
+
+    class OnceTool(kind):  # type: ignore[valid-type, misc]
+        def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+            plain = super().invoke
+
+            async def execute() -> Any:
+                return plain(input, config, **kwargs)
+
+            return wait_for_node(_make(loaded, rule, input, ensure_config(config), execute))
+
+        async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+            plain = super().ainvoke
+            return await _make(loaded, rule, input, ensure_config(config), lambda: plain(input, config, **kwargs))
+
+    wrapped = loaded.tool.model_copy()
+    wrapped.__class__ = OnceTool
+    return wrapped
+
+
+async def _make(tool: LoadedTool, rule: Once, given: Any, config: RunnableConfig, execute: Execute) -> Any:
+    """Make a call through the ledger of the graph in which it is made."""
+    ledger, call = open_ledger(config), _read_call(tool, given)
+    if not ledger.lasts or not isinstance(given, Mapping):
+        return await execute()
+    chosen = await _identify(call, given, config)
+    ledger = open_ledger(config, turn_of(chosen))
+    questions = QuestionLog(ledger, config)
+    await questions.load()
+    if not await questions.settle():
+        return _answer(STOPPED_TEXT, given, ())
+    earlier = await settle_earlier_turns(ledger, {tool.name: rule}, questions)
+    key = rule.bind(call.name, call.args, turn_of(chosen), chosen)
+    one = EnteredCall(call, key, await ledger.read(key), chosen=chosen)
+    returned = await _Making(one, rule, ledger, questions, config).make(execute)
+    return _answer(returned, given, [f"{made}: {text}" for made, text in earlier])
+
+
+def _read_call(tool: LoadedTool, given: Any) -> ToolCall:
+    """Return the call with the arguments that a model gives, without what `ToolNode` injects."""
+    shown = tool.parameters.get("properties", {})
+    args = given.get("args", given) if isinstance(given, Mapping) else {}
+    return ToolCall(name=tool.name, args={name: value for name, value in args.items() if name in shown})
+
+
+async def _identify(call: ToolCall, given: Mapping[str, Any], config: RunnableConfig) -> str:
+    """Return what identifies a call: the turn, the graph, and how many equal calls its agent chose before in the turn.
+
+    Where the calls are not those of the graph's messages, the run of the node counts instead.
+    """
+    read = config.get("configurable", {}).get("__pregel_read")
+    messages: list[Any] = []
+    if read is not None:
+        try:
+            messages = list(read("messages"))
+        except (KeyError, TypeError):
+            messages = []  # a graph without messages
+    number = 0
+    begin = max((place for place, one in enumerate(messages) if isinstance(one, HumanMessage)), default=0)
+    for one in [tool_call for message in messages[begin:] for tool_call in getattr(message, "tool_calls", ())]:
+        if one["id"] == given.get("id"):
+            return key_of_call(await find_position(config), call, number)
+        number += (one["name"], one["args"]) == (call.name, call.args)
+    place = await find_node_position(config)
+    return key_of_call(place, call, number_in_node(config, call.digest()))
+
+
+class _Making:
+    """One call of a wrapped tool."""
+
+    def __init__(
+        self, one: EnteredCall, rule: Once, ledger: Ledger, questions: QuestionLog, config: RunnableConfig
+    ) -> None:
+        self._one, self._rule, self._ledger, self._questions, self._config = one, rule, ledger, questions, config
+
+    async def make(self, execute: Execute) -> Any:
+        """Make the call if its effect has not happened; return what the tool returned, then or now.
+
+        Raises:
+            GraphInterrupt: a person has to decide about an outcome.
+            Fault: ("environment") the call runs elsewhere.
+        """
+        if self._one.entry.start:
+            await self._settle()
+        if self._one.entry.answer:
+            return _restore(self._one.entry.answer)
+        await await_saved_state(self._config)
+        call = self._one.call
+        with RunningCall(call.name, call.args, float("inf"), self._one.chosen) as start:
+            if not await self._ledger.start(self._one.key, self._one.entry, start):
+                raise _runs_elsewhere(call)
+            try:
+                with inside_call(self._config, self._one.key, 0):
+                    returned = await execute()
+            except GraphBubbleUp:
+                await self._ledger.note(self._one.key, self._one.entry.attempts, PAUSED)
+                raise
+            except Exception as error:
+                unknown = is_ambiguous(error, self._rule.ambiguous)
+                await self._ledger.note(self._one.key, self._one.entry.attempts, UNKNOWN if unknown else REPEAT)
+                if not unknown:
+                    raise
+            else:
+                answer = ToolAnswer(text=bound_text(_text_of(returned)), outputs=(returned,))
+                await self._ledger.finish(self._one.key, answer)
+                return returned
+        await self._settle()
+        answer = self._one.entry.answer or ToolAnswer(text=UNDONE_TEXT, failed=True)
+        return _restore(answer)
+
+    async def _settle(self) -> None:
+        self._one = self._one._replace(entry=await self._ledger.read(self._one.key))
+        if self._one.entry.runs_elsewhere:
+            raise _runs_elsewhere(self._one.call)
+        if await settle_by_rule(self._one, self._rule, self._ledger):
+            if _is_alone(self._config):
+                await self._questions.ask([self._one])
+            await self._ledger.finish(self._one.key, ToolAnswer(text=UNKNOWN_TEXT, failed=True, lost=True))
+        self._one = self._one._replace(entry=await self._ledger.read(self._one.key))
+
+
+def _is_alone(config: RunnableConfig) -> bool:
+    """Return whether a node makes one call only: LangGraph cannot tell apart the questions of several at once."""
+    metadata: Any = config.get("metadata") or {}
+    path = metadata.get("langgraph_path") or [""]
+    if path[0] == PUSH:
+        return True
+    read = config.get("configurable", {}).get("__pregel_read")
+    try:
+        messages = list(read("messages")) if read else []
+    except (KeyError, TypeError):
+        return True
+    latest = next((one for one in reversed(messages) if isinstance(one, AIMessage)), None)
+    return latest is None or len(latest.tool_calls) < 2
+
+
+def _runs_elsewhere(call: ToolCall) -> Fault:
+    fix = "wait until it has ended, then invoke the thread again"
+    return Fault("environment", f"another process is making the call {call}: {fix}")
+
+
+def _restore(answer: ToolAnswer) -> Any:
+    return answer.outputs[0] if answer.outputs else answer.text
+
+
+def _text_of(returned: Any) -> str:
+    return format_content(returned.content if isinstance(returned, ToolMessage) else str(returned))
+
+
+def _answer(returned: Any, given: Mapping[str, Any], notes: Sequence[str]) -> Any:
+    """Return the answer to this call: one from the ledger has the id of the call that was made."""
+    id_ = given.get("id") if given.get("type") == "tool_call" else None
+    if id_ is None:
+        return returned
+    if isinstance(returned, Command) and isinstance(returned.update, Mapping):
+        messages = [_address(one, id_) for one in returned.update.get("messages", ())]
+        return Command(**{**vars(returned), "update": {**returned.update, "messages": messages}})
+    if not isinstance(returned, ToolMessage):
+        returned = ToolMessage(str(returned), name=str(given["name"]), tool_call_id=id_)
+    answer = _address(returned, id_)
+    if notes and isinstance(answer.content, str):
+        return answer.model_copy(update={"content": "\n".join([*notes, answer.content])})
+    return answer
+
+
+def _address(message: Any, id_: str) -> Any:
+    return message.model_copy(update={"tool_call_id": id_}) if isinstance(message, ToolMessage) else message
+
+
+STOPPED_TEXT = "A person ended the work at a question about this call, whose outcome is not known."
+
+__all__ = ["once"]
