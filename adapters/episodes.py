@@ -125,7 +125,7 @@ class LiveEpisode:
                 )
 
     def recall(self, steps: Sequence[Step]) -> None:
-        """Add actions that were taken elsewhere to the log, without taking them again; a closed episode takes them too."""
+        """Add actions that were taken elsewhere to the log, open or closed, without taking them again."""
         with self.lock:
             for step in steps:
                 call_environment(self.environment.recall, step.action)

@@ -1,4 +1,4 @@
-"""`once`: tools whose effects happen once in any agent, sub-agent or `ToolNode`, by the ledger of certigraph's agents."""
+"""`once`: tools whose effects happen once in any agent, sub-agent or `ToolNode`, by the ledger of certigraph."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
