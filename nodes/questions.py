@@ -22,6 +22,7 @@ from certigraph.adapters.tools.effects import NOT_STARTED, REPEAT, Ledger, Ledge
 from certigraph.adapters.tools.positions import (
     CHECKPOINTER_KEY,
     CHECKPOINTS_KEY,
+    FRESH_KEY,
     NAMESPACE_KEY,
     TASK_KEY,
     use_saver,
@@ -87,7 +88,8 @@ class QuestionLog:
 
     async def load(self) -> None:
         """Load the questions that earlier executions of the node asked."""
-        self._logged = await self._ledger.read_questions(self._task)
+        if not self._config.get("configurable", {}).get(FRESH_KEY):
+            self._logged = await self._ledger.read_questions(self._task)
 
     def has_paused(self, key: str) -> bool:
         """Return whether a call interrupted the graph with questions of its own."""

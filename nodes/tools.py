@@ -25,7 +25,7 @@ from certigraph.adapters.tools.effects import (
     await_saved_state,
     open_ledger,
 )
-from certigraph.adapters.tools.positions import inside_call, turn_of
+from certigraph.adapters.tools.positions import FRESH_KEY, inside_call, turn_of
 from certigraph.adapters.tools.world import Tools, ToolsEnvironment
 from certigraph.nodes.commitments import refuse_beyond_commitment
 from certigraph.nodes.questions import UNKNOWN_OUTCOME, EnteredCall, QuestionLog
@@ -160,6 +160,8 @@ class _CallMaker:
             key = self._tools.rule(call.name).bind(call.name, call.args, turn_of(episode), chosen)
         entered = EnteredCall(call, key, LedgerEntry(), chosen=chosen)
         if not call.is_made or call.name not in self._tools.loaded or not self._is_made_once(entered):
+            return entered
+        if key == chosen and not number and self._config.get("configurable", {}).get(FRESH_KEY):
             return entered
         entry = await self._ledger.read(entered.key)
         if self._tools.is_repeatable(call.name):

@@ -37,6 +37,9 @@ CALL_KEY = "__certigraph_call"
 FORK_KEY = "__certigraph_fork"
 """Key in `configurable`: the checkpoint from which the caller begins a turn, if it is not the latest one."""
 
+FRESH_KEY = "__certigraph_fresh"
+"""Key in `configurable`: whether the run of the outermost graph begins a turn, of which nothing was entered before."""
+
 SCRATCHPAD_KEY = "__pregel_scratchpad"
 """Key under which LangGraph counts what one run of a node does."""
 
@@ -132,10 +135,14 @@ def with_place(config: RunnableConfig | None, *, begins: bool) -> RunnableConfig
         begins: whether the caller gave an input, and thus begins a turn.
     """
     given = (config or {}).get("configurable") or {}
-    if begins and given.get("checkpoint_id") and CHECKPOINTER_KEY not in given:
-        return {**(config or {}), "configurable": {**given, FORK_KEY: given["checkpoint_id"]}}
     ambient = (var_child_runnable_config.get() or {}).get("configurable") or {}
     place = given if any(map(given.get, COORDINATES)) else {**ambient, **given}
+    if TASK_KEY not in place and begins:
+        fork = given.get("checkpoint_id")
+        # a server gives its checkpointer, and the input once more where it goes on with a run
+        may_go_on = CHECKPOINTER_KEY in place or "run_id" in ((config or {}).get("metadata") or {})
+        began = {FORK_KEY: fork} if fork else {FRESH_KEY: not may_go_on}
+        return {**(config or {}), "configurable": {**given, **began}}
     scratchpad, info = place.get(SCRATCHPAD_KEY), getattr(place.get(RUNTIME_KEY), "execution_info", None)
     if scratchpad is None or info is None:
         return config
