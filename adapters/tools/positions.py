@@ -302,11 +302,13 @@ class _Run(NamedTuple):
 
 async def _find_run(saver: BaseCheckpointSaver[Any], thread: str, level: _Level, checkpoint: str) -> _Run:
     latest = found = await await_checkpoint(saver, thread, level.graph, checkpoint)
-    seen, sends = set[str](), 0
+    seen, sends, edited = set[str](), 0, False
     while True:
         if versions := found.checkpoint["versions_seen"].get(level.node):
             seen.add(repr(sorted(versions.items())))
-        sends += bool(_sends_to(level.node, found)) and found.metadata.get("source") == "loop"
+        # an edit is a checkpoint of its own, which waits for what the edited one was to do
+        sends += bool(_sends_to(level.node, found)) and not edited
+        edited = found.metadata.get("source") in ("update", "fork")
         before = _parent_of(found)
         if found.metadata.get("source") == "input" or not before:
             return _Run(len(seen), sends, _number_of_send(level, latest))

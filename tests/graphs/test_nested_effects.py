@@ -1,11 +1,12 @@
 """An agent that pays, invoked twice in every way in which LangGraph lets a graph invoke another: each payment once."""
 
+import operator
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import product
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 import pytest
 from helpers.processes.prepared_processes import FORK
@@ -19,8 +20,12 @@ from helpers.sample_runs.nested_payments import (
     carry_in_child,
     finish,
     open_saver,
+    paying_agent,
 )
 from helpers.servers.postgres_server import Server, running_server
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
+from langgraph.types import Send
 
 CONFIG: Any = {"configurable": {"thread_id": "t"}}
 SETTINGS = [Setting(*one) for one in product(FORMS, MODES, ARGUMENTS)]
@@ -161,3 +166,32 @@ def test_each_payment_is_made_once_though_the_process_is_killed(setting: Setting
 def test_of_many_kills_none_doubles_or_loses_a_payment(setting: Setting, tmp_path: Path) -> None:
     kills, questions = kill_at_random(setting, tmp_path, 11)
     print(f"{named(setting)}: {kills} kills, {questions} questions")
+
+
+class Paid(TypedDict, total=False):
+    answers: Annotated[list[str], operator.add]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("levels", [1, 2, 3])
+def test_a_payment_below_several_graphs_that_send_started_is_made_once_by_forks(levels: int, tmp_path: Path) -> None:
+    """Branches are told apart by the `Send` at the top, of which the agent below only has the id of a task."""
+    bank = Bank(tmp_path / "bank.sqlite")
+    inner = paying_agent(bank)
+
+    def work(state: dict[str, Any]) -> Any:
+        return {"answers": [inner.invoke({"messages": [("user", "Pay 5 to ann.")]})["messages"][-1].text]}
+
+    below: Any = work
+    for _ in range(levels):
+        builder: Any = StateGraph(Paid).add_node("below", below).add_edge(START, "below")
+        below = builder.compile()
+    builder = StateGraph(Paid).add_node("branch", below)
+    builder.add_conditional_edges(START, lambda state: [Send("branch", {"answers": []})] * 3, ["branch"])
+    graph = builder.compile(checkpointer=InMemorySaver())
+    answers = graph.invoke({}, CONFIG)["answers"]
+    assert len(set(answers)) == len(bank.rows()) == 3
+    for snapshot in list(graph.get_state_history(CONFIG)):
+        edited = graph.update_state(snapshot.config, {"answers": []}) if snapshot.next else snapshot.config
+        assert set(graph.invoke(None, edited)["answers"]) <= set(answers)
+    assert len(bank.rows()) == 3

@@ -144,7 +144,7 @@ def _delegate_as_asked(requests: Sequence[str], mode: Mode) -> Any:
     return ScriptedChat(responder=respond)
 
 
-class _Answers(TypedDict, total=False):
+class Answers(TypedDict, total=False):
     request: str
     answers: Annotated[list[str], operator.add]
 
@@ -204,11 +204,11 @@ class Setting(NamedTuple):
         return builder.compile(checkpointer=saver)
 
     def _build_function(self, inner: Any, saver: Any) -> Any:
-        def work(state: _Answers) -> _Answers:
+        def work(state: Answers) -> Answers:
             texts = [state["request"]] if "request" in state else self.requests
             return {"answers": [inner.invoke({"messages": [("user", one)]})["messages"][-1].text for one in texts]}
 
-        async def awork(state: _Answers) -> _Answers:
+        async def awork(state: Answers) -> Answers:
             texts = [state["request"]] if "request" in state else self.requests
             runs = [inner.ainvoke({"messages": [("user", one)]}) for one in texts]
             found = await asyncio.gather(*runs) if self.mode == "parallel" else [await run for run in runs]
@@ -216,7 +216,7 @@ class Setting(NamedTuple):
 
         from langgraph.utils.runnable import RunnableCallable
 
-        builder: Any = StateGraph(_Answers).add_node("work", RunnableCallable(work, awork))
+        builder: Any = StateGraph(Answers).add_node("work", RunnableCallable(work, awork))
         if self.mode == "parallel":
             builder.add_conditional_edges(
                 START, lambda state: [Send("work", {"request": one}) for one in self.requests], ["work"]
