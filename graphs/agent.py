@@ -15,7 +15,7 @@ from langchain_core.runnables.config import ensure_config, merge_configs
 from langgraph.cache.base import BaseCache
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START
-from langgraph.graph.message import add_messages
+from langgraph.graph.message import _messages_delta_reducer
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
@@ -40,6 +40,7 @@ from certigraph.nodes.commitments import commit
 from certigraph.nodes.events import write_answer
 from certigraph.nodes.lessons import learn_nothing, no_lessons
 from certigraph.nodes.tools import STOPPED_TEXT
+from certigraph.state.channels import ChangesChannel
 from certigraph.state.commitments import CommitmentLevel
 from certigraph.state.endings import FINISHED, GOAL, WORLD_ENDED, Fault
 from certigraph.state.records import Certificate, Observation, Task
@@ -65,17 +66,21 @@ THREAD_FORM = (
 )
 
 
+Messages = Annotated[list[AnyMessage], ChangesChannel(_messages_delta_reducer, snapshot_frequency=4)]
+"""A conversation. A checkpoint stores what was added; all of it every other turn, since a turn writes two messages."""
+
+
 class AgentInput(TypedDict, total=False):
     """Input of an agent: messages, the last of which says what to do, or a goal."""
 
-    messages: Annotated[list[AnyMessage], add_messages]
+    messages: Messages
     goal: str
 
 
 class AgentOutput(TypedDict, total=False):
     """Output of an agent."""
 
-    messages: Annotated[list[AnyMessage], add_messages]
+    messages: Messages
     certificates: list[Certificate]
     """What was certified, in order; empty for methods that certify nothing."""
     ending: str
@@ -89,7 +94,7 @@ class AgentOutput(TypedDict, total=False):
 class AgentKeys(TypedDict, total=False):
     """Keys that an agent adds to the state of its method."""
 
-    messages: Annotated[list[AnyMessage], add_messages]
+    messages: Messages
     goal: str
     ending: str
     ending_reason: str

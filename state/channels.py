@@ -33,10 +33,22 @@ def _last_write(plan: list[Any], writes: Sequence[list[Any]]) -> list[Any]:
     return list(writes[-1]) if writes else plan
 
 
-# One alias for every append-only log, so that LangGraph's beta DeltaChannel can be replaced in one place.
-Log = Annotated[list[T], DeltaChannel(_extend_log, snapshot_frequency=SNAPSHOT_EVERY)]
+class ChangesChannel(DeltaChannel[Any]):
+    """Delta channel whose empty value is stored in every checkpoint.
 
-Plan = Annotated[list[Predicate], DeltaChannel(_last_write, snapshot_frequency=SNAPSHOT_EVERY)]
+    LangGraph rebuilds a delta channel from the latest checkpoint that has its value. Without the empty ones, a channel
+    that was written in the first of many turns and never again would be searched for through all of them.
+    """
+
+    def checkpoint(self) -> Any:
+        """Return what a checkpoint stores: the value if it is empty, else LangGraph's mark for a value left out."""
+        return self.value if self.is_available() and self.value == self.typ() else super().checkpoint()
+
+
+# One alias for every append-only log, so that LangGraph's beta DeltaChannel can be replaced in one place.
+Log = Annotated[list[T], ChangesChannel(_extend_log, snapshot_frequency=SNAPSHOT_EVERY)]
+
+Plan = Annotated[list[Predicate], ChangesChannel(_last_write, snapshot_frequency=SNAPSHOT_EVERY)]
 
 
 # Indexes of logs: what is found by looking at a whole log, without looking at all of it at every superstep.
