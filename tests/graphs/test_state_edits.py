@@ -3,7 +3,7 @@
 import asyncio
 import json
 from operator import add
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any
 
 import pytest
 from helpers.cases import first_fast
@@ -17,7 +17,6 @@ from langgraph.types import Command, Overwrite, StateUpdate
 from pydantic import TypeAdapter
 
 from certigraph import agent
-
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.graphs import pbai, react, sdp, step, tdp
