@@ -19,7 +19,7 @@ from langgraph.graph.message import _messages_delta_reducer
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 from typing_extensions import TypedDict, Unpack
 
 from certigraph.adapters.extras import import_extra
@@ -30,17 +30,18 @@ from certigraph.adapters.models.chat_models import (
     is_scripted,
 )
 from certigraph.adapters.protocols import Budget, Context, Limits, Operator
+from certigraph.adapters.tools.answer_forms import ResponseForm, ResponseFormat
 from certigraph.adapters.tools.checks import Checks, warn_of_unused
 from certigraph.adapters.tools.definitions import DEADLINE
 from certigraph.adapters.tools.positions import CHECKPOINTER_KEY, require_checkpointer
 from certigraph.adapters.tools.world import CONDITION, RESPONSE_ARGUMENT, Effect, ToolLike, Tools
-from certigraph.graphs.assembly import Assembly, EpisodicGraph, Schemas, extend_state, run_in_place
+from certigraph.graphs.assembly import Assembly, EpisodicGraph, Schemas, create_state, extend_state, run_in_place
 from certigraph.nodes.approval import InterruptOn, approvals
 from certigraph.nodes.commitments import commit
 from certigraph.nodes.events import write_answer
 from certigraph.nodes.lessons import learn_nothing, no_lessons
 from certigraph.nodes.tools import STOPPED_TEXT
-from certigraph.state.channels import ChangesChannel
+from certigraph.state.channels import ChangesChannel, ReadChannel
 from certigraph.state.commitments import CommitmentLevel
 from certigraph.state.endings import FINISHED, GOAL, WORLD_ENDED, Fault
 from certigraph.state.records import Certificate, Observation, Task
@@ -219,7 +220,7 @@ def agent(
     effects: Mapping[str, Effect] | None = None,
     interrupt_on: InterruptOn | None = None,
     commitments: CommitmentLevel | None = "tools",
-    response_format: type[BaseModel] | None = None,
+    response_format: ResponseFormat | None = None,
     instructions: str = "",
     checks: Checks | None = None,
     state_schema: type[Any] | None = None,
@@ -246,7 +247,8 @@ def agent(
         commitments: what the agent commits to before it reads a tool's answer, by one more call of the model: the
             `tools` that the task may use, or also the origin of their `arguments`; None for nothing. Calls beyond that
             are refused, or need approval where `interrupt_on` names the tool.
-        response_format: pydantic model of the answer.
+        response_format: form of the answer, as in LangChain's `create_agent`: a pydantic class, TypedDict, dataclass,
+            JSON schema, a union of classes, or one of LangChain's strategies. None for text.
         instructions: what the agent must know besides its tools.
         checks: functions that decide conditions of a plan before a model judges them, by the form of the conditions:
             `{"Order {order} is refunded.": is_refunded}`. Each gets the values by name, and what the tools answered if
@@ -298,7 +300,7 @@ def agent(
     if method == "step" and store is None:
         operators = {"recall": no_lessons, "memory": learn_nothing, **operators}
     approved = next((tool for tool, rule in (interrupt_on or {}).items() if rule), "")
-    graph = _assemble_agent(method, state_schema, operators, approved)
+    graph = _assemble_agent(method, state_schema, operators, approved, world.response_format)
     compiled = graph.compile(checkpointer=checkpointer, store=store, cache=cache, name=name or method)
     chosen: dict[str, Any] = {"memory": SHARED_LESSONS} if store else {}
     chosen |= {"budget": budget} if budget else {}
@@ -323,10 +325,19 @@ def _check_choices(
         raise ValueError(f"commitments={commitments!r}: give {levels} or None")
 
 
-def _assemble_agent(method: Method, further: type[Any] | None, operators: Mapping[str, Any], approved: str) -> Assembly:
+def _assemble_agent(
+    method: Method,
+    further: type[Any] | None,
+    operators: Mapping[str, Any],
+    approved: str,
+    form: ResponseForm | None,
+) -> Assembly:
     module = _method_module(method)
     keys = AgentKeys if "certificates" in module.State.__annotations__ else extend_state(AgentKeys, CertificateKeys)
-    schemas = Schemas(*(extend_state(schema, further) for schema in (keys, AgentInput, AgentOutput)))
+    response = Annotated[Any, ReadChannel(form.read)] if form else Any
+    answer = create_state("Answer", {"structured_response": response})
+    outer = (extend_state(answer, keys), AgentInput, extend_state(answer, AgentOutput))
+    schemas = Schemas(*(extend_state(schema, further) for schema in outer))
     graph: Assembly = module.builder(schemas, **operators)
     [first] = [target for source, target in graph.edges if source == START]
     graph.insert("receive", run_in_place(_create_receive(approved)), between=(START, first))
@@ -437,18 +448,11 @@ def _create_respond(module: Any) -> Any:
             "messages": [AIMessage(text, id=action.args.get(MESSAGE_KEY) if action else None)],
             "ending": ending,
             "ending_reason": reason,
-            "structured_response": _structured(action, runtime),
+            "structured_response": action.args.get(RESPONSE_ARGUMENT) if action else None,
             **certificates,
         }
 
     return respond
-
-
-def _structured(action: Any, runtime: Runtime[Context]) -> Any:
-    world = runtime.context.benchmark
-    form = world.response_format if isinstance(world, Tools) else None
-    given = action.args.get(RESPONSE_ARGUMENT) if action else None
-    return form.model_validate(given) if form and given is not None else None
 
 
 CONVERSATION = """\

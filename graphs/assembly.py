@@ -121,7 +121,7 @@ def _to_record(own: type[Any], schema: type[Any], key: str, value: Any) -> Any:
     record = plain
     if is_own or not reduced:  # a reducer of messages or of the caller's takes other values than the state holds
         try:
-            record = _adapter(schema, key).validate_python(plain)
+            record = _adapter(schema, key).validate_python(plain)  # type: ignore[arg-type]  # a class is hashable
         except PydanticSchemaGenerationError:  # a class of the caller's that pydantic does not know
             pass
         except ValidationError as error:
@@ -288,7 +288,12 @@ def extend_state(state: type[Any], further: type[Any] | None) -> type[Any]:
     types, other_types = get_type_hints(state), get_type_hints(further)
     if taken := [key for key in added if key in usual and other_types[key] != types[key]]:
         raise TypeError(f"the state key {taken[0]!r} of {further.__name__} is taken by the graph: rename it")
-    return TypedDict(f"{state.__name__}With{further.__name__}", {**added, **usual}, total=False)  # type: ignore[operator, no-any-return]
+    return create_state(f"{state.__name__}With{further.__name__}", {**added, **usual})
+
+
+def create_state(name: str, fields: Mapping[str, Any]) -> type[Any]:
+    """Return a TypedDict of optional keys with the given types."""
+    return TypedDict(name, dict(fields), total=False)  # type: ignore[operator, no-any-return]
 
 
 class Assembly(StateGraph[Any, Context, Any, Any]):
