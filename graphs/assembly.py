@@ -348,6 +348,33 @@ class Assembly(StateGraph[Any, Context, Any, Any]):
                     found = True
         return found
 
+    def add_exits(self, label: str, target: str, leaves: Callable[[Any], bool], nodes: Sequence[str]) -> None:
+        """Add an edge to `target` after each node, which is taken instead of the others if `leaves(state)` holds.
+
+        Args:
+            label: name of the edge.
+            target: the node to which the edges lead.
+            leaves: function of the state after the node.
+            nodes: the nodes.
+        """
+        for node in nodes:
+            usual = [end for start, end in sorted(self.edges) if start == node]
+            self.edges -= {(node, end) for end in usual}
+            if usual:
+
+                def unless_left(state: Any, usual: Sequence[str] = usual) -> str | list[str]:
+                    return label if leaves(state) else [*usual]
+
+                self.add_conditional_edges(node, unless_left, {label: target, **{end: end for end in usual}})
+                continue
+            for name, branch in self.branches[node].items():
+
+                def unless(state: Any, config: RunnableConfig, path: Any = branch.path) -> Any:
+                    return label if leaves(state) else path.invoke(state, config)
+
+                ends = {**(branch.ends or {}), label: target}
+                self.branches[node][name] = branch._replace(path=run_in_place(unless), ends=ends)
+
     def add_conditional_edges(self, source: str, path: Any, path_map: Any = None) -> Self:
         """Add conditional edges, as in LangGraph; a `path` that is a plain function runs without a thread."""
         return super().add_conditional_edges(source, run_in_place(path) if inspect.isfunction(path) else path, path_map)
