@@ -94,7 +94,7 @@ class AgentOutput(TypedDict, total=False):
     ending_reason: str
     """Why it ended so, as the method or its planner says; empty where the ending says all."""
     turn_usage: dict[str, Any]
-    """What the turn spent, as plain JSON: `calls`, tokens, `usd` and `seconds`, and the same of each node in `nodes`."""
+    """What the turn spent, as plain JSON: calls, tokens, `usd` and `seconds`, and the same of each node in `nodes`."""
     structured_response: Any
     """The answer in the form of `response_format`; None without it, or where no answer was given."""
 

@@ -373,7 +373,8 @@ class Assembly(StateGraph[Any, Context, Any, Any]):
                     return label if leaves(state) else path.invoke(state, config)
 
                 ends = {**(branch.ends or {}), label: target}
-                self.branches[node][name] = branch._replace(path=run_in_place(unless), ends=ends)
+                # without the schema of the path, which may lack what `leaves` reads, it gets the node's
+                self.branches[node][name] = branch._replace(path=run_in_place(unless), ends=ends, input_schema=None)
 
     def add_conditional_edges(self, source: str, path: Any, path_map: Any = None) -> Self:
         """Add conditional edges, as in LangGraph; a `path` that is a plain function runs without a thread."""

@@ -143,9 +143,9 @@ class LimitReached(Stopped):
 
     def advise_caller(self) -> None:
         """Replace the advice for the command line by that for the caller of a graph, which has no run folder."""
-        name, fields = ("limits", "Limits") if self.of_method else ("budget", "Budget")
-        goes_on = f"with a checkpointer invoke(None, config, context=Context({name}={fields}({self._more}))) goes on"
-        self.args = (f"{self.happened}; {goes_on}",)
+        fields = "Limits" if self.of_method else "Budget"
+        goes_on = "with a checkpointer invoke(None, config, context=Context(...)) goes on"
+        self.args = (f"{self.happened}; give the context {fields}({self._more}); {goes_on}",)
 
 
 def _format_amount(amount: float) -> str:

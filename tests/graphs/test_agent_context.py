@@ -58,7 +58,7 @@ def test_a_context_that_names_a_script_of_benchmarks_is_refused(database: Suppor
 @pytest.mark.parametrize("context", [{"budget": {"calls": 1}}, Context(budget=Budget(calls=1))])
 def test_a_context_sets_single_fields(context: Any, database: SupportDatabase):
     with pytest.raises(LimitReached, match="1 of 1 calls"):
-        react(database).invoke({"goal": GOAL}, context=context)
+        react(database, on_limit="raise").invoke({"goal": GOAL}, context=context)
 
 
 def test_the_form_of_the_context_fits_what_it_accepts(database: SupportDatabase):
