@@ -523,7 +523,7 @@ def read_request(state: Any) -> dict[str, Any]:
     """
     messages: list[AnyMessage] = list(state.get("messages") or ())
     goal = str(state.get("goal") or "").strip()
-    results = {"ending": "", "ending_reason": "", "turn_usage": {}, "structured_response": None, "stopped": None}
+    results: dict[str, Any] = {"ending": "", "ending_reason": "", "turn_usage": {}, "structured_response": None, "stopped": None}
     update: dict[str, Any] = {"goal": "", "commitment": None, **results}
     if goal:
         update["messages"] = [HumanMessage(goal)]
@@ -553,7 +553,7 @@ def _create_respond(module: Any) -> Any:
             ending, reason = stopped["ending"], stopped["reason"]
         text = str(action.args.get("answer", "")) if action else ""
         cut = f"{ending}{f': {reason}' if reason else ''}"
-        if text and ending.startswith("limit:") and RESPONSE_ARGUMENT not in action.args:
+        if action and text and ending.startswith("limit:") and RESPONSE_ARGUMENT not in action.args:
             text = f"{text}\n\n(The work was not completed: {cut}.)"
         text = text or f"I could not complete this ({cut})."
         write_answer(text, ending, reason, runtime)
