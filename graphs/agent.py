@@ -523,7 +523,13 @@ def read_request(state: Any) -> dict[str, Any]:
     """
     messages: list[AnyMessage] = list(state.get("messages") or ())
     goal = str(state.get("goal") or "").strip()
-    results: dict[str, Any] = {"ending": "", "ending_reason": "", "turn_usage": {}, "structured_response": None, "stopped": None}
+    results: dict[str, Any] = {
+        "ending": "",
+        "ending_reason": "",
+        "turn_usage": {},
+        "structured_response": None,
+        "stopped": None,
+    }
     update: dict[str, Any] = {"goal": "", "commitment": None, **results}
     if goal:
         update["messages"] = [HumanMessage(goal)]

@@ -372,7 +372,7 @@ class Assembly(StateGraph[Any, Context, Any, Any]):
                 def unless(state: Any, config: RunnableConfig, path: Any = branch.path) -> Any:
                     return label if leaves(state) else path.invoke(state, config)
 
-                ends = {**(branch.ends or {}), label: target}
+                ends = {label: target, **(branch.ends or {})}
                 # without the schema of the path, which may lack what `leaves` reads, it gets the node's
                 self.branches[node][name] = branch._replace(path=run_in_place(unless), ends=ends, input_schema=None)
 
