@@ -11,8 +11,9 @@ import re
 import sqlite3
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import closing, contextmanager
+from io import BufferedReader
 from itertools import islice
 from pathlib import Path
 from secrets import token_hex
@@ -21,6 +22,7 @@ from typing import IO, Any, NamedTuple, TypeVar, TypeVarTuple, cast
 from pydantic import BaseModel, ValidationError
 
 from certigraph.adapters.json_lines import MAX_LINE, parse_json, parse_json_at, read_bounded_lines
+from certigraph.adapters.user_warnings import warn_user
 from certigraph.state.endings import Fault, UnknownName
 
 # Paths, the cache folder and atomic writes.
@@ -320,11 +322,35 @@ def read_remaining_bytes(file: IO[bytes], name: str, most: int = MAX_VALUE_BYTES
 def _open_file(path: Path) -> Iterator[IO[bytes]]:
     try:
         with cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb") as file:
-            yield file
+            yield skip_byte_order_mark(file)
     except FileNotFoundError as error:
         raise Fault("data", f"{path}: no such file: correct the path") from error
     except (OSError, EOFError, zlib.error) as error:
         raise _unreadable_fault(path, error) from error
+
+
+def skip_byte_order_mark(file: IO[bytes]) -> IO[bytes]:
+    """Skip the mark that programs for Windows write at the beginning of a UTF-8 file. Return the file."""
+    if cast(BufferedReader, file).peek(len(codecs.BOM_UTF8)).startswith(codecs.BOM_UTF8):
+        file.read(len(codecs.BOM_UTF8))
+    return file
+
+
+def warn_of_partial_answers(path: Path, answered: Iterable[object], asked: Collection[object]) -> None:
+    """Warn if a file of answers that is scored lacks some, or has answers to other tasks.
+
+    Args:
+        path: the file.
+        answered: ids of the tasks that it answers.
+        asked: ids of the tasks that are scored.
+    """
+    known, given = set(asked), list(dict.fromkeys(answered))
+    strange, missing = [one for one in given if one not in known], len(known - set(given))
+    if missing:
+        warn_user(f"{path.name}: {missing} of {len(known)} tasks have no answer, which counts as a wrong one")
+    if strange:
+        shown = ", ".join(map(str, strange[:MAX_EXAMPLES]))
+        warn_user(f"{path.name}: {len(strange)} of {len(given)} answers are to other tasks and not scored: {shown}")
 
 
 def _too_large_fault(name: str, most: int) -> Fault:

@@ -585,6 +585,9 @@ class Context(BaseModel):
     data: str | None = Field(default=None, description="data folder; unset: CERTIGRAPH_DATA, else a generated world")
     budget: Budget = Budget()
     limits: Limits | None = Field(default=None, description="unset: those of the benchmark")
+    on_limit: SkipJsonSchema[Literal["answer", "raise"]] = Field(
+        default="raise", exclude=True, description="what an agent does where a limit is reached"
+    )
     memory: str = Field(
         default="",
         description="name of a memory of lessons, shared by the runs in one folder or on one store; unset: one per run",

@@ -15,11 +15,12 @@ from langchain_core.runnables.config import ensure_config, merge_configs
 from langgraph.cache.base import BaseCache
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START
-from langgraph.graph.message import add_messages
+from langgraph.graph.message import _messages_delta_reducer
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
-from pydantic import BaseModel, TypeAdapter
+from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined]
+from pydantic import TypeAdapter
 from typing_extensions import TypedDict, Unpack
 
 from certigraph.adapters.extras import import_extra
@@ -30,22 +31,25 @@ from certigraph.adapters.models.chat_models import (
     is_scripted,
 )
 from certigraph.adapters.protocols import Budget, Context, Limits, Operator
+from certigraph.adapters.tools.answer_forms import ResponseForm, ResponseFormat
 from certigraph.adapters.tools.checks import Checks, warn_of_unused
 from certigraph.adapters.tools.definitions import DEADLINE
 from certigraph.adapters.tools.outcomes import Effect
-from certigraph.adapters.tools.positions import CHECKPOINTER_KEY, require_checkpointer
+from certigraph.adapters.tools.positions import CHECKPOINTER_KEY, RUNTIME_KEY, require_checkpointer
 from certigraph.adapters.tools.world import CONDITION, RESPONSE_ARGUMENT, ToolLike, Tools
-from certigraph.graphs.assembly import Assembly, EpisodicGraph, Schemas, extend_state, run_in_place
+from certigraph.graphs.assembly import Assembly, EpisodicGraph, Schemas, create_state, extend_state, run_in_place
 from certigraph.nodes.approval import InterruptOn, approvals
 from certigraph.nodes.commitments import commit
 from certigraph.nodes.events import write_answer
 from certigraph.nodes.lessons import learn_nothing, no_lessons
 from certigraph.nodes.tools import STOPPED_TEXT
+from certigraph.state.channels import ChangesChannel, ReadChannel
 from certigraph.state.commitments import CommitmentLevel
-from certigraph.state.endings import FINISHED, GOAL, WORLD_ENDED, Fault
-from certigraph.state.records import Certificate, Observation, Task
+from certigraph.state.endings import FINISHED, GOAL, WORLD_ENDED, Fault, LimitReached
+from certigraph.state.records import Certificate, Observation, Task, Usage
 from certigraph.state.run import ANSWER_ACTIONS, FINISH
 from certigraph.state.tools import MESSAGE_KEY, REQUEST_ID, TOOLS_NAME, calls_of, describe_failure, reasons_refused
+from certigraph.state.trajectory import total_usage
 
 Method = Literal["sdp", "tdp", "step", "react", "plan_and_act", "pbai"]
 """Methods that can drive an agent with tools."""
@@ -60,29 +64,38 @@ SHARED_LESSONS = "agent"
 
 INPUT_FORM = 'the input needs {"messages": [("user", "...")]} or {"goal": "..."}'
 
+NESTED_SUPERSTEPS = 10_000
+"""Supersteps of an agent inside another graph; budget and limits end its turns long before."""
+
 THREAD_FORM = (
     "an agent with a checkpointer saves its progress under the name of a thread: give "
     'config={"configurable": {"thread_id": "..."}}, the same one to go on'
 )
 
 
+Messages = Annotated[list[AnyMessage], ChangesChannel(_messages_delta_reducer, snapshot_frequency=4)]
+"""A conversation. A checkpoint stores what was added; all of it every other turn, since a turn writes two messages."""
+
+
 class AgentInput(TypedDict, total=False):
     """Input of an agent: messages, the last of which says what to do, or a goal."""
 
-    messages: Annotated[list[AnyMessage], add_messages]
+    messages: Messages
     goal: str
 
 
 class AgentOutput(TypedDict, total=False):
     """Output of an agent."""
 
-    messages: Annotated[list[AnyMessage], add_messages]
+    messages: Messages
     certificates: list[Certificate]
     """What was certified, in order; empty for methods that certify nothing."""
     ending: str
     """How the turn ended: `goal` (certified), `finished` (an answer that nothing certifies), `gave_up`, ..."""
     ending_reason: str
     """Why it ended so, as the method or its planner says; empty where the ending says all."""
+    turn_usage: dict[str, Any]
+    """What the turn spent, as plain JSON: calls, tokens, `usd` and `seconds`, and the same of each node in `nodes`."""
     structured_response: Any
     """The answer in the form of `response_format`; None without it, or where no answer was given."""
 
@@ -90,11 +103,14 @@ class AgentOutput(TypedDict, total=False):
 class AgentKeys(TypedDict, total=False):
     """Keys that an agent adds to the state of its method."""
 
-    messages: Annotated[list[AnyMessage], add_messages]
+    messages: Messages
     goal: str
     ending: str
     ending_reason: str
+    turn_usage: dict[str, Any]
     structured_response: Any
+    stopped: dict[str, str] | None
+    """The limit that the turn has reached, by `ending` and `reason`; None while it goes on."""
 
 
 class CertificateKeys(TypedDict, total=False):
@@ -143,10 +159,17 @@ class AgentGraph(EpisodicGraph):
     """A compiled agent. Its context holds model, tools and limits; a caller may set single fields of it."""
 
     def __init__(
-        self, *, agent_context: Context, method: Method, own_schema: type[Any] | None = None, **kwargs: Any
+        self,
+        *,
+        agent_context: Context,
+        method: Method,
+        own_schema: type[Any] | None = None,
+        raise_limits: bool = False,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.agent_context, self.method, self.own_schema = agent_context, method, own_schema
+        self.raise_limits = raise_limits
 
     @property
     def world(self) -> Tools:
@@ -154,14 +177,23 @@ class AgentGraph(EpisodicGraph):
         return cast(Tools, self.agent_context.benchmark)
 
     def stream(self, input: Any, config: Any = None, **kwargs: Any) -> Iterator[Any]:  # noqa: D102 - as LangGraph's
-        return super().stream(input, config, **self._complete(input, config, kwargs))
+        return super().stream(input, self._with_own_steps(config), **self._complete(input, config, kwargs))
 
     def astream(self, input: Any, config: Any = None, **kwargs: Any) -> AsyncIterator[Any]:  # noqa: D102
-        return super().astream(input, config, **self._complete(input, config, kwargs))
+        return super().astream(input, self._with_own_steps(config), **self._complete(input, config, kwargs))
 
     def default_context(self) -> Context:
         """Return the agent's own context."""
         return self.agent_context
+
+    def _with_own_steps(self, config: Any) -> Any:
+        """Return the configuration of a run; in another graph, with a recursion limit of the agent's own.
+
+        LangGraph hands on the limit of the graph around it, whose supersteps say nothing about those of the agent.
+        """
+        if CHECKPOINTER_KEY not in ensure_config(config).get("configurable", {}):
+            return config
+        return {**(config or {}), "recursion_limit": (self.config or {}).get("recursion_limit", NESTED_SUPERSTEPS)}
 
     def get_context_jsonschema(self) -> dict[str, Any]:
         """Return the form of the fields that a client of a server may set; an empty model is the agent's own."""
@@ -170,17 +202,18 @@ class AgentGraph(EpisodicGraph):
         model = {**shown["model"], "default": "", "description": "another model for this run; unset: the agent's own"}
         return {**form, "properties": {**shown, "model": model}}
 
-    def _complete(self, given: Any, config: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+    def _complete(self, input: Any, config: Any, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments of a run with the agent's context, and with checkpoints that are saved before effects.
 
         Raises:
             Fault: ("data") the input is a text, or no thread is named for a checkpointer; ("environment") checkpoints
                 would be saved only at the end, so that a crash would lose effects.
         """
-        if isinstance(given, str):
+        if isinstance(input, str):
             raise Fault("data", INPUT_FORM)
         nested = CHECKPOINTER_KEY in (config or {}).get("configurable", {})
-        changes: dict[str, Any] = {"context": self.complete_context(arguments.get("context"))}
+        given = arguments.get("context") or limits_around(ensure_config(config))
+        changes: dict[str, Any] = {"context": self.complete_context(given)}
         if not nested and isinstance(self.checkpointer, BaseCheckpointSaver):
             if "thread_id" not in merge_configs(self.config, ensure_config(config)).get("configurable", {}):
                 raise Fault("data", THREAD_FORM)
@@ -191,7 +224,12 @@ class AgentGraph(EpisodicGraph):
         return {**arguments, **changes}
 
     def complete_context(self, given: Any) -> Context:
-        """Return the agent's context with the fields that the caller set; a context of the caller's own is in `own`."""
+        """Return the agent's context with the fields that the caller set; a context of the caller's own is in `own`.
+
+        A context that is JSON, as clients of a server give it, lowers budget and limits, and raises them only with
+        `raise_limits`.
+        """
+        may_raise = self.raise_limits or not isinstance(given, Mapping)
         if given is None:
             return self.agent_context
         if self.own_schema and not isinstance(given, Context):
@@ -202,9 +240,49 @@ class AgentGraph(EpisodicGraph):
         if not isinstance(given, Context):
             return self.agent_context.model_copy(update={"own": given})
         fields = {name: getattr(given, name) for name in given.model_fields_set}
+        if not may_raise:
+            own = self.agent_context
+            fields |= {"budget": lower_budget(own.budget, fields["budget"])} if "budget" in fields else {}
+            limits = own.limits or self.world.limits
+            fields |= {"limits": lower_limits(limits, fields["limits"])} if fields.get("limits") else {}
         if "chat" not in fields and (name := fields.pop("model", "")):
             fields |= {"chat": None, **_model_fields(name)}  # a model object would take precedence over the name
         return self.agent_context.model_copy(update=fields)
+
+
+def limits_around(config: RunnableConfig) -> dict[str, Any] | Context | None:
+    """Return `budget` and `limits` of the context of the graph around an agent; None if it has neither.
+
+    The context of an agent around this one is for that agent alone.
+    """
+    runtime = config.get("configurable", {}).get(RUNTIME_KEY)
+    context = runtime.context if runtime else None
+    if isinstance(context, Context):
+        if context.benchmark is not None or not {"budget", "limits"} & context.model_fields_set:
+            return None
+        return Context(**{name: getattr(context, name) for name in ("budget", "limits") if getattr(context, name)})
+    if isinstance(context, Mapping):
+        return {name: context[name] for name in ("budget", "limits") if context.get(name)} or None
+    kinds = {"budget": Budget, "limits": Limits}
+    found = {name: value for name, kind in kinds.items() if isinstance(value := getattr(context, name, None), kind)}
+    return Context(**found) if found else None
+
+
+def lower_budget(own: Budget, given: Budget) -> Budget:
+    """Return a budget with the lower of two amounts of each kind."""
+    least = {name: min(getattr(own, name), getattr(given, name)) for name in ("calls", "tokens", "usd", "seconds")}
+    return own.model_copy(update={**least, "priced": own.priced or given.priced})
+
+
+def lower_limits(own: Limits, given: Limits) -> Limits:
+    """Return limits with those of the second that are lower; in some of them 0 stands for no limit."""
+    allowed, least = own.effective(), dict[str, Any]()
+    for name in given.model_fields_set:
+        usual, wanted = getattr(allowed, name), getattr(given, name)
+        unlimited = name in ("repeats", "rounds", "gold")
+        if wanted is not None and (wanted or not unlimited):
+            least[name] = wanted if unlimited and not usual else min(usual, wanted)
+    return own.model_copy(update=least)
 
 
 def agent(
@@ -215,13 +293,15 @@ def agent(
     effects: Mapping[str, Effect] | None = None,
     interrupt_on: InterruptOn | None = None,
     commitments: CommitmentLevel | None = "tools",
-    response_format: type[BaseModel] | None = None,
+    response_format: ResponseFormat | None = None,
     instructions: str = "",
     checks: Checks | None = None,
     state_schema: type[Any] | None = None,
     context_schema: type[Any] | None = None,
     budget: Budget | None = None,
     limits: Limits | None = None,
+    on_limit: Literal["answer", "raise"] = "answer",
+    raise_limits: bool = False,
     deadline: float = DEADLINE,
     checkpointer: Checkpointer = None,
     store: BaseStore | None = None,
@@ -243,7 +323,8 @@ def agent(
         commitments: what the agent commits to before it reads a tool's answer, by one more call of the model: the
             `tools` that the task may use, or also the origin of their `arguments`; None for nothing. Calls beyond that
             are refused, or need approval where `interrupt_on` names the tool.
-        response_format: pydantic model of the answer.
+        response_format: form of the answer, as in LangChain's `create_agent`: a pydantic class, TypedDict, dataclass,
+            JSON schema, a union of classes, or one of LangChain's strategies. None for text.
         instructions: what the agent must know besides its tools.
         checks: functions that decide conditions of a plan before a model judges them, by the form of the conditions:
             `{"Order {order} is refunded.": is_refunded}`. Each gets the values by name, and what the tools answered if
@@ -251,8 +332,13 @@ def agent(
         state_schema: TypedDict with further keys of the graph's state, its input and its output.
         context_schema: class of the context that callers give to a run, if it is not certigraph's. Tools read it by
             `langgraph.runtime.get_runtime`, operators as `runtime.context.own`.
-        budget: what a run may spend.
+        budget: what a turn may spend.
         limits: limits of the method.
+        on_limit: what happens where one of both is used up. `answer` ends the turn with a message that says so and the
+            ending `limit:...`; the next turn has all of the budget again. `raise` raises LimitReached, after which
+            `invoke(None, config, context=Context(budget=...))` goes on with a larger one.
+        raise_limits: whether a context that is JSON, as clients of a server give it, may also raise budget and limits.
+            Without it they can only be lowered. A `Context` object may always raise them.
         deadline: seconds after which a call of a tool without an answer, or a check without a result, is given up.
         checkpointer: a LangGraph checkpointer, which interrupts and resuming need. As a node of another graph the agent
             uses the checkpointer of that graph. Its durability may be "sync" or "async": before a call whose effect
@@ -264,7 +350,7 @@ def agent(
 
     Returns:
         A compiled LangGraph graph. Its input is `{"messages": [...]}` or `{"goal": ...}`; its output has `messages`,
-        `certificates`, `ending`, `ending_reason` and `structured_response`.
+        `certificates`, `ending`, `ending_reason`, `turn_usage` and `structured_response`.
 
     Raises:
         ValueError: there is no such method, a tool or a check cannot be used, the method would use no check, or the
@@ -295,15 +381,21 @@ def agent(
     if method == "step" and store is None:
         operators = {"recall": no_lessons, "memory": learn_nothing, **operators}
     approved = next((tool for tool, rule in (interrupt_on or {}).items() if rule), "")
-    graph = _assemble_agent(method, state_schema, operators, approved)
+    graph = _assemble_agent(method, state_schema, operators, approved, world.response_format)
     compiled = graph.compile(checkpointer=checkpointer, store=store, cache=cache, name=name or method)
     chosen: dict[str, Any] = {"memory": SHARED_LESSONS} if store else {}
     chosen |= {"budget": budget} if budget else {}
     fields = _model_fields(model)
     if "model" in fields and not is_local(fields["model"]):  # the weights of a local model are loaded when it is used
         check_model_available(fields["model"])
-    context = Context(benchmark=world, limits=limits, **fields, **chosen)
-    return AgentGraph(agent_context=context, method=method, own_schema=context_schema, **vars(compiled))
+    context = Context(benchmark=world, limits=limits, on_limit=on_limit, **fields, **chosen)
+    return AgentGraph(
+        agent_context=context,
+        method=method,
+        own_schema=context_schema,
+        raise_limits=raise_limits,
+        **vars(compiled),
+    )
 
 
 def _check_choices(
@@ -328,15 +420,28 @@ def _check_choices(
         raise ValueError("approve= takes the place of interrupt_on=: give one of them")
 
 
-def _assemble_agent(method: Method, further: type[Any] | None, operators: Mapping[str, Any], approved: str) -> Assembly:
+def _assemble_agent(
+    method: Method,
+    further: type[Any] | None,
+    operators: Mapping[str, Any],
+    approved: str,
+    form: ResponseForm | None,
+) -> Assembly:
     module = _method_module(method)
     keys = AgentKeys if "certificates" in module.State.__annotations__ else extend_state(AgentKeys, CertificateKeys)
-    schemas = Schemas(*(extend_state(schema, further) for schema in (keys, AgentInput, AgentOutput)))
+    response = Annotated[Any, ReadChannel(form.read)] if form else Any
+    answer = create_state("Answer", {"structured_response": response})
+    outer = (extend_state(answer, keys), AgentInput, extend_state(answer, AgentOutput))
+    schemas = Schemas(*(extend_state(schema, further) for schema in outer))
     graph: Assembly = module.builder(schemas, **operators)
     [first] = [target for source, target in graph.edges if source == START]
     graph.insert("receive", run_in_place(_create_receive(approved)), between=(START, first))
     graph.add_node("respond", run_in_place(_create_respond(module)), input_schema=graph.state_schema)
     graph.redirect(None, END, "respond")
+    inner = [node for node in graph.nodes if node not in ("receive", "respond")]
+    for node in inner:
+        graph.nodes[node].runnable = _note_limits(graph.nodes[node].runnable)
+    graph.add_exits("limit", "respond", lambda state: bool(state.get("stopped")), inner)
     graph.add_edge("respond", END)
     return graph
 
@@ -382,7 +487,31 @@ def _model_fields(model: Any) -> dict[str, Any]:
         raise Fault("model", f"the model {model!r} cannot be used: {reason}") from error
 
 
-# The nodes around the method.
+# The nodes around the method, and what surrounds each of its nodes.
+
+
+def _note_limits(node: Any) -> RunnableCallable:
+    """Return a node of an agent that notes in the state that a limit was reached, unless that is to be raised."""
+
+    def note(reached: LimitReached, runtime: Runtime[Context]) -> dict[str, Any]:
+        if runtime.context.on_limit == "raise":
+            raise reached
+        spent = {"usage": [reached.usage], "spent": reached.usage.spent()} if reached.usage else {}
+        return {"stopped": {"ending": reached.ending, "reason": reached.happened}, **spent}
+
+    def noting(state: Any, config: RunnableConfig, runtime: Runtime[Context]) -> Any:
+        try:
+            return node.invoke(state, config)
+        except LimitReached as reached:
+            return note(reached, runtime)
+
+    async def anoting(state: Any, config: RunnableConfig, runtime: Runtime[Context]) -> Any:
+        try:
+            return await node.ainvoke(state, config)
+        except LimitReached as reached:
+            return note(reached, runtime)
+
+    return RunnableCallable(noting, anoting, name=node.name, trace=False)
 
 
 def _create_receive(approved: str) -> Any:
@@ -404,7 +533,13 @@ def read_request(state: Any) -> dict[str, Any]:
     """
     messages: list[AnyMessage] = list(state.get("messages") or ())
     goal = str(state.get("goal") or "").strip()
-    results = {"ending": "", "ending_reason": "", "structured_response": None}
+    results: dict[str, Any] = {
+        "ending": "",
+        "ending_reason": "",
+        "turn_usage": {},
+        "structured_response": None,
+        "stopped": None,
+    }
     update: dict[str, Any] = {"goal": "", "commitment": None, **results}
     if goal:
         update["messages"] = [HumanMessage(goal)]
@@ -430,8 +565,13 @@ def _create_respond(module: Any) -> Any:
         if action and action.kind == FINISH and (ending == WORLD_ENDED or (ending == GOAL and not judged)):
             ending = FINISHED
         reason = _explain_ending(module, ending, state)
+        if stopped := state.get("stopped"):
+            ending, reason = stopped["ending"], stopped["reason"]
         text = str(action.args.get("answer", "")) if action else ""
-        text = text or f"I could not complete this ({ending}{f': {reason}' if reason else ''})."
+        cut = f"{ending}{f': {reason}' if reason else ''}"
+        if action and text and ending.startswith("limit:") and RESPONSE_ARGUMENT not in action.args:
+            text = f"{text}\n\n(The work was not completed: {cut}.)"
+        text = text or f"I could not complete this ({cut})."
         write_answer(text, ending, reason, runtime)
         if isinstance(world := runtime.context.benchmark, Tools):
             attempted = [attempt.target for attempt in state.get("attempts", ())]
@@ -439,21 +579,28 @@ def _create_respond(module: Any) -> Any:
             warn_of_unused(world.checks, [*state.get("plan", ()), *attempted, *certified])
         certificates: dict[str, Any] = {} if "certificates" in module.State.__annotations__ else {"certificates": []}
         return {
-            "messages": [AIMessage(text, id=action.args.get(MESSAGE_KEY) if action else None)],
+            "messages": [
+                AIMessage(
+                    text,
+                    id=action.args.get(MESSAGE_KEY) if action else None,
+                    response_metadata={"ending": ending, "ending_reason": reason},
+                )
+            ],
             "ending": ending,
             "ending_reason": reason,
-            "structured_response": _structured(action, runtime),
+            "turn_usage": _sum_usage(state["usage"]),
+            "structured_response": action.args.get(RESPONSE_ARGUMENT) if action else None,
             **certificates,
         }
 
     return respond
 
 
-def _structured(action: Any, runtime: Runtime[Context]) -> Any:
-    world = runtime.context.benchmark
-    form = world.response_format if isinstance(world, Tools) else None
-    given = action.args.get(RESPONSE_ARGUMENT) if action else None
-    return form.model_validate(given) if form and given is not None else None
+def _sum_usage(usage: Sequence[Usage]) -> dict[str, Any]:
+    """Return what a turn spent in all, and by node, as plain JSON."""
+    nodes = {one.node: total_usage(other for other in usage if other.node == one.node) for one in usage}
+    total, *parts = (sum_.model_dump(exclude={"node"}) for sum_ in (total_usage(usage), *nodes.values()))
+    return {**total, "nodes": dict(zip(nodes, parts, strict=True))}
 
 
 CONVERSATION = """\

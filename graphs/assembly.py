@@ -4,10 +4,11 @@ import inspect
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache, wraps
 from itertools import pairwise
 from threading import Lock
-from typing import Any, NamedTuple, Self, cast, get_args, get_type_hints
+from typing import Annotated, Any, NamedTuple, Self, cast, get_args, get_origin, get_type_hints
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.graph import Graph
@@ -17,7 +18,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Command, Overwrite, StateUpdate
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined]
-from pydantic import JsonValue, TypeAdapter, ValidationError
+from pydantic import JsonValue, PydanticSchemaGenerationError, TypeAdapter, ValidationError
 from typing_extensions import TypedDict, is_typeddict
 
 from certigraph.adapters.benchmarks import load_benchmark
@@ -79,36 +80,56 @@ def with_runtime(config: RunnableConfig, default: Context) -> RunnableConfig:
     return {**config, "configurable": {RUNTIME_KEY: runtime, **config.get("configurable", {})}}
 
 
-def to_records(schema: type[Any], supersteps: Sequence[Sequence[StateUpdate]]) -> list[list[StateUpdate]]:
+def to_records(
+    own: type[Any], schema: type[Any], supersteps: Sequence[Sequence[StateUpdate]]
+) -> list[list[StateUpdate]]:
     """Convert the values of state updates to the types of the state's schema.
 
+    Messages, and what a caller added to the state, may have every form that LangGraph takes: a value of another type
+    than that of its key stays as it is.
+
     Args:
-        schema: the TypedDict of the graph's state.
+        own: the TypedDict of the method's state, whose values must fit.
+        schema: the TypedDict of the graph's state: the method's, with further keys.
         supersteps: the updates, as `bulk_update_state` gets them.
 
     Raises:
         InvalidUpdateError: the state has no such key, or a value does not fit its type.
     """
-    return [[update._replace(values=_convert(schema, update.values)) for update in updates] for updates in supersteps]
+    return [
+        [update._replace(values=_convert(own, schema, update.values)) for update in updates] for updates in supersteps
+    ]
 
 
-def _convert(schema: type[Any], values: Any) -> Any:
-    return dict(_converted(schema, values)) if isinstance(values, Mapping) else values
+def _convert(own: type[Any], schema: type[Any], values: Any) -> Any:
+    """Convert what a node may return: values by key, a Command with such values, or a list of both."""
+    if isinstance(values, Mapping):
+        return {key: _to_record(own, schema, key, value) for key, value in values.items()}
+    if isinstance(values, Command):
+        return replace(values, update=_convert(own, schema, values.update))
+    if isinstance(values, list | tuple) and any(isinstance(one, Command) for one in values):
+        return [_convert(own, schema, one) for one in values]
+    return values
 
 
-def _converted(schema: type[Any], values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    adapters = _adapters(schema)  # type: ignore[arg-type]  # a class is hashable
-    for key, value in values.items():
-        if key not in adapters:
-            raise InvalidUpdateError(f"the state has no key {key!r}; it has: {', '.join(adapters)}")
-        replaces, plain = _unwrap(value)
+def _to_record(own: type[Any], schema: type[Any], key: str, value: Any) -> Any:
+    hints = get_type_hints(schema, include_extras=True)
+    if key not in hints:
+        raise InvalidUpdateError(f"the state has no key {key!r}; it has: {', '.join(hints)}")
+    (replaces, plain), reduced = _unwrap(value), get_origin(hints[key]) is Annotated
+    is_own = key in get_type_hints(own)
+    record = plain
+    if is_own or not reduced:  # a reducer of messages or of the caller's takes other values than the state holds
         try:
-            record = adapters[key].validate_python(plain)
+            record = _adapter(schema, key).validate_python(plain)  # type: ignore[arg-type]  # a class is hashable
+        except PydanticSchemaGenerationError:  # a class of the caller's that pydantic does not know
+            pass
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            place = ".".join(map(str, (key, *first["loc"])))
-            raise InvalidUpdateError(f"{place}: {first['msg']}; got {first['input']!r:.100}") from None
-        yield key, Overwrite(record) if replaces else record
+            if is_own:
+                first = error.errors(include_url=False)[0]
+                place = ".".join(map(str, (key, *first["loc"])))
+                raise InvalidUpdateError(f"{place}: {first['msg']}; got {first['input']!r:.100}") from None
+    return Overwrite(record) if replaces and reduced else record
 
 
 def _unwrap(value: Any) -> tuple[bool, Any]:
@@ -123,8 +144,8 @@ def _unwrap(value: Any) -> tuple[bool, Any]:
 
 
 @cache
-def _adapters(schema: type[Any]) -> dict[str, TypeAdapter[Any]]:
-    return {key: TypeAdapter(kind) for key, kind in get_type_hints(schema).items()}
+def _adapter(schema: type[Any], key: str) -> TypeAdapter[Any]:
+    return TypeAdapter(get_type_hints(schema, include_extras=True)[key])
 
 
 @contextmanager
@@ -245,7 +266,8 @@ class EpisodicGraph(CompiledStateGraph[Any, Context, Any, Any]):
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> Sequence[Sequence[StateUpdate]]:
         inner = config.get("configurable", {}).get("checkpoint_ns")  # an inner graph's state, which it converts itself
-        return supersteps if inner else to_records(self.builder.state_schema, supersteps)
+        builder = cast(Assembly, self.builder)
+        return supersteps if inner else to_records(builder.own_state, builder.state_schema, supersteps)
 
 
 def is_input(given: Any) -> bool:
@@ -255,6 +277,8 @@ def is_input(given: Any) -> bool:
 
 def extend_state(state: type[Any], further: type[Any] | None) -> type[Any]:
     """Return the schema of a state with the keys of another one in addition.
+
+    A key that both have, such as the messages of LangGraph's `MessagesState`, keeps its reducer of the first one.
 
     Raises:
         TypeError: the other schema is not a TypedDict, or has a key of the first one with another type.
@@ -266,9 +290,15 @@ def extend_state(state: type[Any], further: type[Any] | None) -> type[Any]:
             f"state_schema={further!r:.100} is not a TypedDict: declare the keys in a class of typing.TypedDict"
         )
     usual, added = (get_type_hints(schema, include_extras=True) for schema in (state, further))
-    if taken := [key for key in added if key in usual and added[key] != usual[key]]:
+    types, other_types = get_type_hints(state), get_type_hints(further)
+    if taken := [key for key in added if key in usual and other_types[key] != types[key]]:
         raise TypeError(f"the state key {taken[0]!r} of {further.__name__} is taken by the graph: rename it")
-    return TypedDict(f"{state.__name__}With{further.__name__}", {**usual, **added}, total=False)  # type: ignore[operator, no-any-return]
+    return create_state(f"{state.__name__}With{further.__name__}", {**added, **usual})
+
+
+def create_state(name: str, fields: Mapping[str, Any]) -> type[Any]:
+    """Return a TypedDict of optional keys with the given types."""
+    return TypedDict(name, dict(fields), total=False)  # type: ignore[operator, no-any-return]
 
 
 class Assembly(StateGraph[Any, Context, Any, Any]):
@@ -280,6 +310,8 @@ class Assembly(StateGraph[Any, Context, Any, Any]):
     """Nodes that run only in worlds which take an answer."""
     operators: Mapping[str, Any] = {}
     """Operators by slot, as they were given."""
+    own_state: type[Any]
+    """The method's state, without the keys with which the graph is extended."""
 
     def compile(self, *args: Any, **kwargs: Any) -> EpisodicGraph:
         """Compile the graph, as in LangGraph."""
@@ -320,6 +352,34 @@ class Assembly(StateGraph[Any, Context, Any, Any]):
                     branches[name] = branch._replace(ends=ends)
                     found = True
         return found
+
+    def add_exits(self, label: str, target: str, leaves: Callable[[Any], bool], nodes: Sequence[str]) -> None:
+        """Add an edge to `target` after each node, which is taken instead of the others if `leaves(state)` holds.
+
+        Args:
+            label: name of the edge.
+            target: the node to which the edges lead.
+            leaves: function of the state after the node.
+            nodes: the nodes.
+        """
+        for node in nodes:
+            usual = [end for start, end in sorted(self.edges) if start == node]
+            self.edges -= {(node, end) for end in usual}
+            if usual:
+
+                def unless_left(state: Any, usual: Sequence[str] = usual) -> str | list[str]:
+                    return label if leaves(state) else [*usual]
+
+                self.add_conditional_edges(node, unless_left, {label: target, **{end: end for end in usual}})
+                continue
+            for name, branch in self.branches[node].items():
+
+                def unless(state: Any, config: RunnableConfig, path: Any = branch.path) -> Any:
+                    return label if leaves(state) else path.invoke(state, config)
+
+                ends = {label: target, **(branch.ends or {})}
+                # without the schema of the path, which may lack what `leaves` reads, it gets the node's
+                self.branches[node][name] = branch._replace(path=run_in_place(unless), ends=ends, input_schema=None)
 
     def add_conditional_edges(self, source: str, path: Any, path_map: Any = None) -> Self:
         """Add conditional edges, as in LangGraph; a `path` that is a plain function runs without a thread."""
@@ -369,11 +429,11 @@ def assemble(
     check_slots(swaps, [slot.name for slot in slots])
     for name, swap in swaps.items():
         check_slot(name, spec_of(cast(Operator, swap)).name)
-    state = extend_state(state, schemas.state)
+    own_state, state = state, extend_state(state, schemas.state)
     builder = Assembly(
         state, context_schema=Context, input_schema=schemas.input or input_schema, output_schema=schemas.output
     )
-    builder.method = method
+    builder.method, builder.own_state = method, own_state
     builder.answer_nodes = [slot.name for slot in slots if slot.answers_only]
     given = {slot.name: swaps.get(slot.name, slot.default) for slot in slots}
     builder.operators = {name: operator for name, operator in given.items() if operator is not None}

@@ -47,7 +47,7 @@ from certigraph.nodes.events import collect_nested_events, write_events, write_q
 from certigraph.nodes.operators import Call, View, call_operator, check_update, declared_keys, operator_label, to_call
 from certigraph.nodes.specs import Spec
 from certigraph.nodes.tool_choices import operators_for
-from certigraph.state.endings import Fault, UnknownName
+from certigraph.state.endings import Fault, LimitReached, UnknownName
 from certigraph.state.records import Action, Observation, Spent, Step, Task, Usage
 from certigraph.state.run import Belief, Evidence, Stagnation
 
@@ -327,7 +327,7 @@ def create_node(slot: Slot, operator: Any) -> RunnableCallable:
         origin = CallOrigin(step, *(place if place.subtask else NodeScope()))
         meter = Meter(slot.name, context.budget, spent_before, origin)
         failed_reports: list[UsageReport] = []
-        started, update = time.perf_counter(), None
+        started, update, reached = time.perf_counter(), None, None
         try:
             # Unless the slot nests, reports of a graph that the operator runs are dropped: its calls are the node's.
             with (
@@ -338,6 +338,9 @@ def create_node(slot: Slot, operator: Any) -> RunnableCallable:
             ):
                 update = await _call_operator(slot, label, call, state, bind_runtime(state, runtime))
             write_events(slot.name, place.subtask, state, update, runtime)
+        except LimitReached as limit:
+            reached = limit
+            raise
         except GraphInterrupt as stopped:
             if not slot.nests:  # the node of the inner graph has written it
                 write_question(place.subtask, stopped, runtime)
@@ -346,6 +349,8 @@ def create_node(slot: Slot, operator: Any) -> RunnableCallable:
             failed_seconds = settle_failed_usage(failed_reports, meter, went_on=update is not None)
             usage = meter.usage(failed_seconds if slot.nests else time.perf_counter() - started)
             report_usage(UsageReport(step, usage, meter.records, place, update))
+            if reached:
+                reached.usage = usage
         return {**update, **_usage_update(slot, update, usage)}
 
     def blocking_node(state: Any, config: RunnableConfig, runtime: Runtime[Context]) -> Update:

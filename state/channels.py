@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from operator import is_
 from threading import local
-from typing import Annotated, Any, Generic, NamedTuple, Protocol, TypeVar, get_type_hints
+from typing import Annotated, Any, Generic, NamedTuple, Protocol, Self, TypeVar, get_type_hints
 
-from langgraph.channels import DeltaChannel
+from langgraph.channels import DeltaChannel, LastValue
 
 from certigraph.state.records import Predicate
 
@@ -33,10 +33,57 @@ def _last_write(plan: list[Any], writes: Sequence[list[Any]]) -> list[Any]:
     return list(writes[-1]) if writes else plan
 
 
-# One alias for every append-only log, so that LangGraph's beta DeltaChannel can be replaced in one place.
-Log = Annotated[list[T], DeltaChannel(_extend_log, snapshot_frequency=SNAPSHOT_EVERY)]
+class ChangesChannel(DeltaChannel[Any]):
+    """Delta channel whose empty value is stored in every checkpoint.
 
-Plan = Annotated[list[Predicate], DeltaChannel(_last_write, snapshot_frequency=SNAPSHOT_EVERY)]
+    LangGraph rebuilds a delta channel from the latest checkpoint that has its value. Without the empty ones, a channel
+    that was written in the first of many turns and never again would be searched for through all of them.
+    """
+
+    def checkpoint(self) -> Any:
+        """Return what a checkpoint stores: the value if it is empty, else LangGraph's mark for a value left out."""
+        return self.value if self.is_available() and self.value == self.typ() else super().checkpoint()
+
+
+# One alias for every append-only log, so that LangGraph's beta DeltaChannel can be replaced in one place.
+Log = Annotated[list[T], ChangesChannel(_extend_log, snapshot_frequency=SNAPSHOT_EVERY)]
+
+Plan = Annotated[list[Predicate], ChangesChannel(_last_write, snapshot_frequency=SNAPSHOT_EVERY)]
+
+
+class ReadChannel(LastValue[Any]):
+    """Channel that stores a JSON object, and whose value is what a function reads from it.
+
+    A class of the caller's stands in no checkpoint then, and its validators see only what was given.
+
+    Args:
+        read: makes the value of an object; where it raises ValueError, the object itself is the value.
+        key: name of the channel.
+    """
+
+    def __init__(self, read: Callable[[Mapping[str, Any]], Any], key: str = "") -> None:
+        super().__init__(read, key)  # under LangGraph's name for the type, with which it makes copies
+        self._known: tuple[Any, Any] = (None, None)
+
+    ValueType = UpdateType = property(lambda self: Any)
+
+    def copy(self) -> Self:
+        """Return a copy of the channel."""
+        same = super().copy()
+        same._known = self._known
+        return same
+
+    def get(self) -> Any:
+        """Return what was read from the object; any other value as it is."""
+        given = super().get()
+        if not isinstance(given, Mapping):
+            return given
+        if self._known[0] is not given:
+            try:
+                self._known = given, self.typ(given)
+            except ValueError:  # of an earlier form
+                self._known = given, given
+        return self._known[1]
 
 
 # Indexes of logs: what is found by looking at a whole log, without looking at all of it at every superstep.

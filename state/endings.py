@@ -127,6 +127,9 @@ class LimitReached(Stopped):
         option: field of `Budget` or `Limits` that has to be larger; default: `kind`.
     """
 
+    usage: Any = None
+    """What the node had spent in which the limit was reached, a `Usage`; None outside a node."""
+
     def __init__(self, kind: LimitKind, limit: float, spent: float, *, happened: str = "", option: str = "") -> None:
         self.kind, self.limit, self.spent = kind, limit, spent
         self.ending = f"limit:{kind}"
@@ -135,14 +138,14 @@ class LimitReached(Stopped):
         self._more = f"{option or kind}={more}"
         if spent > limit:
             happened = happened or f"{spent_shown} {kind} are spent, and the limit is {limit_shown}"
-        self._happened = happened or f"{spent_shown} of {limit_shown} {kind} are spent"
-        super().__init__(f"{self._happened}; resume with more: --budget {self._more}")
+        self.happened = happened or f"{spent_shown} of {limit_shown} {kind} are spent"
+        super().__init__(f"{self.happened}; resume with more: --budget {self._more}")
 
     def advise_caller(self) -> None:
         """Replace the advice for the command line by that for the caller of a graph, which has no run folder."""
         fields = "Limits" if self.of_method else "Budget"
-        goes_on = "with a checkpointer invoke(None, config, context=...) goes on"
-        self.args = (f"{self._happened}; give the context {fields}({self._more}); {goes_on}",)
+        goes_on = "with a checkpointer invoke(None, config, context=Context(...)) goes on"
+        self.args = (f"{self.happened}; give the context {fields}({self._more}); {goes_on}",)
 
 
 def _format_amount(amount: float) -> str:

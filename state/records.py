@@ -7,6 +7,7 @@ that refuse unknown fields.
 import hashlib
 from typing import Any, Literal
 
+from langgraph.checkpoint.serde import _msgpack
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 Arguments = dict[str, JsonValue]
@@ -19,10 +20,24 @@ Its argument `to` is the number of that state. The certificate of such a predica
 """
 
 
+def allow_in_checkpoints(module: str, name: str) -> None:
+    """Let every serializer of LangGraph restore a class or function of certigraph, strict ones and parents' included.
+
+    LangGraph has no public way for a package to name its types, and the serializer is the caller's choice. What is
+    named here only holds data.
+    """
+    _msgpack.SAFE_MSGPACK_TYPES |= {(module, name)}
+
+
 class Record(BaseModel):
     """Base class of everything that is stored. Records are immutable and refuse unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **options: Any) -> None:
+        super().__pydantic_init_subclass__(**options)
+        allow_in_checkpoints(cls.__module__, cls.__name__)
 
     def as_json(self) -> dict[str, Any]:
         """Return the record as plain JSON values.

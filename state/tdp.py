@@ -6,11 +6,10 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from typing import Annotated, Literal, NamedTuple, Self
 
-from langgraph.channels import DeltaChannel
 from pydantic import model_validator
 from typing_extensions import TypedDict
 
-from certigraph.state.channels import SNAPSHOT_EVERY, Log
+from certigraph.state.channels import SNAPSHOT_EVERY, ChangesChannel, Log
 from certigraph.state.endings import GAVE_UP, GOAL
 from certigraph.state.records import Observation, Record, Spent, Step, Task
 from certigraph.state.run import (
@@ -432,7 +431,7 @@ class TDPState(RunState, total=False):
     `outcomes` are in the order in which they were gathered, that is, carried over into the run's own world.
     """
 
-    dag: Annotated[Dag, DeltaChannel(update_dag, snapshot_frequency=SNAPSHOT_EVERY)]
+    dag: Annotated[Dag, ChangesChannel(update_dag, snapshot_frequency=SNAPSHOT_EVERY)]
     outcomes: Log[Outcome]
     gathered: int
     """Number of outcomes that are already in `history` and in the statuses of `dag`."""

@@ -11,7 +11,7 @@ from pydantic import Field, JsonValue
 
 from certigraph.state.endings import INTERRUPTED, Fault
 from certigraph.state.graph_states import NodeUpdate, fold_state
-from certigraph.state.records import Record, Scores, Task, Usage
+from certigraph.state.records import Record, Scores, Task, Usage, allow_in_checkpoints
 
 # The trajectory of a run is append-only JSONL: a header, one line per execution of a node, and a footer.
 #
@@ -372,6 +372,9 @@ def serializer(*types: type[Any]) -> JsonPlusSerializer:
 def tuple_of(items: list[Any]) -> tuple[Any, ...]:
     """Rebuild a tuple from a list. A checkpoint stores a tuple as a call of this function."""
     return tuple(items)
+
+
+allow_in_checkpoints(__name__, tuple_of.__name__)
 
 
 @dataclass

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from certigraph.adapters.files import JsonRow, decode_json, read_list
+from certigraph.adapters.files import JsonRow, decode_json, read_list, skip_byte_order_mark
 from certigraph.adapters.json_lines import read_bounded_lines
 from certigraph.state.endings import Fault
 from certigraph.state.search import Passage
@@ -109,7 +109,7 @@ def _open_files(corpus: Path) -> Iterator[tuple[str, IO[bytes]]]:
         raise Fault("data", f"no corpus at {corpus}: name {_CORPUS_FORMS}")
     for path in paths:
         with OPENERS[path.suffix](path, "rb") as file:
-            yield str(path), file
+            yield str(path), skip_byte_order_mark(file)
 
 
 def _open_archive(corpus: Path) -> Iterator[tuple[str, IO[bytes]]]:
@@ -118,7 +118,7 @@ def _open_archive(corpus: Path) -> Iterator[tuple[str, IO[bytes]]]:
             file, suffix = archive.extractfile(member), Path(member.name).suffix
             if file and suffix in OPENERS:
                 unpacked = file if suffix.startswith(".json") else OPENERS[suffix](file, "rb")
-                yield f"{corpus}:{member.name}", unpacked
+                yield f"{corpus}:{member.name}", skip_byte_order_mark(unpacked)
 
 
 def _rows_of_file(name: str, file: IO[bytes]) -> Iterator[JsonRow]:

@@ -7,14 +7,15 @@ from typing import Any, NamedTuple, SupportsFloat, TypeAlias, TypeVar, cast
 
 from langchain_core.tools import BaseTool
 from langgraph.errors import GraphBubbleUp
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import Field, JsonValue
 
 from certigraph.adapters.models.chat_models import is_simulated
-from certigraph.adapters.models.schemas import Schema, bound_schema
+from certigraph.adapters.models.schemas import Schema
 from certigraph.adapters.models.scripts import parse_error_rates
 from certigraph.adapters.models.tool_calls import OfferedTool
 from certigraph.adapters.processes import find_call_problem, is_async_callable
 from certigraph.adapters.protocols import Benchmark, Environment, Limits, Responder
+from certigraph.adapters.tools.answer_forms import ResponseForm, ResponseFormat
 from certigraph.adapters.tools.checks import Checks, load_checks
 from certigraph.adapters.tools.definitions import DEADLINE, LoadedTool, format_tool, load_tools
 from certigraph.adapters.tools.effects import ToolAnswer
@@ -35,7 +36,7 @@ UNDO_ADVICE = 'give Tools(..., reset=FUNCTION), or effects={"NAME": "repeatable"
 """Advice in messages about effects that nothing undoes (`Tools.lasting_tools`)."""
 
 RESPONSE_ARGUMENT = "response"
-"""Key in the `args` of a finishing action: the answer in the form of `response_format`."""
+"""Key in the `args` of a finishing action: what the model gave as the answer in the form of `response_format`."""
 
 
 class Case(Record):
@@ -75,7 +76,8 @@ class Tools(Benchmark):
         effects: tools whose calls may be repeated, `{"lookup": "repeatable"}`, and rules for those whose effect happens
             once, `{"refund": Once(...)}`. Every other tool's effect happens once.
         reset: called with the case before each of its episodes. Without it, several episodes of one case are refused.
-        response_format: pydantic model of the answer; None for text.
+        response_format: form of the answer, as in LangChain's `create_agent`: a pydantic class, TypedDict, dataclass,
+            JSON schema, or one of LangChain's strategies. None for text.
         instructions: what the agent must know besides its tools.
         checks: functions that decide conditions of plans, by the form of these conditions:
             `{"Order {order} is refunded.": is_refunded}`. Methods that certify conditions use them.
@@ -108,7 +110,7 @@ class Tools(Benchmark):
         check: EpisodeCheck | None = None,
         effects: Mapping[str, Effect] | None = None,
         reset: Callable[[Case], object] | None = None,
-        response_format: type[BaseModel] | None = None,
+        response_format: ResponseFormat | None = None,
         instructions: str = "",
         checks: Checks | None = None,
         deadline: float = DEADLINE,
@@ -124,12 +126,12 @@ class Tools(Benchmark):
         self.reset = reset
         _check_function("reset", "case", reset)
         _check_function("check", "episode", check)
-        self.response_format = response_format
+        self.response_format = None if response_format is None else ResponseForm(response_format)
         self.instructions = instructions
         self.checks = load_checks(checks or {})
         self.deadline = deadline
         self._check, self._expert = check, expert
-        self._part, self._finish = _create_part_tool(), _create_finish_tool(response_format)
+        self._part, self._finish = _create_part_tool(), _create_finish_tool(self.response_format)
         self._cases = {case.id: case for case in _number_cases(cases)}
         self.briefing = _format_briefing(self.loaded.values(), self._finish, instructions)
 
@@ -209,8 +211,7 @@ class Tools(Benchmark):
         if self.response_format is None or is_part:
             text, response = str(args.get(ANSWER_ARGUMENT, "")), {}
         else:
-            form = self.response_format.model_validate(args)
-            text, response = form.model_dump_json(), {RESPONSE_ARGUMENT: form.model_dump(mode="json")}
+            text, response = self.response_format.text(args), {RESPONSE_ARGUMENT: dict(args)}
         return Action(
             text=f"{FINISH}[{text}]", kind=FINISH if final else ANSWER, args={ANSWER_ARGUMENT: text, **response}
         )
@@ -356,19 +357,15 @@ def _create_part_tool() -> OfferedTool:
     return OfferedTool(FINISH, PART_DESCRIPTION, schema)
 
 
-def _create_finish_tool(form: type[BaseModel] | None) -> OfferedTool:
+def _create_finish_tool(form: ResponseForm | None) -> OfferedTool:
     if form is None:
         return _create_part_tool()._replace(description=FINISH_DESCRIPTION)
-    schema = bound_schema(form.model_json_schema())
-    return OfferedTool(FINISH, FINISH_DESCRIPTION, schema, lambda args: _describe_misfit(form, args))
+    return OfferedTool(FINISH, FINISH_DESCRIPTION, form.schema, lambda args: _describe_misfit(form, args))
 
 
-def _describe_misfit(form: type[BaseModel], args: Mapping[str, Any]) -> str:
-    try:
-        form.model_validate(args)
-    except ValueError as error:
-        return f"{FINISH}: {error}"
-    return ""
+def _describe_misfit(form: ResponseForm, args: Mapping[str, Any]) -> str:
+    problem = form.check(args)
+    return f"{FINISH}: {problem}" if problem else ""
 
 
 def _format_briefing(tools: Iterable[LoadedTool], finish: OfferedTool, instructions: str) -> str:

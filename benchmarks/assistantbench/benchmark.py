@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, Field, JsonValue
 
-from certigraph.adapters.files import JsonRow, read_rows, validate_row
+from certigraph.adapters.files import JsonRow, read_rows, validate_row, warn_of_partial_answers
 from certigraph.adapters.protocols import Responder
 from certigraph.adapters.retrieval.bm25 import PassagePool
 from certigraph.adapters.web.page_sources import create_page_source
@@ -141,6 +141,7 @@ def score_submission(path: Path, questions: Sequence[ResearchQuestion]) -> list[
         message = f"{path} cannot be scored: these answers are not public; hand the file in at the leaderboard"
         raise Fault("data", f"{message}, or score another --split")
     answers = read_submission(path, {question.id: None for question in questions})
+    warn_of_partial_answers(path, answers, [question.id for question in questions])
     return [(question, _scores_of(answers, question)) for question in questions]
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, Field
 
-from certigraph.adapters.files import JsonRow, read_json, read_rows, validate_row
+from certigraph.adapters.files import JsonRow, read_json, read_rows, validate_row, warn_of_partial_answers
 from certigraph.adapters.protocols import Limits
 from certigraph.adapters.retrieval.answers import (
     NO_OVERLAP,
@@ -204,8 +204,10 @@ def score_predictions(path: Path, questions: Sequence[HotpotQuestion]) -> list[S
         Fault: ("data") the file is malformed, or has no prediction for any of the questions.
     """
     predictions = validate_row(HotpotPredictions, JsonRow(str(path), read_json(path)))
-    if not {question.id for question in questions} & predictions.answer.keys():
+    ids = {question.id for question in questions}
+    if not ids & predictions.answer.keys():
         raise Fault("data", f"{path}: no answer to any of the {len(questions)} questions: name their --split")
+    warn_of_partial_answers(path, predictions.answer, ids)
     return [ScoredQuestion(question.kind, _prediction_scores(question, predictions)) for question in questions]
 
 

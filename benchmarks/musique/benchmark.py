@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
-from certigraph.adapters.files import JsonRow, read_rows
+from certigraph.adapters.files import JsonRow, read_rows, warn_of_partial_answers
 from certigraph.adapters.protocols import Limits, Operator
 from certigraph.adapters.retrieval.answers import ScoredQuestion, exact_match, normalise_answer, set_overlap, token_f1
 from certigraph.adapters.retrieval.sources import passage_of_text
@@ -199,8 +199,10 @@ def score_predictions(path: Path, questions: Sequence[MusiqueQuestion]) -> list[
     """
     rows = validate_rows(MusiquePrediction, read_rows(path))
     predictions = {prediction.id: prediction for _, prediction in rows}
-    if not predictions.keys() & {question.id for question in questions}:
+    ids = {question.id for question in questions}
+    if not predictions.keys() & ids:
         raise Fault("data", f"{path}: no answer to any of the {len(questions)} questions: name their --split")
+    warn_of_partial_answers(path, predictions, ids)
     return [
         ScoredQuestion(question.kind, _prediction_scores(question, predictions.get(question.id)))
         for question in questions

@@ -14,7 +14,14 @@ from typing import IO, Any, Literal, NamedTuple, cast
 
 from pydantic import ConfigDict, Field, JsonValue, field_validator, model_validator
 
-from certigraph.adapters.files import JsonRow, missing_data_fault, read_rows, unknown_task_error, validate_row
+from certigraph.adapters.files import (
+    JsonRow,
+    missing_data_fault,
+    read_rows,
+    skip_byte_order_mark,
+    unknown_task_error,
+    validate_row,
+)
 from certigraph.adapters.json_lines import read_bounded_lines
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Arguments, Record
@@ -31,7 +38,7 @@ def read_text_lines(path: Path) -> Iterator[str]:
     """
     try:
         with cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb") as file:
-            for line in read_bounded_lines(file, str(path)):
+            for line in read_bounded_lines(skip_byte_order_mark(file), str(path)):
                 yield line.decode("utf-8")
     except FileNotFoundError as error:
         raise Fault("data", f"{path}: no such file: correct the path") from error

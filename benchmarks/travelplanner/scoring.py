@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Literal
 
+from certigraph.adapters.files import warn_of_partial_answers
 from certigraph.benchmarks.travelplanner.plans import (
     MEALS,
     PlanDay,
@@ -429,6 +430,7 @@ def score_file(path: Path, queries: Sequence[TravelQuery], sandbox: Sandbox) -> 
     plans = read_plans(path)
     if unknown := sorted(set(plans) - {query.idx for query in queries}):
         raise Fault("data", f"{path}: idx {unknown[:5]} are not among the {len(queries)} queries: name their --split")
+    warn_of_partial_answers(path, plans, [query.idx for query in queries])
     return [score_plan(query, plans.get(query.idx), sandbox) for query in queries]
 
 

@@ -73,8 +73,8 @@ def test_who_judges_a_target_is_shown_why_it_is_given_up(database: SupportDataba
         return {name: answer[name] for name in schema["properties"]}
 
     model = ScriptedChat(responder=answers)
-    with pytest.raises(LimitReached):
-        build("sdp", database, model=model, budget={"calls": 8}).invoke({"goal": GOAL}, thread())
+    state = build("sdp", database, model=model, budget={"calls": 8}).invoke({"goal": GOAL}, thread())
+    assert state["ending"] == "limit:calls"
     assert "order 17 is not there" in judged[0]
 
 
@@ -233,11 +233,11 @@ def test_the_checkpointer_of_a_graph_around_the_agent_serves_its_approvals(datab
 
 
 def test_a_spent_budget_stops_the_run_and_a_larger_one_continues_it(database: SupportDatabase) -> None:
-    graph = build("react", database, budget=Budget(calls=2))
+    graph = build("react", database, budget=Budget(calls=2), on_limit="raise")
     with pytest.raises(LimitReached, match=r"2 of 2 calls .* Budget\(calls=4\)") as reached:
         graph.invoke({"goal": GOAL}, thread())
     assert str(pickle.loads(pickle.dumps(reached.value))) == str(reached.value)
-    larger: Any = {"budget": {"calls": 50}}
+    larger: Any = Context(budget=Budget(calls=50))
     result = graph.invoke(None, thread(), context=larger)
     assert result["ending"] == "finished"
     assert len(database.rows("refunds")) == 1

@@ -79,7 +79,7 @@ def test_an_assistant_has_its_description_and_takes_messages_or_a_goal(graph: st
     assert assistant(server, graph)["description"] == DESCRIPTIONS[graph]
     found = schemas(server, graph)
     assert set(found["input_schema"]["properties"]) == {"messages", "goal"}
-    outputs = {"messages", "certificates", "ending", "ending_reason", "structured_response"}
+    outputs = {"messages", "certificates", "ending", "ending_reason", "structured_response", "turn_usage"}
     assert set(found["output_schema"]["properties"]) == outputs
 
 

@@ -1,16 +1,26 @@
-"""`update_state` and forks: at every checkpoint, with JSON values, for every kind of graph."""
+"""`update_state` and forks: at every checkpoint, with JSON values, for every kind of graph, and for agents."""
 
 import asyncio
 import json
-from typing import Any
+from operator import add
+from typing import Annotated, Any
 
 import pytest
+from helpers.cases import first_fast
+from helpers.worlds.support_database import GOAL, SupportDatabase, scripted_model
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, SystemMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import InvalidUpdateError
+from langgraph.graph import MessagesState
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
+from langgraph.types import Command, Overwrite, StateUpdate
+from pydantic import TypeAdapter
 
+from certigraph import agent
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.protocols import Context, Limits
 from certigraph.graphs import pbai, react, sdp, step, tdp
+from certigraph.graphs.agent import METHODS
 from certigraph.state.endings import Fault, LimitReached
 from certigraph.state.records import Predicate
 
@@ -115,3 +125,91 @@ def test_asynchronous_edits_are_the_same():
 def test_langgraphs_server_shows_why_a_run_stopped(error: Exception):
     serde = pytest.importorskip("langgraph_api.serde")
     assert json.loads(serde.json_dumpb(error))["message"] == str(error)
+
+
+# Edits of an agent's thread.
+
+TEXT = "one more thing"
+AS_JSON = {"type": "human", "content": TEXT}
+FORMS: list[Any] = [
+    HumanMessage(TEXT),
+    [AIMessage(TEXT)],
+    [SystemMessage("be brief"), ToolMessage(TEXT, tool_call_id="1")],
+    TEXT,
+    ("user", TEXT),
+    [("user", TEXT)],
+    [{"role": "user", "content": TEXT}],
+    [AS_JSON],
+    [RemoveMessage(REMOVE_ALL_MESSAGES), HumanMessage(TEXT)],
+    Overwrite([HumanMessage(TEXT)]),
+    {"__overwrite__": [AS_JSON]},
+    {"type": "__overwrite__", "value": [AS_JSON]},
+]
+
+
+def waiting_or_ended(method: Any, database: SupportDatabase, *, waits: bool, **options: Any) -> tuple[Any, Any]:
+    settings: Any = {"interrupt_on": {"refund": True} if waits else None, "checkpointer": InMemorySaver(), **options}
+    graph = agent(method, model=scripted_model(), tools=database.tools, **settings)
+    config: Any = {"configurable": {"thread_id": "1"}}
+    graph.invoke({"messages": [("user", GOAL)]}, config)
+    return graph, config
+
+
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("method", first_fast(METHODS, 2))
+def test_messages_may_have_every_form_that_langgraph_takes(method: Any, waits: bool, database: SupportDatabase):
+    graph, config = waiting_or_ended(method, database, waits=waits)
+    following = graph.get_state(config).next
+    assert bool(following) is waits
+    for form in FORMS:
+        before = len(graph.get_state(config).values["messages"])
+        graph.update_state(config, {"messages": form})
+        graph.bulk_update_state(config, [[StateUpdate({"messages": form})]])
+        asyncio.run(graph.aupdate_state(config, {"messages": form}))
+        state = graph.get_state(config)
+        messages = state.values["messages"]
+        assert all(isinstance(message, BaseMessage) and message.id for message in messages)
+        assert (messages[-1].text, state.next) == (TEXT, following)
+        assert len(messages) > before or len(messages) == 1
+    first = graph.get_state(config).values["messages"][0]
+    graph.update_state(config, {"messages": [RemoveMessage(str(first.id))]})
+    assert first not in graph.get_state(config).values["messages"]
+
+
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("method", first_fast(METHODS, 2))
+def test_every_key_of_an_agent_takes_what_it_holds_as_records_and_as_json(
+    method: Any, waits: bool, database: SupportDatabase
+):
+    graph, config = waiting_or_ended(method, database, waits=waits)
+    values = {**graph.get_state(config).values}
+    assert {"task", "history", "spent", "ending"} <= set(values)
+    del values["messages"]
+    for key, value in values.items():
+        for given in (value, TypeAdapter(object).dump_python(value, mode="json")):
+            graph.update_state(config, {key: Overwrite(given)})
+            assert graph.get_state(config).values[key] == value
+
+
+class OfMyOwn:
+    """A class that pydantic does not know."""
+
+
+class Mine(MessagesState, total=False):
+    """Keys of a caller's own, one of which adds up, and one of a class of the caller's."""
+
+    notes: Annotated[list[str], add]
+    priority: int
+    thing: OfMyOwn
+
+
+@pytest.mark.parametrize("form", [lambda values: values, lambda values: Command(update=values)])
+def test_keys_of_the_callers_own_take_every_value(form: Any, database: SupportDatabase):
+    graph, config = waiting_or_ended("react", database, waits=False, state_schema=Mine)
+    thing = OfMyOwn()
+    graph.update_state(config, form({"notes": [1], "messages": TEXT}))
+    graph.update_state(config, form({"notes": ["b"], "priority": None}))
+    values = graph.get_state(config).values
+    assert (values["notes"], values["priority"], values["messages"][-1].text) == ([1, "b"], None, TEXT)
+    with pytest.raises(TypeError, match="OfMyOwn"):  # the saver's error: no checkpoint can hold it
+        graph.update_state(config, form({"thing": thing}))

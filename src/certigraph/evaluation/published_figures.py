@@ -14,6 +14,7 @@ from typing import Annotated, Self
 from pydantic import BeforeValidator, Field, TypeAdapter, model_validator
 
 from certigraph.adapters.benchmarks import find_benchmark, shipped_benchmarks, split_name
+from certigraph.adapters.files import read_bytes
 from certigraph.state.endings import UnknownName
 from certigraph.state.records import Record
 
@@ -104,7 +105,7 @@ def read_papers(file: Path) -> tuple[PublishedPaper, ...]:
     Raises:
         pydantic.ValidationError: the file does not have the layout.
     """
-    return PAPERS.validate_json(file.read_bytes())
+    return PAPERS.validate_json(read_bytes(file))
 
 
 # Single figures.

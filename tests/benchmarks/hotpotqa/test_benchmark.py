@@ -9,6 +9,7 @@ from helpers.files.real_data import data_folder
 
 from certigraph.adapters.files import JsonRow
 from certigraph.adapters.protocols import Context
+from certigraph.adapters.user_warnings import CallWarning
 from certigraph.benchmarks.hotpotqa.benchmark import HotpotQA, parse_questions
 from certigraph.benchmarks.qa.benchmark import SearchOutcome
 from certigraph.graphs import ircot, react
@@ -166,7 +167,9 @@ def test_predictions_in_the_official_layout_are_scored_over_all_gold_questions(t
     }
     path = tmp_path / "pred.json"
     path.write_text(json.dumps(predicted), encoding="utf-8")
-    figures = made.rates(made.score_file(path))
+    with pytest.warns(CallWarning) as warned:
+        figures = made.rates(made.score_file(path))
+    assert [str(one.message).partition(": ")[2][:6] for one in warned] == ["1 of 3", "1 of 3"]
     wanted = {"n": 3, "em": 2 / 3, "sp_em": 1 / 3, "sp_precision": 2 / 3, "sp_recall": 0.5, "joint_f1": 1 / 3}
     assert {name: figures[name] for name in wanted} == pytest.approx(wanted)
 

@@ -8,6 +8,7 @@ import pytest
 from helpers.files.real_data import data_folder
 
 from certigraph.adapters.protocols import Context
+from certigraph.adapters.user_warnings import CallWarning
 from certigraph.benchmarks.musique.benchmark import MuSiQue
 from certigraph.graphs import ircot, react
 from certigraph.nodes.react import pursue
@@ -96,7 +97,9 @@ def test_predictions_in_the_official_layout_are_scored_over_all_gold_questions(t
     rows = [{**row, "predicted_answerable": True} for row in (answered, elsewhere)]
     path = tmp_path / "pred.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    figures = made.rates(made.score_file(path))
+    with pytest.warns(CallWarning) as warned:
+        figures = made.rates(made.score_file(path))
+    assert [str(one.message).partition(": ")[2][:6] for one in warned] == ["1 of 2", "1 of 2"]
     wanted = {"n": 2, "em": 0.5, "f1": 0.5, "support_em": 0.5, "support_f1": 0.5, "chain_coverage": 0.5}
     assert {name: figures[name] for name in wanted} == wanted
     path.write_text(json.dumps(rows[1]), encoding="utf-8")
