@@ -6,7 +6,7 @@ task of the input, and `respond` makes a message of the answer. With `interrupt_
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import Annotated, Any, Literal, cast, get_args
+from typing import Annotated, Any, Literal, cast, get_args, get_type_hints
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
@@ -18,7 +18,7 @@ from langgraph.graph import END, START
 from langgraph.graph.message import add_messages
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
-from langgraph.types import Checkpointer
+from langgraph.types import Checkpointer, Overwrite
 from pydantic import BaseModel, TypeAdapter
 from typing_extensions import TypedDict, Unpack
 
@@ -44,7 +44,16 @@ from certigraph.state.commitments import CommitmentLevel
 from certigraph.state.endings import FINISHED, GOAL, WORLD_ENDED, Fault
 from certigraph.state.records import Certificate, Observation, Task
 from certigraph.state.run import ANSWER_ACTIONS, FINISH
-from certigraph.state.tools import MESSAGE_KEY, REQUEST_ID, TOOLS_NAME, calls_of, describe_failure, reasons_refused
+from certigraph.state.tools import (
+    MESSAGE_KEY,
+    REQUEST_ID,
+    TOOL_MESSAGES,
+    TOOLS_NAME,
+    calls_of,
+    describe_bugs,
+    describe_failure,
+    reasons_refused,
+)
 
 Method = Literal["sdp", "tdp", "step", "react", "plan_and_act", "pbai"]
 """Methods that can drive an agent with tools."""
@@ -84,6 +93,8 @@ class AgentOutput(TypedDict, total=False):
     """Why it ended so, as the method or its planner says; empty where the ending says all."""
     structured_response: Any
     """The answer in the form of `response_format`; None without it, or where no answer was given."""
+    tool_messages: Annotated[list[AnyMessage], add_messages]
+    """What tools answered in this turn besides text: LangChain's messages with artifacts, images or files."""
 
 
 class AgentKeys(TypedDict, total=False):
@@ -94,6 +105,7 @@ class AgentKeys(TypedDict, total=False):
     ending: str
     ending_reason: str
     structured_response: Any
+    tool_messages: Annotated[list[AnyMessage], add_messages]
 
 
 class CertificateKeys(TypedDict, total=False):
@@ -233,7 +245,8 @@ def agent(
     Args:
         method: how it works: sdp (certified conditions), tdp, step, react, plan_and_act or pbai.
         model: a LangChain chat model, or its name: one of certigraph's, or as in LangChain's `init_chat_model`.
-        tools: LangChain tools (those of an MCP server included) and functions with type hints, plain or async.
+        tools: LangChain tools (those of an MCP server included) and functions with type hints, plain or async. A dict
+            such as `{"type": "web_search"}` names a tool that the model's provider executes.
         effects: tools whose calls may be repeated, as `{"lookup": "repeatable"}`. The effect of every other call
             happens once, whatever is resumed, replayed or forked; this needs a checkpointer.
         interrupt_on: tools about whose calls a person decides (`approve`, `edit`, `reject`, `respond`), in LangChain's
@@ -280,6 +293,7 @@ def agent(
         deadline=deadline,
         limits=limits,
     )
+    world.state_keys = frozenset(get_type_hints(state_schema)) if state_schema else frozenset()
     if interrupt_on is not None and not isinstance(interrupt_on, Mapping):
         example = '{"refund_order": True}'
         raise TypeError(f"interrupt_on={interrupt_on!r:.100}: give a dict by names of tools, such as {example}")
@@ -340,7 +354,11 @@ def _explain_ending(module: Any, ending: str, state: Any) -> str:
     seen = state.get("observation")
     if isinstance(seen, Observation) and seen.text == STOPPED_TEXT:
         return STOPPED_TEXT
-    reason = str(module.message(state)) if hasattr(module, "message") else ""
+    reason = "; ".join(
+        filter(
+            None, [*describe_bugs(state["history"]), str(module.message(state)) if hasattr(module, "message") else ""]
+        )
+    )
     if ending in (GOAL, FINISHED):
         return reason
     last = next((step.action for step in reversed(state["history"]) if calls_of(step.action)), None)
@@ -396,6 +414,8 @@ def read_request(state: Any) -> dict[str, Any]:
     goal = str(state.get("goal") or "").strip()
     results = {"ending": "", "ending_reason": "", "structured_response": None}
     update: dict[str, Any] = {"goal": "", "commitment": None, **results}
+    if state.get(TOOL_MESSAGES):
+        update[TOOL_MESSAGES] = Overwrite([])
     if goal:
         update["messages"] = [HumanMessage(goal)]
     elif messages and messages[-1].text.strip():

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphInterrupt
 from langgraph.runtime import Runtime
-from langgraph.types import Overwrite
+from langgraph.types import Command, Overwrite
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined]
 from pydantic import ValidationError
 
@@ -192,6 +192,12 @@ Update = dict[str, Any]
 ACT_KEYS: Mapping[str, Any] = {"observation": Observation, "evidence": Evidence, "history": Sequence[Step]}
 """Keys, with their types, that an operator which acts in the world must return."""
 
+COMMANDS = "commands"
+"""Key under which an operator returns commands for LangGraph, which the node carries out beside its update."""
+
+COMMAND_KEYS: Mapping[str, Any] = {COMMANDS: Sequence[Command]}
+"""That key, with its type."""
+
 RESET_KEYS: Mapping[str, Any] = {"task": Task, "episode": str, **ACT_KEYS}
 """Keys, with their types, that an operator which opens an episode must return."""
 
@@ -319,7 +325,7 @@ def create_node(slot: Slot, operator: Any) -> RunnableCallable:
     nested, call = getattr(operator, "graph", None), to_call(slot.name, operator)
     label = operator_label(operator)
 
-    async def node(state: Any, config: RunnableConfig, runtime: Runtime[Context]) -> Update:
+    async def node(state: Any, config: RunnableConfig, runtime: Runtime[Context]) -> Update | list[Any]:
         context = context_of(runtime)
         spent_before = Spent() if slot.starts_run else state.get("spent", Spent()) + context.lost
         step, place = node_position(config)
@@ -337,6 +343,7 @@ def create_node(slot: Slot, operator: Any) -> RunnableCallable:
                 collect_nested_events(runtime) if slot.nests else nullcontext(),
             ):
                 update = await _call_operator(slot, label, call, state, bind_runtime(state, runtime))
+                commands = update.pop(COMMANDS, ())
             write_events(slot.name, place.subtask, state, update, runtime)
         except GraphInterrupt as stopped:
             if not slot.nests:  # the node of the inner graph has written it
@@ -346,9 +353,10 @@ def create_node(slot: Slot, operator: Any) -> RunnableCallable:
             failed_seconds = settle_failed_usage(failed_reports, meter, went_on=update is not None)
             usage = meter.usage(failed_seconds if slot.nests else time.perf_counter() - started)
             report_usage(UsageReport(step, usage, meter.records, place, update))
-        return {**update, **_usage_update(slot, update, usage)}
+        complete = {**update, **_usage_update(slot, update, usage)}
+        return [complete, *commands] if commands else complete
 
-    def blocking_node(state: Any, config: RunnableConfig, runtime: Runtime[Context]) -> Update:
+    def blocking_node(state: Any, config: RunnableConfig, runtime: Runtime[Context]) -> Update | list[Any]:
         _ = nested  # LangGraph draws the graph inside a node where the node's function closes over it
         return wait_for_node(node(state, config, runtime))
 

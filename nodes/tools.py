@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, cast
+from uuid import NAMESPACE_OID, uuid5
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
@@ -14,7 +15,7 @@ from certigraph.adapters.benchmarks import call_world, context_of
 from certigraph.adapters.episodes import call_environment, live_episode
 from certigraph.adapters.models.prompts import clip, one_line
 from certigraph.adapters.protocols import Context
-from certigraph.adapters.tools.definitions import bound_text
+from certigraph.adapters.tools.contents import bound_text
 from certigraph.adapters.tools.effects import (
     PAUSED,
     Ledger,
@@ -23,14 +24,24 @@ from certigraph.adapters.tools.effects import (
     await_saved_state,
     open_ledger,
 )
+from certigraph.adapters.tools.outputs import read_commands
 from certigraph.adapters.tools.world import Tools, ToolsEnvironment
 from certigraph.nodes.commitments import refuse_beyond_commitment
 from certigraph.nodes.questions import UNKNOWN_OUTCOME, EnteredCall, QuestionLog
+from certigraph.nodes.slots import COMMANDS
 from certigraph.nodes.tool_choices import tools_of
 from certigraph.state.endings import Fault
 from certigraph.state.records import CHECK, Action, Observation, Step
 from certigraph.state.run import RunState
-from certigraph.state.tools import MAX_ERROR, ToolCall, add_answers, calls_of, number_calls, replace_calls
+from certigraph.state.tools import (
+    ANSWER_ARGUMENT,
+    MAX_ERROR,
+    ToolCall,
+    add_answers,
+    calls_of,
+    number_calls,
+    replace_calls,
+)
 
 # Acting: every call that must happen once is entered in the ledger before it starts and after it has ended.
 
@@ -55,11 +66,15 @@ async def take_tool_action(state: RunState, runtime: Runtime[Context]) -> dict[s
         episode.recall([Step(action=made, digest=observation.digest())])
     else:
         observation = episode.step(action)
-    evidence = state["evidence"]
+    evidence, effects = state["evidence"], dict[str, Any]()
     if answers:
+        if direct := next((answer for call, answer in answers if tools.ends_turn(call, answer)), None):
+            observation = episode.step(tools.finish_action({ANSWER_ARGUMENT: direct.text}, is_part=True))
+        if commands := read_commands((answer for _, answer in answers), tools.state_keys):
+            effects = {COMMANDS: commands}
         number = _count_actions(history, runtime) + 1
         evidence = add_answers(evidence, number, [(call, answer.text) for call, answer in answers])
-    return {"observation": observation, "evidence": evidence, "history": episode.log[len(history) :]}
+    return {"observation": observation, "evidence": evidence, "history": episode.log[len(history) :], **effects}
 
 
 Answers = Sequence[tuple[ToolCall, ToolAnswer]]
@@ -86,7 +101,8 @@ def _note_error(call: ToolCall, answer: ToolAnswer) -> ToolCall:
     """Return the call with the error that its tool raised, if it did."""
     if not (answer.failed and call.is_made):
         return call
-    return call.model_copy(update={"error": clip(one_line(answer.text), MAX_ERROR)})
+    error = clip(one_line(answer.broken or answer.text), MAX_ERROR)
+    return call.model_copy(update={"error": error, "broken": bool(answer.broken)})
 
 
 async def _make_calls(
@@ -97,7 +113,7 @@ async def _make_calls(
     if not calls:
         return ()
     once = _have_effects(tools, calls)
-    maker = _CallMaker(tools, world, open_ledger(config) if once else Ledger(None), config)
+    maker = _CallMaker(tools, world, open_ledger(config) if once else Ledger(None), config, state)
     await maker.questions.load()
     if not await maker.questions.settle():
         return None
@@ -120,8 +136,10 @@ def _have_effects(tools: Tools, calls: Sequence[ToolCall]) -> bool:
 class _CallMaker:
     """Makes the calls of an action: each call that must happen once through the ledger."""
 
-    def __init__(self, tools: Tools, world: ToolsEnvironment, ledger: Ledger, config: RunnableConfig) -> None:
-        self._tools, self._world, self._ledger, self._config = tools, world, ledger, config
+    def __init__(
+        self, tools: Tools, world: ToolsEnvironment, ledger: Ledger, config: RunnableConfig, state: RunState
+    ) -> None:
+        self._tools, self._world, self._ledger, self._config, self._state = tools, world, ledger, config, state
         self.questions = QuestionLog(ledger, config)
 
     def _is_made_once(self, one: EnteredCall) -> bool:
@@ -152,13 +170,18 @@ class _CallMaker:
         if any(self._is_made_once(one) and not one.entry.answer and one.call.is_made for one in calls):
             await await_saved_state(self._config)
         answers: list[tuple[ToolCall, ToolAnswer]] = []
-        for once, group in groupby(calls, self._is_made_once):
-            if not once and not self.questions.any:
+        for in_order, group in groupby(calls, self._keeps_order):
+            if not in_order and not self.questions.any:
                 answers += await self._make_together(list(group))
                 continue
             for one in group:
                 answers.append(await self._make_in_turn(one, after=answers))
         return answers
+
+    def _keeps_order(self, one: EnteredCall) -> bool:
+        return self._is_made_once(one) or (
+            one.call.name in self._tools.loaded and self._tools.changes_something(one.call.name)
+        )
 
     async def _make_together(self, calls: Sequence[EnteredCall]) -> Answers:
         if len(calls) == 1:  # without the tasks of `gather`
@@ -175,7 +198,7 @@ class _CallMaker:
         return [result for result in made if not isinstance(result, BaseException)]
 
     async def _make_repeatable(self, one: EnteredCall) -> tuple[ToolCall, ToolAnswer]:
-        return one.call, _answer_unmade(one.call) or await self._world.call(one.call)
+        return one.call, _answer_unmade(one.call) or await self._world.call(one.call, self._state)
 
     async def _make_in_turn(self, one: EnteredCall, *, after: Answers) -> tuple[ToolCall, ToolAnswer]:
         call, once = one.call, self._is_made_once(one)
@@ -192,7 +215,7 @@ class _CallMaker:
             fix = "wait until it has ended, then invoke the thread again"
             raise Fault("environment", f"another process is making the call {call}: {fix}")
         try:
-            answer = await self._world.call(call)
+            answer = await self._world.call(call, self._state, str(uuid5(NAMESPACE_OID, one.key)) if once else "")
         except GraphBubbleUp as raised:  # the tool asks a person; it starts again when it has the answer
             await self.questions.note_pause(one.key, raised)
             if once:

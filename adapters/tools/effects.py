@@ -16,6 +16,7 @@ from uuid import NAMESPACE_OID, uuid4, uuid5
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointMetadata, empty_checkpoint
+from pydantic import Field
 
 from certigraph.adapters.tools.positions import (
     CHECKPOINTER_KEY,
@@ -52,6 +53,11 @@ class ToolAnswer(Record):
     """Whether the tool raised an error, which `text` describes."""
     lost: bool = False
     """Whether the call was made and its answer is not known; `text` says so."""
+    broken: str = ""
+    """The error, if it says that the tool's own code is wrong."""
+    outputs: tuple[Any, ...] = Field(default=(), exclude=True)
+    """What `ToolNode` returned, if that is more than a text: commands, messages with artifacts, images or files.
+    The ledger keeps them in the form of the checkpointer."""
 
 
 class LedgerEntry(NamedTuple):
@@ -116,7 +122,8 @@ class Ledger:
 
     async def finish(self, key: str, attempt: int, answer: ToolAnswer) -> None:
         """Enter what the tool answered."""
-        await self._write_line(key, FINISHED_CALL, attempt, answer.as_json())
+        outputs = {"outputs": list(answer.outputs)} if answer.outputs else {}
+        await self._write_line(key, FINISHED_CALL, attempt, {**answer.as_json(), **outputs})
 
     async def note(self, key: str, attempt: int, line: str) -> None:
         """Enter that an attempt is PAUSED, or that a person decided to REPEAT it."""

@@ -16,8 +16,9 @@ from certigraph.adapters.models.tool_calls import OfferedTool
 from certigraph.adapters.processes import find_call_problem, is_async_callable
 from certigraph.adapters.protocols import Benchmark, Environment, Limits, Responder
 from certigraph.adapters.tools.checks import Checks, load_checks
-from certigraph.adapters.tools.definitions import DEADLINE, LoadedTool, format_tool, load_tools
+from certigraph.adapters.tools.definitions import DEADLINE, LoadedTool, load_tools, split_provided
 from certigraph.adapters.tools.effects import ToolAnswer
+from certigraph.adapters.tools.schemas import format_tool
 from certigraph.adapters.user_warnings import error_location, warn_user
 from certigraph.state.endings import Fault, Stopped, UnknownName
 from certigraph.state.records import Action, Arguments, Observation, Record, Scores, Task
@@ -30,8 +31,8 @@ R = TypeVar("R")
 Effect = Literal["once", "repeatable"]
 """What a call of a tool does: something that must happen `once`, or something that may be repeated, such as reading."""
 
-ToolLike: TypeAlias = BaseTool | Callable[..., Any]
-"""A LangChain tool, or a function, plain or async."""
+ToolLike: TypeAlias = BaseTool | Callable[..., Any] | dict[str, Any]
+"""A LangChain tool, a function, plain or async, or a tool that the model's provider executes, as its dict."""
 
 UNDO_ADVICE = 'give Tools(..., reset=FUNCTION), or effects={"NAME": "repeatable"} for tools that only read'
 """Advice in messages about effects that nothing undoes (`Tools.lasting_tools`)."""
@@ -71,10 +72,12 @@ class Tools(Benchmark):
     """The user's own tools as a world. An action calls one tool or several, and an episode ends with an answer.
 
     Args:
-        tools: LangChain tools (those of an MCP server included) and functions with type hints, plain or async.
+        tools: LangChain tools (those of an MCP server included) and functions with type hints, plain or async. A dict
+            such as `{"type": "web_search"}` names a tool that the model's provider executes.
         cases: tasks for evaluations: cases, or goals as texts.
         check: scores an episode; without it, handing in an answer counts as success.
-        effects: tools whose calls may be repeated: `{"lookup": "repeatable"}`. Every other tool's effect happens once.
+        effects: tools whose calls may be repeated: `{"lookup": "repeatable"}`. Every other tool's effect happens once,
+            unless hints of its MCP server say that it only reads, or that a repetition changes nothing.
         reset: called with the case before each of its episodes. Without it, several episodes of one case are refused.
         response_format: pydantic model of the answer; None for text.
         instructions: what the agent must know besides its tools.
@@ -118,10 +121,13 @@ class Tools(Benchmark):
         expert: Responder | None = None,
     ) -> None:
         self.name = name
-        self.loaded = load_tools(tools, deadline)
+        provided, own = split_provided(tools)
+        self.loaded = load_tools(own, deadline)
         self.tools = (*self.loaded, FINISH)
         self.limits = limits or Limits(steps=60, trials=1)
-        self.effects = _check_effects(effects or {}, self.loaded)
+        self.effects = {**_effects_by_hints(self.loaded.values()), **_check_effects(effects or {}, self.loaded)}
+        self.state_keys: frozenset[str] = frozenset()
+        """Keys of the graph's state that tools may change by a `Command`."""
         self.reset = reset
         _check_function("reset", "case", reset)
         _check_function("check", "episode", check)
@@ -132,6 +138,13 @@ class Tools(Benchmark):
         self._check, self._expert = check, expert
         self._part, self._finish = _create_part_tool(), _create_finish_tool(response_format)
         self._cases = {case.id: case for case in _number_cases(cases)}
+        self._offered = [
+            *(
+                OfferedTool(tool.name, tool.description, tool.parameters, tool.check_arguments, tool.bounded)
+                for tool in self.loaded.values()
+            ),
+            *(OfferedTool("", "", {}, provided=tool) for tool in provided),
+        ]
         self.briefing = _format_briefing(self.loaded.values(), self._finish, instructions)
 
     def tasks(self, split: str = "") -> Sequence[Task]:
@@ -170,16 +183,23 @@ class Tools(Benchmark):
         """Return whether calls of a tool may be repeated."""
         return self.effects.get(tool) == "repeatable"
 
+    def changes_something(self, tool: str) -> bool:
+        """Return whether calls of a tool have to keep their order: of those that may be repeated, some set a value."""
+        if not self.is_repeatable(tool):
+            return True
+        return _has_hint(self.loaded[tool], "idempotentHint") and not _has_hint(self.loaded[tool], "readOnlyHint")
+
     def lasting_tools(self) -> list[str]:
         """Return the tools whose effects nothing undoes: those that are not repeatable, where there is no `reset`."""
         return [] if self.reset else [name for name in self.loaded if not self.is_repeatable(name)]
 
     def offered(self) -> list[OfferedTool]:
         """Return the tools as they are offered to a model, without `finish`."""
-        return [
-            OfferedTool(tool.name, tool.description, tool.parameters, tool.check_arguments)
-            for tool in self.loaded.values()
-        ]
+        return list(self._offered)
+
+    def ends_turn(self, call: ToolCall, answer: ToolAnswer) -> bool:
+        """Return whether the answer of a call is the agent's answer (`return_direct`)."""
+        return call.is_made and not answer.failed and self.loaded[call.name].tool.return_direct
 
     def part_tool(self) -> OfferedTool:
         """Return the tool by which the agent hands in the result of a part of the task, which is text."""
@@ -241,9 +261,15 @@ class ToolsEnvironment(Environment):
     def begin_calls(self, action: Action) -> None:
         """Do nothing: a hook before the calls of an action, where faults are injected while none has started."""
 
-    async def call(self, call: ToolCall) -> ToolAnswer:
-        """Call a tool. What it answers is not a mistake of the world, an error included."""
-        return await self._tools.loaded[call.name].call(call.args)
+    async def call(self, call: ToolCall, state: Mapping[str, Any] | None = None, id: str = "") -> ToolAnswer:
+        """Call a tool. What it answers is not a mistake of the world, an error included.
+
+        Args:
+            call: the call.
+            state: state of the graph, for tools that read it.
+            id: id of the call, the same whenever it is made again; empty for a new one.
+        """
+        return await self._tools.loaded[call.name].call(call.args, state, id)
 
     def step(self, action: Action) -> Observation:
         """Take an action that hands in an answer, or refuse one that the world does not know."""
@@ -285,6 +311,19 @@ def check_script(benchmark: Benchmark, models: Iterable[str]) -> None:
     if isinstance(benchmark, Tools) and any(is_simulated(model) and parse_error_rates(model).act for model in scripted):
         message = "a simulated agent makes no wrong calls of your own tools, so that its rate of wrong actions does not"
         warn_user(f"{message} apply here: only its conditions and verdicts err")
+
+
+def _effects_by_hints(tools: Iterable[LoadedTool]) -> dict[str, Effect]:
+    """Return the tools that may be repeated by the hints of their MCP server: those that read, and those that set."""
+    return {
+        tool.name: "repeatable"
+        for tool in tools
+        if _has_hint(tool, "readOnlyHint") or _has_hint(tool, "idempotentHint")
+    }
+
+
+def _has_hint(tool: LoadedTool, hint: str) -> bool:
+    return (tool.tool.metadata or {}).get(hint) is True
 
 
 def _check_effects(effects: Mapping[str, Effect], tools: Mapping[str, LoadedTool]) -> dict[str, Effect]:

@@ -18,7 +18,8 @@ from langgraph.types import Command, interrupt
 from pydantic import BaseModel, Field
 
 from certigraph import Tools
-from certigraph.adapters.tools.definitions import MAX_ANSWER, LoadedTool, load_tools
+from certigraph.adapters.tools.contents import MAX_ANSWER
+from certigraph.adapters.tools.definitions import LoadedTool, load_tools
 from certigraph.adapters.tools.effects import ToolAnswer
 from certigraph.graphs.agent import agent
 
@@ -77,7 +78,7 @@ def test_a_tool_is_listed_by_its_signature_and_a_line_for_each_described_argumen
     text = "Write it down.\nKeep it short."
     note = StructuredTool.from_function(lambda **_: "", name="note", description=text, args_schema=Note)
     signature, *arguments = str(load(note)).split("\n    ")
-    types = 'title: string, lines: list of string, due: integer (optional), owner: "ann" | "bob" (optional)'
+    types = 'title: string, lines: list of string, due: integer (optional), owner: "ann" | "bob" = "ann"'
     assert signature == f"note({types}): Write it down.\n  Keep it short."
     assert arguments == ["lines: One line.", "  No breaks.", "due: A day."]
     assert str(load(look_up)) == "look_up(order: integer): Look up an order."
