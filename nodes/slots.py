@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphInterrupt
 from langgraph.runtime import Runtime
-from langgraph.types import Command, Overwrite
+from langgraph.types import Overwrite
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined]
 from pydantic import ValidationError
 
@@ -195,7 +195,7 @@ ACT_KEYS: Mapping[str, Any] = {"observation": Observation, "evidence": Evidence,
 COMMANDS = "commands"
 """Key under which an operator returns commands for LangGraph, which the node carries out beside its update."""
 
-COMMAND_KEYS: Mapping[str, Any] = {COMMANDS: Sequence[Command]}
+COMMAND_KEYS: Mapping[str, Any] = {COMMANDS: Sequence[Any]}
 """That key, with its type."""
 
 RESET_KEYS: Mapping[str, Any] = {"task": Task, "episode": str, **ACT_KEYS}

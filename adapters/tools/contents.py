@@ -19,13 +19,26 @@ def format_content(content: Any) -> str:
     space. Any other block, such as an image or a link, is a line of its own: JSON without the data in it.
     """
     if isinstance(content, str):
-        return content
+        blocks = _read_blocks(content)
+        return content if _without_data(blocks) == blocks else format_content(blocks)
     if not isinstance(content, list):
         return _to_json(content)
     lines = []
-    for is_text, blocks in groupby(content, _is_text):
+    for is_text, group in groupby(content, _is_text):
+        blocks = list(group)
         lines += [join_texts(map(_text_of, blocks))] if is_text else map(_format_block, blocks)
     return "\n".join(lines)
+
+
+def _read_blocks(text: str) -> list[Any]:
+    """Return the blocks that a text holds as JSON, as LangGraph writes types of blocks that it does not know."""
+    if not text.startswith("[{") or not text.endswith("}]"):
+        return []
+    try:
+        blocks = json.loads(text)
+    except (ValueError, RecursionError):
+        return []
+    return blocks if all(isinstance(block, dict) and "type" in block for block in blocks) else []
 
 
 def join_texts(texts: Iterable[str]) -> str:
@@ -37,7 +50,9 @@ def join_texts(texts: Iterable[str]) -> str:
 
 
 def has_more_than_text(content: Any) -> bool:
-    """Return whether the content of a message has blocks other than text."""
+    """Return whether the content of a message has blocks other than text, or data that `format_content` leaves out."""
+    if isinstance(content, str):
+        return _without_data(blocks := _read_blocks(content)) != blocks
     return isinstance(content, list) and not all(map(_is_text, content))
 
 

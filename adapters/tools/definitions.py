@@ -144,7 +144,7 @@ class LoadedTool:
 
 
 def _show_own_context() -> RunnableConfig:
-    """Return the running node's configuration with the caller's own context in place of certigraph's, if there is one.
+    """Return the running node's configuration with the caller's own context, or none, in place of certigraph's.
 
     A tool then reads it as in any other LangGraph application: `langgraph.runtime.get_runtime(MyContext).context`.
     """
@@ -154,9 +154,9 @@ def _show_own_context() -> RunnableConfig:
         return {"configurable": {RUNTIME_KEY: Runtime()}}
     configurable = config.get("configurable", {})
     runtime: Any = configurable.get(RUNTIME_KEY)
-    own = getattr(getattr(runtime, "context", None), "own", None)
-    if own is None:
-        return config
+    if runtime is None:
+        return {**config, "configurable": {**configurable, RUNTIME_KEY: Runtime()}}
+    own = getattr(runtime.context, "own", None)
     return {**config, "configurable": {**configurable, RUNTIME_KEY: runtime.override(context=own)}}
 
 
