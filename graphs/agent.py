@@ -31,6 +31,7 @@ from certigraph.adapters.models.chat_models import (
 )
 from certigraph.adapters.protocols import Budget, Context, Limits, Operator
 from certigraph.adapters.tools.checks import Checks, warn_of_unused
+from certigraph.adapters.tools.contents import text_of_message
 from certigraph.adapters.tools.definitions import DEADLINE
 from certigraph.adapters.tools.positions import CHECKPOINTER_KEY, require_checkpointer
 from certigraph.adapters.tools.world import CONDITION, RESPONSE_ARGUMENT, Effect, ToolLike, Tools
@@ -418,12 +419,11 @@ def read_request(state: Any) -> dict[str, Any]:
         update[TOOL_MESSAGES] = Overwrite([])
     if goal:
         update["messages"] = [HumanMessage(goal)]
-    elif messages and messages[-1].text.strip():
-        *messages, last = messages
-        goal = last.text.strip()
+    elif messages and (goal := text_of_message(messages[-1]).strip()):
+        messages = messages[:-1]
     else:
         raise Fault("data", INPUT_FORM)
-    before = "\n".join(f"{message.type}: {message.text}" for message in messages if message.text)
+    before = "\n".join(f"{one.type}: {text}" for one in messages if (text := text_of_message(one)))
     text = f"{CONVERSATION.format(before=before)}\n{goal}" if before else goal
     return {
         **update,

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Any
 
+from langchain_core.messages import BaseMessage
+
 from certigraph.adapters.json_lines import replace_surrogates
 
 MAX_ANSWER = 100_000
@@ -23,7 +25,7 @@ def format_content(content: Any) -> str:
         return content if _without_data(blocks) == blocks else format_content(blocks)
     if not isinstance(content, list):
         return _to_json(content)
-    lines = []
+    lines = list[str]()
     for is_text, group in groupby(content, _is_text):
         blocks = list(group)
         lines += [join_texts(map(_text_of, blocks))] if is_text else map(_format_block, blocks)
@@ -41,6 +43,12 @@ def _read_blocks(text: str) -> list[Any]:
     return blocks if all(isinstance(block, dict) and "type" in block for block in blocks) else []
 
 
+def text_of_message(message: BaseMessage) -> str:
+    """Return the text of a message; texts of several blocks are joined by a space."""
+    content = message.content
+    return content if isinstance(content, str) else join_texts(_text_of(block) for block in content if _is_text(block))
+
+
 def join_texts(texts: Iterable[str]) -> str:
     """Join texts by a space, or by nothing after a text that ends with white space."""
     joined = ""
@@ -52,7 +60,7 @@ def join_texts(texts: Iterable[str]) -> str:
 def has_more_than_text(content: Any) -> bool:
     """Return whether the content of a message has blocks other than text, or data that `format_content` leaves out."""
     if isinstance(content, str):
-        return _without_data(blocks := _read_blocks(content)) != blocks
+        return bool(_without_data(blocks := _read_blocks(content)) != blocks)
     return isinstance(content, list) and not all(map(_is_text, content))
 
 

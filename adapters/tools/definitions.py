@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 from langchain_core.runnables import RunnableConfig
@@ -18,7 +18,6 @@ from langchain_core.tools import BaseTool, StructuredTool, Tool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
-from langgraph.prebuilt import ToolNode
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, ValidationError
 
@@ -43,6 +42,9 @@ from certigraph.adapters.user_warnings import warn_user
 from certigraph.state.records import Arguments
 from certigraph.state.run import ANSWER, FINISH
 
+if TYPE_CHECKING:
+    from langgraph.prebuilt import ToolNode
+
 HOLDS, UNREACHABLE = "target_holds", "target_unreachable"
 """Names of the calls by which Realize says that no tool has to be called for the target, or that none can help."""
 
@@ -64,7 +66,7 @@ class LoadedTool:
     schema: Schema
     """Complete JSON schema of the arguments."""
     tool: BaseTool
-    node: ToolNode
+    node: "ToolNode"
     """LangGraph's node that executes the tool, and the agent's other tools."""
     deadline: float = DEADLINE
     """Seconds after which a call without an answer is given up."""
@@ -269,7 +271,9 @@ MAX_NAME = 128
 _NAME = re.compile(rf"[^\s()\x00-\x1f\x7f]{{1,{MAX_NAME}}}")
 
 
-def _create_node(tools: Sequence[BaseTool]) -> ToolNode:
+def _create_node(tools: Sequence[BaseTool]) -> "ToolNode":
+    from langgraph.prebuilt import ToolNode  # takes 0.2 seconds, which worlds without tools need not wait
+
     try:
         return ToolNode(tools, handle_tool_errors=False, awrap_tool_call=_execute_request)
     except Exception as error:  # noqa: BLE001 - a type hint may be wrong in many ways
@@ -329,7 +333,7 @@ def _by_alias(schema: Schema, form: Any) -> Schema:
     return {**schema, "properties": properties, "required": required} if aliases else schema
 
 
-def _load_tool(tool: BaseTool, schema: Schema, node: ToolNode, deadline: float) -> LoadedTool:
+def _load_tool(tool: BaseTool, schema: Schema, node: "ToolNode", deadline: float) -> LoadedTool:
     text = "\n".join(filter(None, (tool.description.strip(), describe_alternatives(schema))))
     return LoadedTool(tool.name, text, flatten_schema(schema), schema, tool, node, deadline)
 

@@ -3,21 +3,30 @@
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from functools import wraps
+from functools import cache, wraps
 from typing import Any, cast, get_args, get_type_hints
 
 from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager
 from langchain_core.callbacks.manager import BaseRunManager
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, InjectedToolArg, InjectedToolCallId, StructuredTool, Tool
-from langgraph.prebuilt import InjectedState, InjectedStore, ToolRuntime
 from pydantic import BaseModel
 
-_GIVEN = (InjectedToolCallId, InjectedState, InjectedStore, ToolRuntime)
-"""Types of arguments that LangGraph gives."""
 
-_FILLED = (*_GIVEN, InjectedToolArg, BaseCallbackHandler, BaseCallbackManager, BaseRunManager)
-"""Types of parameters that a model neither sees nor gives, besides `RunnableConfig`."""
+@cache
+def _types_given() -> tuple[type, ...]:
+    """Return the types of arguments that LangGraph gives."""
+    # importing them takes 0.2 seconds, which worlds without tools need not wait
+    from langgraph.prebuilt import InjectedState, InjectedStore, ToolRuntime
+
+    return InjectedToolCallId, InjectedState, InjectedStore, ToolRuntime
+
+
+@cache
+def _types_filled() -> tuple[type, ...]:
+    """Return the types of parameters that a model neither sees nor gives, besides `RunnableConfig`."""
+    return *_types_given(), InjectedToolArg, BaseCallbackHandler, BaseCallbackManager, BaseRunManager
+
 
 Parameter = inspect.Parameter
 
@@ -39,7 +48,9 @@ def names_filled(tool: BaseTool) -> set[str]:
     if tool.args_schema is not None:
         return set()
     parameters, hints = _signature(tool._run)
-    return {name for name, one in parameters.items() if _is_variadic(one) or _has_type(hints.get(name), _FILLED)}
+    return {
+        name for name, one in parameters.items() if _is_variadic(one) or _has_type(hints.get(name), _types_filled())
+    }
 
 
 def find_hidden(tool: BaseTool, shown: Iterable[str]) -> list[str]:
@@ -52,7 +63,7 @@ def find_hidden(tool: BaseTool, shown: Iterable[str]) -> list[str]:
         for name, field in form.model_fields.items()
         if field.is_required()
         and not {name, field.alias} & set(shown)
-        and not any(_has_type(part, _GIVEN) for part in (field.annotation, *field.metadata))
+        and not any(_has_type(part, _types_given()) for part in (field.annotation, *field.metadata))
     ]
 
 
@@ -68,7 +79,7 @@ def find_disagreement(tool: BaseTool, shown: Iterable[str]) -> str:
     if type(tool) is Tool and tool.args_schema is None:
         return ""  # LangChain hands its only argument over by place
     own = isinstance(tool, StructuredTool | Tool)
-    filled = {name for name in parameters if _has_type(hints.get(name), _FILLED)}
+    filled = {name for name in parameters if _has_type(hints.get(name), _types_filled())}
     taken = {"self", "runtime", "run_manager", *(["config"] if own else [])}
     unfilled = {name for name in ("callbacks", "run_manager") if own and name in parameters and name not in filled}
     if lost := sorted((names & taken) | unfilled):
