@@ -68,8 +68,9 @@ async def take_tool_action(state: RunState, runtime: Runtime[Context]) -> dict[s
         observation = episode.step(action)
     evidence, effects = state["evidence"], dict[str, Any]()
     if answers:
-        if direct := next((answer for call, answer in answers if tools.ends_turn(call, answer)), None):
-            observation = episode.step(tools.finish_action({ANSWER_ARGUMENT: direct.text}, is_part=True))
+        if direct := _find_direct(tools, answers):
+            episode.step(tools.finish_action({ANSWER_ARGUMENT: direct.text}, is_part=True))
+            observation = observation.model_copy(update={"done": True})
         if commands := read_commands((answer for _, answer in answers), tools.state_keys):
             effects = {COMMANDS: commands}
         number = _count_actions(history, runtime) + 1
@@ -95,6 +96,12 @@ def _observe(answers: Answers) -> Observation:
     failed: dict[str, Any] = {"result": "failed"} if any(answer.failed for _, answer in answers) else {}
     refused = all(call.refused for call, _ in answers)
     return Observation(text=bound_text(text), accepted=not refused, data={} if refused else failed)
+
+
+def _find_direct(tools: Tools, answers: Answers) -> ToolAnswer | None:
+    """Return the answer of a call that is the agent's answer, because the tool says so (`return_direct`)."""
+    made = [(tools.loaded[call.name], answer) for call, answer in answers if call.is_made and not answer.failed]
+    return next((answer for tool, answer in made if tool.tool.return_direct), None)
 
 
 def _note_error(call: ToolCall, answer: ToolAnswer) -> ToolCall:
@@ -179,9 +186,8 @@ class _CallMaker:
         return answers
 
     def _keeps_order(self, one: EnteredCall) -> bool:
-        return self._is_made_once(one) or (
-            one.call.name in self._tools.loaded and self._tools.changes_something(one.call.name)
-        )
+        tool = self._tools.loaded.get(one.call.name)
+        return self._is_made_once(one) or (tool is not None and tool.sets_value)
 
     async def _make_together(self, calls: Sequence[EnteredCall]) -> Answers:
         if len(calls) == 1:  # without the tasks of `gather`

@@ -81,6 +81,19 @@ class LoadedTool:
         called = (self.tool.func, self.tool.coroutine) if isinstance(self.tool, StructuredTool | Tool) else ()
         return next(filter(None, called), None)
 
+    @property
+    def may_be_repeated(self) -> bool:
+        """Whether hints of an MCP server say that the tool only reads, or that a repetition changes nothing."""
+        return self._has_hint("readOnlyHint") or self._has_hint("idempotentHint")
+
+    @property
+    def sets_value(self) -> bool:
+        """Whether the tool may be repeated and still changes something, so that its calls must keep their order."""
+        return self._has_hint("idempotentHint") and not self._has_hint("readOnlyHint")
+
+    def _has_hint(self, hint: str) -> bool:
+        return (self.tool.metadata or {}).get(hint) is True
+
     @cached_property
     def bounded(self) -> Schema:
         """The schema for models and with every list bounded, for answers that a grammar constrains."""

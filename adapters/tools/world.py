@@ -125,7 +125,8 @@ class Tools(Benchmark):
         self.loaded = load_tools(own, deadline)
         self.tools = (*self.loaded, FINISH)
         self.limits = limits or Limits(steps=60, trials=1)
-        self.effects = {**_effects_by_hints(self.loaded.values()), **_check_effects(effects or {}, self.loaded)}
+        by_hints: dict[str, Effect] = {name: "repeatable" for name, tool in self.loaded.items() if tool.may_be_repeated}
+        self.effects = {**by_hints, **_check_effects(effects or {}, self.loaded)}
         self.state_keys: frozenset[str] = frozenset()
         """Keys of the graph's state that tools may change by a `Command`."""
         self.reset = reset
@@ -183,12 +184,6 @@ class Tools(Benchmark):
         """Return whether calls of a tool may be repeated."""
         return self.effects.get(tool) == "repeatable"
 
-    def changes_something(self, tool: str) -> bool:
-        """Return whether calls of a tool have to keep their order: of those that may be repeated, some set a value."""
-        if not self.is_repeatable(tool):
-            return True
-        return _has_hint(self.loaded[tool], "idempotentHint") and not _has_hint(self.loaded[tool], "readOnlyHint")
-
     def lasting_tools(self) -> list[str]:
         """Return the tools whose effects nothing undoes: those that are not repeatable, where there is no `reset`."""
         return [] if self.reset else [name for name in self.loaded if not self.is_repeatable(name)]
@@ -196,10 +191,6 @@ class Tools(Benchmark):
     def offered(self) -> list[OfferedTool]:
         """Return the tools as they are offered to a model, without `finish`."""
         return list(self._offered)
-
-    def ends_turn(self, call: ToolCall, answer: ToolAnswer) -> bool:
-        """Return whether the answer of a call is the agent's answer (`return_direct`)."""
-        return call.is_made and not answer.failed and self.loaded[call.name].tool.return_direct
 
     def part_tool(self) -> OfferedTool:
         """Return the tool by which the agent hands in the result of a part of the task, which is text."""
@@ -311,19 +302,6 @@ def check_script(benchmark: Benchmark, models: Iterable[str]) -> None:
     if isinstance(benchmark, Tools) and any(is_simulated(model) and parse_error_rates(model).act for model in scripted):
         message = "a simulated agent makes no wrong calls of your own tools, so that its rate of wrong actions does not"
         warn_user(f"{message} apply here: only its conditions and verdicts err")
-
-
-def _effects_by_hints(tools: Iterable[LoadedTool]) -> dict[str, Effect]:
-    """Return the tools that may be repeated by the hints of their MCP server: those that read, and those that set."""
-    return {
-        tool.name: "repeatable"
-        for tool in tools
-        if _has_hint(tool, "readOnlyHint") or _has_hint(tool, "idempotentHint")
-    }
-
-
-def _has_hint(tool: LoadedTool, hint: str) -> bool:
-    return (tool.tool.metadata or {}).get(hint) is True
 
 
 def _check_effects(effects: Mapping[str, Effect], tools: Mapping[str, LoadedTool]) -> dict[str, Effect]:

@@ -282,9 +282,20 @@ def test_the_answer_of_a_tool_is_that_of_the_agent_where_the_tool_says_so(method
         """Report on an order."""
         return f"all about {order}"
 
-    state, _ = run(report, way, method=method)
-    assert state["messages"][-1].text == "all about 17"
+    state, seen = run(report, way, method=method)
+    assert (state["messages"][-1].text, seen) == ("all about 17", "all about 17")
     assert state["ending"] in ("finished", "goal")
+
+
+def test_a_call_whose_answer_ends_the_turn_is_an_event():
+    @tool(return_direct=True)
+    def report(order: int) -> str:
+        """Report on an order."""
+        return f"all about {order}"
+
+    events: Any = build(report).stream(REQUEST, THREAD, stream_mode="custom")
+    acted = [event for event in events if event["type"] == "acted"]
+    assert [(event["calls"][0]["name"], event["answer"]) for event in acted] == [("report", "all about 17")]
 
 
 def test_a_tool_that_fails_ends_no_turn():
@@ -365,6 +376,18 @@ def test_content_blocks_are_read_without_their_data(blocks: Any, read: str):
     if "bytes" in read:  # what the agent does not read is there for the application
         [kept] = state["tool_messages"]
         assert "UklGRg==" in str(kept.content) or PIXEL in str(kept.content)
+
+
+@pytest.mark.parametrize("texts", [["Look after", "order 17."], ["Look after ", "order 17."]])
+def test_texts_of_a_request_are_joined_by_a_space(texts: list[str]):
+    blocks: Any = [{"type": "text", "text": text} for text in texts]
+    goals = []
+    model = ScriptedChat(responder=lambda prompt, schema: goals.append(prompt) or FINISHED)
+    agent("react", model=model, tools=[plain], commitments=None).invoke({"messages": [HumanMessage(blocks)]})
+    assert "Look after order 17." in goals[0]
+
+
+FINISHED = {"thought": "", "calls": [{"name": "finish", "args": {"answer": "done"}}]}
 
 
 # A crash after a call has ended: the ledger has the whole answer.
