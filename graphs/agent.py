@@ -6,7 +6,7 @@ task of the input, and `respond` makes a message of the answer. With `interrupt_
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import Annotated, Any, Literal, cast, get_args
+from typing import Annotated, Any, Literal, cast, get_args, get_type_hints
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
@@ -18,7 +18,7 @@ from langgraph.graph import END, START
 from langgraph.graph.message import _messages_delta_reducer
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
-from langgraph.types import Checkpointer
+from langgraph.types import Checkpointer, Overwrite
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined]
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict, Unpack
@@ -33,6 +33,7 @@ from certigraph.adapters.models.chat_models import (
 from certigraph.adapters.protocols import Budget, Context, Limits, Operator
 from certigraph.adapters.tools.answer_forms import ResponseForm, ResponseFormat
 from certigraph.adapters.tools.checks import Checks, warn_of_unused
+from certigraph.adapters.tools.contents import text_of_message
 from certigraph.adapters.tools.definitions import DEADLINE
 from certigraph.adapters.tools.outcomes import Effect
 from certigraph.adapters.tools.positions import CHECKPOINTER_KEY, RUNTIME_KEY, require_checkpointer
@@ -48,7 +49,16 @@ from certigraph.state.commitments import CommitmentLevel
 from certigraph.state.endings import FINISHED, GOAL, WORLD_ENDED, Fault, LimitReached
 from certigraph.state.records import Certificate, Observation, Task, Usage
 from certigraph.state.run import ANSWER_ACTIONS, FINISH
-from certigraph.state.tools import MESSAGE_KEY, REQUEST_ID, TOOLS_NAME, calls_of, describe_failure, reasons_refused
+from certigraph.state.tools import (
+    MESSAGE_KEY,
+    REQUEST_ID,
+    TOOL_MESSAGES,
+    TOOLS_NAME,
+    calls_of,
+    describe_bugs,
+    describe_failure,
+    reasons_refused,
+)
 from certigraph.state.trajectory import total_usage
 
 Method = Literal["sdp", "tdp", "step", "react", "plan_and_act", "pbai"]
@@ -98,6 +108,8 @@ class AgentOutput(TypedDict, total=False):
     """What the turn spent, as plain JSON: calls, tokens, `usd` and `seconds`, and the same of each node in `nodes`."""
     structured_response: Any
     """The answer in the form of `response_format`; None without it, or where no answer was given."""
+    tool_messages: Messages
+    """What tools answered in this turn besides text: LangChain's messages with artifacts, images or files."""
 
 
 class AgentKeys(TypedDict, total=False):
@@ -111,6 +123,7 @@ class AgentKeys(TypedDict, total=False):
     structured_response: Any
     stopped: dict[str, str] | None
     """The limit that the turn has reached, by `ending` and `reason`; None while it goes on."""
+    tool_messages: Messages
 
 
 class CertificateKeys(TypedDict, total=False):
@@ -314,7 +327,8 @@ def agent(
     Args:
         method: how it works: sdp (certified conditions), tdp, step, react, plan_and_act or pbai.
         model: a LangChain chat model, or its name: one of certigraph's, or as in LangChain's `init_chat_model`.
-        tools: LangChain tools (those of an MCP server included) and functions with type hints, plain or async.
+        tools: LangChain tools (those of an MCP server included) and functions with type hints, plain or async. A dict
+            such as `{"type": "web_search"}` names a tool that the model's provider executes.
         effects: tools whose calls may be repeated, as `{"lookup": "repeatable"}`, and rules such as
             `{"refund": Once(key=..., scope="thread")}`. The effect of every other call happens once in a turn, whatever
             is resumed, replayed or forked; this needs a checkpointer.
@@ -368,6 +382,7 @@ def agent(
         deadline=deadline,
         limits=limits,
     )
+    world.state_keys = frozenset(get_type_hints(state_schema)) if state_schema else frozenset()
     if interrupt_on is not None and not isinstance(interrupt_on, Mapping):
         example = '{"refund_order": True}'
         raise TypeError(f"interrupt_on={interrupt_on!r:.100}: give a dict by names of tools, such as {example}")
@@ -455,7 +470,11 @@ def _explain_ending(module: Any, ending: str, state: Any) -> str:
     seen = state.get("observation")
     if isinstance(seen, Observation) and seen.text == STOPPED_TEXT:
         return STOPPED_TEXT
-    reason = str(module.message(state)) if hasattr(module, "message") else ""
+    reason = "; ".join(
+        filter(
+            None, [*describe_bugs(state["history"]), str(module.message(state)) if hasattr(module, "message") else ""]
+        )
+    )
     if ending in (GOAL, FINISHED):
         return reason
     last = next((step.action for step in reversed(state["history"]) if calls_of(step.action)), None)
@@ -541,14 +560,15 @@ def read_request(state: Any) -> dict[str, Any]:
         "stopped": None,
     }
     update: dict[str, Any] = {"goal": "", "commitment": None, **results}
+    if state.get(TOOL_MESSAGES):
+        update[TOOL_MESSAGES] = Overwrite([])
     if goal:
         update["messages"] = [HumanMessage(goal)]
-    elif messages and messages[-1].text.strip():
-        *messages, last = messages
-        goal = last.text.strip()
+    elif messages and (goal := text_of_message(messages[-1]).strip()):
+        messages = messages[:-1]
     else:
         raise Fault("data", INPUT_FORM)
-    before = "\n".join(f"{message.type}: {message.text}" for message in messages if message.text)
+    before = "\n".join(f"{one.type}: {text}" for one in messages if (text := text_of_message(one)))
     text = f"{CONVERSATION.format(before=before)}\n{goal}" if before else goal
     return {
         **update,

@@ -126,7 +126,8 @@ def _find_decisions(state: Mapping[str, Any], update: Mapping[str, Any]) -> Iter
 
 def _find_calls(state: Mapping[str, Any], update: Mapping[str, Any]) -> Iterator[Event]:
     steps, observation = update.get("history"), update.get("observation")
-    calls = calls_of(steps[-1].action) if isinstance(steps, list | tuple) and steps else ()
+    made = [calls_of(step.action) for step in steps] if isinstance(steps, list | tuple) else []
+    calls = next(filter(None, made), ())
     if calls and isinstance(observation, Observation):
         yield {
             "type": "acted",

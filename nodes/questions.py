@@ -17,7 +17,7 @@ from langgraph.errors import GraphInterrupt
 from langgraph.types import Interrupt, interrupt
 from pydantic import BaseModel, ValidationError
 
-from certigraph.adapters.tools.definitions import bound_text
+from certigraph.adapters.tools.contents import bound_text
 from certigraph.adapters.tools.effects import NOT_STARTED, REPEAT, Ledger, LedgerEntry, LoggedQuestion, ToolAnswer
 from certigraph.adapters.tools.positions import (
     CHECKPOINTER_KEY,

@@ -19,6 +19,7 @@ from certigraph.nodes.decisions import MAX_CANDIDATES, decision_prompt, resolve_
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.slots import (
     ACT_KEYS,
+    COMMAND_KEYS,
     RESET_KEYS,
     Slot,
     Update,
@@ -218,7 +219,7 @@ OUTLINE = Slot("outline", {"outline": Sequence[str]}, outline_view)
 DECIDE = Slot("decide", {"action": Action, "thought": str}, decide_view, _set_search_size, require_steps)
 DECIDE_OUTLINED = DECIDE._replace(view=outlined_decide_view)
 DECIDE_ADVISED = DECIDE._replace(view=trial_decide_view)
-ACT = Slot("act", ACT_KEYS, record=_record_turn)
+ACT = Slot("act", ACT_KEYS, record=_record_turn, may_write=COMMAND_KEYS)
 
 
 def with_rounds(slot: Slot, most: int) -> Slot:

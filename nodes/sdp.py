@@ -19,6 +19,7 @@ from certigraph.nodes.decisions import next_upcoming
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.slots import (
     ACT_KEYS,
+    COMMAND_KEYS,
     RESET_KEYS,
     UPCOMING_KEYS,
     Slot,
@@ -197,7 +198,7 @@ REASON_KEYS = {"gave_up": str}
 PROPOSE = Slot("propose", {"plan": Sequence[Predicate]}, propose_view, may_write=REASON_KEYS)
 REALIZE = Slot("realize", {"action": Action}, realize_view, _record_choice, may_write=UPCOMING_KEYS)
 """Slot `realize`. An operator may choose several actions together: it then returns the later ones as `upcoming`."""
-ACT = Slot("act", ACT_KEYS, record=_record_turn)
+ACT = Slot("act", ACT_KEYS, record=_record_turn, may_write=COMMAND_KEYS)
 VALIDATE = Slot("validate", {"verdict": Verdict}, validate_view, _record_attempt, may_write=UPCOMING_KEYS)
 """Slot `validate`. An operator may drop the upcoming actions although the verdict certifies something."""
 CERTIFY = Slot("certify", {"certificates": Sequence[Certificate], "head": int, "tried": int, "replans": int})

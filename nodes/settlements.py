@@ -6,7 +6,7 @@ that the agent reads.
 
 from collections.abc import Mapping
 
-from certigraph.adapters.tools.definitions import bound_text
+from certigraph.adapters.tools.contents import bound_text
 from certigraph.adapters.tools.effects import REPEAT, Ledger, LedgerEntry, ToolAnswer
 from certigraph.adapters.tools.outcomes import Once, look_up_outcome
 from certigraph.nodes.questions import HAPPENED_TEXT, EnteredCall, QuestionLog

@@ -192,6 +192,12 @@ Update = dict[str, Any]
 ACT_KEYS: Mapping[str, Any] = {"observation": Observation, "evidence": Evidence, "history": Sequence[Step]}
 """Keys, with their types, that an operator which acts in the world must return."""
 
+COMMANDS = "commands"
+"""Key under which an operator returns commands for LangGraph, which the node carries out beside its update."""
+
+COMMAND_KEYS: Mapping[str, Any] = {COMMANDS: Sequence[Any]}
+"""That key, with its type."""
+
 RESET_KEYS: Mapping[str, Any] = {"task": Task, "episode": str, **ACT_KEYS}
 """Keys, with their types, that an operator which opens an episode must return."""
 
@@ -319,7 +325,7 @@ def create_node(slot: Slot, operator: Any) -> RunnableCallable:
     nested, call = getattr(operator, "graph", None), to_call(slot.name, operator)
     label = operator_label(operator)
 
-    async def node(state: Any, config: RunnableConfig, runtime: Runtime[Context]) -> Update:
+    async def node(state: Any, config: RunnableConfig, runtime: Runtime[Context]) -> Update | list[Any]:
         context = context_of(runtime)
         spent_before = Spent() if slot.starts_run else state.get("spent", Spent()) + context.lost
         step, place = node_position(config)
@@ -337,6 +343,7 @@ def create_node(slot: Slot, operator: Any) -> RunnableCallable:
                 collect_nested_events(runtime) if slot.nests else nullcontext(),
             ):
                 update = await _call_operator(slot, label, call, state, bind_runtime(state, runtime))
+                commands = update.pop(COMMANDS, ())
             write_events(slot.name, place.subtask, state, update, runtime)
         except LimitReached as limit:
             reached = limit
@@ -351,9 +358,10 @@ def create_node(slot: Slot, operator: Any) -> RunnableCallable:
             report_usage(UsageReport(step, usage, meter.records, place, update))
             if reached:
                 reached.usage = usage
-        return {**update, **_usage_update(slot, update, usage)}
+        complete = {**update, **_usage_update(slot, update, usage)}
+        return [complete, *commands] if commands else complete
 
-    def blocking_node(state: Any, config: RunnableConfig, runtime: Runtime[Context]) -> Update:
+    def blocking_node(state: Any, config: RunnableConfig, runtime: Runtime[Context]) -> Update | list[Any]:
         _ = nested  # LangGraph draws the graph inside a node where the node's function closes over it
         return wait_for_node(node(state, config, runtime))
 

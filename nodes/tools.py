@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, cast
+from uuid import NAMESPACE_OID, uuid5
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
@@ -14,7 +15,7 @@ from certigraph.adapters.benchmarks import call_world, context_of
 from certigraph.adapters.episodes import call_environment, live_episode
 from certigraph.adapters.models.prompts import clip, one_line
 from certigraph.adapters.protocols import Context
-from certigraph.adapters.tools.definitions import bound_text
+from certigraph.adapters.tools.contents import bound_text
 from certigraph.adapters.tools.effects import (
     PAUSED,
     UNKNOWN,
@@ -25,16 +26,19 @@ from certigraph.adapters.tools.effects import (
     await_saved_state,
     open_ledger,
 )
+from certigraph.adapters.tools.outputs import read_commands
 from certigraph.adapters.tools.positions import FRESH_KEY, inside_call, turn_of
 from certigraph.adapters.tools.world import Tools, ToolsEnvironment
 from certigraph.nodes.commitments import refuse_beyond_commitment
 from certigraph.nodes.questions import UNKNOWN_OUTCOME, EnteredCall, QuestionLog
 from certigraph.nodes.settlements import UNDONE_TEXT, settle_by_rule
+from certigraph.nodes.slots import COMMANDS
 from certigraph.nodes.tool_choices import tools_of
 from certigraph.state.endings import Fault
 from certigraph.state.records import CHECK, Action, Observation, Step
 from certigraph.state.run import RunState
 from certigraph.state.tools import (
+    ANSWER_ARGUMENT,
     MAX_ERROR,
     ToolCall,
     add_answers,
@@ -70,11 +74,17 @@ async def take_tool_action(state: RunState, runtime: Runtime[Context]) -> dict[s
     else:
         observation = episode.step(action)
         steps = episode.log[len(history) :]
-    evidence = state["evidence"]
+    evidence, effects = state["evidence"], dict[str, Any]()
     if answers:
+        if direct := _find_direct(tools, answers):
+            episode.step(tools.finish_action({ANSWER_ARGUMENT: direct.text}, is_part=True))
+            steps = [*steps, episode.log[-1]]
+            observation = observation.model_copy(update={"done": True})
+        if commands := read_commands((answer for _, answer in answers), tools.state_keys):
+            effects = {COMMANDS: commands}
         number = _count_actions(history, runtime) + 1
         evidence = add_answers(evidence, number, [(call, answer.text) for call, answer in answers])
-    return {"observation": observation, "evidence": evidence, "history": steps}
+    return {"observation": observation, "evidence": evidence, "history": steps, **effects}
 
 
 Answers = Sequence[tuple[ToolCall, ToolAnswer]]
@@ -97,11 +107,18 @@ def _observe(answers: Answers) -> Observation:
     return Observation(text=bound_text(text), accepted=not refused, data={} if refused else failed)
 
 
+def _find_direct(tools: Tools, answers: Answers) -> ToolAnswer | None:
+    """Return the answer of a call that is the agent's answer, because the tool says so (`return_direct`)."""
+    made = [(tools.loaded[call.name], answer) for call, answer in answers if call.is_made and not answer.failed]
+    return next((answer for tool, answer in made if tool.tool.return_direct), None)
+
+
 def _note_error(call: ToolCall, answer: ToolAnswer) -> ToolCall:
     """Return the call with the error that its tool raised, if it did."""
     if not (answer.failed and call.is_made):
         return call
-    return call.model_copy(update={"error": clip(one_line(answer.text), MAX_ERROR)})
+    error = clip(one_line(answer.broken or answer.text), MAX_ERROR)
+    return call.model_copy(update={"error": error, "broken": bool(answer.broken)})
 
 
 async def _make_calls(
@@ -113,7 +130,7 @@ async def _make_calls(
         return ()
     once = _have_effects(tools, calls)
     ledger = open_ledger(config, turn_of(state["episode"])) if once else Ledger(None)
-    maker = _CallMaker(tools, world, ledger, config)
+    maker = _CallMaker(tools, world, ledger, config, state)
     await maker.questions.load()
     if not await maker.questions.settle():
         return None
@@ -139,8 +156,10 @@ def _name_change(call: ToolCall, answer: ToolAnswer) -> ToolAnswer:
 class _CallMaker:
     """Makes the calls of an action: each call that must happen once through the ledger."""
 
-    def __init__(self, tools: Tools, world: ToolsEnvironment, ledger: Ledger, config: RunnableConfig) -> None:
-        self._tools, self._world, self._ledger, self._config = tools, world, ledger, config
+    def __init__(
+        self, tools: Tools, world: ToolsEnvironment, ledger: Ledger, config: RunnableConfig, state: RunState
+    ) -> None:
+        self._tools, self._world, self._ledger, self._config, self._state = tools, world, ledger, config, state
         self.questions = QuestionLog(ledger, config)
 
     def _is_made_once(self, one: EnteredCall) -> bool:
@@ -196,20 +215,22 @@ class _CallMaker:
         if any(self._is_made_once(one) and not one.entry.answer and one.call.is_made for one in calls):
             await await_saved_state(self._config)
         answers: list[tuple[ToolCall, ToolAnswer]] = []
-        for once, group in groupby(enumerate(calls), lambda numbered: self._is_made_once(numbered[1])):
-            if not once and not self.questions.any and not self._has_stopped(answers):
+        for in_order, group in groupby(enumerate(calls), lambda numbered: self._keeps_order(numbered[1])):
+            if not in_order and not self.questions.any and not self._has_stopped(answers):
                 answers += await self._make_together(list(group))
                 continue
             for number, one in group:
                 answers.append(await self._make_in_turn(one, number, after=answers))
         return answers
 
+    def _keeps_order(self, one: EnteredCall) -> bool:
+        tool = self._tools.loaded.get(one.call.name)
+        return self._is_made_once(one) or (tool is not None and tool.sets_value)
+
     def _has_stopped(self, answers: Answers) -> bool:
         """Return whether a call whose effect lasts failed, after which nothing is made."""
-        lasting = (
-            answer.failed for call, answer in answers if call.is_made and not self._tools.is_repeatable(call.name)
-        )
-        return any(lasting)
+        made = [(call, answer) for call, answer in answers if call.is_made]
+        return any(answer.failed and not self._tools.is_repeatable(call.name) for call, answer in made)
 
     def _is_skipped(self, call: ToolCall, after: Answers) -> bool:
         if call.approved:  # the person who decided about it has seen what was rejected before it
@@ -238,7 +259,7 @@ class _CallMaker:
         if unmade := _answer_unmade(one.call):
             return one.call, unmade
         with inside_call(self._config, one.chosen, number):
-            return one.call, await self._world.call(one.call)
+            return one.call, await self._world.call(one.call, self._state)
 
     async def _make_in_turn(self, one: EnteredCall, number: int, *, after: Answers) -> tuple[ToolCall, ToolAnswer]:
         call = one.call
@@ -264,7 +285,8 @@ class _CallMaker:
     async def _call(self, one: EnteredCall, number: int, *, entered: bool = False) -> ToolAnswer:
         try:
             with inside_call(self._config, one.key, number):
-                return await self._world.call(one.call)
+                id = str(uuid5(NAMESPACE_OID, one.key)) if entered else ""
+                return await self._world.call(one.call, self._state, id)
         except GraphBubbleUp as raised:  # the tool asks a person; it starts again when it has the answer
             await self.questions.note_pause(one.key, raised)
             if entered:

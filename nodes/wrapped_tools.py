@@ -11,7 +11,8 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
 
 from certigraph.adapters.processes import wait_for_node
-from certigraph.adapters.tools.definitions import LoadedTool, bound_text, format_content, load_tools
+from certigraph.adapters.tools.contents import bound_text, format_content
+from certigraph.adapters.tools.definitions import LoadedTool, load_tools
 from certigraph.adapters.tools.effects import (
     PAUSED,
     REPEAT,

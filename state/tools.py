@@ -35,6 +35,9 @@ ANSWER_ARGUMENT = "answer"
 MESSAGE_KEY = "message"
 """Key in the `args` of a finishing action: id of the message as which the answer was streamed."""
 
+TOOL_MESSAGES = "tool_messages"
+"""Key of an agent's state: messages of tools that hold more than a text, such as an artifact or an image."""
+
 MAX_EVIDENCE = 80_000
 """Characters of the evidence that keeps the answers of tools: some 20,000 tokens. The oldest answers are cut first."""
 
@@ -68,6 +71,8 @@ class ToolCall(Record):
     """What a person answered in place of the tool, which is then not called; empty for any other call."""
     error: str = ""
     """The error that the tool raised, in at most MAX_ERROR characters; empty for a call that was answered."""
+    broken: bool = False
+    """Whether the error says that the tool's own code is wrong."""
 
     @property
     def is_made(self) -> bool:
@@ -134,10 +139,16 @@ def describe_failure(history: Sequence[Step]) -> str:
     """
     last = next((calls for step in reversed(history) if (calls := calls_of(step.action))), ())
     failed = next((call for call in last if call.error), None)
-    if failed is None:
+    if failed is None or failed.broken:
         return ""
     count = sum(call.name == failed.name and bool(call.error) for step in history for call in calls_of(step.action))
     return f"{failed.name} failed{f' {count} times' if count > 1 else ''}: {failed.error}"
+
+
+def describe_bugs(history: Sequence[Step]) -> list[str]:
+    """Describe which tools' own code is wrong, by what their calls raised, each error once."""
+    calls = [call for step in history for call in calls_of(step.action) if call.broken]
+    return list(dict.fromkeys(f"{call.name} is broken: {call.error}" for call in calls))
 
 
 def replace_calls(action: Action, calls: Sequence[ToolCall]) -> Action:

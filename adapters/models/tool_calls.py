@@ -40,6 +40,10 @@ class OfferedTool(NamedTuple):
     """JSON schema of the arguments, an object."""
     check: Callable[[dict[str, Any]], str] = lambda args: ""
     """Returns what is wrong with the arguments of a call; empty if they fit."""
+    bounded: Schema | None = None
+    """The schema with every list bounded, for answers that a grammar constrains; None if that is `parameters`."""
+    provided: Schema | None = None
+    """The tool as it is handed to a model whose provider executes it; None for a tool that is called here."""
 
 
 class ToolChoice(NamedTuple):
@@ -76,6 +80,8 @@ async def ask_tool_calls(
     """
     context = runtime.context or Context()
     native = has_tool_calling(await model_for(role, context))
+    handed = tuple(map(native_tool, tools)) if native else ()
+    tools = [tool for tool in tools if tool.provided is None]
     shape = calls_schema(tools)
     window = (await profile_of(role, runtime)).window if prompt.cut else 0
     form = AnswerForm(
@@ -84,7 +90,7 @@ async def ask_tool_calls(
         lambda text: read_calls(text, tools),
         cut=prompt.cut,
         window=window,
-        tools=tuple(map(native_tool, tools)) if native else (),
+        tools=handed,
         stream=(stream := watch_reply(THOUGHT, answer)),
     )
     system = prompt.system if native else f"{prompt.system}\n{JSON_INSTRUCTION}"
@@ -108,7 +114,7 @@ def calls_schema(tools: Sequence[OfferedTool]) -> Schema:
         {
             "type": "object",
             "description": tool.description,
-            "properties": {"name": {"type": "string", "const": tool.name}, "args": tool.parameters},
+            "properties": {"name": {"type": "string", "const": tool.name}, "args": tool.bounded or tool.parameters},
             "required": ["name", "args"],
             "additionalProperties": False,
         }
@@ -124,7 +130,12 @@ def calls_schema(tools: Sequence[OfferedTool]) -> Schema:
 
 
 def native_tool(tool: OfferedTool) -> Schema:
-    """Return a tool in the form of OpenAI's interface, which LangChain's models accept, with a thought as argument."""
+    """Return a tool in the form of OpenAI's interface, which LangChain's models accept, with a thought as argument.
+
+    A tool that the provider executes is returned as it was given.
+    """
+    if tool.provided is not None:
+        return tool.provided
     properties = tool.parameters.get("properties", {})
     required = list(tool.parameters.get("required", ()))
     if THOUGHT not in properties:

@@ -22,7 +22,7 @@ from pydantic.errors import PydanticUserError
 from certigraph.adapters.models.prompts import one_line
 from certigraph.adapters.processes import is_async_callable, run_in_lone_thread
 from certigraph.adapters.redaction import redact_message
-from certigraph.adapters.tools.definitions import bound_text
+from certigraph.adapters.tools.contents import bound_text
 from certigraph.state.endings import Fault, Stopped
 from certigraph.state.records import Predicate
 

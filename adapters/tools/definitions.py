@@ -3,40 +3,54 @@
 import asyncio
 import inspect
 import json
-from collections.abc import Callable, Iterator, Sequence
+import logging
+import re
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
-from langchain_core.messages import ToolMessage
 from langchain_core.runnables import RunnableConfig
-from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool, Tool
+from langchain_core.tools import BaseTool, StructuredTool, Tool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
-from langgraph.types import Command
+from langgraph.runtime import Runtime
 from pydantic import BaseModel, ValidationError
 
-from certigraph.adapters.json_lines import replace_surrogates
 from certigraph.adapters.models.schemas import Schema, bound_schema
-from certigraph.adapters.processes import run_in_lone_thread
+from certigraph.adapters.processes import is_invoked, run_in_lone_thread
 from certigraph.adapters.redaction import redact_message
+from certigraph.adapters.tools.contents import bound_text, format_error
 from certigraph.adapters.tools.effects import ToolAnswer
 from certigraph.adapters.tools.outcomes import is_ambiguous
+from certigraph.adapters.tools.outputs import read_outputs
 from certigraph.adapters.tools.positions import RUNTIME_KEY
+from certigraph.adapters.tools.schemas import (
+    MAX_SCHEMA,
+    create_check,
+    describe_alternatives,
+    describe_unknown,
+    flatten_schema,
+    format_tool,
+    resolve_schema,
+)
+from certigraph.adapters.tools.signatures import by_keyword, find_disagreement, find_hidden, names_filled
 from certigraph.adapters.user_warnings import warn_user
 from certigraph.state.records import Arguments
 from certigraph.state.run import ANSWER, FINISH
+
+if TYPE_CHECKING:
+    from langgraph.prebuilt import ToolNode
 
 HOLDS, UNREACHABLE = "target_holds", "target_unreachable"
 """Names of the calls by which Realize says that no tool has to be called for the target, or that none can help."""
 
 RESERVED_NAMES = frozenset({ANSWER, FINISH, HOLDS, UNREACHABLE})
 """Names that no tool may have: the agent hands in its answer, or judges its target, by them."""
-
-MAX_ANSWER = 100_000
-"""Maximum characters of a tool's answer; what is longer is cut, and the cut is noted in the answer."""
 
 DEADLINE = 120.0
 """Default seconds after which a call without an answer is given up."""
@@ -49,8 +63,12 @@ class LoadedTool:
     name: str
     description: str
     parameters: Schema
-    """JSON schema of the arguments."""
+    """JSON schema of the arguments as models are shown it: an object with properties."""
+    schema: Schema
+    """Complete JSON schema of the arguments."""
     tool: BaseTool
+    node: "ToolNode"
+    """LangGraph's node that executes the tool, and the agent's other tools."""
     deadline: float = DEADLINE
     """Seconds after which a call without an answer is given up."""
 
@@ -64,18 +82,41 @@ class LoadedTool:
         called = (self.tool.func, self.tool.coroutine) if isinstance(self.tool, StructuredTool | Tool) else ()
         return next(filter(None, called), None)
 
+    @property
+    def may_be_repeated(self) -> bool:
+        """Whether hints of an MCP server say that the tool only reads, or that a repetition changes nothing."""
+        return self._has_hint("readOnlyHint") or self._has_hint("idempotentHint")
+
+    @property
+    def sets_value(self) -> bool:
+        """Whether the tool may be repeated and still changes something, so that its calls must keep their order."""
+        return self._has_hint("idempotentHint") and not self._has_hint("readOnlyHint")
+
+    def _has_hint(self, hint: str) -> bool:
+        return (self.tool.metadata or {}).get(hint) is True
+
+    @cached_property
+    def bounded(self) -> Schema:
+        """The schema for models and with every list bounded, for answers that a grammar constrains."""
+        return bound_schema(self.parameters)
+
+    @cached_property
+    def _find_misfit(self) -> Callable[[Mapping[str, Any]], str]:
+        return create_check(self.schema)
+
     def check_arguments(self, args: Arguments) -> str:
         """Return what is wrong with the arguments of a call, by the tool's own schema; empty if they fit."""
-        known, required = self.parameters.get("properties", {}), self.parameters.get("required", ())
-        if missing := [name for name in required if name not in args]:
+        form, known = self.tool.args_schema, self.parameters["properties"]
+        if not (isinstance(form, type) and issubclass(form, BaseModel)):
+            problem = self._find_misfit(args)
+            return f"{self.name}: {problem}" if problem else ""
+        if missing := [name for name in self.parameters.get("required", ()) if name not in args]:
             return f"{self.name} needs {', '.join(missing)}"
-        if "additionalProperties" not in self.parameters and (unknown := [name for name in args if name not in known]):
-            return f"{self.name} has no argument {', '.join(unknown)}; it has {', '.join(known) or 'none'}"
-        schema = self.tool.args_schema
-        if not (isinstance(schema, type) and issubclass(schema, BaseModel)):
-            return ""
+        is_open = "additionalProperties" in self.parameters
+        if not is_open and (unknown := [name for name in args if name not in known]):
+            return f"{self.name}: {describe_unknown(unknown, known)}"
         try:
-            schema.model_validate(args)
+            form.model_validate(args)
         except ValidationError as error:
             wrong = [one for one in error.errors(include_url=False, include_input=False) if one["loc"][:1]]
             # arguments that LangChain fills in when the tool is called are not a mistake of the model
@@ -83,11 +124,19 @@ class LoadedTool:
             return f"{self.name}: {'; '.join(problems)}" if problems else ""
         return ""
 
-    async def call(self, args: Arguments, ambiguous: tuple[type[BaseException], ...] = ()) -> ToolAnswer:
+    async def call(
+        self,
+        args: Arguments,
+        state: Mapping[str, Any] | None = None,
+        id: str = "",
+        ambiguous: tuple[type[BaseException], ...] = (),
+    ) -> ToolAnswer:
         """Call the tool. An error that it raises, and an answer that does not come in time, are answers too.
 
         Args:
             args: the arguments.
+            state: state of the graph, for tools that read it.
+            id: id of the call, for tools that read it; empty for a new one.
             ambiguous: further errors after which it is unknown whether the call took effect.
 
         Raises:
@@ -95,77 +144,122 @@ class LoadedTool:
         """
         try:
             async with asyncio.timeout(self.deadline):  # `wait_for` would start a task
-                return await self._invoke(args, ambiguous)
+                return await self._execute(args, dict(state or {}), id or uuid4().hex, ambiguous)
         except TimeoutError:
             text = f"{self.name} gave no answer within {self.deadline:g} seconds; {NOT_KNOWN}"
             return ToolAnswer(text=text, failed=True, unknown=True)
 
-    async def _invoke(self, args: Arguments, ambiguous: tuple[type[BaseException], ...]) -> ToolAnswer:
-        request: Any = {"name": self.name, "args": args, "id": uuid4().hex, "type": "tool_call"}
-        config = _show_own_context()
+    async def _execute(
+        self, args: Arguments, state: dict[str, Any], id: str, ambiguous: tuple[type[BaseException], ...]
+    ) -> ToolAnswer:
+        call = {"name": self.name, "args": {**args}, "id": id, "type": "tool_call"}
+        given = {"__type": "tool_call_with_context", "tool_call": call, "state": state}
         try:
-            if _is_async(self.tool):
-                message = await self.tool.ainvoke(request, config)
-            else:
-                message = await run_in_lone_thread(self.tool.invoke, request, config)
+            returned = await self.node.ainvoke(given, _show_own_context())
         except GraphBubbleUp:
             raise
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            return _failed(
-                error, (asyncio.CancelledError,)
-            )  # the tool cancelled itself, as clients do that lose their connection
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - a tool may raise anything; the agent has to know it
-            return _failed(error, ambiguous)
-        if isinstance(message, Command):
-            return ToolAnswer(text=COMMAND_TEXT)
-        failed = isinstance(message, ToolMessage) and message.status == "error"
-        content = message.content if isinstance(message, ToolMessage) else message
-        return ToolAnswer(text=redact_message(bound_text(format_content(content))), failed=failed)
+            # the tool cancelled itself, as clients do that lose their connection
+            return _failed(self.name, error, (asyncio.CancelledError,))
+        except Exception as error:  # noqa: BLE001 - a tool may raise anything; the agent has to know it
+            return _failed(self.name, error, ambiguous)
+        return read_outputs(returned, id)
 
 
-def _show_own_context() -> RunnableConfig | None:
-    """Return the running node's configuration with the caller's own context in place of certigraph's, if there is one.
+def _show_own_context() -> RunnableConfig:
+    """Return the running node's configuration with the caller's own context, or none, in place of certigraph's.
 
     A tool then reads it as in any other LangGraph application: `langgraph.runtime.get_runtime(MyContext).context`.
     """
     try:
         config = get_config()
     except RuntimeError:  # called outside of a graph
-        return None
+        return {"configurable": {RUNTIME_KEY: Runtime()}}
     configurable = config.get("configurable", {})
     runtime: Any = configurable.get(RUNTIME_KEY)
-    own = getattr(getattr(runtime, "context", None), "own", None)
-    if own is None:
-        return None
-    shown: RunnableConfig = {**config, "configurable": {**configurable, RUNTIME_KEY: runtime.override(context=own)}}
-    return shown
+    if runtime is None:
+        return {**config, "configurable": {**configurable, RUNTIME_KEY: Runtime()}}
+    own = getattr(runtime.context, "own", None)
+    return {**config, "configurable": {**configurable, RUNTIME_KEY: runtime.override(context=own)}}
 
 
-def _is_async(tool: BaseTool) -> bool:
+class _InThread:
+    """A tool without an async form, called in a thread for which nothing waits: it may block without an end."""
+
+    def __init__(self, tool: BaseTool) -> None:
+        self._tool = tool
+
+    async def ainvoke(self, call: Any, config: RunnableConfig) -> Any:
+        return await run_in_lone_thread(self._tool.invoke, call, config)
+
+
+async def _execute_request(request: Any, execute: Any) -> Any:
+    if has_sync_form(request.tool) and (is_invoked() or not is_async(request.tool)):
+        request = request.override(tool=cast(BaseTool, _InThread(request.tool)))
+    try:
+        return await execute(request)
+    except SystemExit as error:  # it would end the event loop
+        raise RuntimeError(format_error(error)) from error
+
+
+def has_sync_form(tool: BaseTool) -> bool:
+    """Return whether a tool can be called without an event loop."""
+    return not isinstance(tool, StructuredTool | Tool) or tool.func is not None
+
+
+def is_async(tool: BaseTool) -> bool:
+    """Return whether a tool has an async form of its own."""
     if isinstance(tool, StructuredTool | Tool):
         return tool.coroutine is not None
     return type(tool)._arun is not BaseTool._arun
 
 
-COMMAND_TEXT = "(The tool ran. It returned a Command for a graph, which was not carried out, and no text.)"
+# Errors of tools.
+
+BUGS = (NameError, TypeError, AttributeError, ImportError, SyntaxError, NotImplementedError, RecursionError)
+"""Errors that say that a tool's own code is wrong. `BlockingError` of LangGraph's server is another one."""
 
 
 NOT_KNOWN = "whether it took effect is not known."
 
 
-def _failed(error: BaseException, ambiguous: tuple[type[BaseException], ...]) -> ToolAnswer:
-    unknown = is_ambiguous(error, ambiguous)
-    text = f"{_format_error(error)}; {NOT_KNOWN}" if unknown else _format_error(error)
-    return ToolAnswer(text=redact_message(bound_text(text)), failed=True, unknown=unknown)
-
-
-def _format_error(error: BaseException) -> str:
-    while isinstance(error, BaseExceptionGroup):  # clients of MCP servers raise groups, whose own text says nothing
+def _failed(name: str, error: BaseException, ambiguous: tuple[type[BaseException], ...]) -> ToolAnswer:
+    text = redact_message(bound_text(format_error(error)))
+    frames = traceback.extract_tb(error.__traceback__)
+    if frames and frames[-1].name == "_convert_mcp_content_to_lc_block":
+        return ToolAnswer(text=f"{name} ran, and what it answered cannot be shown: {text}")
+    if is_ambiguous(error, ambiguous):
+        return ToolAnswer(text=f"{text}; {NOT_KNOWN}", failed=True, unknown=True)
+    while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return ": ".join(filter(None, (type(error).__name__, str(error))))
+    misfit = isinstance(error, TypeError) and frames and "langchain_core" in frames[-1].filename  # of the arguments
+    if misfit or not (isinstance(error, BUGS) or type(error).__name__ == "BlockingError"):
+        return ToolAnswer(text=text, failed=True)
+    logging.getLogger("certigraph").error("the tool %s is broken", name, exc_info=error)
+    return ToolAnswer(text=BROKEN_TEXT.format(name=name, error=text), failed=True, broken=text)
+
+
+BROKEN_TEXT = (
+    "{name} itself is broken: {error}. That is not a matter of the arguments: go on without {name} where the task "
+    "allows it, and say in the answer what could not be done."
+)
+
+
+def split_provided(tools: Any) -> tuple[list[dict[str, Any]], Any]:
+    """Return the tools that the provider of the model executes, dicts such as `{"type": "web_search"}`, and the others.
+
+    Raises:
+        TypeError: a dict describes a function, which nobody could execute.
+    """
+    if not isinstance(tools, list | tuple):
+        return [], tools
+    provided = [tool for tool in tools if isinstance(tool, dict)]
+    if described := [tool for tool in provided if tool.get("type") == "function" or "parameters" in tool]:
+        raise TypeError(f"{described[0]!r:.100} describes a function: give the function itself, with type hints")
+    return provided, [tool for tool in tools if not isinstance(tool, dict)]
 
 
 def load_tools(tools: Sequence[BaseTool | Callable[..., Any]], deadline: float = DEADLINE) -> dict[str, LoadedTool]:
@@ -183,56 +277,99 @@ def load_tools(tools: Sequence[BaseTool | Callable[..., Any]], deadline: float =
     if isinstance(tools, BaseTool | str) or callable(tools):
         kind = "a text" if isinstance(tools, str) else "a single tool"
         raise TypeError(f"tools is {kind}: give a list of functions or tools, as in tools=[look_up_order]")
-    loaded: dict[str, LoadedTool] = {}
+    found: dict[str, tuple[BaseTool, Schema]] = {}
     for given in tools:
-        tool = _load_tool(given, deadline)
-        if tool.name in loaded:
-            raise ValueError(f"two tools have the name {tool.name!r}: rename one, as in @tool('another_name')")
-        if tool.name in RESERVED_NAMES:
-            reason = f"the tool name {tool.name!r} is taken: the agent uses it for calls of its own"
-            raise ValueError(f"{reason}; rename the tool, as in @tool('{tool.name}_order')")
-        loaded[tool.name] = tool
-    if not loaded:
+        tool = given if isinstance(given, BaseTool) else _wrap_function(given)
+        _check_name(tool.name, found)
+        found[tool.name] = tool, _read_schema(tool)
+    if not found:
         fix = "give functions with type hints, LangChain tools, or tools of an MCP server"
         raise ValueError(f"tools is empty, and an agent acts by calling tools: {fix}")
-    return loaded
+    node = _create_node([tool for tool, _ in found.values()])
+    return {name: _load_tool(tool, schema, node, deadline) for name, (tool, schema) in found.items()}
 
 
-def _load_tool(given: Any, deadline: float) -> LoadedTool:
-    if not isinstance(given, BaseTool):
-        given = _wrap_function(given)
+def _check_name(name: str, known: Iterable[str]) -> None:
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"the tool name {name!r:.60} is not one: it needs 1 to {MAX_NAME} characters without spaces")
+    if name in known:
+        raise ValueError(f"two tools have the name {name!r}: rename one, as in @tool('another_name')")
+    if name in RESERVED_NAMES:
+        reason = f"the tool name {name!r} is taken: the agent uses it for calls of its own"
+        raise ValueError(f"{reason}; rename the tool, as in @tool('{name}_order')")
+
+
+MAX_NAME = 128
+"""Maximum characters of the name of a tool or of an argument."""
+
+_NAME = re.compile(rf"[^\s()\x00-\x1f\x7f]{{1,{MAX_NAME}}}")
+
+
+def _create_node(tools: Sequence[BaseTool]) -> "ToolNode":
+    from langgraph.prebuilt import ToolNode  # takes 0.2 seconds, which worlds without tools need not wait
+
     try:
-        described = convert_to_openai_tool(given)["function"]
-        parameters = bound_schema(described.get("parameters") or {"type": "object", "properties": {}})
-        json.dumps(parameters)
+        return ToolNode(tools, handle_tool_errors=False, awrap_tool_call=_execute_request)
+    except Exception as error:  # noqa: BLE001 - a type hint may be wrong in many ways
+        if len(tools) > 1:
+            for tool in tools:
+                _create_node([tool])
+        raise ValueError(f"the type hints of tool {tools[0].name!r} cannot be read ({_shorten(error)})") from None
+
+
+def _read_schema(tool: BaseTool) -> Schema:
+    """Return the schema of a tool's arguments with all references resolved.
+
+    Raises:
+        ValueError: it cannot be written as JSON, is too large, or does not fit what the tool calls.
+    """
+    given = tool.args_schema
+    try:
+        described = given if isinstance(given, dict) else convert_to_openai_tool(tool)["function"].get("parameters")
+        schema = resolve_schema(described or {"type": "object", "properties": {}})
+        schema = _by_alias(schema, given)
+        size = len(json.dumps(schema)) + len(tool.description)
     except Exception as error:  # noqa: BLE001 - for types without a JSON form many kinds of errors are raised
         fix = "give its parameters types that JSON has, or args_schema=MyModel"
         raise ValueError(
-            f"the arguments of tool {given.name!r} cannot be written as JSON ({_shorten(error)}): {fix}"
+            f"the arguments of tool {tool.name!r} cannot be written as JSON ({_shorten(error)}): {fix}"
         ) from None
-    if hidden := _hidden_arguments(given, parameters):
+    if size > MAX_SCHEMA:
+        reason = f"schema and description of the tool {tool.name!r} have {size:,} characters"
+        raise ValueError(f"{reason}, which every request would send; {MAX_SCHEMA:,} are allowed: leave the tool out")
+    filled = names_filled(tool)
+    if filled and "properties" in schema:
+        schema["properties"] = {name: part for name, part in schema["properties"].items() if name not in filled}
+        schema["required"] = [name for name in schema.get("required", ()) if name not in filled]
+    shown = flatten_schema(schema)["properties"]
+    if strange := [name for name in shown if not 0 < len(name) <= MAX_NAME or not name.isprintable()]:
+        reason = f"{strange[0]!r:.60} is not a name of an argument"
+        raise ValueError(f"the tool {tool.name!r} cannot be used: {reason}")
+    if hidden := find_hidden(tool, shown):
         fix = "leave them out, or give them defaults"
         raise ValueError(
-            f"the tool {given.name!r} needs {', '.join(hidden)}, which a model neither sees nor gives: {fix}"
+            f"the tool {tool.name!r} needs {', '.join(hidden)}, which a model neither sees nor gives: {fix}"
         )
-    return LoadedTool(given.name, described.get("description", "").strip(), parameters, given, deadline)
+    if problem := find_disagreement(tool, shown):
+        fix = "rename what has this name, or leave the tool out"
+        raise ValueError(f"the tool {tool.name!r} cannot be called as its schema says: {problem}; {fix}")
+    return schema
 
 
-def _hidden_arguments(tool: BaseTool, parameters: Schema) -> list[str]:
-    """Return the required arguments that a model is not shown, without the id of the call, which LangChain gives."""
-    schema = tool.args_schema
-    if not (isinstance(schema, type) and issubclass(schema, BaseModel)):
-        return []
-    shown = parameters.get("properties", {})
-    return [
-        name
-        for name, field in schema.model_fields.items()
-        if field.is_required() and not {name, field.alias} & set(shown) and not _is_call_id(field.metadata)
-    ]
+def _by_alias(schema: Schema, form: Any) -> Schema:
+    """Return the schema of a pydantic model with the names by which the model takes its fields."""
+    if not (isinstance(form, type) and issubclass(form, BaseModel)) or form.model_config.get("populate_by_name"):
+        return schema
+    fields = {name: field.validation_alias or field.alias for name, field in form.model_fields.items()}
+    aliases = {name: alias for name, alias in fields.items() if isinstance(alias, str)}
+    properties = {aliases.get(name, name): part for name, part in schema.get("properties", {}).items()}
+    required = [aliases.get(name, name) for name in schema.get("required", ())]
+    return {**schema, "properties": properties, "required": required} if aliases else schema
 
 
-def _is_call_id(metadata: Sequence[Any]) -> bool:
-    return any(one is InjectedToolCallId or isinstance(one, InjectedToolCallId) for one in metadata)
+def _load_tool(tool: BaseTool, schema: Schema, node: "ToolNode", deadline: float) -> LoadedTool:
+    text = "\n".join(filter(None, (tool.description.strip(), describe_alternatives(schema))))
+    return LoadedTool(tool.name, text, flatten_schema(schema), schema, tool, node, deadline)
 
 
 def _shorten(error: Exception) -> str:
@@ -249,6 +386,7 @@ def _wrap_function(given: Any) -> BaseTool:
     with suppress(ValueError):  # a builtin may have no signature
         _warn_of_undescribed(given, name)
     try:
+        given = by_keyword(given)
         if inspect.iscoroutinefunction(given):
             return StructuredTool.from_function(coroutine=given, name=name, description=text)
         return StructuredTool.from_function(given, name=name, description=text)
@@ -264,70 +402,3 @@ def _warn_of_undescribed(function: Callable[..., Any], name: str) -> None:
     lacking = [*([] if inspect.getdoc(function) else ["a docstring"]), *(f"a type hint for {one}" for one in bare)]
     if lacking:
         warn_user(f"the tool {name!r} lacks {', '.join(lacking)}, by which a model knows what it does")
-
-
-def format_tool(name: str, parameters: Schema, description: str) -> str:
-    """Format a tool as prompts list it: signature and description, then a line for each argument with a description."""
-    properties, required = parameters.get("properties", {}), parameters.get("required", ())
-    shown = [
-        f"{one}: {_type_of(part)}" + ("" if one in required else " (optional)") for one, part in properties.items()
-    ]
-    described = [(one, " ".join(_descriptions(part))) for one, part in properties.items()]
-    arguments = [f"  {one}: {text}".replace("\n", "\n    ") for one, text in described if text]
-    signature = f"{name}({', '.join(shown)})" + (f": {description}" if description else "")
-    return "\n".join([signature, *arguments]).replace("\n", "\n  ")
-
-
-def _type_of(part: Schema) -> str:
-    if "enum" in part:
-        return " | ".join(map(json.dumps, part["enum"]))
-    if options := _options(part):
-        return _type_of(options[0])
-    kind = str(part.get("type", "any"))
-    return f"list of {_type_of(part.get('items', {}))}" if kind == "array" else kind
-
-
-def _options(part: Schema) -> list[Schema]:
-    return [option for option in part.get("anyOf", ()) if option.get("type") != "null"]
-
-
-def _descriptions(part: Schema) -> Iterator[str]:
-    if part.get("description"):
-        yield part["description"].strip()
-    for inner in (*_options(part)[:1], part.get("items")):
-        if isinstance(inner, dict):
-            yield from _descriptions(inner)
-
-
-def format_content(content: Any) -> str:
-    """Format what a tool returned as text: text as it is, other values as JSON, and a note for what is not text."""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, list):
-        return "\n".join(map(_format_block, content))
-    return _to_json(content)
-
-
-def _format_block(block: Any) -> str:
-    if isinstance(block, str):
-        return block
-    if isinstance(block, dict) and block.get("type") == "text":
-        return str(block.get("text", ""))
-    if isinstance(block, dict) and block.get("type") in ("image", "image_url", "audio", "file", "video"):
-        return f"({block['type']} left out: only text is read)"
-    return _to_json(block)
-
-
-def _to_json(value: Any) -> str:
-    try:
-        return json.dumps(value, ensure_ascii=False, default=str)
-    except (TypeError, ValueError, RecursionError):
-        return str(value)
-
-
-def bound_text(text: str) -> str:
-    """Return a text that can be stored, cut to `MAX_ANSWER` characters with a note that says so."""
-    text = replace_surrogates(text)
-    if len(text) <= MAX_ANSWER:
-        return text
-    return f"{text[:MAX_ANSWER]}\n(cut here: the answer has {len(text):,} characters, of which {MAX_ANSWER:,} are kept)"

@@ -17,9 +17,10 @@ from certigraph.adapters.processes import find_call_problem, is_async_callable
 from certigraph.adapters.protocols import Benchmark, Environment, Limits, Responder
 from certigraph.adapters.tools.answer_forms import ResponseForm, ResponseFormat
 from certigraph.adapters.tools.checks import Checks, load_checks
-from certigraph.adapters.tools.definitions import DEADLINE, LoadedTool, format_tool, load_tools
+from certigraph.adapters.tools.definitions import DEADLINE, LoadedTool, load_tools, split_provided
 from certigraph.adapters.tools.effects import ToolAnswer
 from certigraph.adapters.tools.outcomes import Effect, Once
+from certigraph.adapters.tools.schemas import format_tool
 from certigraph.adapters.user_warnings import error_location, warn_user
 from certigraph.state.endings import Fault, Stopped, UnknownName
 from certigraph.state.records import Action, Arguments, Observation, Record, Scores, Task
@@ -29,8 +30,8 @@ from certigraph.state.tools import ANSWER_ARGUMENT, REQUEST_ID, TOOLS_NAME, Tool
 T = TypeVar("T")
 R = TypeVar("R")
 
-ToolLike: TypeAlias = BaseTool | Callable[..., Any]
-"""A LangChain tool, or a function, plain or async."""
+ToolLike: TypeAlias = BaseTool | Callable[..., Any] | dict[str, Any]
+"""A LangChain tool, a function, plain or async, or a tool that the model's provider executes, as its dict."""
 
 UNDO_ADVICE = 'give Tools(..., reset=FUNCTION), or effects={"NAME": "repeatable"} for tools that only read'
 """Advice in messages about effects that nothing undoes (`Tools.lasting_tools`)."""
@@ -70,11 +71,13 @@ class Tools(Benchmark):
     """The user's own tools as a world. An action calls one tool or several, and an episode ends with an answer.
 
     Args:
-        tools: LangChain tools (those of an MCP server included) and functions with type hints, plain or async.
+        tools: LangChain tools (those of an MCP server included) and functions with type hints, plain or async. A dict
+            such as `{"type": "web_search"}` names a tool that the model's provider executes.
         cases: tasks for evaluations: cases, or goals as texts.
         check: scores an episode; without it, handing in an answer counts as success.
         effects: tools whose calls may be repeated, `{"lookup": "repeatable"}`, and rules for those whose effect happens
-            once, `{"refund": Once(...)}`. Every other tool's effect happens once.
+            once, `{"refund": Once(...)}`. Every other tool's effect happens once, unless hints of its MCP server say
+            that it only reads, or that a repetition changes nothing.
         reset: called with the case before each of its episodes. Without it, several episodes of one case are refused.
         response_format: form of the answer, as in LangChain's `create_agent`: a pydantic class, TypedDict, dataclass,
             JSON schema, or one of LangChain's strategies. None for text.
@@ -119,10 +122,14 @@ class Tools(Benchmark):
         expert: Responder | None = None,
     ) -> None:
         self.name = name
-        self.loaded = load_tools(tools, deadline)
+        provided, own = split_provided(tools)
+        self.loaded = load_tools(own, deadline)
         self.tools = (*self.loaded, FINISH)
         self.limits = limits or Limits(steps=60, trials=1)
-        self.effects = _check_effects(effects or {}, self.loaded)
+        by_hints: dict[str, Effect] = {name: "repeatable" for name, tool in self.loaded.items() if tool.may_be_repeated}
+        self.effects = {**by_hints, **_check_effects(effects or {}, self.loaded)}
+        self.state_keys: frozenset[str] = frozenset()
+        """Keys of the graph's state that tools may change by a `Command`."""
         self.reset = reset
         _check_function("reset", "case", reset)
         _check_function("check", "episode", check)
@@ -133,6 +140,13 @@ class Tools(Benchmark):
         self._check, self._expert = check, expert
         self._part, self._finish = _create_part_tool(), _create_finish_tool(self.response_format)
         self._cases = {case.id: case for case in _number_cases(cases)}
+        self._offered = [
+            *(
+                OfferedTool(tool.name, tool.description, tool.parameters, tool.check_arguments, tool.bounded)
+                for tool in self.loaded.values()
+            ),
+            *(OfferedTool("", "", {}, provided=tool) for tool in provided),
+        ]
         self.briefing = _format_briefing(self.loaded.values(), self._finish, instructions)
 
     def tasks(self, split: str = "") -> Sequence[Task]:
@@ -187,10 +201,7 @@ class Tools(Benchmark):
 
     def offered(self) -> list[OfferedTool]:
         """Return the tools as they are offered to a model, without `finish`."""
-        return [
-            OfferedTool(tool.name, tool.description, tool.parameters, tool.check_arguments)
-            for tool in self.loaded.values()
-        ]
+        return list(self._offered)
 
     def part_tool(self) -> OfferedTool:
         """Return the tool by which the agent hands in the result of a part of the task, which is text."""
@@ -251,10 +262,16 @@ class ToolsEnvironment(Environment):
     def begin_calls(self, action: Action) -> None:
         """Do nothing: a hook before the calls of an action, where faults are injected while none has started."""
 
-    async def call(self, call: ToolCall) -> ToolAnswer:
-        """Call a tool. What it answers is not a mistake of the world, an error included."""
+    async def call(self, call: ToolCall, state: Mapping[str, Any] | None = None, id: str = "") -> ToolAnswer:
+        """Call a tool. What it answers is not a mistake of the world, an error included.
+
+        Args:
+            call: the call.
+            state: state of the graph, for tools that read it.
+            id: id of the call, the same whenever it is made again; empty for a new one.
+        """
         ambiguous = self._tools.rule(call.name).ambiguous
-        return await self._tools.loaded[call.name].call(call.args, ambiguous)
+        return await self._tools.loaded[call.name].call(call.args, state, id, ambiguous)
 
     def step(self, action: Action) -> Observation:
         """Take an action that hands in an answer, or refuse one that the world does not know."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from langchain_core.tools import BaseTool, StructuredTool
 
 from certigraph.adapters.protocols import Limits, Responder
-from certigraph.adapters.tools.definitions import bound_text
+from certigraph.adapters.tools.contents import bound_text
 from certigraph.adapters.tools.effects import ToolAnswer
 from certigraph.adapters.tools.world import Case, Tools, ToolsEnvironment
 from certigraph.benchmarks.agentdojo.attacks import create_injections, import_agentdojo
@@ -185,7 +185,7 @@ class DojoEnvironment(ToolsEnvironment):
         self._before = self._data.model_copy(deep=True)
         return super().reset()
 
-    async def call(self, call: ToolCall) -> ToolAnswer:
+    async def call(self, call: ToolCall, state: Mapping[str, Any] | None = None, id: str = "") -> ToolAnswer:
         """Call a tool on the data of the episode."""
         self._made.append(call)
         return _run_call(self._runtime, self._data, call)

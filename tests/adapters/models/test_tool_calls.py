@@ -169,6 +169,47 @@ def test_an_argument_of_the_tools_own_named_thought_is_kept() -> None:
         assert asyncio.run(inside()).calls == (ToolCall(name="note", args={"thought": "keep it"}),)
 
 
+SEARCH = {"type": "web_search", "search_context_size": "low"}
+FOUND = [{"type": "web_search_call", "id": "1", "status": "completed"}, {"type": "text", "text": "I searched."}]
+
+
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+def test_a_tool_of_the_provider_is_handed_over_with_the_others(way: str, tmp_path: Path) -> None:
+    database = SupportDatabase(tmp_path / "desk.sqlite")
+    steps = [*(calls(one) for one in SCRIPT), calls(("finish", {"thought": "all is done", "answer": "Refunded."}))]
+    steps[0] = AIMessage(FOUND, tool_calls=steps[0].tool_calls)
+    model = NativeModel(replies=tuple(steps))
+    graph = agent("react", model=model, tools=[SEARCH, *database.tools], commitments=None)
+    result = graph.invoke({"goal": GOAL}) if way == "invoke" else asyncio.run(graph.ainvoke({"goal": GOAL}))
+    assert (result["ending"], len(database.rows("refunds"))) == ("finished", 1)
+    for _, parameters in model.requests:
+        assert SEARCH in parameters["tools"]
+        assert len(parameters["tools"]) == len(database.tools) + 2
+
+
+def test_a_tool_of_the_provider_is_not_offered_where_a_model_answers_by_a_schema(tmp_path: Path) -> None:
+    database = SupportDatabase(tmp_path / "desk.sqlite")
+    model = SchemaModel(replies=(as_json(("finish", {"answer": "done"})),))
+    graph = agent("react", model=model, tools=[SEARCH, *database.tools], commitments=None)
+    assert graph.invoke({"goal": GOAL})["ending"] == "finished"
+    assert "web_search" not in str(model.requests)
+
+
+@pytest.mark.parametrize(
+    ("package", "kind", "provided"),
+    [
+        ("langchain_openai", "ChatOpenAI", SEARCH),
+        ("langchain_anthropic", "ChatAnthropic", {"type": "web_search_20250305", "name": "web_search", "max_uses": 2}),
+    ],
+)
+def test_classes_of_providers_take_their_own_tools_beside_ours(package: str, kind: str, provided: Any) -> None:
+    model = getattr(pytest.importorskip(package), kind)(model="m", api_key="none")
+    offered = [*TOOLS, OfferedTool("", "", {}, provided=provided)]
+    bound = model.bind_tools(list(map(native_tool, offered)), tool_choice="any")
+    assert provided in bound.kwargs["tools"]
+    assert len(bound.kwargs["tools"]) == 3
+
+
 # Models and endpoints without.
 
 

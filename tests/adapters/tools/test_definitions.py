@@ -13,12 +13,12 @@ import pytest
 from helpers.worlds.support_database import scripted_model
 from langchain_core.tools import BaseTool, InjectedToolArg, InjectedToolCallId, StructuredTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.prebuilt import InjectedState, InjectedStore, ToolRuntime
 from langgraph.types import Command, interrupt
 from pydantic import BaseModel, Field
 
 from certigraph import Tools
-from certigraph.adapters.tools.definitions import MAX_ANSWER, LoadedTool, load_tools
+from certigraph.adapters.tools.contents import MAX_ANSWER
+from certigraph.adapters.tools.definitions import LoadedTool, load_tools
 from certigraph.adapters.tools.effects import ToolAnswer
 from certigraph.graphs.agent import agent
 
@@ -77,7 +77,7 @@ def test_a_tool_is_listed_by_its_signature_and_a_line_for_each_described_argumen
     text = "Write it down.\nKeep it short."
     note = StructuredTool.from_function(lambda **_: "", name="note", description=text, args_schema=Note)
     signature, *arguments = str(load(note)).split("\n    ")
-    types = 'title: string, lines: list of string, due: integer (optional), owner: "ann" | "bob" (optional)'
+    types = 'title: string, lines: list of string, due: integer (optional), owner: "ann" | "bob" = "ann"'
     assert signature == f"note({types}): Write it down.\n  Keep it short."
     assert arguments == ["lines: One line.", "  No breaks.", "due: A day."]
     assert str(load(look_up)) == "look_up(order: integer): Look up an order."
@@ -226,8 +226,8 @@ IMAGE = {"type": "image", "base64": "A" * 10_000, "mime_type": "image/png"}
     ("returned", "text"),
     [
         (b"\x00\xffabc", "abc"),
-        ([{"type": "text", "text": "a scan"}, IMAGE], "a scan\n(image"),
-        ([IMAGE], "(image"),
+        ([{"type": "text", "text": "a scan"}, IMAGE], "a scan\n{"),
+        ([IMAGE], "image/png"),
         (None, "null"),
         (Row(), "order=17"),
         ([Row(), Row()], "order=17"),
@@ -369,19 +369,7 @@ def with_default(order: int, user: Annotated[str, InjectedToolArg] = "Ann") -> s
 
 
 @tool
-def with_state(order: int, state: Annotated[dict[str, Any], InjectedState]) -> str:
-    """Look up an order."""
-    return "never"
-
-
-@tool
-def with_store(order: int, store: Annotated[Any, InjectedStore()]) -> str:
-    """Look up an order."""
-    return "never"
-
-
-@tool
-def with_runtime(order: int, runtime: ToolRuntime) -> str:
+def with_secret(order: int, secret: Annotated[str, InjectedToolArg]) -> str:
     """Look up an order."""
     return "never"
 
@@ -393,10 +381,9 @@ def test_the_id_of_a_call_is_given_and_defaults_are_kept() -> None:
     assert call(with_default).text == "row of 17 for Ann"
 
 
-@pytest.mark.parametrize(("given", "hidden"), [(with_state, "state"), (with_store, "store"), (with_runtime, "runtime")])
-def test_tools_that_need_what_no_model_gives_are_refused(given: Any, hidden: str) -> None:
-    with pytest.raises(ValueError, match=f"needs {hidden}") as raised:
-        load(given)
+def test_tools_that_need_what_nobody_gives_are_refused() -> None:
+    with pytest.raises(ValueError, match="needs secret") as raised:
+        load(with_secret)
     assert "\n" not in str(raised.value)
 
 
