@@ -127,7 +127,7 @@ def time_out(order: int) -> str:
     ],
 )
 def test_a_tool_that_raises_is_an_observation(given: Any, shown: str, way: str) -> None:
-    result, values = run(given, way)
+    result, values = run(given, way, effects={given.__name__: "repeatable"})
     assert result["ending"] == "finished"
     assert shown in first_entry(values)
     assert "order 17 is open" in values["evidence"].view
