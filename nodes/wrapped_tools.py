@@ -32,7 +32,6 @@ from certigraph.adapters.tools.positions import (
     number_in_node,
     turn_of,
 )
-from certigraph.adapters.tools.world import ToolLike
 from certigraph.nodes.questions import EnteredCall, QuestionLog
 from certigraph.nodes.settlements import UNDONE_TEXT, UNKNOWN_TEXT, settle_by_rule, settle_earlier_turns
 from certigraph.state.endings import Fault
@@ -41,7 +40,7 @@ from certigraph.state.tools import ToolCall, key_of_call
 Execute = Callable[[], Awaitable[Any]]
 
 
-def once(tools: Sequence[ToolLike], effects: Mapping[str, Effect] | None = None) -> list[BaseTool]:
+def once(tools: Sequence[BaseTool | Callable[..., Any]], effects: Mapping[str, Effect] | None = None) -> list[BaseTool]:
     """Return tools whose effects happen once, for LangChain's `create_agent`, deepagents or any `ToolNode`.
 
     Their calls are entered in the checkpointer of the graph that calls them. A call that is resumed, replayed, forked
@@ -51,7 +50,7 @@ def once(tools: Sequence[ToolLike], effects: Mapping[str, Effect] | None = None)
     Args:
         tools: LangChain tools and functions, plain or async.
         effects: as for `agent`: tools whose calls may be repeated, which are returned as they are, and rules such as
-            `{"refund": Once(key=..., scope="thread")}`.
+            `{"refund": Once(key=..., scope="thread")}`. Hints of an MCP server count where nothing is given.
 
     Raises:
         TypeError, ValueError: a tool cannot be used, or `effects` names no tool.
@@ -59,13 +58,13 @@ def once(tools: Sequence[ToolLike], effects: Mapping[str, Effect] | None = None)
     loaded, rules = load_tools(tools), dict(effects or {})
     if unknown := sorted(set(rules) - set(loaded)):
         raise ValueError(f"effects names {unknown[0]!r}, which is not a tool; the tools are {', '.join(loaded)}")
-    return [_wrap(tool, rules.get(name, "once")) for name, tool in loaded.items()]
+    by_hints: dict[str, Effect] = {name: "repeatable" for name, tool in loaded.items() if tool.may_be_repeated}
+    rules = {**dict.fromkeys(loaded, "once"), **by_hints, **rules}
+    return [tool.tool if rules[name] == "repeatable" else _wrap(tool, rules[name]) for name, tool in loaded.items()]
 
 
 def _wrap(loaded: LoadedTool, effect: Effect) -> BaseTool:
     """Return a copy of a tool, of a class that differs from its own in how it is invoked."""
-    if effect == "repeatable":
-        return loaded.tool
     rule, kind = effect if isinstance(effect, Once) else Once(), type(loaded.tool)
 
     class OnceTool(kind):  # type: ignore[valid-type, misc]
