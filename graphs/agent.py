@@ -237,8 +237,8 @@ def agent(
 
     Args:
         method: how it works: sdp (certified conditions), tdp, step, react, plan_and_act or pbai.
-        model: a LangChain chat model, or a Runnable that answers as one (`with_fallbacks`, `with_retry`, `bind`, ...); or
-            a name: one of certigraph's, or as in LangChain's `init_chat_model`.
+        model: a LangChain chat model, a Runnable that answers as one (`with_fallbacks`, `with_retry`, `bind`), or its
+            name: one of certigraph's, or as in LangChain's `init_chat_model`.
         roles: other models for some roles, as `{"validator": model}`: planner, executor, validator, extractor, memory.
         tools: LangChain tools (those of an MCP server included) and functions with type hints, plain or async.
         effects: tools whose calls may be repeated, as `{"lookup": "repeatable"}`. The effect of every other call

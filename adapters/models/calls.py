@@ -91,7 +91,7 @@ async def model_for(role: str, context: Context) -> BaseChatModel:
     """Return the chat model of a role.
 
     It is the model that the context has for this role, as an object or by name, else the model object in `context.chat`
-    or the model that the context names for all roles. If the context has rates of faults, faults are injected into the model.
+    or the model that the context names for all roles. If the context has rates of faults, faults are injected into it.
     """
     model = await _model_by_name(role, context)
     if not context.faults:
