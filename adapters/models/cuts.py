@@ -28,13 +28,14 @@ _WHOLE_MARK = re.compile(
 )
 
 
-def find_cut(message: Any, streamed: AIMessageChunk | None = None) -> str:
+def find_cut(message: Any, streamed: AIMessageChunk | None = None, *, ends_streams: bool = True) -> str:
     """Return by what mark a reply was cut; empty for a complete one.
 
     Args:
         message: the reply, a message of any class of chat models.
         streamed: the sum of its chunks if the reply was streamed. It has the arguments of calls as they arrived, which
             LangChain completes in the message.
+        ends_streams: whether the model's class gives a mark at the end of each stream, as those of providers do.
     """
     metadata: Mapping[str, Any] = {**message.additional_kwargs, **message.response_metadata}
     marks = [_plain_mark(metadata[key]) for key in MARK_KEYS if metadata.get(key)]
@@ -43,8 +44,7 @@ def find_cut(message: Any, streamed: AIMessageChunk | None = None) -> str:
     if (status := str(metadata.get("status") or "")) in OPEN_STATUSES:
         details = metadata.get("incomplete_details")
         return str((details.get("reason") if isinstance(details, Mapping) else "") or status)
-    # LangChain's classes for providers name the provider in each message, and their streams end with a mark
-    if streamed and not marks and not status and metadata.get("model_provider"):
+    if streamed and ends_streams and not marks and not status:
         return NO_END
     calls = [*getattr(message, "invalid_tool_calls", ()), *(streamed.tool_call_chunks if streamed else ())]
     cut = next((call for call in calls if is_unfinished(str(call.get("args") or ""))), None)

@@ -61,13 +61,29 @@ EMPTY_STREAM = "No generation"
 
 def is_endpoint_error(error: Exception, model: BaseChatModel) -> bool:
     """Return whether an error comes from the connection or the endpoint, and not from a bug in the calling code."""
-    if isinstance(error, UNREADABLE_BODY_ERRORS) and hasattr(model, "openai_api_base"):
+    # what the class of a provider cannot read is no bug of the caller's
+    if isinstance(error, UNREADABLE_BODY_ERRORS) and all(map(_is_provider_class, models_in(model))):
         return True
     # looked up in sys.modules: a process that never used OpenAI need not import its client
     clients = [getattr(sys.modules.get(module), name, None) for module, name in _CLIENT_ERRORS]
     client_errors = tuple(kind for kind in clients if kind is not None)
     types = (OSError, json.JSONDecodeError, UnboundedAnswer, *client_errors)
-    return isinstance(error, types) or isinstance(getattr(error, "status_code", None), int)
+    return isinstance(error, types) or error_status(error) is not None
+
+
+def _is_provider_class(model: BaseChatModel) -> bool:
+    """Return whether a chat model is of a provider's package for LangChain, or one of OpenAI's interface."""
+    module = type(model).__module__
+    packaged = module.startswith("langchain_") and not module.startswith("langchain_core.")
+    return packaged or hasattr(model, "openai_api_base")
+
+
+def error_status(error: Exception) -> int | None:
+    """Return the HTTP status in an error of a provider's client; None if it has none."""
+    response = getattr(error, "response", None)  # a dict in errors of AWS
+    metadata = response.get("ResponseMetadata", {}) if isinstance(response, dict) else {}
+    given = (getattr(error, "status_code", None), getattr(error, "code", None), metadata.get("HTTPStatusCode"))
+    return next((status for status in given if isinstance(status, int)), None)
 
 
 class TransientFault(Fault):
@@ -84,7 +100,7 @@ class TransientFault(Fault):
 
 def fault_of(error: Exception, model: BaseChatModel) -> Fault:
     """Convert an error of an endpoint to a Fault; to a TransientFault if the same request may still succeed."""
-    status, message = getattr(error, "status_code", None), format_endpoint_error(error, model)
+    status, message = error_status(error), format_endpoint_error(error, model)
     if _is_unbounded(error):
         return Fault("model", message)
     transient = status is None or status in (408, 409, 429) or status >= 500
@@ -105,11 +121,15 @@ def _error_chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _retry_after(error: Exception) -> float:
-    header = getattr(getattr(error, "response", None), "headers", {}).get("retry-after", "")
+    header = (getattr(getattr(error, "response", None), "headers", None) or {}).get("retry-after", "")
     return min(read_retry_after(header) or 0.0, MAX_WAIT_SECONDS)
 
 
-_CLIENT_ERRORS = (("openai", "OpenAIError"), ("httpx", "HTTPError"), ("httpx2", "HTTPError"))
+_CLIENT_ERRORS = (
+    *(("openai", "OpenAIError"), ("httpx", "HTTPError"), ("httpx2", "HTTPError"), ("anthropic", "AnthropicError")),
+    *(("botocore.exceptions", "BotoCoreError"), ("botocore.exceptions", "ClientError")),
+    *(("urllib3.exceptions", "HTTPError"), ("requests", "RequestException"), ("aiohttp", "ClientError")),
+)
 
 
 def format_endpoint_error(error: Exception, model: BaseChatModel) -> str:
@@ -122,7 +142,7 @@ def format_endpoint_error(error: Exception, model: BaseChatModel) -> str:
     detail = " ".join(redact_message(replace_surrogates(f"{type(error).__name__}: {error}")).split())[
         :MAX_SHOWN_CHARACTERS
     ]
-    status, effort = getattr(error, "status_code", None), getattr(model, "reasoning_effort", None)
+    status, effort = error_status(error), getattr(model, "reasoning_effort", None)
     hint = (
         f"; or it has no reasoning effort: remove {EFFORT_SEPARATOR}{effort}"
         if effort and status in REFUSAL_STATUSES
@@ -263,7 +283,7 @@ async def send_request(
         # not chained, because the original may contain the key
         raise fault_of(error, model) from None
     received = watch.streamed
-    cut = find_cut(message, received)
+    cut = find_cut(message, received, ends_streams=all(map(_is_provider_class, models_in(model))))
     if cut == NO_END and streamed:
         raise ParameterRefused(STREAM_USAGE, f"{model_label(model)} ended a stream without saying so")
     calls = _native_calls(message, received) if TOOLS in parameters else []
@@ -276,7 +296,7 @@ async def send_request(
 
 def _is_stream_failure(error: Exception, watch: RequestWatch) -> bool:
     """Return whether an error says that a model cannot stream, and not that its endpoint cannot be reached."""
-    if getattr(error, "status_code", None) is not None or _is_unbounded(error):
+    if error_status(error) is not None or _is_unbounded(error):
         return False
     unreadable = isinstance(error, (*UNREADABLE_BODY_ERRORS, AssertionError))
     return watch.has_begun or unreadable or str(error).startswith(EMPTY_STREAM)
@@ -379,14 +399,15 @@ def _parameter_refusal(
     error: Exception, model: BaseChatModel, parameters: Mapping[str, Any], without: Collection[str]
 ) -> ParameterRefused | None:
     """Return a ParameterRefused if an error is about a parameter that the request can omit; else None."""
-    status, sent = getattr(error, "status_code", None), {*parameters, *preset_parameters(model)} - {*without}
+    status, sent = error_status(error), {*parameters, *preset_parameters(model)} - {*without}
     if status not in (*REFUSAL_STATUSES, *INTERNAL_STATUSES):
         # the client's method may not accept the argument at all, or cannot read the calls that the endpoint sends
         unusable = isinstance(error, TypeError | NotImplementedError) and not is_endpoint_error(error, model)
         unreadable = isinstance(error, ValueError) and TOOLS in parameters and "tool_calls" in str(error)
         refused = next((name for name in (TOOLS, RESPONSE_FORMAT) if name in parameters), "")
-        if refused and (unusable or unreadable):
-            return ParameterRefused(refused, f"{type(error).__name__}: {error}")
+        named = status is None and find_refused_parameter(error, sent & {*UNNAMED_FALLBACKS[:3]})
+        if named or (refused and (unusable or unreadable)):
+            return ParameterRefused(named or refused, f"{type(error).__name__}: {error}")
         return None
     internal = status in INTERNAL_STATUSES
     parameter = find_refused_parameter(error, sent & {*UNNAMED_FALLBACKS[:3]} if internal else sent)
