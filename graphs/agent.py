@@ -358,22 +358,23 @@ def _explain_ending(module: Any, ending: str, state: Any) -> str:
 
 def _role_fields(roles: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of the context for the models of roles: those by name, and the objects."""
-    given = {role: _model_fields(model) for role, model in roles.items()}
+    given = {role: _model_fields(model, f"roles[{role!r}]") for role, model in roles.items()}
     return {
         "roles": {role: fields["model"] for role, fields in given.items() if "model" in fields},
         "chats": {role: fields["chat"] for role, fields in given.items() if "chat" in fields},
     }
 
 
-def _model_fields(model: Any) -> dict[str, Any]:
+def _model_fields(model: Any, keyword: str = "model") -> dict[str, Any]:
     if (chat := as_chat_model(model)) is not None:
         return {"chat": chat}
     if not isinstance(model, str):
         script = "; a function answers as certigraph.ScriptedChat(responder=...)" if callable(model) else ""
-        raise TypeError(f"model={model!r:.100}: give a LangChain chat model, or its name{script}")
+        shown = " ".join(repr(model).split())[:100]
+        raise TypeError(f"{keyword}={shown}: give a LangChain chat model, a Runnable that is one, or its name{script}")
     if is_scripted(model):
         reason = "scripts by name know the tasks of benchmarks, not your tools"
-        raise ValueError(f"model={model!r}: {reason}; give a chat model, its name, or a certigraph.ScriptedChat")
+        raise ValueError(f"{keyword}={model!r}: {reason}; give a chat model, its name, or a certigraph.ScriptedChat")
     if is_local(model):
         from certigraph.adapters.models.clients import check_local_package, find_weights
 

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ValidationError
 
 from certigraph.adapters.benchmarks import live_benchmark
 from certigraph.adapters.models.chat_models import (
+    IGNORED_FORMAT,
     RESPONSE_FORMAT,
     ParameterRefused,
     chat_model,
@@ -191,7 +192,7 @@ class _UnusableError(Exception):
     def __init__(self, text: str, reason: str, *, called: bool, ignored: str) -> None:
         self.text, self.reason, self.called = text, reason, called
         self.ignored = ignored
-        """The parameter of the request that the reply ignores, the schema or the tools; empty if it ignores none."""
+        """What the reply ignores, IGNORED_FORMAT or TOOLS; empty if it ignores neither."""
         super().__init__(f"{reason}; the reply was {text[:MAX_SHOWN_CHARACTERS]!r}")
 
 
@@ -223,7 +224,7 @@ async def request_answer(request: list[BaseMessage], form: AnswerForm[A], role: 
             failed = error
         else:
             if failed and failed.ignored and (failed.ignored != TOOLS or not form.tools):
-                remember_refused(model, {failed.ignored})  # from now on the schema stands in the prompt
+                remember_refused(model, {failed.ignored})  # from now on the prompt holds the schema
             return answer
     reason = redact_message(f"{model_label(model)} gave no {form.name} in {MAX_TRIES} tries: {failed}")
     raise UnusableAnswer("model", reason)
@@ -306,10 +307,12 @@ def _read_answer(form: AnswerForm[A], reply: ModelReply) -> A:
 
 
 def _ignored_parameter(request: ModelRequest, reply: ModelReply) -> str:
-    """Return which parameter a complete reply ignores that is prose without any JSON."""
+    """Return what a complete reply ignores that is prose without any JSON: IGNORED_FORMAT, TOOLS or nothing."""
     if reply.cut or reply.called or not reply.text.strip() or "{" in reply.text:
         return ""
-    return next((name for name in (TOOLS, RESPONSE_FORMAT) if name in request.parameters), "")
+    if TOOLS in request.parameters:
+        return TOOLS
+    return IGNORED_FORMAT if RESPONSE_FORMAT in request.parameters else ""
 
 
 def _add_usage(call: Call, price: Price | ListPrice | None, reply: ModelReply, failure: str = "") -> Call:

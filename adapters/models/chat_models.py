@@ -41,6 +41,9 @@ INTERNAL_STATUSES = (500, 501)
 
 RESPONSE_FORMAT = "response_format"
 
+IGNORED_FORMAT = "ignored_response_format"
+"""Kept among the refused parameters of a model that ignores `response_format`: its prompts hold the schema too."""
+
 STREAM_USAGE = "stream_usage"
 """Streamed replies with their token usage: without it, a model does not stream at all, since its tokens count."""
 

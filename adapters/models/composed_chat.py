@@ -18,6 +18,8 @@ from langchain_core.runnables.config import ensure_config
 from langchain_core.runnables.configurable import DynamicRunnable
 from pydantic import PrivateAttr
 
+from certigraph.state.endings import Fault
+
 OWN_PARAMETERS = ("tools", "tool_choice", "response_format")
 """Parameters of a request that certigraph sets, and that a bound model therefore must not set."""
 
@@ -34,10 +36,19 @@ class ComposedChat(BaseChatModel):
     _resolved: dict[str, "ComposedChat"] = PrivateAttr(default_factory=dict)
 
     def resolve(self) -> "ComposedChat":
-        """Return the composition for the current configuration; the same object for an equal configuration."""
+        """Return the composition for the current configuration; the same object for an equal configuration.
+
+        Raises:
+            Fault: ("model") the configuration names no model, or one that cannot be created.
+        """
         if not _is_dynamic(self.composition):
             return self
-        current = ComposedChat(composition=self.change(lambda model: model))
+        try:
+            current = ComposedChat(composition=self.change(lambda model: model))
+        except Exception as error:  # what a provider's package raises without its key is a class of its own
+            reason = str(error).partition("\n")[0]
+            fix = 'name one as config={"configurable": {"model": "PROVIDER:NAME"}}'
+            raise Fault("model", f"the model of this configuration cannot be created: {reason}; {fix}") from error
         return self._resolved.setdefault(str(current._identifying_params), current)
 
     @property

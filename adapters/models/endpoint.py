@@ -20,6 +20,7 @@ from certigraph.adapters.http import UnboundedAnswer, read_retry_after
 from certigraph.adapters.json_lines import parse_json, replace_surrogates
 from certigraph.adapters.models.chat_models import (
     EFFORT_SEPARATOR,
+    IGNORED_FORMAT,
     INTERNAL_STATUSES,
     REFUSAL_STATUSES,
     RESPONSE_FORMAT,
@@ -221,12 +222,13 @@ def compose_request(
         name: name of the schema.
         schema: JSON schema that the answer must fit; None for prose.
         settings: further parameters of the request.
-        without: names of parameters to omit. If `response_format` is among them, the schema is written into the prompt.
+        without: names of parameters to omit. With `response_format` or IGNORED_FORMAT among them, the schema is written
+            into the prompt.
         tools: tools that the model has to call, in OpenAI's form; the reply is then the JSON of its calls. If `tools`
             is among the parameters to omit, the model answers by the schema instead.
     """
     native = bool(tools) and TOOLS not in without
-    as_text = schema and not native and RESPONSE_FORMAT in without
+    as_text = schema and not native and not {RESPONSE_FORMAT, IGNORED_FORMAT}.isdisjoint(without)
     prompt = _append_schema(messages, schema) if schema and as_text else messages
     parameters: dict[str, Any] = {**settings}
     if native:
