@@ -28,14 +28,14 @@ _WHOLE_MARK = re.compile(
 )
 
 
-def find_cut(message: Any, streamed: AIMessageChunk | None = None, *, ends_streams: bool = True) -> str:
+def find_cut(message: Any, chunks: AIMessageChunk | None = None, *, needs_mark: bool = False) -> str:
     """Return by what mark a reply was cut; empty for a complete one.
 
     Args:
         message: the reply, a message of any class of chat models.
-        streamed: the sum of its chunks if the reply was streamed. It has the arguments of calls as they arrived, which
+        chunks: the sum of its chunks if the reply was streamed. It has the arguments of calls as they arrived, which
             LangChain completes in the message.
-        ends_streams: whether the model's class gives a mark at the end of each stream, as those of providers do.
+        needs_mark: whether a complete reply has a mark: a stream of a provider, whose connection may end at any time.
     """
     metadata: Mapping[str, Any] = {**message.additional_kwargs, **message.response_metadata}
     marks = [_plain_mark(metadata[key]) for key in MARK_KEYS if metadata.get(key)]
@@ -44,9 +44,9 @@ def find_cut(message: Any, streamed: AIMessageChunk | None = None, *, ends_strea
     if (status := str(metadata.get("status") or "")) in OPEN_STATUSES:
         details = metadata.get("incomplete_details")
         return str((details.get("reason") if isinstance(details, Mapping) else "") or status)
-    if streamed and ends_streams and not marks and not status:
+    if needs_mark and not marks and not status:
         return NO_END
-    calls = [*getattr(message, "invalid_tool_calls", ()), *(streamed.tool_call_chunks if streamed else ())]
+    calls = [*getattr(message, "invalid_tool_calls", ()), *(chunks.tool_call_chunks if chunks else ())]
     cut = next((call for call in calls if is_unfinished(str(call.get("args") or ""))), None)
     return f"the arguments of {cut.get('name') or 'a call'} do not end" if cut else ""
 

@@ -284,8 +284,8 @@ async def send_request(
             raise
         # not chained, because the original may contain the key
         raise fault_of(error, model) from None
-    received = watch.streamed
-    cut = find_cut(message, received, ends_streams=all(map(_is_provider_class, models_in(model))))
+    received, of_provider = watch.sum_chunks(), all(map(_is_provider_class, models_in(model)))
+    cut = find_cut(message, received, needs_mark=watch.has_begun and of_provider)
     if cut == NO_END and streamed:
         raise ParameterRefused(STREAM_USAGE, f"{model_label(model)} ended a stream without saying so")
     calls = _native_calls(message, received) if TOOLS in parameters else []

@@ -43,19 +43,15 @@ class RequestWatch(BaseCallbackHandler):
         self._inside: set[UUID] = set()
         self._chunks: list[AIMessageChunk] = []
         self._failure = ""
+        self.has_begun = False
+        """Whether the last request is streamed, and something has arrived."""
 
-    @property
-    def streamed(self) -> AIMessageChunk | None:
-        """The sum of the chunks that arrived for the last request; None if it was not streamed."""
+    def sum_chunks(self) -> AIMessageChunk | None:
+        """Return the sum of the chunks that arrived for the last request; None if there are none."""
         if not self._chunks:
             return None
         first, *others = self._chunks
         return first + others if others else first
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether the last request was streamed, and something has arrived."""
-        return bool(self._chunks)
 
     def on_chat_model_start(
         self, serialized: Any, messages: Any, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
@@ -66,17 +62,22 @@ class RequestWatch(BaseCallbackHandler):
             return
         if self._runs:
             self._halt_at_limit(lambda: self._count_repetition(self._failure))
-        self._runs, self._chunks = [*self._runs, run_id], []
+        self._runs, self._chunks, self.has_begun = [*self._runs, run_id], [], False
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """Keep why a request failed."""
         self._failure = f"{type(error).__name__}: {error}"
 
     def on_llm_new_token(self, token: Any, *, chunk: Any = None, run_id: UUID, **kwargs: Any) -> None:
-        """Keep a chunk, and look at the clock, because a fast endless stream never waits."""
+        """Keep a chunk."""
         message = chunk.message if isinstance(chunk, ChatGenerationChunk) else None
         if run_id in self._runs and isinstance(message, AIMessageChunk):
             self._chunks.append(message)
+        self.on_stream_event(chunk, run_id=run_id)
+
+    def on_stream_event(self, event: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        """Note that something has arrived, and look at the clock, because a fast endless stream never waits."""
+        self.has_begun = True
         self._halt_at_limit(self._check_budget)
 
     def _halt_at_limit(self, work: Callable[[], None]) -> None:
