@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, P
 Arguments = dict[str, JsonValue]
 """Arguments of an action or a predicate: JSON values by name."""
 
-LARGE_INTEGER = "certigraph.integer"
+LARGE_INTEGER = "integer beyond 64 bits"
 """Key under which an integer beyond 64 bits is stored as text. Checkpoints have no such integers."""
 
 
