@@ -534,10 +534,20 @@ if TYPE_CHECKING:
     LiveBenchmark: TypeAlias = Benchmark | None
     LiveEnvironment: TypeAlias = Environment | None
     LiveChat: TypeAlias = BaseChatModel | None
+    LiveChats: TypeAlias = dict[str, BaseChatModel]
     LiveCallbacks: TypeAlias = list[BaseCallbackHandler] | BaseCallbackManager | None
     ActionListing: TypeAlias = Callable[[], Sequence[str] | None] | None
 else:
-    LiveBenchmark = LiveEnvironment = LiveChat = LiveCallbacks = ActionListing = Any
+    LiveBenchmark = LiveEnvironment = LiveChat = LiveChats = LiveCallbacks = ActionListing = Any
+
+
+def _as_chat_model(given: Any, where: str) -> Any:
+    from certigraph.adapters.models.composed_chat import as_chat_model
+
+    model = as_chat_model(given)
+    if model is None:
+        raise ValueError(f"{where}={given!r:.100} is not a LangChain chat model, nor a Runnable that answers as one")
+    return model
 
 
 FORMER_SMALL_WINDOW = 4_096
@@ -561,7 +571,7 @@ class Context(BaseModel):
 
     @field_validator("roles")
     @classmethod
-    def _check_roles(cls, roles: dict[str, str]) -> dict[str, str]:
+    def _check_roles(cls, roles: dict[str, Any]) -> dict[str, Any]:
         if unknown := sorted(set(roles) - set(ROLES)):
             raise ValueError(f"no role {unknown[0]!r}; the roles are {', '.join(ROLES)}")
         return roles
@@ -621,6 +631,21 @@ class Context(BaseModel):
     chat: SkipJsonSchema[LiveChat] = Field(
         default=None, exclude=True, description="a live LangChain chat model for every role"
     )
+    chats: SkipJsonSchema[LiveChats] = Field(
+        default_factory=dict, exclude=True, description="live LangChain chat models for some roles"
+    )
+
+    @field_validator("chat", mode="before")
+    @classmethod
+    def _check_chat(cls, chat: Any) -> Any:
+        return chat if chat is None or hasattr(type(chat), "for_role") else _as_chat_model(chat, "chat")
+
+    @field_validator("chats", mode="before")
+    @classmethod
+    def _check_chats(cls, chats: Any) -> Any:
+        cls._check_roles(chats)
+        return {role: _as_chat_model(chat, f"chats[{role!r}]") for role, chat in chats.items()}
+
     own: SkipJsonSchema[Any] = Field(default=None, exclude=True, description="the caller's own context of an agent")
     callbacks: SkipJsonSchema[LiveCallbacks] = Field(
         default=None, exclude=True, description="LangChain callbacks of the run"

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, cast, get_args, get_type_hints
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
-from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import ensure_config, merge_configs
 from langgraph.cache.base import BaseCache
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -30,6 +30,7 @@ from certigraph.adapters.models.chat_models import (
     is_local,
     is_scripted,
 )
+from certigraph.adapters.models.composed_chat import as_chat_model
 from certigraph.adapters.protocols import Budget, Context, Limits, Operator
 from certigraph.adapters.tools.answer_forms import ResponseForm, ResponseFormat
 from certigraph.adapters.tools.checks import Checks, warn_of_unused
@@ -258,6 +259,9 @@ class AgentGraph(EpisodicGraph):
             fields |= {"budget": lower_budget(own.budget, fields["budget"])} if "budget" in fields else {}
             limits = own.limits or self.world.limits
             fields |= {"limits": lower_limits(limits, fields["limits"])} if fields.get("limits") else {}
+        if "roles" in fields:  # a model object of a role would take precedence over its name
+            kept = {role: chat for role, chat in self.agent_context.chats.items() if role not in given.roles}
+            fields = {"chats": kept, **fields}
         if "chat" not in fields and (name := fields.pop("model", "")):
             fields |= {"chat": None, **_model_fields(name)}  # a model object would take precedence over the name
         return self.agent_context.model_copy(update=fields)
@@ -301,7 +305,8 @@ def lower_limits(own: Limits, given: Limits) -> Limits:
 def agent(
     method: Method = "sdp",
     *,
-    model: BaseChatModel | str,
+    model: BaseChatModel | Runnable[Any, Any] | str,
+    roles: Mapping[str, BaseChatModel | Runnable[Any, Any] | str] | None = None,
     tools: Sequence[ToolLike],
     effects: Mapping[str, Effect] | None = None,
     interrupt_on: InterruptOn | None = None,
@@ -326,7 +331,9 @@ def agent(
 
     Args:
         method: how it works: sdp (certified conditions), tdp, step, react, plan_and_act or pbai.
-        model: a LangChain chat model, or its name: one of certigraph's, or as in LangChain's `init_chat_model`.
+        model: a LangChain chat model, a Runnable that answers as one (`with_fallbacks`, `with_retry`, `bind`), or its
+            name: one of certigraph's, or as in LangChain's `init_chat_model`.
+        roles: other models for some roles, as `{"validator": model}`: planner, executor, validator, extractor, memory.
         tools: LangChain tools (those of an MCP server included) and functions with type hints, plain or async. A dict
             such as `{"type": "web_search"}` names a tool that the model's provider executes.
         effects: tools whose calls may be repeated, as `{"lookup": "repeatable"}`, and rules such as
@@ -400,9 +407,10 @@ def agent(
     compiled = graph.compile(checkpointer=checkpointer, store=store, cache=cache, name=name or method)
     chosen: dict[str, Any] = {"memory": SHARED_LESSONS} if store else {}
     chosen |= {"budget": budget} if budget else {}
-    fields = _model_fields(model)
-    if "model" in fields and not is_local(fields["model"]):  # the weights of a local model are loaded when it is used
-        check_model_available(fields["model"])
+    fields = {**_model_fields(model), **_role_fields(roles or {})}
+    for named in (fields.get("model", ""), *fields["roles"].values()):
+        if named and not is_local(named):  # the weights of a local model are loaded when it is used
+            check_model_available(named)
     context = Context(benchmark=world, limits=limits, on_limit=on_limit, **fields, **chosen)
     return AgentGraph(
         agent_context=context,
@@ -482,15 +490,25 @@ def _explain_ending(module: Any, ending: str, state: Any) -> str:
     return "; ".join(filter(None, [reason, *refused, describe_failure(state["history"])]))
 
 
-def _model_fields(model: Any) -> dict[str, Any]:
-    if isinstance(model, BaseChatModel):
-        return {"chat": model}
+def _role_fields(roles: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of the context for the models of roles: those by name, and the objects."""
+    given = {role: _model_fields(model, f"roles[{role!r}]") for role, model in roles.items()}
+    return {
+        "roles": {role: fields["model"] for role, fields in given.items() if "model" in fields},
+        "chats": {role: fields["chat"] for role, fields in given.items() if "chat" in fields},
+    }
+
+
+def _model_fields(model: Any, keyword: str = "model") -> dict[str, Any]:
+    if (chat := as_chat_model(model)) is not None:
+        return {"chat": chat}
     if not isinstance(model, str):
         script = "; a function answers as certigraph.ScriptedChat(responder=...)" if callable(model) else ""
-        raise TypeError(f"model={model!r:.100}: give a LangChain chat model, or its name{script}")
+        shown = " ".join(repr(model).split())[:100]
+        raise TypeError(f"{keyword}={shown}: give a LangChain chat model, a Runnable that is one, or its name{script}")
     if is_scripted(model):
         reason = "scripts by name know the tasks of benchmarks, not your tools"
-        raise ValueError(f"model={model!r}: {reason}; give a chat model, its name, or a certigraph.ScriptedChat")
+        raise ValueError(f"{keyword}={model!r}: {reason}; give a chat model, its name, or a certigraph.ScriptedChat")
     if is_local(model):
         from certigraph.adapters.models.clients import check_local_package, find_weights
 

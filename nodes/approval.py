@@ -160,7 +160,7 @@ def _show_call(
 
 
 def _name_and_args(call: ToolCall) -> dict[str, Any]:
-    return {"name": call.name, "args": call.args}
+    return {"name": call.name, "args": call.model_dump()["args"]}  # integers of any size can be stored
 
 
 def _decide_call(call: ToolCall, decision: CallDecision, rules: Mapping[str, ApprovalRule], tools: Tools) -> ToolCall:

@@ -5,13 +5,40 @@ that refuse unknown fields.
 """
 
 import hashlib
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
 
 from langgraph.checkpoint.serde import _msgpack
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, PlainSerializer
 
 Arguments = dict[str, JsonValue]
 """Arguments of an action or a predicate: JSON values by name."""
+
+LARGE_INTEGER = "integer beyond 64 bits"
+"""Key under which an integer beyond 64 bits is stored as text. Checkpoints have no such integers."""
+
+
+def _store_integers(value: Any) -> Any:
+    large = isinstance(value, int) and not -(2**63) <= value < 2**64
+    return {LARGE_INTEGER: str(value)} if large else _map_parts(_store_integers, value)
+
+
+def _restore_integers(value: Any) -> Any:
+    if isinstance(value, dict) and len(value) == 1 and isinstance(text := value.get(LARGE_INTEGER), str):
+        return int(text)
+    return _map_parts(_restore_integers, value)
+
+
+def _map_parts(change: Callable[[Any], Any], value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: change(part) for key, part in value.items()}
+    return [change(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+StoredArguments = Annotated[
+    Arguments, BeforeValidator(_restore_integers), PlainSerializer(_store_integers, return_type=Arguments)
+]
+"""Arguments whose integers may have any size. What is stored is JSON in which large ones are texts."""
 
 RESTORE = "restore"
 """Kind of a predicate that asks to bring the world back to an earlier certified state.
@@ -81,7 +108,7 @@ class Action(Record):
 
     text: str
     kind: str = "text"
-    args: Arguments = Field(default_factory=dict)
+    args: StoredArguments = Field(default_factory=dict)
 
     @property
     def written(self) -> str:

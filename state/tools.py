@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import Field
 
-from certigraph.state.records import Action, Arguments, Record, Step
+from certigraph.state.records import Action, Record, Step, StoredArguments
 from certigraph.state.run import Evidence
 
 TOOLS_NAME = "tools"
@@ -58,7 +58,7 @@ class ToolCall(Record):
     """One call of a tool."""
 
     name: str
-    args: Arguments = Field(default_factory=dict)
+    args: StoredArguments = Field(default_factory=dict)
     refused: str = ""
     """Why the call is not made, such as the reason that a person gave; empty for a call that is made."""
     approved: bool = False

@@ -18,6 +18,8 @@ from pydantic import BaseModel, ValidationError
 
 from certigraph.adapters.benchmarks import live_benchmark
 from certigraph.adapters.models.chat_models import (
+    IGNORED_FORMAT,
+    RESPONSE_FORMAT,
     ParameterRefused,
     chat_model,
     describe_model,
@@ -26,11 +28,14 @@ from certigraph.adapters.models.chat_models import (
     model_label,
     refused_parameters,
     remember_refused,
-    unwrap_model,
 )
+from certigraph.adapters.models.composed_chat import ComposedChat, unwrap_model
+from certigraph.adapters.models.cuts import LENGTH_MARKS
 from certigraph.adapters.models.endpoint import (
     MAX_SHOWN_CHARACTERS,
+    TOOLS,
     ModelReply,
+    ModelRequest,
     TransientFault,
     compose_request,
     format_schema,
@@ -41,6 +46,7 @@ from certigraph.adapters.models.prices import ListPrice, Price, cached_tokens, c
 from certigraph.adapters.models.profiles import ModelProfile, profile_for
 from certigraph.adapters.models.prompts import Prompt, fit_prompt
 from certigraph.adapters.models.reply_cache import ReplyCacheEntry, reply_cache_entry
+from certigraph.adapters.models.request_watch import RequestWatch
 from certigraph.adapters.models.schemas import (
     THOUGHT_KEY,
     ParseError,
@@ -85,8 +91,8 @@ class ModelsByRole(Protocol):
 async def model_for(role: str, context: Context) -> BaseChatModel:
     """Return the chat model of a role.
 
-    It is the model object in `context.chat` if there is one, else the model that the context names for this role or for
-    all roles. If the context has rates of faults, faults are injected into the model.
+    It is the model that the context has for this role, as an object or by name, else the model object in `context.chat`
+    or the model that the context names for all roles. If the context has rates of faults, faults are injected into it.
     """
     model = await _model_by_name(role, context)
     if not context.faults:
@@ -99,7 +105,15 @@ async def model_for(role: str, context: Context) -> BaseChatModel:
 def is_played_by_script(role: str, runtime: Runtime[Context]) -> bool:
     """Return whether a scripted or simulated model, which costs nothing, was chosen by name for a role."""
     context = runtime.context or Context()
-    return context.chat is None and is_scripted(context.roles.get(role, context.model))
+    return isinstance(chosen := chosen_model(role, context), str) and is_scripted(chosen)
+
+
+def chosen_model(role: str, context: Context) -> BaseChatModel | str:
+    """Return the model of a role as it was given: an object or a name."""
+    chat: Any = context.chat
+    if hasattr(type(chat), "for_role"):  # an `isinstance` of a protocol is slow
+        return cast(ModelsByRole, chat).for_role(role)
+    return context.chats.get(role) or context.roles.get(role) or chat or context.model
 
 
 async def profile_of(role: str, runtime: Runtime[Context]) -> ModelProfile:
@@ -109,17 +123,17 @@ async def profile_of(role: str, runtime: Runtime[Context]) -> ModelProfile:
 
 
 async def _model_by_name(role: str, context: Context) -> BaseChatModel:
-    if context.chat is not None:
-        if not hasattr(context.chat, "for_role"):  # an `isinstance` of a protocol is slow
-            return context.chat
-        return cast(ModelsByRole, context.chat).for_role(role)
-    name = context.roles.get(role, context.model)
-    if is_scripted(name):
+    chosen = chosen_model(role, context)
+    if isinstance(chosen, ComposedChat):
+        return chosen.resolve()
+    if not isinstance(chosen, str):
+        return chosen
+    if is_scripted(chosen):
         if role not in context.roles and "model" not in context.model_fields_set:
-            warn_scripted_default(name)
-        return chat_model(name, expert=_expert_of(context), trial=context.trial)
+            warn_scripted_default(chosen)
+        return chat_model(chosen, expert=_expert_of(context), trial=context.trial)
     # weights and certificates are read from disk, which must not block the event loop
-    return await asyncio.to_thread(chat_model, name)
+    return await asyncio.to_thread(chat_model, chosen)
 
 
 def _expert_of(context: Context) -> Responder | None:
@@ -175,8 +189,10 @@ class AnswerForm(NamedTuple, Generic[A]):
 class _UnusableError(Exception):
     """An answer arrived but does not fit its schema."""
 
-    def __init__(self, text: str, reason: str, *, called: bool) -> None:
+    def __init__(self, text: str, reason: str, *, called: bool, ignored: str) -> None:
         self.text, self.reason, self.called = text, reason, called
+        self.ignored = ignored
+        """What the reply ignores, IGNORED_FORMAT or TOOLS; empty if it ignores neither."""
         super().__init__(f"{reason}; the reply was {text[:MAX_SHOWN_CHARACTERS]!r}")
 
 
@@ -203,9 +219,13 @@ async def request_answer(request: list[BaseMessage], form: AnswerForm[A], role: 
             messages = [*request, *_correction_messages(form, failed)]
             entry = reply_cache_entry(context, model, messages, form.key, form.schema)
             sent = form if failed or is_constrained(model) else _with_constant_schema(form)
-            return await _request_with_retries(model, messages, sent, role, entry)
+            answer = await _request_with_retries(model, messages, sent, role, entry)
         except _UnusableError as error:
             failed = error
+        else:
+            if failed and failed.ignored and (failed.ignored != TOOLS or not form.tools):
+                remember_refused(model, {failed.ignored})  # from now on the prompt holds the schema
+            return answer
     reason = redact_message(f"{model_label(model)} gave no {form.name} in {MAX_TRIES} tries: {failed}")
     raise UnusableAnswer("model", reason)
 
@@ -262,15 +282,17 @@ async def _request_once(
     request = compose_request(messages, form.name, form.schema, form.settings, omitted, form.tools)
     exchange = Exchange(request.messages, request.parameters)
     with meter.open_call(call, price, exchange, prompt_tokens=prompt_tokens, logged=logged) as opened:
+        watch = RequestWatch(opened.repeat, meter.check)
         async with meter.within_seconds():
-            reply = await entry.load() or await send_request(model, request, omitted, form.stream)
+            reply = await entry.load() or await send_request(model, request, omitted, form.stream, watch)
         opened.settle(_add_usage(call, price, reply))
         reply = reply._replace(text=redact(reply.text))  # replies enter state, stores and caches
         exchange.reply = reply.text
         try:
             answer = _read_answer(form, reply)
         except (ParseError, ValidationError) as error:
-            unusable = _UnusableError(reply.text, _format_validation_error(error), called=reply.called)
+            ignored = _ignored_parameter(request, reply)
+            unusable = _UnusableError(reply.text, _format_validation_error(error), called=reply.called, ignored=ignored)
             opened.settle(_add_usage(call, price, reply, str(unusable)))
             raise unusable from error
     await entry.store(reply)
@@ -278,9 +300,19 @@ async def _request_once(
 
 
 def _read_answer(form: AnswerForm[A], reply: ModelReply) -> A:
-    if reply.cut and form.schema is not None:
+    # prose that is only too long can be read as far as it goes
+    if reply.cut and (form.schema is not None or reply.cut not in LENGTH_MARKS):
         raise ParseError(f"the endpoint ended the answer early ({reply.cut})")
     return form.read(reply.text)
+
+
+def _ignored_parameter(request: ModelRequest, reply: ModelReply) -> str:
+    """Return what a complete reply ignores that is prose without any JSON: IGNORED_FORMAT, TOOLS or nothing."""
+    if reply.cut or reply.called or not reply.text.strip() or "{" in reply.text:
+        return ""
+    if TOOLS in request.parameters:
+        return TOOLS
+    return IGNORED_FORMAT if RESPONSE_FORMAT in request.parameters else ""
 
 
 def _add_usage(call: Call, price: Price | ListPrice | None, reply: ModelReply, failure: str = "") -> Call:

@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 from langchain_core.language_models import BaseChatModel
 
 from certigraph.adapters.extras import import_extra
+from certigraph.adapters.models.composed_chat import change_models, models_in, unwrap_model
 from certigraph.adapters.models.prices import load_list_prices
 from certigraph.adapters.models.scripts import (
     RANDOM_MODEL,
@@ -35,7 +36,13 @@ from certigraph.state.endings import Fault, UnknownName
 REFUSAL_STATUSES = (400, 422)
 """HTTP statuses with which endpoints refuse an invalid request."""
 
+INTERNAL_STATUSES = (500, 501)
+"""HTTP statuses with which some endpoints refuse a parameter that they do not know, as llama.cpp's server does."""
+
 RESPONSE_FORMAT = "response_format"
+
+IGNORED_FORMAT = "ignored_response_format"
+"""Kept among the refused parameters of a model that ignores `response_format`: its prompts hold the schema too."""
 
 STREAM_USAGE = "stream_usage"
 """Streamed replies with their token usage: without it, a model does not stream at all, since its tokens count."""
@@ -43,6 +50,8 @@ STREAM_USAGE = "stream_usage"
 PARAMETER_NAMES = {
     RESPONSE_FORMAT: RESPONSE_FORMAT,
     "json_schema": RESPONSE_FORMAT,
+    "schema": RESPONSE_FORMAT,
+    "grammar": RESPONSE_FORMAT,
     "tools": "tools",
     "tool_choice": "tool_choice",
     "temperature": "temperature",
@@ -133,8 +142,9 @@ def find_refused_parameter(error: Exception, sent: Collection[str]) -> str:
         return canonical if canonical in sent else ""
     # Inspect's errors repeat the request; `provider_message` is the endpoint's text alone
     message = getattr(error, "provider_message", None) or str(error)
-    matches = (PARAMETER_NAMES[name] for name in _NAME_PATTERN.findall(message))
-    return next((name for name in matches if name in sent), "")
+    matches = [PARAMETER_NAMES[name] for name in _NAME_PATTERN.findall(message)]
+    about_tools = "tools" if RESPONSE_FORMAT in matches and "tools" in sent else ""  # the schemas of their arguments
+    return next((name for name in matches if name in sent), about_tools)
 
 
 def is_about_value(error: Exception) -> bool:
@@ -149,38 +159,30 @@ def has_named_parameter(error: Exception) -> bool:
 
 def preset_parameters(model: BaseChatModel) -> frozenset[str]:
     """Return the names of the parameters that are set in a model object and sent with every request."""
-    model = unwrap_model(model)
-    fields = type(model).model_fields
-    return frozenset(name for name in set(PARAMETER_NAMES.values()) & set(fields) if getattr(model, name) is not None)
+    names = set(PARAMETER_NAMES.values())
+    return frozenset(
+        name
+        for one in models_in(model)
+        for name in names & set(type(one).model_fields)
+        if getattr(one, name) is not None
+    )
 
 
 def without_parameters(model: BaseChatModel, parameters: Collection[str]) -> BaseChatModel:
-    """Return the model, or a copy of it, that does not send these parameters."""
-    changed: dict[str, Any] = dict.fromkeys(preset_parameters(model) & set(parameters))
-    if not changed:
-        return model
-    if STREAM_USAGE in changed:
-        changed["disable_streaming"] = True
-    if (wrapped := unwrap_model(model)) is not model:
-        return model.model_copy(update={"chat": wrapped.model_copy(update=changed)})
-    return model.model_copy(update=changed)
+    """Return the model, or a copy of it, that does not send these parameters; without `stream_usage`, no stream."""
 
+    def change(one: BaseChatModel) -> BaseChatModel:
+        changed: dict[str, Any] = dict.fromkeys(preset_parameters(one) & set(parameters))
+        if STREAM_USAGE in parameters and one.disable_streaming is not True:
+            changed["disable_streaming"] = True
+        return one.model_copy(update=changed) if changed else one
 
-def unwrap_model(model: BaseChatModel) -> BaseChatModel:
-    """Return the model that a FaultyModel wraps; any other model unchanged."""
-    wrapped: BaseChatModel = getattr(model, "chat") if spoils_answers(type(model)) else model  # noqa: B009
-    return wrapped
+    return change_models(model, change) if parameters else model
 
 
 def is_embedded(model: BaseChatModel) -> bool:
     """Return whether a model runs in this process by weights of its own (`local_chat`)."""
     return "weights" in (unwrap_model(model).metadata or {})
-
-
-@lru_cache(maxsize=256)
-def spoils_answers(kind: type) -> bool:
-    """Return whether a class of models wraps another model to inject faults; pydantic's classes find that slowly."""
-    return bool(getattr(kind, "spoils", False))
 
 
 def _model_name(model: BaseChatModel) -> str:

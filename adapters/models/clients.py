@@ -6,6 +6,7 @@ and `load_named_weights` finds the weights that installed packages contain.
 
 import hashlib
 import importlib
+import json
 import os
 import re
 import threading
@@ -22,7 +23,8 @@ from pydantic import SecretStr
 
 from certigraph.adapters.files import cache_folder, expand_path, replace_file
 from certigraph.adapters.http import openai_settings
-from certigraph.adapters.models.usage import has_plausible_counts
+from certigraph.adapters.json_lines import parse_json
+from certigraph.adapters.models.usage import get_part, has_plausible_counts
 from certigraph.state.endings import Fault
 
 # ChatOpenAI for untrusted endpoints: bounded answers, one request per call, validated token counts.
@@ -33,7 +35,11 @@ but a cached model is used from several."""
 
 
 class EndpointChat(ChatOpenAI):
-    """ChatOpenAI that drops invalid token counts; the tokens of such a call are estimated from its texts."""
+    """ChatOpenAI that reads what endpoints write otherwise than OpenAI.
+
+    It drops invalid token counts; the tokens of such a call are estimated from its texts. Arguments of calls may be an
+    object, or JSON in JSON.
+    """
 
     serves_any_loop: ClassVar[bool] = True
     """Whether its asynchronous client works on every event loop: see `ONE_REQUEST`."""
@@ -45,6 +51,7 @@ class EndpointChat(ChatOpenAI):
                 response = {**response, "usage": None}
             else:
                 response.usage = None
+        _write_arguments_as_text(response, "message")
         return super()._create_chat_result(response, generation_info)
 
     def _convert_chunk_to_generation_chunk(
@@ -52,7 +59,35 @@ class EndpointChat(ChatOpenAI):
     ) -> ChatGenerationChunk | None:
         if (used := chunk.get("usage")) and not has_plausible_counts(used):
             chunk = {**chunk, "usage": None}
+        _write_arguments_as_text(chunk, "delta")
         return super()._convert_chunk_to_generation_chunk(chunk, default_chunk_class, base_generation_info)
+
+
+def _write_arguments_as_text(response: Any, key: str) -> None:
+    """Write the arguments of each call in a response as OpenAI does, as the text of a JSON object.
+
+    Args:
+        response: a response or a chunk, which is changed in place.
+        key: what holds the calls: `message`, or `delta` in a chunk.
+    """
+    for choice in get_part(response, "choices") or ():
+        for call in get_part(get_part(choice, key), "tool_calls") or ():
+            function = get_part(call, "function")
+            given = get_part(function, "arguments")
+            text = json.dumps(given) if isinstance(given, dict) else _unpack_text(given) if key == "message" else given
+            if isinstance(function, dict):
+                function["arguments"] = text
+            elif text is not given:
+                function.arguments = text
+
+
+def _unpack_text(given: Any) -> Any:
+    """Return the text that a JSON text holds; anything else unchanged."""
+    try:
+        value = parse_json(given) if isinstance(given, str) else None
+    except ValueError:
+        return given
+    return value if isinstance(value, str) else given
 
 
 def endpoint_chat(*, key: str, timeout: float, **settings: Any) -> EndpointChat:

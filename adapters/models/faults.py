@@ -27,6 +27,7 @@ from pydantic import PrivateAttr
 
 from certigraph.adapters.faults import ANSWER_FAULTS, MODEL_FAULTS, REQUEST_FAULTS, SLOW_FAULT, Faults, Rates
 from certigraph.adapters.http import MAX_ANSWER_BYTES
+from certigraph.adapters.models.composed_chat import ComposedChat
 
 if TYPE_CHECKING:
     from openai import OpenAIError
@@ -163,6 +164,8 @@ class FaultyModel(BaseChatModel):
 
     def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[Any, Any]:
         """Bind tools as the wrapped model does; the result injects faults too."""
+        if isinstance(self.chat, ComposedChat):
+            return self.model_copy(update={"chat": self.chat.bind_tools(tools, **kwargs)})
         return replace_model(self.chat.bind_tools(tools, **kwargs), self.chat, self)
 
     def with_structured_output(self, schema: Any, **kwargs: Any) -> Runnable[Any, Any]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from langchain_core.language_models import BaseChatModel
 
 from certigraph.adapters.http import ENCODING_HEADERS, MAX_ANSWER_BYTES, UnboundedAnswer, limit_response
-from certigraph.adapters.models.chat_models import unwrap_model
+from certigraph.adapters.models.composed_chat import models_in
 
 DEFAULT_WINDOW = 128_000
 """Tokens of the context window of a model about which nothing is known, as of GPT-4o."""
@@ -67,13 +67,15 @@ def estimate_tokens(text: str) -> int:
 async def profile_for(model: BaseChatModel, most: int = 0) -> ModelProfile:
     """Return the profile of a model.
 
-    The window is that of LangChain's `model.profile`, else what the endpoint says, else 128,000 tokens.
+    The window is that of LangChain's `model.profile`, else what the endpoint says, else 128,000 tokens. A model that
+    is made of several has the smallest of theirs.
 
     Args:
         model: the model.
         most: tokens of the window if neither says it, and the most that is used of it; 0 for all of it.
     """
-    known = await _find_window(unwrap_model(model))
+    windows = [window for one in models_in(model) if (window := await _find_window(one))]
+    known = min(windows, default=None)
     return ModelProfile(min(known, most) if known and most else known or most or DEFAULT_WINDOW)
 
 

@@ -13,6 +13,8 @@ import json_repair
 from pydantic import AfterValidator, BaseModel, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
+from certigraph.adapters.models.cuts import is_unfinished
+
 # JSON schemas as they are sent to models: references inlined, every string and array bounded.
 
 Schema = dict[str, Any]
@@ -242,12 +244,14 @@ class Offered:
 # Parsing of untrusted model output to a JSON value that is safe to validate and to store.
 
 MAX_CHARS = 100_000
+MAX_CALL_CHARS = 2_000_000
+"""Maximum characters of a reply that calls tools: an argument may be a whole file."""
 MAX_REPAIRED_CHARS = 20_000
 """Maximum characters of a reply whose JSON is repaired; the time of a repair grows faster than the text."""
 MAX_REPLY_DEPTH = 32
 MAX_INTEGER = 2**63
 
-THOUGHT_END = "</think>"
+THOUGHT_START, THOUGHT_END = "<think>", "</think>"
 FENCE = "```"
 
 
@@ -255,16 +259,25 @@ class ParseError(ValueError):
     """The text contains no JSON value of the required shape, or one that cannot be stored."""
 
 
-def parse_reply(text: str, schema: Schema) -> Any:
+def parse_reply(text: str, schema: Schema, *, most: int = MAX_CHARS, integers: bool = False) -> Any:
     """Parse the JSON value in a model's reply: directly, from a code fence, after a repair, or field by field.
 
+    A reply whose JSON does not end is refused and not repaired, because it was cut.
+
+    Args:
+        text: the reply.
+        schema: JSON schema of the value.
+        most: maximum characters of the reply.
+        integers: whether integers beyond 64 bits are allowed.
+
     Raises:
-        ParseError: the reply has no value of the schema's type; or the value is too large, too deep, or contains NaN,
-            an infinity, an integer beyond 64 bits or an unpaired surrogate.
+        ParseError: the reply has no value of the schema's type, or does not end; or the value is too large, too deep,
+            or contains NaN, an infinity, an integer beyond 64 bits or an unpaired surrogate.
     """
-    if len(text) > MAX_CHARS:
-        raise ParseError(f"the answer has {len(text):,} characters, {MAX_CHARS:,} are allowed")
+    if len(text) > most:
+        raise ParseError(f"the answer has {len(text):,} characters, {most:,} are allowed")
     content = text.rpartition(THOUGHT_END)[2].strip()
+    check_end(content)
     value = _parse_directly(content)
     if not _has_shape(value, schema):
         value = _repair(content, schema)
@@ -274,7 +287,31 @@ def parse_reply(text: str, schema: Schema) -> Any:
         fields = ", ".join(schema.get("properties", ()))
         requested = f"with the fields {fields}" if fields else "of the requested shape"
         raise ParseError(f"the answer is not a JSON {schema.get('type', 'value')} {requested}")
-    return _check_storable(value)
+    return _check_storable(value, integers=integers)
+
+
+def check_end(content: str) -> None:
+    """Check that a reply, without the thoughts before it, was not cut.
+
+    Raises:
+        ParseError: its JSON does not end, or its thoughts do not.
+    """
+    if content.startswith(THOUGHT_START):
+        raise ParseError("the answer was cut within its thoughts")
+    if is_unfinished(content):
+        raise ParseError("the answer was cut: its JSON does not end")
+
+
+def parse_arguments(given: Any) -> Any:
+    """Parse the arguments of a call, which models also write as JSON in a text, and with small errors.
+
+    Raises:
+        ParseError: they are not JSON, or do not end.
+    """
+    for _ in range(2):  # JSON in JSON
+        if isinstance(given, str):
+            given = parse_reply(given or "{}", {}, most=MAX_CALL_CHARS, integers=True)
+    return given
 
 
 def _parse_directly(text: str) -> Any:
@@ -335,20 +372,20 @@ def _has_shape(value: Any, schema: Schema) -> bool:
             return value is not None
 
 
-def _check_storable(value: Any, depth: int = 0) -> Any:
+def _check_storable(value: Any, depth: int = 0, *, integers: bool = False) -> Any:
     """Return the value if JSON, msgpack and UTF-8 can represent it; raise ParseError otherwise."""
     if depth > MAX_REPLY_DEPTH:
         raise ParseError(f"the answer is nested deeper than {MAX_REPLY_DEPTH} levels")
     match value:
         case dict():
             for part in (*value.keys(), *value.values()):
-                _check_storable(part, depth + 1)
+                _check_storable(part, depth + 1, integers=integers)
         case list():
             for part in value:
-                _check_storable(part, depth + 1)
+                _check_storable(part, depth + 1, integers=integers)
         case float() if not math.isfinite(value):
             raise ParseError(f"the answer holds the number {value}")
-        case int() if abs(value) >= MAX_INTEGER:
+        case int() if abs(value) >= MAX_INTEGER and not integers:
             raise ParseError("the answer holds an integer beyond 64 bits")
         case str() if any("\ud800" <= c <= "\udfff" for c in value):
             raise ParseError("the answer holds half a surrogate pair")

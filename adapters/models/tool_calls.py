@@ -9,11 +9,20 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage, SystemMessage
 from langgraph.runtime import Runtime
 
-from certigraph.adapters.json_lines import parse_json
 from certigraph.adapters.models.calls import JSON_INSTRUCTION, AnswerForm, model_for, profile_of, request_answer
-from certigraph.adapters.models.chat_models import unwrap_model
+from certigraph.adapters.models.composed_chat import models_in
 from certigraph.adapters.models.prompts import Prompt
-from certigraph.adapters.models.schemas import FENCE, MAX_REPAIRED_CHARS, THOUGHT_END, ParseError, Schema, parse_reply
+from certigraph.adapters.models.schemas import (
+    FENCE,
+    MAX_CALL_CHARS,
+    MAX_REPAIRED_CHARS,
+    THOUGHT_END,
+    ParseError,
+    Schema,
+    check_end,
+    parse_arguments,
+    parse_reply,
+)
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.models.streams import ArgumentOf, watch_reply
 from certigraph.adapters.protocols import Context
@@ -101,11 +110,15 @@ async def ask_tool_calls(
 def has_tool_calling(model: BaseChatModel) -> bool:
     """Return whether a model calls tools natively; scripted models, and local ones, answer by the schema.
 
-    Its class has to implement that, and its profile, if it says anything about that, must not deny it.
+    Its class has to implement that, and its profile, if it says anything about that, must not deny it. This holds for
+    each model of a chat model that is made of several.
     """
-    kind, profile = type(unwrap_model(model)), unwrap_model(model).profile or {}
-    implements = not issubclass(kind, ScriptedChat) and kind.bind_tools is not BaseChatModel.bind_tools
-    return implements and profile.get("tool_calling", True)
+    return all(map(_calls_tools, models_in(model)))
+
+
+def _calls_tools(model: BaseChatModel) -> bool:
+    implements = not isinstance(model, ScriptedChat) and type(model).bind_tools is not BaseChatModel.bind_tools
+    return implements and (model.profile or {}).get("tool_calling", True)
 
 
 def calls_schema(tools: Sequence[OfferedTool]) -> Schema:
@@ -156,10 +169,11 @@ def read_calls(text: str, tools: Sequence[OfferedTool]) -> ToolChoice:
         ParseError: there is none, or a call names no offered tool or has arguments that do not fit.
     """
     known = {tool.name: tool for tool in tools}
+    check_end(text.rpartition(THOUGHT_END)[2].strip())
     value = _read_written_calls(text)
     if not value and "{" in text:
         several = _read_listed_calls(text)
-        value = {"calls": several} if several else parse_reply(text, READABLE)
+        value = {"calls": several} if several else parse_reply(text, READABLE, most=MAX_CALL_CHARS, integers=True)
     given = value.get("calls", value if "name" in value else None)
     if isinstance(given, dict):
         given = [given]
@@ -171,8 +185,7 @@ def read_calls(text: str, tools: Sequence[OfferedTool]) -> ToolChoice:
         if not isinstance(name, str) or name not in known:
             raise ParseError(f"{name!r:.100} is not one of the tools {', '.join(known)}")
         tool = known[name]
-        if not isinstance(args, dict):
-            raise ParseError(f"the arguments of {name} are not a JSON object")
+        args = _read_arguments(name, args)
         if THOUGHT not in tool.parameters.get("properties", {}):
             thoughts.append(str(args.pop(THOUGHT, "")))
         if problem := tool.check(args):
@@ -263,11 +276,16 @@ def _refuse_beyond(calls: Sequence[Any]) -> ToolCall:
 
 
 def _read_call(call: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Return name and arguments of a call; arguments may be JSON in a text, as in OpenAI's interface."""
-    args: Any = next((call[key] for key in ARGUMENT_KEYS if call.get(key)), {})
-    if isinstance(args, str):
-        try:
-            args = parse_json(args)
-        except ValueError:
-            return call.get("name"), args
-    return call.get("name"), args
+    """Return name and arguments of a call as they are written."""
+    return call.get("name"), next((call[key] for key in ARGUMENT_KEYS if call.get(key)), {})
+
+
+def _read_arguments(name: str, given: Any) -> dict[str, Any]:
+    """Return the arguments of a call; they may be JSON in a text, as in OpenAI's interface."""
+    try:
+        args = parse_arguments(given)
+    except ParseError as error:
+        raise ParseError(f"the arguments of {name} cannot be read: {error}") from error
+    if not isinstance(args, dict):
+        raise ParseError(f"the arguments of {name} are not a JSON object")
+    return args

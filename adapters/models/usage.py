@@ -56,19 +56,20 @@ def has_plausible_counts(used: Any) -> bool:
     Args:
         used: that field's value, a mapping or an object.
     """
-    read, wrote = _get_part(used, "prompt_tokens"), _get_part(used, "completion_tokens")
-    read_details, wrote_details = _get_part(used, "prompt_tokens_details"), _get_part(used, "completion_tokens_details")
+    read, wrote = get_part(used, "prompt_tokens"), get_part(used, "completion_tokens")
+    read_details, wrote_details = get_part(used, "prompt_tokens_details"), get_part(used, "completion_tokens_details")
     details = [
-        *(_get_part(read_details, name) for name in ("cached_tokens", "audio_tokens", "cache_write_tokens")),
-        *(_get_part(wrote_details, name) for name in ("reasoning_tokens", "audio_tokens")),
-        _get_part(used, "total_tokens"),
+        *(get_part(read_details, name) for name in ("cached_tokens", "audio_tokens", "cache_write_tokens")),
+        *(get_part(wrote_details, name) for name in ("reasoning_tokens", "audio_tokens")),
+        get_part(used, "total_tokens"),
     ]
     if not all(part is None or isinstance(part, (dict, BaseModel)) for part in (read_details, wrote_details)):
         return False
     return _is_count(read) and _is_count(wrote) and all(count is None or _is_count(count) for count in details)
 
 
-def _get_part(container: Any, name: str) -> Any:
+def get_part(container: Any, name: str) -> Any:
+    """Return a field of a response, which is a mapping or an object; None if it has no such field."""
     return container.get(name) if isinstance(container, dict) else getattr(container, name, None)
 
 
@@ -151,6 +152,11 @@ class OpenCall:
     """A model call that is still running, and the record of it."""
 
     call: Call
+    repeat: Callable[[str], None] = lambda failure: None
+    """Charges the request as failed, with the failure, and starts another one of the same call.
+
+    A model with retries or fallbacks sends several requests. It raises LimitReached if the budget allows no more.
+    """
     settled: bool = False
     """Whether `call` already contains the result."""
 
@@ -227,7 +233,16 @@ class Meter:
             raise Fault("model", format_missing_price(call.model, self.budget.usd))
         self.check(calls=1, price=price or FREE_PRICE)
         call = call.model_copy(update={"unpriced": price is None})
-        opened = OpenCall(self._log_start(call, price or FREE_PRICE, prompt_tokens) if logged else call)
+
+        def start() -> Call:
+            return self._log_start(call, price or FREE_PRICE, prompt_tokens) if logged else call
+
+        def repeat(failure: str) -> None:
+            self.check(calls=1, price=price or FREE_PRICE)
+            self.charge(opened.call.model_copy(update={"failure": redact_message(replace_surrogates(failure))}))
+            opened.call = start()
+
+        opened = OpenCall(start(), repeat)
         self._running += 1
         token = _CALL_OPEN.set(True)
         try:

@@ -92,7 +92,6 @@ def test_fields_of_a_given_context_replace_those_of_the_agent(database: SupportD
         ({"task": 5}, "as text"),
         ({"task": GOAL, "benchmark": "blocksworld"}, "leave 'blocksworld' out"),
         ({"task": "Rotate the key sk-abcdefghijklmnopqrstuvwx1234567890."}, "holds a secret"),
-        ({"task": GOAL, "context": {"roles": {"executor": "scripted:first"}}}, "name the model too"),
     ],
 )
 def test_what_an_agent_cannot_run_on_is_refused_before_anything_is_written(

@@ -65,10 +65,6 @@ def prepare_agent_run(agent: AgentGraph, benchmark: str | Benchmark, request: ob
     if redact_record(task) != task:
         raise Fault("data", "the request holds a secret, which no run keeps: let a tool read it from the environment")
     completed = agent.complete_context(context).model_copy(update={"on_limit": "raise"})  # so that it can be resumed
-    if context.roles and completed.chat is not None:
-        named = ", ".join(context.roles)
-        reason = f"the agent's chat model object answers in every role, so that those of {named} would not be used"
-        raise UnknownName(f"{reason}: name the model too, or leave the roles out")
     return AgentRun(name_agent(agent), agent.world, task, completed)
 
 

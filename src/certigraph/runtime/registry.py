@@ -281,6 +281,7 @@ def shareable_context(context: Context) -> dict[str, JsonValue]:
     unset = () if context.group else ("group",)
     plain: dict[str, JsonValue] = context.model_dump(mode="json", exclude={"data", "cache", *unset})
     roles: dict[str, JsonValue] = {role: model_name(model) for role, model in context.roles.items()}
+    roles |= {role: label_object(chat) for role, chat in context.chats.items()}
     source = context.data or ""
     data = show_address(source) if "://" in source else Path(source).name
     return {**plain, "model": _label_of_model(context), "roles": roles, "data": data}

@@ -226,7 +226,8 @@ def test_the_same_answer_is_read_from_each_of_its_disguises(hotel: str, nights: 
     disguises = [
         plain,
         f"```json\n{plain}\n```",
-        plain[:-1],
+        plain[:-1] + ",}",
+        plain + "}",
         plain.replace('"', "'"),
         f"hotel: {hotel}\nnights = {nights}",
     ]
@@ -238,7 +239,7 @@ def test_the_same_answer_is_read_from_each_of_its_disguises(hotel: str, nights: 
     [
         ('{"hotel": "' + "x" * MAX_CHARS + '"}', "characters"),
         ('{"hotel": ' * 40 + "1" + "}" * 40, "deeper"),
-        ("[" * 90_000, "not a JSON object"),
+        ("[" * 90_000, "does not end"),
         ('{"nights": 1e999}', "number inf"),
         ('{"nights": NaN}', "number nan"),
         ('{"nights": 9223372036854775808}', "64 bits"),

@@ -362,7 +362,7 @@ BAD_JSON = {"name": "look_up", "args": '{"order": 1', "id": "1", "error": "unfin
         (calls(("look_up", {"order": 17}), ("look_up", {})), "look_up needs a number"),
         (AIMessage("I would look it up."), "none of the tools"),
         (AIMessage(""), "none of the tools"),
-        (AIMessage("", invalid_tool_calls=[BAD_JSON]), "the arguments of look_up are not a JSON object"),
+        (AIMessage("", invalid_tool_calls=[BAD_JSON]), "the arguments of look_up do not end"),
         (
             calls(("look_up", {"order": 17})).model_copy(update={"invalid_tool_calls": [BAD_JSON]}),
             "arguments of look_up",
