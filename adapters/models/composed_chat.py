@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, cast
 
-from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManager, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
@@ -90,8 +90,7 @@ class ComposedChat(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        config: RunnableConfig = {"callbacks": run_manager.get_child()} if run_manager else {}
-        message = self.composition.invoke(messages, config, **_with_stop(stop, kwargs))
+        message = self.composition.invoke(messages, _config_below(run_manager), **_with_stop(stop, kwargs))
         return ChatResult(generations=[ChatGeneration(message=message)])
 
     async def _agenerate(
@@ -101,9 +100,16 @@ class ComposedChat(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        config: RunnableConfig = {"callbacks": run_manager.get_child()} if run_manager else {}
-        message = await self.composition.ainvoke(messages, config, **_with_stop(stop, kwargs))
+        message = await self.composition.ainvoke(messages, _config_below(run_manager), **_with_stop(stop, kwargs))
         return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+def _config_below(run: CallbackManagerForLLMRun | AsyncCallbackManagerForLLMRun | None) -> RunnableConfig:
+    """Return the configuration of the requests inside, whose callbacks see them as parts of the running one."""
+    if run is None:
+        return {}
+    inherited = run.inheritable_handlers
+    return {"callbacks": CallbackManager(inherited, inheritable_handlers=inherited, parent_run_id=run.run_id)}
 
 
 def _with_stop(stop: list[str] | None, parameters: dict[str, Any]) -> dict[str, Any]:

@@ -57,12 +57,23 @@ class RequestWatch(BaseCallbackHandler):
         self, serialized: Any, messages: Any, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
     ) -> None:
         """Count a request. Those that a chat model makes by another chat model count with it."""
-        if parent_run_id in self._inside or parent_run_id in self._runs:
-            self._inside.add(run_id)
+        if self._is_inside(run_id, parent_run_id):
             return
         if self._runs:
             self._halt_at_limit(lambda: self._count_repetition(self._failure))
         self._runs, self._chunks, self.has_begun = [*self._runs, run_id], [], False
+
+    def on_chain_start(
+        self, serialized: Any, inputs: Any, *, run_id: UUID, parent_run_id: UUID | None = None, **kwargs: Any
+    ) -> None:
+        """Note a chain within a chat model, such as its retries."""
+        self._is_inside(run_id, parent_run_id)
+
+    def _is_inside(self, run_id: UUID, parent_run_id: UUID | None) -> bool:
+        """Return whether a run is a part of a request that is counted already."""
+        if parent_run_id in self._inside or parent_run_id in self._runs:
+            self._inside.add(run_id)
+        return run_id in self._inside
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """Keep why a request failed."""

@@ -317,9 +317,9 @@ async def aresume(
     load = partial(load_benchmark, header.task.benchmark, context.data)
     live = complete_benchmark(benchmark or world_of(compiled) or _load_named(header, "benchmark", load))
     changes = {"budget": budget or context.budget, "limits": limits or context.limits, "benchmark": live}
-    if isinstance(compiled, AgentGraph):
-        changes["chats"] = compiled.agent_context.chats
     context = context.model_copy(update=changes)
+    if isinstance(compiled, AgentGraph):
+        context = context.model_copy(update={"chats": compiled.agent_context.chats})
     with Recorder(folder / TRAJECTORY_FILE, listener) as recorder:
         if listener:
             listener(header)

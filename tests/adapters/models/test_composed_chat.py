@@ -14,6 +14,7 @@ from pydantic import BaseModel, PrivateAttr
 
 import certigraph
 from certigraph.adapters.models.composed_chat import ComposedChat, as_chat_model
+from certigraph.adapters.models.faults import FaultyModel
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.protocols import Budget, Context
 from certigraph.state.endings import Fault, LimitReached
@@ -156,6 +157,13 @@ def test_a_composition_sends_no_request_beyond_the_budget(compose: Compose) -> N
     with pytest.raises(LimitReached):
         ask_agent(compose(model), "react", budget=Budget(calls=3))
     assert len(model.requests) == 3
+
+
+def test_faults_are_injected_in_front_of_a_composition() -> None:
+    model = DeskModel()
+    faulty = FaultyModel(chat=as_chat_model(model.with_retry()), faults="timeout=0.3,seed=1")
+    used = spent("react", faulty)
+    assert (len(model.requests), used.calls) == (2, 2 + sum(faulty.injected.values()))
 
 
 def test_roles_have_models_of_their_own() -> None:

@@ -1,5 +1,6 @@
 """Streams that fail, arguments with small errors, refusals of parameters, and replies whose JSON does not end."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from typing import Any
@@ -9,14 +10,20 @@ from helpers.servers.endpoint_stub import JsonHandler, LocalServer, serving
 from helpers.servers.provider_endpoint import Reply, openai_events, openai_reply
 from hypothesis import given
 from hypothesis import strategies as st
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.runtime import Runtime
+from pydantic import BaseModel, PrivateAttr
 
 import certigraph
+from certigraph.adapters.models.calls import ask
 from certigraph.adapters.models.cuts import find_cut, is_unfinished
+from certigraph.adapters.models.prompts import Prompt
 from certigraph.adapters.models.schemas import ParseError, parse_arguments, parse_reply
 from certigraph.adapters.models.tool_calls import OfferedTool, read_calls
-from certigraph.adapters.protocols import Budget
+from certigraph.adapters.protocols import Budget, Context
 
 ARGUMENTS = json.dumps({"thought": "t", "order": 17})
 CALL = Reply(tool="look_up", arguments=ARGUMENTS)
@@ -225,3 +232,36 @@ def test_arguments_may_be_long_and_hold_integers_of_any_size() -> None:
     config: Any = {"configurable": {"thread_id": "1"}}
     assert graph.invoke({"goal": "Send."}, config)["ending"] == "finished"
     assert sent == [(10**20, 150_000)]
+
+
+class Order(BaseModel):
+    number: int
+
+
+class DeafModel(BaseChatModel):
+    """Model whose class ignores `response_format`: it answers in prose unless the prompt holds the schema."""
+
+    _asked: list[bool] = PrivateAttr(default_factory=list)
+
+    @property
+    def _llm_type(self) -> str:
+        return "deaf"
+
+    @property
+    def asked(self) -> list[bool]:
+        """Whether each prompt held the schema."""
+        return self._asked
+
+    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
+        self._asked.append("fits this JSON schema" in str(messages[-1].content))
+        message = AIMessage('{"number": 17}' if self._asked[-1] else "It is order 17.")
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+def test_a_model_that_ignores_the_schema_costs_one_request() -> None:
+    model = DeafModel()
+    runtime = Runtime(context=Context(chat=model))
+    for _ in range(3):
+        answer = asyncio.run(ask(Prompt("s", "u"), Order, role="executor", runtime=runtime))
+        assert answer.number == 17
+    assert model.asked == [False, True, True, True]
