@@ -224,19 +224,18 @@ class _CallMaker:
         return answers
 
     def _keeps_order(self, one: EnteredCall) -> bool:
-        tool = self._tools.loaded.get(one.call.name)
-        return self._is_made_once(one) or (tool is not None and tool.sets_value)
+        return self._is_made_once(one) or not self._tools.is_look_up(one.call.name)
 
     def _has_stopped(self, answers: Answers) -> bool:
         """Return whether a call whose effect lasts failed, after which nothing is made."""
         made = [(call, answer) for call, answer in answers if call.is_made]
-        return any(answer.failed and not self._tools.is_repeatable(call.name) for call, answer in made)
+        return any(answer.failed and not self._tools.is_look_up(call.name) for call, answer in made)
 
     def _is_skipped(self, call: ToolCall, after: Answers) -> bool:
         if call.approved:  # the person who decided about it has seen what was rejected before it
             after = [(before, answer) for before, answer in after if before.is_made]
         failed = any(answer.failed for _, answer in after)
-        return self._has_stopped(after) or (failed and not self._tools.is_repeatable(call.name))
+        return self._has_stopped(after) or (failed and not self._tools.is_look_up(call.name))
 
     async def _make_together(self, calls: Sequence[tuple[int, EnteredCall]]) -> Answers:
         if len(calls) == 1:  # without the tasks of `gather`

@@ -32,7 +32,7 @@ from certigraph.adapters.tools.positions import (
     use_saver,
 )
 from certigraph.state.endings import Fault
-from certigraph.state.records import Arguments, Record
+from certigraph.state.records import Arguments, Record, StoredArguments
 
 EFFECTS_NAMESPACE = "certigraph:effects"
 """Checkpoint namespace of the ledger's entries."""
@@ -93,7 +93,7 @@ class CallStart(Record):
     longest: float = LONGEST_CALL
     """Seconds after which the call is given up, whatever happens."""
     name: str = ""
-    args: Arguments = Field(default_factory=dict)
+    args: StoredArguments = Field(default_factory=dict)
     chosen: str = ""
     """Identifies the call as the agent chose it, where its key is the user's."""
 
@@ -151,7 +151,7 @@ class LoggedQuestion(Record):
     """Key of the call whose tool asked."""
     calls: tuple[tuple[str, int], ...] = ()
     """Keys and attempts of the calls that the node asked about."""
-    shown: tuple[Arguments, ...] = ()
+    shown: tuple[StoredArguments, ...] = ()
     """Those calls as they were shown."""
     passed: int = 0
     """Number of answers before this one that were given to earlier questions once more."""

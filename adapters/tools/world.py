@@ -185,6 +185,10 @@ class Tools(Benchmark):
         """Return whether calls of a tool may be repeated."""
         return self.effects.get(tool) == "repeatable"
 
+    def is_look_up(self, tool: str) -> bool:
+        """Return whether calls of a tool change nothing: a repeatable one may set a value, again and again the same."""
+        return self.is_repeatable(tool) and not self.loaded[tool].sets_value
+
     @property
     def rules(self) -> dict[str, Once]:
         """The rules that the user gave for tools whose effect happens once."""

@@ -33,6 +33,7 @@ from helpers.sample_runs.worker_evaluations import (
 from helpers.servers.postgres_server import VARIABLE, Server
 from slow_endpoint import slow_endpoint
 
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
 from certigraph.evaluation import ray_cluster as cluster
 from certigraph.evaluation.evaluate import evaluate, evaluate_retry
@@ -433,7 +434,8 @@ def test_checkpoints_are_where_the_machine_that_hands_jobs_out_has_them(monkeypa
 
 def test_a_job_means_the_same_wherever_it_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    there = job("4-0", context=Context(data="data", chat=object()), out="runs").to_portable()
+    context = Context(data="data", chat=ScriptedChat(responder=lambda prompt, schema: {}))
+    there = job("4-0", context=context, out="runs").to_portable()
     assert (there.out, there.context.data, there.context.cache) == (f"{tmp_path}/runs", f"{tmp_path}/data", None)
     assert job("4-0", out="s3://bucket/runs").to_portable().out == "s3://bucket/runs"
     assert there.context.chat is None

@@ -155,7 +155,7 @@ def test_each_request_of_a_composition_counts(compose: Compose) -> None:
 def test_a_composition_sends_no_request_beyond_the_budget(compose: Compose) -> None:
     model = DeskModel(failures=100)
     with pytest.raises(LimitReached):
-        ask_agent(compose(model), "react", budget=Budget(calls=3))
+        ask_agent(compose(model), "react", budget=Budget(calls=3), on_limit="raise")
     assert len(model.requests) == 3
 
 
