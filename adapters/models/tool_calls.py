@@ -200,6 +200,7 @@ CALL_FORM = 'name(argument="value")'
 """The form in which prompts show calls."""
 
 _ANSWER_OPENING = re.compile(rf"\W*(?:Action: *)?{FINISH}\[")
+_OPEN_CALL = re.compile(r"\s*(?:Action: *)?\w+\([^()]*\s*")
 _WORD = re.compile(r"\w")
 
 
@@ -208,6 +209,9 @@ def _read_written_calls(text: str) -> dict[str, Any]:
 
     Such lines are `look_up(number=17)`, `Action: look_up(number=17); refund(number=17)` and `finish[It is refunded.]`,
     which may go on to the end of the reply.
+
+    Raises:
+        ParseError: the last line is a call that does not end.
     """
     text = text.rpartition(THOUGHT_END)[2].strip()
     end = text.rfind("]")
@@ -223,6 +227,8 @@ def _read_written_calls(text: str) -> dict[str, Any]:
         made = parse_calls(line.strip().strip("`").removeprefix("Action:").strip()) if readable else []
         calls += [call.as_json() for call in made]
         thoughts += [] if made else [line]
+    if calls and (opened := _OPEN_CALL.fullmatch(thoughts[-1] if thoughts else "")) and text.endswith(opened[0]):
+        raise ParseError(f"the answer was cut: {opened[0].strip()!r:.100} does not end")
     return {THOUGHT: _without_label("".join(thoughts)), "calls": calls} if calls else {}
 
 

@@ -265,3 +265,12 @@ def test_a_model_that_ignores_the_schema_costs_one_request() -> None:
         answer = asyncio.run(ask(Prompt("s", "u"), Order, role="executor", runtime=runtime))
         assert answer.number == 17
     assert model.asked == [False, True, True, True]
+
+
+@pytest.mark.parametrize("last", ["refund(order=1", 'Action: refund(order=1, reason="la', "refund("])
+def test_nothing_of_a_reply_whose_last_written_call_does_not_end_is_read(last: str) -> None:
+    tools = [OfferedTool(name, "", {"type": "object", "properties": {}}) for name in ("look_up", "refund")]
+    whole = "look_up(order=17)"
+    assert [call.name for call in read_calls(f"{whole}\nThat is all (for now)", tools).calls] == ["look_up"]
+    with pytest.raises(ParseError):
+        read_calls(f"{whole}\n{last}", tools)
