@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
+from uuid import NAMESPACE_OID, uuid5
 
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
@@ -37,7 +38,10 @@ from certigraph.nodes.settlements import UNDONE_TEXT, UNKNOWN_TEXT, settle_by_ru
 from certigraph.state.endings import Fault
 from certigraph.state.tools import ToolCall, key_of_call
 
-Execute = Callable[[], Awaitable[Any]]
+Execute = Callable[[RunnableConfig], Awaitable[Any]]
+
+MANY = 10**9
+"""Number of numbers that tell apart the calls of one run of a node."""
 
 
 def once(tools: Sequence[BaseTool | Callable[..., Any]], effects: Mapping[str, Effect] | None = None) -> list[BaseTool]:
@@ -71,14 +75,16 @@ def _wrap(loaded: LoadedTool, effect: Effect) -> BaseTool:
         def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
             plain = super().invoke
 
-            async def execute() -> Any:
+            async def execute(config: RunnableConfig) -> Any:
                 return plain(input, config, **kwargs)
 
             return wait_for_node(_make(loaded, rule, input, ensure_config(config), execute))
 
         async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
             plain = super().ainvoke
-            return await _make(loaded, rule, input, ensure_config(config), lambda: plain(input, config, **kwargs))
+            return await _make(
+                loaded, rule, input, ensure_config(config), lambda config: plain(input, config, **kwargs)
+            )
 
     wrapped = loaded.tool.model_copy()
     wrapped.__class__ = OnceTool
@@ -89,7 +95,7 @@ async def _make(tool: LoadedTool, rule: Once, given: Any, config: RunnableConfig
     """Make a call through the ledger of the graph in which it is made."""
     ledger, call = open_ledger(config), _read_call(tool, given)
     if not ledger.lasts or not isinstance(given, Mapping):
-        return await execute()
+        return await execute(config)
     chosen = await _identify(call, given, config)
     ledger = open_ledger(config, turn_of(chosen))
     questions = QuestionLog(ledger, config)
@@ -157,8 +163,9 @@ class _Making:
             if not await self._ledger.start(self._one.key, self._one.entry, start):
                 raise _runs_elsewhere(call)
             try:
-                with inside_call(self._config, self._one.key, 0):
-                    returned = await execute()
+                number = uuid5(NAMESPACE_OID, self._one.key).int % MANY
+                with inside_call(self._config, self._one.key, number) as inner:
+                    returned = await execute(inner)
             except GraphBubbleUp:
                 await self._ledger.note(self._one.key, self._one.entry.attempts, PAUSED)
                 raise

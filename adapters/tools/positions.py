@@ -94,8 +94,8 @@ GRAPHS_PER_CALL = 1_000
 
 
 @contextmanager
-def inside_call(config: RunnableConfig, key: str, number: int) -> Iterator[None]:
-    """Let graphs that a tool invokes know the call in which they run.
+def inside_call(config: RunnableConfig, key: str, number: int) -> Iterator[RunnableConfig]:
+    """Let graphs that a tool invokes know the call in which they run; yield the configuration of the call.
 
     LangGraph numbers the graphs that one run of a node invokes. A resumed node does not repeat the calls that have
     ended, so that each call has numbers of its own.
@@ -103,16 +103,17 @@ def inside_call(config: RunnableConfig, key: str, number: int) -> Iterator[None]
     Args:
         config: configuration of the node that makes the call.
         key: what identifies the call.
-        number: number of the call in its action, from 0.
+        number: a number that no other call of this run of the node has.
     """
     configurable = config.get("configurable", {})
     changes: dict[str, Any] = {CALL_KEY: OuterCall(configurable.get(NAMESPACE_KEY, ""), key)}
     if scratchpad := configurable.get(SCRATCHPAD_KEY):
         numbers = count(number * GRAPHS_PER_CALL).__next__
         changes[SCRATCHPAD_KEY] = dataclasses.replace(scratchpad, subgraph_counter=numbers)
-    token = var_child_runnable_config.set({**config, "configurable": {**configurable, **changes}})
+    inner: RunnableConfig = {**config, "configurable": {**configurable, **changes}}
+    token = var_child_runnable_config.set(inner)
     try:
-        yield
+        yield inner
     finally:
         var_child_runnable_config.reset(token)
 

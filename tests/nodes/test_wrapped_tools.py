@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
+from helpers.sample_runs import nested_payments
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
@@ -251,3 +252,41 @@ def test_a_payment_of_a_sub_agent_is_made_once_though_it_is_killed(moment: str, 
     state = asyncio.run(work())
     assert paid == ["ann"]
     assert state["messages"][-1].text.startswith("paid ann")
+
+
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("moment", ["pay", "paid"])
+def test_agents_below_wrapped_tools_resume_their_own_work(number: int, moment: str, tmp_path: Path) -> None:
+    """Two calls of a tool that has an agent pay: a person repeats the call that was cut off, and the agent goes on."""
+    seen: list[str] = []
+
+    def before(now: str) -> None:
+        seen.append(now)
+        if seen.count(now) == number + 1 and now == moment and len(kills) == 0:
+            kills.append(now)
+            raise Killed
+
+    kills: list[str] = []
+    bank = nested_payments.Bank(tmp_path / "bank.sqlite", before=before)
+    inner = nested_payments.paying_agent(bank)
+
+    def delegate(description: str) -> str:
+        """Have somebody pay."""
+        return str(inner.invoke({"messages": [("user", description)]})["messages"][-1].text)
+
+    setting = nested_payments.Setting("create_agent", "parallel", "different")
+    calls = [("delegate", {"description": text}) for text in setting.requests]
+    graph = built_agent(once([delegate]), calls, saver=InMemorySaver())
+    with suppress(Killed):
+        graph.invoke(ASK, THREAD)
+    for _ in range(6):
+        state = graph.get_state(THREAD)
+        if not state.tasks:
+            break
+        answers = {}
+        for one in state.interrupts:
+            taken = nested_payments.delivered_receipts(graph.checkpointer, "t")
+            is_payment = one.value["calls"][0]["name"] == "pay"
+            answers[one.id] = nested_payments.decide(one.value, bank, taken) if is_payment else REPEAT
+        graph.invoke(Command(resume=answers) if answers else None, THREAD)
+    setting.check(bank, graph.get_state(THREAD).values["messages"][-1].text.splitlines())
