@@ -6,6 +6,7 @@ A reply that was cut is not a reply. Nothing in it is executed, and the request 
 import json
 import re
 from collections.abc import Mapping
+from enum import Enum
 from typing import Any
 
 from langchain_core.messages import AIMessageChunk
@@ -53,7 +54,7 @@ def find_cut(message: Any, chunks: AIMessageChunk | None = None, *, needs_mark: 
 
 def _plain_mark(mark: Any) -> str:
     """Return a mark in lower case; a member of an enumeration is written as `FinishReason.STOP` by some classes."""
-    return str(getattr(mark, "name", mark)).rpartition(".")[2].lower()
+    return str(mark.name if isinstance(mark, Enum) else mark).rpartition(".")[2].lower()
 
 
 _STRUCTURE = re.compile(r"[\"'\\{}\[\]]")

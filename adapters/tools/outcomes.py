@@ -134,7 +134,7 @@ def is_ambiguous(error: BaseException, further: tuple[type[BaseException], ...] 
     The errors that caused it count as well: clients wrap what the connection raised.
     """
     chain = list(_chain(error))
-    if any(isinstance(one, (*_loaded(AMBIGUOUS), *further)) or _is_mcp_timeout(one) for one in chain):
+    if any(isinstance(one, (*_loaded(AMBIGUOUS), *further)) or _is_mcp_loss(one) for one in chain):
         return True
     if any(isinstance(one, _loaded(NOT_SENT)) for one in chain):
         return False  # a timeout below it is that of connecting
@@ -162,9 +162,13 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         waiting += [cause for cause in around if isinstance(cause, BaseException)]
 
 
-def _is_mcp_timeout(error: BaseException) -> bool:
-    """Return whether an MCP server gave no answer in time: the client raises an error of its own with HTTP's code."""
-    return type(error).__name__ == "McpError" and getattr(getattr(error, "error", None), "code", None) == 408
+MCP_CODES = (408, -32000)
+"""Codes of errors of MCP clients: no answer in time, and a connection that was closed."""
+
+
+def _is_mcp_loss(error: BaseException) -> bool:
+    """Return whether an MCP server gave no answer: its client raises an error of its own with a code."""
+    return type(error).__name__ == "McpError" and getattr(getattr(error, "error", None), "code", None) in MCP_CODES
 
 
 __all__ = ["Effect", "LookUp", "Once", "Scope", "is_ambiguous", "look_up_outcome"]

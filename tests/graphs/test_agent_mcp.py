@@ -139,15 +139,30 @@ def test_tools_of_an_open_session_work_in_its_event_loop(base: Path) -> None:
 
 def test_a_session_whose_server_is_killed_is_an_observation(base: Path) -> None:
     script = [("stop_server", {"order": 17}), ("look_up", {"order": 18})]
+    reading: Any = dict.fromkeys(("stop_server", "look_up"), "repeatable")
 
     async def work() -> Any:
         servers = client.MultiServerMCPClient({"desk": stdio_connection(base)})
         async with servers.session("desk") as session:
             tools = await sessions.load_mcp_tools(session)
-            graph = agent("react", model=scripted_model(script), tools=tools, deadline=5, checkpointer=InMemorySaver())
+            options: Any = {"effects": reading, "deadline": 5, "checkpointer": InMemorySaver()}
+            graph = agent("react", model=scripted_model(script), tools=tools, **options)
             result = await graph.ainvoke(TASK, thread())
             return result, (await graph.aget_state(thread())).values["evidence"].view
 
     result, view = asyncio.run(work())
     assert result["ending"] == "finished"
     assert view.count("[action ") == 2
+
+
+def test_a_call_whose_server_is_killed_is_of_unknown_outcome(base: Path) -> None:
+    async def work() -> Any:
+        servers = client.MultiServerMCPClient({"desk": stdio_connection(base)})
+        async with servers.session("desk") as session:
+            tools = await sessions.load_mcp_tools(session)
+            model = scripted_model([("stop_server", {"order": 17})])
+            graph = agent("react", model=model, tools=tools, deadline=5, checkpointer=InMemorySaver())
+            return await graph.ainvoke(TASK, thread())
+
+    [question] = asyncio.run(work())["__interrupt__"]
+    assert question.value["calls"] == [{"name": "stop_server", "args": {"order": 17}}]

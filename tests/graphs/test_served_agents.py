@@ -80,6 +80,7 @@ def test_an_assistant_has_its_description_and_takes_messages_or_a_goal(graph: st
     found = schemas(server, graph)
     assert set(found["input_schema"]["properties"]) == {"messages", "goal"}
     outputs = {"messages", "certificates", "ending", "ending_reason", "structured_response", "turn_usage"}
+    outputs.add("tool_messages")
     assert set(found["output_schema"]["properties"]) == outputs
 
 

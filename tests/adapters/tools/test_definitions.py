@@ -164,7 +164,8 @@ def test_a_tool_that_hangs_is_given_up_at_the_deadline(way: str, is_async: bool)
         return "late"
 
     started = time.monotonic()
-    result, values = run(hang_async if is_async else hang, way, deadline=0.2)
+    given: Any = hang_async if is_async else hang
+    result, values = run(given, way, deadline=0.2, effects={given.__name__: "repeatable"})
     assert time.monotonic() - started < 20
     assert result["ending"] == "finished"
     assert "0.2 seconds" in first_entry(values)
