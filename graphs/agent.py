@@ -636,8 +636,10 @@ def _create_respond(module: Any) -> Any:
 
 def _sum_usage(usage: Sequence[Usage]) -> dict[str, Any]:
     """Return what a turn spent in all, and by node, as plain JSON."""
-    nodes = {one.node: total_usage(other for other in usage if other.node == one.node) for one in usage}
-    total, *parts = (sum_.model_dump(exclude={"node"}) for sum_ in (total_usage(usage), *nodes.values()))
+    nodes: dict[str, list[Usage]] = {}
+    for one in usage:
+        nodes.setdefault(one.node, []).append(one)
+    total, *parts = (total_usage(part).model_dump(exclude={"node"}) for part in (usage, *nodes.values()))
     return {**total, "nodes": dict(zip(nodes, parts, strict=True))}
 
 
