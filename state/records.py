@@ -30,8 +30,9 @@ def _restore_integers(value: Any) -> Any:
 
 
 def _map_parts(change: Callable[[Any], Any], value: Any) -> Any:
+    # most parts are texts, and every record of an action is converted
     if isinstance(value, dict):
-        return {key: change(part) for key, part in value.items()}
+        return {key: part if type(part) is str else change(part) for key, part in value.items()}
     return [change(part) for part in value] if isinstance(value, list | tuple) else value
 
 
