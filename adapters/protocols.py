@@ -542,7 +542,7 @@ else:
 
 
 def _as_chat_model(given: Any, where: str) -> Any:
-    from certigraph.adapters.models.composed_chat import as_chat_model
+    from certigraph.adapters.composed_chat import as_chat_model
 
     model = as_chat_model(given)
     if model is None:

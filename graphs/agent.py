@@ -23,6 +23,7 @@ from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defin
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict, Unpack
 
+from certigraph.adapters.composed_chat import as_chat_model
 from certigraph.adapters.extras import import_extra
 from certigraph.adapters.models.chat_models import (
     check_model_available,
@@ -30,7 +31,6 @@ from certigraph.adapters.models.chat_models import (
     is_local,
     is_scripted,
 )
-from certigraph.adapters.models.composed_chat import as_chat_model
 from certigraph.adapters.protocols import Budget, Context, Limits, Operator
 from certigraph.adapters.tools.answer_forms import ResponseForm, ResponseFormat
 from certigraph.adapters.tools.checks import Checks, warn_of_unused

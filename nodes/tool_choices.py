@@ -202,11 +202,11 @@ can only be known later, word the condition in your own way.
 
 REALIZE_REQUEST = """\
 Think first: what is missing for the target, and which calls bring it about without harm to what the plan needs later?
-Then make the call. Make several at once only where each is right whatever the others answer: they are carried out in
-your order, and none after one that fails, but look-ups after a failed look-up. Names, ids, addresses, dates and figures
-come from the task or from what a tool answered; what is not known has to be looked up first. Only a value that does no
-harm if it is wrong, such as a title, may be chosen where nothing gives it; the answer at the end then says so. A text
-that the task wants written is yours to word.
+Then make the call. Make several at once only where none needs what another answers. They are carried out in your order,
+and after one that fails none is, but look-ups after a failed look-up, so that a call may rely on those before it.
+Names, ids, addresses, dates and figures come from the task or from what a tool answered; what is not known has to be
+looked up first. Only a value that does no harm if it is wrong, such as a title, may be chosen where nothing gives it;
+the answer at the end then says so. A text that the task wants written is yours to word.
 """
 
 AT_GOAL = """\
@@ -216,11 +216,11 @@ says what was done and found, whatever the task asks to be told, and what could 
 
 DECIDE_REQUEST = """\
 Think first: what do the answers so far establish for the assignment, what is still missing, and what would each likely
-call change? Then make the next call. Make several at once only where each is right whatever the others answer: they are
-carried out in your order, and none after one that fails, but look-ups after a failed look-up. Names, ids, addresses,
-dates and figures come from the assignment or from what a tool answered; what is not known has to be looked up first.
-Only a value that does no harm if it is wrong, such as a title, may be chosen where nothing gives it; the answer at the
-end then says so. A text that the assignment wants written is yours to word.
+call change? Then make the next call. Make several at once only where none needs what another answers. They are carried
+out in your order, and after one that fails none is, but look-ups after a failed look-up, so that a call may rely on
+those before it. Names, ids, addresses, dates and figures come from the assignment or from what a tool answered; what is
+not known has to be looked up first. Only a value that does no harm if it is wrong, such as a title, may be chosen where
+nothing gives it; the answer at the end then says so. A text that the assignment wants written is yours to word.
 """
 
 DECIDE_CLOSING = "What is the next call for the assignment?"

@@ -17,6 +17,7 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, ValidationError
 
 from certigraph.adapters.benchmarks import live_benchmark
+from certigraph.adapters.composed_chat import ComposedChat, unwrap_model
 from certigraph.adapters.models.chat_models import (
     IGNORED_FORMAT,
     RESPONSE_FORMAT,
@@ -29,7 +30,6 @@ from certigraph.adapters.models.chat_models import (
     refused_parameters,
     remember_refused,
 )
-from certigraph.adapters.models.composed_chat import ComposedChat, unwrap_model
 from certigraph.adapters.models.cuts import LENGTH_MARKS
 from certigraph.adapters.models.endpoint import (
     MAX_SHOWN_CHARACTERS,

@@ -14,8 +14,8 @@ from weakref import WeakValueDictionary
 
 from langchain_core.language_models import BaseChatModel
 
+from certigraph.adapters.composed_chat import change_models, models_in, unwrap_model
 from certigraph.adapters.extras import import_extra
-from certigraph.adapters.models.composed_chat import change_models, models_in, unwrap_model
 from certigraph.adapters.models.prices import load_list_prices
 from certigraph.adapters.models.scripts import (
     RANDOM_MODEL,

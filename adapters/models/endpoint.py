@@ -16,6 +16,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import ensure_config
 from langgraph.constants import TAG_NOSTREAM
 
+from certigraph.adapters.composed_chat import ComposedChat, change_models, models_in
 from certigraph.adapters.http import UnboundedAnswer, read_retry_after
 from certigraph.adapters.json_lines import parse_json, replace_surrogates
 from certigraph.adapters.models.chat_models import (
@@ -34,7 +35,6 @@ from certigraph.adapters.models.chat_models import (
     preset_parameters,
     without_parameters,
 )
-from certigraph.adapters.models.composed_chat import ComposedChat, change_models, models_in
 from certigraph.adapters.models.cuts import NO_END, find_cut
 from certigraph.adapters.models.request_watch import RequestHalted, RequestWatch, is_streamed
 from certigraph.adapters.models.schemas import Schema

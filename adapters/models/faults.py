@@ -25,9 +25,9 @@ from langchain_core.outputs import ChatResult
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableParallel, RunnableSequence
 from pydantic import PrivateAttr
 
+from certigraph.adapters.composed_chat import ComposedChat
 from certigraph.adapters.faults import ANSWER_FAULTS, MODEL_FAULTS, REQUEST_FAULTS, SLOW_FAULT, Faults, Rates
 from certigraph.adapters.http import MAX_ANSWER_BYTES
-from certigraph.adapters.models.composed_chat import ComposedChat
 
 if TYPE_CHECKING:
     from openai import OpenAIError

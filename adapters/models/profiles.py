@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
 
+from certigraph.adapters.composed_chat import models_in
 from certigraph.adapters.http import ENCODING_HEADERS, MAX_ANSWER_BYTES, UnboundedAnswer, limit_response
-from certigraph.adapters.models.composed_chat import models_in
 
 DEFAULT_WINDOW = 128_000
 """Tokens of the context window of a model about which nothing is known, as of GPT-4o."""

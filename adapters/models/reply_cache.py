@@ -17,10 +17,10 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import Generation
 
+from certigraph.adapters.composed_chat import spoils_answers
 from certigraph.adapters.files import CacheFile, expand_path
 from certigraph.adapters.json_lines import parse_json
 from certigraph.adapters.models.chat_models import model_label
-from certigraph.adapters.models.composed_chat import spoils_answers
 from certigraph.adapters.models.endpoint import ModelReply, langchain_cache
 from certigraph.adapters.models.schemas import Schema
 from certigraph.adapters.models.scripts import ScriptedChat

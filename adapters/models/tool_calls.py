@@ -9,8 +9,8 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage, SystemMessage
 from langgraph.runtime import Runtime
 
+from certigraph.adapters.composed_chat import models_in
 from certigraph.adapters.models.calls import JSON_INSTRUCTION, AnswerForm, model_for, profile_of, request_answer
-from certigraph.adapters.models.composed_chat import models_in
 from certigraph.adapters.models.prompts import Prompt
 from certigraph.adapters.models.schemas import (
     FENCE,

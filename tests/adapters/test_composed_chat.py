@@ -13,7 +13,7 @@ from langchain_core.runnables import ConfigurableField, RunnableLambda
 from pydantic import BaseModel, PrivateAttr
 
 import certigraph
-from certigraph.adapters.models.composed_chat import ComposedChat, as_chat_model
+from certigraph.adapters.composed_chat import ComposedChat, as_chat_model
 from certigraph.adapters.models.faults import FaultyModel
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.adapters.protocols import Budget, Context
