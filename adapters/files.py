@@ -336,15 +336,15 @@ def skip_byte_order_mark(file: IO[bytes]) -> IO[bytes]:
     return file
 
 
-def warn_of_partial_answers(path: Path, answered: Iterable[object], asked: Collection[object]) -> None:
+def warn_of_partial_answers(path: Path, answered: Iterable[object], tasks: Collection[object]) -> None:
     """Warn if a file of answers that is scored lacks some, or has answers to other tasks.
 
     Args:
         path: the file.
         answered: ids of the tasks that it answers.
-        asked: ids of the tasks that are scored.
+        tasks: ids of the tasks that are scored.
     """
-    known, given = set(asked), list(dict.fromkeys(answered))
+    known, given = set(tasks), list(dict.fromkeys(answered))
     strange, missing = [one for one in given if one not in known], len(known - set(given))
     if missing:
         warn_user(f"{path.name}: {missing} of {len(known)} tasks have no answer, which counts as a wrong one")

@@ -15,7 +15,7 @@ from certigraph.adapters.protocols import AsyncOperator, Context
 from certigraph.adapters.tools.positions import require_checkpointer
 from certigraph.adapters.tools.world import Tools
 from certigraph.nodes.commitments import refuse_beyond_commitment
-from certigraph.nodes.questions import Conversation, decisions_schema, read_decisions
+from certigraph.nodes.questions import Interview, decisions_schema, read_decisions
 from certigraph.nodes.slots import Slot
 from certigraph.nodes.specs import Spec
 from certigraph.nodes.tool_choices import tools_of
@@ -84,10 +84,10 @@ def approvals(interrupt_on: InterruptOn) -> AsyncOperator:
             return {"action": replace_calls(state["action"], calls) if calls else state["action"]}
         config = get_config()
         require_checkpointer(f"approval of {calls[waiting[0]].name}", config)
-        conversation = Conversation(config)
+        interview = Interview(config)
         while waiting:
             shown = [_show_call(beyond[index], rules, state, runtime) for index in waiting]
-            decided = await _ask_about(conversation, shown, [calls[index] for index in waiting], rules, tools)
+            decided = await _ask_about(interview, shown, [calls[index] for index in waiting], rules, tools)
             for index, call in zip(waiting, decided, strict=True):
                 calls[index] = call
             # a call that became one of another tool is decided by the rule of that tool
@@ -101,7 +101,7 @@ def approvals(interrupt_on: InterruptOn) -> AsyncOperator:
 
 
 async def _ask_about(
-    conversation: Conversation,
+    interview: Interview,
     shown: Sequence[Mapping[str, Any]],
     calls: Sequence[ToolCall],
     rules: Mapping[str, ApprovalRule],
@@ -117,7 +117,7 @@ async def _ask_about(
 
     configs = [{"action_name": name, "allowed_decisions": list(rules[name].allowed_decisions)} for name in names]
     question = {"action_requests": [*shown], "review_configs": configs}
-    return await conversation.ask(question, read, decisions_schema(CallDecision, len(calls), allowed))
+    return await interview.ask(question, read, decisions_schema(CallDecision, len(calls), allowed))
 
 
 def _read_rule(name: str, given: bool | Mapping[str, Any]) -> ApprovalRule | None:
@@ -187,9 +187,9 @@ def _decide_call(call: ToolCall, decision: CallDecision, rules: Mapping[str, App
         raise ValueError(f"an edit needs {form} with one of the tools {', '.join(tools.loaded)}")
     if problem := tools.loaded[edited.name].check_arguments(edited.args):
         raise ValueError(f"the edited call cannot be made: {problem}")
-    asked_again = edited.name != call.name and edited.name in rules
+    has_rule = edited.name != call.name and edited.name in rules
     chosen = call.chosen or str(call)
-    return ToolCall(name=edited.name, args=edited.args, approved=not asked_again, edited=True, chosen=chosen)
+    return ToolCall(name=edited.name, args=edited.args, approved=not has_rule, edited=True, chosen=chosen)
 
 
 WITHOUT_APPROVAL = "Without your approval:"

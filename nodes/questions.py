@@ -237,7 +237,7 @@ def decisions_schema(kind: type[BaseModel], count: int, allowed: Sequence[str]) 
     return {"type": "object", "properties": {"decisions": listed}, "required": ["decisions"], **definitions}
 
 
-class Conversation:
+class Interview:
     """The questions of a node that asks nothing else: each is put again while its answer cannot be used.
 
     Args:
@@ -346,8 +346,8 @@ HAPPENED_TEXT = (
 __all__ = [
     "OUTCOMES",
     "UNKNOWN_OUTCOME",
-    "Conversation",
     "EnteredCall",
+    "Interview",
     "OutcomeDecision",
     "QuestionLog",
     "decisions_schema",

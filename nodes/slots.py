@@ -193,7 +193,7 @@ ACT_KEYS: Mapping[str, Any] = {"observation": Observation, "evidence": Evidence,
 """Keys, with their types, that an operator which acts in the world must return."""
 
 COMMANDS = "commands"
-"""Key under which an operator returns commands for LangGraph, which the node carries out beside its update."""
+"""Key under which an operator returns commands for LangGraph, which the node carries out with its update."""
 
 COMMAND_KEYS: Mapping[str, Any] = {COMMANDS: Sequence[Any]}
 """That key, with its type."""

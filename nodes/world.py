@@ -63,7 +63,7 @@ async def next_episode_key(previous: str) -> str:
     """Return the key of a thread's next episode with tools.
 
     It is made of the position of the graph, so that a fork of the thread finds the effects that this episode had before
-    it was forked, and several agents in one thread are told apart. The episodes of one position are counted.
+    it was forked, and several agents in one thread have keys of their own. The episodes of one position are counted.
 
     Args:
         previous: key of the thread's previous episode, or the empty string.

@@ -333,7 +333,7 @@ async def _invoke(
         caller = model.bind_tools(parameters[TOOLS], **choice)
         parameters = {name: value for name, value in parameters.items() if name not in (TOOLS, TOOL_CHOICE)}
     if isinstance(caller, ComposedChat):
-        caller = caller.composition  # callbacks then see each request of a model inside, and no request beside them
+        caller = caller.composition  # callbacks then see each request of a model inside, and no other request
     if is_own_loop() and not all(getattr(type(one), "serves_any_loop", False) for one in models_in(model)):
         # a model of the user's may keep connections that belong to the event loop of its first call
         return await run_in_lone_thread(caller.invoke, prompt, config, **parameters)
@@ -431,7 +431,7 @@ def _append_schema(messages: list[BaseMessage], schema: Schema) -> list[BaseMess
 
 
 def add_callback(config: RunnableConfig, handler: BaseCallbackHandler) -> RunnableConfig:
-    """Return the configuration with one more callback beside those that the running node has."""
+    """Return the configuration with one more callback than those that the running node has."""
     callbacks: Any = ensure_config(config).get("callbacks")
     if callbacks is None or isinstance(callbacks, list):
         return {**config, "callbacks": [*(callbacks or ()), handler]}

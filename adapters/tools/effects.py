@@ -137,7 +137,7 @@ class LedgerEntry(NamedTuple):
         return self.start is not None and self.start.is_running()
 
 
-class OpenCall(NamedTuple):
+class UnsettledCall(NamedTuple):
     """A call of an earlier turn whose outcome is unknown."""
 
     key: str
@@ -217,7 +217,7 @@ class Ledger:
         """Enter that nothing about a call of an earlier turn is left to decide."""
         await self._create(key, "closed")
 
-    async def find_open(self) -> list[OpenCall]:
+    async def find_open(self) -> list[UnsettledCall]:
         """Return the calls of earlier turns of the thread whose outcome is unknown; those that still run are left out.
 
         Entries that were left open although they are settled are closed.
@@ -227,7 +227,7 @@ class Ledger:
         for key in [one["key"] for one in found if one["turn"] != self._turn]:
             entry = await self.read(key)
             if entry.start and not entry.runs_elsewhere:
-                calls.append(OpenCall(key, entry))
+                calls.append(UnsettledCall(key, entry))
             elif not entry.start:
                 await self.close(key)
         return calls

@@ -58,8 +58,8 @@ class _Resolver:
                 self.recursive[pointer] = None
                 return {"$ref": f"#/$defs/{_name_of(pointer)}"}
             found = self.find(pointer)
-            beside = {key: value for key, value in node.items() if key != "$ref"}
-            return self.resolve({**found, **beside} if isinstance(found, dict) else found, (*inside, pointer))
+            others = {key: value for key, value in node.items() if key != "$ref"}
+            return self.resolve({**found, **others} if isinstance(found, dict) else found, (*inside, pointer))
         return map_parts(_with_tuples(node), lambda part: self.resolve(part, inside))
 
     def find(self, pointer: str) -> Any:

@@ -21,7 +21,7 @@ from certigraph.state.endings import Fault, LimitReached
 from certigraph.state.records import Spent
 
 
-class DeskModel(BaseChatModel):
+class OfficeModel(BaseChatModel):
     """Model that looks an order up and hands in the answer, by native calls, and answers a schema minimally."""
 
     model_name: str = "first"
@@ -32,7 +32,7 @@ class DeskModel(BaseChatModel):
 
     @property
     def _llm_type(self) -> str:
-        return "desk"
+        return "office"
 
     @property
     def requests(self) -> list[dict[str, Any]]:
@@ -44,7 +44,7 @@ class DeskModel(BaseChatModel):
     def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
         self._requests.append({**kwargs, "temperature": kwargs.get("temperature", self.temperature)})
         if len(self._requests) <= self.failures:
-            raise ConnectionError("the desk is closed")
+            raise ConnectionError("the office is closed")
         known = "order 17 is paid" in str([message.content for message in messages])
         if kwargs.get("tools"):
             call = ("finish", {"answer": "It is paid."}) if known else ("look_up", {"order": 17})
@@ -71,19 +71,19 @@ def ask_agent(model: Any, method: Any = "sdp", config: Any = None, **settings: A
 Compose = Callable[[BaseChatModel], Any]
 
 COMPOSITIONS: dict[str, Compose] = {
-    "with_fallbacks": lambda model: model.with_fallbacks([DeskModel()]),
-    "fallback of a broken model": lambda model: DeskModel(failures=1_000).with_fallbacks([model]),
+    "with_fallbacks": lambda model: model.with_fallbacks([OfficeModel()]),
+    "fallback of a broken model": lambda model: OfficeModel(failures=1_000).with_fallbacks([model]),
     "with_retry": lambda model: model.with_retry(stop_after_attempt=2),
     "bind": lambda model: model.bind(temperature=0.5),
-    "with_config": lambda model: model.with_config(tags=["desk"]),
+    "with_config": lambda model: model.with_config(tags=["office"]),
     "configurable_fields": lambda model: model.configurable_fields(temperature=ConfigurableField(id="temperature")),
     "configurable_alternatives": lambda model: model.configurable_alternatives(
-        ConfigurableField(id="desk"), default_key="first", other=DeskModel()
+        ConfigurableField(id="office"), default_key="first", other=OfficeModel()
     ),
     "all together": lambda model: (
         model.bind(temperature=0.5)
         .with_retry(stop_after_attempt=2)
-        .with_fallbacks([DeskModel()])
+        .with_fallbacks([OfficeModel()])
         .with_config(tags=["x"])
     ),
 }
@@ -91,21 +91,21 @@ COMPOSITIONS: dict[str, Compose] = {
 
 @pytest.mark.parametrize("compose", COMPOSITIONS.values(), ids=[*COMPOSITIONS])
 def test_an_agent_works_with_what_langchain_composes_of_chat_models(compose: Compose) -> None:
-    model = DeskModel()
+    model = OfficeModel()
     assert ask_agent(compose(model))["ending"] == "goal"
     assert {"tools" in request for request in model.requests} == {True, False}, "natively, and by the schema"
 
 
 def test_what_is_bound_to_a_model_is_sent_with_every_request() -> None:
-    model = DeskModel()
+    model = OfficeModel()
     ask_agent(model.bind(temperature=0.5).with_retry())
     assert {request["temperature"] for request in model.requests} == {0.5}
 
 
 def test_a_context_takes_a_composition_too() -> None:
-    model = DeskModel()
+    model = OfficeModel()
     context = Context(chat=model.with_retry())
-    graph = certigraph.agent("react", model=DeskModel(), tools=[look_up], commitments=None)
+    graph = certigraph.agent("react", model=OfficeModel(), tools=[look_up], commitments=None)
     assert graph.invoke({"goal": "Was order 17 paid?"}, context=context)["ending"] == "finished"
     assert len(model.requests) == 2
 
@@ -114,7 +114,7 @@ def test_a_context_takes_a_composition_too() -> None:
 def test_a_run_configures_the_model_of_init_chat_model(monkeypatch: pytest.MonkeyPatch) -> None:
     import langchain.chat_models.base as chat_models
 
-    made = {name: DeskModel(model_name=name) for name in ("first", "second")}
+    made = {name: OfficeModel(model_name=name) for name in ("first", "second")}
     monkeypatch.setattr(chat_models, "_init_chat_model_helper", lambda model, **fields: made[model])
     model = init_chat_model()
     config = {"configurable": {"model": "second"}}
@@ -140,7 +140,7 @@ def spent(method: Any, model: Any, **budget: Any) -> Spent:
     ids=["retries", "fallbacks", "both"],
 )
 def test_each_request_of_a_composition_counts(compose: Compose) -> None:
-    model = DeskModel(failures=2)
+    model = OfficeModel(failures=2)
     assert spent("react", compose(model)).calls == len(model.requests) == 4
 
 
@@ -153,21 +153,21 @@ def test_each_request_of_a_composition_counts(compose: Compose) -> None:
     ids=["retries", "fallbacks"],
 )
 def test_a_composition_sends_no_request_beyond_the_budget(compose: Compose) -> None:
-    model = DeskModel(failures=100)
+    model = OfficeModel(failures=100)
     with pytest.raises(LimitReached):
         ask_agent(compose(model), "react", budget=Budget(calls=3), on_limit="raise")
     assert len(model.requests) == 3
 
 
 def test_faults_are_injected_in_front_of_a_composition() -> None:
-    model = DeskModel()
+    model = OfficeModel()
     faulty = FaultyModel(chat=as_chat_model(model.with_retry()), faults="timeout=0.3,seed=1")
     used = spent("react", faulty)
     assert (len(model.requests), used.calls) == (2, 2 + sum(faulty.injected.values()))
 
 
 def test_roles_have_models_of_their_own() -> None:
-    model, validator = DeskModel(), DeskModel(model_name="second")
+    model, validator = OfficeModel(), OfficeModel(model_name="second")
     assert ask_agent(model, roles={"validator": validator.with_retry()})["ending"] == "goal"
     forms = [[request["response_format"]["json_schema"]["name"] for request in one.requests if "tools" not in request]
              for one in (model, validator)]  # fmt: skip
@@ -177,7 +177,7 @@ def test_roles_have_models_of_their_own() -> None:
 
 def test_a_role_that_is_not_one_is_refused() -> None:
     with pytest.raises(ValueError, match="judge"):
-        certigraph.agent(model=DeskModel(), roles={"referee": DeskModel()}, tools=[look_up])
+        certigraph.agent(model=OfficeModel(), roles={"referee": OfficeModel()}, tools=[look_up])
 
 
 class Form(BaseModel):
@@ -189,17 +189,17 @@ class Form(BaseModel):
     [
         5,
         RunnableLambda(lambda messages: messages),
-        DeskModel().bind_tools([look_up]),
-        DeskModel().bind(response_format={"type": "json_object"}),
-        DeskModel() | RunnableLambda(lambda message: message.text),
-        DeskModel().with_fallbacks([RunnableLambda(lambda messages: AIMessage("x"))]),
+        OfficeModel().bind_tools([look_up]),
+        OfficeModel().bind(response_format={"type": "json_object"}),
+        OfficeModel() | RunnableLambda(lambda message: message.text),
+        OfficeModel().with_fallbacks([RunnableLambda(lambda messages: AIMessage("x"))]),
     ],
     ids=["number", "function", "tools", "form", "chain", "fallback"],
 )
 def test_what_does_not_answer_as_a_chat_model_is_refused_in_one_line(given: Any) -> None:
     for refuse in (
         lambda: certigraph.agent(model=given, tools=[look_up]),
-        lambda: certigraph.agent(model=DeskModel(), roles={"validator": given}, tools=[look_up]),
+        lambda: certigraph.agent(model=OfficeModel(), roles={"validator": given}, tools=[look_up]),
     ):
         with pytest.raises(TypeError) as refused:
             refuse()
@@ -209,7 +209,7 @@ def test_what_does_not_answer_as_a_chat_model_is_refused_in_one_line(given: Any)
 
 
 def test_the_attributes_of_a_composition_are_those_of_its_first_model() -> None:
-    first, second = DeskModel(), DeskModel(model_name="second")
+    first, second = OfficeModel(), OfficeModel(model_name="second")
     composed = as_chat_model(first.with_fallbacks([second]).with_retry())
     assert isinstance(composed, ComposedChat)
     assert (composed.models, composed.model_name) == ([first, second], "first")

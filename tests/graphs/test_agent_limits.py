@@ -28,7 +28,7 @@ class Counting:
         return self._answers(prompt, schema)
 
 
-class Desk(MessagesState, total=False):
+class Office(MessagesState, total=False):
     """State of a graph around an agent."""
 
     ending: str
@@ -47,11 +47,11 @@ def invoke(graph: Any, asynchronous: bool) -> Any:
 
 
 def around(inner: Any, context_schema: Any = None) -> Any:
-    outer = StateGraph(Desk, context_schema=context_schema)
-    outer.add_node("desk", inner)
+    outer = StateGraph(Office, context_schema=context_schema)
+    outer.add_node("office", inner)
     outer.add_node("after", lambda state: {"after": True})
-    outer.add_edge(START, "desk")
-    outer.add_edge("desk", "after")
+    outer.add_edge(START, "office")
+    outer.add_edge("office", "after")
     outer.add_edge("after", END)
     return outer.compile(checkpointer=InMemorySaver())
 

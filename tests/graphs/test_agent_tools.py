@@ -32,7 +32,7 @@ WAYS = ["invoke", "ainvoke"]
 METHODS = ["react", "sdp"]
 
 
-class Desk(TypedDict, total=False):
+class ShopKeys(TypedDict, total=False):
     """Keys of the application."""
 
     clerk: str
@@ -49,7 +49,7 @@ def build(given: Any, *, method: Any = "react", args: Any = None, **options: Any
     """Build an agent that calls one tool, and then hands in an answer."""
     name = getattr(given, "name", None) or given.__name__
     model = scripted_model([(name, {"order": 17} if args is None else args)])
-    usual: dict[str, Any] = {"checkpointer": InMemorySaver(serde=serializer()), "state_schema": Desk}
+    usual: dict[str, Any] = {"checkpointer": InMemorySaver(serde=serializer()), "state_schema": ShopKeys}
     return agent(method, model=model, tools=[given], **{**usual, **options})
 
 
@@ -336,7 +336,7 @@ def test_a_tool_hands_over_to_another_node_of_the_graph_around(target: Any, meth
     request: Any = {**REQUEST, "clerk": "Ann"}
     state: Any = compiled.invoke(request, THREAD) if way == "invoke" else asyncio.run(compiled.ainvoke(request, THREAD))
     assert seen == ["Bob" if target == "cashier" else "sent"]
-    if target == "cashier":  # LangGraph keeps no update beside a list of `Send`
+    if target == "cashier":  # LangGraph keeps no update with a list of `Send`
         assert state["messages"][-1].text == "order 17 is with the cashier"
 
 

@@ -16,7 +16,7 @@ from certigraph.state.tools import ToolCall, calls_of, create_tool_action, numbe
 THREAD: Any = {"configurable": {"thread_id": "t"}}
 
 
-class Desk:
+class Office:
     """Tools that look and tools that act, each of which may fail."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Desk:
         return f"{name} is done"
 
 
-def carry(desk: Desk, calls: list[tuple[str, str]], *, saver: Any, rules: Any = None) -> Any:
+def carry(office: Office, calls: list[tuple[str, str]], *, saver: Any, rules: Any = None) -> Any:
     left = [[(name, {"name": arg}) for name, arg in calls], [("finish", {"answer": "done"})]]
 
     def respond(prompt: str, schema: Schema) -> Any:
@@ -48,7 +48,7 @@ def carry(desk: Desk, calls: list[tuple[str, str]], *, saver: Any, rules: Any = 
     graph: Any = agent(
         "react",
         model=ScriptedChat(responder=respond),
-        tools=[desk.look, desk.act],
+        tools=[office.look, office.act],
         effects={"look": "repeatable"},
         checkpointer=saver,
         commitments=None,
@@ -70,17 +70,17 @@ def carry(desk: Desk, calls: list[tuple[str, str]], *, saver: Any, rules: Any = 
     ],
 )
 def test_calls_are_made_until_one_fails(calls: Any, made: list[str], saver: Any) -> None:
-    desk = Desk()
-    carry(desk, calls, saver=saver() if saver else None)
-    assert sorted(desk.made) == made
+    office = Office()
+    carry(office, calls, saver=saver() if saver else None)
+    assert sorted(office.made) == made
 
 
 def test_the_rule_holds_for_every_chain_of_four() -> None:
     kinds = list(product(("look", "act"), (False, True)))
     for chain in product(kinds, repeat=3):
-        desk = Desk()
+        office = Office()
         calls = [(kind, f"{number}{' fails' if fails else ''}") for number, (kind, fails) in enumerate(chain)]
-        carry(desk, calls, saver=None)
+        carry(office, calls, saver=None)
         wanted, stopped, looked = [], False, False
         for kind, name in calls:
             if stopped or (looked and kind == "act"):
@@ -89,22 +89,22 @@ def test_the_rule_holds_for_every_chain_of_four() -> None:
             stopped |= kind == "act" and "fails" in name
             looked |= "fails" in name
         lasting = [name for kind, name in calls if kind == "act"]
-        assert sorted(desk.made) == wanted, calls  # neighbouring look-ups are made at the same time
-        assert [name for name in desk.made if name in lasting] == [name for name in wanted if name in lasting]
+        assert sorted(office.made) == wanted, calls  # neighbouring look-ups are made at the same time
+        assert [name for name in office.made if name in lasting] == [name for name in wanted if name in lasting]
 
 
 def test_what_a_person_rejects_does_not_stop_what_the_person_approves() -> None:
-    desk = Desk()
-    graph = carry(desk, [("act", "a"), ("look", "b"), ("act", "c")], saver=InMemorySaver(), rules={"act": True})
+    office = Office()
+    graph = carry(office, [("act", "a"), ("look", "b"), ("act", "c")], saver=InMemorySaver(), rules={"act": True})
     graph.invoke(Command(resume={"decisions": [{"type": "reject"}, {"type": "approve"}]}), THREAD)
-    assert desk.made == ["b", "c"]
+    assert office.made == ["b", "c"]
 
 
 def test_what_a_person_approves_is_not_made_after_a_failure() -> None:
-    desk = Desk()
-    graph = carry(desk, [("act", "a fails"), ("act", "c")], saver=InMemorySaver(), rules={"act": True})
+    office = Office()
+    graph = carry(office, [("act", "a fails"), ("act", "c")], saver=InMemorySaver(), rules={"act": True})
     graph.invoke(Command(resume={"decisions": [{"type": "approve"}, {"type": "approve"}]}), THREAD)
-    assert desk.made == ["a fails"]
+    assert office.made == ["a fails"]
 
 
 # The numbers of equal calls.
@@ -143,28 +143,28 @@ def edited(name: str, arg: str) -> Any:
 def test_an_edit_into_another_tool_is_decided_by_the_rule_of_that_tool() -> None:
     rules = {"look": {"allowed_decisions": ["approve", "edit"]}, "act": {"allowed_decisions": ["approve", "reject"]}}
     for answer, made in (("approve", ["b"]), ("reject", [])):
-        desk = Desk()
-        graph = carry(desk, [("look", "a")], saver=InMemorySaver(), rules=rules)
+        office = Office()
+        graph = carry(office, [("look", "a")], saver=InMemorySaver(), rules=rules)
         [question] = graph.invoke(Command(resume=edited("act", "b")), THREAD)["__interrupt__"]
         assert question.value["review_configs"] == [{"action_name": "act", "allowed_decisions": ["approve", "reject"]}]
-        assert desk.made == []
+        assert office.made == []
         graph.invoke(Command(resume={"decisions": [{"type": answer}]}), THREAD)
-        assert desk.made == made
+        assert office.made == made
 
 
 @pytest.mark.parametrize("target", ["look", "act"])
 def test_an_edit_into_a_tool_without_a_rule_is_made_and_the_agent_sees_what_was_changed(target: str) -> None:
-    desk = Desk()
+    office = Office()
     other = "act" if target == "look" else "look"
-    graph = carry(desk, [(other, "a")], saver=InMemorySaver(), rules={other: True})
+    graph = carry(office, [(other, "a")], saver=InMemorySaver(), rules={other: True})
     graph.invoke(Command(resume=edited(target, "b")), THREAD)
-    assert desk.made == ["b"]
+    assert office.made == ["b"]
     assert f'{other}(name="a")' in graph.get_state(THREAD).values["turns"][0].observation
 
 
 def test_questions_carry_the_schema_of_their_answers() -> None:
-    desk = Desk()
-    graph = carry(desk, [("act", "a")], saver=InMemorySaver(), rules={"act": {"allowed_decisions": ["approve"]}})
+    office = Office()
+    graph = carry(office, [("act", "a")], saver=InMemorySaver(), rules={"act": {"allowed_decisions": ["approve"]}})
     [waiting] = graph.get_state(THREAD).interrupts
     assert waiting.response_schema["properties"]["decisions"]["items"]["properties"]["type"] == {"enum": ["approve"]}
 
@@ -175,4 +175,4 @@ def test_questions_carry_the_schema_of_their_answers() -> None:
 )
 def test_an_operator_that_would_drop_what_a_keyword_asks_for_is_refused(given: Any) -> None:
     with pytest.raises(ValueError, match=r"approve=|commit="):
-        agent("react", model=ScriptedChat(responder=lambda prompt, schema: {}), tools=[Desk().act], **given)
+        agent("react", model=ScriptedChat(responder=lambda prompt, schema: {}), tools=[Office().act], **given)

@@ -27,7 +27,7 @@ SERIALIZERS: dict[str, Callable[[], JsonPlusSerializer]] = {
 }
 
 
-class Desk(MessagesState, total=False):
+class Office(MessagesState, total=False):
     """State of a graph around an agent, with what it takes over from the agent."""
 
     certificates: list[Any]
@@ -39,11 +39,11 @@ def build(method: Any, database: SupportDatabase, saver: Any, *, nested: bool) -
     settings: Any = {"model": scripted_model(), "tools": database.tools, "interrupt_on": {"refund": True}}
     if not nested:
         return agent(method, checkpointer=saver, **settings)
-    outer = StateGraph(Desk)
-    outer.add_node("desk", agent(method, **settings))
+    outer = StateGraph(Office)
+    outer.add_node("office", agent(method, **settings))
     outer.add_node("after", lambda state: {"after": state["ending"]})
-    outer.add_edge(START, "desk")
-    outer.add_edge("desk", "after")
+    outer.add_edge(START, "office")
+    outer.add_edge("office", "after")
     outer.add_edge("after", END)
     return outer.compile(checkpointer=saver)
 

@@ -71,8 +71,8 @@ def approve(setting: Setting, saver: Any, folder: Path) -> None:
     graph = setting.build(bank, saver)
     graph.invoke(setting.given, CONFIG)
     assert bank.rows() == []
-    state, asked = finish(graph, bank, CONFIG)
-    assert asked >= 2
+    state, answered = finish(graph, bank, CONFIG)
+    assert answered >= 2
     setting.check(bank, setting.answers(state))
 
 
@@ -175,7 +175,7 @@ class Paid(TypedDict, total=False):
 @pytest.mark.slow
 @pytest.mark.parametrize("levels", [1, 2, 3])
 def test_a_payment_below_several_graphs_that_send_started_is_made_once_by_forks(levels: int, tmp_path: Path) -> None:
-    """Branches are told apart by the `Send` at the top, of which the agent below only has the id of a task."""
+    """The `Send` at the top tells branches apart, of which the agent below only has the id of a task."""
     bank = Bank(tmp_path / "bank.sqlite")
     inner = paying_agent(bank)
 

@@ -82,7 +82,7 @@ FORMS: dict[str, tuple[Any, dict[str, Any]]] = {
 
 
 class CallingModel(GenericFakeChatModel):
-    """A model that calls the tools that it is told to call."""
+    """A model that calls the tools that its script names."""
 
     def bind_tools(self, tools: Any, **options: Any) -> Any:
         """Return the model as it is."""

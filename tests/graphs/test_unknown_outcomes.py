@@ -275,7 +275,7 @@ def test_a_new_turn_settles_what_the_earlier_one_left_open(decision: Any, paid: 
     state = graph.invoke(Command(resume=decision), THREAD)
     assert not questions_of(state)
     assert len(bank.paid) == paid
-    assert not questions_of(graph.invoke(PAY, THREAD)), "what is settled is not asked again"
+    assert not questions_of(graph.invoke(PAY, THREAD)), "what is settled is not put again"
 
 
 def test_a_new_turn_is_not_asked_about_calls_that_ended() -> None:
@@ -373,10 +373,10 @@ def test_the_agent_is_to_look_where_the_rule_says_so() -> None:
 @pytest.mark.parametrize("how", ["plain", "async"])
 @pytest.mark.parametrize("failure", [TimeoutError("slow"), Killed()])
 def test_a_function_finds_out_whether_the_effect_happened(found: Any, paid: int, how: str, failure: Any) -> None:
-    bank, asked = Bank(failure), []
+    bank, consulted = Bank(failure), []
 
     def look(to: str) -> Any:
-        asked.append(to)
+        consulted.append(to)
         return found
 
     async def look_async(to: str) -> Any:
@@ -387,7 +387,7 @@ def test_a_function_finds_out_whether_the_effect_happened(found: Any, paid: int,
     invoke_and_die(graph, PAY)
     state = graph.invoke(None, THREAD)
     assert (questions_of(state), len(bank.paid)) == ([], paid if isinstance(failure, Killed) or found else 1)
-    assert asked == ["ann"]
+    assert consulted == ["ann"]
 
 
 def test_a_person_is_asked_where_the_function_finds_nothing() -> None:
@@ -399,9 +399,9 @@ def test_a_tool_declares_errors_after_which_the_outcome_is_unknown() -> None:
     class Rejected(Exception):
         pass
 
-    for rule, asked in ((Once(), 0), (Once(ambiguous=(Rejected,)), 1)):
+    for rule, consulted in ((Once(), 0), (Once(ambiguous=(Rejected,)), 1)):
         graph = Bank(Rejected("by the bank")).agent(effects={"pay": rule})
-        assert len(questions_of(graph.invoke(PAY, THREAD))) == asked
+        assert len(questions_of(graph.invoke(PAY, THREAD))) == consulted
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,8 @@ REPLIES = {
 }
 
 
-class Desk:
-    """A desk whose agent refunds an order by a provider's model. The first replies are the given one."""
+class Office:
+    """A office whose agent refunds an order by a provider's model. The first replies are the given one."""
 
     def __init__(self, provider: str, reply: Reply, *, streamed: bool, times: int = 100) -> None:
         self.paid: list[float] = []
@@ -79,9 +79,9 @@ def is_whole(provider: str, case: str) -> bool:
 @pytest.mark.parametrize("case", REPLIES)
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_whole_reply_is_carried_out_once_and_a_cut_one_never(provider: str, case: str, streamed: bool) -> None:
-    desk = Desk(provider, REPLIES[case], streamed=streamed)
+    office = Office(provider, REPLIES[case], streamed=streamed)
     expected = ([49.9], "finished") if is_whole(provider, case) else ([], "error:model")
-    assert (desk.paid, desk.ending) == expected
+    assert (office.paid, office.ending) == expected
 
 
 @pytest.mark.slow
@@ -90,5 +90,5 @@ def test_a_whole_reply_is_carried_out_once_and_a_cut_one_never(provider: str, ca
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_the_request_for_a_cut_reply_is_made_again(provider: str, end: str, streamed: bool) -> None:
     cut = Reply(text=CUT_TEXT, end=end)
-    desk = Desk(provider, cut, streamed=streamed, times=1)
-    assert (desk.paid, desk.ending, desk.requests) == ([49.9], "finished", 3)
+    office = Office(provider, cut, streamed=streamed, times=1)
+    assert (office.paid, office.ending, office.requests) == ([49.9], "finished", 3)

@@ -65,7 +65,7 @@ class _Handler(JsonHandler):
         self.send_json(200, whole)
 
 
-def ask_desk(monkeypatch: pytest.MonkeyPatch, *, streamed: bool = False, **odd: Any) -> tuple[str, list[int], Events]:
+def ask_office(monkeypatch: pytest.MonkeyPatch, *, streamed: bool = False, **odd: Any) -> tuple[str, list[int], Events]:
     """Return the ending of an agent at an odd endpoint, the orders that were looked up, and the requests."""
     looked_up: list[int] = []
 
@@ -100,7 +100,7 @@ def refuse_tools(body: dict[str, Any], number: int) -> Any:
 def test_a_stream_that_fails_is_followed_by_plain_requests(
     monkeypatch: pytest.MonkeyPatch, change: Callable[[Events], Events]
 ) -> None:
-    ending, looked_up, bodies = ask_desk(monkeypatch, streamed=True, stream=change, refusal=refuse_tools)
+    ending, looked_up, bodies = ask_office(monkeypatch, streamed=True, stream=change, refusal=refuse_tools)
     assert (ending, looked_up) == ("finished", [17])
     answered = [bool(body.get("stream")) for body in bodies if "tools" not in body]
     assert answered == [True, False, False], "one lost request for each model"
@@ -108,7 +108,7 @@ def test_a_stream_that_fails_is_followed_by_plain_requests(
 
 @pytest.mark.parametrize("name", ["empty", "no end"])
 def test_a_stream_of_calls_that_fails_is_followed_by_plain_requests(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    ending, looked_up, bodies = ask_desk(monkeypatch, streamed=True, stream=ODD_STREAMS[name])
+    ending, looked_up, bodies = ask_office(monkeypatch, streamed=True, stream=ODD_STREAMS[name])
     assert (ending, looked_up) == ("finished", [17])
     assert [bool(body.get("stream")) for body in bodies] == [True, False, False]
 
@@ -125,7 +125,7 @@ SMALL_ERRORS: dict[str, Callable[[str], Any]] = {
 
 @pytest.mark.parametrize("change", SMALL_ERRORS.values(), ids=[*SMALL_ERRORS])
 def test_native_arguments_may_have_small_errors(monkeypatch: pytest.MonkeyPatch, change: Callable[[str], Any]) -> None:
-    ending, looked_up, bodies = ask_desk(monkeypatch, arguments=change)
+    ending, looked_up, bodies = ask_office(monkeypatch, arguments=change)
     assert (ending, looked_up, len(bodies)) == ("finished", [17], 2)
 
 
@@ -134,7 +134,7 @@ def test_an_internal_error_that_names_a_parameter_is_a_refusal(monkeypatch: pyte
     def refuse(body: dict[str, Any], number: int) -> Any:
         return (500, {"message": text}) if "tools" in body else None
 
-    ending, looked_up, bodies = ask_desk(monkeypatch, refusal=refuse)
+    ending, looked_up, bodies = ask_office(monkeypatch, refusal=refuse)
     assert (ending, looked_up) == ("finished", [17])
     assert ["tools" in body for body in bodies] == [True, False, False]
 
@@ -147,7 +147,7 @@ def test_what_an_endpoint_could_not_read_once_switches_no_parameter_off(
         error = {"message": "Failed to call a function.", "code": code, "failed_generation": "look_up 17"}
         return (400, error) if number == 1 else None
 
-    ending, looked_up, bodies = ask_desk(monkeypatch, refusal=fail_once)
+    ending, looked_up, bodies = ask_office(monkeypatch, refusal=fail_once)
     assert (ending, looked_up) == ("finished", [17])
     assert all("tools" in body and "tool_choice" in body for body in bodies) and len(bodies) == 3
 
@@ -241,20 +241,20 @@ class Order(BaseModel):
 class DeafModel(BaseChatModel):
     """Model whose class ignores `response_format`: it answers in prose unless the prompt holds the schema."""
 
-    _asked: list[bool] = PrivateAttr(default_factory=list)
+    _seen: list[bool] = PrivateAttr(default_factory=list)
 
     @property
     def _llm_type(self) -> str:
         return "deaf"
 
     @property
-    def asked(self) -> list[bool]:
+    def seen(self) -> list[bool]:
         """Whether each prompt held the schema."""
-        return self._asked
+        return self._seen
 
     def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
-        self._asked.append("fits this JSON schema" in str(messages[-1].content))
-        message = AIMessage('{"number": 17}' if self._asked[-1] else "It is order 17.")
+        self._seen.append("fits this JSON schema" in str(messages[-1].content))
+        message = AIMessage('{"number": 17}' if self._seen[-1] else "It is order 17.")
         return ChatResult(generations=[ChatGeneration(message=message)])
 
 
@@ -264,7 +264,7 @@ def test_a_model_that_ignores_the_schema_costs_one_request() -> None:
     for _ in range(3):
         answer = asyncio.run(ask(Prompt("s", "u"), Order, role="executor", runtime=runtime))
         assert answer.number == 17
-    assert model.asked == [False, True, True, True]
+    assert model.seen == [False, True, True, True]
 
 
 @pytest.mark.parametrize("last", ["refund(order=1", 'Action: refund(order=1, reason="la', "refund("])

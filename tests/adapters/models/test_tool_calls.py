@@ -202,7 +202,7 @@ def test_a_tool_of_the_provider_is_not_offered_where_a_model_answers_by_a_schema
         ("langchain_anthropic", "ChatAnthropic", {"type": "web_search_20250305", "name": "web_search", "max_uses": 2}),
     ],
 )
-def test_classes_of_providers_take_their_own_tools_beside_ours(package: str, kind: str, provided: Any) -> None:
+def test_classes_of_providers_take_their_own_tools_with_ours(package: str, kind: str, provided: Any) -> None:
     model = getattr(pytest.importorskip(package), kind)(model="m", api_key="none")
     offered = [*TOOLS, OfferedTool("", "", {}, provided=provided)]
     bound = model.bind_tools(list(map(native_tool, offered)), tool_choice="any")

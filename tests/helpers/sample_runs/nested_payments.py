@@ -74,7 +74,7 @@ class Bank:
 # The paying agent, and what invokes it.
 
 
-def _pay_as_asked(prompt: str, schema: Schema) -> Any:
+def _pay_as_requested(prompt: str, schema: Schema) -> Any:
     situation = current_situation()
     assert situation is not None
     amount, name = re.findall(r"Pay (\d+) to (\w+)", situation.state["task"].goal)[-1]
@@ -86,7 +86,7 @@ def _pay_as_asked(prompt: str, schema: Schema) -> Any:
 def paying_agent(bank: Bank, *, approved: bool = False, saver: Any = None) -> Any:
     """Return the agent that pays once for each request and answers with the receipt."""
     options: Any = {"interrupt_on": {"pay": True}} if approved else {}
-    model = ScriptedChat(responder=_pay_as_asked)
+    model = ScriptedChat(responder=_pay_as_requested)
     return agent("react", model=model, tools=[bank.pay], commitments=None, name="payer", checkpointer=saver, **options)
 
 
@@ -130,7 +130,7 @@ class Outside(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=reply)])
 
 
-def _delegate_as_asked(requests: Sequence[str], mode: Mode) -> Any:
+def _delegate_as_requested(requests: Sequence[str], mode: Mode) -> Any:
     def respond(prompt: str, schema: Schema) -> Any:
         situation = current_situation()
         assert situation is not None
@@ -183,7 +183,7 @@ class Setting(NamedTuple):
                 payer: Any = {"name": "payer", "description": "It pays.", "runnable": inner}
                 return create_deep_agent(model=outside, tools=[], subagents=[payer], checkpointer=saver)
             case "agent":
-                model = _delegate_as_asked(self.requests, self.mode)
+                model = _delegate_as_requested(self.requests, self.mode)
                 tools = [_delegating_tool(inner)]
                 return agent("react", model=model, tools=tools, commitments=None, checkpointer=saver)
 
@@ -282,13 +282,13 @@ def decide(question: Any, bank: Bank, taken: set[int]) -> Any:
 
 def finish(graph: Any, bank: Bank, config: Any) -> tuple[Any, int]:
     """Resume a thread until it has ended; return its state and the number of questions that were put."""
-    asked = 0
+    answered = 0
     for _ in range(20):
         state = graph.get_state(config)
         if not state.tasks:
-            return state.values, asked
+            return state.values, answered
         questions = {one.id: one.value for one in state.interrupts}
-        asked += len(questions)
+        answered += len(questions)
         taken = delivered_receipts(graph.checkpointer, config["configurable"]["thread_id"])
         answers = {id_: decide(question, bank, taken) for id_, question in questions.items()}
         graph.invoke(Command(resume=answers) if answers else None, config)
@@ -347,8 +347,8 @@ def carry_payments(run: KilledPayments) -> None:
         graph, bank = run.setting.build(run.bank, saver), run.bank
         if saver.get_tuple(config) is None:
             graph.invoke(run.setting.given, config)
-        state, asked = finish(graph, bank, config)
-        for _ in range(asked):
+        state, answered = finish(graph, bank, config)
+        for _ in range(answered):
             run.note("questions")
         for answer in run.setting.answers(state):
             run.note("answers", answer)
