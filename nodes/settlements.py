@@ -10,6 +10,7 @@ from certigraph.adapters.tools.contents import bound_text
 from certigraph.adapters.tools.effects import REPEAT, Ledger, LedgerEntry, ToolAnswer
 from certigraph.adapters.tools.outcomes import Once, look_up_outcome
 from certigraph.nodes.questions import HAPPENED_TEXT, EnteredCall, QuestionLog
+from certigraph.state.endings import Fault
 from certigraph.state.tools import ToolCall
 
 
@@ -65,6 +66,12 @@ async def settle_earlier_turns(
     return [(call, await _close(ledger, key)) for key, call in decided.items()]
 
 
+def fault_of_running(call: ToolCall) -> Fault:
+    """Return the fault of a run that came to a call which still runs elsewhere."""
+    fix = "wait until it has ended, then invoke the thread again"
+    return Fault("environment", f"another process is making the call {call}: {fix}")
+
+
 def _call_of(entry: LedgerEntry) -> ToolCall:
     start = entry.start
     return ToolCall(name=start.name, args=start.args) if start else ToolCall(name="")
@@ -84,4 +91,4 @@ UNKNOWN_TEXT = (
 UNDONE_TEXT = "It was found since that it did not take effect."
 EARLIER_TEXT = "(This call was made in an earlier turn.)"
 
-__all__ = ["UNDONE_TEXT", "UNKNOWN_TEXT", "settle_by_rule", "settle_earlier_turns"]
+__all__ = ["UNDONE_TEXT", "UNKNOWN_TEXT", "fault_of_running", "settle_by_rule", "settle_earlier_turns"]

@@ -31,10 +31,9 @@ from certigraph.adapters.tools.positions import FRESH_KEY, inside_call, turn_of
 from certigraph.adapters.tools.world import Tools, ToolsEnvironment
 from certigraph.nodes.commitments import refuse_beyond_commitment
 from certigraph.nodes.questions import UNKNOWN_OUTCOME, EnteredCall, QuestionLog
-from certigraph.nodes.settlements import UNDONE_TEXT, settle_by_rule
+from certigraph.nodes.settlements import UNDONE_TEXT, fault_of_running, settle_by_rule
 from certigraph.nodes.slots import COMMANDS
 from certigraph.nodes.tool_choices import tools_of
-from certigraph.state.endings import Fault
 from certigraph.state.records import CHECK, Action, Observation, Step
 from certigraph.state.run import RunState
 from certigraph.state.tools import (
@@ -200,7 +199,7 @@ class _CallMaker:
         unknown = []
         for index, one in enumerate(calls):
             if one.entry.runs_elsewhere:
-                raise _runs_elsewhere(one.call)
+                raise fault_of_running(one.call)
             if not (one.entry.start or one.again):
                 continue
             if await settle_by_rule(one, self._tools.rule(one.call.name), self._ledger):
@@ -274,7 +273,7 @@ class _CallMaker:
         longest = self._tools.loaded[call.name].deadline
         with RunningCall(call.name, call.args, longest, one.chosen) as start:
             if not await self._ledger.start(one.key, one.entry, start):
-                raise _runs_elsewhere(call)
+                raise fault_of_running(call)
             answer = await self._call(one, number, entered=True)
             if not (answer.unknown and self._ledger.lasts):
                 await self._ledger.finish(one.key, answer)
@@ -304,11 +303,6 @@ class _CallMaker:
             await self.questions.ask([one])
         answer = (await self._ledger.read(one.key)).answer
         return answer or ToolAnswer(text=UNDONE_TEXT, failed=True)
-
-
-def _runs_elsewhere(call: ToolCall) -> Fault:
-    fix = "wait until it has ended, then invoke the thread again"
-    return Fault("environment", f"another process is making the call {call}: {fix}")
 
 
 def _describe_repeated(one: EnteredCall) -> ToolAnswer:

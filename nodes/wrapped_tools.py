@@ -33,9 +33,15 @@ from certigraph.adapters.tools.positions import (
     number_in_node,
     turn_of,
 )
+from certigraph.adapters.tools.world import effects_of
 from certigraph.nodes.questions import EnteredCall, QuestionLog
-from certigraph.nodes.settlements import UNDONE_TEXT, UNKNOWN_TEXT, settle_by_rule, settle_earlier_turns
-from certigraph.state.endings import Fault
+from certigraph.nodes.settlements import (
+    UNDONE_TEXT,
+    UNKNOWN_TEXT,
+    fault_of_running,
+    settle_by_rule,
+    settle_earlier_turns,
+)
 from certigraph.state.tools import ToolCall, key_of_call
 
 Execute = Callable[[RunnableConfig], Awaitable[Any]]
@@ -59,15 +65,14 @@ def once(tools: Sequence[BaseTool | Callable[..., Any]], effects: Mapping[str, E
     Raises:
         TypeError, ValueError: a tool cannot be used, or `effects` names no tool.
     """
-    loaded, rules = load_tools(tools), dict(effects or {})
-    if unknown := sorted(set(rules) - set(loaded)):
-        raise ValueError(f"effects names {unknown[0]!r}, which is not a tool; the tools are {', '.join(loaded)}")
-    by_hints: dict[str, Effect] = {name: "repeatable" for name, tool in loaded.items() if tool.may_be_repeated}
-    rules = {**dict.fromkeys(loaded, "once"), **by_hints, **rules}
-    return [tool.tool if rules[name] == "repeatable" else _wrap(tool, rules[name]) for name, tool in loaded.items()]
+    loaded = load_tools(tools)
+    given = effects_of(loaded, effects or {})
+    return [
+        tool.tool if given.get(name) == "repeatable" else _wrap(tool, given.get(name)) for name, tool in loaded.items()
+    ]
 
 
-def _wrap(loaded: LoadedTool, effect: Effect) -> BaseTool:
+def _wrap(loaded: LoadedTool, effect: Effect | None) -> BaseTool:
     """Return a copy of a tool, of a class that differs from its own in how it is invoked."""
     rule, kind = effect if isinstance(effect, Once) else Once(), type(loaded.tool)
 
@@ -121,14 +126,7 @@ async def _identify(call: ToolCall, given: Mapping[str, Any], config: RunnableCo
 
     Where the calls are not those of the graph's messages, the run of the node counts instead.
     """
-    read = config.get("configurable", {}).get("__pregel_read")
-    messages: list[Any] = []
-    if read is not None:
-        try:
-            messages = list(read("messages"))
-        except (KeyError, TypeError):
-            messages = []  # a graph without messages
-    number = 0
+    messages, number = _messages_of(config), 0
     begin = max((place for place, one in enumerate(messages) if isinstance(one, HumanMessage)), default=0)
     for one in [tool_call for message in messages[begin:] for tool_call in getattr(message, "tool_calls", ())]:
         if one["id"] == given.get("id"):
@@ -136,6 +134,15 @@ async def _identify(call: ToolCall, given: Mapping[str, Any], config: RunnableCo
         number += (one["name"], one["args"]) == (call.name, call.args)
     place = await find_node_position(config)
     return key_of_call(place, call, number_in_node(config, call.digest()))
+
+
+def _messages_of(config: RunnableConfig) -> list[Any]:
+    """Return the messages of the graph whose node runs; empty for a graph without any."""
+    read = config.get("configurable", {}).get("__pregel_read")
+    try:
+        return list(read("messages")) if read else []
+    except (KeyError, TypeError):
+        return []
 
 
 class _Making:
@@ -161,7 +168,7 @@ class _Making:
         call = self._one.call
         with RunningCall(call.name, call.args, float("inf"), self._one.chosen) as start:
             if not await self._ledger.start(self._one.key, self._one.entry, start):
-                raise _runs_elsewhere(call)
+                raise fault_of_running(call)
             try:
                 number = uuid5(NAMESPACE_OID, self._one.key).int % MANY
                 with inside_call(self._config, self._one.key, number) as inner:
@@ -185,7 +192,7 @@ class _Making:
     async def _settle(self) -> None:
         self._one = self._one._replace(entry=await self._ledger.read(self._one.key))
         if self._one.entry.runs_elsewhere:
-            raise _runs_elsewhere(self._one.call)
+            raise fault_of_running(self._one.call)
         if await settle_by_rule(self._one, self._rule, self._ledger):
             if _is_alone(self._config):
                 await self._questions.ask([self._one])
@@ -199,18 +206,8 @@ def _is_alone(config: RunnableConfig) -> bool:
     path = metadata.get("langgraph_path") or [""]
     if path[0] == PUSH:
         return True
-    read = config.get("configurable", {}).get("__pregel_read")
-    try:
-        messages = list(read("messages")) if read else []
-    except (KeyError, TypeError):
-        return True
-    latest = next((one for one in reversed(messages) if isinstance(one, AIMessage)), None)
+    latest = next((one for one in reversed(_messages_of(config)) if isinstance(one, AIMessage)), None)
     return latest is None or len(latest.tool_calls) < 2
-
-
-def _runs_elsewhere(call: ToolCall) -> Fault:
-    fix = "wait until it has ended, then invoke the thread again"
-    return Fault("environment", f"another process is making the call {call}: {fix}")
 
 
 def _restore(answer: ToolAnswer) -> Any:

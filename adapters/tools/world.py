@@ -126,8 +126,7 @@ class Tools(Benchmark):
         self.loaded = load_tools(own, deadline)
         self.tools = (*self.loaded, FINISH)
         self.limits = limits or Limits(steps=60, trials=1)
-        by_hints: dict[str, Effect] = {name: "repeatable" for name, tool in self.loaded.items() if tool.may_be_repeated}
-        self.effects = {**by_hints, **_check_effects(effects or {}, self.loaded)}
+        self.effects = effects_of(self.loaded, effects or {})
         self.state_keys: frozenset[str] = frozenset()
         """Keys of the graph's state that tools may change by a `Command`."""
         self.reset = reset
@@ -319,13 +318,19 @@ def check_script(benchmark: Benchmark, models: Iterable[str]) -> None:
         warn_user(f"{message} apply here: only its conditions and verdicts err")
 
 
-def _check_effects(effects: Mapping[str, Effect], tools: Mapping[str, LoadedTool]) -> dict[str, Effect]:
+def effects_of(tools: Mapping[str, LoadedTool], effects: Mapping[str, Effect]) -> dict[str, Effect]:
+    """Return the effects of tools that the user gave, and those that hints of their MCP servers give to others.
+
+    Raises:
+        ValueError: the user named no tool, or gave something else than an effect.
+    """
     for name, effect in effects.items():
         if name not in tools:
             raise ValueError(f"effects names {name!r}, which is not a tool; the tools are {', '.join(tools)}")
         if not isinstance(effect, Once) and effect not in ("once", "repeatable"):
             raise ValueError(f"effects[{name!r}] is {effect!r}: give 'once', 'repeatable' or certigraph.Once(...)")
-    return dict(effects)
+    by_hints: dict[str, Effect] = {name: "repeatable" for name, tool in tools.items() if tool.may_be_repeated}
+    return {**by_hints, **effects}
 
 
 def _call_own(keyword: str, function: Callable[[T], R], argument: T) -> R:
@@ -428,4 +433,5 @@ __all__ = [
     "Tools",
     "ToolsEnvironment",
     "check_script",
+    "effects_of",
 ]
