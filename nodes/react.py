@@ -19,7 +19,7 @@ from certigraph.nodes.decisions import MAX_CANDIDATES, decision_prompt, resolve_
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.slots import (
     ACT_KEYS,
-    COMMAND_KEYS,
+    CALL_KEYS,
     RESET_KEYS,
     Slot,
     Update,
@@ -211,15 +211,20 @@ def _is_repeating(state: ReActState, maximum: int) -> bool:
     return 0 < maximum <= count_repeats(state["turns"])
 
 
-BEGIN = Slot("begin", {"trial": int, "trials": Sequence[Trial], "lessons": Sequence[Lesson]}, starts_run=True)
-RESET = Slot("reset", RESET_KEYS, record=_clear_turns, starts_run=True)
-RESET_TRIAL = Slot("reset", RESET_KEYS, record=_start_trial, skip=_require_episode)
+BEGIN = Slot(
+    "begin",
+    {"trial": int, "trials": Sequence[Trial], "lessons": Sequence[Lesson]},
+    starts_run=True,
+    may_write=CALL_KEYS,
+)
+RESET = Slot("reset", RESET_KEYS, record=_clear_turns, starts_run=True, may_write=CALL_KEYS)
+RESET_TRIAL = Slot("reset", RESET_KEYS, record=_start_trial, skip=_require_episode, may_write=CALL_KEYS)
 RECALL = Slot("recall", {"lessons": Sequence[Lesson]}, recall_view)
 OUTLINE = Slot("outline", {"outline": Sequence[str]}, outline_view)
 DECIDE = Slot("decide", {"action": Action, "thought": str}, decide_view, _set_search_size, require_steps)
 DECIDE_OUTLINED = DECIDE._replace(view=outlined_decide_view)
 DECIDE_ADVISED = DECIDE._replace(view=trial_decide_view)
-ACT = Slot("act", ACT_KEYS, record=_record_turn, may_write=COMMAND_KEYS)
+ACT = Slot("act", ACT_KEYS, record=_record_turn, may_write=CALL_KEYS)
 
 
 def with_rounds(slot: Slot, most: int) -> Slot:

@@ -29,7 +29,7 @@ from certigraph.adapters.rewards import (
     prefix_features,
     route_reward,
 )
-from certigraph.nodes.slots import ACT_KEYS, RESET_KEYS, Slot, Update, factory
+from certigraph.nodes.slots import ACT_KEYS, CALL_KEYS, RESET_KEYS, Slot, Update, factory
 from certigraph.state.defaults import DEFAULT_ENCODER
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.records import Action
@@ -84,7 +84,7 @@ def _with_answer(state: RewardState) -> RewardState:
     return {**state, "action": Action(text="rewards", kind=FINISH, args={"rewards": rewards})}
 
 
-RESET = Slot("reset", RESET_KEYS, record=_start_prediction, starts_run=True)
+RESET = Slot("reset", RESET_KEYS, record=_start_prediction, starts_run=True, may_write=CALL_KEYS)
 EXTRACT = Slot("extract", {"factored": FactoredState}, factor_view)
 INTERPRET = Slot("interpret", {"goal": FactoredState}, interpret_view)
 ROUTE = Slot("route", {"reward": float}, route_view, _record_reward)

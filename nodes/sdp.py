@@ -19,7 +19,7 @@ from certigraph.nodes.decisions import next_upcoming
 from certigraph.nodes.operators import call_operator
 from certigraph.nodes.slots import (
     ACT_KEYS,
-    COMMAND_KEYS,
+    CALL_KEYS,
     RESET_KEYS,
     UPCOMING_KEYS,
     Slot,
@@ -190,7 +190,7 @@ def _skip_without_replans(state: SDPState, runtime: Runtime[Context]) -> Update 
     return {} if spent and not needs_rest_of_plan(state) else None
 
 
-RESET = Slot("reset", RESET_KEYS, record=_clear_certified, starts_run=True)
+RESET = Slot("reset", RESET_KEYS, record=_clear_certified, starts_run=True, may_write=CALL_KEYS)
 RESET_REVALIDATING = RESET._replace(skip=_require_replan_of_undone)
 """Slot `reset` of a graph that has the node `revalidate` and not a Replan of the user's own."""
 REASON_KEYS = {"gave_up": str}
@@ -198,7 +198,7 @@ REASON_KEYS = {"gave_up": str}
 PROPOSE = Slot("propose", {"plan": Sequence[Predicate]}, propose_view, may_write=REASON_KEYS)
 REALIZE = Slot("realize", {"action": Action}, realize_view, _record_choice, may_write=UPCOMING_KEYS)
 """Slot `realize`. An operator may choose several actions together: it then returns the later ones as `upcoming`."""
-ACT = Slot("act", ACT_KEYS, record=_record_turn, may_write=COMMAND_KEYS)
+ACT = Slot("act", ACT_KEYS, record=_record_turn, may_write=CALL_KEYS)
 VALIDATE = Slot("validate", {"verdict": Verdict}, validate_view, _record_attempt, may_write=UPCOMING_KEYS)
 """Slot `validate`. An operator may drop the upcoming actions although the verdict certifies something."""
 CERTIFY = Slot("certify", {"certificates": Sequence[Certificate], "head": int, "tried": int, "replans": int})

@@ -26,7 +26,7 @@ from certigraph.nodes.react import (
     ITER_RETGEN_DEFAULTS,
     MAX_PARAGRAPHS,
 )
-from certigraph.nodes.slots import RESET_KEYS, Slot, Update, factory, prefer_benchmark_operator
+from certigraph.nodes.slots import CALL_KEYS, RESET_KEYS, Slot, Update, factory, prefer_benchmark_operator
 from certigraph.nodes.transcripts import format_rounds_left, is_first_round, search_prompt
 from certigraph.state.endings import UnknownName
 from certigraph.state.records import Action, Task
@@ -65,7 +65,7 @@ def _attach_origin(state: HypothesesState, update: Update, runtime: Runtime[Cont
     return {**update, "action": action.model_copy(update={"args": {**action.args, **origin}})}
 
 
-RESET = Slot("reset", RESET_KEYS, record=_clear_branches, starts_run=True)
+RESET = Slot("reset", RESET_KEYS, record=_clear_branches, starts_run=True, may_write=CALL_KEYS)
 HYPOTHESISE = Slot("hypothesise", {"hypotheses": Sequence[str]}, hypothesise_view, skip=_skip_without_answer)
 EXPLORE = Slot("explore", {"branches": Sequence[Branch]})
 AGGREGATE = Slot("aggregate", {"action": Action}, aggregate_view, _attach_origin)

@@ -49,7 +49,7 @@ from certigraph.nodes.specs import Spec
 from certigraph.nodes.tool_choices import operators_for
 from certigraph.state.endings import Fault, LimitReached, UnknownName
 from certigraph.state.records import Action, Observation, Spent, Step, Task, Usage
-from certigraph.state.run import Belief, Evidence, Stagnation
+from certigraph.state.run import AnsweredCall, Belief, Evidence, Stagnation
 
 # Operators from specs, and specs of operators.
 
@@ -195,8 +195,8 @@ ACT_KEYS: Mapping[str, Any] = {"observation": Observation, "evidence": Evidence,
 COMMANDS = "commands"
 """Key under which an operator returns commands for LangGraph, which the node carries out with its update."""
 
-COMMAND_KEYS: Mapping[str, Any] = {COMMANDS: Sequence[Any]}
-"""That key, with its type."""
+CALL_KEYS: Mapping[str, Any] = {COMMANDS: Sequence[Any], "answers": Sequence[AnsweredCall]}
+"""Keys, with their types, that an operator may return if it calls tools."""
 
 RESET_KEYS: Mapping[str, Any] = {"task": Task, "episode": str, **ACT_KEYS}
 """Keys, with their types, that an operator which opens an episode must return."""

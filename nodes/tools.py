@@ -35,7 +35,7 @@ from certigraph.nodes.settlements import UNDONE_TEXT, fault_of_running, settle_b
 from certigraph.nodes.slots import COMMANDS
 from certigraph.nodes.tool_choices import tools_of
 from certigraph.state.records import CHECK, Action, Observation, Step
-from certigraph.state.run import RunState
+from certigraph.state.run import AnsweredCall, RunState
 from certigraph.state.tools import (
     ANSWER_ARGUMENT,
     MAX_ERROR,
@@ -83,7 +83,31 @@ async def take_tool_action(state: RunState, runtime: Runtime[Context]) -> dict[s
             effects = {COMMANDS: commands}
         number = _count_actions(history, runtime) + 1
         evidence = add_answers(evidence, number, [(call, answer.text) for call, answer in answers])
+        effects["answers"] = [
+            record_answer(call, answer.text, tools, failed=answer.failed, action=number) for call, answer in answers
+        ]
     return {"observation": observation, "evidence": evidence, "history": steps, **effects}
+
+
+def record_answer(call: ToolCall, text: str, tools: Tools, *, failed: bool = False, action: int = 0) -> AnsweredCall:
+    """Return the record of a call and its answer.
+
+    Args:
+        call: the call.
+        text: what was answered.
+        tools: the tools that the agent has.
+        failed: whether the tool raised an error.
+        action: number of the action, from 1; 0 for a call of an earlier turn.
+    """
+    return AnsweredCall(
+        tool=call.name,
+        args=call.args,
+        answer=text,
+        failed=failed or bool(call.refused),
+        made=call.is_made,
+        lasting=call.name not in tools.loaded or not tools.is_look_up(call.name),
+        action=action,
+    )
 
 
 Answers = Sequence[tuple[ToolCall, ToolAnswer]]

@@ -17,7 +17,7 @@ from certigraph.adapters.tools.world import Tools
 from certigraph.nodes.questions import QuestionLog
 from certigraph.nodes.react import episode_limit
 from certigraph.nodes.settlements import settle_earlier_turns
-from certigraph.nodes.tools import take_tool_action
+from certigraph.nodes.tools import record_answer, take_tool_action
 from certigraph.state.endings import Fault, LimitReached
 from certigraph.state.records import Scores, Task
 from certigraph.state.run import FINISH, Evidence, NestedStart, RunState
@@ -54,6 +54,8 @@ async def reset(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
     else:
         key = f"{_thread_of(runtime) or 'run'}:{uuid.uuid4().hex[:8]}"
     opened = await call_world(_open_episode, task, runtime, key, previous, task, runtime)
+    if isinstance(benchmark, Tools):
+        opened["answers"] = Overwrite([record_answer(call, text, benchmark) for call, text in earlier])
     if earlier:
         opened["evidence"] = add_answers(opened["evidence"], 0, earlier)
     return {"task": task, "episode": key, "history": Overwrite([]), **opened}
@@ -125,7 +127,12 @@ def _open_episode(key: str, previous: str, task: Task, runtime: Runtime[Context]
 def _enter_episode(entry: NestedStart, task: Task, runtime: Runtime[Context]) -> dict[str, Any]:
     if isinstance(benchmark_of(task, runtime), Tools):
         live_episode(entry.episode, task, list(entry.steps), runtime)
-        return {"observation": entry.observation, "evidence": Evidence(), "history": Overwrite([*entry.steps])}
+        return {
+            "observation": entry.observation,
+            "evidence": Evidence(),
+            "answers": Overwrite([]),
+            "history": Overwrite([*entry.steps]),
+        }
     if entry.apart:
         close_episode(entry.episode)  # a leftover copy, if the run was started before, holds that run's actions
     episode = live_episode(entry.episode, task, [] if entry.apart else list(entry.steps), runtime)

@@ -10,12 +10,12 @@ from itertools import chain, takewhile
 from operator import add
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypeAlias
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 from typing_extensions import TypedDict
 
 from certigraph.state.channels import Log, LogIndexes
 from certigraph.state.endings import GAVE_UP, GOAL, WORLD_ENDED, Fault
-from certigraph.state.records import Action, Arguments, Observation, Record, Spent, Step, Task, Usage
+from certigraph.state.records import Action, Arguments, Observation, Record, Spent, Step, StoredArguments, Task, Usage
 
 # State that every graph has: the task, the log of the current episode, what the world shows, and what was spent.
 
@@ -29,6 +29,23 @@ class Evidence(Record):
     view: str = ""
     sources: tuple[str, ...] = ()
     """Ids of the passages retrieved so far, in worlds that retrieve passages."""
+
+
+class AnsweredCall(Record):
+    """A call of a tool that an agent chose, and what was answered."""
+
+    tool: str
+    args: StoredArguments = Field(default_factory=dict)
+    answer: str = ""
+    """What the tool answered, or its error; of a call that was not made, why not, or what a person answered for it."""
+    failed: bool = False
+    """Whether the tool raised an error, or the call was refused."""
+    made: bool = True
+    """Whether the tool was called. A call that was refused, or that a person answered in its place, was not."""
+    lasting: bool = True
+    """Whether the effect of such a call lasts. A look-up has none."""
+    action: int = 0
+    """Number of the action in which it was chosen, from 1; 0 for a call of an earlier turn."""
 
 
 class Commitment(Record):
@@ -100,6 +117,8 @@ class RunState(TypedDict, total=False):
     history: Log[Step]
     """The steps of this episode in order. A resumed run repeats them to rebuild the world."""
     evidence: Evidence
+    answers: Log[AnsweredCall]
+    """The calls of the user's own tools in this episode, in order, with their answers; no prompt is read for them."""
     action: Action
     observation: Observation
     commitment: Commitment | None
