@@ -4,13 +4,19 @@ import json
 from typing import Any
 
 from fuzzing.target import Target, join_texts, of_text, of_texts
+from langchain_core.messages import AIMessage
 from pydantic import BaseModel, ValidationError
+from typing_extensions import TypedDict
 
 from certigraph.adapters.matching import rank_actions
+from certigraph.adapters.models.clients import _write_arguments_as_text
+from certigraph.adapters.models.endpoint import _native_calls
 from certigraph.adapters.models.prompts import quote, unquote_line
 from certigraph.adapters.models.schemas import ParseError, parse_reply, schema_of
 from certigraph.adapters.models.tool_calls import OfferedTool, read_calls
 from certigraph.adapters.redaction import redact, redact_record
+from certigraph.adapters.tools.answer_forms import ResponseForm
+from certigraph.adapters.tools.contents import format_content
 from certigraph.adapters.tools.memory import (
     MemoryRefusal,
     MemorySizes,
@@ -49,6 +55,14 @@ WRITTEN_CALLS = b"So I pay.\nAction: pay(amount=3); pay(amount=3)"
 
 OFFERED = [OfferedTool("pay", "", {"type": "object", "properties": {"amount": {"type": "number"}}})]
 
+
+class Note(TypedDict):
+    """A form of an answer that a user may give."""
+
+    title: str
+    tags: list[str]
+
+
 FORMS: tuple[type[BaseModel], ...] = (
     *(Holds, Decomposition, Found, ResearchTools, Subtasks, Findings, ChangedObjects),
     ManagedMove,
@@ -56,6 +70,10 @@ FORMS: tuple[type[BaseModel], ...] = (
 """Forms of every shape that models are asked for: numbers, literals, lists, objects in lists and in objects."""
 
 PIECE = {"type": "object", "properties": {"choice": {"type": "string", "enum": ["go", "stay"]}}}
+
+
+PAYMENT = ResponseForm({"type": "object", "properties": {"amount": {"type": "number"}}, "required": ["amount"]})
+NOTE = ResponseForm(Note)
 
 
 def _stored(value: Any) -> str:
@@ -76,6 +94,26 @@ def _form(text: str) -> None:
 
 def _tool_calls(text: str) -> None:
     _stored([call.as_json() for call in read_calls(text, OFFERED).calls])
+
+
+def _structured_answer(text: str) -> None:
+    """An answer that was checked can be read and written down."""
+    for form in (PAYMENT, NOTE):
+        try:
+            args = parse_reply(text, form.schema)
+        except ParseError:
+            continue
+        if isinstance(args, dict) and not form.check(args):
+            assert form.read(args) == form.read(args)
+            form.text(args).encode()
+
+
+def _native_calls_of(text: str) -> str:
+    """What a model wrote as the arguments of a call, as its client reads it and as we do."""
+    response = {"choices": [{"message": {"tool_calls": [{"function": {"name": "pay", "arguments": text}}]}}]}
+    _write_arguments_as_text(response, "message")
+    call = {"name": "pay", "args": text, "id": "1", "error": None, "type": "invalid_tool_call"}
+    return json.dumps(_native_calls(AIMessage("", invalid_tool_calls=[call]), None), allow_nan=False)
 
 
 def _task_graph(text: str) -> Dag:
@@ -130,6 +168,10 @@ TARGETS = (
         (ANSWER, STEPS, NODES, FACTS, OBJECTS, MOVE, b"<think>x</think>```json\n{}```"),
     ),
     Target("model.tool_calls", of_text(_tool_calls), (ParseError,), (CALLS, WRITTEN_CALLS)),
+    Target(
+        "model.structured_answer", of_text(_structured_answer), (), (b'{"amount": 3}', b'{"title": "a", "tags": []}')
+    ),
+    Target("model.native_calls", of_text(_native_calls_of), (), (b'{"amount": 3}', b'"{}"', b"3,")),
     Target("model.task_graph", of_text(_task_graph), (ParseError, ValidationError), (NODES,)),
     Target("model.factors", of_text(_factored), (ParseError, ValidationError), (OBJECTS,)),
     Target("model.plan", of_text(_deliver), (MalformedPlanError,), (b"Thought: so\nAction: deliver\n" + DAY, DAY)),
@@ -150,6 +192,12 @@ TARGETS = (
         of_texts(_remembered, 3),
         (MemoryRefusal,),
         (join_texts("Ada likes tea\nShe lives in Tor", "tea\nShe", "milk"), join_texts("a b", "b", "")),
+    ),
+    Target(
+        "tool.content",
+        of_text(format_content),
+        (),
+        (b'[{"type": "image", "data": "aGk="}]', b'[{"type": "text", "text": "a"}]', b"[{}]", b"whole"),
     ),
     Target("model.quoted", of_text(_quoted), (), (b"<world> is < / world >",)),
     Target(
