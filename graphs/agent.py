@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Annotated, Any, Literal, cast, get_args, get_type_hints
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import ensure_config, merge_configs
 from langgraph.cache.base import BaseCache
@@ -18,7 +18,7 @@ from langgraph.graph import END, START
 from langgraph.graph.message import _messages_delta_reducer
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
-from langgraph.types import Checkpointer, Overwrite
+from langgraph.types import Checkpointer
 from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defined]
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict, Unpack
@@ -34,27 +34,25 @@ from certigraph.adapters.models.chat_models import (
 from certigraph.adapters.protocols import Budget, Context, Limits, Operator
 from certigraph.adapters.tools.answer_forms import ResponseForm, ResponseFormat
 from certigraph.adapters.tools.checks import Checks, warn_of_unused
-from certigraph.adapters.tools.contents import text_of_message
 from certigraph.adapters.tools.definitions import DEADLINE
 from certigraph.adapters.tools.outcomes import Effect
 from certigraph.adapters.tools.positions import CHECKPOINTER_KEY, RUNTIME_KEY, require_checkpointer
-from certigraph.adapters.tools.world import CONDITION, RESPONSE_ARGUMENT, ToolLike, Tools
+from certigraph.adapters.tools.world import RESPONSE_ARGUMENT, ToolLike, Tools
 from certigraph.graphs.assembly import Assembly, EpisodicGraph, Schemas, create_state, extend_state, run_in_place
 from certigraph.nodes.approval import InterruptOn, approvals
 from certigraph.nodes.commitments import commit
 from certigraph.nodes.events import write_answer
 from certigraph.nodes.lessons import learn_nothing, no_lessons
+from certigraph.nodes.requests import AROUND_KEY, INPUT_FORM, note_sources, read_surroundings, receive_request
 from certigraph.nodes.tools import STOPPED_TEXT
 from certigraph.state.channels import ChangesChannel, ReadChannel
 from certigraph.state.commitments import CommitmentLevel
 from certigraph.state.endings import FINISHED, GOAL, WORLD_ENDED, Fault, LimitReached
-from certigraph.state.records import Certificate, Observation, Task, Usage
+from certigraph.state.records import Certificate, Observation, Usage
+from certigraph.state.requests import Request
 from certigraph.state.run import ANSWER_ACTIONS, FINISH
 from certigraph.state.tools import (
     MESSAGE_KEY,
-    REQUEST_ID,
-    TOOL_MESSAGES,
-    TOOLS_NAME,
     calls_of,
     describe_bugs,
     describe_failure,
@@ -72,8 +70,6 @@ SERVED_FIELDS = ("model", "window", "budget", "limits")
 
 SHARED_LESSONS = "agent"
 """Name under which STEP keeps its lessons in the store, shared by all threads."""
-
-INPUT_FORM = 'the input needs {"messages": [("user", "...")]} or {"goal": "..."}'
 
 NESTED_SUPERSTEPS = 10_000
 """Supersteps of an agent inside another graph; budget and limits end its turns long before."""
@@ -125,6 +121,7 @@ class AgentKeys(TypedDict, total=False):
     stopped: dict[str, str] | None
     """The limit that the turn has reached, by `ending` and `reason`; None while it goes on."""
     tool_messages: Messages
+    request: Request | None
 
 
 class CertificateKeys(TypedDict, total=False):
@@ -191,21 +188,26 @@ class AgentGraph(EpisodicGraph):
         return cast(Tools, self.agent_context.benchmark)
 
     def stream(self, input: Any, config: Any = None, **kwargs: Any) -> Iterator[Any]:  # noqa: D102 - as LangGraph's
-        return super().stream(input, self._with_own_steps(config), **self._complete(input, config, kwargs))
+        return super().stream(input, self._in_place(config), **self._complete(input, config, kwargs))
 
     def astream(self, input: Any, config: Any = None, **kwargs: Any) -> AsyncIterator[Any]:  # noqa: D102
-        return super().astream(input, self._with_own_steps(config), **self._complete(input, config, kwargs))
+        return super().astream(input, self._in_place(config), **self._complete(input, config, kwargs))
 
     def default_context(self) -> Context:
         """Return the agent's own context."""
         return self.agent_context
 
-    def _with_own_steps(self, config: Any) -> Any:
-        """Return the configuration of a run; in another graph, with a recursion limit of the agent's own.
+    def _in_place(self, config: Any) -> Any:
+        """Return the configuration of a run; in another graph, with what that graph knows and a limit of its own.
 
-        LangGraph hands on the limit of the graph around it, whose supersteps say nothing about those of the agent.
+        LangGraph hands on the recursion limit of the graph around it, whose supersteps say nothing about those of the
+        agent.
         """
-        if CHECKPOINTER_KEY not in ensure_config(config).get("configurable", {}):
+        nested = CHECKPOINTER_KEY in ensure_config(config).get("configurable", {})
+        if (around := read_surroundings(config)) is not None:
+            given = (config or {}).get("configurable") or {}
+            config = {**(config or {}), "configurable": {**given, AROUND_KEY: around}}
+        if not nested:
             return config
         return {**(config or {}), "recursion_limit": (self.config or {}).get("recursion_limit", NESTED_SUPERSTEPS)}
 
@@ -403,7 +405,9 @@ def agent(
     if method == "step" and store is None:
         operators = {"recall": no_lessons, "memory": learn_nothing, **operators}
     approved = next((tool for tool, rule in (interrupt_on or {}).items() if rule), "")
-    graph = _assemble_agent(method, state_schema, operators, approved, world.response_format)
+    graph = _assemble_agent(
+        method, state_schema, operators, approved, commitments == "arguments", world.response_format
+    )
     compiled = graph.compile(checkpointer=checkpointer, store=store, cache=cache, name=name or method)
     chosen: dict[str, Any] = {"memory": SHARED_LESSONS} if store else {}
     chosen |= {"budget": budget} if budget else {}
@@ -448,6 +452,7 @@ def _assemble_agent(
     further: type[Any] | None,
     operators: Mapping[str, Any],
     approved: str,
+    keeps_origins: bool,
     form: ResponseForm | None,
 ) -> Assembly:
     module = _method_module(method)
@@ -458,7 +463,7 @@ def _assemble_agent(
     schemas = Schemas(*(extend_state(schema, further) for schema in outer))
     graph: Assembly = module.builder(schemas, **operators)
     [first] = [target for source, target in graph.edges if source == START]
-    graph.insert("receive", run_in_place(_create_receive(approved)), between=(START, first))
+    graph.insert("receive", run_in_place(_create_receive(approved, keeps_origins)), between=(START, first))
     graph.add_node("respond", run_in_place(_create_respond(module)), input_schema=graph.state_schema)
     graph.redirect(None, END, "respond")
     inner = [node for node in graph.nodes if node not in ("receive", "respond")]
@@ -526,6 +531,11 @@ def _model_fields(model: Any, keyword: str = "model") -> dict[str, Any]:
 
 # The nodes around the method, and what surrounds each of its nodes.
 
+NO_RESULTS: dict[str, Any] = {
+    **{"ending": "", "ending_reason": "", "turn_usage": {}, "structured_response": None, "stopped": None}
+}
+"""Values of an agent's results when a turn begins."""
+
 
 def _note_limits(node: Any) -> RunnableCallable:
     """Return a node of an agent that notes in the state that a limit was reached, unless that is to be raised."""
@@ -551,47 +561,20 @@ def _note_limits(node: Any) -> RunnableCallable:
     return RunnableCallable(noting, anoting, name=node.name, trace=False)
 
 
-def _create_receive(approved: str) -> Any:
-    """Create the first node; `approved` is a tool whose calls wait for a person, for whom the run must be saved."""
+def _create_receive(approved: str, keeps_origins: bool) -> Any:
+    """Create the first node.
+
+    Args:
+        approved: a tool whose calls wait for a person, for whom the run must be saved; empty if there is none.
+        keeps_origins: whether the origin of what others wrote is kept.
+    """
 
     def receive(state: Any, runtime: Runtime[Context], config: RunnableConfig) -> dict[str, Any]:
         if approved:
             require_checkpointer(f"approval of {approved}", config)
-        return read_request(state)
+        return {**receive_request(state, config, keeps_origins=keeps_origins), **NO_RESULTS}
 
     return receive
-
-
-def read_request(state: Any) -> dict[str, Any]:
-    """Make a task of the input: of the goal, else of the last message, with the conversation before it.
-
-    Raises:
-        Fault: ("data") the input has neither.
-    """
-    messages: list[AnyMessage] = list(state.get("messages") or ())
-    goal = str(state.get("goal") or "").strip()
-    results: dict[str, Any] = {
-        "ending": "",
-        "ending_reason": "",
-        "turn_usage": {},
-        "structured_response": None,
-        "stopped": None,
-    }
-    update: dict[str, Any] = {"goal": "", "commitment": None, **results}
-    if state.get(TOOL_MESSAGES):
-        update[TOOL_MESSAGES] = Overwrite([])
-    if goal:
-        update["messages"] = [HumanMessage(goal)]
-    elif messages and (goal := text_of_message(messages[-1]).strip()):
-        messages = messages[:-1]
-    else:
-        raise Fault("data", INPUT_FORM)
-    before = "\n".join(f"{one.type}: {text}" for one in messages if (text := text_of_message(one)))
-    text = f"{CONVERSATION.format(before=before)}\n{goal}" if before else goal
-    return {
-        **update,
-        "task": Task(benchmark=TOOLS_NAME, id=REQUEST_ID, goal=text, condition=CONDITION.format(goal=goal)),
-    }
 
 
 def _create_respond(module: Any) -> Any:
@@ -621,7 +604,7 @@ def _create_respond(module: Any) -> Any:
                 AIMessage(
                     text,
                     id=action.args.get(MESSAGE_KEY) if action else None,
-                    response_metadata={"ending": ending, "ending_reason": reason},
+                    response_metadata={"ending": ending, "ending_reason": reason, **note_sources(state)},
                 )
             ],
             "ending": ending,
@@ -642,11 +625,5 @@ def _sum_usage(usage: Sequence[Usage]) -> dict[str, Any]:
     total, *parts = (total_usage(part).model_dump(exclude={"node"}) for part in (usage, *nodes.values()))
     return {**total, "nodes": dict(zip(nodes, parts, strict=True))}
 
-
-CONVERSATION = """\
-The conversation so far:
-{before}
-
-What is to be done now:"""
 
 __all__ = ["METHODS", "AgentGraph", "AgentInput", "AgentOutput", "Method", "agent"]

@@ -10,9 +10,10 @@ from typing_extensions import TypedDict
 
 from certigraph.adapters.benchmarks import context_of
 from certigraph.adapters.models.calls import ask
-from certigraph.adapters.models.prompts import build_prompt
+from certigraph.adapters.models.prompts import build_prompt, leave_out_quotations
 from certigraph.adapters.models.schemas import bounded_list
 from certigraph.adapters.protocols import Context, Operator
+from certigraph.nodes.requests import words_of
 from certigraph.nodes.slots import Slot, factory
 from certigraph.nodes.tool_choices import tools_of
 from certigraph.state.commitments import CommitmentLevel, SourcedText, find_problem, split_answers
@@ -28,8 +29,9 @@ class CommitView(TypedDict):
 
 
 def commit_view(state: RunState) -> CommitView:
-    """Return the part of the state that Commit may read."""
-    return {"task": state["task"]}
+    """Return the part of the state that Commit may read: the task without what agents and tools wrote before it."""
+    task = state["task"]
+    return {"task": task.model_copy(update={"goal": leave_out_quotations(task.goal)})}
 
 
 class ToolCommitment(BaseModel):
@@ -111,7 +113,7 @@ def refuse_beyond_commitment(calls: Sequence[ToolCall], state: RunState, runtime
 
 def _format_user_text(state: RunState, runtime: Runtime[Context]) -> str:
     entry = context_of(runtime).entry
-    whole = entry.request if entry else state["task"].goal
+    whole = entry.request if entry else words_of(state)
     return f"{whole}\n{tools_of(state['task'], runtime).instructions}"
 
 

@@ -68,6 +68,12 @@ def build_prompt(
 QUOTATION = re.compile(r"(?<=<world>\n).*?(?=\n</world>)", re.DOTALL)
 """A text between the tags of `quote`."""
 
+
+def leave_out_quotations(text: str) -> str:
+    """Return a text without what is quoted in it by `quote`."""
+    return QUOTATION.sub("(not shown)", text)
+
+
 MIDDLE_NOTE = "\n(... {count:,} characters are left out here ...)\n"
 """Text in place of the middle of a quoted text."""
 

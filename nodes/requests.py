@@ -1,0 +1,246 @@
+"""Requests: the task in the messages that an agent gets, and whose words stand in them.
+
+What a person wrote is the task. What agents and tools wrote is data, in whatever turn and in whatever graph, and keeps
+its origin. Another agent may hand on a task, but not the person's permission for the values in it.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage, convert_to_messages
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import var_child_runnable_config
+from langgraph.types import Overwrite
+
+from certigraph.adapters.models.prompts import leave_out_quotations, paragraphs, quote
+from certigraph.adapters.tools.contents import text_of_message
+from certigraph.adapters.tools.positions import NAMESPACE_KEY, TASK_KEY
+from certigraph.adapters.tools.world import CONDITION
+from certigraph.state.endings import Fault
+from certigraph.state.records import Task
+from certigraph.state.requests import Request, SourcedText
+from certigraph.state.run import AnsweredCall
+from certigraph.state.tools import REQUEST_ID, TOOL_MESSAGES, TOOLS_NAME, calls_of
+
+INPUT_FORM = 'the input needs {"messages": [("user", "...")]} or {"goal": "..."}'
+
+AROUND_KEY = "__certigraph_around"
+"""Key in `configurable`: what the graph around an agent knows, as `Surroundings`; absent for an outermost graph."""
+
+READ_KEY = "__pregel_read"
+"""Key under which LangGraph keeps the function by which a node reads the state of its graph."""
+
+SOURCES_KEY = "sources"
+"""Key in the `response_metadata` of an agent's answer: the tools from whose answers it was written."""
+
+MAX_HEARD = 40_000
+"""Characters of earlier answers whose origin is kept; the oldest are left out, after which it is unknown."""
+
+_NAME = re.compile(r"[\w.-]{1,64}")
+
+
+class Surroundings(NamedTuple):
+    """What the graph around an agent knows when it calls the agent."""
+
+    words: str
+    """What the person wrote to the outermost graph; empty if that cannot be seen."""
+    heard: tuple[SourcedText, ...] = ()
+    """What that graph was answered and wrote itself."""
+
+
+def read_surroundings(config: RunnableConfig | None) -> Surroundings | None:
+    """Return what the graph knows in whose node an agent is called; None if no graph is around it.
+
+    The person's words are known where the graph around is the outermost one and has `messages`, or is an agent of
+    certigraph. A message with a name, or that LangChain's middleware wrote, is not the person's.
+    """
+    ambient = (var_child_runnable_config.get() or {}).get("configurable") or {}
+    place = {**ambient, **((config or {}).get("configurable") or {})}
+    if TASK_KEY not in place:
+        return None
+    read, is_outermost = place.get(READ_KEY), "|" not in str(place.get(NAMESPACE_KEY, ""))
+    messages, request, answers = (_read_channel(read, name) for name in ("messages", "request", "answers"))
+    try:
+        messages = convert_to_messages(messages or ())
+    except (TypeError, ValueError, NotImplementedError):  # a channel of another kind
+        messages = []
+    if isinstance(request, Request):
+        words = request.words if request.handed_on else _join_words(filter(is_request, messages))
+        return Surroundings(words, (*request.heard, *_sources_of(answers or ())))
+    if not messages or not is_outermost:
+        return Surroundings("")
+    written = [one for one in messages if is_request(one) and not one.name]
+    return Surroundings(_join_words(written), tuple(_heard_in(messages)))
+
+
+def _read_channel(read: Any, name: str) -> Any:
+    try:
+        return read(name) if read else None
+    except (KeyError, TypeError):  # the graph has no such channel, or none by names
+        return None
+
+
+def is_request(message: Any) -> bool:
+    """Return whether a message says what to do: one of a person, or of an agent that hands on a task."""
+    written = isinstance(message, HumanMessage | SystemMessage)
+    return written and "lc_source" not in message.additional_kwargs  # such as a summary of what was answered
+
+
+def _join_words(messages: Iterable[AnyMessage]) -> str:
+    return "\n".join(map(text_of_message, messages))
+
+
+def _heard_in(messages: Iterable[AnyMessage]) -> Iterable[SourcedText]:
+    """Yield the texts in a conversation that are not requests, with their origins."""
+    for one in messages:
+        text = text_of_message(one)
+        if not text or is_request(one):
+            continue
+        if isinstance(one, ToolMessage):
+            yield SourcedText(text=text, tools=(one.name,) if one.name else ())
+            continue
+        sources = one.response_metadata.get(SOURCES_KEY)
+        if sources != []:  # else its agent had read nothing
+            yield SourcedText(text=text, tools=tuple(map(str, sources or ())), is_answer=False)
+
+
+def _sources_of(answers: Iterable[AnsweredCall]) -> list[SourcedText]:
+    return [SourcedText(text=one.answer, tools=(one.tool,)) for one in answers if one.made]
+
+
+def receive_request(state: Mapping[str, Any], config: RunnableConfig, *, keeps_origins: bool) -> dict[str, Any]:
+    """Make a task of the input of an agent: of the goal, else of the latest request in the messages.
+
+    Args:
+        state: the state of the agent.
+        config: configuration of the node.
+        keeps_origins: whether the origin of what others wrote is kept, for commitments to arguments.
+
+    Raises:
+        Fault: ("data") the input has neither.
+    """
+    messages: list[AnyMessage] = list(state.get("messages") or ())
+    update: dict[str, Any] = {"goal": "", "commitment": None}
+    if state.get(TOOL_MESSAGES):
+        update[TOOL_MESSAGES] = Overwrite([])
+    if goal := str(state.get("goal") or "").strip():
+        update["messages"] = [HumanMessage(goal)]
+        messages.append(HumanMessage(goal))
+    text, asked = compose_task(messages)
+    around: Surroundings | None = config.get("configurable", {}).get(AROUND_KEY)
+    request = Request(handed_on=around is not None, words=around.words if around else "")
+    if keeps_origins:
+        earlier: Request | None = state.get("request")
+        heard = [*(earlier.heard if earlier else ()), *_sources_of(state.get("answers", ())), *_heard_in(messages)]
+        if around:
+            handed_on = [SourcedText(text=text_of_message(one)) for one in messages if is_request(one)]
+            heard += [*around.heard, *handed_on]
+        request = request.model_copy(update={"heard": bound_heard(heard)})
+    return {
+        **update,
+        "request": request,
+        "task": Task(benchmark=TOOLS_NAME, id=REQUEST_ID, goal=text, condition=CONDITION.format(goal=asked)),
+    }
+
+
+def words_of(state: Mapping[str, Any]) -> str:
+    """Return what the person wrote: the source of values that need no permission."""
+    request: Request | None = state.get("request")
+    return request.words if request and request.handed_on else leave_out_quotations(state["task"].goal)
+
+
+def note_sources(state: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the metadata of an agent's answer that name the tools from whose answers it was written.
+
+    Empty if it was also written from a text whose origin is unknown.
+    """
+    request: Request | None = state.get("request")
+    heard = [*(request.heard if request else ()), *_heard_in(state.get("messages", ()))]
+    if (request and request.handed_on) or not all(one.tools for one in heard):
+        return {}
+    called = {call.name for step in state["history"] for call in calls_of(step.action) if call.is_made}
+    return {SOURCES_KEY: sorted(called.union(*(one.tools for one in heard)))}
+
+
+def bound_heard(heard: Sequence[SourcedText]) -> tuple[SourcedText, ...]:
+    """Return the latest of the texts, each once, as many as have `MAX_HEARD` characters together."""
+    kept, left = list[SourcedText](), MAX_HEARD
+    for one in reversed(list(dict.fromkeys(heard))):
+        if one.text and len(one.text) <= left:
+            kept.append(one)
+            left -= len(one.text)
+    return tuple(reversed(kept))
+
+
+def compose_task(messages: Sequence[AnyMessage]) -> tuple[str, str]:
+    """Return the text of a task, and what is asked for in it: the latest request.
+
+    Other requests of the conversation stand before it. What agents and tools wrote is quoted.
+
+    Raises:
+        Fault: ("data") no message is a request.
+    """
+    last = max(
+        (place for place, one in enumerate(messages) if isinstance(one, HumanMessage) and is_request(one)), default=-1
+    )
+    asked = text_of_message(messages[last]).strip() if last >= 0 else ""
+    if not asked:
+        raise Fault("data", INPUT_FORM)
+    before, since = (_format_messages(part) for part in (messages[:last], messages[last + 1 :]))
+    task = f"{CONVERSATION.format(before=before)}\n{asked}" if before else asked
+    part = _find_handed_part(messages[last + 1 :])
+    return paragraphs(task, since and SINCE.format(since=since), part and HANDED_PART.format(part=part)), part or asked
+
+
+def _format_messages(messages: Iterable[AnyMessage]) -> str:
+    texts = [(one, text_of_message(one)) for one in messages if not _is_handoff(one)]
+    return "\n".join(f"{_label(one)}: {text if is_request(one) else quote(text)}" for one, text in texts if text)
+
+
+def _label(message: AnyMessage) -> str:
+    name = message.name or ""
+    return f"{message.type} {name}" if _NAME.fullmatch(name) else message.type
+
+
+def _is_handoff(message: AnyMessage) -> bool:
+    return any(key.startswith(("__handoff", "__is_handoff")) for key in message.response_metadata)
+
+
+def _find_handed_part(messages: Sequence[AnyMessage]) -> str:
+    """Return what a handoff at the end of the messages carries: the texts in the arguments of its call."""
+    if not messages or not isinstance(messages[-1], ToolMessage):
+        return ""
+    handoff = messages[-1]
+    calls = [call for one in messages if isinstance(one, AIMessage) for call in one.tool_calls]
+    found = next((call for call in calls if call["id"] == handoff.tool_call_id), None)
+    if found is None or not (_is_handoff(handoff) or found["name"].startswith("transfer_to_")):
+        return ""
+    return "\n".join(value for value in found["args"].values() if isinstance(value, str))
+
+
+CONVERSATION = """\
+The conversation so far:
+{before}
+
+What is to be done now:"""
+
+SINCE = """\
+What came since:
+{since}"""
+
+HANDED_PART = """\
+Of this, you were handed:
+{part}"""
+
+__all__ = [
+    "AROUND_KEY",
+    "INPUT_FORM",
+    "SOURCES_KEY",
+    "Surroundings",
+    "compose_task",
+    "note_sources",
+    "read_surroundings",
+    "receive_request",
+    "words_of",
+]
