@@ -656,6 +656,9 @@ class Context(BaseModel):
     commitment: SkipJsonSchema[Commitment | None] = Field(
         default=None, exclude=True, description="what the running agent committed to"
     )
+    attachments: SkipJsonSchema[tuple[dict[str, Any], ...]] = Field(
+        default=(), exclude=True, description="pictures and files of the request that the running agent works on"
+    )
     admissible: SkipJsonSchema[ActionListing] = Field(
         default=None, exclude=True, description="lists the actions that the live world admits now"
     )

@@ -14,12 +14,14 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, TypedDict, Unpack
 
+from langgraph.config import get_config
 from langgraph.graph import END, START
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Checkpointer, Send
 
 from certigraph.adapters.benchmarks import context_of, limits_of
+from certigraph.adapters.models.attachments import find_attachments
 from certigraph.adapters.models.prompts import clip, unquote_line
 from certigraph.adapters.processes import is_invoked
 from certigraph.adapters.protocols import Context, Operator
@@ -36,6 +38,7 @@ from certigraph.graphs.assembly import (
 from certigraph.nodes import tdp as slots
 from certigraph.nodes.commitments import COMMIT
 from certigraph.nodes.plans import format_known
+from certigraph.nodes.requests import read_messages
 from certigraph.nodes.slots import SUBTASK_KEY, factory, share_context
 from certigraph.nodes.specs import Spec
 from certigraph.nodes.tdp import decompose, gather, revise
@@ -264,7 +267,8 @@ def _solver_context(state: SolveView, runtime: Runtime[Context]) -> Context:
     bounds = {"steps": len(entry.steps) + state["steps"], "trials": 1}
     limits = limits_of(state["task"], runtime).model_copy(update=bounds)
     copy_of_world = {"environment": None} if entry.apart else {}
-    changes = {"limits": limits, "entry": entry, **copy_of_world}
+    attachments = find_attachments(read_messages(get_config()))  # the view of a sub-task has no messages
+    changes = {"limits": limits, "entry": entry, "attachments": attachments, **copy_of_world}
     return share_context(context, state["spent"], state["share"]).model_copy(update=changes)
 
 

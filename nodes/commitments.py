@@ -13,7 +13,7 @@ from certigraph.adapters.models.calls import ask
 from certigraph.adapters.models.prompts import build_prompt, leave_out_quotations
 from certigraph.adapters.models.schemas import bounded_list
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.nodes.requests import words_of
+from certigraph.nodes.requests import heard_before, words_of
 from certigraph.nodes.slots import Slot, factory
 from certigraph.nodes.tool_choices import tools_of
 from certigraph.state.commitments import CommitmentLevel, SourcedText, find_problem, split_answers
@@ -125,7 +125,8 @@ def _sourced_answers(state: RunState, runtime: Runtime[Context]) -> list[Sourced
         earlier = frozenset(call.name for step in entry.steps for call in calls_of(step.action))
         answers += split_answers(Evidence(view=entry.answers))
         answers += [SourcedText(text, earlier, is_answer=False) for text in entry.known]
-    return answers
+    heard = entry.heard if entry else heard_before(state)
+    return answers + [SourcedText(one.text, frozenset(one.tools), one.is_answer) for one in heard]
 
 
 COMMIT = Slot("commit", {"commitment": Commitment}, commit_view)

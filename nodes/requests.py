@@ -13,6 +13,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.types import Overwrite
 
+from certigraph.adapters.models.attachments import find_attachments
 from certigraph.adapters.models.prompts import leave_out_quotations, paragraphs, quote
 from certigraph.adapters.tools.contents import text_of_message
 from certigraph.adapters.tools.positions import NAMESPACE_KEY, TASK_KEY
@@ -61,10 +62,7 @@ def read_surroundings(config: RunnableConfig | None) -> Surroundings | None:
         return None
     read, is_outermost = place.get(READ_KEY), "|" not in str(place.get(NAMESPACE_KEY, ""))
     messages, request, answers = (_read_channel(read, name) for name in ("messages", "request", "answers"))
-    try:
-        messages = convert_to_messages(messages or ())
-    except (TypeError, ValueError, NotImplementedError):  # a channel of another kind
-        messages = []
+    messages = _to_messages(messages)
     if isinstance(request, Request):
         words = request.words if request.handed_on else _join_words(filter(is_request, messages))
         return Surroundings(words, (*request.heard, *_sources_of(answers or ())))
@@ -72,6 +70,18 @@ def read_surroundings(config: RunnableConfig | None) -> Surroundings | None:
         return Surroundings("")
     written = [one for one in messages if is_request(one) and not one.name]
     return Surroundings(_join_words(written), tuple(_heard_in(messages)))
+
+
+def read_messages(config: RunnableConfig) -> list[AnyMessage]:
+    """Return the messages of the graph in whose node this is called; empty if it has none."""
+    return _to_messages(_read_channel(config.get("configurable", {}).get(READ_KEY), "messages"))
+
+
+def _to_messages(given: Any) -> list[AnyMessage]:
+    try:
+        return list(convert_to_messages(given or ()))  # type: ignore[arg-type]
+    except (TypeError, ValueError, NotImplementedError):  # a channel of another kind
+        return []
 
 
 def _read_channel(read: Any, name: str) -> Any:
@@ -150,6 +160,12 @@ def words_of(state: Mapping[str, Any]) -> str:
     return request.words if request and request.handed_on else leave_out_quotations(state["task"].goal)
 
 
+def heard_before(state: Mapping[str, Any]) -> tuple[SourcedText, ...]:
+    """Return what others wrote before the turn, as far as its origin was kept."""
+    request: Request | None = state.get("request")
+    return request.heard if request else ()
+
+
 def note_sources(state: Mapping[str, Any]) -> dict[str, list[str]]:
     """Return the metadata of an agent's answer that name the tools from whose answers it was written.
 
@@ -185,6 +201,8 @@ def compose_task(messages: Sequence[AnyMessage]) -> tuple[str, str]:
         (place for place, one in enumerate(messages) if isinstance(one, HumanMessage) and is_request(one)), default=-1
     )
     asked = text_of_message(messages[last]).strip() if last >= 0 else ""
+    if last >= 0 and not asked and find_attachments([messages[last]]):
+        asked = ATTACHED
     if not asked:
         raise Fault("data", INPUT_FORM)
     before, since = (_format_messages(part) for part in (messages[:last], messages[last + 1 :]))
@@ -218,6 +236,8 @@ def _find_handed_part(messages: Sequence[AnyMessage]) -> str:
         return ""
     return "\n".join(value for value in found["args"].values() if isinstance(value, str))
 
+
+ATTACHED = "(Nothing is written: see what is attached.)"
 
 CONVERSATION = """\
 The conversation so far:

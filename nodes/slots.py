@@ -23,6 +23,7 @@ from pydantic import ValidationError
 from certigraph.adapters.benchmarks import benchmark_of, context_of, live_benchmark
 from certigraph.adapters.episodes import Rehearsal, live_episode, rehearse_in_copy
 from certigraph.adapters.imports import import_named
+from certigraph.adapters.models.attachments import find_attachments
 from certigraph.adapters.models.scripts import Situation, use_situation, use_view
 from certigraph.adapters.models.usage import (
     CallOrigin,
@@ -151,10 +152,12 @@ def bind_runtime(state: Any, runtime: Runtime[Context]) -> Runtime[Context]:
     live = live_benchmark(context)
     benchmark = live if live is not None and "task" not in state else benchmark_of(_task_of(state), runtime)
     commitment = state.get("commitment") or (context.entry.commitment if context.entry else None)
+    attachments = find_attachments(state["messages"]) if "messages" in state else context.attachments
     has_episode = bool(state.get("episode"))
     update = {
         "benchmark": benchmark,
         "commitment": commitment,
+        "attachments": attachments,
         "admissible": partial(_list_admissible, state, runtime) if has_episode else None,
         "rehearse": partial(_rehearse_path, state, runtime) if has_episode else None,
     }

@@ -27,7 +27,7 @@ from certigraph.adapters.models.prompts import (
 )
 from certigraph.adapters.models.schemas import FirstReasoning, Reasoning, Truncated, bounded_list, offered_schema
 from certigraph.adapters.protocols import Context
-from certigraph.nodes.requests import words_of
+from certigraph.nodes.requests import heard_before, words_of
 from certigraph.nodes.slots import ACT_KEYS, CALL_KEYS, RESET_KEYS, Slot, Update, prefer_benchmark_operator
 from certigraph.state.endings import Fault, LimitReached
 from certigraph.state.records import Spent, Usage
@@ -184,6 +184,7 @@ def _create_entry(state: TDPState, node: Node, entered: NestedStart | None) -> N
         known=tuple(known),
         last=node == state["dag"].goal and (entered is None or entered.last),
         request=entered.request if entered else words_of(state),
+        heard=entered.heard if entered else heard_before(state),
         commitment=entered.commitment if entered else state.get("commitment"),
         answers="\n\n".join(
             filter(None, (entered.answers if entered else "", *(one.answers for one in state["outcomes"])))

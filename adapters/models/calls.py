@@ -11,13 +11,14 @@ from functools import cache
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.messages.utils import count_tokens_approximately
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, ValidationError
 
 from certigraph.adapters.benchmarks import live_benchmark
 from certigraph.adapters.composed_chat import ComposedChat, unwrap_model
+from certigraph.adapters.models.attachments import compose_messages
 from certigraph.adapters.models.chat_models import (
     IGNORED_FORMAT,
     RESPONSE_FORMAT,
@@ -454,9 +455,10 @@ async def _ask_form(
     if form.schema:
         prompt = prompt._replace(system=f"{prompt.system}\n{JSON_INSTRUCTION}")
     prompt = fit_prompt(prompt, profile.prompt_tokens)
-    messages = [SystemMessage(prompt.system), HumanMessage(prompt.user)]
+    context = runtime.context or Context()
+    messages = compose_messages(prompt.system, prompt.user, context.attachments, await model_for(role, context))
     form = form._replace(cut=prompt.cut, window=profile.window if prompt.cut else 0)
-    return await request_answer(messages, form, role, runtime.context or Context())
+    return await request_answer(messages, form, role, context)
 
 
 def _choice_form(

@@ -426,8 +426,11 @@ def _parameter_refusal(
 def _append_schema(messages: list[BaseMessage], schema: Schema) -> list[BaseMessage]:
     *before, last = messages
     note = format_schema(schema)
-    text = str(last.content)
-    return messages if note in text else [*before, HumanMessage(f"{text}\n\n{note}")]
+    if note in last.text:
+        return messages
+    if isinstance(last.content, str):
+        return [*before, HumanMessage(f"{last.content}\n\n{note}")]
+    return [*before, HumanMessage([*last.content, {"type": "text", "text": note}])]
 
 
 def add_callback(config: RunnableConfig, handler: BaseCallbackHandler) -> RunnableConfig:

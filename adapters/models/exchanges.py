@@ -9,11 +9,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import BaseMessage, HumanMessage
 from pydantic import JsonValue
 from pydantic_core import to_jsonable_python
 
 from certigraph.adapters.json_lines import replace_surrogates
+from certigraph.adapters.models.attachments import text_of_request
 from certigraph.adapters.processes import Setting
 from certigraph.state.records import Record
 
@@ -79,8 +80,9 @@ _ROLES = {"human": "user", "ai": "assistant"}
 
 def _to_plain(message: BaseMessage) -> dict[str, Any]:
     calls = getattr(message, "tool_calls", None)
+    content = text_of_request(message) if isinstance(message, HumanMessage) else message.content
     role = getattr(message, "role", None) or _ROLES.get(message.type, message.type)
-    return {"role": role, "content": message.content, **({"tool_calls": calls} if calls else {})}
+    return {"role": role, "content": content, **({"tool_calls": calls} if calls else {})}
 
 
 def _to_json(value: Any) -> Any:

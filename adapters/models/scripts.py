@@ -18,6 +18,7 @@ from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatResult
 from pydantic import Field, PrivateAttr, ValidationError, field_validator
 
+from certigraph.adapters.models.attachments import text_of_request
 from certigraph.adapters.models.schemas import Schema, minimal_instance
 from certigraph.adapters.models.usage import current_meter
 from certigraph.adapters.processes import Setting, find_call_problem, run_in_waiting_thread
@@ -175,7 +176,7 @@ class ScriptedChat(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        prompt = "\n\n".join(str(m.content) for m in messages)
+        prompt = "\n\n".join(map(text_of_request, messages))
         form = kwargs.get("response_format")
         text = self._next_reply() if self.replies is not None else self._answer(prompt, form)
         message = AIMessage(text, usage_metadata=_estimate_usage(prompt, text))

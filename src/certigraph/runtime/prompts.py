@@ -20,6 +20,7 @@ from langchain_core.messages import BaseMessage, SystemMessage
 from langchain_core.outputs import ChatResult
 from pydantic import Field
 
+from certigraph.adapters.models.attachments import text_of_request
 from certigraph.adapters.models.chat_models import chat_model, is_scripted
 from certigraph.adapters.models.endpoint import format_schema
 from certigraph.adapters.models.profiles import DEFAULT_WINDOW, ModelProfile, estimate_tokens
@@ -97,8 +98,8 @@ def _sent_prompt(role: str, messages: list[BaseMessage], form: Mapping[str, Any]
     situation = current_situation()
     # the place also holds what a request is about, as the text of a dict
     nodes = [part.rpartition(":")[0] for part in (situation.place if situation else ()) if not part.startswith("{")]
-    system = [str(message.content) for message in messages if isinstance(message, SystemMessage)]
-    user = [str(message.content) for message in messages if not isinstance(message, SystemMessage)]
+    system = [text_of_request(message) for message in messages if isinstance(message, SystemMessage)]
+    user = [text_of_request(message) for message in messages if not isinstance(message, SystemMessage)]
     name, schema = str(form.get("name", "text")), form.get("schema")
     return SentPrompt("/".join(nodes), role, name, "\n\n".join(system), "\n\n".join(user), schema)
 
