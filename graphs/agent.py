@@ -48,8 +48,8 @@ from certigraph.nodes.tools import STOPPED_TEXT
 from certigraph.state.channels import ChangesChannel, ReadChannel
 from certigraph.state.commitments import CommitmentLevel
 from certigraph.state.endings import FINISHED, GOAL, WORLD_ENDED, Fault, LimitReached
+from certigraph.state.provenance import Provenance
 from certigraph.state.records import Certificate, Observation, Usage
-from certigraph.state.requests import Request
 from certigraph.state.run import ANSWER_ACTIONS, FINISH
 from certigraph.state.tools import (
     MESSAGE_KEY,
@@ -121,7 +121,7 @@ class AgentKeys(TypedDict, total=False):
     stopped: dict[str, str] | None
     """The limit that the turn has reached, by `ending` and `reason`; None while it goes on."""
     tool_messages: Messages
-    request: Request | None
+    provenance: Provenance
 
 
 class CertificateKeys(TypedDict, total=False):

@@ -113,7 +113,7 @@ def refuse_beyond_commitment(calls: Sequence[ToolCall], state: RunState, runtime
 
 def _format_user_text(state: RunState, runtime: Runtime[Context]) -> str:
     entry = context_of(runtime).entry
-    whole = entry.request if entry else words_of(state)
+    whole = entry.words if entry else words_of(state)
     return f"{whole}\n{tools_of(state['task'], runtime).instructions}"
 
 

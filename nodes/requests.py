@@ -19,8 +19,8 @@ from certigraph.adapters.tools.contents import text_of_message
 from certigraph.adapters.tools.positions import NAMESPACE_KEY, TASK_KEY
 from certigraph.adapters.tools.world import CONDITION
 from certigraph.state.endings import Fault
+from certigraph.state.provenance import Provenance, SourcedText
 from certigraph.state.records import Task
-from certigraph.state.requests import Request, SourcedText
 from certigraph.state.run import AnsweredCall
 from certigraph.state.tools import REQUEST_ID, TOOL_MESSAGES, TOOLS_NAME, calls_of
 
@@ -61,11 +61,12 @@ def read_surroundings(config: RunnableConfig | None) -> Surroundings | None:
     if TASK_KEY not in place:
         return None
     read, is_outermost = place.get(READ_KEY), "|" not in str(place.get(NAMESPACE_KEY, ""))
-    messages, request, answers = (_read_channel(read, name) for name in ("messages", "request", "answers"))
+    messages, provenance, answers = (_read_channel(read, name) for name in ("messages", "provenance", "answers"))
     messages = _to_messages(messages)
-    if isinstance(request, Request):
-        words = request.words if request.handed_on else _join_words(filter(is_request, messages))
-        return Surroundings(words, (*request.heard, *_sources_of(answers or ())))
+    if provenance is not None:
+        origin = provenance_of({"provenance": provenance})
+        words = origin.words if origin.handed_on else _join_words(filter(is_request, messages))
+        return Surroundings(words, (*origin.heard, *_sources_of(answers or ())))
     if not messages or not is_outermost:
         return Surroundings("")
     written = [one for one in messages if is_request(one) and not one.name]
@@ -137,33 +138,36 @@ def receive_request(state: Mapping[str, Any], config: RunnableConfig, *, keeps_o
     if goal := str(state.get("goal") or "").strip():
         update["messages"] = [HumanMessage(goal)]
         messages.append(HumanMessage(goal))
-    text, asked = compose_task(messages)
+    text, latest = compose_task(messages)
     around: Surroundings | None = config.get("configurable", {}).get(AROUND_KEY)
-    request = Request(handed_on=around is not None, words=around.words if around else "")
+    origin = Provenance(handed_on=around is not None, words=around.words if around else "")
     if keeps_origins:
-        earlier: Request | None = state.get("request")
-        heard = [*(earlier.heard if earlier else ()), *_sources_of(state.get("answers", ())), *_heard_in(messages)]
+        heard = [*provenance_of(state).heard, *_sources_of(state.get("answers", ())), *_heard_in(messages)]
         if around:
             handed_on = [SourcedText(text=text_of_message(one)) for one in messages if is_request(one)]
             heard += [*around.heard, *handed_on]
-        request = request.model_copy(update={"heard": bound_heard(heard)})
+        origin = origin.model_copy(update={"heard": bound_heard(heard)})
     return {
         **update,
-        "request": request,
-        "task": Task(benchmark=TOOLS_NAME, id=REQUEST_ID, goal=text, condition=CONDITION.format(goal=asked)),
+        "provenance": origin,
+        "task": Task(benchmark=TOOLS_NAME, id=REQUEST_ID, goal=text, condition=CONDITION.format(goal=latest)),
     }
+
+
+def provenance_of(state: Mapping[str, Any]) -> Provenance:
+    """Return the origin of what an agent knows; without an agent around the method, nothing is handed on or heard."""
+    return Provenance.model_validate(state.get("provenance") or {})
 
 
 def words_of(state: Mapping[str, Any]) -> str:
     """Return what the person wrote: the source of values that need no permission."""
-    request: Request | None = state.get("request")
-    return request.words if request and request.handed_on else leave_out_quotations(state["task"].goal)
+    origin = provenance_of(state)
+    return origin.words if origin.handed_on else leave_out_quotations(state["task"].goal)
 
 
 def heard_before(state: Mapping[str, Any]) -> tuple[SourcedText, ...]:
     """Return what others wrote before the turn, as far as its origin was kept."""
-    request: Request | None = state.get("request")
-    return request.heard if request else ()
+    return provenance_of(state).heard
 
 
 def note_sources(state: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -171,9 +175,9 @@ def note_sources(state: Mapping[str, Any]) -> dict[str, list[str]]:
 
     Empty if it was also written from a text whose origin is unknown.
     """
-    request: Request | None = state.get("request")
-    heard = [*(request.heard if request else ()), *_heard_in(state.get("messages", ()))]
-    if (request and request.handed_on) or not all(one.tools for one in heard):
+    origin = provenance_of(state)
+    heard = [*origin.heard, *_heard_in(state.get("messages", ()))]
+    if origin.handed_on or not all(one.tools for one in heard):
         return {}
     called = {call.name for step in state["history"] for call in calls_of(step.action) if call.is_made}
     return {SOURCES_KEY: sorted(called.union(*(one.tools for one in heard)))}
@@ -190,7 +194,7 @@ def bound_heard(heard: Sequence[SourcedText]) -> tuple[SourcedText, ...]:
 
 
 def compose_task(messages: Sequence[AnyMessage]) -> tuple[str, str]:
-    """Return the text of a task, and what is asked for in it: the latest request.
+    """Return the text of a task, and the latest request in it.
 
     Other requests of the conversation stand before it. What agents and tools wrote is quoted.
 
@@ -200,15 +204,15 @@ def compose_task(messages: Sequence[AnyMessage]) -> tuple[str, str]:
     last = max(
         (place for place, one in enumerate(messages) if isinstance(one, HumanMessage) and is_request(one)), default=-1
     )
-    asked = text_of_message(messages[last]).strip() if last >= 0 else ""
-    if last >= 0 and not asked and find_attachments([messages[last]]):
-        asked = ATTACHED
-    if not asked:
+    latest = text_of_message(messages[last]).strip() if last >= 0 else ""
+    if last >= 0 and not latest and find_attachments([messages[last]]):
+        latest = ATTACHED
+    if not latest:
         raise Fault("data", INPUT_FORM)
     before, since = (_format_messages(part) for part in (messages[:last], messages[last + 1 :]))
-    task = f"{CONVERSATION.format(before=before)}\n{asked}" if before else asked
+    task = f"{CONVERSATION.format(before=before)}\n{latest}" if before else latest
     part = _find_handed_part(messages[last + 1 :])
-    return paragraphs(task, since and SINCE.format(since=since), part and HANDED_PART.format(part=part)), part or asked
+    return paragraphs(task, since and SINCE.format(since=since), part and HANDED_PART.format(part=part)), part or latest
 
 
 def _format_messages(messages: Iterable[AnyMessage]) -> str:

@@ -183,7 +183,7 @@ def _create_entry(state: TDPState, node: Node, entered: NestedStart | None) -> N
         observation=state["observation"],
         known=tuple(known),
         last=node == state["dag"].goal and (entered is None or entered.last),
-        request=entered.request if entered else words_of(state),
+        words=entered.words if entered else words_of(state),
         heard=entered.heard if entered else heard_before(state),
         commitment=entered.commitment if entered else state.get("commitment"),
         answers="\n\n".join(

@@ -15,8 +15,8 @@ from typing_extensions import TypedDict
 
 from certigraph.state.channels import Log, LogIndexes
 from certigraph.state.endings import GAVE_UP, GOAL, WORLD_ENDED, Fault
+from certigraph.state.provenance import SourcedText
 from certigraph.state.records import Action, Arguments, Observation, Record, Spent, Step, StoredArguments, Task, Usage
-from certigraph.state.requests import SourcedText
 
 # State that every graph has: the task, the log of the current episode, what the world shows, and what was spent.
 
@@ -76,10 +76,10 @@ class NestedStart(Record):
     """Results of the sub-tasks that this run's sub-task depends on, and of its own earlier run if it begins again."""
     last: bool = False
     """Whether this run completes the whole task."""
-    request: str = ""
+    words: str = ""
     """What the person wrote to the outermost run, in which the values that need no permission stand."""
     heard: tuple[SourcedText, ...] = ()
-    """What others wrote before that run began (`Request.heard`)."""
+    """What others wrote before that run began (`Provenance.heard`)."""
     commitment: Commitment | None = None
     """What the outermost run committed to."""
     answers: str = ""

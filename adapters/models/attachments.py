@@ -23,8 +23,8 @@ _KINDS = {
 
 def find_attachments(messages: Iterable[BaseMessage]) -> tuple[Attachment, ...]:
     """Return what is attached to the messages of people."""
-    asked = (message for message in messages if isinstance(message, HumanMessage))
-    blocks = (block for message in asked if isinstance(message.content, list) for block in message.content)
+    people = (message for message in messages if isinstance(message, HumanMessage))
+    blocks = (block for message in people if isinstance(message.content, list) for block in message.content)
     return tuple(block for block in blocks if isinstance(block, dict) and block.get("type") != "text")
 
 

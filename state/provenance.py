@@ -13,7 +13,7 @@ class SourcedText(Record):
     """Whether it is the answer of a tool itself, and not a model's account of answers."""
 
 
-class Request(Record):
+class Provenance(Record):
     """Origin of what an agent knows when a turn begins."""
 
     handed_on: bool = False
