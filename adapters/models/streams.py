@@ -59,7 +59,7 @@ class ReplyStream(BaseCallbackHandler):
     def on_llm_new_token(self, token: Any, *, chunk: Any = None, **kwargs: Any) -> None:
         """Show what has arrived of thought and answer, but for the last word.
 
-        A long text is read again only when it has grown by a hundredth: reading it takes time that grows with it.
+        A long text is read again only when it has grown by a twentieth: reading it takes time that grows with it.
         """
         message = chunk.message if isinstance(chunk, ChatGenerationChunk) else None
         if isinstance(message, AIMessageChunk):
@@ -70,7 +70,7 @@ class ReplyStream(BaseCallbackHandler):
                 call["args"] += part.get("args") or ""
             length = len(self._text) + sum(len(call["args"]) for call in self._calls.values())
             if self._next_length <= length <= MAX_CALL_CHARS:
-                self._next_length = length + length // 100
+                self._next_length = length + length // 20
                 self._show(complete=False)
 
     def on_llm_end(self, response: LLMResult, **kwargs: Any) -> None:
