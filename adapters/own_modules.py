@@ -58,7 +58,7 @@ def find_own_modules(modules: OwnModules) -> None:
 def own_modules() -> OwnModules | None:
     """Return where this process looks for its user's modules; None if only on `sys.path`."""
     finder = _current_finder()
-    return finder and OwnModules(finder.folder, tuple(sorted(finder.named | finder.found)))
+    return OwnModules(finder.folder, tuple(sorted(finder.named | finder.found))) if finder else None
 
 
 def name_own_module(module: str) -> None:
