@@ -79,7 +79,8 @@ class ReplyStream(BaseCallbackHandler):
             self._show(complete=True)
 
     def _begin(self) -> None:
-        self._text, self._calls, self._next_length = "", dict[Any, dict[str, str]](), 0
+        self._text, self._calls = "", dict[Any, dict[str, str]]()
+        self._next_length = 0
         self._answer, self._reasoning = _Shown(self._push, "text"), _Shown(self._push, "reasoning")
 
     def _show(self, *, complete: bool) -> None:
