@@ -80,7 +80,7 @@ class ReplyStream(BaseCallbackHandler):
 
     def _begin(self) -> None:
         self._text, self._calls = "", dict[Any, dict[str, str]]()
-        self._next_length = 0
+        self._next_length: int = 0
         self._answer, self._reasoning = _Shown(self._push, "text"), _Shown(self._push, "reasoning")
 
     def _show(self, *, complete: bool) -> None:
