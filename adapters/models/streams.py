@@ -45,6 +45,7 @@ class ReplyStream(BaseCallbackHandler):
         """Callbacks of the request: those of the node, and this one."""
         self.callbacks.add_handler(self)
         self._context = copy_context()  # LangGraph's configuration of the node, which callbacks do not run in
+        self._next_length = 0
         self._begin()
 
     @property
@@ -80,7 +81,7 @@ class ReplyStream(BaseCallbackHandler):
 
     def _begin(self) -> None:
         self._text, self._calls = "", dict[Any, dict[str, str]]()
-        self._next_length: int = 0
+        self._next_length = 0
         self._answer, self._reasoning = _Shown(self._push, "text"), _Shown(self._push, "reasoning")
 
     def _show(self, *, complete: bool) -> None:
