@@ -184,6 +184,7 @@ OWN_GRAPH = """
     """
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [[], ["--workers", "2"], ["--workers", "1", "--ray", "local"]], ids=" ".join)
 def test_a_graph_of_the_folder_runs_here_and_in_workers(workers: list[str], tmp_path: Path):
