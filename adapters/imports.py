@@ -13,6 +13,7 @@ from pathlib import PurePath
 from pkgutil import iter_modules
 from typing import Any
 
+from certigraph.adapters.own_modules import name_own_module, own_modules
 from certigraph.adapters.user_warnings import warn_user
 from certigraph.state.endings import UnknownName
 
@@ -37,6 +38,7 @@ def import_named(name: str, kind: str) -> Any:
     if module.endswith(".py"):
         dotted = ".".join(part for part in PurePath(module[:-3]).parts if part not in (".", ".."))
         raise UnknownName(f"{kind} {name!r} names a file: name the module instead, {dotted}:{attribute or 'NAME'}")
+    name_own_module(module)
     try:
         return reduce(getattr, attribute.split("."), import_module(module)) if attribute else import_module(module)
     except (Exception, SystemExit) as error:  # the module is user code, which may raise anything
@@ -53,7 +55,9 @@ def _import_error(message: str, error: BaseException, module: str) -> UnknownNam
     if not f"{module}.".startswith(f"{missing}."):
         return UnknownName(f"{message}: install {missing}, or correct the import of it")
     package, dot, _ = missing.rpartition(".")
-    folders = getattr(sys.modules.get(package), "__path__", ()) if package else None
+    own = own_modules()
+    top = [*sys.path, own.folder] if own else None
+    folders = getattr(sys.modules.get(package), "__path__", ()) if package else top
     known = [f"{package}{dot}{one.name}" for one in iter_modules(folders)]
     return UnknownName(message, missing, known, IMPORT_ADVICE)
 

@@ -5,6 +5,7 @@ task of the input, and `respond` makes a message of the answer. With `interrupt_
 """
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from importlib import import_module
 from typing import Annotated, Any, Literal, cast, get_args, get_type_hints
 
@@ -31,7 +32,10 @@ from certigraph.adapters.models.chat_models import (
     is_local,
     is_scripted,
 )
+from certigraph.adapters.processes import is_loop_running
 from certigraph.adapters.protocols import Budget, Context, Limits, Operator
+from certigraph.adapters.served_contexts import SERVED_FIELDS, check_client_context
+from certigraph.adapters.thread_clocks import acheck_thread_clock, check_thread_clock
 from certigraph.adapters.tools.answer_forms import ResponseForm, ResponseFormat
 from certigraph.adapters.tools.checks import Checks, warn_of_unused
 from certigraph.adapters.tools.definitions import DEADLINE
@@ -64,9 +68,6 @@ Method = Literal["sdp", "tdp", "step", "react", "plan_and_act", "pbai"]
 """Methods that can drive an agent with tools."""
 
 METHODS: tuple[Method, ...] = get_args(Method)
-
-SERVED_FIELDS = ("model", "window", "budget", "limits")
-"""Fields of the context that a client of a server may set."""
 
 SHARED_LESSONS = "agent"
 """Name under which STEP keeps its lessons in the store, shared by all threads."""
@@ -187,11 +188,20 @@ class AgentGraph(EpisodicGraph):
         """The agent's tools as the world in which it acts."""
         return cast(Tools, self.agent_context.benchmark)
 
-    def stream(self, input: Any, config: Any = None, **kwargs: Any) -> Iterator[Any]:  # noqa: D102 - as LangGraph's
-        return super().stream(input, self._in_place(config), **self._complete(input, config, kwargs))
+    served_fields = SERVED_FIELDS
 
-    def astream(self, input: Any, config: Any = None, **kwargs: Any) -> AsyncIterator[Any]:  # noqa: D102
-        return super().astream(input, self._in_place(config), **self._complete(input, config, kwargs))
+    def stream(self, input: Any, config: Any = None, **kwargs: Any) -> Iterator[Any]:  # noqa: D102 - as LangGraph's
+        arguments = self._complete(input, config, kwargs)
+        check_thread_clock(self, config)
+        return super().stream(input, self._in_place(config), **arguments)
+
+    async def astream(self, input: Any, config: Any = None, **kwargs: Any) -> AsyncIterator[Any]:  # noqa: D102
+        arguments = self._complete(input, config, kwargs)
+        await acheck_thread_clock(self, config)
+        chunks: Any = super().astream(input, self._in_place(config), **arguments)
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                yield chunk
 
     def default_context(self) -> Context:
         """Return the agent's own context."""
@@ -213,10 +223,9 @@ class AgentGraph(EpisodicGraph):
 
     def get_context_jsonschema(self) -> dict[str, Any]:
         """Return the form of the fields that a client of a server may set; an empty model is the agent's own."""
-        form = Context.model_json_schema()
-        shown = {name: part for name, part in form["properties"].items() if name in SERVED_FIELDS}
-        model = {**shown["model"], "default": "", "description": "another model for this run; unset: the agent's own"}
-        return {**form, "properties": {**shown, "model": model}}
+        form = super().get_context_jsonschema()
+        other = {"default": "", "description": "another model for this run; unset: the agent's own"}
+        return {**form, "properties": {**form["properties"], "model": {**form["properties"]["model"], **other}}}
 
     def _complete(self, input: Any, config: Any, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments of a run with the agent's context, and with checkpoints that are saved before effects.
@@ -252,6 +261,7 @@ class AgentGraph(EpisodicGraph):
             own = TypeAdapter(self.own_schema).validate_python(given) if isinstance(given, Mapping) else given
             return self.agent_context.model_copy(update={"own": own})
         if isinstance(given, Mapping) and set(given) <= set(Context.model_fields):
+            check_client_context(given)
             given = Context.model_validate(given)
         if not isinstance(given, Context):
             return self.agent_context.model_copy(update={"own": given})
@@ -514,7 +524,7 @@ def _model_fields(model: Any, keyword: str = "model") -> dict[str, Any]:
     if is_scripted(model):
         reason = "scripts by name know the tasks of benchmarks, not your tools"
         raise ValueError(f"{keyword}={model!r}: {reason}; give a chat model, its name, or a certigraph.ScriptedChat")
-    if is_local(model):
+    if is_local(model) and not is_loop_running():  # on a server's event loop nothing may look at files
         from certigraph.adapters.models.clients import check_local_package, find_weights
 
         check_local_package()  # what is missing is named here, and not in the middle of a run

@@ -24,6 +24,7 @@ from typing_extensions import TypedDict, is_typeddict
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.episodes import graph_scope
 from certigraph.adapters.protocols import Context, Operator
+from certigraph.adapters.served_contexts import SERVED_FIELDS, check_client_context, served_form
 from certigraph.adapters.tools.positions import RUNTIME_KEY, with_place
 from certigraph.graphs.catalogue import check_slot
 from certigraph.nodes.slots import Slot, create_node, spec_of
@@ -171,7 +172,11 @@ class EpisodicGraph(CompiledStateGraph[Any, Context, Any, Any]):
     state. They work at every checkpoint.
     """
 
+    served_fields: tuple[str, ...] = (*SERVED_FIELDS, "roles", "trial")
+    """Fields of the context that a client of a server may set."""
+
     def stream(self, input: Any, config: Any = None, **kwargs: Any) -> Iterator[Any]:  # noqa: D102 - as LangGraph's
+        check_client_context(kwargs.get("context"))
         THREAD_CONTEXTS.remember(config, kwargs.get("context"))
         chunks: Any = super().stream(input, with_place(config, begins=is_input(input)), **kwargs)
         scope = graph_scope()
@@ -197,6 +202,7 @@ class EpisodicGraph(CompiledStateGraph[Any, Context, Any, Any]):
                 scope.end()
 
     async def astream(self, input: Any, config: Any = None, **kwargs: Any) -> AsyncIterator[Any]:  # noqa: D102
+        check_client_context(kwargs.get("context"))
         THREAD_CONTEXTS.remember(config, kwargs.get("context"))
         chunks: Any = super().astream(input, with_place(config, begins=is_input(input)), **kwargs)
         scope = graph_scope()
@@ -221,6 +227,10 @@ class EpisodicGraph(CompiledStateGraph[Any, Context, Any, Any]):
                 await chunks.aclose()
             finally:
                 await scope.aend()
+
+    def get_context_jsonschema(self) -> dict[str, Any]:
+        """Return the form of the fields of the context that a client of a server may set."""
+        return served_form(self.served_fields)
 
     def default_context(self) -> Context:
         """Return the context of a run to which the caller gives none."""

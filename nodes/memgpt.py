@@ -18,9 +18,9 @@ from pydantic import BaseModel, Field, create_model
 
 from certigraph.adapters.benchmarks import benchmark_of, limits_of
 from certigraph.adapters.models.calls import ask, profile_of
+from certigraph.adapters.models.delimiters import WORLD_TAG
 from certigraph.adapters.models.profiles import CHARACTERS_PER_TOKEN
 from certigraph.adapters.models.prompts import (
-    WORLD_TAG,
     Prompt,
     build_prompt,
     bullet_list,

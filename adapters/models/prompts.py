@@ -14,6 +14,7 @@ from typing import NamedTuple
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.benchmarks import context_of, limits_of, live_benchmark, steps_before
+from certigraph.adapters.models.delimiters import WORLD_TAG
 from certigraph.adapters.models.profiles import CHARACTERS_PER_TOKEN, ModelProfile, estimate_tokens
 from certigraph.adapters.protocols import Context
 from certigraph.state.commitments import describe_commitment
@@ -382,9 +383,6 @@ def paragraphs(*parts: str) -> str:
 
 
 # Quoted text and lists.
-
-WORLD_TAG = re.compile(r"<\s*/?\s*world\s*>", re.IGNORECASE)
-"""Pattern of the tags around quoted text, `<world>` and `</world>`, in every spelling that a text may contain."""
 
 MAX_QUOTE = 100_000
 """Maximum characters of a quoted text, unless the caller gives another number."""

@@ -17,6 +17,7 @@ from langchain_core.utils.json import parse_partial_json
 from langgraph.config import get_config
 from langgraph.graph.message import push_message
 
+from certigraph.adapters.models.schemas import MAX_CALL_CHARS
 from certigraph.adapters.redaction import redact
 
 
@@ -44,6 +45,7 @@ class ReplyStream(BaseCallbackHandler):
         """Callbacks of the request: those of the node, and this one."""
         self.callbacks.add_handler(self)
         self._context = copy_context()  # LangGraph's configuration of the node, which callbacks do not run in
+        self._next_length = 0
         self._begin()
 
     @property
@@ -56,7 +58,10 @@ class ReplyStream(BaseCallbackHandler):
         self._begin()
 
     def on_llm_new_token(self, token: Any, *, chunk: Any = None, **kwargs: Any) -> None:
-        """Show what has arrived of thought and answer, but for the last word."""
+        """Show what has arrived of thought and answer, but for the last word.
+
+        A long text is read again only when it has grown by a twentieth: reading it takes time that grows with it.
+        """
         message = chunk.message if isinstance(chunk, ChatGenerationChunk) else None
         if isinstance(message, AIMessageChunk):
             self._text += message.text
@@ -64,7 +69,10 @@ class ReplyStream(BaseCallbackHandler):
                 call = self._calls.setdefault(part.get("index"), {"name": "", "args": ""})
                 call["name"] += part.get("name") or ""
                 call["args"] += part.get("args") or ""
-            self._show(complete=False)
+            length = len(self._text) + sum(len(call["args"]) for call in self._calls.values())
+            if self._next_length <= length <= MAX_CALL_CHARS:
+                self._next_length = length + length // 20
+                self._show(complete=False)
 
     def on_llm_end(self, response: LLMResult, **kwargs: Any) -> None:
         """Show the rest."""
@@ -73,6 +81,7 @@ class ReplyStream(BaseCallbackHandler):
 
     def _begin(self) -> None:
         self._text, self._calls = "", dict[Any, dict[str, str]]()
+        self._next_length = 0
         self._answer, self._reasoning = _Shown(self._push, "text"), _Shown(self._push, "reasoning")
 
     def _show(self, *, complete: bool) -> None:

@@ -43,10 +43,13 @@ MAX_TOKENS = 1_000_000_000
 
 
 def usage_of(reported: UsageMetadata | None, messages: Sequence[BaseMessage], text: str) -> UsageMetadata:
-    """Return the token counts that the endpoint reported, or an estimate if it reported none or implausible ones."""
-    if reported and _is_plausible(reported):
+    """Return the token counts that the endpoint reported, or an estimate if it reported none or implausible ones.
+
+    A count below a hundredth of the estimate is implausible: a budget would never end a run that costs nothing.
+    """
+    read, wrote = count_tokens_approximately(messages), count_tokens_approximately([AIMessage(text)]) if text else 0
+    if reported and _is_plausible(reported) and _is_enough(reported, read, wrote):
         return reported
-    read, wrote = count_tokens_approximately(messages), count_tokens_approximately([AIMessage(text)])
     return UsageMetadata(input_tokens=read, output_tokens=wrote, total_tokens=read + wrote)
 
 
@@ -81,6 +84,10 @@ def _is_plausible(reported: UsageMetadata) -> bool:
     read, wrote = reported.get("input_tokens"), reported.get("output_tokens")
     cached, stored = cached_tokens(reported), cache_writes(reported)
     return all(map(_is_count, (read, wrote, cached, stored))) and cached + stored <= (read or 0)
+
+
+def _is_enough(reported: UsageMetadata, read: int, wrote: int) -> bool:
+    return 100 * reported["input_tokens"] >= read and 100 * reported["output_tokens"] >= wrote
 
 
 # Log of calls, written before a request is sent, so that a killed process leaves a record of it.

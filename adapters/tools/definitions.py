@@ -290,7 +290,7 @@ def load_tools(tools: Sequence[BaseTool | Callable[..., Any]], deadline: float =
 
 
 def _check_name(name: str, known: Iterable[str]) -> None:
-    if not _NAME.fullmatch(name):
+    if not (_NAME.fullmatch(name) and name.isprintable()):
         raise ValueError(f"the tool name {name!r:.60} is not one: it needs 1 to {MAX_NAME} characters without spaces")
     if name in known:
         raise ValueError(f"two tools have the name {name!r}: rename one, as in @tool('another_name')")

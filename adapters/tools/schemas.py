@@ -3,8 +3,11 @@
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote
+
+from pydantic_core import SchemaError, SchemaValidator, ValidationError, core_schema
 
 from certigraph.adapters.models.schemas import Schema
 
@@ -225,10 +228,12 @@ def create_check(schema: Schema) -> Callable[[Mapping[str, Any]], str]:
 
     is_open = {"additionalProperties", "unevaluatedProperties"} & set(schema)
     complete = {"type": "object", **schema, **({} if is_open else {"unevaluatedProperties": False})}
-    validator = jsonschema.Draft202012Validator(complete)
+    validator = jsonschema.validators.extend(jsonschema.Draft202012Validator, {"pattern": _check_pattern})(complete)
     try:
         validator.check_schema(complete)
     except jsonschema.SchemaError:  # the server itself decides then
+        return lambda args: ""
+    if any(map(_may_be_slow, _patterns_of_names(schema))):
         return lambda args: ""
 
     known = _collect(schema)[0]
@@ -248,6 +253,45 @@ def create_check(schema: Schema) -> Callable[[Mapping[str, Any]], str]:
         return " ".join(f"{place}: {error.message:.500}".removeprefix(": ").split())
 
     return find_misfit
+
+
+def _check_pattern(validator: Any, pattern: str, value: Any, schema: Schema) -> Iterator[Exception]:
+    """Check a text by a pattern as jsonschema does, in time that grows with its length, whatever the pattern is.
+
+    Python's engine takes minutes for 40 characters and `(a+)+$`.
+    """
+    from jsonschema import ValidationError as Misfit
+
+    if validator.is_type(value, "string") and (matches := _linear_pattern(pattern)):
+        try:
+            matches.validate_python(value)
+        except ValidationError:
+            yield Misfit(f"{value!r:.200} does not match {pattern!r:.200}")
+
+
+@lru_cache(maxsize=256)
+def _linear_pattern(pattern: str) -> SchemaValidator | None:
+    try:
+        return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
+    except SchemaError:  # lookarounds and back references are left to the server
+        return None
+
+
+def _patterns_of_names(part: Any) -> Iterator[str]:
+    """Yield the patterns of names of arguments in a schema, which jsonschema matches by Python's engine."""
+    if isinstance(part, Mapping):
+        for key, value in part.items():
+            if key == "patternProperties" and isinstance(value, Mapping):
+                yield from value
+            yield from _patterns_of_names(value)
+    elif isinstance(part, list):
+        for one in part:
+            yield from _patterns_of_names(one)
+
+
+def _may_be_slow(pattern: str) -> bool:
+    """Return whether a pattern repeats a group, or has more than two repetitions."""
+    return bool(re.search(r"\)[*+{]", pattern)) or len(re.findall(r"[*+{]", pattern)) > 2
 
 
 def describe_unknown(names: Iterable[str], known: Iterable[str]) -> str:

@@ -67,8 +67,18 @@ def parse_ip(address: str) -> IP:
     return (isinstance(ip, IPv6Address) and ip.ipv4_mapped) or ip
 
 
+RESERVED = (
+    *map(ipaddress.ip_network, ("192.0.0.0/24", "192.88.99.0/24", "3fff::/20")),
+    ipaddress.ip_network("168.63.129.16"),
+)
+"""Networks that Python, or an older one, takes for public, and that are not: those of the IANA registries of special
+addresses, such as 192.0.0.192, at which a cloud keeps metadata, and 168.63.129.16, at which Azure does."""
+
+
 def is_public(ip: IP) -> bool:
     """Return whether an IP address is public. A 6to4 address is public only if its IPv4 address is."""
+    if any(ip in network for network in RESERVED):
+        return False
     if isinstance(ip, IPv4Address):
         return ip.is_global and not ip.is_multicast and not ip.is_reserved
     return ip in UNICAST and ip.is_global and (ip.sixtofour is None or is_public(ip.sixtofour))

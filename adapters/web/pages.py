@@ -138,6 +138,9 @@ MARKDOWN_ESCAPE = re.compile(r"\\([*_`~\[\]<#>+\-.)])")
 MAX_EXTRACTED_ELEMENTS = 20_000
 """Maximum number of HTML elements of a page for trafilatura, which is too slow for larger pages."""
 
+MAX_ATTRIBUTES = 500
+"""Maximum number of attributes of an HTML element; a page with more in one of them is refused."""
+
 MAX_TITLE_CHARACTERS = 300
 MAX_SHORT_PAGE_CHARACTERS = 3_000
 """Maximum characters of a page that counts as short. Of a longer page, a smaller share has to be extracted."""
@@ -211,12 +214,27 @@ def _read_html(source: str) -> PageContent:
 
 
 def _parse_html(source: str) -> Any:
+    html, options = import_web_package("lxml.html"), {"remove_comments": True, "remove_pis": True, "encoding": "utf-8"}
+    body = source.encode()  # lxml searches a str for a declared encoding, which takes hours if blanks follow `<?xml`
     try:
-        # bytes, because lxml searches a str for a declared encoding, which takes hours if `<?xml` is followed by blanks
-        parser = import_web_package("lxml.html").HTMLParser(remove_comments=True, remove_pis=True, encoding="utf-8")
-        return import_web_package("lxml.html").document_fromstring(source.encode(), parser=parser)
+        import_web_package("lxml.etree").fromstring(body, html.HTMLParser(target=_AttributeCheck(), **options))
+        return html.document_fromstring(body, parser=html.HTMLParser(**options))
     except (import_web_package("lxml.etree").LxmlError, ValueError):
         return None
+
+
+class _AttributeCheck:
+    """Target of lxml's parser that refuses pages with an element of more than MAX_ATTRIBUTES attributes.
+
+    A target sees elements without a tree, in which the time for an element grows with the square of its attributes.
+    """
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if len(attributes) > MAX_ATTRIBUTES:
+            raise PageRefused(f"an element with more than {MAX_ATTRIBUTES} attributes")
+
+    def close(self) -> None:
+        pass
 
 
 def _remove_hidden(tree: Any) -> None:

@@ -13,9 +13,9 @@ from pydantic import BaseModel, Field
 from certigraph.adapters.benchmarks import context_of, limits_of
 from certigraph.adapters.episodes import rehearse
 from certigraph.adapters.models.calls import ask, ask_text, profile_of
+from certigraph.adapters.models.delimiters import WORLD_TAG
 from certigraph.adapters.models.profiles import ModelProfile
 from certigraph.adapters.models.prompts import (
-    WORLD_TAG,
     Prompt,
     build_prompt,
     bullet_list,

@@ -306,7 +306,7 @@ class Ray:
     def remote(self, _: type) -> Any:
         return SimpleNamespace(options=lambda **_: SimpleNamespace(remote=self._actor))
 
-    def _actor(self, _: Any) -> Actor:
+    def _actor(self, *_: Any) -> Actor:
         self.actors.append(Actor(self))
         return self.actors[-1]
 

@@ -11,12 +11,19 @@ from helpers.worlds.support_database import GOAL, SCRIPT, SupportDatabase, scrip
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.runtime import get_runtime
 from pydantic import BaseModel
+from typing_extensions import TypedDict
 
 from certigraph import Budget, Context, LimitReached, agent, serializer
+from certigraph.graphs import react as benchmark_react
 from certigraph.graphs.agent import METHODS, AgentGraph, AgentOperators
 from certigraph.graphs.assembly import slot_names
+from certigraph.state.endings import Fault
 
 THREAD: Any = {"configurable": {"thread_id": "1"}}
+
+
+class Own(TypedDict):
+    model: str
 
 
 class Refunded(BaseModel):
@@ -53,6 +60,22 @@ def test_a_context_that_names_a_model_replaces_the_agents_own(
 def test_a_context_that_names_a_script_of_benchmarks_is_refused(database: SupportDatabase):
     with pytest.raises(ValueError, match="ScriptedChat"):
         react(database).invoke({"goal": GOAL}, context={"model": "scripted:first"})
+
+
+@pytest.mark.parametrize("model", ["local:/etc/passwd", "local:weights.gguf", "local:http://127.0.0.1/x"])
+def test_a_context_in_json_names_no_file_of_weights(model: str, database: SupportDatabase):
+    with pytest.raises(Fault, match="refused"):
+        react(database).invoke({"goal": GOAL}, context={"model": model})  # type: ignore[arg-type]
+    for given in ({"model": model}, {"roles": {"planner": model}}):
+        with pytest.raises(Fault, match="refused"):
+            benchmark_react.build().invoke({"task": {"benchmark": "blocksworld", "id": "4-0"}}, context=given)
+    with pytest.raises(Fault, match=r"no weights at|xllamacpp"):  # a program may name one
+        react(database).invoke({"goal": GOAL}, context=Context(model="local:/nowhere/x.gguf"))
+
+
+def test_a_context_of_the_users_own_may_hold_any_model(database: SupportDatabase):
+    graph = react(database, context_schema=Own)
+    assert graph.invoke({"goal": GOAL}, context={"model": "local:/x"})["ending"] == "finished"  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("context", [{"budget": {"calls": 1}}, Context(budget=Budget(calls=1))])

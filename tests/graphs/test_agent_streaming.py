@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Iterator, Sequence
 from http.server import ThreadingHTTPServer
+from itertools import chain, repeat
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel, PrivateAttr
 
-from certigraph import agent
+from certigraph import Budget, LimitReached, agent
 from certigraph.state.records import Predicate, Verdict
 
 ANSWER = "Order 17 was paid, and nothing is left to do."
@@ -263,3 +265,37 @@ def test_tokens_of_streamed_replies_are_counted(tokens: int, monkeypatch: pytest
     assert spent.calls == 2
     assert (spent.tokens == 2 * 107) == (tokens == 7)
     assert spent.tokens > 0
+
+
+class EndlessModel(TypingModel):
+    """Model that begins a reply and never ends it; each piece is there at once."""
+
+    def _stream(
+        self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any
+    ) -> Iterator[ChatGenerationChunk]:
+        first: Any = {"name": "finish", "id": "c", "args": '{"answer": "', "index": 0, "type": "tool_call_chunk"}
+        for part in chain([first], repeat({**first, "name": None, "id": None, "args": "so it goes on " * 50})):
+            message = AIMessageChunk(content="", tool_call_chunks=[part]) if self.native else AIMessageChunk("x " * 300)
+            yield ChatGenerationChunk(message=message)
+
+
+@pytest.mark.parametrize("way", ["stream", "astream"])
+@pytest.mark.parametrize("native", [True, False])
+def test_a_reply_without_end_ends_at_the_seconds_of_the_budget(way: str, native: bool) -> None:
+    model = EndlessModel(native=native)
+    options: Any = {"commitments": None, "budget": Budget(seconds=1), "on_limit": "raise"}
+    graph = agent("react", model=model, tools=[look_up], effects={"look_up": "repeatable"}, **options)
+    began = time.process_time()
+    with pytest.raises(LimitReached, match="seconds"):
+        stream(graph, way)
+    assert time.process_time() - began < 4
+
+
+def test_a_long_answer_takes_time_that_grows_with_it() -> None:
+    long = "All orders of the year were paid. " * 2_000
+    graph, _ = build([("finish", {"thought": THOUGHT, "answer": long})])
+    began = time.process_time()
+    [pieces] = texts(stream(graph)).values()
+    assert "".join(pieces) == long.strip() or "".join(pieces) == long
+    assert len(pieces) > 50
+    assert time.process_time() - began < 10

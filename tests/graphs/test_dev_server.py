@@ -78,8 +78,7 @@ def test_a_graph_has_its_description_its_forms_and_a_drawing_with_named_edges(gr
     assert named and None not in named
     schemas = json_of(server.get(f"/assistants/{assistant(server, graph)}/schemas"))
     form = schemas["context_schema"]["properties"]
-    assert {"model", "roles", "data", "budget"} <= set(form)
-    assert not {"benchmark", "environment", "chat"} & set(form)
+    assert set(form) == {"model", "roles", "window", "budget", "limits", "trial"}
     assert form["model"]["default"] == "scripted:expert"
     assert set(schemas["input_schema"]["properties"]) == {"task"}
 
@@ -131,6 +130,26 @@ def test_the_context_form_takes_hold(server: httpx.Client):
     body = {"input": TASK, "assistant_id": "sdp", "context": {"budget": {"calls": 2}}}
     spent = json_of(server.post(f"/threads/{new_thread(server)}/runs/wait", json=body))
     assert spent["__error__"]["error"] == "LimitReached"
+
+
+@pytest.mark.parametrize("graph", ["react", "sdp"])
+def test_a_client_names_no_file_or_folder_of_the_server(graph: str, server: httpx.Client, tmp_path: Path):
+    (tmp_path / "blocksworld").mkdir()  # as data it would be read, and has no tasks
+    context = {"cache": str(tmp_path / "cache"), "data": str(tmp_path), "memory": "x", "faults": "crash=1"}
+    state = finished(server, new_thread(server), assistant_id=graph, context=context)
+    assert state["observation"]["solved"]
+    assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.parametrize("model", ["local:/etc/passwd", "local:http://127.0.0.1/x.gguf", "local:../x", "local:~/x"])
+@pytest.mark.parametrize("role", [False, True])
+def test_a_client_names_no_weights_by_a_path(model: str, role: bool, server: httpx.Client, log: Path):
+    before = len(log.read_text(encoding="utf-8"))
+    context = {"roles": {"executor": model}} if role else {"model": model}
+    body = {"input": TASK, "assistant_id": "react", "context": context}
+    refused = json_of(server.post(f"/threads/{new_thread(server)}/runs/wait", json=body))["__error__"]
+    assert (refused["error"], model in refused["message"]) == ("Fault", True)
+    assert "BlockingError" not in log.read_text(encoding="utf-8")[before:]
 
 
 @pytest.mark.parametrize("graph", ["step", "clin"])

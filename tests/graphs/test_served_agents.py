@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 from helpers.processes.children import child_path
-from helpers.servers.dev_server import assistant, json_of, new_thread, run_to_end, serving, stream
+from helpers.servers.dev_server import LOG, assistant, json_of, new_thread, run_to_end, serving, stream
 from helpers.worlds.support_database import GOAL, SupportDatabase
 
 pytestmark = pytest.mark.slow
@@ -99,6 +99,22 @@ def test_a_client_cannot_name_a_folder_of_the_server(server: httpx.Client, suppo
     state = run_to_end(server, new_thread(server), assistant_id="react", input=CHAT, context=context)
     assert state["ending"] == "finished"
     assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.parametrize("model", ["local:/etc/passwd", "local:http://127.0.0.1/x.gguf", "local:../x.gguf"])
+def test_a_client_names_no_weights_by_a_path(model: str, server: httpx.Client, folder: Path):
+    before = len((folder / LOG).read_text())
+    refused = run_to_end(server, new_thread(server), assistant_id="react", input=CHAT, context={"model": model})
+    assert (refused["__error__"]["error"], model in refused["__error__"]["message"]) == ("Fault", True)
+    assert "BlockingError" not in (folder / LOG).read_text()[before:]
+
+
+def test_weights_by_name_are_looked_for_off_the_event_loop(server: httpx.Client, folder: Path):
+    before = len((folder / LOG).read_text())
+    context = {"model": "local:qwen-0.5b", "budget": {"calls": 1}}
+    ended = run_to_end(server, new_thread(server), assistant_id="react", input=CHAT, context=context)
+    assert ended.get("__error__", {}).get("error", "") in ("", "Fault", "LimitReached")
+    assert "BlockingError" not in (folder / LOG).read_text()[before:]
 
 
 @pytest.mark.parametrize("graph", METHODS)

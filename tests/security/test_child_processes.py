@@ -15,9 +15,7 @@ from certigraph.adapters.redaction import ADDRESS_VARIABLES, KEY_VARIABLES
 from certigraph.cli.drawings import draw_png
 
 OWN_WORKERS = {
-    "studies/reward_data.py": "rates actions, also by models that want a key",
-    "studies/rewards.py": "measures reward functions",
-    "evaluation/frames.py": "reads recorded runs",
+    "adapters/own_modules.py": "rate actions, also by models that want a key, and read recorded runs",
     "evaluation/ray_cluster.py": "Ray's, whose workers ask models",
     "evaluation/worker_processes.py": "execute runs, which ask models",
 }

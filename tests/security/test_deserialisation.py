@@ -3,16 +3,22 @@
 import json
 import os
 import pickle
+import re
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import ormsgpack
 import pytest
+from helpers.files.product import ROOT
 from helpers.worlds.scripted_benchmark import Script
+from helpers.worlds.support_database import GOAL, SupportDatabase, scripted_model
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.types import Command
 
+from certigraph import agent
 from certigraph.adapters.files import cache_folder
 from certigraph.adapters.models.reply_cache import CACHE_FILE as REPLIES
 from certigraph.adapters.models.reply_cache import ReplyCache
@@ -99,6 +105,41 @@ def test_checkpoints_with_a_payload_run_nothing(table: str, kind: str, stopped: 
     except (Fault, NotImplementedError, ValueError, KeyError, TypeError, AttributeError):
         return
     assert result.ending in ("goal", "error:operator", "error:data")
+
+
+@pytest.mark.parametrize("table", ["checkpoints", "writes"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_agent_with_the_serializer_runs_no_payload_of_its_database(
+    table: str, kind: str, tmp_path: Path, made: Path
+):
+    form, payload = constructions(made)[kind]
+    column = "checkpoint" if table == "checkpoints" else "value"
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    with closing(sqlite3.connect(tmp_path / "threads.sqlite", check_same_thread=False)) as opened:
+        tools = SupportDatabase(tmp_path / "support.sqlite").tools
+        saver = SqliteSaver(opened, serde=serializer())
+        graph = agent("react", model=scripted_model(), tools=tools, checkpointer=saver, interrupt_on={"refund": True})
+        graph.invoke({"goal": GOAL}, thread)
+        opened.execute(f"UPDATE {table} SET type = ?, {column} = ?", (form, payload))
+        opened.commit()
+        decision: Any = Command(resume={"decisions": [{"type": "approve"}]})
+        with suppress(Exception):  # that no payload is run is what counts
+            graph.invoke(decision, thread)
+
+
+PAGES = [*(ROOT / "docs").glob("*.md"), ROOT / "README.md", *(ROOT / "notebooks").glob("*.ipynb")]
+
+
+def test_the_documentation_shows_savers_with_the_serializer():
+    built = [
+        (page.name, call)
+        for page in PAGES
+        for call in re.findall(
+            r"(?:Sqlite|Postgres|InMemory)Saver(?:\.from_conn_string)?\((?=[^)\s])[^\n]*", page.read_text()
+        )
+    ]
+    assert len(built) > 2
+    assert [found for found in built if "serde=" not in found[1]] == []
 
 
 def test_files_of_a_run_folder_that_are_pickles_are_reported_and_not_opened(stopped: Result, made: Path):

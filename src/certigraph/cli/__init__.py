@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from certigraph.adapters.extras import extra_of, missing_packages_fault
+from certigraph.adapters.own_modules import OwnModules, find_own_modules
 from certigraph.adapters.user_warnings import CallWarning
 from certigraph.cli.applications import init_command
 from certigraph.cli.artifacts import (
@@ -120,8 +121,7 @@ def read_options(
 def main(arguments: list[str] | None = None) -> None:
     """Run the `certigraph` command."""
     warnings.formatwarning = _create_warning_format()
-    # The current directory, for the user's own operators; last, so that no file in it hides a library.
-    sys.path.append("")
+    find_own_modules(OwnModules(str(Path.cwd())))
     try:
         sys.exit(app(arguments, standalone_mode=False) or 0)
     except AnswerMissing as waiting:

@@ -5,15 +5,14 @@ the data frames from which analyses, comparisons, exports, figures and pages are
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from itertools import islice
-from multiprocessing import get_context
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pandas as pd
 
+from certigraph.adapters.own_modules import SpawnedProcesses
 from certigraph.adapters.trajectories import parse_line, read_header_line, read_trajectory
 from certigraph.evaluation.frame_rows import FrameRow, FrameRows, RecordedRun, frame_rows_of, method_of_header
 from certigraph.runtime.files import find_trajectories
@@ -217,7 +216,7 @@ def read_frames(found_runs: "FoundRuns", *, workers: int = 1) -> Frames:
     batches = [runs[start : start + BATCH_RUNS] for start in range(0, len(runs), BATCH_RUNS)]
     if workers == 1 or len(runs) < MIN_PARALLEL_RUNS:
         return _join_frames([_read_batch(batch) for batch in batches])
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    with SpawnedProcesses(workers) as pool:
         return _join_frames(list(pool.map(_read_batch, batches)))
 
 

@@ -10,31 +10,51 @@ from pathlib import Path
 from typing import Any
 
 from certigraph.adapters.extras import import_extra
+from certigraph.adapters.own_modules import own_modules
 from certigraph.adapters.redaction import redact_message, remember_address, show_address
-from certigraph.evaluation.jobs import RunJob, execute_job
+from certigraph.evaluation.jobs import RunJob
 from certigraph.runtime.result import BenchmarkRow
 from certigraph.state.endings import Fault
 
 # A worker: an actor of Ray, and the handle by which the pool controls it.
 
 
-class RunActor:
-    """Ray actor that executes runs.
+def _create_actor_class() -> type[Any]:
+    """Create the class of the actors that execute runs.
 
-    Args:
-        paths: the caller's `sys.path`. Folders that exist on this machine are added, so that graphs and operators named
-            `module:name` can be imported.
+    Ray puts its caller's working folder first on the path of its processes. It sends the code of a class in a function;
+    that of a class in a module it imports, with all of certigraph, before the path can be put right.
     """
 
-    def __init__(self, paths: Sequence[str]) -> None:
-        sys.path += [path for path in paths if path not in sys.path and Path(path).is_dir()]
+    class RunActor:
+        """Ray actor that executes runs.
 
-    async def ready(self) -> None:
-        """Do nothing; that this call returns shows that the process has started."""
+        Args:
+            folder: the caller's working folder, which is taken from the path.
+            paths: the caller's `sys.path`. Folders that exist on this machine are added, so that graphs and operators
+                named `module:name` can be imported.
+            own: where the caller looks for its user's modules, as a tuple.
+        """
 
-    async def done(self, job: RunJob) -> BenchmarkRow:
-        """Execute the run of a job and return its summary row."""
-        return await execute_job(job)
+        def __init__(self, folder: str, paths: Sequence[str], own: tuple[Any, ...] | None) -> None:
+            sys.path[:] = [path for path in sys.path if path not in ("", folder)]
+            sys.path += [path for path in paths if path not in sys.path and Path(path).is_dir()]
+
+            from certigraph.adapters.own_modules import OwnModules, find_own_modules
+            from certigraph.evaluation.jobs import execute_job
+
+            if own:
+                find_own_modules(OwnModules(*own))
+            self._execute = execute_job
+
+        async def ready(self) -> None:
+            """Do nothing; that this call returns shows that the process has started."""
+
+        async def done(self, job: Any) -> Any:
+            """Execute the run of a job and return its summary row."""
+            return await self._execute(job)
+
+    return RunActor
 
 
 class RayWorker:
@@ -55,7 +75,10 @@ class RayWorker:
             "max_task_retries": 0,
             "scheduling_strategy": "SPREAD",
         }
-        self._actor = ray.remote(RunActor).options(**options).remote([path or str(Path.cwd()) for path in sys.path])
+        folder, own = str(Path.cwd()), own_modules()
+        paths = [path or folder for path in sys.path]
+        actor = ray.remote(_create_actor_class()).options(**options)
+        self._actor = actor.remote(folder, paths, own and tuple(own))
 
     async def failure(self) -> str:
         """Wait until the process has started; return the reason if it failed, else an empty string."""

@@ -19,11 +19,12 @@ from pathlib import Path
 from threading import Lock, Thread
 from typing import Any
 
+from certigraph.adapters.own_modules import OwnModules, find_own_modules, own_modules
 from certigraph.adapters.redaction import redact_message
 from certigraph.evaluation.jobs import RunJob, execute_job
 from certigraph.runtime.result import BenchmarkRow
 
-START = "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from {module} import serve; serve(int(sys.argv[2]))"
+START = "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from {module} import serve; serve(*sys.argv[2:])"
 """Program of a worker process. It finds modules where this process does, the user's own operators included."""
 
 MAX_LINE = 64 * 2**20
@@ -48,10 +49,11 @@ class ProcessWorker:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - the process writes to it while it starts
         self._socket, theirs = socket.socketpair()
         with theirs:
-            paths, descriptor = json.dumps([path or str(Path.cwd()) for path in sys.path]), theirs.fileno()
+            paths = [path or str(Path.cwd()) for path in sys.path]
+            arguments = (json.dumps(paths), str(theirs.fileno()), json.dumps(own_modules()))
             self._process = subprocess.Popen(
-                [sys.executable, "-c", START.format(module=__name__), paths, str(descriptor)],
-                pass_fds=[descriptor],
+                [sys.executable, "-P", "-c", START.format(module=__name__), *arguments],
+                pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=self._errors,
@@ -119,14 +121,17 @@ def _line(message: dict[str, Any]) -> bytes:
 # In the worker process.
 
 
-def serve(descriptor: int) -> None:
+def serve(descriptor: str, own: str) -> None:
     """Execute the jobs that arrive on a socket, as many at a time as are sent, until it is closed.
 
     Args:
         descriptor: the file descriptor of the socket.
+        own: where to look for the user's modules, as JSON.
     """
+    if modules := json.loads(own):
+        find_own_modules(OwnModules(*modules))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the process that started this one, which ends it
-    with socket.socket(fileno=descriptor) as connection:
+    with socket.socket(fileno=int(descriptor)) as connection:
         asyncio.run(_serve(connection))
 
 

@@ -42,6 +42,7 @@ from certigraph.adapters.models.usage import (
     report_usage,
     usage_of,
 )
+from certigraph.adapters.own_modules import name_own_module
 from certigraph.adapters.processes import Setting
 from certigraph.adapters.protocols import Benchmark, Context
 from certigraph.graphs import GRAPH_GROUP
@@ -181,6 +182,7 @@ def _is_module(name: str) -> bool:
         return False
     if "." in name:
         return True  # if there is none, importing it names the reason
+    name_own_module(name)
     try:
         spec = find_spec(name)
     except ValueError:  # `__main__` of an interactive session

@@ -12,11 +12,11 @@ import signal
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
@@ -28,6 +28,7 @@ from pydantic import BaseModel, Field, ValidationError
 from certigraph.adapters.benchmarks import check_ready, load_benchmark
 from certigraph.adapters.files import MAX_SETTINGS_BYTES, read_bytes, read_rows, replace_text, validate_row
 from certigraph.adapters.json_lines import drop_incomplete_line, parse_json
+from certigraph.adapters.own_modules import SpawnedProcesses
 from certigraph.adapters.protocols import TaskDemonstrator
 from certigraph.benchmarks.rewardprediction.dataset import (
     PUBLISHED_DOMAINS,
@@ -129,7 +130,7 @@ class _ThreadWorkers:
 
     def __init__(self) -> None:
         self._own = threading.local()
-        self._all: list[tuple[ProcessPoolExecutor, Connection]] = []
+        self._all: list[tuple[SpawnedProcesses, Connection]] = []
         self._closed = False
 
     def call(self, work: Callable[[WorkInput], WorkResult], item: WorkInput) -> WorkResult | None:
@@ -150,13 +151,12 @@ class _ThreadWorkers:
             lifeline.close()
             executor.shutdown(wait=False, cancel_futures=True)
 
-    def _executor(self) -> ProcessPoolExecutor:
+    def _executor(self) -> SpawnedProcesses:
         if not hasattr(self._own, "executor"):
-            context = get_context("spawn")
-            receiver, sender = context.Pipe(duplex=False)
-            self._own.executor = ProcessPoolExecutor(1, context, _initialize_worker, (receiver,))
+            receiver, sender = Pipe(duplex=False)
+            self._own.executor = SpawnedProcesses(1, _initialize_worker, (receiver,))
             self._all.append((self._own.executor, sender))
-        executor: ProcessPoolExecutor = self._own.executor
+        executor: SpawnedProcesses = self._own.executor
         return executor
 
 

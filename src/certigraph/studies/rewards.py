@@ -9,9 +9,7 @@ import hashlib
 import inspect
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import lru_cache, partial
-from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -23,6 +21,7 @@ from certigraph.adapters import rewards as routing_code
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.encoders import Encoder, load_encoder
 from certigraph.adapters.models.chat_models import describe_models
+from certigraph.adapters.own_modules import SpawnedProcesses
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.rewards import declared_factors, require_factors
 from certigraph.benchmarks.rewardprediction.benchmark import FIGURE_NAMES, reward_figures
@@ -299,7 +298,7 @@ class PredictorSpeed(Record):
 def measure_speed(method: ComparedMethod, pairs: Sequence[str], context: Context) -> PredictorSpeed | None:
     """Time a predictor on at most 40 pairs, in a new process; None if it can predict the rewards of no pair."""
     selection = list(pairs)[:: max(1, len(pairs) // 40)][:40]
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as executor:
+    with SpawnedProcesses(1) as executor:
         return executor.submit(time_predictor, method, selection, context).result()
 
 

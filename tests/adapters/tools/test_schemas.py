@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from typing import Annotated, Any
 
 import pytest
@@ -145,6 +146,28 @@ def test_a_schema_that_is_wrong_itself_leaves_the_check_to_the_server():
     assert loaded.check_arguments({"a": 1}) == ""
 
 
+@pytest.mark.parametrize(
+    "pattern", ["^(a+)+$", "^(a|a)*$", "(.*a){20}$", "^(([a-z])+.)+[A-Z]([a-z])+$", "a*a*a*a*a*a*b"]
+)
+@pytest.mark.parametrize("text", ["a" * 40 + "!", "a" * 50_000 + "!"])
+def test_a_pattern_of_a_server_takes_no_time(pattern: str, text: str):
+    loaded = load(of_properties(a={"type": "string", "pattern": pattern}))
+    began = time.process_time()
+    assert loaded.check_arguments({"a": text})
+    nested = load(of_schema({"type": "object", "patternProperties": {pattern: STRING}, "additionalProperties": False}))
+    nested.check_arguments({text: "x"})  # as far as it can be checked in time
+    assert time.process_time() - began < 2
+
+
+def test_patterns_are_checked():
+    loaded = load(of_properties(a={"type": "string", "pattern": "^[a-z]{2}-[0-9]+$"}, b={"pattern": "x(?=y)"}))
+    assert loaded.check_arguments({"a": "ab-17", "b": "z"}) == ""  # what Python alone can read is left to the server
+    assert "does not match" in loaded.check_arguments({"a": "ab17"})
+    assert loaded.check_arguments({"a": "ab-17", "b": 5}) == ""
+    named = load(of_schema({"type": "object", "patternProperties": {"^x-": STRING}, "additionalProperties": False}))
+    assert named.check_arguments({"x-a": "1"}) == "" and named.check_arguments({"y": "1"})
+
+
 BOMB = {
     "type": "object",
     "properties": {"x": {"$ref": "#/$defs/0"}},
@@ -170,9 +193,15 @@ BOMB = {
         of_properties(**{"config": STRING}),
         of_schema({"type": "object"}, name="look\nup"),
         of_schema({"type": "object"}, name="look" * 1_000),
+        of_schema({"type": "object"}, name="look\u200bup"),
+        of_schema({"type": "object"}, name="look\u202eup"),
+        of_schema({"type": "object"}, name="look\u2028up"),
+        of_schema({"type": "object"}, name="look\n[action 1: other("),
+        of_properties(**{"a\u200b": STRING}),
+        of_properties(a={"type": "object", "properties": {"b": {"enum": ["v" * 50_000, "w" * 50_001]}}}),
         of_schema({"type": "object"}, description="x" * 1_000_000),
     ],
-    ids=["missing", "remote", "bomb", "enum", "line break", "long", "config", "name", "long name", "description"],
+    ids=str,
 )
 def test_schemas_that_cannot_be_used_are_refused_in_one_line(given: BaseTool):
     with pytest.raises(ValueError, match=r"look") as raised:

@@ -15,7 +15,8 @@ from certigraph.state.endings import Fault
 PUBLIC, PRIVATE = "93.184.215.14", "10.1.2.3"
 RESERVED = (
     *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.2.0/24"),
-    *("192.168.0.0/16", "198.18.0.0/15", "224.0.0.0/4", "240.0.0.0/4"),
+    *("192.0.0.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24"),
+    *("224.0.0.0/4", "240.0.0.0/4", "168.63.129.16/32", "3fff::/20", "5f00::/16", "2001:2::/48"),
     *("::/127", "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8", "2001:db8::/32", "64:ff9b:1::/48", "2001::/32"),
 )
 
@@ -51,6 +52,13 @@ def test_so_they_are_in_any_spelling(host):
         Addresses().find(host.strip("[]"), 80)
     with pytest.raises(AddressRefused):
         Addresses().find(parse_url(f"http://{host}/").raw_host.decode(), 80)
+
+
+@pytest.mark.parametrize("address", ["192.0.0.192", "192.0.0.1", "169.254.169.254", "168.63.129.16", "fd00:ec2::254"])
+def test_where_clouds_keep_their_metadata_is_private(address):
+    for spelling in spellings(ipaddress.IPv4Address(address)) if ":" not in address else [address]:
+        with pytest.raises(AddressRefused, match=r"^a private address$"):
+            Addresses().find(spelling.strip("[]"), 80)
 
 
 @pytest.mark.parametrize("address", [PUBLIC, "8.8.8.8", "2606:4700:4700::1111", "64:ff9b::808:808", "::ffff:8.8.8.8"])

@@ -409,6 +409,35 @@ def test_what_would_take_minutes_is_left_out(body, kind):
     assert time.monotonic() - start < 10
 
 
+ATTRIBUTES = " ".join(f"a{number}=1" for number in range(40_000))
+QUOTED = ATTRIBUTES.replace("=1", '=">"')
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        f"<p {ATTRIBUTES}>{PROSE}</p>",
+        f"<p {QUOTED}>{PROSE}</p>",
+        f"<p {ATTRIBUTES.replace('=1 ', '/')}>{PROSE}</p>",
+        f"<!-- <a b='--><p {QUOTED}>{PROSE}</p>'",
+        f"<P xmlns:{ATTRIBUTES.replace(' a', ' xmlns:a')}>{PROSE}",
+        f"<p>{PROSE}</p>" + f"<i {' '.join(f'b{number}' for number in range(2_000))}></i>" * 50,
+    ],
+)
+def test_elements_with_thousands_of_attributes_are_refused_at_once(page):
+    began = time.process_time()
+    with pytest.raises(PageRefused, match="attributes"):
+        read_page(f"<html><body>{page}".encode(), "text/html")
+    assert time.process_time() - began < 1
+
+
+def test_a_page_whose_elements_have_long_attributes_is_read():
+    path = "M 10 10 " * 5_000
+    picture = f"<svg><path d='{path}'/></svg><img src='data:image/png;base64,{'ab/+' * 50_000}'>"
+    many = " ".join(f"data-{number}=1" for number in range(400))
+    assert read_page(f"<html><body>{picture}<p {many}>{PROSE}</p>".encode(), "text/html").text == PROSE.strip()
+
+
 def test_controls_and_halves_of_characters_are_left_out():
     assert read_page(f"{SENTENCE}\x1b[31m red\r\n\x9b".encode(), "text/plain").text == f"{SENTENCE}[31m red"
     assert read_page(f"{SENTENCE}+2AA- end".encode(), "text/html; charset=utf-7").text == f"{SENTENCE} end"
