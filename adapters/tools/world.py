@@ -143,7 +143,7 @@ class Tools(Benchmark):
         self._cases = {case.id: case for case in _number_cases(cases)}
         self._offered = [
             *(
-                OfferedTool(tool.name, tool.description, tool.parameters, tool.check_arguments, tool.bounded)
+                OfferedTool(tool.name, tool.description, tool.parameters, tool.describe_misfit, tool.bounded)
                 for tool in self.loaded.values()
             ),
             *(OfferedTool("", "", {}, provided=tool) for tool in provided),

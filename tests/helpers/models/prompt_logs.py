@@ -47,10 +47,17 @@ class PromptLog:
     Args:
         script: calls, as name and arguments, that are made one after another before the answer is handed in.
         lessons: what it writes down as a lesson.
+        mistakes: calls that do not fit their schema; two of them come before each call that fits.
     """
 
-    def __init__(self, script: Sequence[tuple[str, dict[str, Any]]], lessons: str = "a lesson") -> None:
-        self._script, self._lessons = list(script), lessons
+    def __init__(
+        self,
+        script: Sequence[tuple[str, dict[str, Any]]],
+        lessons: str = "a lesson",
+        mistakes: Sequence[tuple[str, dict[str, Any]]] = (),
+    ) -> None:
+        self._script, self._lessons, self._mistakes = list(script), lessons, list(mistakes)
+        self._tries = 0
         self.requests: list[tuple[str, Any]] = []
         """Node and content of each request: the prompt with the schema of the answer, or messages and tools."""
 
@@ -106,6 +113,9 @@ class PromptLog:
 
     def _next_call(self, offered: Sequence[str]) -> tuple[str, dict[str, Any]]:
         left = self._left()
+        self._tries += 1
+        if self._mistakes and self._tries % 3 and self._mistakes[0][0] in offered:
+            return self._mistakes.pop(0)
         if left and left[0][0] in offered:
             return left[0]
         return ("finish", {"answer": "done"}) if "finish" in offered else ("target_holds", {})
