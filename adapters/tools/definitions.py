@@ -25,6 +25,7 @@ from certigraph.adapters.models.prompts import quote
 from certigraph.adapters.models.schemas import Schema, bound_schema
 from certigraph.adapters.processes import is_invoked, run_in_lone_thread
 from certigraph.adapters.redaction import redact_message
+from certigraph.adapters.tools import masks
 from certigraph.adapters.tools.contents import bound_text, format_error
 from certigraph.adapters.tools.effects import ToolAnswer
 from certigraph.adapters.tools.outcomes import is_ambiguous
@@ -236,6 +237,9 @@ NOT_KNOWN = "whether it took effect is not known."
 
 
 def _failed(name: str, error: BaseException, ambiguous: tuple[type[BaseException], ...]) -> ToolAnswer:
+    traced = error
+    if isinstance(error, masks.MaskedError):
+        error = error.original
     text = redact_message(bound_text(format_error(error)))
     frames = traceback.extract_tb(error.__traceback__)
     if frames and frames[-1].name == "_convert_mcp_content_to_lc_block":
@@ -244,10 +248,11 @@ def _failed(name: str, error: BaseException, ambiguous: tuple[type[BaseException
         return ToolAnswer(text=f"{text}; {NOT_KNOWN}", failed=True, unknown=True)
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    misfit = isinstance(error, TypeError) and frames and "langchain_core" in frames[-1].filename  # of the arguments
+    callers = ("langchain_core", masks.__file__)  # code that calls the tool's own, with arguments that do not fit it
+    misfit = isinstance(error, TypeError) and frames and any(one in frames[-1].filename for one in callers)
     if misfit or not (isinstance(error, BUGS) or type(error).__name__ == "BlockingError"):
         return ToolAnswer(text=text, failed=True)
-    logging.getLogger("certigraph").error("the tool %s is broken", name, exc_info=error)
+    logging.getLogger("certigraph").error("the tool %s is broken", name, exc_info=traced)
     return ToolAnswer(text=BROKEN_TEXT.format(name=name, error=text), failed=True, broken=text)
 
 
@@ -294,7 +299,7 @@ def load_tools(tools: Sequence[BaseTool | Callable[..., Any]], deadline: float =
     if not found:
         fix = "give functions with type hints, LangChain tools, or tools of an MCP server"
         raise ValueError(f"tools is empty, and an agent acts by calling tools: {fix}")
-    node = _create_node([tool for tool, _ in found.values()])
+    node = _create_node([masks.masked(tool) for tool, _ in found.values()])
     return {name: _load_tool(tool, schema, node, deadline) for name, (tool, schema) in found.items()}
 
 
