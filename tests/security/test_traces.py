@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from helpers.files.leaks import SENTINEL
 from helpers.models.prompt_logs import AGENT_METHODS, PromptLog
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import ToolMessage
@@ -19,6 +18,8 @@ from pydantic import BaseModel
 
 import certigraph
 from certigraph.adapters.tools.definitions import load_tools
+
+KEY = "tok3nZx81Qw72Rt63Kb90"
 
 
 class Events(BaseCallbackHandler):
@@ -56,7 +57,7 @@ class Spans(BaseTracer):
 
 @pytest.fixture(autouse=True)
 def key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", SENTINEL)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
 
 
 @dataclass
@@ -132,7 +133,7 @@ def artifact(content: Any, artifact: Any) -> BaseTool:
     )
 
 
-TEXT = f"the key is {SENTINEL} of example"
+TEXT = f"the key is {KEY} of example"
 MESSAGE = ToolMessage(TEXT, tool_call_id="1", artifact={TEXT: TEXT})
 ANSWERS = [TEXT, {"key": [TEXT]}, {TEXT: 1}, [{"type": "text", "text": TEXT}], Row(TEXT), Reply(key=TEXT), (TEXT, TEXT)]
 ANSWERS += [{"row": Row(TEXT)}, {TEXT}, TEXT.encode(), Command(update={"notes": TEXT}), [Row(TEXT)]]
@@ -172,8 +173,8 @@ def test_no_answer_and_no_error_of_a_tool_reaches_a_trace_with_a_key(
         result: Any = graph.invoke(request, config) if way == "invoke" else asyncio.run(graph.ainvoke(request, config))
     assert result["ending"] == "finished"
     assert events.kinds("") & {"on_tool_end", "on_tool_error"}
-    assert events.kinds(SENTINEL) == set()
-    assert SENTINEL not in spans.text() + caplog.text + str(result)
+    assert events.kinds(KEY) == set()
+    assert KEY not in spans.text() + caplog.text + str(result)
 
 
 @pytest.mark.parametrize("method", AGENT_METHODS)
@@ -192,8 +193,8 @@ def test_no_method_traces_a_key(method: Any) -> None:
     graph = certigraph.agent(method, model=log.chat, tools=[show, fail])
     graph.invoke({"messages": [("user", "Work.")]}, {"callbacks": [events, spans]})
     assert {"on_tool_end", "on_tool_error"} <= events.kinds("")
-    assert events.kinds(SENTINEL) == set()
-    assert SENTINEL not in spans.text()
+    assert events.kinds(KEY) == set()
+    assert KEY not in spans.text()
     assert spans.text("tool").count("[redacted]") >= 2
 
 
