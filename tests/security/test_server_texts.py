@@ -37,8 +37,8 @@ def tools() -> list[BaseTool]:
     return list(asyncio.run(client.MultiServerMCPClient({"hostile": connection()}).get_tools()))
 
 
-def run(method: Any, tools: list[BaseTool], *, native: bool = False, **options: Any) -> PromptLog:
-    log = PromptLog(CALLS, mistakes=[("read", args) for args in MISFITS])
+def run(method: Any, tools: list[BaseTool], *, native: bool = False, repeats: str = "", **options: Any) -> PromptLog:
+    log = PromptLog(CALLS, mistakes=[("read", args) for args in MISFITS if not repeats], repeats=repeats)
     model = log.native_chat if native else log.chat
     graph = certigraph.agent(method, model=model, tools=tools, **options)
     result: Any = graph.invoke({"messages": [("user", "Read all.")]})
@@ -55,6 +55,14 @@ def test_no_text_of_a_server_stands_outside_of_delimiters(method: str, native: b
     assert [text for text in SHOWN if not log.shows(f"{MARK} {text}")] == []
     assert all(log.shows(f"{MARK} answer of {name}") for name in ("read", "fail"))
     assert log.shows(f"https://example.org/{MARK}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", AGENT_METHODS)
+def test_what_a_model_repeats_of_a_server_stands_between_delimiters(method: str, tools: list[BaseTool]) -> None:
+    log = run(method, tools, repeats=f"{MARK} repeated")
+    assert log.undelimited(MARK) == []
+    assert log.shows(f"{MARK} repeated") or method == "step"  # whose roles see what others did, and no thoughts
 
 
 @pytest.mark.parametrize("commitments", ["tools", "arguments"])

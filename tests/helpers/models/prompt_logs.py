@@ -12,6 +12,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from certigraph.adapters.models.schemas import Schema, minimal_instance
 from certigraph.adapters.models.scripts import ScriptedChat, current_situation
 from certigraph.state.tools import calls_of
+from helpers.models.filled_forms import fill_form
 
 AGENT_METHODS = ("sdp", "tdp", "step", "react", "plan_and_act", "pbai")
 
@@ -48,6 +49,7 @@ class PromptLog:
         script: calls, as name and arguments, that are made one after another before the answer is handed in.
         lessons: what it writes down as a lesson.
         mistakes: calls that do not fit their schema; two of them come before each call that fits.
+        repeats: what it writes in every text that is not a plan or an answer of its own, as if copied from the world.
     """
 
     def __init__(
@@ -55,7 +57,9 @@ class PromptLog:
         script: Sequence[tuple[str, dict[str, Any]]],
         lessons: str = "a lesson",
         mistakes: Sequence[tuple[str, dict[str, Any]]] = (),
+        repeats: str = "",
     ) -> None:
+        self._repeats = repeats
         self._script, self._lessons, self._mistakes = list(script), lessons, list(mistakes)
         self._tries = 0
         self.requests: list[tuple[str, Any]] = []
@@ -86,7 +90,7 @@ class PromptLog:
         if "calls" in fields:
             offered = [option["properties"]["name"]["const"] for option in fields["calls"]["items"]["anyOf"]]
             name, args = self._next_call(offered)
-            return {"thought": "by the script", "calls": [{"name": name, "args": args}]}
+            return {"thought": self._repeats or "by the script", "calls": [{"name": name, "args": args}]}
         return self._fill(schema, fields)
 
     def _fill(self, schema: Schema, fields: Mapping[str, Any]) -> Any:
@@ -97,13 +101,15 @@ class PromptLog:
             "nodes": [{"id": "a", "task": "read", "needs": []}, {"id": "b", "task": "answer", "needs": ["a"]}],
             "steps": ["read", "answer"],
             "status": "completed" if done else "needs_more_steps",
+            "guidance": "go on",
             "holds": int(done),
             "reachable": True,
             "subtask": "read and answer",
             "insights": [1] if "rationale" in fields else [self._lessons],
             "subtasks": [self._lessons],
         }
-        return {**minimal_instance(schema), **{name: value for name, value in given.items() if name in fields}}
+        usual = fill_form(schema, self._repeats) if self._repeats else minimal_instance(schema)
+        return {**usual, **{name: value for name, value in given.items() if name in fields}}
 
     def _left(self) -> list[tuple[str, dict[str, Any]]]:
         situation = current_situation()
