@@ -80,7 +80,7 @@ def separate_texts(schema: Schema) -> ServerTexts:
 def _without_texts(part: Any) -> Any:
     if not isinstance(part, dict):
         return part is not False
-    kept = {key: value for key, value in part.items() if key in _BOUNDS and isinstance(value, int | float)}
+    kept: Schema = {key: value for key, value in part.items() if key in _BOUNDS and isinstance(value, int | float)}
     given = part.get("type")
     kept |= {key: part[key] for key in _VALUES if key in part and not _has_text(part[key])}
     types = [one for one in (given if isinstance(given, list) else [given]) if one in _TYPES]
