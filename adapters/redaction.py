@@ -175,12 +175,12 @@ def redact_to_json(record: R) -> tuple[R, str]:
     return masked, text if masked is record else masked.model_dump_json()
 
 
-def redact_value(value: Any) -> Any:
+def redact_value(value: Any, mask: Callable[[str], str] = redact) -> Any:
     """Return JSON or records from outside with all secrets masked in texts and in dictionary keys.
 
-    If there is nothing to mask, it is the same object.
+    If there is nothing to mask, it is the same object. Objects of other types stay as they are.
     """
-    return _mask_value(value, redact, data=True)
+    return _mask_value(value, mask, data=True)
 
 
 def _mask_record(record: R) -> R:

@@ -46,7 +46,7 @@ from certigraph.graphs.assembly import Assembly, EpisodicGraph, Schemas, create_
 from certigraph.nodes.approval import InterruptOn, approvals
 from certigraph.nodes.commitments import commit
 from certigraph.nodes.events import write_answer
-from certigraph.nodes.lessons import learn_nothing, no_lessons
+from certigraph.nodes.lessons import check_memory, check_template, learn_nothing, no_lessons
 from certigraph.nodes.requests import AROUND_KEY, INPUT_FORM, note_sources, read_surroundings, receive_request
 from certigraph.nodes.tools import STOPPED_TEXT
 from certigraph.state.channels import ChangesChannel, ReadChannel
@@ -69,8 +69,6 @@ Method = Literal["sdp", "tdp", "step", "react", "plan_and_act", "pbai"]
 
 METHODS: tuple[Method, ...] = get_args(Method)
 
-SHARED_LESSONS = "agent"
-"""Name under which STEP keeps its lessons in the store, shared by all threads."""
 
 NESTED_SUPERSTEPS = 10_000
 """Supersteps of an agent inside another graph; budget and limits end its turns long before."""
@@ -335,6 +333,7 @@ def agent(
     deadline: float = DEADLINE,
     checkpointer: Checkpointer = None,
     store: BaseStore | None = None,
+    lessons: Sequence[str] | None = None,
     cache: BaseCache[Any] | None = None,
     name: str | None = None,
     **operators: Unpack[AgentOperators],
@@ -377,6 +376,9 @@ def agent(
             uses the checkpointer of that graph. Its durability may be "sync" or "async": before a call whose effect
             happens once, the agent waits until the state is saved. "exit" is refused.
         store: a LangGraph store.
+        lessons: labels of the namespace in which `step` keeps what a turn taught, for later turns, as in LangMem:
+            `("{user_id}",)` is a memory of each user, by `config["configurable"]["user_id"]`. The store's namespace is
+            `("lessons", NAME, *labels, ...)` with the agent's name, so agents of one name share it. None: none is kept.
         cache: a LangGraph cache of nodes.
         name: name of the graph; None for that of the method.
         **operators: operators of the method by slot, as in `certigraph.graphs.sdp.build`.
@@ -391,7 +393,7 @@ def agent(
         TypeError: a keyword names no slot of the method, or a tool is none.
         Fault: ("model") the key of a named model, its package or its weights are missing.
     """
-    _check_choices(method, checks, commitments, interrupt_on, operators)
+    _check_choices(method, checks, commitments, interrupt_on, operators, lessons)
     world = Tools(
         tools,
         effects=effects,
@@ -412,15 +414,16 @@ def agent(
         operators = {"approve": approvals(interrupt_on), **operators}
     if commitments:
         operators = {"commit": commit(level=commitments), **operators}
-    if method == "step" and store is None:
+    if lessons is not None:
+        world.lessons = (name or method, *check_template(lessons))
+    elif method == "step":
         operators = {"recall": no_lessons, "memory": learn_nothing, **operators}
     approved = next((tool for tool, rule in (interrupt_on or {}).items() if rule), "")
     graph = _assemble_agent(
         method, state_schema, operators, approved, commitments == "arguments", world.response_format
     )
     compiled = graph.compile(checkpointer=checkpointer, store=store, cache=cache, name=name or method)
-    chosen: dict[str, Any] = {"memory": SHARED_LESSONS} if store else {}
-    chosen |= {"budget": budget} if budget else {}
+    chosen: dict[str, Any] = {"budget": budget} if budget else {}
     fields = {**_model_fields(model), **_role_fields(roles or {})}
     for named in (fields.get("model", ""), *fields["roles"].values()):
         if named and not is_local(named):  # the weights of a local model are loaded when it is used
@@ -441,6 +444,7 @@ def _check_choices(
     commitments: CommitmentLevel | None,
     interrupt_on: InterruptOn | None,
     operators: Mapping[str, Any],
+    lessons: Sequence[str] | None,
 ) -> None:
     """Check what `agent` was given before anything is built."""
     if method not in METHODS:
@@ -453,6 +457,8 @@ def _check_choices(
         raise ValueError(f"commitments={commitments!r}: give {levels} or None")
     if commitments and "commit" in operators:
         raise ValueError("commit= takes the place of the commitments of an agent: give commitments=None beside it")
+    if lessons is not None and method != "step":
+        raise ValueError(f"lessons={lessons!r:.100}: {method} learns none; use method='step'")
     if interrupt_on and "approve" in operators:
         raise ValueError("approve= takes the place of interrupt_on=: give one of them")
 
@@ -582,6 +588,7 @@ def _create_receive(approved: str, keeps_origins: bool) -> Any:
     def receive(state: Any, runtime: Runtime[Context], config: RunnableConfig) -> dict[str, Any]:
         if approved:
             require_checkpointer(f"approval of {approved}", config)
+        check_memory(runtime)
         return {**receive_request(state, config, keeps_origins=keeps_origins), **NO_RESULTS}
 
     return receive

@@ -5,11 +5,13 @@ them. After the last episode nothing is learned, unless a shared memory (`Contex
 """
 
 import math
+import re
 import time
 import uuid
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
+from langgraph.config import get_config
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore, SearchItem
 from pydantic import BaseModel
@@ -29,6 +31,8 @@ from certigraph.adapters.models.prompts import (
 from certigraph.adapters.models.schemas import FirstReasoning, Truncated
 from certigraph.adapters.processes import run_in_thread
 from certigraph.adapters.protocols import Context
+from certigraph.adapters.tools.memory import namespace_label
+from certigraph.adapters.tools.world import Tools
 from certigraph.nodes.slots import prefer_benchmark_operator
 from certigraph.state.endings import GAVE_UP, GOAL, WORLD_ENDED, Fault
 from certigraph.state.records import Task
@@ -90,13 +94,16 @@ async def store_lesson(lesson: Lesson, task: Task, runtime: Runtime[Context]) ->
 
 
 async def _read_items(store: BaseStore, space: Namespace) -> list[SearchItem]:
-    """Read every item of a namespace, page by page. The order depends on the store."""
+    """Read every item of a namespace, page by page. The order depends on the store.
+
+    Stores search by the beginning of a namespace, so that items of a longer one are left out.
+    """
     # Collected by key, because items that another run writes in the meantime may move others to a later page.
     items, start = dict[str, SearchItem](), 0
     while True:
         # The blocking methods work for sync and async stores, if they are called from a worker thread.
         page = await run_in_thread(store.search, space, limit=PAGE_SIZE, offset=start)
-        items |= {item.key: item for item in page}
+        items |= {item.key: item for item in page if tuple(item.namespace) == space}
         if len(page) < PAGE_SIZE:
             return list(items.values())
         start += PAGE_SIZE
@@ -108,10 +115,65 @@ def _written_time(value: dict[str, Any]) -> float | None:
 
 
 def namespace_of(task: Task, runtime: Runtime[Context]) -> Namespace:
-    """Return the store's namespace for a task's lessons: one for each run, unless the context names a shared memory."""
-    # LangGraph forbids dots in labels.
-    labels = ("lessons", context_of(runtime).memory or _thread_id(runtime) or "run", task.benchmark, task.id)
-    return tuple(label.replace(".", "_") for label in labels)
+    """Return the store's namespace for a task's lessons: one for each run, unless the context names a shared memory.
+
+    That of an agent over tools begins with its name and the labels of `agent(lessons=...)`.
+
+    Raises:
+        Fault: ("data") the configuration of the run lacks a value for a label.
+    """
+    template = _template_of(runtime)
+    owner = _fill(template) if template else [context_of(runtime).memory or _thread_id(runtime) or "run"]
+    return tuple(map(namespace_label, ("lessons", *owner, task.benchmark, task.id)))
+
+
+def _template_of(runtime: Runtime[Context]) -> Sequence[str]:
+    """Return the name of an agent and the labels under which it keeps lessons; empty for every other run."""
+    benchmark = context_of(runtime).benchmark
+    return benchmark.lessons if isinstance(benchmark, Tools) else ()
+
+
+def _fill(template: Sequence[str]) -> list[str]:
+    configurable, filled = get_config().get("configurable", {}), list(template[:1])
+    for label in template[1:]:
+        field = PLACEHOLDER.fullmatch(label)
+        value = configurable.get(field[1]) if field else label
+        if not isinstance(value, str) or not value.strip():
+            fix = f'a text that differs from user to user, config={{"configurable": {{"{label[1:-1]}": "..."}}}}'
+            raise Fault("data", f"lessons are kept under {label}, which is {value!r:.50} in this run: give {fix}")
+        filled.append(value)
+    return filled
+
+
+PLACEHOLDER = re.compile(r"\{(\w+)\}")
+"""A label in whose place the configuration's value of that name is put, as in LangMem."""
+
+
+def check_template(labels: Sequence[str]) -> tuple[str, ...]:
+    """Return the labels of a namespace of lessons, checked.
+
+    Raises:
+        TypeError: it is not a sequence of texts.
+        ValueError: there is no label, one is empty, or one holds a brace and is not a single name in braces.
+    """
+    form = 'give labels such as ("{user_id}",), where {user_id} is a key of the configuration'
+    if isinstance(labels, str) or not all(isinstance(label, str) for label in labels):
+        raise TypeError(f"lessons={labels!r:.100} is not a sequence of texts: {form}")
+    strange = [label for label in labels if not label or (set("{}") & set(label) and not PLACEHOLDER.fullmatch(label))]
+    if strange or not labels:
+        raise ValueError(f"lessons={tuple(labels)!r:.100} names no namespace: {form}")
+    return tuple(labels)
+
+
+def check_memory(runtime: Runtime[Context]) -> None:
+    """Check, before a turn begins, that an agent which keeps lessons has a store, and a value for every label.
+
+    Raises:
+        Fault: ("operator") there is no store; ("data") the configuration lacks a value.
+    """
+    if template := _template_of(runtime):
+        store_of(runtime)
+        _fill(template)
 
 
 def store_of(runtime: Runtime[Context]) -> BaseStore:
@@ -127,7 +189,8 @@ def store_of(runtime: Runtime[Context]) -> BaseStore:
 
 def _run_id(runtime: Runtime[Context]) -> str:
     """Return the id under which a run stores its lessons: that of its thread or, without a thread, another one."""
-    return _thread_id(runtime) or (uuid.uuid4().hex if context_of(runtime).memory else "run")
+    is_shared = context_of(runtime).memory or _template_of(runtime)
+    return _thread_id(runtime) or (uuid.uuid4().hex if is_shared else "run")
 
 
 def _thread_id(runtime: Runtime[Context]) -> str | None:
@@ -207,8 +270,9 @@ async def memorise(state: ReflectView, runtime: Runtime[Context]) -> dict[str, A
         f"{format_action(turn)} [{100 * turn.reward:+.0f} points]" for turn in state["turns"] if turn.reward > 0
     ]
     earlier = state["lessons"][-1].strategy if state["lessons"] else ()
-    instruction = STRATEGY_INSTRUCTION.format(rewarded=quote(bullet_list(rewarded)), earlier=numbered_list(earlier))
-    learned = f"Learned from this episode and those before:\n{numbered_list(insights)}"
+    shown = {"rewarded": quote(bullet_list(rewarded)), "earlier": quote(numbered_list(earlier))}
+    instruction = STRATEGY_INSTRUCTION.format(**shown)
+    learned = f"Learned from this episode and those before:\n{quote(numbered_list(insights))}"
     prompt = await _episode_prompt(state, without_thoughts(state["turns"]), learned, instruction, runtime)
     answer = await ask(prompt, Strategy, role="memory", runtime=runtime)
     return await _store_and_return(state, runtime, insights=insights, strategy=tuple(answer.subtasks))
@@ -222,7 +286,7 @@ def _is_lesson_used(state: ReflectView, runtime: Runtime[Context]) -> bool:
     """
     trial, limits = state["trial"], limits_of(state["task"], runtime)
     follows = trial.ending != GOAL and (trial.number < limits.trials or trial.cut)
-    return follows or bool(context_of(runtime).memory)
+    return follows or bool(context_of(runtime).memory or _template_of(runtime))
 
 
 def _keep_lessons(state: ReflectView) -> dict[str, Any]:
@@ -290,11 +354,8 @@ async def _episode_prompt(
 
 
 def _format_earlier(state: ReflectView) -> str:
-    return f"What earlier episodes taught, with how each went:\n{_format_lessons(state)}"
-
-
-def _format_lessons(state: ReflectView) -> str:
-    return "\n".join(_format_lesson(lesson) for lesson in state["lessons"]) or "(none)"
+    lessons = "\n".join(map(_format_lesson, state["lessons"])) or "(none)"
+    return f"What earlier episodes taught, with how each went:\n{quote(lessons)}"
 
 
 def _format_lesson(lesson: Lesson) -> str:

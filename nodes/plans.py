@@ -165,7 +165,7 @@ async def replan(state: SubtaskReplanView, runtime: Runtime[Context]) -> dict[st
     after = paragraphs(
         f"The plan until now:\n{numbered_list(state['outline'])}",
         format_view(state["evidence"].view, runtime, turns=state["turns"], profile=profile),
-        f"What speaks against the plan: {state['reason']}" if state["reason"] else "",
+        f"What speaks against the plan:\n{quote(state['reason'])}" if state["reason"] else "",
         format_steps(state["task"], runtime, state["steps"]),
         REPLAN_CLOSING,
     )

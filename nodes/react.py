@@ -55,7 +55,7 @@ from certigraph.state.step import (
     has_learned_nothing,
     recall_view,
     reflect_view,
-    trial_decide_view,
+    shown_lessons,
 )
 
 # Default settings of the search agents. Rounds are from CGDP, table 14, and `Limits.rounds` overrides them; the
@@ -96,7 +96,7 @@ def shortlist_queries(state: DecideView) -> list[str]:
     Advice that reports a refused action is left out.
     """
     thoughts = [turn.thought for turn in state["turns"][-1:] if turn.thought]
-    wanted = [advice for advice in state["advice"] if not advice.startswith(REFUSED_PREFIX)]
+    wanted = [unquote_line(advice) for advice in state["advice"] if not advice.startswith(REFUSED_PREFIX)]
     return [state["assignment"], *thoughts, *wanted][:6]
 
 
@@ -211,19 +211,25 @@ def _is_repeating(state: ReActState, maximum: int) -> bool:
     return 0 < maximum <= count_repeats(state["turns"])
 
 
-BEGIN = Slot(
-    "begin",
-    {"trial": int, "trials": Sequence[Trial], "lessons": Sequence[Lesson]},
-    starts_run=True,
-    may_write=CALL_KEYS,
-)
+def quote_lessons(lessons: Sequence[str]) -> tuple[str, ...]:
+    """Return what earlier episodes taught as one entry of advice, quoted: it may repeat what the world says."""
+    return (f"What earlier episodes taught:\n{quote(bullet_list(lessons))}",) if lessons else ()
+
+
+def _advised_view(state: TrialState) -> DecideView:
+    """Return ReAct's view with what earlier episodes taught as advice."""
+    advice = quote_lessons(shown_lessons(state))
+    return {**decide_view(state), "advice": advice, "lasting": len(advice)}
+
+
+BEGIN = Slot("begin", {"trial": int, "trials": Sequence[Trial], "lessons": Sequence[Lesson]}, starts_run=True)
 RESET = Slot("reset", RESET_KEYS, record=_clear_turns, starts_run=True, may_write=CALL_KEYS)
 RESET_TRIAL = Slot("reset", RESET_KEYS, record=_start_trial, skip=_require_episode, may_write=CALL_KEYS)
 RECALL = Slot("recall", {"lessons": Sequence[Lesson]}, recall_view)
 OUTLINE = Slot("outline", {"outline": Sequence[str]}, outline_view)
 DECIDE = Slot("decide", {"action": Action, "thought": str}, decide_view, _set_search_size, require_steps)
 DECIDE_OUTLINED = DECIDE._replace(view=outlined_decide_view)
-DECIDE_ADVISED = DECIDE._replace(view=trial_decide_view)
+DECIDE_ADVISED = DECIDE._replace(view=_advised_view)
 ACT = Slot("act", ACT_KEYS, record=_record_turn, may_write=CALL_KEYS)
 
 

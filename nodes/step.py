@@ -47,6 +47,7 @@ from certigraph.nodes.slots import (
 )
 from certigraph.nodes.tool_choices import operators_for
 from certigraph.state.records import Action, Arguments
+from certigraph.state.run import REFUSED_PREFIX
 from certigraph.state.step import (
     HANDED_BACK,
     REPORT,
@@ -157,9 +158,20 @@ def _is_past_gold(state: StepState, times: float, runtime: Runtime[Context]) -> 
     return length is not None and len(state["history"]) >= times * length
 
 
+def _execute_view(state: StepState) -> ExecutorView:
+    """Return the Executor's view with insights and reasons as advice, quoted: they may repeat what the world says."""
+    view, subtask = executor_view(state), state["subtask"]
+    judged = (f"{JUDGED_OPEN}\n{quote(subtask.reason)}",) if subtask.reason else ()
+    refused = (f"{REFUSED_PREFIX}\n{quote(refusal)}" for refusal in state["refusals"])
+    return {**view, "advice": (*react.quote_lessons(subtask.insights), *view["advice"], *judged, *refused)}
+
+
+JUDGED_OPEN = "When it was last judged, the assignment was not completed:"
+
+
 RESET = react.RESET_TRIAL._replace(record=_clear_subtasks)
 PLANNER = Slot("planner", {"subtask": StepSubtask}, planner_view, _start_subtask)
-EXECUTOR = Slot("executor", {"action": Action, "thought": str}, executor_view, _record_choice, may_write=UPCOMING_KEYS)
+EXECUTOR = Slot("executor", {"action": Action, "thought": str}, _execute_view, _record_choice, may_write=UPCOMING_KEYS)
 ALIGN = Slot("align", {"approval": Approval}, align_view, _record_ruling, _skip_alignment)
 ACT = react.ACT._replace(record=_record_action)
 ASSESS = Slot("assess", {"subtask": StepSubtask}, assess_view, _guard_against_loops, _skip_assessment)
@@ -194,15 +206,15 @@ async def planner(state: PlannerView, runtime: Runtime[Context]) -> dict[str, An
         SUBSTEPS_INSTRUCTION.format(substeps=substeps),
         INSIGHTS_INSTRUCTION if state["insights"] else "",
         f"Task: {state['task'].goal}",
-        f"{STRATEGY_HEADING}\n{numbered_list(state['strategy'])}" if state["strategy"] else "",
-        f"{INSIGHTS_HEADING}\n{numbered_list(state['insights'])}" if state["insights"] else "",
+        f"{STRATEGY_HEADING}\n{quote(numbered_list(state['strategy']))}" if state["strategy"] else "",
+        f"{INSIGHTS_HEADING}\n{quote(numbered_list(state['insights']))}" if state["insights"] else "",
     )
     done = format_latest([*map(_format_subtask, state["subtasks"])], profile, "subtasks")
     after = paragraphs(
-        f"{SUBTASKS_HEADING}\n{done.text}",
+        f"{SUBTASKS_HEADING}\n{quote(done.text)}",
         format_view(state["evidence"].view, runtime, turns=state["turns"], profile=profile),
         format_limits(state["task"], runtime, used=len(state["turns"])),
-        REFINE_CLOSING.format(subtask=last.text, reason=last.reason) if last else NEXT_CLOSING,
+        REFINE_CLOSING.format(subtask=last.text) if last else NEXT_CLOSING,
     )
     history = format_history(state["turns"], PLANNER_ROLE + before + after, profile)
     request = paragraphs(before, f"{TURNS_HEADING}\n{quote_history(history)}", after)
@@ -264,7 +276,7 @@ the answer in, with what it has to say; no other subtask asks for that."""
 NEXT_CLOSING = "What is the next subtask?"
 
 REFINE_CLOSING = """\
-The subtask "{subtask}" failed: {reason}
+The subtask "{subtask}" failed, for the reason that the list of subtasks gives.
 What is to be done in its place?"""
 
 REFINE_INSTRUCTION = """\
@@ -448,7 +460,7 @@ async def align(state: AlignView, runtime: Runtime[Context]) -> dict[str, Any]:
     It is called only for actions that a rule names (`is_named_by`).
     """
     profile = await profile_of("validator", runtime)
-    rules = f"Rules that earlier episodes of this task taught:\n{numbered_list(state['rules'])}"
+    rules = f"Rules that earlier episodes of this task taught:\n{quote(numbered_list(state['rules']))}"
     before = paragraphs(ALIGN_QUESTION, rules)
     after = ALIGN_CASE.format(subtask=state["subtask"], action=state["action"].text)
     view = format_view(state["evidence"].view, runtime, turns=state["turns"], profile=profile)

@@ -265,9 +265,8 @@ async def ask_until_valid(
         if answer == last:
             break
         last, notes = answer, [*notes, *(f"refused: {flaw}" for flaw in found_flaws)]
-        request = question + RETRY_INSTRUCTION.format(
-            answer=quote(answer.model_dump_json()), flaws=bullet_list(found_flaws)
-        )
+        shown = {"answer": quote(answer.model_dump_json()), "flaws": quote(bullet_list(found_flaws))}
+        request = question + RETRY_INSTRUCTION.format(**shown)
     return CheckedAnswer(answer, False, tuple(notes))
 
 

@@ -446,7 +446,7 @@ def _digest(text: str) -> str:
 
 # State of the agents that act without predicates: ReAct, and what plan-and-solve adds to it.
 
-REFUSED_PREFIX = "Refused: "
+REFUSED_PREFIX = "Refused:"
 """Beginning of a line of advice that names an action which must not be taken."""
 
 

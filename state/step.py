@@ -11,14 +11,12 @@ from certigraph.state.channels import (
 from certigraph.state.endings import GAVE_UP, GOAL, METHOD_LIMITS
 from certigraph.state.records import Action, Record, Scores, Task
 from certigraph.state.run import (
-    REFUSED_PREFIX,
     DecideView,
     Evidence,
     ReActState,
     Turn,
     advice_of,
     belief_of,
-    decide_view,
     format_repeats,
     without_thoughts,
     world_ending,
@@ -113,13 +111,11 @@ def recall_view(state: TrialState) -> RecallView:
     return {"task": state["task"], "trial": state["trial"], "lessons": state["lessons"]}
 
 
-def trial_decide_view(state: TrialState) -> DecideView:
-    """Return ReAct's view with all reflections and the latest insights added as advice."""
+def shown_lessons(state: TrialState) -> tuple[str, ...]:
+    """Return what ReAct's agent is shown of earlier episodes: all reflections and the latest insights."""
     lessons = state["lessons"]
-    reflections = tuple(f"An earlier episode taught: {lesson.reflection}" for lesson in lessons if lesson.reflection)
-    insights = lessons[-1].insights if lessons else ()
-    advice = (*reflections, *insights)
-    return {**decide_view(state), "advice": advice, "lasting": len(advice)}
+    reflections = (lesson.reflection for lesson in lessons if lesson.reflection)
+    return (*reflections, *(lessons[-1].insights if lessons else ()))
 
 
 def best_scores(state: Mapping[str, Any], live: Scores | None) -> Scores | None:
@@ -299,10 +295,11 @@ def planner_view(state: StepState) -> PlannerView:
 
 
 def executor_view(state: StepState) -> ExecutorView:
-    """Return the part of the state that STEP's Executor may read. It sees its subtask in place of the task's goal."""
+    """Return the part of the state that STEP's Executor may read. It sees its subtask in place of the task's goal.
+
+    Insights and reasons, which may repeat what the world says, are added by the node, which quotes them.
+    """
     subtask, taken = state["subtask"], len(state["turns"]) - state["begun"]
-    judged = (f"When it was last judged, the assignment was not completed: {subtask.reason}",) if subtask.reason else ()
-    refused = tuple(f"{REFUSED_PREFIX}{refusal}" for refusal in state["refusals"])
     return {
         "task": _hide_goal(state["task"], subtask),
         "assignment": subtask.text,
@@ -311,7 +308,7 @@ def executor_view(state: StepState) -> ExecutorView:
         "most_rounds": 0,
         "turns": without_thoughts(_hide_goal_in_turns(state, state["turns"])),
         "evidence": _hide_goal_in_view(state),
-        "advice": (*subtask.insights, *advice_of(state), *judged, *refused),
+        "advice": advice_of(state),
         "belief": belief_of(state),
         "whole": subtask.whole,
         "upcoming": state.get("upcoming", ()),

@@ -21,9 +21,11 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, ValidationError
 
+from certigraph.adapters.models.prompts import quote
 from certigraph.adapters.models.schemas import Schema, bound_schema
 from certigraph.adapters.processes import is_invoked, run_in_lone_thread
 from certigraph.adapters.redaction import redact_message
+from certigraph.adapters.tools import masks
 from certigraph.adapters.tools.contents import bound_text, format_error
 from certigraph.adapters.tools.effects import ToolAnswer
 from certigraph.adapters.tools.outcomes import is_ambiguous
@@ -38,6 +40,7 @@ from certigraph.adapters.tools.schemas import (
     format_tool,
     resolve_schema,
 )
+from certigraph.adapters.tools.servers import SERVER_NAME, is_from_server, quote_misfit, separate_texts
 from certigraph.adapters.tools.signatures import by_keyword, find_disagreement, find_hidden, names_filled
 from certigraph.adapters.user_warnings import warn_user
 from certigraph.state.records import Arguments
@@ -69,12 +72,14 @@ class LoadedTool:
     tool: BaseTool
     node: "ToolNode"
     """LangGraph's node that executes the tool, and the agent's other tools."""
+    listing: str
+    """The tool as prompts list it."""
     deadline: float = DEADLINE
     """Seconds after which a call without an answer is given up."""
 
     def __str__(self) -> str:
         """Format the tool as prompts list it."""
-        return format_tool(self.name, self.parameters, self.description)
+        return self.listing
 
     @property
     def function(self) -> Callable[..., Any] | None:
@@ -123,6 +128,11 @@ class LoadedTool:
             problems = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in wrong if one["loc"][0] in known]
             return f"{self.name}: {'; '.join(problems)}" if problems else ""
         return ""
+
+    def describe_misfit(self, args: Arguments) -> str:
+        """Return what is wrong with the arguments of a call, as models are shown it; empty if they fit."""
+        problem = self.check_arguments(args)
+        return quote_misfit(problem) if is_from_server(self.tool) else problem
 
     async def call(
         self,
@@ -227,6 +237,9 @@ NOT_KNOWN = "whether it took effect is not known."
 
 
 def _failed(name: str, error: BaseException, ambiguous: tuple[type[BaseException], ...]) -> ToolAnswer:
+    traced = error
+    if isinstance(error, masks.MaskedError):
+        error = error.original
     text = redact_message(bound_text(format_error(error)))
     frames = traceback.extract_tb(error.__traceback__)
     if frames and frames[-1].name == "_convert_mcp_content_to_lc_block":
@@ -235,10 +248,11 @@ def _failed(name: str, error: BaseException, ambiguous: tuple[type[BaseException
         return ToolAnswer(text=f"{text}; {NOT_KNOWN}", failed=True, unknown=True)
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    misfit = isinstance(error, TypeError) and frames and "langchain_core" in frames[-1].filename  # of the arguments
+    callers = ("langchain_core", masks.__file__)  # code that calls the tool's own, with arguments that do not fit it
+    misfit = isinstance(error, TypeError) and frames and any(one in frames[-1].filename for one in callers)
     if misfit or not (isinstance(error, BUGS) or type(error).__name__ == "BlockingError"):
         return ToolAnswer(text=text, failed=True)
-    logging.getLogger("certigraph").error("the tool %s is broken", name, exc_info=error)
+    logging.getLogger("certigraph").error("the tool %s is broken", name, exc_info=traced)
     return ToolAnswer(text=BROKEN_TEXT.format(name=name, error=text), failed=True, broken=text)
 
 
@@ -280,18 +294,21 @@ def load_tools(tools: Sequence[BaseTool | Callable[..., Any]], deadline: float =
     found: dict[str, tuple[BaseTool, Schema]] = {}
     for given in tools:
         tool = given if isinstance(given, BaseTool) else _wrap_function(given)
-        _check_name(tool.name, found)
+        _check_name(tool, found)
         found[tool.name] = tool, _read_schema(tool)
     if not found:
         fix = "give functions with type hints, LangChain tools, or tools of an MCP server"
         raise ValueError(f"tools is empty, and an agent acts by calling tools: {fix}")
-    node = _create_node([tool for tool, _ in found.values()])
+    node = _create_node([masks.masked(tool) for tool, _ in found.values()])
     return {name: _load_tool(tool, schema, node, deadline) for name, (tool, schema) in found.items()}
 
 
-def _check_name(name: str, known: Iterable[str]) -> None:
+def _check_name(tool: BaseTool, known: Iterable[str]) -> None:
+    name = tool.name
     if not (_NAME.fullmatch(name) and name.isprintable()):
         raise ValueError(f"the tool name {name!r:.60} is not one: it needs 1 to {MAX_NAME} characters without spaces")
+    if is_from_server(tool) and not SERVER_NAME.fullmatch(name):
+        raise ValueError(f"the tool name {name!r:.60} of a server is not one: {SERVER_NAME_FORM}; leave the tool out")
     if name in known:
         raise ValueError(f"two tools have the name {name!r}: rename one, as in @tool('another_name')")
     if name in RESERVED_NAMES:
@@ -301,6 +318,8 @@ def _check_name(name: str, known: Iterable[str]) -> None:
 
 MAX_NAME = 128
 """Maximum characters of the name of a tool or of an argument."""
+
+SERVER_NAME_FORM = "it may have 64 letters, digits, and the signs _ . $ @ / : -"
 
 _NAME = re.compile(rf"[^\s()\x00-\x1f\x7f]{{1,{MAX_NAME}}}")
 
@@ -342,7 +361,10 @@ def _read_schema(tool: BaseTool) -> Schema:
         schema["properties"] = {name: part for name, part in schema["properties"].items() if name not in filled}
         schema["required"] = [name for name in schema.get("required", ()) if name not in filled]
     shown = flatten_schema(schema)["properties"]
-    if strange := [name for name in shown if not 0 < len(name) <= MAX_NAME or not name.isprintable()]:
+    strange = [name for name in shown if not 0 < len(name) <= MAX_NAME or not name.isprintable()]
+    if is_from_server(tool):
+        strange += [name for name in shown if not SERVER_NAME.fullmatch(name)]
+    if strange:
         reason = f"{strange[0]!r:.60} is not a name of an argument"
         raise ValueError(f"the tool {tool.name!r} cannot be used: {reason}")
     if hidden := find_hidden(tool, shown):
@@ -369,7 +391,13 @@ def _by_alias(schema: Schema, form: Any) -> Schema:
 
 def _load_tool(tool: BaseTool, schema: Schema, node: "ToolNode", deadline: float) -> LoadedTool:
     text = "\n".join(filter(None, (tool.description.strip(), describe_alternatives(schema))))
-    return LoadedTool(tool.name, text, flatten_schema(schema), schema, tool, node, deadline)
+    parameters = flatten_schema(schema)
+    listing = format_tool(tool.name, parameters, text)
+    if is_from_server(tool):
+        texts = separate_texts(parameters)
+        listing = format_tool(tool.name, texts.parameters, texts.describe(text))
+        text, parameters = quote(text) if text else "", texts.described_parameters()
+    return LoadedTool(tool.name, text, parameters, schema, tool, node, listing, deadline)
 
 
 def _shorten(error: Exception) -> str:

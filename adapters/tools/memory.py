@@ -206,8 +206,15 @@ ITEMS_PER_REQUEST = 1_000
 
 def memory_namespace(*labels: str) -> Namespace:
     """Return the namespace of a memory; other labels have another namespace."""
-    # LangGraph forbids labels that are empty or contain dots.
-    return ("memory", *(label.replace("%", "%25").replace(".", "%2E") or "%" for label in labels))
+    return ("memory", *map(namespace_label, labels))
+
+
+def namespace_label(text: str) -> str:
+    """Return a text as a label of a namespace; other texts have other labels.
+
+    LangGraph forbids labels that are empty or contain dots or NUL.
+    """
+    return text.replace("%", "%25").replace(".", "%2E").replace("\x00", "%00") or "%"
 
 
 def store_entry(store: BaseStore, space: Namespace, text: str) -> bool:

@@ -129,6 +129,8 @@ class Tools(Benchmark):
         self.effects = effects_of(self.loaded, effects or {})
         self.state_keys: frozenset[str] = frozenset()
         """Keys of the graph's state that tools may change by a `Command`."""
+        self.lessons: tuple[str, ...] = ()
+        """Name of the agent and labels of the namespace in which it keeps lessons; empty if it keeps none."""
         self.reset = reset
         _check_function("reset", "case", reset)
         _check_function("check", "episode", check)
@@ -141,7 +143,7 @@ class Tools(Benchmark):
         self._cases = {case.id: case for case in _number_cases(cases)}
         self._offered = [
             *(
-                OfferedTool(tool.name, tool.description, tool.parameters, tool.check_arguments, tool.bounded)
+                OfferedTool(tool.name, tool.description, tool.parameters, tool.describe_misfit, tool.bounded)
                 for tool in self.loaded.values()
             ),
             *(OfferedTool("", "", {}, provided=tool) for tool in provided),

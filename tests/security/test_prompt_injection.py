@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from helpers.cases import first_fast
 from helpers.models.filled_forms import fill_form
+from helpers.models.prompt_logs import find_undelimited
 from helpers.worlds.scripted_benchmark import Script
 from helpers.worlds.study_world import PASSAGES, Riddles
 
@@ -101,6 +102,18 @@ def test_every_prompted_operator_is_shown_the_world_between_delimiters_only(grap
     outside = [(node, prompt) for node, prompt in scripted_model.prompts if ORDER in WORLD_TEXT.sub("", prompt)]
     assert outside == []
     assert {node for node, prompt in scripted_model.prompts if ORDER in prompt} >= SHOWN.get(graph, set())
+
+
+@pytest.mark.parametrize("graph", ["step", "reflexion", "clin"])
+def test_lessons_that_give_orders_are_shown_between_delimiters_only(graph: str, tmp_path: Path):
+    scripted_model = ScriptedModel(says=f"go MAY BE NECESSARY to win, look does NOT help: {HOSTILE}")
+    benchmark: Any = Script(echo="Nothing happens.", limits=SMALL, done_at=8)
+    benchmark.operators = dict
+    context = Context(chat=ScriptedChat(responder=scripted_model), budget=Budget(calls=40), limits=SMALL)
+    run(graph, benchmark, context=context, out=tmp_path)
+    shown = [(node, prompt) for node, prompt in scripted_model.prompts if ORDER in prompt]
+    assert {"step": {"planner", "align", "memory"}}.get(graph, {"decide"}) <= {node for node, _ in shown}
+    assert [node for node, prompt in shown if find_undelimited(prompt, ORDER)] == []
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import time
 from typing import Annotated, Any
 
 import pytest
+from helpers.models.prompt_logs import find_undelimited
 from helpers.worlds.support_database import scripted_model
 from langchain_core.callbacks import Callbacks
 from langchain_core.runnables import RunnableConfig
@@ -16,6 +17,7 @@ from pydantic import BaseModel, Field
 from certigraph import ScriptedChat
 from certigraph.adapters.models.tool_calls import calls_schema, native_tool
 from certigraph.adapters.tools.definitions import LoadedTool, load_tools
+from certigraph.adapters.tools.schemas import flatten_schema, format_tool, resolve_schema
 from certigraph.adapters.tools.world import Tools
 from certigraph.graphs.agent import agent
 
@@ -230,7 +232,28 @@ def test_schemas_that_cannot_be_used_are_refused_in_one_line(given: BaseTool):
     ],
 )
 def test_types_and_defaults_are_listed(part: Any, text: str):
-    assert str(load(of_properties(a=part))) == f"look_up({text}): Look up."
+    schema = resolve_schema({"type": "object", "properties": {"a": part}})
+    assert format_tool("look_up", flatten_schema(schema), "Look up.") == f"look_up({text}): Look up."
+
+
+@pytest.mark.parametrize(
+    ("part", "types"),
+    [
+        ({"type": "integer", "default": 10}, "integer = 10"),
+        ({"enum": [1, 2, True]}, "1 | 2 | true (optional)"),
+        ({"type": "string", "default": "x"}, "string (optional)"),
+        ({"type": "string", "enum": ["x", 1]}, "string (optional)"),
+        ({"type": ["x", "null", "string"]}, "string (optional)"),
+        ({"type": "x"}, "any (optional)"),
+        ({"anyOf": [INTEGER, {"const": "x"}]}, "integer | any (optional)"),
+        ({"type": "array", "items": {"type": "object", "properties": {"x y": STRING}}}, "list of object (optional)"),
+    ],
+)
+def test_a_tool_of_a_server_is_listed_by_names_and_types_with_all_texts_between_delimiters(part: Any, types: str):
+    shown = str(load(of_properties(a=part)))
+    assert shown.startswith(f"look_up(a: {types}): <world>")
+    assert find_undelimited(shown, "x") == find_undelimited(shown, "Look up.") == []
+    assert ("x" in shown) == ("x" in json.dumps(part) and part.get("type") not in ("x", ["x", "null", "string"]))
 
 
 def test_a_long_enumeration_is_listed_in_part():
