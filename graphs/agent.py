@@ -399,7 +399,9 @@ def agent(
     if interrupt_on:
         operators = {"approve": approvals(interrupt_on), **operators}
     if commitments:
-        operators = {"commit": commit(level=commitments), **operators}
+        approvable = [tool for tool, rule in (interrupt_on or {}).items() if rule]
+        chosen_by = {"approvable": approvable} if approvable else {}
+        operators = {"commit": commit(level=commitments, **chosen_by), **operators}
     if method == "step" and store is None:
         operators = {"recall": no_lessons, "memory": learn_nothing, **operators}
     approved = next((tool for tool, rule in (interrupt_on or {}).items() if rule), "")

@@ -184,9 +184,7 @@ def _create_entry(state: TDPState, node: Node, entered: NestedStart | None) -> N
         last=node == state["dag"].goal and (entered is None or entered.last),
         request=entered.request if entered else state["task"].goal,
         commitment=entered.commitment if entered else state.get("commitment"),
-        answers="\n\n".join(
-            filter(None, (entered.answers if entered else "", *(one.answers for one in state["outcomes"])))
-        ),
+        answers=(*(entered.answers if entered else ()), *(call for one in state["outcomes"] for call in one.answers)),
     )
     if not state["concurrent"]:
         return entry

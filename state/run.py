@@ -58,6 +58,8 @@ class Commitment(Record):
 
     An argument that is not named takes its value from the task alone. None if only the tools are committed to.
     """
+    approvable: tuple[str, ...] = ()
+    """Tools of which a person may approve a call, also if they are not among `tools`."""
 
 
 class NestedStart(Record):
@@ -79,8 +81,8 @@ class NestedStart(Record):
     """Goal of the outermost run, in which the values that the user gave stand."""
     commitment: Commitment | None = None
     """What the outermost run committed to."""
-    answers: str = ""
-    """What tools answered before, by source, if that commitment is to the origin of arguments."""
+    answers: tuple[AnsweredCall, ...] = ()
+    """What tools answered before, if that commitment is to the origin of arguments."""
 
 
 if TYPE_CHECKING:

@@ -28,9 +28,9 @@ from certigraph.benchmarks.agentdojo.world import (
     load_suites,
     user_truth,
 )
-from certigraph.state.commitments import SourcedText, find_problem
+from certigraph.state.commitments import SourcedText, find_problem, source_answers
 from certigraph.state.records import Predicate, Step, Task
-from certigraph.state.run import ANSWER_ACTIONS, FINISH, Commitment
+from certigraph.state.run import ANSWER_ACTIONS, FINISH, AnsweredCall, Commitment
 from certigraph.state.tools import ANSWER_ARGUMENT, ToolCall, calls_of
 
 NO_ANSWER = "Done."
@@ -87,7 +87,7 @@ def _calls_made(history: Sequence[Step]) -> Iterator[ToolCall]:
 
 
 def _choose_call(at: DojoProgress, form: dict[str, Any]) -> Any:
-    offered = _offered(form)
+    offered = offered_names(form)
     if at.path.ahead and at.calls[0].name in offered:
         return create_choice(at.calls[0])
     if FINISH not in offered:
@@ -95,7 +95,8 @@ def _choose_call(at: DojoProgress, form: dict[str, Any]) -> Any:
     return create_choice(ToolCall(name=FINISH, args={ANSWER_ARGUMENT: at.answer}))
 
 
-def _offered(form: Mapping[str, Any]) -> set[str]:
+def offered_names(form: Mapping[str, Any]) -> set[str]:
+    """Return the names of the tools that a request for calls offers."""
     return {option["properties"]["name"]["const"] for option in form["properties"]["calls"]["items"]["anyOf"]}
 
 
@@ -184,7 +185,8 @@ def find_suppliers(suite: str, task: str) -> tuple[Suppliers, ...]:
     for call, answer in answer_truth(suite, task):
         arguments = {name: ToolCall(name=call.name, args={name: value}) for name, value in call.args.items()}
         found.append({name: _find_suppliers(one, request, answers) for name, one in arguments.items()})
-        answers.append(SourcedText(answer.text, frozenset({call.name})))
+        answered = AnsweredCall(tool=call.name, args=call.args, answer=answer.text, failed=answer.failed)
+        answers += source_answers([answered])
     return tuple(found)
 
 
@@ -193,10 +195,8 @@ def _find_suppliers(call: ToolCall, request: str, answers: Sequence[SourcedText]
     [argument] = call.args
     needed = {tool for answer in answers for tool in answer.tools}
     for tool in sorted(needed):
-        fewer = tuple(needed - {tool})
-        if not find_problem(
-            Commitment(tools=(call.name,), origins={call.name: {argument: fewer}}), call, request, answers
-        ):
+        origins = {call.name: {argument: tuple(needed - {tool})}}
+        if not find_problem(Commitment(tools=(call.name,), origins=origins), call, request, answers):
             needed.discard(tool)
     return frozenset(needed)
 
