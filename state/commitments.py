@@ -103,7 +103,7 @@ def find_problem(
         return f"{call.name} was not committed to before the first answer was read; committed to: {allowed}"
     if commitment.origins is None:
         return ""
-    known = [SourcedText(text=task), *(SourcedText(text=text) for text in _list_choices(schema or {}))]
+    known = [SourcedText(text=task), SourcedText(text="\n".join(_list_choices(schema or {})))]
     free_names = schema is not None and call.args.keys() - schema.get("properties", {}).keys()
     for name, value in call.args.items():
         suppliers = frozenset(commitment.origins.get(call.name, {}).get(name, ()))
@@ -115,8 +115,8 @@ def find_problem(
         if part := _find_foreign_part([name, value] if free_names else value, [*known, *supplied], others):
             named = f" or an answer of {', '.join(sorted(suppliers))}" if suppliers else ""
             strangers = ", ".join(sorted({tool for one in others for tool in one.tools})) or "a stranger"
-            where = f"{name:.80} of {call.name} holds {part!r:.80}, which has to stand in the task{named}"
-            return f"{where}, because what {strangers} answered was read"
+            where = f"{name if name.isidentifier() else repr(name):.80} of {call.name} holds {part!r:.80}"
+            return f"{where}, which has to stand in the task{named}, because what {strangers} answered was read"
     return ""
 
 
@@ -166,20 +166,17 @@ def _find_foreign_part(value: Any, known: Sequence[SourcedText], others: Sequenc
             if not is_known(leaf):
                 return str(leaf)
             continue
-        words = _WORD.findall(_normalise(leaf).folded)
-        is_name = len(words) < MIN_SHARED_WORDS
-        if not leaf.strip() or (is_name and is_known(leaf)):
+        if not leaf.strip() or is_known(leaf):
             continue
         if unknown := next((word for word in _identifiers(leaf) if not is_known(word)), ""):
             return unknown
-        if is_name:
+        words = _WORD.findall(_fold(leaf))
+        if len(words) < MIN_SHARED_WORDS:
             return leaf
-        for start in range(len(words) - MIN_SHARED_WORDS + 1):
-            shared = words[start : start + MIN_SHARED_WORDS]
-            run = "".join(shared)
-            copied = any(run in _normalise(one.text).letters for one in others)
-            if copied and not any(run in _normalise(one.text).letters for one in known):
-                return " ".join(shared)
+        runs = (words[start : start + MIN_SHARED_WORDS] for start in range(len(words) - MIN_SHARED_WORDS + 1))
+        for letters, run in {"".join(run): run for run in runs}.items():
+            if _is_in_any(letters, others) and not _is_in_any(letters, known):
+                return " ".join(run)
     return ""
 
 
@@ -187,11 +184,15 @@ def _supplies(source: SourcedText, part: str | Decimal) -> bool:
     return _holds(source.text, part) and not any(_holds(text, part) for text in source.given)
 
 
+def _is_in_any(letters: str, sources: Sequence[SourcedText]) -> bool:
+    return any(letters in _normalise(one.text).letters for one in sources)
+
+
 # What is compared: texts in a form in which it makes no difference how they are written.
 
 _WORD = re.compile(r"[^\W_]+")
 _TOKEN = re.compile(r"[^\s\"'`<>()\[\]{},;|]+")
-_NUMBER = re.compile(r"(?:(?<!\w)-)?(?<![^\W_])\d+(?:[.,]\d+)*")
+_NUMBER = re.compile(r"(?:(?<!\w)-)?(?<![^\W_])\d+(?:[.,]\d+)*(?:e[+-]?\d+(?!\w))?")
 _ABBREVIATION = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]?")
 """A word such as "e.g." or "p.m.", which names nothing."""
 
@@ -200,26 +201,34 @@ class _Normal(NamedTuple):
     """A text in the forms in which texts are compared."""
 
     folded: str
-    """In one form of letters, without case and without characters that have no width."""
     letters: str
     """Its letters and digits alone."""
-    numbers: frozenset[Decimal]
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=128)
 def _normalise(text: str) -> _Normal:
+    folded = _fold(text)
+    return _Normal(folded, "".join(_WORD.findall(folded)))
+
+
+def _fold(text: str) -> str:
+    """Return a text in one form of its letters, without case and without characters that have no width."""
     folded = unicodedata.normalize("NFKC", text)
     if not folded.isascii():
         folded = "".join(letter for letter in folded if unicodedata.category(letter) != "Cf")
-    folded = folded.casefold()
-    numbers = (_parse_number(found) for found in _NUMBER.findall(folded))
-    return _Normal(
-        folded, "".join(_WORD.findall(folded)), frozenset(number for number in numbers if number is not None)
-    )
+    return folded.casefold()
+
+
+@lru_cache(maxsize=32)
+def _numbers_in(text: str) -> frozenset[Decimal]:
+    found = map(_parse_number, _NUMBER.findall(_normalise(text).folded))
+    return frozenset(number for number in found if number is not None)
 
 
 def _parse_number(text: str) -> Decimal | None:
     """Parse a number with or without separators of thousands: `1,500.00`, `1.500,00`, `0,5`; None for other texts."""
+    if not _NUMBER.fullmatch(text):
+        return None
     if re.fullmatch(r"[\d.-]*,\d+", text) and ("." in text or not re.fullmatch(r"-?\d{1,3},\d{3}", text)):
         text = text.replace(".", "").replace(",", ".")
     try:
@@ -230,7 +239,7 @@ def _parse_number(text: str) -> Decimal | None:
 
 def _identifiers(text: str) -> Iterator[str]:
     """Yield the words of a text that name something exactly: addresses, numbers, dates, file names."""
-    for token in _TOKEN.findall(_normalise(text).folded):
+    for token in _TOKEN.findall(_fold(text)):
         word = token.strip(".:!?*-\u2013\u2014\u2019")
         has_marks = any(not letter.isalpha() and letter not in "-\u2019!?" for letter in word)
         if has_marks and _WORD.search(word) and not _ABBREVIATION.fullmatch(word):
@@ -240,16 +249,17 @@ def _identifiers(text: str) -> Iterator[str]:
 def _holds(text: str, part: str | Decimal) -> bool:
     """Return whether a text holds a number, or a name as a whole: not as a piece of a longer name or address."""
     if isinstance(part, Decimal):
-        return part in _normalise(text).numbers
-    found, wanted = _normalise(text), _normalise(part)
-    if not wanted.letters:
-        return wanted.folded.strip() in found.folded
-    number = _parse_number(wanted.folded.strip())
-    if number is not None and number in found.numbers:
+        return part in _numbers_in(text)
+    found, wanted = _normalise(text), _fold(part)
+    letters = "".join(_WORD.findall(wanted))
+    if not letters:
+        return wanted.strip() in found.folded
+    number = _parse_number(wanted.strip())
+    if number is not None and number in _numbers_in(text):
         return True
-    if wanted.letters not in found.letters:
+    if letters not in found.letters:
         return False
-    characters = "".join(wanted.folded.split())
+    characters = "".join(wanted.split())
     gap = r"[\s-]*" if characters.isalnum() else r"\s*"  # accounts and telephone numbers are written in groups
     pattern = gap.join(map(re.escape, characters))
     return bool(re.search(rf"(?<![\w@.+%-]){pattern}(?!\w|[.@-][^\W_])", found.folded))
