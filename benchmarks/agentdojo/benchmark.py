@@ -59,7 +59,7 @@ class AgentDojo(Benchmark):
 
     def __init__(self, data: Path | None = None, config: str = "") -> None:
         attack, encoding = split_name(config)
-        if attack not in ("", *ATTACKS):
+        if config and attack not in ATTACKS:
             raise UnknownName(f"agentdojo has no attack {attack!r}; known: {', '.join(ATTACKS)}")
         if encoding not in ("", *ENCODINGS):
             raise UnknownName(f"agentdojo has no encoding {encoding!r}; known: {', '.join(ENCODINGS)}")
