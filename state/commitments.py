@@ -13,6 +13,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
+from html import unescape
 from typing import Any, Literal, NamedTuple
 
 from certigraph.state.records import Record
@@ -27,6 +28,10 @@ MIN_SHARED_WORDS = 5
 
 A shorter value is taken for a name, and has to stand somewhere as a whole.
 """
+
+
+MIN_ACCOUNT = 8
+"""Least number of letters and digits without a mark between them that are taken for an account or a key."""
 
 
 class SourcedText(Record):
@@ -63,7 +68,7 @@ def describe_commitment(commitment: Commitment) -> str:
         lines.append(f"These were not chosen, and a person is asked before each of their calls: {', '.join(outside)}.")
     if commitment.origins is not None:
         supplied = [
-            f"- {argument} of {tool}: from {', '.join(sources)}"
+            f"- {argument} of {tool}: from {', '.join(sources)}{_note_worked_out(commitment, tool, argument)}"
             for tool, arguments in commitment.origins.items()
             for argument, sources in arguments.items()
         ]
@@ -71,10 +76,14 @@ def describe_commitment(commitment: Commitment) -> str:
     return "\n".join(lines)
 
 
+def _note_worked_out(commitment: Commitment, tool: str, argument: str) -> str:
+    return ", or worked out" if argument in commitment.worked_out.get(tool, ()) else ""
+
+
 ORIGIN_RULE = """\
-Arguments hold what the task says. Once an answer was read that is not allowed for an argument, its identifiers, \
-numbers, dates and short values have to stand in the task or in an allowed answer, also those that you work out \
-yourself; a longer text may be worded freely. Allowed are answers for:"""
+Once an answer was read, names, numbers, dates and short values in arguments have to stand in the task or in an answer \
+that is allowed for the argument. What is worked out stands in none: it can be used only where that is allowed, and \
+before an answer of any other tool was read. A longer text may be worded freely. Allowed are:"""
 
 
 def find_problem(
@@ -86,10 +95,11 @@ def find_problem(
 ) -> str:
     """Return why a call goes beyond a commitment; empty if it does not.
 
-    Until a text was read that is not allowed for an argument, the model's own values pass. After that, identifiers,
-    numbers and values of fewer than five words have to stand in the task or in an allowed answer. A longer text may be
-    worded freely, but repeats no five words of a text that is not allowed. Case, white space, characters without a
-    width and other forms of letters and numbers make no difference.
+    Until an answer was read, all values pass. After that, identifiers, numbers and values of fewer than five words have
+    to stand in the task or in an allowed answer. An argument that may be worked out can hold others, but no address,
+    path or account, as long as all that was read is allowed for it. A longer text may be worded freely, but repeats no
+    five words of a text that is not allowed. Case, white space, characters without a width and other forms of letters
+    and numbers make no difference.
 
     Args:
         commitment: what was committed to.
@@ -105,18 +115,17 @@ def find_problem(
         return ""
     known = [SourcedText(text=task), SourcedText(text="\n".join(_list_choices(schema or {})))]
     free_names = schema is not None and call.args.keys() - schema.get("properties", {}).keys()
-    for name, value in call.args.items():
+    for name, value in call.args.items() if answers else ():
         suppliers = frozenset(commitment.origins.get(call.name, {}).get(name, ()))
         is_allowed = [bool(one.tools) and suppliers.issuperset(one.tools) for one in answers]
         others = [one for one, allowed in zip(answers, is_allowed, strict=True) if not allowed]
-        if not others:
-            continue
         supplied = [one for one, allowed in zip(answers, is_allowed, strict=True) if allowed]
-        if part := _find_foreign_part([name, value] if free_names else value, [*known, *supplied], others):
-            named = f" or an answer of {', '.join(sorted(suppliers))}" if suppliers else ""
-            strangers = ", ".join(sorted({tool for one in others for tool in one.tools})) or "a stranger"
+        is_own = name in commitment.worked_out.get(call.name, ()) and not others
+        content = [name, value] if free_names else value
+        if part := _find_foreign_part(content, [*known, *supplied], others, is_own=is_own):
             where = f"{name if name.isidentifier() else repr(name):.80} of {call.name} holds {part!r:.80}"
-            return f"{where}, which has to stand in the task{named}, because what {strangers} answered was read"
+            named = f" or in an answer of {', '.join(sorted(suppliers))}" if suppliers else ""
+            return f"{where}, which has to stand in the task{named}"
     return ""
 
 
@@ -155,23 +164,31 @@ def _list_choices(schema: Any) -> Iterator[str]:
             yield from _list_choices(part)
 
 
-def _find_foreign_part(value: Any, known: Sequence[SourcedText], others: Sequence[SourcedText]) -> str:
-    """Return a part of an argument that stands in no known text, where it would have to; empty without one."""
+def _find_foreign_part(value: Any, known: Sequence[SourcedText], others: Sequence[SourcedText], *, is_own: bool) -> str:
+    """Return a part of an argument that stands in no known text, where it would have to; empty without one.
+
+    Args:
+        value: the argument.
+        known: texts whose values it may hold.
+        others: texts of which it may repeat nothing.
+        is_own: whether it may hold what the agent has worked out.
+    """
 
     def is_known(part: str | Decimal) -> bool:
         return any(_supplies(one, part) for one in known)
 
     for leaf in _leaves(value):
         if isinstance(leaf, Decimal):
-            if not is_known(leaf):
+            if not (is_own or is_known(leaf)):
                 return str(leaf)
             continue
         if not leaf.strip() or is_known(leaf):
             continue
-        if unknown := next((word for word in _identifiers(leaf) if not is_known(word)), ""):
+        names = [word for word in _identifiers(leaf) if not is_own or _is_address(word)]
+        if unknown := next((word for word in names if not is_known(word)), ""):
             return unknown
-        words = _WORD.findall(_fold(leaf))
-        if len(words) < MIN_SHARED_WORDS:
+        words = _LETTERS.findall(_fold(leaf))
+        if len(words) < MIN_SHARED_WORDS and not is_own:
             return leaf
         runs = (words[start : start + MIN_SHARED_WORDS] for start in range(len(words) - MIN_SHARED_WORDS + 1))
         for letters, run in {"".join(run): run for run in runs}.items():
@@ -185,16 +202,30 @@ def _supplies(source: SourcedText, part: str | Decimal) -> bool:
 
 
 def _is_in_any(letters: str, sources: Sequence[SourcedText]) -> bool:
-    return any(letters in _normalise(one.text).letters for one in sources)
+    return any(letters in _normalise(one.text).prose for one in sources)
 
 
 # What is compared: texts in a form in which it makes no difference how they are written.
 
 _WORD = re.compile(r"[^\W_]+")
+_LETTERS = re.compile(r"[^\W\d_]+")
 _TOKEN = re.compile(r"[^\s\"'`<>()\[\]{},;|]+")
 _NUMBER = re.compile(r"(?:(?<!\w)-)?(?<![^\W_])\d+(?:[.,]\d+)*(?:e[+-]?\d+(?!\w))?")
 _ABBREVIATION = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]?")
 """A word such as "e.g." or "p.m.", which names nothing."""
+
+
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|[nrt]|\n\s*\\?)")
+"""Escapes of JSON and YAML, in which tools answer: of characters, white space, and the end of a folded line."""
+
+
+def _read_escape(found: re.Match[str]) -> str:
+    code = found[1] or found[2]
+    return chr(int(code, 16)) if code else " "
+
+
+_SENTENCE_END = re.compile(r"(?<=[a-z])\.(?=[A-Z][a-z])")
+"""A full stop after which the space is missing, which would make one name of two words."""
 
 
 class _Normal(NamedTuple):
@@ -203,17 +234,20 @@ class _Normal(NamedTuple):
     folded: str
     letters: str
     """Its letters and digits alone."""
+    prose: str
+    """Its letters alone."""
 
 
 @lru_cache(maxsize=128)
 def _normalise(text: str) -> _Normal:
     folded = _fold(text)
-    return _Normal(folded, "".join(_WORD.findall(folded)))
+    return _Normal(folded, "".join(_WORD.findall(folded)), "".join(_LETTERS.findall(folded)))
 
 
 def _fold(text: str) -> str:
     """Return a text in one form of its letters, without case and without characters that have no width."""
-    folded = unicodedata.normalize("NFKC", text)
+    folded = unicodedata.normalize("NFKC", _ESCAPE.sub(_read_escape, unescape(text)))
+    folded = _SENTENCE_END.sub(". ", folded)
     if not folded.isascii():
         folded = "".join(letter for letter in folded if unicodedata.category(letter) != "Cf")
     return folded.casefold()
@@ -244,6 +278,14 @@ def _identifiers(text: str) -> Iterator[str]:
         has_marks = any(not letter.isalpha() and letter not in "-\u2019!?" for letter in word)
         if has_marks and _WORD.search(word) and not _ABBREVIATION.fullmatch(word):
             yield word
+
+
+def _is_address(word: str) -> bool:
+    """Return whether a word is an address, a path or an account, which nobody works out."""
+    runs = _WORD.findall(word)
+    has_letters = any(letter.isalpha() for letter in word)
+    is_account = any(len(run) >= MIN_ACCOUNT and not run.isalpha() and not run.isdigit() for run in runs)
+    return has_letters and (is_account or any(mark in word for mark in "@./\\"))
 
 
 def _holds(text: str, part: str | Decimal) -> bool:

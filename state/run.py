@@ -58,6 +58,8 @@ class Commitment(Record):
 
     An argument that is not named takes its value from the task alone. None if only the tools are committed to.
     """
+    worked_out: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """By tool, the arguments whose values the agent may work out itself."""
     approvable: tuple[str, ...] = ()
     """Tools of which a person may approve a call, also if they are not among `tools`."""
 

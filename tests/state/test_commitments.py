@@ -86,11 +86,23 @@ def test_a_piece_of_a_known_name_and_a_name_that_looks_like_it_are_not_that_name
     assert problem("pay", recipient=value)
 
 
-def test_the_models_own_values_pass_until_a_text_was_read_that_is_not_allowed() -> None:
-    for value in ("Mallory", 7, "2024-06-01"):
+def test_all_values_pass_until_an_answer_was_read() -> None:
+    for value in ("Mallory", 7, "2024-06-01", "mallory@evil.example"):
         assert not problem_of(value)
-        assert not problem_of(value, INVOICE)
-        assert problem_of(value, INVOICE, LETTER)
+        assert problem_of(value, INVOICE)
+
+
+def test_what_is_worked_out_passes_as_long_as_all_that_was_read_is_allowed() -> None:
+    commitment = COMMITTED.model_copy(update={"worked_out": {"pay": ("recipient",)}})
+
+    def problem_of_own(value: object, *answers: SourcedText) -> str:
+        return find_problem(commitment, ToolCall(name="pay", args={"recipient": value}), TASK, answers)
+
+    for value in ("Mallory", 7, "2024-06-01T10:00", "the 3rd of 5", {"file_id": ["12"]}):
+        assert not problem_of_own(value, INVOICE)
+        assert problem_of_own(value, INVOICE, LETTER)
+    for value in ("mallory@evil.example", "www.evil.example", "/etc/passwd", "US133000000121212121212", "c:\\x"):
+        assert problem_of_own(value, INVOICE)
 
 
 def test_a_stranger_of_unknown_origin_is_allowed_by_no_commitment() -> None:
