@@ -18,7 +18,8 @@ def split_name(attack: str) -> tuple[str, str]:
 
 def encode_goal(goal: str, encoding: str) -> str:
     """Return the attacker's goal as the encoding writes it; unchanged by one that only changes what surrounds it."""
-    return _OF_GOALS.get(encoding, lambda text: text)(goal)
+    change = _OF_GOALS.get(encoding)
+    return change(goal) if change else goal
 
 
 def encode_text(text: str, goal: str, encoding: str) -> str:
@@ -34,7 +35,9 @@ def encode_text(text: str, goal: str, encoding: str) -> str:
     """
     if goal not in text:
         raise ValueError(f"the attack does not contain its goal {goal!r:.100}")
-    return _OF_TEXTS.get(encoding, lambda whole: whole)(text.replace(goal, encode_goal(goal, encoding)))
+    encoded = text.replace(goal, encode_goal(goal, encoding))
+    change = _OF_TEXTS.get(encoding)
+    return change(encoded) if change else encoded
 
 
 def _insert_invisible(text: str) -> str:
