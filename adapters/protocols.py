@@ -5,7 +5,7 @@ everything else that a run is given besides its state.
 """
 
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
@@ -314,6 +314,10 @@ class Benchmark(Protocol):
         A benchmark whose tasks have different tools or rules returns a benchmark of its own for each kind of task.
         """
         return self
+
+    def brief(self, tools: Collection[str]) -> str:
+        """Return the briefing for an agent that may call only some tools, by default the briefing of all."""
+        return self.briefing
 
     def ready(self) -> None:
         """Check, before a run starts, that needed packages, keys and servers are there.

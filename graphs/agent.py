@@ -413,7 +413,9 @@ def agent(
     if interrupt_on:
         operators = {"approve": approvals(interrupt_on), **operators}
     if commitments:
-        operators = {"commit": commit(level=commitments), **operators}
+        approvable = [tool for tool, rule in (interrupt_on or {}).items() if rule]
+        chosen_by = {"approvable": approvable} if approvable else {}
+        operators = {"commit": commit(level=commitments, **chosen_by), **operators}
     if lessons is not None:
         world.lessons = (name or method, *check_template(lessons))
     elif method == "step":

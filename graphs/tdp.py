@@ -308,7 +308,7 @@ def outcome_of(graph: str, latest: Mapping[str, Any], view: SolveView, reached: 
         steps=() if status == "pending" else steps[:-1] if ended_copy else steps,
         taken=len(steps),
         observation=latest["observation"],
-        answers=latest["evidence"].view if traced else "",
+        answers=tuple(latest["answers"]) if traced else (),
     )
 
 

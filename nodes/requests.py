@@ -18,10 +18,10 @@ from certigraph.adapters.models.prompts import leave_out_quotations, paragraphs,
 from certigraph.adapters.tools.contents import text_of_message
 from certigraph.adapters.tools.positions import NAMESPACE_KEY, TASK_KEY
 from certigraph.adapters.tools.world import CONDITION
+from certigraph.state.commitments import source_answers
 from certigraph.state.endings import Fault
 from certigraph.state.provenance import Provenance, SourcedText
 from certigraph.state.records import Task
-from certigraph.state.run import AnsweredCall
 from certigraph.state.tools import REQUEST_ID, TOOL_MESSAGES, TOOLS_NAME, calls_of
 
 INPUT_FORM = 'the input needs {"messages": [("user", "...")]} or {"goal": "..."}'
@@ -66,7 +66,7 @@ def read_surroundings(config: RunnableConfig | None) -> Surroundings | None:
     if provenance is not None:
         origin = provenance_of({"provenance": provenance})
         words = origin.words if origin.handed_on else _join_words(filter(is_request, messages))
-        return Surroundings(words, (*origin.heard, *_sources_of(answers or ())))
+        return Surroundings(words, (*origin.heard, *source_answers(answers or ())))
     if not messages or not is_outermost:
         return Surroundings("")
     written = [one for one in messages if is_request(one) and not one.name]
@@ -113,11 +113,7 @@ def _heard_in(messages: Iterable[AnyMessage]) -> Iterable[SourcedText]:
             continue
         sources = one.response_metadata.get(SOURCES_KEY)
         if sources != []:  # else its agent had read nothing
-            yield SourcedText(text=text, tools=tuple(map(str, sources or ())), is_answer=False)
-
-
-def _sources_of(answers: Iterable[AnsweredCall]) -> list[SourcedText]:
-    return [SourcedText(text=one.answer, tools=(one.tool,)) for one in answers if one.made]
+            yield SourcedText(text=text, tools=tuple(map(str, sources or ())))
 
 
 def receive_request(state: Mapping[str, Any], config: RunnableConfig, *, keeps_origins: bool) -> dict[str, Any]:
@@ -142,7 +138,7 @@ def receive_request(state: Mapping[str, Any], config: RunnableConfig, *, keeps_o
     around: Surroundings | None = config.get("configurable", {}).get(AROUND_KEY)
     origin = Provenance(handed_on=around is not None, words=around.words if around else "")
     if keeps_origins:
-        heard = [*provenance_of(state).heard, *_sources_of(state.get("answers", ())), *_heard_in(messages)]
+        heard = [*provenance_of(state).heard, *source_answers(state.get("answers", ())), *_heard_in(messages)]
         if around:
             handed_on = [SourcedText(text=text_of_message(one)) for one in messages if is_request(one)]
             heard += [*around.heard, *handed_on]

@@ -186,9 +186,7 @@ def _create_entry(state: TDPState, node: Node, entered: NestedStart | None) -> N
         words=entered.words if entered else words_of(state),
         heard=entered.heard if entered else heard_before(state),
         commitment=entered.commitment if entered else state.get("commitment"),
-        answers="\n\n".join(
-            filter(None, (entered.answers if entered else "", *(one.answers for one in state["outcomes"])))
-        ),
+        answers=(*(entered.answers if entered else ()), *(call for one in state["outcomes"] for call in one.answers)),
     )
     if not state["concurrent"]:
         return entry

@@ -60,6 +60,19 @@ def tools_of(task: Task, runtime: Runtime[Context]) -> Tools:
     raise Fault("operator", f"the world {name} has no tools: use its own operators, or certigraph.Tools")
 
 
+def offered_tools(tools: Tools, runtime: Runtime[Context]) -> list[OfferedTool]:
+    """Return the tools that a model may call, without `finish`.
+
+    Those outside the run's commitment are hidden, unless a person may approve their calls. A call of a hidden one is
+    read all the same, and refused when it is to be made.
+    """
+    commitment = context_of(runtime).commitment
+    if commitment is None:
+        return tools.offered()
+    usable = {*commitment.tools, *commitment.approvable}
+    return [one._replace(hidden=one.provided is None and one.name not in usable) for one in tools.offered()]
+
+
 async def propose(state: ProposeView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for a plan, with the forms of conditions that checks decide."""
     return await ask_plan(state, runtime, notes=_planning_notes(state["task"], runtime))
@@ -88,7 +101,12 @@ async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, An
     final: Validate decides whether it settles the task.
     """
     tools, at_goal = tools_of(state["task"], runtime), state["target"].kind == "goal"
-    offered = [*tools.offered(), tools.finish_tool(), *([] if at_goal else [HOLDS_TOOL]), UNREACHABLE_TOOL]
+    offered = [
+        *offered_tools(tools, runtime),
+        tools.finish_tool(),
+        *([] if at_goal else [HOLDS_TOOL]),
+        UNREACHABLE_TOOL,
+    ]
     request = REALIZE_REQUEST + (AT_GOAL if at_goal else "")
     prompt = await action_prompt(state, request, "", runtime)
     choice = await ask_tool_calls(prompt, offered, role="executor", runtime=runtime)
@@ -104,7 +122,7 @@ async def decide(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]
     is_part = entry is not None and not entry.last
     request = DECIDE_REQUEST + _describe_part(dict(state), is_part)
     prompt = await situation_prompt(state, request, runtime, closing=DECIDE_CLOSING)
-    offered = [*tools.offered(), tools.part_tool() if is_part else tools.finish_tool()]
+    offered = [*offered_tools(tools, runtime), tools.part_tool() if is_part else tools.finish_tool()]
     shown = None if is_part else _shown_answer(tools)
     choice = await ask_tool_calls(prompt, offered, role="executor", runtime=runtime, answer=shown)
     return {"thought": choice.thought, "action": to_action(choice, tools, final=not is_part, is_part=is_part)}

@@ -21,6 +21,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple, get_args
@@ -32,6 +33,7 @@ from certigraph.adapters.episodes import EPISODES, new_scope
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.protocols import Context
 from certigraph.benchmarks.agentdojo.attacks import ATTACKS
+from certigraph.benchmarks.agentdojo.encodings import ENCODINGS, SEPARATOR, split_name
 from certigraph.benchmarks.agentdojo.expert import dojo_expert
 from certigraph.benchmarks.agentdojo.world import ATTACK, SUITES, UTILITY, TaskId, injection_truth
 from certigraph.evaluation.statistics import wilson_interval
@@ -68,6 +70,9 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True, help="CSV file to which rows are appended")
     parser.add_argument("--methods", nargs="+", default=["sdp", "react"], choices=get_args(Method))
     parser.add_argument("--attacks", nargs="+", default=[NONE], choices=(NONE, *ATTACKS))
+    parser.add_argument(
+        "--encodings", nargs="+", default=[""], choices=ENCODINGS, help="forms in which the attacker writes the order"
+    )
     parser.add_argument("--commitments", nargs="+", default=[NONE], choices=COMMITMENTS)
     parser.add_argument("--suites", nargs="+", default=list(SUITES), choices=SUITES)
     parser.add_argument("--limit", type=int, help="number of tasks or pairs for each combination, drawn at random")
@@ -84,7 +89,8 @@ def main() -> int:
 
 def list_runs(given: argparse.Namespace) -> Iterator[tuple[Key, Task]]:
     """Yield the runs that the options name."""
-    for attack in given.attacks:
+    pairs = product(given.attacks, given.encodings)
+    for attack in (SEPARATOR.join(filter(None, pair)) for pair in pairs):
         benchmark = load_benchmark(name_benchmark(attack))
         tasks = [task for suite in given.suites for task in benchmark.tasks(suite) if can_attempt(task)]
         Random(given.seed).shuffle(tasks)  # so that the rows of an interrupted measurement are a sample
@@ -110,7 +116,8 @@ def run_task(key: Key, task: Task) -> dict[str, Any]:
     level: Any = key.commitments
     graph = module.build(**({} if level == NONE else {"commit": commit(level=level)}))
     attacked = key.attack != NONE
-    responder, name = (gullible_expert(), "gullible") if attacked else (dojo_expert(), "expert")
+    gullible = gullible_expert(split_name(key.attack)[1])
+    responder, name = (gullible, "gullible") if attacked else (dojo_expert(), "expert")
     model = ScriptedChat(responder=responder, model_name=f"scripted:{name}")
     context = Context(chat=model, benchmark=load_benchmark(name_benchmark(key.attack)))
     began, scope, state = time.perf_counter(), new_scope(shared=True), dict[str, Any]()

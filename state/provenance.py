@@ -1,16 +1,16 @@
-"""Requests to an agent: whose words they are, and what others wrote that the agent has seen."""
+"""Provenance: whose words a request to an agent is, and where the texts come from that its model may have read."""
 
 from certigraph.state.records import Record
 
 
 class SourcedText(Record):
-    """A text that was not written by the person for whom an agent works."""
+    """A text that a model may have read, and the tools that may have written it."""
 
     text: str
     tools: tuple[str, ...] = ()
-    """The tools that may have written it; empty if nobody knows."""
-    is_answer: bool = True
-    """Whether it is the answer of a tool itself, and not a model's account of answers."""
+    """Empty for a stranger of unknown origin, whom no commitment allows."""
+    given: tuple[str, ...] = ()
+    """What the arguments of the call held: a tool that repeats them, as errors do, does not supply them."""
 
 
 class Provenance(Record):

@@ -59,6 +59,10 @@ class Commitment(Record):
 
     An argument that is not named takes its value from the task alone. None if only the tools are committed to.
     """
+    worked_out: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """By tool, the arguments whose values the agent may work out itself."""
+    approvable: tuple[str, ...] = ()
+    """Tools of which a person may approve a call, also if they are not among `tools`."""
 
 
 class NestedStart(Record):
@@ -82,8 +86,8 @@ class NestedStart(Record):
     """What others wrote before that run began (`Provenance.heard`)."""
     commitment: Commitment | None = None
     """What the outermost run committed to."""
-    answers: str = ""
-    """What tools answered before, by source, if that commitment is to the origin of arguments."""
+    answers: tuple[AnsweredCall, ...] = ()
+    """What tools answered before, if that commitment is to the origin of arguments."""
 
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from certigraph.state.channels import SNAPSHOT_EVERY, ChangesChannel, Log
 from certigraph.state.endings import GAVE_UP, GOAL
 from certigraph.state.records import Observation, Record, Spent, Step, Task
 from certigraph.state.run import (
+    AnsweredCall,
     Evidence,
     NestedStart,
     RunState,
@@ -418,8 +419,8 @@ class Outcome(Record):
     """Number of world steps taken for the sub-task, including those that are not in `steps`."""
     observation: Observation
     """The latest observation in the sub-task's world."""
-    answers: str = ""
-    """What tools answered in the sub-task, by source, if the run committed to where arguments come from.
+    answers: tuple[AnsweredCall, ...] = ()
+    """What tools answered in the sub-task, if the run committed to where arguments come from.
 
     It is shown to no operator: it decides from which tool's answer a value in a later sub-task comes.
     """

@@ -80,8 +80,15 @@ class ToolCall(Record):
         return not (self.refused or self.response)
 
     def __str__(self) -> str:
-        """Format the call as Python would write it: `refund(order=17, reason="late")`."""
-        return f"{self.name}({', '.join(f'{key}={_format_value(value)}' for key, value in self.args.items())})"
+        """Format the call as Python would write it: `refund(order=17, reason="late")`.
+
+        The name of an argument that is not an identifier is quoted, so that it cannot end the line or the call.
+        """
+        args = (
+            f"{key if key.isidentifier() else _format_value(key)}={_format_value(value)}"
+            for key, value in self.args.items()
+        )
+        return f"{self.name}({', '.join(args)})"
 
     def digest(self) -> str:
         """Return 32 hex digits that identify the tool and its arguments."""

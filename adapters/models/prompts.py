@@ -59,9 +59,12 @@ def build_prompt(
     """
     context = context_of(runtime)
     benchmark = live_benchmark(context)
+    committed = context.commitment
     world = (benchmark.briefing if benchmark else "") if briefing is None else briefing
-    if context.commitment:
-        world = f"{world}\n{describe_commitment(context.commitment)}"
+    if committed:
+        if benchmark and briefing is None:
+            world = benchmark.brief([*committed.tools, *committed.approvable])
+        world = f"{world}\n{describe_commitment(committed)}"
     opening = OPENING.format(briefing=f"{world.rstrip()}\n" if world.strip() else "", role=role and f"\n{role}\n")
     return Prompt(opening, instruction, tuple(cut))
 

@@ -51,6 +51,8 @@ class OfferedTool(NamedTuple):
     """Returns what is wrong with the arguments of a call; empty if they fit."""
     bounded: Schema | None = None
     """The schema with every list bounded, for answers that a grammar constrains; None if that is `parameters`."""
+    hidden: bool = False
+    """Whether no model is shown the tool. A call of it is read all the same, so that it can be refused by its name."""
     provided: Schema | None = None
     """The tool as it is handed to a model whose provider executes it; None for a tool that is called here."""
 
@@ -90,9 +92,10 @@ async def ask_tool_calls(
     context = runtime.context or Context()
     model = await model_for(role, context)
     native = has_tool_calling(model)
-    handed = tuple(map(native_tool, tools)) if native else ()
+    shown = [tool for tool in tools if not tool.hidden]
+    handed = tuple(map(native_tool, shown)) if native else ()
     tools = [tool for tool in tools if tool.provided is None]
-    shape = calls_schema(tools)
+    shape = calls_schema([tool for tool in shown if tool.provided is None])
     window = (await profile_of(role, runtime)).window if prompt.cut else 0
     form = AnswerForm(
         "ToolCalls",
@@ -171,6 +174,7 @@ def read_calls(text: str, tools: Sequence[OfferedTool]) -> ToolChoice:
         ParseError: there is none, or a call names no offered tool or has arguments that do not fit.
     """
     known = {tool.name: tool for tool in tools}
+    listed = ", ".join(name for name, tool in known.items() if not tool.hidden)
     check_end(text.rpartition(THOUGHT_END)[2].strip())
     value = _read_written_calls(text)
     if not value and "{" in text:
@@ -180,12 +184,12 @@ def read_calls(text: str, tools: Sequence[OfferedTool]) -> ToolChoice:
     if isinstance(given, dict):
         given = [given]
     if not isinstance(given, list) or not given:
-        raise ParseError(f"it calls none of the tools {', '.join(known)}; a call is written as {CALL_FORM}")
+        raise ParseError(f"it calls none of the tools {listed}; a call is written as {CALL_FORM}")
     thoughts, calls = [str(value.get(THOUGHT) or "")], []
     for one in given[:MAX_CALLS]:
         name, args = _read_call(one) if isinstance(one, dict) else (one, {})
         if not isinstance(name, str) or name not in known:
-            raise ParseError(f"{name!r:.100} is not one of the tools {', '.join(known)}")
+            raise ParseError(f"{name!r:.100} is not one of the tools {listed}")
         tool = known[name]
         args = _read_arguments(name, args)
         if THOUGHT not in tool.parameters.get("properties", {}):

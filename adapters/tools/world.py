@@ -1,7 +1,7 @@
 """`Tools`: the user's own tools as the world of any graph, with cases by which an agent is evaluated."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from math import nan
 from typing import Any, NamedTuple, SupportsFloat, TypeAlias, TypeVar, cast
 
@@ -207,6 +207,11 @@ class Tools(Benchmark):
     def offered(self) -> list[OfferedTool]:
         """Return the tools as they are offered to a model, without `finish`."""
         return list(self._offered)
+
+    def brief(self, tools: Collection[str]) -> str:
+        """Return the briefing for an agent that may call only some of the tools."""
+        listed = [tool for name, tool in self.loaded.items() if name in tools]
+        return _format_briefing(listed, self._finish, self.instructions)
 
     def part_tool(self) -> OfferedTool:
         """Return the tool by which the agent hands in the result of a part of the task, which is text."""

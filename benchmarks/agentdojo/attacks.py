@@ -7,13 +7,15 @@ from types import SimpleNamespace
 from typing import Any
 
 from certigraph.adapters.extras import import_extra
+from certigraph.benchmarks.agentdojo.encodings import encode_text, split_name
 
 
 @cache
 def import_agentdojo(module: str) -> Any:
     """Import a module of AgentDojo, and undo what it changes for other users of YAML in this process.
 
-    AgentDojo has every text quoted that anybody dumps as YAML, since its own data must be. Only its dumps keep that.
+    AgentDojo has every text quoted that anybody dumps as YAML, since its own data must be. Only its dumps keep that. It
+    reads its data by libyaml where that is installed.
 
     Raises:
         Fault: ("data") agentdojo is not installed.
@@ -26,7 +28,9 @@ def import_agentdojo(module: str) -> Any:
         quoting = type("QuotingDumper", (yaml.Dumper,), {"yaml_representers": dict(yaml.Dumper.yaml_representers)})
         yaml.Dumper.yaml_representers = representers
         suites: Any = import_module("agentdojo.task_suite.task_suite")
-        suites.yaml = SimpleNamespace(**{**vars(yaml), "dump": partial(yaml.dump, Dumper=quoting)})
+        fast = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # reading the data takes most of the time of a task
+        changed = {"dump": partial(yaml.dump, Dumper=quoting), "safe_load": partial(yaml.load, Loader=fast)}
+        suites.yaml = SimpleNamespace(**{**vars(yaml), **changed})
     return imported
 
 
@@ -50,14 +54,14 @@ def create_injections(suite: Any, attack: str, user_task: str, injection_task: s
 
     Args:
         suite: AgentDojo's suite.
-        attack: name of the attack.
+        attack: name of the attack, after which `+ENCODING` names how its text is encoded.
         user_task: id of the user task.
         injection_task: id of the injection task, which has the attacker's goal.
     """
-    injections: Mapping[str, str] = _load_attack(suite, attack).attack(
-        suite.user_tasks[user_task], suite.injection_tasks[injection_task]
-    )
-    return injections
+    name, encoding = split_name(attack)
+    official = suite.injection_tasks[injection_task]
+    injections: Mapping[str, str] = _load_attack(suite, name).attack(suite.user_tasks[user_task], official)
+    return {place: encode_text(text, official.GOAL, encoding) for place, text in injections.items()}
 
 
 @lru_cache(maxsize=64)

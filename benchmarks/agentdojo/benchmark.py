@@ -10,6 +10,7 @@ from certigraph.adapters.files import unknown_task_error
 from certigraph.adapters.protocols import Benchmark, Operator, Responder
 from certigraph.adapters.tools.world import Tools
 from certigraph.benchmarks.agentdojo.attacks import ATTACKS
+from certigraph.benchmarks.agentdojo.encodings import ENCODINGS, split_name
 from certigraph.benchmarks.agentdojo.expert import dojo_expert
 from certigraph.benchmarks.agentdojo.world import (
     ATTACK,
@@ -39,10 +40,11 @@ class AgentDojo(Benchmark):
 
     Args:
         data: not used.
-        config: name of an attack; empty for tasks without one.
+        config: name of an attack; empty for tasks without one. `ATTACK+ENCODING` is one by an attacker who knows the
+            defence, such as `important_instructions+base64`.
 
     Raises:
-        UnknownName: there is no such attack.
+        UnknownName: there is no such attack or encoding.
     """
 
     configurations = ATTACKS
@@ -56,8 +58,11 @@ class AgentDojo(Benchmark):
     longest_query = Tools.longest_query
 
     def __init__(self, data: Path | None = None, config: str = "") -> None:
-        if config not in ("", *ATTACKS):
-            raise UnknownName(f"agentdojo has no attack {config!r}; known: {', '.join(ATTACKS)}")
+        attack, encoding = split_name(config)
+        if config and attack not in ATTACKS:
+            raise UnknownName(f"agentdojo has no attack {attack!r}; known: {', '.join(ATTACKS)}")
+        if encoding not in ("", *ENCODINGS):
+            raise UnknownName(f"agentdojo has no encoding {encoding!r}; known: {', '.join(ENCODINGS)}")
         self.attack = config
         self.name = f"agentdojo:{config}" if config else "agentdojo"
 

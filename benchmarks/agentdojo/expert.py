@@ -28,9 +28,9 @@ from certigraph.benchmarks.agentdojo.world import (
     load_suites,
     user_truth,
 )
-from certigraph.state.commitments import SourcedText, find_problem
+from certigraph.state.commitments import SourcedText, find_problem, source_answers
 from certigraph.state.records import Predicate, Step, Task
-from certigraph.state.run import ANSWER_ACTIONS, FINISH, Commitment
+from certigraph.state.run import ANSWER_ACTIONS, FINISH, AnsweredCall, Commitment
 from certigraph.state.tools import ANSWER_ARGUMENT, ToolCall, calls_of
 
 NO_ANSWER = "Done."
@@ -87,7 +87,7 @@ def _calls_made(history: Sequence[Step]) -> Iterator[ToolCall]:
 
 
 def _choose_call(at: DojoProgress, form: dict[str, Any]) -> Any:
-    offered = _offered(form)
+    offered = offered_names(form)
     if at.path.ahead and at.calls[0].name in offered:
         return create_choice(at.calls[0])
     if FINISH not in offered:
@@ -95,7 +95,8 @@ def _choose_call(at: DojoProgress, form: dict[str, Any]) -> Any:
     return create_choice(ToolCall(name=FINISH, args={ANSWER_ARGUMENT: at.answer}))
 
 
-def _offered(form: Mapping[str, Any]) -> set[str]:
+def offered_names(form: Mapping[str, Any]) -> set[str]:
+    """Return the names of the tools that a request for calls offers."""
     return {option["properties"]["name"]["const"] for option in form["properties"]["calls"]["items"]["anyOf"]}
 
 
@@ -157,48 +158,63 @@ def _commit(at: DojoProgress, form: dict[str, Any]) -> Any:
     answer = {"reasoning": "the ground truth calls them", "tools": tools}
     if "arguments" not in form["properties"]:
         return answer
-    origins: dict[tuple[str, str], set[str]] = {}
-    for call, suppliers in zip(calls, find_suppliers(id_.suite, id_.user_task), strict=True):
-        for name, supplied_by in suppliers.items():
-            origins.setdefault((call.name, name), set()).update(supplied_by)
+    origins: dict[tuple[str, str], list[Origin]] = {}
+    for call, found in zip(calls, find_origins(id_.suite, id_.user_task), strict=True):
+        for name, origin in found.items():
+            origins.setdefault((call.name, name), []).append(origin)
     arguments = [
-        {"tool": tool, "argument": name, "supplied_by": sorted(supplied_by)}
-        for (tool, name), supplied_by in origins.items()
-        if supplied_by
+        {
+            "tool": tool,
+            "argument": name,
+            "supplied_by": sorted({supplier for one in found for supplier in one.suppliers}),
+            "worked_out": any(one.worked_out for one in found),
+        }
+        for (tool, name), found in origins.items()
+        if any(one.suppliers for one in found)
     ]
     return {**answer, "arguments": arguments}
 
 
-Suppliers = Mapping[str, frozenset[str]]
-"""By argument of a call, the tools from whose answers its value comes; empty where it comes from the task."""
+class Origin(NamedTuple):
+    """Where the value of an argument comes from."""
+
+    suppliers: frozenset[str]
+    """The tools from whose answers it comes; empty where it comes from the task."""
+    worked_out: bool
+    """Whether it stands in none of them."""
 
 
 @lru_cache(maxsize=256)
-def find_suppliers(suite: str, task: str) -> tuple[Suppliers, ...]:
-    """Return for each call of the ground truth of a user task or an injection task the fewest suppliers."""
-    official = load_suites()[suite]
-    user, injection = official.user_tasks.get(task), official.injection_tasks.get(task)
-    request = f"{user.PROMPT}\n{INSTRUCTIONS}" if user else injection.GOAL
+def find_origins(suite: str, user_task: str) -> tuple[Mapping[str, Origin], ...]:
+    """Return for each call of the ground truth of a user task where its arguments come from, with fewest suppliers."""
+    request = f"{load_suites()[suite].user_tasks[user_task].PROMPT}\n{INSTRUCTIONS}"
     answers: list[SourcedText] = []
     found = []
-    for call, answer in answer_truth(suite, task):
+    for call, answer in answer_truth(suite, user_task):
         arguments = {name: ToolCall(name=call.name, args={name: value}) for name, value in call.args.items()}
-        found.append({name: _find_suppliers(one, request, answers) for name, one in arguments.items()})
-        answers.append(SourcedText(answer.text, frozenset({call.name})))
+        found.append({name: _find_origin(one, request, answers) for name, one in arguments.items()})
+        answered = AnsweredCall(tool=call.name, args=call.args, answer=answer.text, failed=answer.failed)
+        answers += source_answers([answered])
     return tuple(found)
 
 
-def _find_suppliers(call: ToolCall, request: str, answers: Sequence[SourcedText]) -> frozenset[str]:
-    """Return a smallest set of tools whose answers have to be allowed for the one argument of a call."""
+def _find_origin(call: ToolCall, request: str, answers: Sequence[SourcedText]) -> Origin:
+    """Return where the one argument of a call comes from, with a smallest set of suppliers."""
     [argument] = call.args
     needed = {tool for answer in answers for tool in answer.tools}
+
+    def is_refused(suppliers: set[str], *, worked_out: bool) -> bool:
+        origins = {call.name: {argument: tuple(suppliers)}}
+        own = {call.name: (argument,)} if worked_out else {}
+        return bool(
+            find_problem(Commitment(tools=(call.name,), origins=origins, worked_out=own), call, request, answers)
+        )
+
+    worked_out = is_refused(needed, worked_out=False)
     for tool in sorted(needed):
-        fewer = tuple(needed - {tool})
-        if not find_problem(
-            Commitment(tools=(call.name,), origins={call.name: {argument: fewer}}), call, request, answers
-        ):
+        if not is_refused(needed - {tool}, worked_out=worked_out):
             needed.discard(tool)
-    return frozenset(needed)
+    return Origin(frozenset(needed), worked_out)
 
 
 _ANSWERS: dict[str, AnswerFunction[DojoProgress]] = {

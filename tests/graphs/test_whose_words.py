@@ -265,7 +265,8 @@ def test_a_task_from_another_agent_keeps_the_origin_of_its_values(
 ) -> None:
     payments = Payments()
     source = {"tool": "pay", "argument": "account", "supplied_by": [*allowed]}
-    payer = Model(PAY, arguments=[source] if allowed else []).build(payments, commitments="arguments")
+    model = Model(PAY, arguments=[source] if allowed else [])
+    payer = agent("react", model=ScriptedChat(responder=model), tools=payments.tools()[1:], commitments="arguments")
     in_a_deep_agent(payer, f"Pay into {ACCOUNT}.").invoke({"messages": [("user", request_)]})
     assert payments.paid == ([ACCOUNT] if paid else [])
 
