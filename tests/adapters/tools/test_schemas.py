@@ -203,7 +203,18 @@ BOMB = {
         of_properties(a={"type": "object", "properties": {"b": {"enum": ["v" * 50_000, "w" * 50_001]}}}),
         of_schema({"type": "object"}, description="x" * 1_000_000),
     ],
-    ids=str,
+    ids=[
+        *("missing", "remote", "bomb", "enum", "line break", "long", "config", "name", "long name"),
+        *(
+            "zero width",
+            "direction",
+            "line separator",
+            "forged heading",
+            "hidden argument",
+            "nested enum",
+            "description",
+        ),
+    ],
 )
 def test_schemas_that_cannot_be_used_are_refused_in_one_line(given: BaseTool):
     with pytest.raises(ValueError, match=r"look") as raised:
