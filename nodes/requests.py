@@ -12,6 +12,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.types import Overwrite
+from pydantic import ValidationError
 
 from certigraph.adapters.models.attachments import find_attachments
 from certigraph.adapters.models.prompts import leave_out_quotations, paragraphs, quote
@@ -63,8 +64,7 @@ def read_surroundings(config: RunnableConfig | None) -> Surroundings | None:
     read, is_outermost = place.get(READ_KEY), "|" not in str(place.get(NAMESPACE_KEY, ""))
     messages, provenance, answers = (_read_channel(read, name) for name in ("messages", "provenance", "answers"))
     messages = _to_messages(messages)
-    if provenance is not None:
-        origin = provenance_of({"provenance": provenance})
+    if origin := _to_provenance(provenance):
         words = origin.words if origin.handed_on else _join_words(filter(is_request, messages))
         return Surroundings(words, (*origin.heard, *source_answers(answers or ())))
     if not messages or not is_outermost:
@@ -83,6 +83,13 @@ def _to_messages(given: Any) -> list[AnyMessage]:
         return list(convert_to_messages(given or ()))  # type: ignore[arg-type]
     except (TypeError, ValueError, NotImplementedError):  # a channel of another kind
         return []
+
+
+def _to_provenance(given: Any) -> Provenance | None:
+    try:
+        return Provenance.model_validate(given)
+    except ValidationError:  # a channel of another kind, or none
+        return None
 
 
 def _read_channel(read: Any, name: str) -> Any:
@@ -140,8 +147,8 @@ def receive_request(state: Mapping[str, Any], config: RunnableConfig, *, keeps_o
     if keeps_origins:
         heard = [*provenance_of(state).heard, *source_answers(state.get("answers", ())), *_heard_in(messages)]
         if around:
-            handed_on = [SourcedText(text=text_of_message(one)) for one in messages if is_request(one)]
-            heard += [*around.heard, *handed_on]
+            requests = (text_of_message(one) for one in messages if is_request(one))
+            heard += [*around.heard, *(SourcedText(text=text) for text in requests if text not in around.words)]
         origin = origin.model_copy(update={"heard": bound_heard(heard)})
     return {
         **update,

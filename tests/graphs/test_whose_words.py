@@ -312,6 +312,16 @@ def test_values_that_a_graph_hands_on_are_the_persons_only_if_the_person_wrote_t
     assert payments.paid == ([ACCOUNT] if paid else [])
 
 
+def test_values_that_the_agent_makes_up_pass_while_it_has_read_the_persons_words_alone() -> None:
+    payments = Payments()
+    payer = Model(PAY).build(payments, name="payer", commitments="arguments")
+    builder = StateGraph(MessagesState)
+    builder.add_node("payer", payer)
+    builder.add_edge(START, "payer")
+    builder.compile().invoke({"messages": [("user", "Pay into any account.")]})
+    assert payments.paid == [ACCOUNT]
+
+
 @pytest.mark.parametrize("known", [True, False])
 def test_an_agent_in_the_tool_of_another_agent_learns_what_the_person_wrote(known: bool) -> None:
     payments = Payments()
