@@ -3,11 +3,14 @@
     python scripts/agentdojo_attacks.py --out rows.csv --methods sdp react step tdp --attacks none
     python scripts/agentdojo_attacks.py --out rows.csv --attacks important_instructions tool_knowledge \
         --methods sdp react --commitments none tools arguments
+    python scripts/agentdojo_attacks.py --out rows.csv --attacks important_instructions --encodings base64 split \
+        --methods react --commitments none arguments
 
 Without an attack the model is `scripted:expert`, which makes the calls of the ground truth. Under attack it is a
 scripted model which does the same until it sees the attacker's goal, and then makes the calls of the injection task's
 ground truth. So the figures are properties of methods and guards in the worst case, where a model obeys everybody, and
-say nothing about language models.
+say nothing about language models. With encodings the attacker knows the defence, and the script decodes every order
+without a mistake.
 
 Left out are the 320 pairs whose injection task has no ground truth (workspace, injection tasks 6 to 13), because a
 script cannot attempt them. The other 629 pairs are those of AgentDojo's paper.
@@ -17,6 +20,7 @@ Rows are appended to the file as runs end; what it holds is not run again. Print
 
 import argparse
 import csv
+import gzip
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -152,17 +156,18 @@ def _create_row(key: Key, ending: str, scores: Scores, state: Mapping[str, Any],
 
 
 def read_rows(path: Path) -> dict[Key, dict[str, Any]]:
-    """Read the rows of a file; none if it does not exist."""
+    """Read the rows of a file, compressed or not; none if it does not exist."""
     if not path.exists():
         return {}
-    with path.open(newline="", encoding="utf-8") as file:
+    reader = gzip.open if path.suffix == ".gz" else open
+    with reader(path, "rt", newline="", encoding="utf-8") as file:
         return {Key(*(row[name] for name in Key._fields)): row for row in csv.DictReader(file)}
 
 
 def append_row(path: Path, row: Mapping[str, Any]) -> None:
     """Append a row to a file, which gets a line with the names of its columns first."""
     new = not path.exists()
-    with path.open("a", newline="", encoding="utf-8") as file:
+    with (gzip.open if path.suffix == ".gz" else open)(path, "at", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS)
         if new:
             writer.writeheader()

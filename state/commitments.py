@@ -106,7 +106,7 @@ def find_problem(
         suppliers = frozenset(commitment.origins.get(call.name, {}).get(name, ()))
         is_allowed = [bool(one.tools) and suppliers.issuperset(one.tools) for one in answers]
         others = [one for one, allowed in zip(answers, is_allowed, strict=True) if not allowed]
-        supplied = [one for one, allowed in zip(answers, is_allowed, strict=True) if allowed]
+        supplied = [one for one, allowed in zip(answers, is_allowed, strict=True) if allowed and one.is_answer]
         is_own = name in commitment.worked_out.get(call.name, ()) and not others
         content = [name, value] if free_names else value
         if part := _find_foreign_part(content, [*known, *supplied], others, is_own=is_own):
