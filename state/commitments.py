@@ -15,7 +15,7 @@ from certigraph.state.tools import NOT_MADE, ToolCall
 CommitmentLevel = Literal["tools", "arguments"]
 """What is committed to: the tools that a task may use, or also where the values of their arguments come from."""
 
-ENTRY_HEADING = re.compile(r"^\[action \d+: (\w+)\(", re.MULTILINE)
+ENTRY_HEADING = re.compile(r"^\[call \d+ of action \d+: (\w+)\(", re.MULTILINE)
 """Heading of an answer in the evidence (`state.tools.add_answers`)."""
 
 MIN_SHARED_WORDS = 5
