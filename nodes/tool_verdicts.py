@@ -63,7 +63,7 @@ async def ask_grounded_verdict(
         notes: what is known besides the answers.
     """
     judged, calls = tail[:MAX_JUDGED_CONDITIONS], state["answers"]
-    notes = paragraphs(notes, describe_lasting_calls(calls, state["evidence"].view))
+    notes = paragraphs(notes, describe_calls(calls, state["evidence"].view))
     prompt = await verdict_prompt(state, judged, notes, runtime, question=GROUNDED_QUESTION)
     with collect_citations() as cited:
         answer = await ask(prompt, GroundedHolds, role="validator", runtime=runtime)
@@ -96,18 +96,25 @@ def _to_verdict(answer: GroundedHolds, grounds: Grounds, most: int, state: Valid
     )
 
 
-def describe_lasting_calls(calls: Sequence[AnsweredCall], view: str) -> str:
-    """List the calls that were made and whose effect lasts; those that the view no longer shows with their arguments.
+def describe_calls(calls: Sequence[AnsweredCall], view: str) -> str:
+    """List the calls that were made and that the view does not show, and the numbers of those whose effect lasts.
 
     Args:
         calls: the calls so far, in order.
         view: the answers that a prompt shows.
     """
-    listed = []
-    for number, one in _lasting_calls(calls):
-        text = "" if f"[call {number} of " in view else f": {format_call(one.tool, one.args)}"
-        listed.append(f"{number}{' (failed)' if one.failed else ''}{text}")
-    return f"{LASTING_CALLS}:\n{quote('; '.join(listed))}" if listed else NO_LASTING_CALL
+    made = [(number, one) for number, one in enumerate(calls, 1) if one.made]
+    earlier = [
+        f"[call {number}: {format_call(one.tool, one.args)}]{' (failed)' if one.failed else ''}"
+        for number, one in made
+        if f"[call {number} of action " not in view
+    ]
+    lasting = ", ".join(f"{number}{' (failed)' if one.failed else ''}" for number, one in _lasting_calls(calls))
+    shown = quote("\n".join(earlier))
+    return paragraphs(
+        f"{EARLIER_CALLS}:\n{shown}" if earlier else "",
+        LASTING_CALLS.format(numbers=lasting) if lasting else NO_LASTING_CALL,
+    )
 
 
 def _lasting_calls(calls: Sequence[AnsweredCall]) -> list[tuple[int, AnsweredCall]]:
@@ -153,7 +160,7 @@ def _find_absence(absent: str, calls: Sequence[AnsweredCall]) -> Grounds:
 
 
 def find_quotations(evidence: str, calls: Sequence[AnsweredCall]) -> Grounds:
-    """Find passages in the answers of calls that were made; of the calls that show one, the latest is named.
+    """Find passages in the answers of calls that were made.
 
     White space, case and marks of Markdown do not matter. A passage stands on a line of its own, and may leave words
     out where it has dots or a semicolon.
@@ -170,13 +177,13 @@ def find_quotations(evidence: str, calls: Sequence[AnsweredCall]) -> Grounds:
         parts = [passage] if _find_passage(passage, answers) else [_trim(part) for part in LEFT_OUT.split(passage)]
         found = {part: _find_passage(part, answers) for part in parts if part}
         if not found or not all(found.values()):
-            problems += [f"no answer has the words {part!r}" for part, number in found.items() if not number]
+            problems += [f"no answer has the words {part!r}" for part, where in found.items() if not where]
         elif not any(_is_telling(part) or _is_answer(part, answers) for part in found):
             problems.append(f"{passage!r} is too short to show anything")
         else:
-            numbers += found.values()
+            numbers += [number for where in found.values() for number in where]
             shown.append(" ... ".join(found))
-    return Grounds(("quotes",) if numbers else (), tuple(numbers), " ... ".join(shown), tuple(problems))
+    return Grounds(("quotes",) if numbers else (), tuple(dict.fromkeys(numbers)), " ... ".join(shown), tuple(problems))
 
 
 LEFT_OUT = re.compile(r"[;…]|\.\.\.")
@@ -194,10 +201,10 @@ def _trim(passage: str) -> str:
     return one_line(passage).strip("\"' ").removeprefix("- ")
 
 
-def _find_passage(passage: str, answers: Answers) -> int:
-    """Return the number of the latest call whose answer has the passage; 0 if none has it."""
+def _find_passage(passage: str, answers: Answers) -> list[int]:
+    """Return the numbers of the calls whose answers have the passage."""
     words = _squeeze(passage)
-    return next((number for number, one, answer in reversed(answers) if words and _shows(one, answer, words)), 0)
+    return [number for number, one, answer in answers if words and _shows(one, answer, words)]
 
 
 def _shows(one: AnsweredCall, answer: str, words: str) -> bool:
@@ -235,7 +242,8 @@ def _is_answer(text: str, answers: Answers) -> bool:
     return any(_squeeze(text) == answer and not one.failed for _, one, answer in answers)
 
 
-LASTING_CALLS = "All calls so far that were made and whose effect lasts, by number"
+EARLIER_CALLS = "Calls that were made before, whose answers do not stand above"
+LASTING_CALLS = "All calls so far that were made and whose effect lasts: {numbers}."
 NO_LASTING_CALL = "No call whose effect lasts was made so far."
 
 NOT_FOUND = """\
@@ -272,7 +280,7 @@ __all__ = [
     "GroundedHolds",
     "Grounds",
     "ask_grounded_verdict",
-    "describe_lasting_calls",
+    "describe_calls",
     "find_grounds",
     "find_quotations",
 ]

@@ -99,7 +99,7 @@ def record_answer(call: ToolCall, text: str, tools: Tools, *, failed: bool = Fal
         text: what was answered.
         tools: the tools that the agent has.
         failed: whether the tool raised an error.
-        action: number of the action, from 1; 0 for a call of an earlier turn.
+        action: number of the action, from 1; 0 for a call of an earlier turn or sub-task.
     """
     return AnsweredCall(
         tool=call.name,

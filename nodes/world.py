@@ -23,7 +23,7 @@ from certigraph.state.records import Scores, Task
 from certigraph.state.run import FINISH, AnsweredCall, Evidence, NestedStart, RunState
 from certigraph.state.search import search_ending
 from certigraph.state.step import Trial, TrialState
-from certigraph.state.tools import add_answers
+from certigraph.state.tools import add_answers, calls_of
 
 
 async def reset(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -132,12 +132,14 @@ def _open_episode(key: str, previous: str, task: Task, runtime: Runtime[Context]
 
 
 def _enter_episode(entry: NestedStart, task: Task, runtime: Runtime[Context]) -> dict[str, Any]:
-    if isinstance(benchmark_of(task, runtime), Tools):
+    benchmark = benchmark_of(task, runtime)
+    if isinstance(benchmark, Tools):
         live_episode(entry.episode, task, list(entry.steps), runtime)
+        made = [call for step in entry.steps for call in calls_of(step.action) if call.is_made]
         return {
             "observation": entry.observation,
             "evidence": Evidence(),
-            "answers": Overwrite([]),
+            "answers": Overwrite([record_answer(call, "", benchmark, failed=bool(call.error)) for call in made]),
             "history": Overwrite([*entry.steps]),
         }
     if entry.apart:
