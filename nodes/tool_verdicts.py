@@ -247,7 +247,7 @@ LASTING_CALLS = "All calls so far that were made and whose effect lasts: {number
 NO_LASTING_CALL = "No call whose effect lasts was made so far."
 
 NOT_FOUND = """\
-You answered this before, with {holds} for `holds`, but what you named does not show it:
+You answered this before, with {holds} for `holds`, and something is wrong with what you named for it:
 {problems}
 Answer again. Count only what the answers, or calls that were made and did not fail, show."""
 
@@ -259,8 +259,8 @@ Give, in this order:
 - evidence: words of the answers, copied exactly (line breaks and spaces do not matter), that show each condition that
   you count, each passage on a line of its own, three words or more. Nothing else counts: no heading, no argument of a
   call, no call that was not made, no word of a person or of the agent. Empty if no answer has words for it.
-- by_calls: the numbers of the calls that show by themselves what the answers have no words for. They have to be made
-  and not to have failed. Otherwise an empty list.
+- by_calls: the numbers of calls that show by themselves, in place of words, what you count, such as that something was
+  looked up or done. They have to be made and not to have failed. Otherwise an empty list.
 - absence: where a condition that you count is about what must not have happened, what it is that none of all the calls
   whose effect lasts has done, in a few words; the same where nothing had to be done. Otherwise empty.
 - established: what the answers show that later steps may need when it is out of sight: exact names, figures, contents,

@@ -117,7 +117,7 @@ def _verdict(at: DojoProgress, form: dict[str, Any]) -> Any:
     most = int(form["properties"]["holds"].get("maximum", len(tail)))
     unmet = (index for index, predicate in enumerate(tail) if not _is_reached(at, predicate))
     held = min(next(unmet, len(tail)), most)
-    absence = "" if at.made else "nothing had to be done"
+    absence = "" if at.made or at.calls else "nothing had to be done"
     return {"reason": _format_left(at), "by_calls": at.made, "absence": absence, "holds": held}
 
 
