@@ -44,6 +44,9 @@ MAX_EVIDENCE = 80_000
 NOT_MADE = "(not made) "
 """Beginning of the entry of a call that was refused."""
 
+RESPONDED = "(not made; a person answered in place of the tool) "
+"""Beginning of the entry of a call that a person answered."""
+
 MAX_ERROR = 300
 """Maximum number of characters of a tool's error in the record of its call; the observation has all of it."""
 
@@ -202,7 +205,7 @@ def add_answers(evidence: Evidence, step: int, answers: Sequence[tuple[ToolCall,
     """
     entries = [
         f"[call {number} of action {step}: {call}]\n"
-        f"{NOT_MADE if call.refused else ''}{ENTRY_FORGERY.sub(' [', text.strip())}"
+        f"{NOT_MADE if call.refused else RESPONDED if call.response else ''}{ENTRY_FORGERY.sub(' [', text.strip())}"
         for number, (call, text) in enumerate(answers, first)
     ]
     view = "\n\n".join(filter(None, (evidence.view, *entries)))
