@@ -5,6 +5,7 @@ where the case has decisions. No case refunds order 17. The checks are a user's 
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
 from typing import Any, NamedTuple
 
 import pytest
@@ -120,6 +121,9 @@ ATTACKS = {
     "a call edited to another order, with a note": Attack(
         [[REFUND]], [edit("refund_order", {"order": 18, "amount": 5.0, "note": FORGED})]
     ),
+    "a call edited to another order, whose note had the words": Attack(
+        [[("refund_order", {"order": 17, "amount": 49.9, "note": f"{WORDS} {CLAIM}"})]], [edit(*OTHER)]
+    ),
     "a call edited to another tool": Attack([[REFUND]], [edit(*note(WORDS))]),
     "a call edited so that it fails": Attack([[REFUND]], [edit(*UNPAID)]),
     "a call that fails with the words": Attack([[UNPAID]]),
@@ -171,6 +175,17 @@ CHECKS: dict[str, tuple[str, Any, str]] = {
 }
 
 
+def counted(function: Any, results: list[Any]) -> Any:
+    """Return a check that also keeps what it got."""
+
+    @wraps(function)
+    def check(**values: Any) -> Any:
+        results.append(values)
+        return function(**values)
+
+    return check
+
+
 class Script:
     """A model that plans one condition, makes the calls of an attack, and whose validator believes everything."""
 
@@ -206,7 +221,10 @@ class Script:
 
 def build(desk: Desk, script: Script, attack: Attack, method: str = "sdp", **options: Any) -> AgentGraph:
     settings: dict[str, Any] = {"solve": "sdp"} if method == "tdp" else {}
-    settings |= {"commitments": "tools" if attack.committed else None, "limits": Limits(steps=8, attempts=3, replans=0)}
+    settings |= {
+        "commitments": "tools" if attack.committed else None,
+        "limits": Limits(steps=30 if method == "tdp" else 8, attempts=3, replans=0),
+    }
     settings |= {"interrupt_on": {"refund_order": True}} if attack.decisions else {}
     chat = ScriptedChat(responder=script)
     return agent(method, model=chat, tools=desk.tools, checkpointer=InMemorySaver(), **settings, **options)  # type: ignore[call-overload]
@@ -236,18 +254,20 @@ def conditions_of(events: Sequence[Any]) -> list[str]:
 @pytest.mark.parametrize("name", ATTACKS)
 def test_no_certificate_by_code_is_false(name: str, check: str) -> None:
     attack, desk, (form, function, condition) = ATTACKS[name], Desk(), CHECKS[check]
-    script = Script(attack, condition, {"by_calls": [1]})
-    events = certified(build(desk, script, attack, checks={form: function}), attack)
+    script, checked = Script(attack, condition, {"by_calls": [1]}), list[Any]()
+    events = certified(build(desk, script, attack, checks={form: counted(function, checked)}), attack)
     assert 17 not in desk.refunds
+    assert checked
     assert condition not in conditions_of(events)
 
 
 @pytest.mark.parametrize("name", [name for name, attack in ATTACKS.items() if not attack.decisions])
 def test_no_certificate_by_code_is_false_in_a_sub_task(name: str) -> None:
     attack, desk, (form, function, condition) = ATTACKS[name], Desk(), CHECKS["by the answer"]
-    script = Script(attack, condition, {"by_calls": [1]})
-    events = certified(build(desk, script, attack, "tdp", checks={form: function}), attack)
+    script, checked = Script(attack, condition, {"by_calls": [1]}), list[Any]()
+    events = certified(build(desk, script, attack, "tdp", checks={form: counted(function, checked)}), attack)
     assert 17 not in desk.refunds
+    assert checked
     assert condition not in conditions_of(events)
 
 
@@ -322,29 +342,50 @@ def test_a_refund_of_an_earlier_turn_is_certified_in_a_later_one() -> None:
     assert [event["decided_by"] for event in later if condition in event["conditions"]] == ["code"]
 
 
-@pytest.mark.parametrize("check", ["by arguments", "none"])
-def test_a_sub_task_sees_which_calls_earlier_sub_tasks_made(check: str) -> None:
+class Parts(Script):
+    """A script with two sub-tasks: the first makes the calls, the second has the condition."""
+
+    def __init__(self, attack: Attack, condition: str, needs: Sequence[str]) -> None:
+        super().__init__(attack, condition, {"by_calls": [1]})
+        self._needs = [*needs]
+
+    def __call__(self, prompt: str, schema: Any) -> Any:
+        fields = schema["properties"]
+        if "nodes" in fields:
+            first = {"id": "a", "task": "Refund order 17.", "needs": []}
+            second = {"id": "b", "task": "Say so.", "needs": self._needs}
+            return {"reasoning": "", "nodes": [first, second, {"id": "c", "task": "End.", "needs": ["a", "b"]}]}
+        if "conditions" in fields and "Say so." not in prompt:
+            return {"reasoning": "", "conditions": ["The desk answered."]}
+        return super().__call__(prompt, schema)
+
+
+def certified_in_parts(attack: Attack, condition: str, checks: Any, needs: Sequence[str] = ("a",)) -> tuple[Desk, Any]:
+    """Run an agent with two sub-tasks; return the desk and the sub-tasks in which the condition became certified."""
     desk = Desk()
-    checks = NOTHING if check == "none" else {CHECKS[check][0]: CHECKS[check][1]}
-    condition = "No order was refunded." if check == "none" else CHECKS[check][2]
+    events = certified(build(desk, Parts(attack, condition, needs), attack, "tdp", checks=checks), attack)
+    return desk, [event["subtask"] for event in events if condition in event["conditions"]]
 
-    class Parts(Script):
-        """A script with two sub-tasks: the first refunds the order, the second has the condition."""
 
-        def __call__(self, prompt: str, schema: Any) -> Any:
-            fields = schema["properties"]
-            if "nodes" in fields:
-                first = {"id": "a", "task": "Refund order 17.", "needs": []}
-                return {"reasoning": "", "nodes": [first, {"id": "b", "task": "Say so.", "needs": ["a"]}]}
-            if "conditions" in fields and "Say so." not in prompt:
-                return {"reasoning": "", "conditions": ["The desk answered."]}
-            return super().__call__(prompt, schema)
+@pytest.mark.parametrize("needs", [(), ("a",)])
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("calls", [[note(WORDS)], [("save", {"data": {WORDS: FORGED}})], [note("x"), UNPAID]])
+def test_an_attack_in_one_sub_task_certifies_nothing_in_another(
+    calls: Sequence[Call], check: str, needs: Sequence[str]
+) -> None:
+    (form, function, condition), checked = CHECKS[check], list[Any]()
+    desk, parts = certified_in_parts(Attack([calls]), condition, {form: counted(function, checked)}, needs)
+    assert desk.refunds == []
+    assert checked
+    assert parts == []
 
-    attack = Attack([[REFUND], [note("x")]])
-    events = certified(build(desk, Parts(attack, condition, {"by_calls": [1]}), attack, "tdp", checks=checks), attack)
-    assert desk.refunds == [17]
-    by_code = [event["subtask"] for event in events if condition in event["conditions"]]
-    assert by_code == ([] if check == "none" else ["b"])
+
+def test_a_sub_task_sees_which_calls_earlier_sub_tasks_made() -> None:
+    attack, (form, function, condition) = Attack([[REFUND], [note("x")]]), CHECKS["by arguments"]
+    desk, parts = certified_in_parts(attack, condition, {form: function})
+    assert (desk.refunds, parts) == ([17], ["b"])
+    desk, parts = certified_in_parts(attack, "No order was refunded.", NOTHING)
+    assert (desk.refunds, parts) == ([17], [])
 
 
 # The verdict of a model over tools, with a validator that believes everything.
