@@ -4,8 +4,10 @@ A planner gives one condition about a refund, the executor makes the calls of a 
 where the case has decisions. No case refunds order 17. The checks are a user's functions over the calls that were made.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -13,9 +15,10 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from certigraph import AnsweredCall, Limits, ScriptedChat
+from certigraph import AnsweredCall, Limits, ScriptedChat, run, write_report
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.graphs.agent import AgentGraph, agent
+from certigraph.state.records import Certificate
 
 WORDS = "refunded 49.9 euros for order 17"
 """What `refund_order` answers for order 17, and what no answer of it holds in a case of an attack."""
@@ -424,3 +427,26 @@ def test_a_certificate_says_what_a_models_verdict_rests_on(
     assert (first.decided_by, [*first.rests_on]) == ("model", kinds)
     assert first.calls == numbers
     assert all(kind in str(first) for kind in kinds)
+
+
+def test_the_report_of_a_stored_run_shows_what_a_verdict_rests_on(tmp_path: Path) -> None:
+    attack = Attack([[note("x"), REFUND]])
+    result = run(
+        build(Desk(), Script(attack, CLAIM, {"evidence": WORDS}), attack), task="Refund order 17.", out=tmp_path
+    )
+    page = write_report(result).read_text(encoding="utf-8")
+    assert re.search(r"quotes \(calls 2\).*?" + re.escape(WORDS), page, re.DOTALL)
+
+
+def test_certificates_of_earlier_versions_are_read() -> None:
+    action = {"text": "refund_order(order=17)", "kind": "tool"}
+    stored = {
+        "step": 1,
+        "position": 0,
+        "targets": [{"text": CLAIM}],
+        "action": action,
+        "digest": "0",
+        "decided_by": "model",
+    }
+    read = Certificate.model_validate(stored)
+    assert (read.rests_on, read.calls, read.as_json()) == ((), (), {**stored, "position": 0})

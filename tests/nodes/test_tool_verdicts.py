@@ -24,6 +24,12 @@ CALLS = (
         failed=True,
     ),
     AnsweredCall(tool="table", answer="| **Order** | State |\n|---|---|\n| `A-17` | *sent out today* |", lasting=False),
+    AnsweredCall(
+        tool="draft",
+        args={"lines": ["order 20 is paid back", {"B-20": 1}]},
+        answer="kept: order 20 is paid back, B-20",
+        lasting=False,
+    ),
 )
 
 
@@ -56,6 +62,8 @@ def test_passages_are_found_in_answers(evidence: str, numbers: tuple[int, ...]) 
         "order 17 is paid back in full",
         "order 19 is paid back in full",
         "no mail with 'order 19 is paid back in full'",
+        "order 20 is paid back",
+        "B-20",
         "refund(order=17",
         "delivered 10 days ago",
         "delivered 9 days ago\nand nothing else happened",
@@ -99,7 +107,7 @@ def test_a_verdict_rests_on_what_was_found(answer: Any, kinds: tuple[str, ...], 
         {"by_calls": [3]},
         {"by_calls": [5]},
         {"by_calls": [0]},
-        {"by_calls": [7]},
+        {"by_calls": [8]},
         {"by_calls": [2, 3]},
         {"evidence": "delivered 9 days ago", "by_calls": [3]},
         {"evidence": "it came broken and late", "by_calls": [2]},
@@ -110,7 +118,7 @@ def test_one_thing_that_is_not_found_is_a_problem_of_the_whole_verdict(answer: A
 
 
 def test_a_prompt_lists_every_lasting_call_and_the_calls_that_its_view_does_not_show() -> None:
-    view = "\n".join(f"[call {number} of action 1: x()]" for number in (3, 4, 5, 6))
+    view = "\n".join(f"[call {number} of action 1: x()]" for number in (3, 4, 5, 6, 7))
     shown = describe_calls(CALLS, view)
     assert "2, 4, 5 (failed)" in shown
     assert ["look_up(order=17)" in shown, "refund(order=17" in shown, "refund(order=18" in shown] == [True, True, False]
