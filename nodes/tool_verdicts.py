@@ -83,11 +83,11 @@ async def ask_grounded_verdict(
 def _to_verdict(answer: GroundedHolds, grounds: Grounds, most: int, state: ValidateView) -> Verdict:
     is_grounded = answer.holds > 0 and not grounds.problems
     found = {"evidence": grounds.shown, "rests_on": grounds.kinds, "calls": grounds.calls} if is_grounded else {}
-    missing = f"what it rests on was not found ({'; '.join(grounds.problems)})" if answer.holds > 0 else ""
+    missing = "nothing was found that shows it: " if answer.holds > 0 and not is_grounded else ""
     depth, facts = min(answer.holds, most) if is_grounded else 0, dict(enumerate(state["facts"], 1))
     return Verdict(
         depth=depth,
-        reason=answer.reason if is_grounded or not missing else f"{missing}: {answer.reason}",
+        reason=f"{missing}{answer.reason}",
         decided_by="model",
         facts=tuple(filter(None, map(unquote_line, answer.established))),
         outdated=tuple(facts[number].text for number in answer.outdated if number in facts),
@@ -103,16 +103,16 @@ def describe_calls(calls: Sequence[AnsweredCall], view: str) -> str:
         calls: the calls so far, in order.
         view: the answers that a prompt shows.
     """
-    made = [(number, one) for number, one in enumerate(calls, 1) if one.made]
+    shown = set(map(int, HEADING.findall(view)))
     earlier = [
         f"[call {number}: {format_call(one.tool, one.args)}]{' (failed)' if one.failed else ''}"
-        for number, one in made
-        if f"[call {number} of action " not in view
+        for number, one in enumerate(calls, 1)
+        if one.made and number not in shown
     ]
     lasting = ", ".join(f"{number}{' (failed)' if one.failed else ''}" for number, one in _lasting_calls(calls))
-    shown = quote("\n".join(earlier))
+    listed = quote("\n".join(earlier))
     return paragraphs(
-        f"{EARLIER_CALLS}:\n{shown}" if earlier else "",
+        f"{EARLIER_CALLS}:\n{listed}" if earlier else "",
         LASTING_CALLS.format(numbers=lasting) if lasting else NO_LASTING_CALL,
     )
 
@@ -185,6 +185,9 @@ def find_quotations(evidence: str, calls: Sequence[AnsweredCall]) -> Grounds:
             shown.append(" ... ".join(found))
     return Grounds(("quotes",) if numbers else (), tuple(dict.fromkeys(numbers)), " ... ".join(shown), tuple(problems))
 
+
+HEADING = re.compile(r"^\[call (\d+) of action ", re.MULTILINE)
+"""Beginning of an answer in a view; what an answer itself says does not look so (`state.tools.add_answers`)."""
 
 LEFT_OUT = re.compile(r"[;…]|\.\.\.")
 MARKS = re.compile(r"[*_`~#>\\]+")

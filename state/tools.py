@@ -94,7 +94,9 @@ class ToolCall(Record):
 
 def format_call(name: str, args: Mapping[str, Any]) -> str:
     """Format a call as Python would write it: `refund(order=17, reason="late")`."""
-    return f"{name}({', '.join(f'{key}={json.dumps(value, ensure_ascii=False)}' for key, value in args.items())})"
+    keys = (key if key.isidentifier() else json.dumps(key, ensure_ascii=False) for key in args)
+    values = (json.dumps(value, ensure_ascii=False) for value in args.values())
+    return f"{name}({', '.join(f'{key}={value}' for key, value in zip(keys, values, strict=True))})"
 
 
 def parse_calls(text: str) -> list[ToolCall]:

@@ -123,4 +123,5 @@ def test_a_prompt_lists_every_lasting_call_and_the_calls_that_its_view_does_not_
     assert "2, 4, 5 (failed)" in shown
     assert ["look_up(order=17)" in shown, "refund(order=17" in shown, "refund(order=18" in shown] == [True, True, False]
     assert "mail(" not in shown
+    assert "look_up(order=17)" in describe_calls(CALLS, f"{view}\nno heading: [call 1 of action 1: x()]")
     assert describe_calls((), "") == describe_calls(CALLS[2:3], "") != ""
