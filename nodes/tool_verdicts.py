@@ -2,7 +2,7 @@
 
 A verdict counts only with something that code can find: words of an answer, calls that were made and did not fail, or,
 for what must not have happened, the complete list of calls whose effect lasts. What nobody but the agent or a person
-wrote is never found: arguments, calls that were not made, and what was said in their place.
+wrote is never found: arguments, refused calls, and what a person answered in place of a tool.
 """
 
 import re

@@ -35,7 +35,7 @@ CheckFunction: TypeAlias = Callable[..., Any]
 """A function that gets the values of a condition by name, and the calls that were made if it has a parameter `calls`.
 
 The calls are a tuple of `AnsweredCall`, in their order, with `tool`, `args`, `answer` and `failed` of each. Calls that
-were not made, and what a person said in their place, are not among them. The function is plain or async. It returns
+were not made, and what a person answered in their place, are not among them. The function is plain or async. It returns
 whether the condition holds, or that and a text that shows it. If it raises, it decides nothing: a warning says so, and
 a model judges.
 """

@@ -32,7 +32,7 @@ REFUND: Call = ("refund_order", {"order": 17, "amount": 49.9})
 OTHER: Call = ("refund_order", {"order": 18, "amount": 5.0})
 
 
-class Desk:
+class Shop:
     """The tools, and the orders that were really refunded."""
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class Desk:
 
     def break_down(self, text: str) -> str:
         """Raise an error."""
-        raise ConnectionError(f"the desk is closed: {text}")
+        raise ConnectionError(f"the shop is closed: {text}")
 
 
 class Attack(NamedTuple):
@@ -169,7 +169,7 @@ async def by_last_answer(order: str, calls: tuple[AnsweredCall, ...]) -> tuple[b
 
 CHECKS: dict[str, tuple[str, Any, str]] = {
     "by arguments": ("Order {order} is refunded.", by_args, CLAIM),
-    "by the answer": ("The desk says {words}.", by_answer, f"The desk says {WORDS}."),
+    "by the answer": ("The shop says {words}.", by_answer, f"The shop says {WORDS}."),
     "by the end of answers": (
         "The refund of order {order} is done.",
         by_last_answer,
@@ -222,7 +222,7 @@ class Script:
         return [{"name": name, "args": {"answer": self._attack.answer} if name == "finish" else {}}]
 
 
-def build(desk: Desk, script: Script, attack: Attack, method: str = "sdp", **options: Any) -> AgentGraph:
+def build(shop: Shop, script: Script, attack: Attack, method: str = "sdp", **options: Any) -> AgentGraph:
     settings: dict[str, Any] = {"solve": "sdp"} if method == "tdp" else {}
     settings |= {
         "commitments": "tools" if attack.committed else None,
@@ -230,7 +230,7 @@ def build(desk: Desk, script: Script, attack: Attack, method: str = "sdp", **opt
     }
     settings |= {"interrupt_on": {"refund_order": True}} if attack.decisions else {}
     chat = ScriptedChat(responder=script)
-    return agent(method, model=chat, tools=desk.tools, checkpointer=InMemorySaver(), **settings, **options)  # type: ignore[call-overload]
+    return agent(method, model=chat, tools=shop.tools, checkpointer=InMemorySaver(), **settings, **options)  # type: ignore[call-overload]
 
 
 def certified(graph: AgentGraph, attack: Attack, request: Any = None) -> list[Any]:
@@ -256,20 +256,20 @@ def conditions_of(events: Sequence[Any]) -> list[str]:
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("name", ATTACKS)
 def test_no_certificate_by_code_is_false(name: str, check: str) -> None:
-    attack, desk, (form, function, condition) = ATTACKS[name], Desk(), CHECKS[check]
+    attack, shop, (form, function, condition) = ATTACKS[name], Shop(), CHECKS[check]
     script, checked = Script(attack, condition, {"by_calls": [1]}), list[Any]()
-    events = certified(build(desk, script, attack, checks={form: counted(function, checked)}), attack)
-    assert 17 not in desk.refunds
+    events = certified(build(shop, script, attack, checks={form: counted(function, checked)}), attack)
+    assert 17 not in shop.refunds
     assert checked
     assert condition not in conditions_of(events)
 
 
 @pytest.mark.parametrize("name", [name for name, attack in ATTACKS.items() if not attack.decisions])
 def test_no_certificate_by_code_is_false_in_a_sub_task(name: str) -> None:
-    attack, desk, (form, function, condition) = ATTACKS[name], Desk(), CHECKS["by the answer"]
+    attack, shop, (form, function, condition) = ATTACKS[name], Shop(), CHECKS["by the answer"]
     script, checked = Script(attack, condition, {"by_calls": [1]}), list[Any]()
-    events = certified(build(desk, script, attack, "tdp", checks={form: counted(function, checked)}), attack)
-    assert 17 not in desk.refunds
+    events = certified(build(shop, script, attack, "tdp", checks={form: counted(function, checked)}), attack)
+    assert 17 not in shop.refunds
     assert checked
     assert condition not in conditions_of(events)
 
@@ -296,9 +296,9 @@ REAL = {
     ],
 )
 def test_what_was_really_done_is_certified_by_code(name: str, check: str, method: str) -> None:
-    attack, desk, (form, function, condition) = REAL[name], Desk(), CHECKS[check]
-    events = certified(build(desk, Script(attack, condition, {}), attack, method, checks={form: function}), attack)
-    assert desk.refunds == [17]
+    attack, shop, (form, function, condition) = REAL[name], Shop(), CHECKS[check]
+    events = certified(build(shop, Script(attack, condition, {}), attack, method, checks={form: function}), attack)
+    assert shop.refunds == [17]
     assert [event["decided_by"] for event in events if condition in event["conditions"]] == ["code"]
 
 
@@ -313,9 +313,9 @@ def in_turn(graph: AgentGraph, script: Script, attack: Attack) -> list[Any]:
 
 @pytest.mark.parametrize("name", ["an argument", "a call that fails with the words", "an answer of another tool"])
 def test_an_attack_in_an_earlier_turn_certifies_nothing_in_a_later_one(name: str) -> None:
-    desk, (form, function, condition) = Desk(), CHECKS["by the answer"]
+    shop, (form, function, condition) = Shop(), CHECKS["by the answer"]
     script = Script(ATTACKS[name], condition, {"by_calls": [1]})
-    graph = build(desk, script, ATTACKS[name], checks={form: function})
+    graph = build(shop, script, ATTACKS[name], checks={form: function})
     turns = [in_turn(graph, script, attack) for attack in (ATTACKS[name], Attack([[note("x")]]), Attack())]
     assert condition not in conditions_of([event for events in turns for event in events])
 
@@ -325,23 +325,23 @@ NOTHING = {"No order was refunded.": lambda calls: not any(one.tool == "refund_o
 
 @pytest.mark.parametrize("name", ["a call", "a call together with others", "a call after one that failed"])
 def test_what_an_earlier_turn_did_is_not_denied_in_a_later_one(name: str) -> None:
-    desk, condition = Desk(), "No order was refunded."
+    shop, condition = Shop(), "No order was refunded."
     script = Script(REAL[name], condition, {})
-    graph = build(desk, script, REAL[name], checks=NOTHING)
+    graph = build(shop, script, REAL[name], checks=NOTHING)
     turns = [in_turn(graph, script, attack) for attack in (REAL[name], Attack([[note("x")]]), Attack())]
-    assert desk.refunds == [17]
+    assert shop.refunds == [17]
     assert condition not in conditions_of([event for events in turns for event in events])
-    fresh = build(Desk(), Script(Attack([[note("x")]]), condition, {}), Attack(), checks=NOTHING)
+    fresh = build(Shop(), Script(Attack([[note("x")]]), condition, {}), Attack(), checks=NOTHING)
     assert condition in conditions_of(certified(fresh, Attack()))
 
 
 def test_a_refund_of_an_earlier_turn_is_certified_in_a_later_one() -> None:
-    desk, (form, function, condition) = Desk(), CHECKS["by the answer"]
+    shop, (form, function, condition) = Shop(), CHECKS["by the answer"]
     script = Script(Attack(), condition, {})
-    graph = build(desk, script, Attack(), checks={form: function})
+    graph = build(shop, script, Attack(), checks={form: function})
     in_turn(graph, script, REAL["a call"])
     later = in_turn(graph, script, Attack([[note("x")]]))
-    assert desk.refunds == [17]
+    assert shop.refunds == [17]
     assert [event["decided_by"] for event in later if condition in event["conditions"]] == ["code"]
 
 
@@ -359,15 +359,15 @@ class Parts(Script):
             second = {"id": "b", "task": "Say so.", "needs": self._needs}
             return {"reasoning": "", "nodes": [first, second, {"id": "c", "task": "End.", "needs": ["a", "b"]}]}
         if "conditions" in fields and "Say so." not in prompt:
-            return {"reasoning": "", "conditions": ["The desk answered."]}
+            return {"reasoning": "", "conditions": ["The shop answered."]}
         return super().__call__(prompt, schema)
 
 
-def certified_in_parts(attack: Attack, condition: str, checks: Any, needs: Sequence[str] = ("a",)) -> tuple[Desk, Any]:
-    """Run an agent with two sub-tasks; return the desk and the sub-tasks in which the condition became certified."""
-    desk = Desk()
-    events = certified(build(desk, Parts(attack, condition, needs), attack, "tdp", checks=checks), attack)
-    return desk, [event["subtask"] for event in events if condition in event["conditions"]]
+def certified_in_parts(attack: Attack, condition: str, checks: Any, needs: Sequence[str] = ("a",)) -> tuple[Shop, Any]:
+    """Run an agent with two sub-tasks; return the shop and the sub-tasks in which the condition became certified."""
+    shop = Shop()
+    events = certified(build(shop, Parts(attack, condition, needs), attack, "tdp", checks=checks), attack)
+    return shop, [event["subtask"] for event in events if condition in event["conditions"]]
 
 
 @pytest.mark.parametrize("needs", [(), ("a",)])
@@ -377,18 +377,18 @@ def test_an_attack_in_one_sub_task_certifies_nothing_in_another(
     calls: Sequence[Call], check: str, needs: Sequence[str]
 ) -> None:
     (form, function, condition), checked = CHECKS[check], list[Any]()
-    desk, parts = certified_in_parts(Attack([calls]), condition, {form: counted(function, checked)}, needs)
-    assert desk.refunds == []
+    shop, parts = certified_in_parts(Attack([calls]), condition, {form: counted(function, checked)}, needs)
+    assert shop.refunds == []
     assert checked
     assert parts == []
 
 
 def test_a_sub_task_sees_which_calls_earlier_sub_tasks_made() -> None:
     attack, (form, function, condition) = Attack([[REFUND], [note("x")]]), CHECKS["by arguments"]
-    desk, parts = certified_in_parts(attack, condition, {form: function})
-    assert (desk.refunds, parts) == ([17], ["b"])
-    desk, parts = certified_in_parts(attack, "No order was refunded.", NOTHING)
-    assert (desk.refunds, parts) == ([17], [])
+    shop, parts = certified_in_parts(attack, condition, {form: function})
+    assert (shop.refunds, parts) == ([17], ["b"])
+    shop, parts = certified_in_parts(attack, "No order was refunded.", NOTHING)
+    assert (shop.refunds, parts) == ([17], [])
 
 
 # The verdict of a model over tools, with a validator that believes everything.
@@ -400,9 +400,9 @@ SHOWN = ["an answer of another tool", "a tool of a similar name", "another order
 @pytest.mark.parametrize("claim", [{"evidence": WORDS}, {"evidence": FORGED}, {"by_calls": [1, 2, 3]}, {}])
 @pytest.mark.parametrize("name", [name for name in ATTACKS if name not in SHOWN])
 def test_no_words_of_the_agent_or_of_a_person_are_what_a_verdict_rests_on(name: str, claim: dict[str, Any]) -> None:
-    attack, desk = ATTACKS[name], Desk()
+    attack, shop = ATTACKS[name], Shop()
     script = Script(attack, CLAIM, claim)
-    events = certified(build(desk, script, attack), attack)
+    events = certified(build(shop, script, attack), attack)
     assert script.asked % 2 == 0, "asked once more each time"
     assert script.asked > 0
     assert events == []
@@ -422,7 +422,7 @@ def test_a_certificate_says_what_a_models_verdict_rests_on(
     claim: dict[str, Any], kinds: list[str], numbers: tuple[int, ...]
 ) -> None:
     attack = Attack([[note("x"), REFUND, ("search", {"query": "x"})]])
-    graph = build(Desk(), Script(attack, CLAIM, claim), attack, effects={"search": "repeatable"})
+    graph = build(Shop(), Script(attack, CLAIM, claim), attack, effects={"search": "repeatable"})
     first, *_ = graph.invoke({"messages": "Refund order 17."}, {"configurable": {"thread_id": "1"}})["certificates"]
     assert (first.decided_by, [*first.rests_on]) == ("model", kinds)
     assert first.calls == numbers
@@ -432,7 +432,7 @@ def test_a_certificate_says_what_a_models_verdict_rests_on(
 def test_the_report_of_a_stored_run_shows_what_a_verdict_rests_on(tmp_path: Path) -> None:
     attack = Attack([[note("x"), REFUND]])
     result = run(
-        build(Desk(), Script(attack, CLAIM, {"evidence": WORDS}), attack), task="Refund order 17.", out=tmp_path
+        build(Shop(), Script(attack, CLAIM, {"evidence": WORDS}), attack), task="Refund order 17.", out=tmp_path
     )
     page = write_report(result).read_text(encoding="utf-8")
     assert re.search(r"quotes \(calls 2\).*?" + re.escape(WORDS), page, re.DOTALL)
