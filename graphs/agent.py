@@ -359,8 +359,9 @@ def agent(
             JSON schema, a union of classes, or one of LangChain's strategies. None for text.
         instructions: what the agent must know besides its tools.
         checks: functions that decide conditions of a plan before a model judges them, by the form of the conditions:
-            `{"Order {order} is refunded.": is_refunded}`. Each gets the values by name, and what the tools answered if
-            it has a parameter `evidence`. It returns whether the condition holds, or that and a text that shows it.
+            `{"Order {order} is refunded.": is_refunded}`. Each gets the values by name, and the calls that were made
+            with their answers if it has a parameter `calls`. It returns whether the condition holds, or that and a text
+            that shows it.
         state_schema: TypedDict with further keys of the graph's state, its input and its output.
         context_schema: class of the context that callers give to a run, if it is not certigraph's. Tools read it by
             `langgraph.runtime.get_runtime`, operators as `runtime.context.own`.

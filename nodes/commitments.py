@@ -149,7 +149,7 @@ def _sourced_answers(state: RunState, runtime: Runtime[Context]) -> list[Sourced
     answers, entry = source_answers(_answered_calls(state, runtime)), context_of(runtime).entry
     if entry:
         earlier = tuple(dict.fromkeys(call.name for step in entry.steps for call in calls_of(step.action)))
-        answers += [SourcedText(text=text, tools=earlier) for text in entry.known]
+        answers += [SourcedText(text=text, tools=earlier, is_answer=False) for text in entry.known]
     return [*answers, *(entry.heard if entry else heard_before(state))]
 
 

@@ -7,7 +7,8 @@ They are derived from what nodes return, so that operators, own ones included, n
   took effect
 - `decided`: the `decisions` on calls that waited for approval
 - `acted`: the `calls` that were made, the beginning of the `answer`, and whether one of them `failed`
-- `certified`: `conditions` that now hold, whether the last of them is the `goal`, and who `decided_by` that
+- `certified`: `conditions` that now hold, whether the last of them is the `goal`, who `decided_by` that, and
+  what a model's verdict `rests_on`
 - `stuck`: the `condition` or sub-task that cannot be reached as planned, and the `reason`
 - `answered`: the final answer as `text`, and the `ending`
 
@@ -95,7 +96,8 @@ def _find_events(
     for one in update.get("certificates", ()) if node == "certify" else ():
         if not one.forced:
             conditions, goal = [target.text for target in one.targets], one.targets[-1].kind == "goal"
-            yield {"type": "certified", "conditions": conditions, "goal": goal, "decided_by": one.decided_by}
+            grounds = {"decided_by": one.decided_by, "rests_on": [*one.rests_on]}
+            yield {"type": "certified", "conditions": conditions, "goal": goal, **grounds}
     yield from _find_obstacles(node, state, update, runtime)
 
 

@@ -120,7 +120,7 @@ def _heard_in(messages: Iterable[AnyMessage]) -> Iterable[SourcedText]:
             continue
         sources = one.response_metadata.get(SOURCES_KEY)
         if sources != []:  # else its agent had read nothing
-            yield SourcedText(text=text, tools=tuple(map(str, sources or ())))
+            yield SourcedText(text=text, tools=tuple(map(str, sources or ())), is_answer=False)
 
 
 def receive_request(state: Mapping[str, Any], config: RunnableConfig, *, keeps_origins: bool) -> dict[str, Any]:

@@ -317,6 +317,8 @@ def _create_certificate(state: SDPState, start: int, end: int, forced: str) -> C
         digest=state["attempts"][-1].digest,
         evidence=verdict.evidence,
         decided_by=verdict.decided_by,
+        rests_on=verdict.rests_on,
+        calls=verdict.calls,
         restores=_restored_state(targets),
         finding=verdict.finding,
         forced=forced,

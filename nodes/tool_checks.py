@@ -9,7 +9,7 @@ from certigraph.adapters.models.prompts import bullet_list, one_line, paragraphs
 from certigraph.adapters.models.scripts import use_about
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.tools.checks import Check, CheckOutcome, check_condition, find_unfilled
-from certigraph.nodes.verdicts import ask_verdict
+from certigraph.nodes.tool_verdicts import ask_grounded_verdict
 from certigraph.state.records import CHECK, Predicate, Verdict
 from certigraph.state.run import ANSWER_ACTIONS
 from certigraph.state.sdp import ValidateView
@@ -66,7 +66,7 @@ async def judge_by_checks(
     notes = paragraphs(CHECKED_NOTE.format(known=bullet_list(known)) if known else "", handed_in)
     open_conditions = [one.condition for one in left]
     with use_about({"tail": open_conditions}):
-        by_model = await ask_verdict(state, runtime, tail=open_conditions, notes=notes)
+        by_model = await ask_grounded_verdict(state, runtime, tail=open_conditions, notes=notes)
     return _combine(span, refuted, by_model, left)
 
 
@@ -77,14 +77,14 @@ async def _check_tail(
 
     The goal includes the answer, so that it is judged after no other action than `finish`; it then has no outcome.
     """
-    span: list[_Judged] = []
+    span, made = list[_Judged](), tuple(one for one in state["answers"] if one.made)
     for condition in state["tail"]:
         if condition.kind == "goal" and state["action"].kind not in ANSWER_ACTIONS:
             return span, _Judged(condition, None)
         if condition.kind == "condition" and (names := find_unfilled(checks, condition.text)):
             outcome = CheckOutcome(False, UNFILLED.format(names=", ".join(names)))
             return span, _Judged(condition, outcome, unfilled=True)
-        judged = _Judged(condition, await check_condition(checks, condition, state["evidence"].view, deadline))
+        judged = _Judged(condition, await check_condition(checks, condition, made, deadline))
         if judged.outcome and judged.outcome.holds is False:
             return span, judged
         span.append(judged)
@@ -110,7 +110,7 @@ def _combine(span: Sequence[_Judged], refuted: _Judged | None, by_model: Verdict
     # a model that certifies nothing writes of the next condition, which this verdict is not about
     words = by_model.reason if by_model.depth or by_model.unreachable or not by_code else ""
     if by_model.depth:
-        evidence.append(by_model.evidence or ("the model quotes nothing for the rest" if evidence else ""))
+        evidence.append(by_model.evidence)
     return by_model.model_copy(
         update={
             "depth": depth,

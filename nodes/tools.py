@@ -66,7 +66,8 @@ async def take_tool_action(state: RunState, runtime: Runtime[Context]) -> dict[s
         steps = [Step(action=action, digest=observation.digest())]
         episode.recall(steps)
     elif answers:
-        observation = _observe(answers)
+        shown = [(call, _name_change(call, answer)) for call, answer in answers]
+        observation = _observe(shown)
         made = replace_calls(action, [_note_error(call, answer) for call, answer in answers])
         steps = [Step(action=made, digest=observation.digest())]
         episode.recall(steps)
@@ -82,7 +83,8 @@ async def take_tool_action(state: RunState, runtime: Runtime[Context]) -> dict[s
         if commands := read_commands((answer for _, answer in answers), tools.state_keys):
             effects = {COMMANDS: commands}
         number = _count_actions(history, runtime) + 1
-        evidence = add_answers(evidence, number, [(call, answer.text) for call, answer in answers])
+        first = len(state.get("answers", ())) + 1
+        evidence = add_answers(evidence, number, [(call, answer.text) for call, answer in shown], first=first)
         effects["answers"] = [
             record_answer(call, answer.text, tools, failed=answer.failed, action=number) for call, answer in answers
         ]
@@ -97,7 +99,7 @@ def record_answer(call: ToolCall, text: str, tools: Tools, *, failed: bool = Fal
         text: what was answered.
         tools: the tools that the agent has.
         failed: whether the tool raised an error.
-        action: number of the action, from 1; 0 for a call of an earlier turn.
+        action: number of the action, from 1; 0 for a call of an earlier turn or sub-task.
     """
     return AnsweredCall(
         tool=call.name,
@@ -162,7 +164,7 @@ async def _make_calls(
     entered = [await maker.look_up(call, state["episode"], number) for call, number in zip(calls, numbers, strict=True)]
     await maker.settle(entered)
     await call_world(call_environment, state["task"], runtime, world.begin_calls, action)
-    return [(call, _name_change(call, answer)) for call, answer in await maker.make(entered)]
+    return await maker.make(entered)
 
 
 def _have_effects(tools: Tools, calls: Sequence[ToolCall]) -> bool:

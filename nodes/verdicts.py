@@ -78,7 +78,7 @@ async def ask_verdict(
         if plain:
             verdict = await _ask_plain_verdict(state, judged[:MAX_PLAIN_CONDITIONS], notes, runtime)
         else:
-            prompt = await _verdict_prompt(state, judged, notes, runtime)
+            prompt = await verdict_prompt(state, judged, notes, runtime)
             answer = await ask(prompt, FullHolds, role="validator", runtime=runtime)
             verdict = _to_verdict(answer, len(judged), state)
     return verdict.model_copy(update={"decided_by": "oracle", "evidence": cited[-1]}) if cited else verdict
@@ -125,11 +125,25 @@ async def _ask_plain_verdict(
     return Verdict(depth=min(answer.holds, len(judged)), reason=answer.reason, decided_by="model")
 
 
-async def _verdict_prompt(
-    state: ValidateView, judged: Sequence[Predicate], notes: str, runtime: Runtime[Context]
+async def verdict_prompt(
+    state: ValidateView,
+    judged: Sequence[Predicate],
+    notes: str,
+    runtime: Runtime[Context],
+    *,
+    question: str | None = None,
 ) -> Prompt:
+    """Return the prompt for a verdict.
+
+    Args:
+        state: the view of Validate.
+        judged: the conditions to be judged.
+        notes: what the world reports besides its answer.
+        runtime: the run's runtime.
+        question: what is asked for; None for the fields of `FullHolds`.
+    """
     profile, view = await profile_of("validator", runtime), state["evidence"].view
-    before = paragraphs(VERDICT_QUESTION, f"Task, for orientation: {state['task'].goal}")
+    before = paragraphs(question or VERDICT_QUESTION, f"Task, for orientation: {state['task'].goal}")
     facts, turns = format_facts(state["facts"]), state["turns"]
     conditions = f"Conditions, in order; the first one is the target:\n{numbered_list(p.text for p in judged)}"
     if later := len(state["tail"]) - len(judged):

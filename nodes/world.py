@@ -20,10 +20,10 @@ from certigraph.nodes.settlements import settle_earlier_turns
 from certigraph.nodes.tools import record_answer, take_tool_action
 from certigraph.state.endings import Fault, LimitReached
 from certigraph.state.records import Scores, Task
-from certigraph.state.run import FINISH, Evidence, NestedStart, RunState
+from certigraph.state.run import FINISH, AnsweredCall, Evidence, NestedStart, RunState
 from certigraph.state.search import search_ending
 from certigraph.state.step import Trial, TrialState
-from certigraph.state.tools import add_answers
+from certigraph.state.tools import add_answers, calls_of
 
 
 async def reset(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -55,10 +55,17 @@ async def reset(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
         key = f"{_thread_of(runtime) or 'run'}:{uuid.uuid4().hex[:8]}"
     opened = await call_world(_open_episode, task, runtime, key, previous, task, runtime)
     if isinstance(benchmark, Tools):
-        opened["answers"] = Overwrite([record_answer(call, text, benchmark) for call, text in earlier])
-    if earlier:
-        opened["evidence"] = add_answers(opened["evidence"], 0, earlier)
+        kept = [] if benchmark.can_restart else _lasting_calls(state)
+        opened["answers"] = Overwrite([*kept, *(record_answer(call, text, benchmark) for call, text in earlier)])
+        if earlier:
+            opened["evidence"] = add_answers(opened["evidence"], 0, earlier, first=len(kept) + 1)
     return {"task": task, "episode": key, "history": Overwrite([]), **opened}
+
+
+def _lasting_calls(state: RunState) -> list[AnsweredCall]:
+    """Return the calls of a thread's earlier turns whose effect lasts into the next."""
+    made = [one for one in state.get("answers", ()) if one.made and one.lasting]
+    return [one.model_copy(update={"action": 0}) for one in made]
 
 
 async def next_episode_key(previous: str) -> str:
@@ -125,12 +132,14 @@ def _open_episode(key: str, previous: str, task: Task, runtime: Runtime[Context]
 
 
 def _enter_episode(entry: NestedStart, task: Task, runtime: Runtime[Context]) -> dict[str, Any]:
-    if isinstance(benchmark_of(task, runtime), Tools):
+    benchmark = benchmark_of(task, runtime)
+    if isinstance(benchmark, Tools):
         live_episode(entry.episode, task, list(entry.steps), runtime)
+        made = [call for step in entry.steps for call in calls_of(step.action) if call.is_made]
         return {
             "observation": entry.observation,
             "evidence": Evidence(),
-            "answers": Overwrite([]),
+            "answers": Overwrite([record_answer(call, "", benchmark, failed=bool(call.error)) for call in made]),
             "history": Overwrite([*entry.steps]),
         }
     if entry.apart:

@@ -96,7 +96,8 @@ class FakeModel(BaseChatModel):
     def _answer_form(self, form: str) -> AIMessage:
         if form == "Conditions":  # SDP's plan
             return AIMessage(json.dumps({"conditions": [f"order {number} is known" for number in range(self.calls)]}))
-        return AIMessage(json.dumps({"reason": "it was looked up", "holds": 1}))  # SDP's verdict
+        verdict = {"reason": "it was looked up", "by_calls": [min(self.looked_up, self.calls)], "holds": 1}
+        return AIMessage(json.dumps(verdict))  # SDP's verdict
 
     def _next_message(self, offered: tuple[str, ...]) -> AIMessage:
         self.looked_up += 1

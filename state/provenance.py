@@ -9,6 +9,8 @@ class SourcedText(Record):
     text: str
     tools: tuple[str, ...] = ()
     """Empty for a stranger of unknown origin, whom no commitment allows."""
+    is_answer: bool = True
+    """Whether the text is an answer itself, and not a model's summary of answers, which supplies nothing of its own."""
     given: tuple[str, ...] = ()
     """What the arguments of the call held: a tool that repeats them, as errors do, does not supply them."""
 

@@ -202,6 +202,14 @@ Empty where nobody looked at the world, as with a policy that lets every target 
 """
 
 
+Ground = Literal["quotes", "calls", "absence"]
+"""What a model's verdict over tools rests on, as code found it.
+
+`quotes`: words in the answers of calls that were made. `calls`: calls that were made and did not fail. `absence`: the
+complete list of calls that were made and whose effect lasts.
+"""
+
+
 class Verdict(Record):
     """How many predicates of the plan hold now, counted from the target without a gap (SDP Eq. 3).
 
@@ -214,6 +222,10 @@ class Verdict(Record):
     evidence: str = ""
     """Words that the verdict rests on, or the id of their source."""
     decided_by: Decider = ""
+    rests_on: tuple[Ground, ...] = ()
+    """What a model's verdict over tools rests on; empty for any other verdict."""
+    calls: tuple[int, ...] = ()
+    """Numbers of those calls in the episode, from 1."""
     facts: tuple[str, ...] = ()
     """What the observation showed beyond the predicates."""
     outdated: tuple[str, ...] = ()
@@ -275,9 +287,10 @@ class Certificate(Record):
 
     `step` is the number of the world step, from 1, and `position` is that of the first target in the plan. The states
     before and after are not stored: `certified_states` in `state.run` computes them, so that checkpoints stay small.
-    `evidence`, `decided_by` and `finding` are those of the verdict. `restores` is the number of the earlier certified
-    state that the action went back to, if it did. `forced` names a policy that let the targets pass without certifying
-    them: such a certificate only moves the position in the plan, and adds its finding, marked, to the known findings.
+    `evidence`, `decided_by`, `rests_on`, `calls` and `finding` are those of the verdict. `restores` is the number of
+    the earlier certified state that the action went back to, if it did. `forced` names a policy that let the targets
+    pass without certifying them: such a certificate only moves the position in the plan, and adds its finding, marked,
+    to the known findings.
     """
 
     step: int = Field(ge=1)
@@ -287,6 +300,8 @@ class Certificate(Record):
     digest: str
     evidence: str = ""
     decided_by: Decider = ""
+    rests_on: tuple[Ground, ...] = ()
+    calls: tuple[int, ...] = ()
     restores: int | None = None
     finding: Finding | None = None
     forced: str = ""
@@ -295,6 +310,7 @@ class Certificate(Record):
         """Format the certificate on one line for a reader; `repr` has all fields."""
         texts = ("the goal" if target.kind == "goal" else " ".join(target.text.split()) for target in self.targets)
         decider = f" by {self.decided_by}" if self.decided_by else ""
+        decider += f" ({', '.join(self.rests_on)})" if self.rests_on else ""
         status = f"passed by {self.forced}" if self.forced else f"certified{decider}"
         return f"step {self.step}, {status}: {'; '.join(texts)}"
 

@@ -38,7 +38,9 @@ class AnsweredCall(Record):
     tool: str
     args: StoredArguments = Field(default_factory=dict)
     answer: str = ""
-    """What the tool answered, or its error; of a call that was not made, why not, or what a person answered for it."""
+    """What the tool answered, or its error; of a call that was not made, why not, or what a person answered for it.
+
+    Empty for a call of another sub-task, whose answer this one does not see."""
     failed: bool = False
     """Whether the tool raised an error, or the call was refused."""
     made: bool = True
@@ -46,7 +48,7 @@ class AnsweredCall(Record):
     lasting: bool = True
     """Whether the effect of such a call lasts. A look-up has none."""
     action: int = 0
-    """Number of the action in which it was chosen, from 1; 0 for a call of an earlier turn."""
+    """Number of the action in which it was chosen, from 1; 0 for a call of an earlier turn or sub-task."""
 
 
 class Commitment(Record):

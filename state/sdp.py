@@ -28,6 +28,7 @@ from certigraph.state.records import (
     Verdict,
 )
 from certigraph.state.run import (
+    AnsweredCall,
     Belief,
     BeliefState,
     Evidence,
@@ -121,6 +122,8 @@ class ValidateView(TypedDict):
     """Actions that will follow the last one."""
     evidence: Evidence
     """What the world shows after the last action."""
+    answers: Sequence[AnsweredCall]
+    """The calls of the user's own tools, in order, with their answers; those that were not made are marked."""
     facts: Sequence[Fact]
     """What verdicts on earlier actions established."""
 
@@ -230,6 +233,7 @@ def validate_view(state: SDPState) -> ValidateView:
         "chained": 1 + sum(1 for _ in takewhile(lambda a: a.verdict.pending, reversed(state["attempts"]))),
         "upcoming": state.get("upcoming", ()),
         "evidence": state["evidence"],
+        "answers": tuple(state.get("answers", ())),
         "facts": established_facts(state),
     }
 

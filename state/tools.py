@@ -8,7 +8,7 @@ import ast
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -44,10 +44,13 @@ MAX_EVIDENCE = 80_000
 NOT_MADE = "(not made) "
 """Beginning of the entry of a call that was refused."""
 
+RESPONDED = "(not made; a person answered in place of the tool) "
+"""Beginning of the entry of a call that a person answered."""
+
 MAX_ERROR = 300
 """Maximum number of characters of a tool's error in the record of its call; the observation has all of it."""
 
-ENTRY_FORGERY = re.compile(r"^\[(?=action \d)", re.MULTILINE)
+ENTRY_FORGERY = re.compile(r"^\[(?=call \d)", re.MULTILINE)
 """Beginning of a line in an answer that looks like the heading of another entry; such a line is indented."""
 
 ENTRY_MARK = "\n\n["
@@ -80,15 +83,8 @@ class ToolCall(Record):
         return not (self.refused or self.response)
 
     def __str__(self) -> str:
-        """Format the call as Python would write it: `refund(order=17, reason="late")`.
-
-        The name of an argument that is not an identifier is quoted, so that it cannot end the line or the call.
-        """
-        args = (
-            f"{key if key.isidentifier() else _format_value(key)}={_format_value(value)}"
-            for key, value in self.args.items()
-        )
-        return f"{self.name}({', '.join(args)})"
+        """Format the call as Python would write it: `refund(order=17, reason="late")`."""
+        return format_call(self.name, self.args)
 
     def digest(self) -> str:
         """Return 32 hex digits that identify the tool and its arguments."""
@@ -96,8 +92,11 @@ class ToolCall(Record):
         return hashlib.sha256(content.encode()).hexdigest()[:32]
 
 
-def _format_value(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+def format_call(name: str, args: Mapping[str, Any]) -> str:
+    """Format a call as Python would write it: `refund(order=17, reason="late")`."""
+    keys = (key if key.isidentifier() else json.dumps(key, ensure_ascii=False) for key in args)
+    values = (json.dumps(value, ensure_ascii=False) for value in args.values())
+    return f"{name}({', '.join(f'{key}={value}' for key, value in zip(keys, values, strict=True))})"
 
 
 def parse_calls(text: str) -> list[ToolCall]:
@@ -197,17 +196,19 @@ def key_of_call(place: str, call: ToolCall, number: int) -> str:
     return f"{place}|{call.digest()}|{number}"
 
 
-def add_answers(evidence: Evidence, step: int, answers: Sequence[tuple[ToolCall, str]]) -> Evidence:
+def add_answers(evidence: Evidence, step: int, answers: Sequence[tuple[ToolCall, str]], *, first: int = 1) -> Evidence:
     """Add what tools answered to the evidence; each entry names its source, the call.
 
     Args:
         evidence: what the tools answered before.
         step: number of the action, from 1.
         answers: calls with their answers.
+        first: number of the first of these calls among all of the episode, from 1.
     """
     entries = [
-        f"[action {step}: {call}]\n{NOT_MADE if call.refused else ''}{ENTRY_FORGERY.sub(' [', text.strip())}"
-        for call, text in answers
+        f"[call {number} of action {step}: {call}]\n"
+        f"{NOT_MADE if call.refused else RESPONDED if call.response else ''}{ENTRY_FORGERY.sub(' [', text.strip())}"
+        for number, (call, text) in enumerate(answers, first)
     ]
     view = "\n\n".join(filter(None, (evidence.view, *entries)))
     sources = dict.fromkeys((*evidence.sources, *(f"action {step}: {call.name}" for call, _ in answers)))

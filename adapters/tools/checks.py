@@ -25,22 +25,27 @@ from certigraph.adapters.redaction import redact_message
 from certigraph.adapters.tools.contents import bound_text
 from certigraph.state.endings import Fault, Stopped
 from certigraph.state.records import Predicate
+from certigraph.state.run import AnsweredCall
 
 ConditionForm: TypeAlias = str | re.Pattern[str]
 """Form of the conditions that a check decides: a template in which `{name}` stands for a value, or a compiled regular
 expression that matches the complete condition and whose named groups are the values."""
 
 CheckFunction: TypeAlias = Callable[..., Any]
-"""A function that gets the values of a condition by name, and the tools' answers where it has a parameter `evidence`.
+"""A function that gets the values of a condition by name, and the calls that were made if it has a parameter `calls`.
 
-Plain or async. It returns whether the condition holds, or that and a text that shows it. If it raises, it decides
-nothing: a warning says so, and a model judges.
+The calls are a tuple of `AnsweredCall`, in their order, with `tool`, `args`, `answer` and `failed` of each. Calls that
+were not made, and what a person answered in their place, are not among them. The function is plain or async. It returns
+whether the condition holds, or that and a text that shows it. If it raises, it decides nothing: a warning says so, and
+a model judges.
 """
 
 Checks: TypeAlias = Mapping[ConditionForm, CheckFunction]
 
-EVIDENCE_PARAMETER = "evidence"
-"""Parameter for which a check gets what the tools answered so far, as text."""
+CALLS_PARAMETER = "calls"
+"""Parameter for which a check gets the calls that were made so far, with their answers."""
+
+CALLS_EXAMPLE = "any(one.tool == 'refund_order' and not one.failed and one.args['order'] == order for one in calls)"
 
 MAX_CONDITION = 2_000
 """Maximum characters of a condition that is compared with the form of a check."""
@@ -68,7 +73,7 @@ class Check:
     """Converters of values by the parameters whose annotations name a type."""
     required: frozenset[str]
     """Parameters without a default, for which a condition must have values."""
-    takes_evidence: bool
+    takes_calls: bool
 
     def __str__(self) -> str:
         """Format the check for a planner: the form, and the first line of the function's docstring."""
@@ -113,18 +118,18 @@ class Check:
                 return None
         return converted
 
-    async def run(self, values: Mapping[str, Any], evidence: str, deadline: float) -> CheckOutcome:
+    async def run(self, values: Mapping[str, Any], calls: tuple[AnsweredCall, ...], deadline: float) -> CheckOutcome:
         """Call the function.
 
         Args:
             values: the values of the condition.
-            evidence: what the tools answered so far.
+            calls: the calls that were made so far, in order.
             deadline: seconds after which the function is given up.
 
         Raises:
             Fault: ("operator") the function returned something else than it should.
         """
-        given = {**values, EVIDENCE_PARAMETER: evidence} if self.takes_evidence else dict(values)
+        given = {**values, CALLS_PARAMETER: calls} if self.takes_calls else dict(values)
         try:
             found = await asyncio.wait_for(_call(self.function, given), deadline)
         except (GraphBubbleUp, Stopped):
@@ -168,11 +173,11 @@ def _load_check(form: Any, function: Any) -> Check:
         names, patterns = list(form.groupindex), (form,)
     else:
         raise TypeError(f"{form!r:.100} is not a form of conditions: give a template, or a compiled pattern of text")
-    if EVIDENCE_PARAMETER in names:
-        raise ValueError(f"checks[{form!r:.100}]: {{evidence}} is taken by what the tools answered; use another name")
+    if CALLS_PARAMETER in names:
+        raise ValueError(f"checks[{form!r:.100}]: {{calls}} is taken by the calls that were made; use another name")
     try:
         signature = inspect.signature(function, eval_str=True)
-        signature.bind(**dict.fromkeys({*names, *({EVIDENCE_PARAMETER} & set(signature.parameters))}))
+        signature.bind(**dict.fromkeys({*names, *({CALLS_PARAMETER, "evidence"} & set(signature.parameters))}))
         converters = {
             name: TypeAdapter(parameter.annotation)
             for name, parameter in signature.parameters.items()
@@ -183,9 +188,12 @@ def _load_check(form: Any, function: Any) -> Check:
         raise ValueError(
             f"checks[{form!r:.100}] cannot call {described} ({error!s:.200}): rename its parameters"
         ) from None
+    if "evidence" in signature.parameters and "evidence" not in names:
+        fix = f"take `calls` in its place, the calls that were made, as in {CALLS_EXAMPLE}"
+        raise ValueError(f"checks[{form!r:.100}] has a parameter `evidence`, which checks do not get: {fix}")
     required = {name for name, one in signature.parameters.items() if name in names and one.default is one.empty}
     shown = form if isinstance(form, str) else form.pattern
-    return Check(shown, patterns, function, converters, frozenset(required), EVIDENCE_PARAMETER in signature.parameters)
+    return Check(shown, patterns, function, converters, frozenset(required), CALLS_PARAMETER in signature.parameters)
 
 
 def _read_template(form: str) -> tuple[list[str], tuple[re.Pattern[str], ...]]:
@@ -244,7 +252,7 @@ def _format_call(form: str, values: Mapping[str, Any]) -> str:
 
 
 async def check_condition(
-    checks: Sequence[Check], condition: Predicate, evidence: str, deadline: float
+    checks: Sequence[Check], condition: Predicate, calls: tuple[AnsweredCall, ...], deadline: float
 ) -> CheckOutcome | None:
     """Return what the checks find for a condition; None if no check has its form.
 
@@ -254,7 +262,7 @@ async def check_condition(
     if condition.kind not in ("condition", "goal"):
         return None
     outcomes = [
-        await check.run(values, evidence, deadline)
+        await check.run(values, calls, deadline)
         for check in checks
         if (values := check.match(condition.text)) is not None
     ]

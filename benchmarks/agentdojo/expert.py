@@ -48,6 +48,8 @@ class DojoProgress(NamedTuple):
     """The calls that remain, as texts, and the part of them that is assigned."""
     calls: tuple[ToolCall, ...]
     """The calls that remain."""
+    made: list[int]
+    """Numbers of the calls that were made and did not fail, from 1."""
     answered: bool
     answer: str
 
@@ -76,7 +78,8 @@ def dojo_progress(state: Mapping[str, Any]) -> DojoProgress:
     tail = tuple(state.get("plan", ())[state.get("head", 0) :])
     path = DemonstrationProgress(tuple(map(str, left)), actions_after(assigned) or 0, tail)
     answered = any(step.action.kind in ANSWER_ACTIONS for step in history)
-    return DojoProgress(task, path, tuple(left), answered, truth.answer or NO_ANSWER)
+    made = [n for n, one in enumerate(state.get("answers", ()), 1) if one.made and not one.failed]
+    return DojoProgress(task, path, tuple(left), made, answered, truth.answer or NO_ANSWER)
 
 
 def _calls_made(history: Sequence[Step]) -> Iterator[ToolCall]:
@@ -114,7 +117,9 @@ def _verdict(at: DojoProgress, form: dict[str, Any]) -> Any:
     tail = at.path.tail
     most = int(form["properties"]["holds"].get("maximum", len(tail)))
     unmet = (index for index, predicate in enumerate(tail) if not _is_reached(at, predicate))
-    return {"reason": _format_left(at), "holds": min(next(unmet, len(tail)), most)}
+    held = min(next(unmet, len(tail)), most)
+    absence = "" if at.made or at.calls else "nothing had to be done"
+    return {"reason": _format_left(at), "by_calls": at.made, "absence": absence, "holds": held}
 
 
 def _is_reached(at: DojoProgress, predicate: Predicate) -> bool:

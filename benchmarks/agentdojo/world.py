@@ -17,6 +17,9 @@ from certigraph.state.tools import ToolCall, calls_of
 LIMITS = Limits(attempts=3, replans=2, steps=40, trials=1)
 """Default limits: the steps are twice those of the longest ground truth."""
 
+LOOK_UPS = ("get_", "read_", "list_", "search_", "check_")
+"""Beginnings of the names of AgentDojo's tools that only read."""
+
 VERSION = "v1.2.2"
 """Version of AgentDojo's tasks and data."""
 
@@ -151,6 +154,10 @@ class DojoSuite(Tools):
             name=name,
             expert=expert,
         )
+
+    def is_look_up(self, tool: str) -> bool:
+        """Return whether a tool only reads, as its name says; all may be repeated, since each episode has own data."""
+        return tool.startswith(LOOK_UPS)
 
     @property
     def can_restart(self) -> bool:

@@ -162,6 +162,7 @@ PUBLIC_NAMES = {
         "Task",
         "Verdict",
     ),
+    "state.run": ("AnsweredCall",),
     "state.rewards": (
         "Entity",
         "FactoredState",

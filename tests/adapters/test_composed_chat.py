@@ -52,6 +52,7 @@ class OfficeModel(BaseChatModel):
         else:
             schema = kwargs["response_format"]["json_schema"]["schema"]
             given: dict[str, Any] = {"conditions": ["Order 17 was looked up."], "holds": int(known), "reachable": True}
+            given["evidence"] = "order 17 is paid" if known else ""
             fields = {name: value for name, value in given.items() if name in schema["properties"]}
             message = AIMessage(json.dumps({**minimal_instance(schema), **fields}))
         return ChatResult(generations=[ChatGeneration(message=message)])

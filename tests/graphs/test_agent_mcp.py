@@ -107,7 +107,7 @@ def test_a_server_that_is_killed_in_the_middle_of_a_call_is_an_observation(conne
     assert result["ending"] == "finished"
     entries = observations(graph, thread()).split("\n\n")
     assert "eligible" in entries[0]
-    assert entries[1].startswith("[action 2: stop_server")
+    assert entries[1].startswith("[call 2 of action 2: stop_server")
     assert "TaskGroup" not in entries[1]
 
 
@@ -152,7 +152,7 @@ def test_a_session_whose_server_is_killed_is_an_observation(base: Path) -> None:
 
     result, view = asyncio.run(work())
     assert result["ending"] == "finished"
-    assert view.count("[action ") == 2
+    assert view.count("[call ") == 2
 
 
 def test_a_call_whose_server_is_killed_is_of_unknown_outcome(base: Path) -> None:

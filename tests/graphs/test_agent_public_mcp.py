@@ -75,7 +75,7 @@ def test_every_call_of_a_public_server_is_answered(name: str, way: str, tmp_path
     thread: Any = {"configurable": {"thread_id": "1"}}
     state = graph.invoke(REQUEST, thread) if way == "invoke" else asyncio.run(graph.ainvoke(REQUEST, thread))
     assert state["ending"] == "finished"
-    answers = graph.get_state(thread).values["evidence"].view.split("\n\n[action ")
+    answers = graph.get_state(thread).values["evidence"].view.split("\n\n[call ")
     for answer, (tool, _, pattern) in zip(answers, expected, strict=True):
         assert tool in answer
         assert re.search(pattern, answer, re.DOTALL)

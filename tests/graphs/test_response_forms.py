@@ -99,7 +99,7 @@ def build(form: Any, args: Mapping[str, Any], method: Any = "react", **options: 
         if "conditions" in schema["properties"]:
             return {"reasoning": "", "conditions": []}
         if "holds" in schema["properties"]:
-            return {"reason": "", "holds": 1, "reachable": True}
+            return {"reason": "", "holds": 1, "absence": "nothing had to be done", "reachable": True}
         return {"thought": "", "calls": [{"name": "finish", "args": dict(args)}]}
 
     settings: Any = {"commitments": None, "response_format": form, **options}

@@ -21,7 +21,7 @@ from certigraph.graphs.sdp import build
 from certigraph.nodes.actions import CHECK_ACTION
 from certigraph.nodes.tool_choices import validate
 from certigraph.state.records import Action, Observation, Predicate, Task, Verdict
-from certigraph.state.run import Evidence, Turn
+from certigraph.state.run import AnsweredCall, Evidence, Turn
 
 
 def look_up(order: int) -> str:
@@ -43,7 +43,12 @@ class Model:
         tail = [condition.text for condition in situation.view["tail"]]
         self.judged.append(tail)
         depth = next((place for place, text in enumerate(tail) if text not in self._true), len(tail))
-        return {**minimal_instance(schema), "reachable": True, "reason": "by the model", "holds": depth, **self._answer}
+        shown = {"evidence": "seen by the model" if depth else ""}
+        given = {"reachable": True, "reason": "by the model", "holds": depth}
+        return {**minimal_instance(schema), **given, **shown, **self._answer}
+
+
+SEEN = AnsweredCall(tool="look_up", args={"order": 17}, answer="seen by the model", lasting=False)
 
 
 def judge(conditions: Sequence[str], checks: Any, model: Model, **view: Any) -> Verdict:
@@ -57,6 +62,7 @@ def judge(conditions: Sequence[str], checks: Any, model: Model, **view: Any) -> 
         "chained": 1,
         "upcoming": (),
         "evidence": Evidence(view="seen by the model"),
+        "answers": (SEEN,),
         "facts": (),
         **view,
     }
@@ -79,8 +85,9 @@ def test_the_model_that_judges_sees_every_answer_once() -> None:
     model, row, page = Reader(["a"]), "row 17: paid\nrow 18: open", "a page that is not part of the view"
     turns = (Turn(action="look_up(order=17)", observation=f"{row}\n"), Turn(action="open page", observation=page))
     both = Turn(action="f(1); f(2)", observation="f(1)\nfirst answer\n\nf(2)\nsecond answer")
-    view = f"[action 1: look_up(order=17)]\n{row}\n\n[action 3: f(1)]\nfirst answer\n\n[action 3: f(2)]\nsecond answer"
-    assert judge(["a"], {}, model, turns=(*turns, both), evidence=Evidence(view=view)).depth == 1
+    calls = [(1, "look_up(order=17)", row), (3, "f(1)", "first answer"), (3, "f(2)", "second answer")]
+    headed = [f"[call {n} of action {at}: {call}]\n{text}" for n, (at, call, text) in enumerate(calls, 1)]
+    assert judge(["a"], {}, model, turns=(*turns, both), evidence=Evidence(view="\n\n".join(headed))).depth == 1
     texts = (row, page, "open page", "first answer", "second answer")
     assert [model.prompt.count(text) for text in texts] == [1] * len(texts)
 
@@ -179,9 +186,9 @@ def test_the_reason_names_what_code_refused_and_what_it_could_not_decide() -> No
 
 def test_evidence_of_code_is_not_taken_for_what_a_model_judged_with_it() -> None:
     both = judge(["yes 1", "a"], CHECKS, Model(["a"]))
-    assert (both.depth, both.decided_by) == (2, "code and model")
-    assert "the model quotes nothing" in both.evidence
-    assert "the model quotes nothing" not in judge(["yes 1"], CHECKS, Model()).evidence
+    assert (both.depth, both.decided_by, both.rests_on) == (2, "code and model", ("quotes",))
+    by_code = judge(["yes 1", "a"], CHECKS, Model(["a"], evidence=""))
+    assert (by_code.depth, by_code.decided_by, by_code.rests_on) == (1, "code", ())
 
 
 def test_a_condition_that_cannot_come_true_any_more_is_one_that_the_model_judged() -> None:
@@ -248,7 +255,9 @@ def database_checks(database: SupportDatabase) -> dict[Any, Any]:
     return {
         "Order {order} is refunded.": is_refunded,
         re.compile(r"The customer has a mail.*"): has_mail,
-        "It is known whether order {order} is eligible.": lambda order, evidence: f"order {order}:" in evidence,
+        "It is known whether order {order} is eligible.": lambda order, calls: any(
+            one.answer.startswith(f"order {order}:") for one in calls
+        ),
     }
 
 
@@ -261,7 +270,8 @@ def credulous(script: Any = SCRIPT) -> ScriptedChat:
         if "holds" in schema.get("properties", {}):
             situation = current_situation()
             assert situation is not None
-            return {**minimal_instance(schema), "reachable": True, "holds": len(situation.view["tail"])}
+            claim = {"by_calls": [1], "holds": len(situation.view["tail"])}
+            return {**minimal_instance(schema), "reachable": True, **claim}
         return worker(prompt, schema)
 
     return ScriptedChat(responder=respond)
@@ -308,7 +318,7 @@ def test_answers_and_facts_are_numbered_alike_where_the_agent_only_looks_in_betw
             if looked in (1, 3):
                 return {"thought": "", "calls": [{"name": "target_holds", "args": {}}]}
         answer = worker(prompt, schema)
-        if "holds" in fields and (numbers := re.findall(r"^\[action (\d+)", view["evidence"].view, re.MULTILINE)):
+        if "holds" in fields and (numbers := re.findall(r"^\[call \d+ of action (\d+)", view["evidence"].view, re.M)):
             answer |= {"established": [f"known after action {numbers[-1]}"]}
         return answer
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from certigraph.state.commitments import SourcedText, find_problem, source_answers
+from certigraph.state.commitments import find_problem, source_answers
+from certigraph.state.provenance import SourcedText
 from certigraph.state.run import AnsweredCall, Commitment
 from certigraph.state.tools import ToolCall
 
@@ -153,8 +154,8 @@ def test_only_the_answers_of_calls_that_were_made_have_a_source() -> None:
 
 def test_a_summary_supplies_nothing_that_stands_in_no_allowed_answer() -> None:
     text = "The bill asks for GB29NWBK60161331926819, the mail for US133000000121212121212."
-    mixed = SourcedText(text=text, tools=("read_file", "read_mail"))
-    pure = SourcedText(text=text, tools=("read_file",))
+    mixed = SourcedText(text=text, tools=("read_file", "read_mail"), is_answer=False)
+    pure = SourcedText(text=text, tools=("read_file",), is_answer=False)
     assert problem_of("US133000000121212121212", mixed, LETTER)
     assert problem_of("US133000000121212121212", mixed)
     assert not problem_of("GB29NWBK60161331926819", mixed, INVOICE, LETTER)

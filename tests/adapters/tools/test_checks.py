@@ -10,6 +10,7 @@ import pytest
 
 from certigraph.adapters.tools.checks import Check, load_checks
 from certigraph.state.endings import Fault, LimitReached
+from certigraph.state.run import AnsweredCall
 
 
 def one(form: Any, function: Callable[..., Any]) -> Check:
@@ -88,7 +89,9 @@ def test_a_missing_group_of_a_required_value_is_not_a_match() -> None:
         ("Order {order is refunded.", lambda order: True, "not a template"),
         ("{anything}", lambda anything: True, "words"),
         ("  ", lambda: True, "words"),
-        ("The {evidence} is in", lambda evidence: True, "evidence"),
+        ("The {calls} are in", lambda calls: True, "calls"),
+        ("Order {order} is refunded.", lambda order, evidence: True, "`calls`.*one.tool == 'refund_order'"),
+        ("It is done", lambda evidence="": True, "`calls`"),
         ("It is done", lambda order: True, "order"),
     ],
 )
@@ -116,8 +119,8 @@ def test_checks_that_are_none_are_refused() -> None:
 # What a function may return.
 
 
-def run(function: Callable[..., Any], *, deadline: float = 5, evidence: str = "") -> Any:
-    return asyncio.run(one("It is done", function).run({}, evidence, deadline))
+def run(function: Callable[..., Any], *, deadline: float = 5, calls: tuple[AnsweredCall, ...] = ()) -> Any:
+    return asyncio.run(one("It is done", function).run({}, calls, deadline))
 
 
 async def _later() -> tuple[bool, str]:
@@ -133,9 +136,13 @@ def test_plain_and_async_checks_return_what_they_found_and_what_shows_it() -> No
     assert "It is done" in outcome.shown
 
 
-def test_a_check_reads_the_evidence_if_it_has_such_a_parameter() -> None:
-    assert run(lambda evidence: "refunded" in evidence, evidence="refunded 17").holds is True
-    assert run(lambda evidence: "refunded" in evidence, evidence="").holds is False
+def test_a_check_reads_the_calls_if_it_has_such_a_parameter() -> None:
+    def is_refunded(calls: tuple[AnsweredCall, ...]) -> bool:
+        return any("refunded" in one.answer for one in calls)
+
+    assert run(is_refunded, calls=(AnsweredCall(tool="refund", answer="refunded 17"),)).holds is True
+    assert run(is_refunded).holds is False
+    assert one("The {evidence} is in", lambda evidence: True).match("The mail is in") == {"evidence": "mail"}
 
 
 def test_a_check_that_raises_or_hangs_decides_nothing() -> None:

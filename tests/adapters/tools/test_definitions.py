@@ -84,7 +84,7 @@ def test_a_tool_is_listed_by_its_signature_and_a_line_for_each_described_argumen
 
 
 def first_entry(values: Any) -> str:
-    return str(values["evidence"].view.split("\n\n[action 2")[0])
+    return str(values["evidence"].view.split("\n\n[call 2")[0])
 
 
 # Tools that do not answer with a text.

@@ -42,7 +42,8 @@ class ScriptedEndpoint(LocalServer):
         if "conditions" in fields:
             return {"reasoning": "", "conditions": [self.condition]}
         if "holds" in fields:
-            return {**minimal_instance(schema), "reachable": True, "holds": int(self.made >= len(self.script))}
+            claim = {"holds": int(self.made >= len(self.script)), "by_calls": list(range(1, self.made + 1))}
+            return {**minimal_instance(schema), "reachable": True, **claim}
         return minimal_instance(schema)
 
 

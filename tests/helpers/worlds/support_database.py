@@ -93,7 +93,8 @@ class _SupportModel:
         if "conditions" in fields:
             return {"reasoning": "", "conditions": CONDITIONS}
         if "holds" in fields:
-            return {**minimal_instance(schema), "reachable": True, "holds": _count_holding()}
+            claim = {"holds": _count_holding(), "by_calls": numbers_of_calls()}
+            return {**minimal_instance(schema), "reachable": True, **claim}
         return minimal_instance(schema)
 
     def _next_calls(self, options: list[Schema]) -> Any:
@@ -115,6 +116,14 @@ class _SupportModel:
 def minimal_value(field: str, part: Schema) -> Any:
     """Return a value for a field of the answer."""
     return "Order 17 was refunded." if field == "answer" else minimal_instance(part)
+
+
+def numbers_of_calls() -> list[int]:
+    """Return the numbers of the calls that were made and answered, as the running validator sees them."""
+    situation = current_situation()
+    assert situation is not None
+    answers = situation.view["answers"]
+    return [number for number, one in enumerate(answers, 1) if one.made and not one.failed]
 
 
 def _count_holding() -> int:

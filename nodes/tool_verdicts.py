@@ -1,0 +1,289 @@
+"""The question to a model how many conditions of a plan hold by what tools answered, and what its verdict rests on.
+
+A verdict counts only with something that code can find: words of an answer, calls that were made and did not fail, or,
+for what must not have happened, the complete list of calls whose effect lasts. What nobody but the agent or a person
+wrote is never found: arguments, refused calls, and what a person answered in place of a tool.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple
+
+from langgraph.runtime import Runtime
+from pydantic import BaseModel, Field
+
+from certigraph.adapters.models.calls import ask
+from certigraph.adapters.models.prompts import bullet_list, one_line, paragraphs, quote, unquote_line
+from certigraph.adapters.models.schemas import Reasoning, Requested
+from certigraph.adapters.models.scripts import collect_citations
+from certigraph.adapters.protocols import Context
+from certigraph.nodes.verdicts import MAX_JUDGED_CONDITIONS, verdict_prompt
+from certigraph.state.records import Ground, Predicate, Verdict
+from certigraph.state.run import AnsweredCall
+from certigraph.state.sdp import ValidateView
+from certigraph.state.tools import format_call
+
+
+class GroundedHolds(BaseModel):
+    """Answer schema for a verdict over tools: a reason, what it rests on, what else was learned, how many hold."""
+
+    reason: Reasoning
+    evidence: Annotated[str, Requested] = ""
+    by_calls: Annotated[list[int], Requested] = []
+    absence: Annotated[str, Requested] = ""
+    established: Annotated[list[str], Requested] = []
+    outdated: Annotated[list[int], Requested] = []
+    reachable: Annotated[bool, Requested] = True
+    holds: int = Field(ge=0, le=MAX_JUDGED_CONDITIONS, strict=True)
+
+
+class Grounds(NamedTuple):
+    """What a verdict rests on, as far as code found it."""
+
+    kinds: tuple[Ground, ...] = ()
+    calls: tuple[int, ...] = ()
+    """Numbers of the calls, from 1."""
+    shown: str = ""
+    """The words that were found, and the calls, for a reader."""
+    problems: tuple[str, ...] = ()
+    """What was named and not found; a verdict with any certifies nothing."""
+
+
+async def ask_grounded_verdict(
+    state: ValidateView, runtime: Runtime[Context], *, tail: Sequence[Predicate], notes: str = ""
+) -> Verdict:
+    """Ask a model how many conditions hold now, counted from the first one on without a gap, and by what.
+
+    If what the model names is not found, it is asked once more; if that is not found either, nothing is certified.
+
+    Args:
+        state: the view of Validate.
+        runtime: the run's runtime.
+        tail: the conditions to be judged.
+        notes: what is known besides the answers.
+    """
+    judged, calls = tail[:MAX_JUDGED_CONDITIONS], state["answers"]
+    notes = paragraphs(notes, describe_calls(calls, state["evidence"].view))
+    prompt = await verdict_prompt(state, judged, notes, runtime, question=GROUNDED_QUESTION)
+    with collect_citations() as cited:
+        answer = await ask(prompt, GroundedHolds, role="validator", runtime=runtime)
+        grounds = find_grounds(answer, calls)
+        if answer.holds and grounds.problems and not cited:
+            again = NOT_FOUND.format(holds=answer.holds, problems=quote(bullet_list(grounds.problems)))
+            prompt = prompt._replace(user=f"{prompt.user}\n\n{again}")
+            answer = await ask(prompt, GroundedHolds, role="validator", runtime=runtime)
+            grounds = find_grounds(answer, calls)
+    verdict = _to_verdict(answer, grounds, len(judged), state)
+    if not cited:
+        return verdict
+    depth = min(answer.holds, len(judged))
+    return verdict.model_copy(update={"depth": depth, "decided_by": "oracle", "evidence": cited[-1]})
+
+
+def _to_verdict(answer: GroundedHolds, grounds: Grounds, most: int, state: ValidateView) -> Verdict:
+    is_grounded = answer.holds > 0 and not grounds.problems
+    found = {"evidence": grounds.shown, "rests_on": grounds.kinds, "calls": grounds.calls} if is_grounded else {}
+    missing = "nothing was found that shows it: " if answer.holds > 0 and not is_grounded else ""
+    depth, facts = min(answer.holds, most) if is_grounded else 0, dict(enumerate(state["facts"], 1))
+    return Verdict(
+        depth=depth,
+        reason=f"{missing}{answer.reason}",
+        decided_by="model",
+        facts=tuple(filter(None, map(unquote_line, answer.established))),
+        outdated=tuple(facts[number].text for number in answer.outdated if number in facts),
+        unreachable=not answer.reachable and answer.holds < most,
+        **found,
+    )
+
+
+def describe_calls(calls: Sequence[AnsweredCall], view: str) -> str:
+    """List the calls that were made and that the view does not show, and the numbers of those whose effect lasts.
+
+    Args:
+        calls: the calls so far, in order.
+        view: the answers that a prompt shows.
+    """
+    shown = set(map(int, HEADING.findall(view)))
+    earlier = [
+        f"[call {number}: {format_call(one.tool, one.args)}]{' (failed)' if one.failed else ''}"
+        for number, one in enumerate(calls, 1)
+        if one.made and number not in shown
+    ]
+    lasting = ", ".join(f"{number}{' (failed)' if one.failed else ''}" for number, one in _lasting_calls(calls))
+    listed = quote("\n".join(earlier))
+    return paragraphs(
+        f"{EARLIER_CALLS}:\n{listed}" if earlier else "",
+        LASTING_CALLS.format(numbers=lasting) if lasting else NO_LASTING_CALL,
+    )
+
+
+def _lasting_calls(calls: Sequence[AnsweredCall]) -> list[tuple[int, AnsweredCall]]:
+    return [(number, one) for number, one in enumerate(calls, 1) if one.made and one.lasting]
+
+
+def find_grounds(answer: GroundedHolds, calls: Sequence[AnsweredCall]) -> Grounds:
+    """Find what a model named for its verdict: words in answers, calls, the list of calls whose effect lasts.
+
+    Args:
+        answer: the model's answer.
+        calls: the calls so far, in order.
+    """
+    parts = [
+        find_quotations(answer.evidence, calls),
+        _find_calls(answer.by_calls, calls),
+        _find_absence(unquote_line(answer.absence), calls),
+    ]
+    problems = tuple(problem for part in parts for problem in part.problems)
+    kinds = tuple(kind for part in parts for kind in part.kinds)
+    return Grounds(
+        kinds,
+        tuple(sorted({number for part in parts for number in part.calls})),
+        "; ".join(part.shown for part in parts if part.shown),
+        problems if problems or kinds else ("nothing was named",),
+    )
+
+
+def _find_calls(named: Sequence[int], calls: Sequence[AnsweredCall]) -> Grounds:
+    made = {number: one for number, one in enumerate(calls, 1) if one.made and not one.failed}
+    found = tuple(number for number in dict.fromkeys(named) if number in made)
+    shown = "; ".join(f"call {number}: {format_call(made[number].tool, made[number].args)}" for number in found)
+    problems = tuple(f"call {number} was not made, or it failed" for number in named if number not in made)
+    return Grounds(("calls",) if found else (), found, shown, problems)
+
+
+def _find_absence(absent: str, calls: Sequence[AnsweredCall]) -> Grounds:
+    if absent.strip(". -").casefold() in ("", "none", "no", "n/a", "nothing", "empty"):
+        return Grounds()
+    numbers = tuple(number for number, _ in _lasting_calls(calls))
+    listed = ", ".join(map(str, numbers)) or "there is none"
+    return Grounds(("absence",), numbers, f"{absent} (all calls whose effect lasts: {listed})")
+
+
+def find_quotations(evidence: str, calls: Sequence[AnsweredCall]) -> Grounds:
+    """Find passages in the answers of calls that were made.
+
+    White space, case and marks of Markdown do not matter. A passage stands on a line of its own, and may leave words
+    out where it has dots or a semicolon.
+
+    Args:
+        evidence: the passages.
+        calls: the calls so far, in order.
+    """
+    answers = [(number, one, _squeeze(one.answer)) for number, one in enumerate(calls, 1) if one.made]
+    whole = _trim(evidence)
+    passages = [whole] if _find_passage(whole, answers) else [_trim(line) for line in evidence.splitlines()]
+    numbers, shown, problems = list[int](), list[str](), list[str]()
+    for passage in filter(None, passages):
+        parts = [passage] if _find_passage(passage, answers) else [_trim(part) for part in LEFT_OUT.split(passage)]
+        found = {part: _find_passage(part, answers) for part in parts if part}
+        if not found or not all(found.values()):
+            problems += [f"no answer has the words {part!r}" for part, where in found.items() if not where]
+        elif not any(_is_telling(part) or _is_answer(part, answers) for part in found):
+            problems.append(f"{passage!r} is too short to show anything")
+        else:
+            numbers += [number for where in found.values() for number in where]
+            shown.append(" ... ".join(found))
+    return Grounds(("quotes",) if numbers else (), tuple(dict.fromkeys(numbers)), " ... ".join(shown), tuple(problems))
+
+
+HEADING = re.compile(r"^\[call (\d+) of action ", re.MULTILINE)
+"""Beginning of an answer in a view; what an answer itself says does not look so (`state.tools.add_answers`)."""
+
+LEFT_OUT = re.compile(r"[;…]|\.\.\.")
+MARKS = re.compile(r"[*_`~#>\\]+")
+
+Answers = Sequence[tuple[int, AnsweredCall, str]]
+"""Numbers of calls, the calls, and their answers squeezed."""
+
+
+def _squeeze(text: str) -> str:
+    return one_line(MARKS.sub("", text.replace("|", " "))).casefold()
+
+
+def _trim(passage: str) -> str:
+    return one_line(passage).strip("\"' ").removeprefix("- ")
+
+
+def _find_passage(passage: str, answers: Answers) -> list[int]:
+    """Return the numbers of the calls whose answers have the passage."""
+    words = _squeeze(passage)
+    return [number for number, one, answer in answers if words and _shows(one, answer, words)]
+
+
+def _shows(one: AnsweredCall, answer: str, words: str) -> bool:
+    """Return whether an answer has the words by itself, and not because it repeats an argument of its call."""
+    given = [_squeeze(text) for text in _texts_of(one.args)]
+    if any(words in text for text in given):
+        return False
+    if one.failed:  # an error may repeat all arguments
+        for text in filter(_is_telling, given):
+            answer = answer.replace(text, "\n")
+    return words in answer
+
+
+def _texts_of(value: Any) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case Mapping():
+            yield from _all_texts([*value.keys(), *value.values()])
+        case list() | tuple():
+            yield from _all_texts(value)
+
+
+def _all_texts(values: Iterable[Any]) -> Iterator[str]:
+    return (text for value in values for text in _texts_of(value))
+
+
+def _is_telling(text: str) -> bool:
+    """Return whether words say enough to be found by no chance: three words, or one that is a name with a number."""
+    words = re.findall(r"\w[\w.,:@/-]*\w", text)
+    return len(words) >= 3 or any(len(word) >= 4 and re.search(r"[\d@/]", word) for word in words)
+
+
+def _is_answer(text: str, answers: Answers) -> bool:
+    return any(_squeeze(text) == answer and not one.failed for _, one, answer in answers)
+
+
+EARLIER_CALLS = "Calls that were made before, whose answers do not stand above"
+LASTING_CALLS = "All calls so far that were made and whose effect lasts: {numbers}."
+NO_LASTING_CALL = "No call whose effect lasts was made so far."
+
+NOT_FOUND = """\
+You answered this before, with {holds} for `holds`, and something is wrong with what you named for it:
+{problems}
+Answer again. Count only what the answers, or calls that were made and did not fail, show."""
+
+GROUNDED_QUESTION = """\
+Give, in this order:
+- reason: what the answers show about the target, then about each condition after it as far as they hold too. A
+  condition may hold for longer already; what was met on the way counts too. Name conditions by their words: others who
+  read this number them differently.
+- evidence: words of the answers, copied exactly (line breaks and spaces do not matter), that show each condition that
+  you count, each passage on a line of its own, three words or more. Nothing else counts: no heading, no argument of a
+  call, no call that was not made, no word of a person or of the agent. Empty if no answer has words for it.
+- by_calls: the numbers of calls that show by themselves, in place of words, what you count, such as that something was
+  looked up or done. They have to be made and not to have failed. Otherwise an empty list.
+- absence: where a condition that you count is about what must not have happened, what it is that none of all the calls
+  whose effect lasts has done, in a few words; the same where nothing had to be done. Otherwise empty.
+- established: what the answers show that later steps may need when it is out of sight: exact names, figures, contents,
+  places, what is done, what is missing or broken. One short statement each, as it is now; an empty list if there is
+  nothing new.
+- outdated: the numbers of the established facts below that are no longer true.
+- reachable: false only if an answer showed that the first condition that does not hold cannot come true any more as it
+  is worded: what it names does not exist or is broken, or a way to it is closed for good. Then the rest is planned
+  again. Otherwise true.
+- holds: how many conditions have come true by now, counted from the target on without a gap; 0 if the target has not.
+  One about something that happens and passes (was read, was sent) counts once an answer or an established fact shows
+  that it happened; one about how things are has to hold now, or to have given way to a later one of the conditions that
+  has come true.
+"""
+
+__all__ = [
+    "GroundedHolds",
+    "Grounds",
+    "ask_grounded_verdict",
+    "describe_calls",
+    "find_grounds",
+    "find_quotations",
+]
