@@ -42,7 +42,7 @@ class ScriptedEndpoint(LocalServer):
         if "conditions" in fields:
             return {"reasoning": "", "conditions": [self.condition]}
         if "holds" in fields:
-            claim = {"holds": int(self.made >= len(self.script)), "by_calls": list(range(1, self.made + 1))}
+            claim = {"holds": int(self.made >= len(self.script)), "by_calls": [1] if self.made else []}
             return {**minimal_instance(schema), "reachable": True, **claim}
         return minimal_instance(schema)
 
