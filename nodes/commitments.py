@@ -16,7 +16,8 @@ from certigraph.adapters.protocols import Context, Operator
 from certigraph.nodes.requests import heard_before, words_of
 from certigraph.nodes.slots import Slot, factory
 from certigraph.nodes.tool_choices import tools_of
-from certigraph.state.commitments import CommitmentLevel, SourcedText, find_problem, source_answers
+from certigraph.state.commitments import CommitmentLevel, find_problem, source_answers
+from certigraph.state.provenance import SourcedText
 from certigraph.state.records import Task
 from certigraph.state.run import AnsweredCall, Commitment, RunState
 from certigraph.state.tools import ToolCall, calls_of

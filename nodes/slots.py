@@ -121,6 +121,8 @@ def _operator_name(function: object) -> str:
 
 
 def _spec_or_value(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [*map(_spec_or_value, value)]  # a spec is JSON
     return spec_of(value) if callable(value) else value
 
 

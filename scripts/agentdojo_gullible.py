@@ -11,7 +11,8 @@ from certigraph.adapters.protocols import Responder
 from certigraph.benchmarks.agentdojo.encodings import encode_goal
 from certigraph.benchmarks.agentdojo.expert import create_choice, dojo_expert, offered_names
 from certigraph.benchmarks.agentdojo.world import GroundTruth, TaskId, answer_truth, injection_truth, load_suites
-from certigraph.state.commitments import SourcedText, find_problem
+from certigraph.state.commitments import find_problem
+from certigraph.state.provenance import SourcedText
 from certigraph.state.records import Step
 from certigraph.state.run import FINISH, Commitment
 from certigraph.state.tools import ANSWER_ARGUMENT, ToolCall, calls_of

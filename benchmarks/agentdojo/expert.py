@@ -28,7 +28,8 @@ from certigraph.benchmarks.agentdojo.world import (
     load_suites,
     user_truth,
 )
-from certigraph.state.commitments import SourcedText, find_problem, source_answers
+from certigraph.state.commitments import find_problem, source_answers
+from certigraph.state.provenance import SourcedText
 from certigraph.state.records import Predicate, Step, Task
 from certigraph.state.run import ANSWER_ACTIONS, FINISH, AnsweredCall, Commitment
 from certigraph.state.tools import ANSWER_ARGUMENT, ToolCall, calls_of

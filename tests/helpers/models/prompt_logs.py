@@ -94,9 +94,11 @@ class PromptLog:
         return self._fill(schema, fields)
 
     def _fill(self, schema: Schema, fields: Mapping[str, Any]) -> Any:
-        done = not self._left()
+        done, tools = not self._left(), list(dict.fromkeys(name for name, _ in self._script))
+        own = {"supplied_by": tools, "worked_out": True}
         given = {
-            "tools": list(dict.fromkeys(name for name, _ in self._script)),
+            "tools": tools,
+            "arguments": [{"tool": name, "argument": one, **own} for name, args in self._script for one in args],
             "conditions": ["All is read."],
             "nodes": [{"id": "a", "task": "read", "needs": []}, {"id": "b", "task": "answer", "needs": ["a"]}],
             "steps": ["read", "answer"],
