@@ -124,7 +124,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             del sys.modules[name]
 
 
-def test_what_the_user_named_is_found_with_what_lies_beside_it(folder: Path):
+def test_what_the_user_named_is_found_with_what_lies_near_it(folder: Path):
     named = import_named("named_one", "graph")
     assert named.value == 7
     assert named.late() == 7  # also when one of its functions imports
