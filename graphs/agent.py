@@ -618,13 +618,16 @@ def _create_respond(module: Any) -> Any:
             attempted = [attempt.target for attempt in state.get("attempts", ())]
             certified = [target for certificate in state.get("certificates", ()) for target in certificate.targets]
             warn_of_unused(world.checks, [*state.get("plan", ()), *attempted, *certified])
+        # what a tool of the model's provider found has no record
+        known = isinstance(world, Tools) and not any(tool.provided for tool in world.offered())
+        sources = note_sources(state) if known else {}
         certificates: dict[str, Any] = {} if "certificates" in module.State.__annotations__ else {"certificates": []}
         return {
             "messages": [
                 AIMessage(
                     text,
                     id=action.args.get(MESSAGE_KEY) if action else None,
-                    response_metadata={"ending": ending, "ending_reason": reason, **note_sources(state)},
+                    response_metadata={"ending": ending, "ending_reason": reason, **sources},
                 )
             ],
             "ending": ending,

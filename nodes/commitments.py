@@ -1,5 +1,6 @@
 """Commit: say which tools a task needs before any tool's answer is read, and refuse calls that go beyond that."""
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Literal
@@ -32,10 +33,20 @@ class CommitView(TypedDict):
 
 
 def commit_view(state: RunState) -> CommitView:
-    """Return the part of the state that Commit may read: the task without what agents and tools wrote before it."""
+    """Return the part of the state that Commit may read: what people wrote of the task.
+
+    Where nobody knows what a person wrote, it is the task that another graph handed on.
+    """
     task = state["task"]
-    heard = {tool for one in heard_before(state) for tool in one.tools}
-    return {"task": task.model_copy(update={"goal": leave_out_quotations(task.goal)}), "heard": sorted(heard)}
+    words = words_of(state) or leave_out_quotations(task.goal)
+    heard = sorted({tool for one in heard_before(state) for tool in one.tools if TOOL_NAME.fullmatch(tool)})
+    return {"task": task.model_copy(update={"goal": words}), "heard": heard[:MAX_HEARD_TOOLS]}
+
+
+TOOL_NAME = re.compile(r"[\w.-]{1,64}")
+"""Form of the names of other agents' tools that a commitment may name."""
+
+MAX_HEARD_TOOLS = 50
 
 
 class ToolCommitment(BaseModel):

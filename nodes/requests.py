@@ -4,11 +4,11 @@ What a person wrote is the task. What agents and tools wrote is data, in whateve
 its origin. Another agent may hand on a task, but not the person's permission for the values in it.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
 from typing import Any, NamedTuple
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage, convert_to_messages
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage, convert_to_messages
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.types import Overwrite
@@ -33,13 +33,14 @@ AROUND_KEY = "__certigraph_around"
 READ_KEY = "__pregel_read"
 """Key under which LangGraph keeps the function by which a node reads the state of its graph."""
 
-SOURCES_KEY = "sources"
+SOURCES_KEY = "certigraph_sources"
 """Key in the `response_metadata` of an agent's answer: the tools from whose answers it was written."""
 
 MAX_HEARD = 40_000
 """Characters of earlier answers whose origin is kept; the oldest are left out, after which it is unknown."""
 
-_NAME = re.compile(r"[\w.-]{1,64}")
+LEFT_OUT = SourcedText(text="(left out)", is_answer=False)
+"""Stands for texts that are too long to be kept: a stranger's, of which nothing is known."""
 
 
 class Surroundings(NamedTuple):
@@ -55,7 +56,7 @@ def read_surroundings(config: RunnableConfig | None) -> Surroundings | None:
     """Return what the graph knows in whose node an agent is called; None if no graph is around it.
 
     The person's words are known where the graph around is the outermost one and has `messages`, or is an agent of
-    certigraph. A message with a name, or that LangChain's middleware wrote, is not the person's.
+    certigraph. A message with a name is not the person's there.
     """
     ambient = (var_child_runnable_config.get() or {}).get("configurable") or {}
     place = {**ambient, **((config or {}).get("configurable") or {})}
@@ -65,11 +66,11 @@ def read_surroundings(config: RunnableConfig | None) -> Surroundings | None:
     messages, provenance, answers = (_read_channel(read, name) for name in ("messages", "provenance", "answers"))
     messages = _to_messages(messages)
     if origin := _to_provenance(provenance):
-        words = origin.words if origin.handed_on else _join_words(filter(is_request, messages))
+        words = origin.words if origin.handed_on else _join_words(requests_in(messages))
         return Surroundings(words, (*origin.heard, *source_answers(answers or ())))
     if not messages or not is_outermost:
         return Surroundings("")
-    written = [one for one in messages if is_request(one) and not one.name]
+    written = [one for one in requests_in(messages) if not one.name]
     return Surroundings(_join_words(written), tuple(_heard_in(messages)))
 
 
@@ -87,8 +88,8 @@ def _to_messages(given: Any) -> list[AnyMessage]:
 
 def _to_provenance(given: Any) -> Provenance | None:
     try:
-        return Provenance.model_validate(given)
-    except ValidationError:  # a channel of another kind, or none
+        return Provenance.model_validate(given) if given else None
+    except ValidationError:  # a channel of another kind
         return None
 
 
@@ -99,21 +100,26 @@ def _read_channel(read: Any, name: str) -> Any:
         return None
 
 
-def is_request(message: Any) -> bool:
-    """Return whether a message says what to do: one of a person, or of an agent that hands on a task."""
-    written = isinstance(message, HumanMessage | SystemMessage)
-    return written and "lc_source" not in message.additional_kwargs  # such as a summary of what was answered
+def requests_in(messages: Iterable[AnyMessage]) -> list[HumanMessage]:
+    """Return the messages that say what to do: those of a person, or of an agent that hands on a task.
+
+    Human messages with a name are those of other agents, as LangGraph's documentation writes them, unless all have one.
+    Those that LangChain's middleware wrote, such as a summary of what was answered, are none.
+    """
+    written = [one for one in messages if isinstance(one, HumanMessage) and "lc_source" not in one.additional_kwargs]
+    return [one for one in written if not one.name] or written
 
 
 def _join_words(messages: Iterable[AnyMessage]) -> str:
     return "\n".join(map(text_of_message, messages))
 
 
-def _heard_in(messages: Iterable[AnyMessage]) -> Iterable[SourcedText]:
+def _heard_in(messages: Sequence[AnyMessage]) -> Iterable[SourcedText]:
     """Yield the texts in a conversation that are not requests, with their origins."""
+    requests = set(map(id, requests_in(messages)))
     for one in messages:
         text = text_of_message(one)
-        if not text or is_request(one):
+        if not text or id(one) in requests:
             continue
         if isinstance(one, ToolMessage):
             yield SourcedText(text=text, tools=(one.name,) if one.name else ())
@@ -132,9 +138,10 @@ def receive_request(state: Mapping[str, Any], config: RunnableConfig, *, keeps_o
         keeps_origins: whether the origin of what others wrote is kept, for commitments to arguments.
 
     Raises:
-        Fault: ("data") the input has neither.
+        Fault: ("data") the input has neither, or that request was answered before.
     """
     messages: list[AnyMessage] = list(state.get("messages") or ())
+    before = provenance_of(state)
     update: dict[str, Any] = {"goal": "", "commitment": None}
     if state.get(TOOL_MESSAGES):
         update[TOOL_MESSAGES] = Overwrite([])
@@ -143,11 +150,15 @@ def receive_request(state: Mapping[str, Any], config: RunnableConfig, *, keeps_o
         messages.append(HumanMessage(goal))
     text, latest = compose_task(messages)
     around: Surroundings | None = config.get("configurable", {}).get(AROUND_KEY)
-    origin = Provenance(handed_on=around is not None, words=around.words if around else "")
+    request = requests_in(messages)[-1]
+    answered = sha256(f"{request.id} {latest}".encode()).hexdigest()[:32] if request.id else ""
+    if answered and answered == before.answered and request is not messages[-1]:
+        raise Fault("data", f"the latest request was answered before, and {INPUT_FORM}")
+    origin = Provenance(handed_on=around is not None, words=around.words if around else "", answered=answered)
     if keeps_origins:
-        heard = [*provenance_of(state).heard, *source_answers(state.get("answers", ())), *_heard_in(messages)]
+        heard = [*before.heard, *source_answers(state.get("answers", ())), *_heard_in(messages)]
         if around:
-            requests = (text_of_message(one) for one in messages if is_request(one))
+            requests = map(text_of_message, requests_in(messages))
             heard += [*around.heard, *(SourcedText(text=text) for text in requests if text not in around.words)]
         origin = origin.model_copy(update={"heard": bound_heard(heard)})
     return {
@@ -179,7 +190,7 @@ def note_sources(state: Mapping[str, Any]) -> dict[str, list[str]]:
     Empty if it was also written from a text whose origin is unknown.
     """
     origin = provenance_of(state)
-    heard = [*origin.heard, *_heard_in(state.get("messages", ()))]
+    heard = [*origin.heard, *_heard_in(list(state.get("messages", ())))]
     if origin.handed_on or not all(one.tools for one in heard):
         return {}
     called = {call.name for step in state["history"] for call in calls_of(step.action) if call.is_made}
@@ -187,13 +198,16 @@ def note_sources(state: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def bound_heard(heard: Sequence[SourcedText]) -> tuple[SourcedText, ...]:
-    """Return the latest of the texts, each once, as many as have `MAX_HEARD` characters together."""
-    kept, left = list[SourcedText](), MAX_HEARD
-    for one in reversed(list(dict.fromkeys(heard))):
-        if one.text and len(one.text) <= left:
+    """Return the latest of the texts, each once, as many as have `MAX_HEARD` characters together.
+
+    `LEFT_OUT` stands for the others, so that it stays known that something was heard.
+    """
+    kept, left, texts = list[SourcedText](), MAX_HEARD, list(dict.fromkeys(one for one in heard if one.text))
+    for one in reversed(texts):
+        if len(one.text) <= left and one != LEFT_OUT:
             kept.append(one)
             left -= len(one.text)
-    return tuple(reversed(kept))
+    return (*([LEFT_OUT] if len(kept) < len(texts) else ()), *reversed(kept))
 
 
 def compose_task(messages: Sequence[AnyMessage]) -> tuple[str, str]:
@@ -204,28 +218,30 @@ def compose_task(messages: Sequence[AnyMessage]) -> tuple[str, str]:
     Raises:
         Fault: ("data") no message is a request.
     """
-    last = max(
-        (place for place, one in enumerate(messages) if isinstance(one, HumanMessage) and is_request(one)), default=-1
-    )
-    latest = text_of_message(messages[last]).strip() if last >= 0 else ""
-    if last >= 0 and not latest and find_attachments([messages[last]]):
+    requests = requests_in(messages)
+    latest = text_of_message(requests[-1]).strip() if requests else ""
+    if requests and not latest and find_attachments(requests[-1:]):
         latest = ATTACHED
     if not latest:
         raise Fault("data", INPUT_FORM)
-    before, since = (_format_messages(part) for part in (messages[:last], messages[last + 1 :]))
+    known, last = set(map(id, requests)), next(n for n, one in enumerate(messages) if one is requests[-1])
+    before, since = (_format_messages(part, known) for part in (messages[:last], messages[last + 1 :]))
     task = f"{CONVERSATION.format(before=before)}\n{latest}" if before else latest
     part = _find_handed_part(messages[last + 1 :])
-    return paragraphs(task, since and SINCE.format(since=since), part and HANDED_PART.format(part=part)), part or latest
+    return paragraphs(
+        task, SINCE.format(since=since) if since else "", HANDED_PART.format(part=quote(part)) if part else ""
+    ), latest
 
 
-def _format_messages(messages: Iterable[AnyMessage]) -> str:
-    texts = [(one, text_of_message(one)) for one in messages if not _is_handoff(one)]
-    return "\n".join(f"{_label(one)}: {text if is_request(one) else quote(text)}" for one, text in texts if text)
-
-
-def _label(message: AnyMessage) -> str:
-    name = message.name or ""
-    return f"{message.type} {name}" if _NAME.fullmatch(name) else message.type
+def _format_messages(messages: Iterable[AnyMessage], requests: set[int]) -> str:
+    """Format messages, by their ids those of people as they are, and all others quoted."""
+    lines = []
+    for one in messages:
+        text = text_of_message(one)
+        if text and not _is_handoff(one):
+            named = f"{one.name}: {text}" if one.name else text
+            lines.append(f"{one.type}: {text if id(one) in requests else quote(named)}")
+    return "\n".join(lines)
 
 
 def _is_handoff(message: AnyMessage) -> bool:
@@ -239,7 +255,7 @@ def _find_handed_part(messages: Sequence[AnyMessage]) -> str:
     handoff = messages[-1]
     calls = [call for one in messages if isinstance(one, AIMessage) for call in one.tool_calls]
     found = next((call for call in calls if call["id"] == handoff.tool_call_id), None)
-    if found is None or not (_is_handoff(handoff) or found["name"].startswith("transfer_to_")):
+    if found is None or not _is_handoff(handoff):
         return ""
     return "\n".join(value for value in found["args"].values() if isinstance(value, str))
 

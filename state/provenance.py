@@ -22,5 +22,7 @@ class Provenance(Record):
     """Whether another agent or graph gave the task. Values in it are then not those of a person."""
     words: str = ""
     """What the person wrote to the outermost graph, if the task was handed on; else that is the task itself."""
+    answered: str = ""
+    """Digest of the request of this turn, which is not taken for a new one in the next."""
     heard: tuple[SourcedText, ...] = ()
     """What stands in the conversation besides, and what tools answered in earlier turns, with the origin of each."""

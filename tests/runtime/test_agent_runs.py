@@ -131,7 +131,7 @@ def test_a_run_is_resumed_only_with_the_agent_with_which_it_was_started(
 
 def test_lessons_of_step_go_to_the_store_of_the_agent(database: SupportDatabase, tmp_path: Path) -> None:
     store = InMemoryStore()
-    certigraph.run(build("step", database, store=store), task=GOAL, out=tmp_path)
+    certigraph.run(build("step", database, store=store, lessons=("everybody",)), task=GOAL, out=tmp_path)
     assert store.search(())
 
 
