@@ -46,7 +46,7 @@ from certigraph.graphs.assembly import Assembly, EpisodicGraph, Schemas, create_
 from certigraph.nodes.approval import InterruptOn, approvals
 from certigraph.nodes.commitments import commit
 from certigraph.nodes.events import write_answer
-from certigraph.nodes.lessons import check_memory, check_template, learn_nothing, no_lessons
+from certigraph.nodes.lessons import check_template, find_owner, learn_nothing, no_lessons
 from certigraph.nodes.requests import AROUND_KEY, INPUT_FORM, note_sources, read_surroundings, receive_request
 from certigraph.nodes.tools import STOPPED_TEXT
 from certigraph.state.channels import ChangesChannel, ReadChannel
@@ -507,10 +507,12 @@ def _explain_ending(module: Any, ending: str, state: Any) -> str:
             None, [*describe_bugs(state["history"]), str(module.message(state)) if hasattr(module, "message") else ""]
         )
     )
-    if ending in (GOAL, FINISHED):
-        return reason
     last = next((step.action for step in reversed(state["history"]) if calls_of(step.action)), None)
     refused = [f"not made: {one}" for one in reasons_refused(last) if one not in reason] if last else []
+    if ending == GOAL:
+        return reason
+    if ending == FINISHED:
+        return "; ".join(filter(None, [reason, *refused]))
     return "; ".join(filter(None, [reason, *refused, describe_failure(state["history"])]))
 
 
@@ -591,8 +593,8 @@ def _create_receive(approved: str, keeps_origins: bool) -> Any:
     def receive(state: Any, runtime: Runtime[Context], config: RunnableConfig) -> dict[str, Any]:
         if approved:
             require_checkpointer(f"approval of {approved}", config)
-        check_memory(runtime)
-        return {**receive_request(state, config, keeps_origins=keeps_origins), **NO_RESULTS}
+        constants = find_owner(runtime)
+        return {**receive_request(state, config, constants, keeps_origins=keeps_origins), **NO_RESULTS}
 
     return receive
 

@@ -122,9 +122,15 @@ def namespace_of(task: Task, runtime: Runtime[Context]) -> Namespace:
     Raises:
         Fault: ("data") the configuration of the run lacks a value for a label.
     """
-    template = _template_of(runtime)
+    template, kept = _template_of(runtime), task.constants.get(OWNER)
     owner = _fill(template) if template else [context_of(runtime).memory or _thread_id(runtime) or "run"]
+    if template and isinstance(kept, list):  # whoever resumes a turn does not take it over
+        owner = [*map(str, kept)]
     return tuple(map(namespace_label, ("lessons", *owner, task.benchmark, task.id)))
+
+
+OWNER = "lessons"
+"""Key in the constants of an agent's task: name and labels under which the turn keeps lessons."""
 
 
 def _template_of(runtime: Runtime[Context]) -> Sequence[str]:
@@ -165,15 +171,19 @@ def check_template(labels: Sequence[str]) -> tuple[str, ...]:
     return tuple(labels)
 
 
-def check_memory(runtime: Runtime[Context]) -> None:
-    """Check, before a turn begins, that an agent which keeps lessons has a store, and a value for every label.
+def find_owner(runtime: Runtime[Context]) -> dict[str, Any]:
+    """Return, when a turn begins, the constants of its task that say under which labels it keeps lessons.
+
+    Empty for an agent that keeps none.
 
     Raises:
         Fault: ("operator") there is no store; ("data") the configuration lacks a value.
     """
-    if template := _template_of(runtime):
-        store_of(runtime)
-        _fill(template)
+    template = _template_of(runtime)
+    if not template:
+        return {}
+    store_of(runtime)
+    return {OWNER: _fill(template)}
 
 
 def store_of(runtime: Runtime[Context]) -> BaseStore:

@@ -22,7 +22,7 @@ from certigraph.adapters.tools.world import CONDITION
 from certigraph.state.commitments import source_answers
 from certigraph.state.endings import Fault
 from certigraph.state.provenance import Provenance, SourcedText
-from certigraph.state.records import Task
+from certigraph.state.records import Arguments, Task
 from certigraph.state.tools import REQUEST_ID, TOOL_MESSAGES, TOOLS_NAME, calls_of
 
 INPUT_FORM = 'the input needs {"messages": [("user", "...")]} or {"goal": "..."}'
@@ -129,12 +129,15 @@ def _heard_in(messages: Sequence[AnyMessage]) -> Iterable[SourcedText]:
             yield SourcedText(text=text, tools=tuple(map(str, sources or ())), is_answer=False)
 
 
-def receive_request(state: Mapping[str, Any], config: RunnableConfig, *, keeps_origins: bool) -> dict[str, Any]:
+def receive_request(
+    state: Mapping[str, Any], config: RunnableConfig, constants: Arguments, *, keeps_origins: bool
+) -> dict[str, Any]:
     """Make a task of the input of an agent: of the goal, else of the latest request in the messages.
 
     Args:
         state: the state of the agent.
         config: configuration of the node.
+        constants: constants of the task.
         keeps_origins: whether the origin of what others wrote is kept, for commitments to arguments.
 
     Raises:
@@ -164,7 +167,13 @@ def receive_request(state: Mapping[str, Any], config: RunnableConfig, *, keeps_o
     return {
         **update,
         "provenance": origin,
-        "task": Task(benchmark=TOOLS_NAME, id=REQUEST_ID, goal=text, condition=CONDITION.format(goal=latest)),
+        "task": Task(
+            benchmark=TOOLS_NAME,
+            id=REQUEST_ID,
+            goal=text,
+            condition=CONDITION.format(goal=latest),
+            constants=constants,
+        ),
     }
 
 

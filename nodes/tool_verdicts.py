@@ -178,7 +178,7 @@ def find_quotations(evidence: str, calls: Sequence[AnsweredCall]) -> Grounds:
         found = {part: _find_passage(part, answers) for part in parts if part}
         if not found or not all(found.values()):
             problems += [f"no answer has the words {part!r}" for part, where in found.items() if not where]
-        elif not any(_is_telling(part) or _is_answer(part, answers) for part in found):
+        elif not any(_tells(part, answers) for part in found):
             problems.append(f"{passage!r} is too short to show anything")
         else:
             numbers += [number for where in found.values() for number in where]
@@ -190,6 +190,7 @@ HEADING = re.compile(r"^\[call (\d+) of action ", re.MULTILINE)
 """Beginning of an answer in a view; what an answer itself says does not look so (`state.tools.add_answers`)."""
 
 LEFT_OUT = re.compile(r"[;…]|\.\.\.")
+WORDS = re.compile(r"\w[\w.,:@/-]*\w|\w")
 MARKS = re.compile(r"[*_`~#>\\]+")
 
 Answers = Sequence[tuple[int, AnsweredCall, str]]
@@ -211,20 +212,27 @@ def _find_passage(passage: str, answers: Answers) -> list[int]:
 
 
 def _shows(one: AnsweredCall, answer: str, words: str) -> bool:
-    """Return whether an answer has the words by itself, and not because it repeats an argument of its call."""
-    given = [_squeeze(text) for text in _texts_of(one.args)]
-    if any(words in text for text in given):
-        return False
+    """Return whether an answer has the words, and has some of them by itself: not as an argument of its call."""
     if one.failed:  # an error may repeat all arguments
-        for text in filter(_is_telling, given):
-            answer = answer.replace(text, "\n")
-    return words in answer
+        for text in _given_texts(one):
+            answer = answer.replace(text, "\n") if _is_telling(WORDS.findall(text)) else answer
+    return words in answer and bool(_own_words(one, words))
+
+
+def _own_words(one: AnsweredCall, words: str) -> list[str]:
+    """Return the words that do not stand in the arguments of a call, which its answer or its error may repeat."""
+    given = {word for text in _given_texts(one) for word in WORDS.findall(text)}
+    return [word for word in WORDS.findall(words) if word not in given]
+
+
+def _given_texts(one: AnsweredCall) -> list[str]:
+    return [_squeeze(text) for text in _texts_of([*one.args.values()])]
 
 
 def _texts_of(value: Any) -> Iterator[str]:
     match value:
-        case str():
-            yield value
+        case str() | int() | float():
+            yield str(value)
         case Mapping():
             yield from _all_texts([*value.keys(), *value.values()])
         case list() | tuple():
@@ -235,14 +243,20 @@ def _all_texts(values: Iterable[Any]) -> Iterator[str]:
     return (text for value in values for text in _texts_of(value))
 
 
-def _is_telling(text: str) -> bool:
+def _is_telling(words: Sequence[str]) -> bool:
     """Return whether words say enough to be found by no chance: three words, or one that is a name with a number."""
-    words = re.findall(r"\w[\w.,:@/-]*\w", text)
     return len(words) >= 3 or any(len(word) >= 4 and re.search(r"[\d@/]", word) for word in words)
 
 
-def _is_answer(text: str, answers: Answers) -> bool:
-    return any(_squeeze(text) == answer and not one.failed for _, one, answer in answers)
+def _tells(passage: str, answers: Answers) -> bool:
+    """Return whether a passage says enough by what an answer has of itself; a whole answer may be short."""
+    words = _squeeze(passage)
+    for _, one, answer in answers:
+        own, all_words = _own_words(one, words), WORDS.findall(words)
+        is_whole = words == answer and not one.failed and 2 * len(own) >= len(all_words)
+        if words in answer and (is_whole or _is_telling(own)):
+            return True
+    return False
 
 
 EARLIER_CALLS = "Calls that were made before, whose answers do not stand above"

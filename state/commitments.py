@@ -172,6 +172,7 @@ def _find_foreign_part(value: Any, known: Sequence[SourcedText], others: Sequenc
         if not leaf.strip() or is_known(leaf):
             continue
         names = [word for word in _identifiers(leaf) if not is_own or _is_address(word)]
+        names += _GROUPED_ACCOUNT.findall(_fold(leaf))
         if unknown := next((word for word in names if not is_known(word)), ""):
             return unknown
         words = _LETTERS.findall(_fold(leaf))
@@ -267,12 +268,22 @@ def _identifiers(text: str) -> Iterator[str]:
             yield word
 
 
+_PORT = re.compile(r"[^\W\d_]{2}:\d")
+"""End of a host's name, with the port."""
+
+_GROUPED_ACCOUNT = re.compile(r"\b[a-z]{2}\d{2}(?:[ -]?[a-z0-9]{2,4}){2,}\b|\+\d[\d ()/-]{6,}\d")
+"""Number of a bank account or of a telephone, which may be written in groups."""
+
+
 def _is_address(word: str) -> bool:
     """Return whether a word is an address, a path or an account, which nobody works out."""
     runs = _WORD.findall(word)
     has_letters = any(letter.isalpha() for letter in word)
+    is_telephone = word.startswith("+") and sum(letter.isdigit() for letter in word) > 6
     is_account = any(len(run) >= MIN_ACCOUNT and not run.isalpha() and not run.isdigit() for run in runs)
-    return has_letters and (is_account or any(mark in word for mark in "@./\\"))
+    return is_telephone or bool(
+        has_letters and (is_account or any(mark in word for mark in "@./\\#") or _PORT.search(word))
+    )
 
 
 def _holds(text: str, part: str | Decimal) -> bool:
@@ -282,7 +293,7 @@ def _holds(text: str, part: str | Decimal) -> bool:
     found, wanted = _normalise(text), _fold(part)
     letters = "".join(_WORD.findall(wanted))
     if not letters:
-        return wanted.strip() in found.folded
+        return f" {' '.join(wanted.split())} " in f" {' '.join(found.folded.split())} "
     number = _parse_number(wanted.strip())
     if number is not None and number in _numbers_in(text):
         return True
@@ -291,4 +302,7 @@ def _holds(text: str, part: str | Decimal) -> bool:
     characters = "".join(wanted.split())
     gap = r"[\s-]*" if characters.isalnum() else r"\s*"  # accounts and telephone numbers are written in groups
     pattern = gap.join(map(re.escape, characters))
-    return bool(re.search(rf"(?<![\w@.+%-]){pattern}(?!\w|[.@-][^\W_])", found.folded))
+    before, after = r"(?<![\w@.+%-])", r"(?!\w|[.@-][^\W_])"
+    if any(mark in wanted for mark in "@./\\"):  # a piece of a path names another one
+        before, after = r"(?<![\w@.+%/-])", r"(?!\w|[.@/-][^\W_])"
+    return bool(re.search(f"{before}{pattern}{after}", found.folded))

@@ -73,9 +73,13 @@ QUOTATION = re.compile(r"(?<=<world>\n).*?(?=\n</world>)", re.DOTALL)
 """A text between the tags of `quote`."""
 
 
+HIDDEN = "(not shown)"
+"""Text in place of a quoted text that somebody must not read."""
+
+
 def leave_out_quotations(text: str) -> str:
     """Return a text without what is quoted in it by `quote`."""
-    return QUOTATION.sub("(not shown)", text)
+    return QUOTATION.sub(HIDDEN, text)
 
 
 MIDDLE_NOTE = "\n(... {count:,} characters are left out here ...)\n"

@@ -12,6 +12,7 @@ from langgraph.graph.message import MessagesState
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 from langgraph.store.sqlite import SqliteStore
+from langgraph.types import Command
 
 import certigraph
 from certigraph.nodes.lessons import memorise, recall
@@ -87,6 +88,20 @@ def test_the_namespace_begins_with_the_agent_and_the_labels() -> None:
     [item] = store.search(("lessons",))
     assert item.namespace[:3] == ("lessons", "helper", "team")
     assert "." not in item.namespace[3] and item.namespace[3].startswith("ada")
+
+
+def test_whoever_resumes_a_turn_does_not_take_over_what_it_taught(store: BaseStore) -> None:
+    log, asking = PromptLog(READ, POISON), {"interrupt_on": {"read_mail": True}, "name": "helper"}
+    saver = InMemorySaver(serde=certigraph.serializer())
+    graph = certigraph.agent(
+        "step", model=log.chat, tools=[read_mail], store=store, lessons=BY_USER, checkpointer=saver, **asking
+    )
+    place = {"thread_id": "1"}
+    graph.invoke({"messages": [("user", "Read my mail.")]}, {"configurable": {**place, "user_id": "ada"}})
+    answer: Any = Command(resume={"decisions": [{"type": "approve"}]})
+    graph.invoke(answer, {"configurable": {**place, "user_id": "bob"}})
+    assert not talk(store, "bob", says="nothing").shows(MARKER)
+    assert talk(store, "ada", says="nothing").shows(MARKER)
 
 
 def test_a_store_alone_keeps_no_lessons(store: BaseStore) -> None:

@@ -265,14 +265,16 @@ def test_what_the_call_of_a_tool_holds_is_not_the_persons(name: str) -> None:
 
 
 def test_the_same_request_is_not_taken_twice() -> None:
-    payments = Payments()
-    graph = Model([*PAY, *PAY]).build(payments, checkpointer=InMemorySaver(serde=serializer()))
-    graph.invoke({"messages": [("user", f"Pay into {ACCOUNT}.")]}, THREAD)
+    payments, model = Payments(), Model(PAY)
+    graph = model.build(payments, checkpointer=InMemorySaver(serde=serializer()))
+    request: Any = {"messages": [("user", f"Pay into {ACCOUNT}.")]}
+    graph.invoke(request, THREAD)
+    model.calls = [*PAY]
     for again in ({}, {"messages": []}, {"messages": [("ai", "Noted.")]}):
         with pytest.raises(Fault):
             graph.invoke(again, THREAD)
     assert payments.paid == [ACCOUNT]
-    graph.invoke({"messages": [("user", f"Pay into {ACCOUNT}.")]}, THREAD)
+    graph.invoke(request, THREAD)
     assert payments.paid == [ACCOUNT] * 2
 
 

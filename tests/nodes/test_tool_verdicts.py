@@ -79,6 +79,36 @@ def test_what_no_answer_says_by_itself_or_says_too_little_is_not_found(evidence:
     assert found.problems
 
 
+DONE = "order 47 was refunded in full"
+ECHOES: list[tuple[dict[str, Any], str, bool, str]] = [
+    ({"text": DONE}, f"Noted: {DONE}", False, ""),
+    ({"text": DONE}, f"Noted: {DONE}", False, "order 47 was refunded"),
+    ({"order": 471193}, "No order 471193 exists.", False, "471193"),
+    (
+        {"code": DONE},
+        "bad, input_value='order 47 was ref...'",
+        True,
+        "input_value='order 47 was",
+    ),
+    ({"a": "order 47 was", "b": "refunded in full"}, DONE, False, ""),
+    ({"notes": [{"order 47": 49.9}]}, "saved: order 47, 49.9", False, "order 47, 49.9"),
+]
+
+
+@pytest.mark.parametrize(("args", "answer", "failed", "quoted"), ECHOES)
+def test_an_answer_that_repeats_arguments_shows_nothing(
+    args: dict[str, Any], answer: str, failed: bool, quoted: str
+) -> None:
+    call = AnsweredCall(tool="note", args=args, answer=answer, failed=failed)
+    assert find_quotations(quoted or answer, [call]).problems
+
+
+def test_an_answer_about_an_argument_shows_what_it_adds() -> None:
+    call = AnsweredCall(tool="refund", args={"order": 17, "reason": "late"}, answer="refunded 49.9 euros for order 17")
+    assert not find_quotations("49.9 euros for order 17", [call]).problems
+    assert not find_quotations("17: sent", [AnsweredCall(tool="send", args={"order": 17}, answer="17: sent")]).problems
+
+
 @pytest.mark.parametrize("answers", [(), CALLS[2:3]])
 def test_nothing_is_found_where_no_call_was_made(answers: tuple[AnsweredCall, ...]) -> None:
     assert find_quotations("order 18 is settled", answers).problems
