@@ -69,7 +69,7 @@ def _is_text(block: Any) -> bool:
 
 
 def _text_of(block: Any) -> str:
-    return block if isinstance(block, str) else str(block.get("text", ""))
+    return block if isinstance(block, str) else str(block.get("text") or "")
 
 
 _ENCODED = re.compile(r"[A-Za-z0-9+/_=\r\n-]{200,}")

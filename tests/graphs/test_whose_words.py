@@ -436,7 +436,13 @@ def test_each_operator_of_a_method_learns_what_is_attached(method: Method) -> No
     assert all("image/png" in prompt for prompt in model.prompts)
 
 
-@pytest.mark.parametrize("messages", [[AIMessage("x")], [SystemMessage("x")], [HumanMessage(" ")], []])
+EMPTY: Any = [{"type": "text", "text": None}]
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [[AIMessage("x")], [SystemMessage("x")], [HumanMessage(" ")], [HumanMessage.model_construct(content=EMPTY)], []],
+)
 def test_a_request_has_to_be_a_persons(messages: list[AnyMessage]) -> None:
     with pytest.raises(Fault):
         Model().build(Payments()).invoke({"messages": messages})
