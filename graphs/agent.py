@@ -32,15 +32,15 @@ from certigraph.adapters.models.chat_models import (
     is_local,
     is_scripted,
 )
+from certigraph.adapters.models.served_contexts import SERVED_FIELDS, check_client_context
 from certigraph.adapters.processes import is_loop_running
 from certigraph.adapters.protocols import Budget, Context, Limits, Operator
-from certigraph.adapters.served_contexts import SERVED_FIELDS, check_client_context
-from certigraph.adapters.thread_clocks import acheck_thread_clock, check_thread_clock
 from certigraph.adapters.tools.answer_forms import ResponseForm, ResponseFormat
 from certigraph.adapters.tools.checks import Checks, warn_of_unused
 from certigraph.adapters.tools.definitions import DEADLINE
 from certigraph.adapters.tools.outcomes import Effect
 from certigraph.adapters.tools.positions import CHECKPOINTER_KEY, RUNTIME_KEY, require_checkpointer
+from certigraph.adapters.tools.thread_clocks import acheck_thread_clock, check_thread_clock
 from certigraph.adapters.tools.world import RESPONSE_ARGUMENT, ToolLike, Tools
 from certigraph.graphs.assembly import Assembly, EpisodicGraph, Schemas, create_state, extend_state, run_in_place
 from certigraph.nodes.approval import InterruptOn, approvals

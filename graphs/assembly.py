@@ -23,8 +23,8 @@ from typing_extensions import TypedDict, is_typeddict
 
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.episodes import graph_scope
+from certigraph.adapters.models.served_contexts import SERVED_FIELDS, check_client_context, served_form
 from certigraph.adapters.protocols import Context, Operator
-from certigraph.adapters.served_contexts import SERVED_FIELDS, check_client_context, served_form
 from certigraph.adapters.tools.positions import RUNTIME_KEY, with_place
 from certigraph.graphs.catalogue import check_slot
 from certigraph.nodes.slots import Slot, create_node, spec_of

@@ -184,7 +184,7 @@ def test_it_runs_in_the_terminal_and_asks_for_approval(application: Path):
     assert rows(application, "refunds") == []
     done = run("y\n")
     assert "goal: Order 17 is refunded" in done
-    assert "certified by code: Order 17 is refunded.\n" in done and "certified by model: the goal\n" in done
+    assert "certified by code: Order 17 is refunded.\n" in done and "certified by model (quotes): the goal\n" in done
     assert rows(application, "refunds") == [(17, 49.9)]
 
 

@@ -216,6 +216,7 @@ def test_validate_sees_the_plan_tail_and_what_the_latest_action_showed_alone(sta
         "chained": 1,
         "upcoming": (),
         "evidence": state["evidence"],
+        "answers": tuple(state.get("answers", ())),
         "facts": (),
     }
 

@@ -105,6 +105,7 @@ class PromptLog:
             "status": "completed" if done else "needs_more_steps",
             "guidance": "go on",
             "holds": int(done),
+            **{"by_calls": [1], "evidence": "", "absence": ""},  # code looks for what a verdict names
             "reachable": True,
             "subtask": "read and answer",
             "insights": [1] if "rationale" in fields else [self._lessons],
