@@ -6,6 +6,7 @@ that refuse unknown fields.
 
 import hashlib
 from collections.abc import Callable
+from operator import not_
 from typing import Annotated, Any, Literal
 
 from langgraph.checkpoint.serde import _msgpack
@@ -222,9 +223,10 @@ class Verdict(Record):
     evidence: str = ""
     """Words that the verdict rests on, or the id of their source."""
     decided_by: Decider = ""
-    rests_on: tuple[Ground, ...] = ()
+    # every checkpoint holds a verdict: one that is not about tools takes no space for the next two fields
+    rests_on: tuple[Ground, ...] = Field(default=(), exclude_if=not_)
     """What a model's verdict over tools rests on; empty for any other verdict."""
-    calls: tuple[int, ...] = ()
+    calls: tuple[int, ...] = Field(default=(), exclude_if=not_)
     """Numbers of those calls in the episode, from 1."""
     facts: tuple[str, ...] = ()
     """What the observation showed beyond the predicates."""
@@ -300,8 +302,8 @@ class Certificate(Record):
     digest: str
     evidence: str = ""
     decided_by: Decider = ""
-    rests_on: tuple[Ground, ...] = ()
-    calls: tuple[int, ...] = ()
+    rests_on: tuple[Ground, ...] = Field(default=(), exclude_if=not_)
+    calls: tuple[int, ...] = Field(default=(), exclude_if=not_)
     restores: int | None = None
     finding: Finding | None = None
     forced: str = ""
