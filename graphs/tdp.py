@@ -38,7 +38,7 @@ from certigraph.graphs.assembly import (
 from certigraph.nodes import tdp as slots
 from certigraph.nodes.commitments import COMMIT
 from certigraph.nodes.plans import format_known
-from certigraph.nodes.requests import read_messages
+from certigraph.nodes.requests import read_messages, requests_in
 from certigraph.nodes.slots import SUBTASK_KEY, factory, share_context
 from certigraph.nodes.specs import Spec
 from certigraph.nodes.tdp import decompose, gather, revise
@@ -267,7 +267,7 @@ def _solver_context(state: SolveView, runtime: Runtime[Context]) -> Context:
     bounds = {"steps": len(entry.steps) + state["steps"], "trials": 1}
     limits = limits_of(state["task"], runtime).model_copy(update=bounds)
     copy_of_world = {"environment": None} if entry.apart else {}
-    attachments = find_attachments(read_messages(get_config()))  # the view of a sub-task has no messages
+    attachments = find_attachments(requests_in(read_messages(get_config())))  # the view of a sub-task has no messages
     changes = {"limits": limits, "entry": entry, "attachments": attachments, **copy_of_world}
     return share_context(context, state["spent"], state["share"]).model_copy(update=changes)
 

@@ -122,10 +122,10 @@ def namespace_of(task: Task, runtime: Runtime[Context]) -> Namespace:
     Raises:
         Fault: ("data") the configuration of the run lacks a value for a label.
     """
-    template, kept = _template_of(runtime), task.constants.get(OWNER)
-    owner = _fill(template) if template else [context_of(runtime).memory or _thread_id(runtime) or "run"]
-    if template and isinstance(kept, list):  # whoever resumes a turn does not take it over
-        owner = [*map(str, kept)]
+    owner = [context_of(runtime).memory or _thread_id(runtime) or "run"]
+    if template := _template_of(runtime):
+        kept = task.constants.get(OWNER)  # whoever resumes a turn does not take it over
+        owner = [*map(str, kept)] if isinstance(kept, list) else _fill(template)
     return tuple(map(namespace_label, ("lessons", *owner, task.benchmark, task.id)))
 
 

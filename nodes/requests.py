@@ -6,7 +6,7 @@ its origin. Another agent may hand on a task, but not the person's permission fo
 
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage, convert_to_messages
 from langchain_core.runnables import RunnableConfig
@@ -28,7 +28,7 @@ from certigraph.state.tools import REQUEST_ID, TOOL_MESSAGES, TOOLS_NAME, calls_
 INPUT_FORM = 'the input needs {"messages": [("user", "...")]} or {"goal": "..."}'
 
 AROUND_KEY = "__certigraph_around"
-"""Key in `configurable`: what the graph around an agent knows, as `Surroundings`; absent for an outermost graph."""
+"""Key in `configurable`: what the graph around an agent knows, as `Provenance`; absent for an outermost graph."""
 
 READ_KEY = "__pregel_read"
 """Key under which LangGraph keeps the function by which a node reads the state of its graph."""
@@ -43,16 +43,7 @@ LEFT_OUT = SourcedText(text="(left out)", is_answer=False)
 """Stands for texts that are too long to be kept: a stranger's, of which nothing is known."""
 
 
-class Surroundings(NamedTuple):
-    """What the graph around an agent knows when it calls the agent."""
-
-    words: str
-    """What the person wrote to the outermost graph; empty if that cannot be seen."""
-    heard: tuple[SourcedText, ...] = ()
-    """What that graph was answered and wrote itself."""
-
-
-def read_surroundings(config: RunnableConfig | None) -> Surroundings | None:
+def read_surroundings(config: RunnableConfig | None) -> Provenance | None:
     """Return what the graph knows in whose node an agent is called; None if no graph is around it.
 
     The person's words are known where the graph around is the outermost one and has `messages`, or is an agent of
@@ -67,11 +58,11 @@ def read_surroundings(config: RunnableConfig | None) -> Surroundings | None:
     messages = _to_messages(messages)
     if origin := _to_provenance(provenance):
         words = origin.words if origin.handed_on else _join_words(requests_in(messages))
-        return Surroundings(words, (*origin.heard, *source_answers(answers or ())))
+        return Provenance(handed_on=True, words=words, heard=(*origin.heard, *source_answers(answers or ())))
     if not messages or not is_outermost:
-        return Surroundings("")
+        return Provenance(handed_on=True)
     written = [one for one in requests_in(messages) if not one.name]
-    return Surroundings(_join_words(written), tuple(_heard_in(messages)))
+    return Provenance(handed_on=True, words=_join_words(written), heard=tuple(_heard_in(messages)))
 
 
 def read_messages(config: RunnableConfig) -> list[AnyMessage]:
@@ -152,18 +143,18 @@ def receive_request(
         update["messages"] = [HumanMessage(goal)]
         messages.append(HumanMessage(goal))
     text, latest = compose_task(messages)
-    around: Surroundings | None = config.get("configurable", {}).get(AROUND_KEY)
+    around: Provenance = config.get("configurable", {}).get(AROUND_KEY) or Provenance()
     request = requests_in(messages)[-1]
     answered = sha256(f"{request.id} {latest}".encode()).hexdigest()[:32] if request.id else ""
     if answered and answered == before.answered and request is not messages[-1]:
         raise Fault("data", f"the latest request was answered before, and {INPUT_FORM}")
-    origin = Provenance(handed_on=around is not None, words=around.words if around else "", answered=answered)
+    heard = list[SourcedText]()
     if keeps_origins:
-        heard = [*before.heard, *source_answers(state.get("answers", ())), *_heard_in(messages)]
-        if around:
-            requests = map(text_of_message, requests_in(messages))
-            heard += [*around.heard, *(SourcedText(text=text) for text in requests if text not in around.words)]
-        origin = origin.model_copy(update={"heard": bound_heard(heard)})
+        heard = [*before.heard, *source_answers(state.get("answers", ())), *_heard_in(messages), *around.heard]
+    if keeps_origins and around.handed_on:
+        requests = map(text_of_message, requests_in(messages))
+        heard += [SourcedText(text=text) for text in requests if text not in around.words]
+    origin = around.model_copy(update={"answered": answered, "heard": bound_heard(heard)})
     return {
         **update,
         "provenance": origin,
@@ -289,10 +280,12 @@ __all__ = [
     "AROUND_KEY",
     "INPUT_FORM",
     "SOURCES_KEY",
-    "Surroundings",
     "compose_task",
+    "heard_before",
     "note_sources",
+    "read_messages",
     "read_surroundings",
     "receive_request",
+    "requests_in",
     "words_of",
 ]

@@ -46,6 +46,7 @@ from certigraph.adapters.protocols import (
 )
 from certigraph.nodes.events import collect_nested_events, write_events, write_question
 from certigraph.nodes.operators import Call, View, call_operator, check_update, declared_keys, operator_label, to_call
+from certigraph.nodes.requests import requests_in
 from certigraph.nodes.specs import Spec
 from certigraph.nodes.tool_choices import operators_for
 from certigraph.state.endings import Fault, LimitReached, UnknownName
@@ -154,7 +155,7 @@ def bind_runtime(state: Any, runtime: Runtime[Context]) -> Runtime[Context]:
     live = live_benchmark(context)
     benchmark = live if live is not None and "task" not in state else benchmark_of(_task_of(state), runtime)
     commitment = state.get("commitment") or (context.entry.commitment if context.entry else None)
-    attachments = find_attachments(state["messages"]) if "messages" in state else context.attachments
+    attachments = find_attachments(requests_in(state["messages"])) if "messages" in state else context.attachments
     has_episode = bool(state.get("episode"))
     update = {
         "benchmark": benchmark,

@@ -35,6 +35,7 @@ from certigraph.adapters.tools.positions import (
 )
 from certigraph.adapters.tools.world import effects_of
 from certigraph.nodes.questions import EnteredCall, QuestionLog
+from certigraph.nodes.requests import read_messages
 from certigraph.nodes.settlements import (
     UNDONE_TEXT,
     UNKNOWN_TEXT,
@@ -126,7 +127,7 @@ async def _identify(call: ToolCall, given: Mapping[str, Any], config: RunnableCo
 
     Where the calls are not those of the graph's messages, the run of the node counts instead.
     """
-    messages, number = _messages_of(config), 0
+    messages, number = read_messages(config), 0
     begin = max((place for place, one in enumerate(messages) if isinstance(one, HumanMessage)), default=0)
     for one in [tool_call for message in messages[begin:] for tool_call in getattr(message, "tool_calls", ())]:
         if one["id"] == given.get("id"):
@@ -134,15 +135,6 @@ async def _identify(call: ToolCall, given: Mapping[str, Any], config: RunnableCo
         number += (one["name"], one["args"]) == (call.name, call.args)
     place = await find_node_position(config)
     return key_of_call(place, call, number_in_node(config, call.digest()))
-
-
-def _messages_of(config: RunnableConfig) -> list[Any]:
-    """Return the messages of the graph whose node runs; empty for a graph without any."""
-    read = config.get("configurable", {}).get("__pregel_read")
-    try:
-        return list(read("messages")) if read else []
-    except (KeyError, TypeError):
-        return []
 
 
 class _Making:
@@ -206,7 +198,7 @@ def _is_alone(config: RunnableConfig) -> bool:
     path = metadata.get("langgraph_path") or [""]
     if path[0] == PUSH:
         return True
-    latest = next((one for one in reversed(_messages_of(config)) if isinstance(one, AIMessage)), None)
+    latest = next((one for one in reversed(read_messages(config)) if isinstance(one, AIMessage)), None)
     return latest is None or len(latest.tool_calls) < 2
 
 

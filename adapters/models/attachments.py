@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages import BaseMessage, HumanMessage
 
 from certigraph.adapters.composed_chat import models_in
 
@@ -28,17 +28,18 @@ def find_attachments(messages: Iterable[BaseMessage]) -> tuple[Attachment, ...]:
     return tuple(block for block in blocks if isinstance(block, dict) and block.get("type") != "text")
 
 
-def compose_messages(
-    system: str, user: str, attachments: Sequence[Attachment], model: BaseChatModel
-) -> list[BaseMessage]:
-    """Return the messages of a request.
+def attach(attachments: Sequence[Attachment], messages: list[BaseMessage], model: BaseChatModel) -> list[BaseMessage]:
+    """Return the messages of a request with the attachments in the last one, which is a text.
 
     A model gets an attachment if its profile says that it reads the kind. What it does not get is named in one line.
     """
+    if not attachments:
+        return messages
+    *before, last = messages
     read = [one for one in attachments if _is_read(one, model)]
     left = describe_attachments([one for one in attachments if one not in read])
-    text = f"{user}\n\n(Attached to the request, and not shown to you: {left}.)" if left else user
-    return [SystemMessage(system), HumanMessage([{"type": "text", "text": text}, *read] if read else text)]
+    text = f"{last.text}\n\n(Attached to the request, and not shown to you: {left}.)" if left else str(last.text)
+    return [*before, HumanMessage([{"type": "text", "text": text}, *read] if read else text)]
 
 
 def _is_read(attachment: Attachment, model: BaseChatModel) -> bool:

@@ -11,14 +11,14 @@ from functools import cache
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.messages.utils import count_tokens_approximately
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, ValidationError
 
 from certigraph.adapters.benchmarks import live_benchmark
 from certigraph.adapters.composed_chat import ComposedChat, unwrap_model
-from certigraph.adapters.models.attachments import compose_messages
+from certigraph.adapters.models.attachments import attach
 from certigraph.adapters.models.chat_models import (
     IGNORED_FORMAT,
     RESPONSE_FORMAT,
@@ -201,7 +201,7 @@ async def request_answer(request: list[BaseMessage], form: AnswerForm[A], role: 
     """Request an answer from the model of a role, up to three times until one is valid, and return it parsed.
 
     Args:
-        request: the messages of the prompt.
+        request: the messages of the prompt; what is attached to the run's request is added to the last one.
         form: schema and parser of the answer.
         role: role of the model.
         context: the run's context, which names the models.
@@ -212,6 +212,7 @@ async def request_answer(request: list[BaseMessage], form: AnswerForm[A], role: 
         UnusableAnswer: none of three answers was valid.
     """
     model = await model_for(role, context)
+    request = attach(context.attachments, request, model)
     failed = None
     for number in range(1, MAX_TRIES + 1):
         if number == MAX_TRIES and form.tools and failed and not failed.called:
@@ -455,10 +456,9 @@ async def _ask_form(
     if form.schema:
         prompt = prompt._replace(system=f"{prompt.system}\n{JSON_INSTRUCTION}")
     prompt = fit_prompt(prompt, profile.prompt_tokens)
-    context = runtime.context or Context()
-    messages = compose_messages(prompt.system, prompt.user, context.attachments, await model_for(role, context))
+    messages = [SystemMessage(prompt.system), HumanMessage(prompt.user)]
     form = form._replace(cut=prompt.cut, window=profile.window if prompt.cut else 0)
-    return await request_answer(messages, form, role, context)
+    return await request_answer(messages, form, role, runtime.context or Context())
 
 
 def _choice_form(

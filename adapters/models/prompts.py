@@ -72,7 +72,6 @@ def build_prompt(
 QUOTATION = re.compile(r"(?<=<world>\n).*?(?=\n</world>)", re.DOTALL)
 """A text between the tags of `quote`."""
 
-
 HIDDEN = "(not shown)"
 """Text in place of a quoted text that somebody must not read."""
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import HumanMessage, SystemMessage
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.composed_chat import models_in
-from certigraph.adapters.models.attachments import compose_messages
 from certigraph.adapters.models.calls import JSON_INSTRUCTION, AnswerForm, model_for, profile_of, request_answer
 from certigraph.adapters.models.prompts import Prompt
 from certigraph.adapters.models.schemas import (
@@ -90,8 +90,7 @@ async def ask_tool_calls(
         Fault: the endpoint failed, or none of three answers was valid.
     """
     context = runtime.context or Context()
-    model = await model_for(role, context)
-    native = has_tool_calling(model)
+    native = has_tool_calling(await model_for(role, context))
     shown = [tool for tool in tools if not tool.hidden]
     handed = tuple(map(native_tool, shown)) if native else ()
     tools = [tool for tool in tools if tool.provided is None]
@@ -107,8 +106,7 @@ async def ask_tool_calls(
         stream=(stream := watch_reply(THOUGHT, answer)),
     )
     system = prompt.system if native else f"{prompt.system}\n{JSON_INSTRUCTION}"
-    messages = compose_messages(system, prompt.user, context.attachments, model)
-    choice = await request_answer(messages, form, role, context)
+    choice = await request_answer([SystemMessage(system), HumanMessage(prompt.user)], form, role, context)
     return choice._replace(message_id=stream.message_id) if stream else choice
 
 
