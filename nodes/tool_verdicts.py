@@ -17,7 +17,7 @@ from certigraph.adapters.models.prompts import bullet_list, one_line, paragraphs
 from certigraph.adapters.models.schemas import Reasoning, Requested
 from certigraph.adapters.models.scripts import collect_citations
 from certigraph.adapters.protocols import Context
-from certigraph.nodes.verdicts import MAX_JUDGED_CONDITIONS, verdict_prompt
+from certigraph.nodes.verdicts import MAX_JUDGED_CONDITIONS, verdict_fields, verdict_prompt
 from certigraph.state.records import Ground, Predicate, Verdict
 from certigraph.state.run import AnsweredCall
 from certigraph.state.sdp import ValidateView
@@ -84,16 +84,8 @@ def _to_verdict(answer: GroundedHolds, grounds: Grounds, most: int, state: Valid
     is_grounded = answer.holds > 0 and not grounds.problems
     found = {"evidence": grounds.shown, "rests_on": grounds.kinds, "calls": grounds.calls} if is_grounded else {}
     missing = "nothing was found that shows it: " if answer.holds > 0 and not is_grounded else ""
-    depth, facts = min(answer.holds, most) if is_grounded else 0, dict(enumerate(state["facts"], 1))
-    return Verdict(
-        depth=depth,
-        reason=f"{missing}{answer.reason}",
-        decided_by="model",
-        facts=tuple(filter(None, map(unquote_line, answer.established))),
-        outdated=tuple(facts[number].text for number in answer.outdated if number in facts),
-        unreachable=not answer.reachable and answer.holds < most,
-        **found,
-    )
+    depth = min(answer.holds, most) if is_grounded else 0
+    return Verdict(depth=depth, reason=f"{missing}{answer.reason}", **verdict_fields(answer, most, state), **found)
 
 
 def describe_calls(calls: Sequence[AnsweredCall], view: str) -> str:

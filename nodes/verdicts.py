@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any, Protocol
 
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
@@ -88,16 +88,34 @@ def _to_verdict(answer: FullHolds, most: int, state: ValidateView) -> Verdict:
     # Evidence that the world did not show is not evidence.
     depth = min(answer.holds, most)
     shown = (state["evidence"].view, *(text for turn in state["turns"] for text in (turn.observation, turn.seen)))
+    evidence = _select_quotations(answer.evidence, shown)
+    return Verdict(depth=depth, reason=answer.reason, evidence=evidence, **verdict_fields(answer, most, state))
+
+
+class VerdictAnswer(Protocol):
+    """What an answer to the question for a verdict says besides its reason and what it rests on."""
+
+    established: list[str]
+    outdated: list[int]
+    reachable: bool
+    holds: int
+
+
+def verdict_fields(answer: VerdictAnswer, most: int, state: ValidateView) -> dict[str, Any]:
+    """Return the fields of a verdict that hold what else a model learned, and that a model decided.
+
+    Args:
+        answer: the model's answer.
+        most: number of conditions that were judged.
+        state: the view of Validate.
+    """
     facts = dict(enumerate(state["facts"], 1))
-    return Verdict(
-        depth=depth,
-        reason=answer.reason,
-        evidence=_select_quotations(answer.evidence, shown),
-        decided_by="model",
-        facts=tuple(filter(None, map(unquote_line, answer.established))),
-        outdated=tuple(facts[number].text for number in answer.outdated if number in facts),
-        unreachable=not answer.reachable and depth < most,
-    )
+    return {
+        "decided_by": "model",
+        "facts": tuple(filter(None, map(unquote_line, answer.established))),
+        "outdated": tuple(facts[number].text for number in answer.outdated if number in facts),
+        "unreachable": not answer.reachable and answer.holds < most,
+    }
 
 
 def _select_quotations(evidence: str, shown: Sequence[str]) -> str:
