@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypeAlia
 from pydantic import Field, JsonValue
 from typing_extensions import TypedDict
 
+from certigraph.state.call_checks import CallCheck
 from certigraph.state.channels import Log, LogIndexes
 from certigraph.state.endings import GAVE_UP, GOAL, WORLD_ENDED, Fault
 from certigraph.state.provenance import SourcedText
@@ -128,6 +129,8 @@ class RunState(TypedDict, total=False):
     evidence: Evidence
     answers: Log[AnsweredCall]
     """The calls of the user's own tools in this episode, in order, with their answers; no prompt is read for them."""
+    checks: Log[CallCheck]
+    """What was found about calls before they were made, in order. Written by the optional node `check`."""
     action: Action
     observation: Observation
     commitment: Commitment | None
