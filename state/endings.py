@@ -15,6 +15,12 @@ EXHAUSTED = "exhausted"
 FINISHED = "finished"
 """Ending of a user's own graph that reached its end without naming an ending."""
 
+ASKED = "asked"
+"""Ending of an agent whose answer asks the person something, so that nobody judged it."""
+
+REFUSED = "refused"
+"""Ending of an agent that was denied a call again and again, where no person can be asked about it."""
+
 INTERRUPTED = "interrupted"
 """Status of a run whose trajectory records no ending."""
 

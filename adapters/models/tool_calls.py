@@ -62,8 +62,6 @@ class ToolChoice(NamedTuple):
 
     thought: str
     calls: tuple[ToolCall, ...]
-    message_id: str = ""
-    """Id of the message as which the answer in them was shown while it arrived; empty if it was not."""
 
 
 async def ask_tool_calls(
@@ -76,14 +74,14 @@ async def ask_tool_calls(
 ) -> ToolChoice:
     """Ask the model of a role for one call or several calls of the offered tools.
 
-    Whoever streams messages from the graph sees the model's thought while it arrives.
+    Whoever streams messages from the graph sees the answer of the run while it arrives.
 
     Args:
         prompt: the prompt.
         tools: the offered tools.
         role: role of the model.
         runtime: the node's runtime.
-        answer: where the answer of the run stands in the calls, which is shown too; None if nothing else is shown.
+        answer: where the answer of the run stands in the calls, which is shown; None if nothing is shown.
 
     Raises:
         LimitReached: the run's budget does not allow another call.
@@ -103,11 +101,10 @@ async def ask_tool_calls(
         cut=prompt.cut,
         window=window,
         tools=handed,
-        stream=(stream := watch_reply(THOUGHT, answer)),
+        stream=watch_reply(answer, context.message_id) if answer and context.message_id else None,
     )
     system = prompt.system if native else f"{prompt.system}\n{JSON_INSTRUCTION}"
-    choice = await request_answer([SystemMessage(system), HumanMessage(prompt.user)], form, role, context)
-    return choice._replace(message_id=stream.message_id) if stream else choice
+    return await request_answer([SystemMessage(system), HumanMessage(prompt.user)], form, role, context)
 
 
 def has_tool_calling(model: BaseChatModel) -> bool:
