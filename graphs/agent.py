@@ -60,7 +60,7 @@ from certigraph.nodes.requests import (
     receive_request,
 )
 from certigraph.nodes.tools import STOPPED_TEXT
-from certigraph.state.channels import ChangesChannel, ReadChannel
+from certigraph.state.channels import SNAPSHOT_EVERY, ReadChannel, TurnsChannel
 from certigraph.state.commitments import CommitmentLevel
 from certigraph.state.endings import ASKED, FINISHED, GOAL, Fault, LimitReached
 from certigraph.state.provenance import Provenance
@@ -92,8 +92,8 @@ THREAD_FORM = (
 )
 
 
-Messages = Annotated[list[AnyMessage], ChangesChannel(_messages_delta_reducer, snapshot_frequency=32)]
-"""A conversation. A checkpoint stores what was added, and all of it once in so many changes."""
+Messages = Annotated[list[AnyMessage], TurnsChannel(_messages_delta_reducer, snapshot_frequency=SNAPSHOT_EVERY)]
+"""A conversation. A checkpoint stores what was added, and all of it where a turn begins."""
 
 
 class AgentInput(TypedDict, total=False):

@@ -8,7 +8,7 @@ from contextvars import copy_context
 from typing import Any, NamedTuple
 
 from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager
-from langchain_core.messages import AIMessageChunk
+from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.outputs import ChatGenerationChunk, LLMResult
 from langchain_core.utils.json import parse_partial_json
 from langgraph.config import get_config
@@ -43,11 +43,12 @@ class ReplyStream(BaseCallbackHandler):
         """Callbacks of the request: those of the node, and this one."""
         self.callbacks.add_handler(self)
         self._context = copy_context()  # LangGraph's configuration of the node, which callbacks do not run in
-        self._next_length = 0
+        self._next_length, self._replaces = 0, False
         self._begin()
 
     def on_chat_model_start(self, *args: Any, **kwargs: Any) -> None:
-        """Forget an earlier reply, which could not be used."""
+        """Forget an earlier reply, which could not be used. What was shown of it is replaced by a whole message."""
+        self._replaces = self._replaces or bool(self._shown)
         self._begin()
 
     def on_llm_new_token(self, token: Any, *, chunk: Any = None, **kwargs: Any) -> None:
@@ -80,6 +81,10 @@ class ReplyStream(BaseCallbackHandler):
     def _show(self, *, complete: bool) -> None:
         """Show what is new. The last word is held back until the text is complete: it may be part of a secret."""
         masked = redact(self._read())
+        if self._replaces:
+            if complete and masked:
+                self._push(AIMessage(masked, id=self._message_id))
+            return
         ready = masked if complete else masked[: max(masked.rfind(" "), masked.rfind("\n")) + 1]
         if len(ready) > len(self._shown) and ready.startswith(self._shown):
             piece, self._shown = ready[len(self._shown) :], ready
@@ -96,7 +101,7 @@ class ReplyStream(BaseCallbackHandler):
         answer = next((args.get(self._argument) for name, args in calls if name == self._tool and final), "")
         return answer if isinstance(answer, str) else ""
 
-    def _push(self, chunk: AIMessageChunk) -> None:
+    def _push(self, chunk: AIMessage) -> None:
         self._context.copy().run(push_message, chunk, state_key=None)
 
 

@@ -122,13 +122,9 @@ def texts(parts: Sequence[tuple[Any, Any]]) -> dict[str, list[str]]:
 
 
 def thoughts(parts: Sequence[tuple[Any, Any]]) -> list[str]:
-    """Return the thoughts of the replies in their order."""
-    found: dict[str, str] = {}
-    for message, _ in parts:
-        for block in message.content_blocks if isinstance(message, AIMessageChunk) else ():
-            if block["type"] == "reasoning":
-                found[message.id] = found.get(message.id, "") + block["reasoning"]
-    return list(found.values())
+    """Return the thoughts in messages, in their order."""
+    blocks = [block for message, _ in parts for block in message.content_blocks]
+    return [block["reasoning"] for block in blocks if block["type"] == "reasoning"]
 
 
 @pytest.mark.parametrize("way", ["stream", "astream"])
@@ -144,9 +140,22 @@ def test_an_answer_arrives_in_pieces_of_the_message_that_is_kept(way: str, nativ
 
 
 @pytest.mark.parametrize("native", [True, False])
-def test_thoughts_arrive_as_reasoning(native: bool) -> None:
+def test_a_thought_is_the_reasoning_of_the_calls_that_it_led_to(native: bool) -> None:
     graph, _ = build(LOOK_UP, FINISH, native=native)
-    assert thoughts(stream(graph)) == ["Its state is missing.", THOUGHT]
+    parts = stream(graph)
+    assert thoughts(parts) == ["Its state is missing."]
+    [[call]] = [message.tool_calls for message, _ in parts if getattr(message, "tool_calls", ())]
+    assert (call["name"], call["args"]) == ("look_up", {"order": 17})
+
+
+@pytest.mark.parametrize("way", ["stream", "astream"])
+@pytest.mark.parametrize("native", [True, False])
+def test_every_message_that_is_streamed_is_kept(way: str, native: bool) -> None:
+    graph, _ = build([*LOOK_UP, *LOOK_UP], [("drop", {})], FINISH, native=native, checkpointer=InMemorySaver())
+    streamed = {message.id for message, _ in stream(graph, way)}
+    kept = graph.get_state({"configurable": {"thread_id": "t"}}).values["messages"]
+    assert streamed == {one.id for one in kept}
+    assert [one.type for one in kept] == ["human", "ai", "tool", "tool", "ai"]
 
 
 def test_no_reply_is_streamed_where_nobody_watches() -> None:
@@ -162,7 +171,6 @@ def test_the_answer_of_sdp_comes_whole_after_it_was_certified() -> None:
     graph, model = build(FINISH, method="sdp", propose=lambda state: {"plan": (GOAL,)}, validate=validate)
     parts = stream(graph)
     assert model.streamed == [True]
-    assert thoughts(parts) == [THOUGHT]
     assert list(texts(parts).values()) == [[ANSWER]]
 
 
@@ -189,10 +197,13 @@ def test_an_answer_next_to_other_calls_is_not_shown() -> None:
     assert ["".join(pieces) for pieces in texts(stream(graph)).values()] == ["Yes, it was."]
 
 
-def test_an_unusable_answer_and_the_next_one_are_two_messages() -> None:
+def test_an_unusable_answer_is_replaced_by_the_next_one() -> None:
     wrong = [("finish", {"thought": "", "answer": "Not this.", "more": 1}), ("drop", {})]
     graph, _ = build(wrong, FINISH)
-    assert "".join([*texts(stream(graph)).values()][-1]) == ANSWER
+    answers = [message for message, _ in stream(graph) if message.text and message.type != "human"]
+    assert (answers[0].type, answers[0].text) == ("AIMessageChunk", "Not ")
+    assert (answers[-1].type, answers[-1].text) == ("ai", ANSWER)
+    assert len({answer.id for answer in answers}) == 1
 
 
 # Endpoints.
