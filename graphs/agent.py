@@ -68,11 +68,13 @@ from certigraph.state.records import Action, Certificate, Observation, Usage
 from certigraph.state.run import ANSWER_ACTIONS
 from certigraph.state.tools import (
     ANSWER_ARGUMENT,
+    MESSAGE_KEY,
     calls_of,
     describe_bugs,
     describe_failure,
     id_of_message,
     name_ending,
+    next_message_id,
     reasons_refused,
 )
 from certigraph.state.trajectory import total_usage
@@ -583,20 +585,20 @@ def _note_work(node: Any) -> RunnableCallable:
 
     def noting(state: Any, config: RunnableConfig, runtime: Runtime[Context]) -> Any:
         try:
-            return _show_work(node.name, state, node.invoke(state, config), runtime)
+            return show_work(node.name, state, node.invoke(state, config), runtime)
         except LimitReached as reached:
             return note(reached, runtime)
 
     async def anoting(state: Any, config: RunnableConfig, runtime: Runtime[Context]) -> Any:
         try:
-            return _show_work(node.name, state, await node.ainvoke(state, config), runtime)
+            return show_work(node.name, state, await node.ainvoke(state, config), runtime)
         except LimitReached as reached:
             return note(reached, runtime)
 
     return RunnableCallable(noting, anoting, name=node.name, trace=False)
 
 
-def _show_work(node: str, state: Any, returned: Any, runtime: Runtime[Context]) -> Any:
+def show_work(node: str, state: Any, returned: Any, runtime: Runtime[Context]) -> Any:
     """Return what a node returned, with the messages that an action makes in the conversation.
 
     Args:
@@ -665,7 +667,8 @@ def _create_respond(module: Any) -> Any:
             **_list_conditions(state, ending, certifies=certifies),
             **(note_sources(state) if known else {}),
         }
-        closed, id = _end_messages(state, len(history) if place is None else place, reason)
+        shown = str(action.args.get(MESSAGE_KEY, "")) if action else ""
+        closed, id = _end_messages(state, shown, len(history) if place is None else place, reason)
         answer = AIMessage(text, id=id, name=world.agent if isinstance(world, Tools) else None)
         return {
             "messages": [*closed, answer.model_copy(update={"response_metadata": metadata})],
@@ -719,18 +722,19 @@ def _list_conditions(state: Any, ending: str, *, certifies: bool) -> dict[str, l
     return dict(zip((CERTIFIED_KEY, OPEN_KEY), texts, strict=True))
 
 
-def _end_messages(state: Any, place: int, reason: str) -> tuple[list[ToolMessage], str | None]:
+def _end_messages(state: Any, shown: str, place: int, reason: str) -> tuple[list[ToolMessage], str | None]:
     """Return answers to calls that were chosen and not made, and the id of the last message.
 
     Args:
         state: state of the agent.
+        shown: id of the message as which the answer was streamed; empty if it was not.
         place: number of steps before the action that handed in the answer.
         reason: why the turn ends.
     """
     messages, episode = state["messages"], state.get("episode", "")
     text = f"{CUT_OFF} ({reason})" if reason else CUT_OFF
-    closed = close_calls(messages, id_of_message(episode, len(state["history"])), text)
-    id = id_of_message(episode, place)
+    closed = close_calls(messages, next_message_id(state), text)
+    id = shown or id_of_message(episode, place)
     return closed, None if any(one.id == id for one in messages) else id
 
 

@@ -14,7 +14,7 @@ from certigraph.adapters.tools.effects import ToolAnswer
 from certigraph.adapters.tools.outputs import to_message
 from certigraph.state.records import Action, Observation, Step
 from certigraph.state.run import AnsweredCall
-from certigraph.state.tools import ToolCall, calls_of, id_of_call, id_of_message
+from certigraph.state.tools import ToolCall, calls_of, id_of_call, id_of_message, next_message_id
 
 REASONING_KEY = "reasoning_content"
 """Key in `additional_kwargs` of a thought; LangChain's `content_blocks` shows it as reasoning."""
@@ -52,7 +52,7 @@ def show_choice(state: Mapping[str, Any], action: Action, name: str, thought: st
         name: name of the agent.
         thought: the thought with which it was chosen, if there is one.
     """
-    id = id_of_message(state["episode"], len(state["history"]))
+    id = next_message_id(state)
     known = find_open(state["messages"], id)
     if not calls_of(action):
         return [RemoveMessage(id)] if known else []
@@ -71,7 +71,7 @@ def find_open(messages: Sequence[AnyMessage], id: str) -> AIMessage | None:
 
 def answer_calls(state: Mapping[str, Any], answers: Sequence[tuple[ToolCall, ToolAnswer]]) -> list[ToolMessage]:
     """Return the messages that answer the calls of the action at hand; none if the conversation does not have them."""
-    id = id_of_message(state["episode"], len(state["history"]))
+    id = next_message_id(state)
     if find_open(state.get("messages", ()), id) is None:
         return []
     return [to_message(call, answer, id_of_call(id, index)) for index, (call, answer) in enumerate(answers)]

@@ -44,7 +44,7 @@ from certigraph.state.commitments import source_answers, texts_in
 from certigraph.state.endings import Fault
 from certigraph.state.provenance import Provenance, SourcedText
 from certigraph.state.records import Arguments, Task
-from certigraph.state.tools import REQUEST_ID, TOOLS_NAME, calls_of, format_call, id_of_message
+from certigraph.state.tools import REQUEST_ID, TOOLS_NAME, calls_of, format_call, next_message_id
 
 INPUT_FORM = 'the input needs {"messages": [("user", "...")]} or {"goal": "..."}'
 
@@ -227,7 +227,7 @@ def _close_earlier(state: Mapping[str, Any], messages: Sequence[AnyMessage]) -> 
     """Return the messages with an answer to each call that a turn before this one left open; empty if none is."""
     if not state.get("episode"):
         return []
-    id = id_of_message(state["episode"], len(state.get("history", ())))
+    id = next_message_id(state)
     if not (closed := close_calls(messages, id, CUT_OFF)):
         return []
     place = next(number for number, one in enumerate(messages, 1) if one.id == id)
@@ -441,8 +441,8 @@ __all__ = [
     "CERTIFIED_KEY",
     "INPUT_FORM",
     "OPEN_KEY",
-    "THE_GOAL",
     "SOURCES_KEY",
+    "THE_GOAL",
     "compose_task",
     "heard_before",
     "note_sources",

@@ -52,7 +52,7 @@ from certigraph.nodes.tool_choices import operators_for
 from certigraph.state.endings import Fault, LimitReached, UnknownName
 from certigraph.state.records import Action, Observation, Spent, Step, Task, Usage
 from certigraph.state.run import AnsweredCall, Belief, Evidence, Stagnation
-from certigraph.state.tools import id_of_message
+from certigraph.state.tools import next_message_id
 
 # Operators from specs, and specs of operators.
 
@@ -162,7 +162,7 @@ def bind_runtime(state: Any, runtime: Runtime[Context]) -> Runtime[Context]:
         "benchmark": benchmark,
         "commitment": commitment,
         "attachments": attachments,
-        "message_id": id_of_message(state["episode"], len(state["history"])) if has_episode else "",
+        "message_id": next_message_id(state) if has_episode else "",
         "admissible": partial(_list_admissible, state, runtime) if has_episode else None,
         "rehearse": partial(_rehearse_path, state, runtime) if has_episode else None,
     }

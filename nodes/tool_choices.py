@@ -25,7 +25,7 @@ from certigraph.state.records import Action, Task
 from certigraph.state.run import FINISH, DecideView
 from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView
 from certigraph.state.search import AnswerView
-from certigraph.state.tools import ANSWER_ARGUMENT, create_tool_action
+from certigraph.state.tools import ANSWER_ARGUMENT, MESSAGE_KEY, create_tool_action
 
 _NOTHING: dict[str, Any] = {"type": "object", "properties": {}}
 
@@ -188,7 +188,9 @@ def to_action(choice: ToolChoice, tools: Tools, *, final: bool, is_part: bool = 
     if calls:
         return create_tool_action(calls)
     finish = next(call for call in choice.calls if call.name == FINISH)
-    return tools.finish_action(finish.args, final=final, is_part=is_part)
+    action = tools.finish_action(finish.args, final=final, is_part=is_part)
+    shown = {MESSAGE_KEY: choice.message_id} if choice.message_id else {}
+    return action.model_copy(update={"args": {**action.args, **shown}})
 
 
 OPERATORS: Mapping[str, Operator] = {

@@ -45,8 +45,8 @@ from certigraph.state.tools import (
     add_answers,
     calls_of,
     id_of_call,
-    id_of_message,
     key_of_call,
+    next_message_id,
     number_calls,
     replace_calls,
 )
@@ -328,7 +328,7 @@ class _CallMaker:
 
     def _id_of(self, number: int) -> str:
         """Return the id of a call by its number in the action, which is that of the call in the conversation."""
-        return id_of_call(id_of_message(self._state["episode"], len(self._state["history"])), number)
+        return id_of_call(next_message_id(self._state), number)
 
     async def _settle_now(self, one: EnteredCall) -> ToolAnswer:
         """Settle a call that just ended without an answer that says whether it took effect.

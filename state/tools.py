@@ -34,6 +34,9 @@ CALLS = "calls"
 ANSWER_ARGUMENT = "answer"
 """Argument of `finish` that holds the answer as text; also the key in the `args` of the finishing action."""
 
+MESSAGE_KEY = "message"
+"""Key in the `args` of a finishing action: id of the message as which the answer was streamed."""
+
 MAX_EVIDENCE = 80_000
 """Characters of the evidence that keeps the answers of tools: some 20,000 tokens. The oldest answers are cut first."""
 
@@ -148,12 +151,12 @@ def describe_failure(history: Sequence[Step]) -> str:
 
 
 def name_ending(ending: str, history: Sequence[Step], *, judged: bool = False) -> str:
-    """Return the ending of an agent with tools: `finished` where an answer ended the episode that nobody judged.
+    """Return the ending of a run with tools: `finished` where the agent handed in an answer that nobody judged.
 
     Args:
         ending: the ending as the method names it.
         history: the steps of the episode.
-        judged: whether anything was certified.
+        judged: whether somebody judged the work, so that `goal` stays.
     """
     action = next((step.action for step in reversed(history) if step.action.kind in ANSWER_ACTIONS), None)
     unjudged = ending == WORLD_ENDED or (ending == GOAL and not judged)
@@ -205,14 +208,21 @@ def key_of_call(place: str, call: ToolCall, number: int) -> str:
     return f"{place}|{call.digest()}|{number}"
 
 
-def id_of_message(episode: str, position: int) -> str:
+def id_of_message(episode: str, position: int, returned: int = 0) -> str:
     """Return the id of the message as which an action stands in an agent's conversation, the same after a replay.
 
     Args:
         episode: key of the episode.
         position: number of steps in the episode before the action.
+        returned: number of answers that were sent back before it.
     """
-    return str(uuid5(NAMESPACE_OID, f"{episode}|{position}"))
+    return str(uuid5(NAMESPACE_OID, f"{episode}|{position}{f'.{returned}' if returned else ''}"))
+
+
+def next_message_id(state: Mapping[str, Any]) -> str:
+    """Return the id of the message as which the next action stands in the conversation of an agent in this state."""
+    returned = sum(not audit.confirmed for audit in state.get("audits", ()))
+    return id_of_message(state.get("episode", ""), len(state.get("history", ())), returned)
 
 
 def id_of_call(message: str, index: int) -> str:

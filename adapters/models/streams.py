@@ -46,6 +46,11 @@ class ReplyStream(BaseCallbackHandler):
         self._next_length, self._replaces = 0, False
         self._begin()
 
+    @property
+    def message_id(self) -> str:
+        """Id of the message as which the answer was shown; empty if none was."""
+        return self._message_id if self._shown or self._replaces else ""
+
     def on_chat_model_start(self, *args: Any, **kwargs: Any) -> None:
         """Forget an earlier reply, which could not be used. What was shown of it is replaced by a whole message."""
         self._replaces = self._replaces or bool(self._shown)

@@ -62,6 +62,8 @@ class ToolChoice(NamedTuple):
 
     thought: str
     calls: tuple[ToolCall, ...]
+    message_id: str = ""
+    """Id of the message as which the answer in them was shown while it arrived; empty if it was not."""
 
 
 async def ask_tool_calls(
@@ -101,10 +103,11 @@ async def ask_tool_calls(
         cut=prompt.cut,
         window=window,
         tools=handed,
-        stream=watch_reply(answer, context.message_id) if answer and context.message_id else None,
+        stream=(stream := watch_reply(answer, context.message_id) if answer and context.message_id else None),
     )
     system = prompt.system if native else f"{prompt.system}\n{JSON_INSTRUCTION}"
-    return await request_answer([SystemMessage(system), HumanMessage(prompt.user)], form, role, context)
+    choice = await request_answer([SystemMessage(system), HumanMessage(prompt.user)], form, role, context)
+    return choice._replace(message_id=stream.message_id) if stream else choice
 
 
 def has_tool_calling(model: BaseChatModel) -> bool:
