@@ -54,14 +54,14 @@ def build_prompt(
         instruction: the user part.
         role: what the model does for all requests of this operator, in a sentence or two.
         briefing: what to say of the world in place of the benchmark's briefing, which is about actions written as text;
-            None for that one.
+            None for that one. A commitment to tools alone is then left out, since only these are offered.
         cut: what was left out of the instruction because of the model's context window.
     """
     context = context_of(runtime)
     benchmark = live_benchmark(context)
     committed = context.commitment
     world = (benchmark.briefing if benchmark else "") if briefing is None else briefing
-    if committed:
+    if committed and (briefing is None or committed.origins is not None):
         if benchmark and briefing is None:
             world = benchmark.brief([*committed.tools, *committed.approvable])
         world = f"{world}\n{describe_commitment(committed)}"
@@ -157,7 +157,7 @@ def format_history(
     texts = [_format_whole_turn(first, times, turn) for first, times, turn in runs]
     available = profile.prompt_tokens - estimate_tokens(rest)
     available = available if most_tokens is None else min(available, most_tokens)
-    start = _first_fitting([estimate_tokens(text) for text in texts], available)
+    start = first_fitting([estimate_tokens(text) for text in texts], available)
     cut = _describe_cut(
         runs[start].first - 1 if start else 0, len(turns), most_tokens if available == most_tokens else None
     )
@@ -201,12 +201,12 @@ def format_latest(lines: Sequence[str], profile: ModelProfile, noun: str) -> His
         profile: profile of the model.
         noun: what the entries are, in the plural.
     """
-    start = _first_fitting([estimate_tokens(line) for line in lines], profile.prompt_tokens // LIST_SHARE)
+    start = first_fitting([estimate_tokens(line) for line in lines], profile.prompt_tokens // LIST_SHARE)
     cut = (f"the oldest {start} of {len(lines)} {noun}",) if start else ()
     return History("\n".join([*(f"({one} are left out)" for one in cut), bullet_list(lines[start:])]), cut)
 
 
-def _first_fitting(lengths: Sequence[int], available: int) -> int:
+def first_fitting(lengths: Sequence[int], available: int) -> int:
     """Return the index of the first turn that is shown, by the turns' lengths (`_find_start`)."""
     ends = [0, *accumulate(lengths)]
     return _find_start(len(lengths), lambda start, last: ends[last + 1] - ends[start], available)
