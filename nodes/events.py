@@ -81,6 +81,12 @@ def write_answer(text: str, ending: str, reason: str, runtime: Runtime[Context])
     runtime.stream_writer({"type": "answered", "text": text, "ending": ending, "ending_reason": reason})
 
 
+def write_not_done(message_id: str, reason: str, runtime: Runtime[Context]) -> None:
+    """Write the event that withdraws an answer which was shown while it arrived, and is not handed in."""
+    if _is_agent(runtime):
+        runtime.stream_writer({"type": "not_done", "message_id": message_id, "reason": reason})
+
+
 def _is_agent(runtime: Runtime[Context]) -> bool:
     return runtime.context is not None and isinstance(runtime.context.benchmark, Tools)
 

@@ -136,7 +136,7 @@ def receive_request(
     """
     messages: list[AnyMessage] = list(state.get("messages") or ())
     before = provenance_of(state)
-    update: dict[str, Any] = {"goal": "", "commitment": None}
+    update: dict[str, Any] = {"goal": "", "commitment": None, "draft": None}
     if state.get(TOOL_MESSAGES):
         update[TOOL_MESSAGES] = Overwrite([])
     if goal := str(state.get("goal") or "").strip():

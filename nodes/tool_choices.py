@@ -68,6 +68,8 @@ async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, An
 
 async def decide(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for the next calls, or for the answer that ends the work."""
+    if (draft := state.get("draft")) and draft.action:
+        return {"thought": draft.thought, "action": draft.action}
     tools, entry = tools_of(state["task"], runtime), context_of(runtime).entry
     is_part = entry is not None and not entry.last
     request = CALLS_REQUEST + _describe_part(dict(state), is_part)

@@ -46,9 +46,11 @@ class OpenToolPlan(ToolPlan):
 
 
 async def propose(state: ProposeView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model for a plan. Without conditions the plan is the goal alone."""
+    """Ask the model for a plan, unless Commit has written it as well. Without conditions it is the goal alone."""
+    if (draft := state.get("draft")) and draft.plan:
+        return {"plan": [*draft.plan]}
     task = state["task"]
-    request = paragraphs(_plan_request(task, runtime), f"Task: {task.goal}", PLAN_CLOSING)
+    request = paragraphs(plan_request(task, runtime), f"Task: {task.goal}", PLAN_CLOSING)
     return await _ask_plan(build_prompt(runtime, request, role=PLANNER), task, runtime)
 
 
@@ -56,7 +58,7 @@ async def replan(state: SDPReplanView, runtime: Runtime[Context]) -> dict[str, A
     """Ask the model for a new rest of the plan, or for the rest of one that ended early; empty to give up."""
     task, profile = state["task"], await profile_of("planner", runtime)
     certified = numbered_list(one.text for one in state["certified"].predicates)
-    before = paragraphs(_plan_request(task, runtime), f"Task: {task.goal}")
+    before = paragraphs(plan_request(task, runtime), f"Task: {task.goal}")
     facts = format_facts(state["facts"]) if state["facts"] else ""
     after = paragraphs(f"{CERTIFIED_HEADING}\n{certified}", _describe_reason(state), REST_CLOSING)
     rest = build_prompt(runtime, before + facts + after, role=PLANNER)
@@ -67,7 +69,7 @@ async def replan(state: SDPReplanView, runtime: Runtime[Context]) -> dict[str, A
     return await _ask_plan(prompt, task, runtime, may_give_up=not needs_rest_of_plan(state))
 
 
-def _plan_request(task: Task, runtime: Runtime[Context]) -> str:
+def plan_request(task: Task, runtime: Runtime[Context]) -> str:
     """Return what is asked of a planner, with the forms of conditions that checks decide."""
     checks, most = tools_of(task, runtime).checks, limits_of(task, runtime).plan
     forms = CHECKS_NOTE.format(forms=bullet_list(map(str, checks))) if checks else ""
@@ -101,15 +103,23 @@ async def _ask_plan(
         runtime: the run's runtime.
         may_give_up: whether a plan without conditions means to give up.
     """
-    most, checks = limits_of(task, runtime).plan, tools_of(task, runtime).checks
-    form = OpenToolPlan if checks else ToolPlan
-    answer = await ask(prompt, form, role="planner", runtime=runtime)
-    texts = list(dict.fromkeys(stripped for text in answer.conditions if (stripped := text.strip())))
-    if not texts and may_give_up:
+    answer = await ask(prompt, plan_form(task, runtime), role="planner", runtime=runtime)
+    if not any(map(str.strip, answer.conditions)) and may_give_up:
         reason = unquote_line(answer.reasoning)
         return {"plan": [], **({"gave_up": reason} if reason else {})}
+    return {"plan": read_plan(answer, task, runtime)}
+
+
+def plan_form(task: Task, runtime: Runtime[Context]) -> type[ToolPlan]:
+    """Return the answer schema of a plan; where the user has checks, its rest may be planned later."""
+    return OpenToolPlan if tools_of(task, runtime).checks else ToolPlan
+
+
+def read_plan(answer: ToolPlan, task: Task, runtime: Runtime[Context]) -> list[Predicate]:
+    """Return the plan of a model's answer: its conditions, each once, and the goal."""
+    texts = list(dict.fromkeys(stripped for text in answer.conditions if (stripped := text.strip())))
     ends_early = isinstance(answer, OpenToolPlan) and answer.then_plan and bool(texts)
-    return {"plan": create_plan(texts, task, most, ends_early=ends_early)}
+    return create_plan(texts, task, limits_of(task, runtime).plan, ends_early=ends_early)
 
 
 def create_plan(texts: Sequence[str], task: Task, most: int, *, ends_early: bool = False) -> list[Predicate]:
@@ -167,4 +177,4 @@ PLAN_CLOSING = "Which conditions is the work judged by?"
 
 REST_CLOSING = "Which conditions is the rest of the work judged by? Do not repeat what is certified and still holds."
 
-__all__ = ["OpenToolPlan", "ToolPlan", "create_plan", "propose", "replan"]
+__all__ = ["OpenToolPlan", "ToolPlan", "create_plan", "plan_form", "plan_request", "propose", "read_plan", "replan"]

@@ -30,7 +30,7 @@ from certigraph.adapters.protocols import Context
 from certigraph.adapters.tools.schemas import format_tool
 from certigraph.adapters.tools.world import Tools
 from certigraph.state.records import Task
-from certigraph.state.run import DecideView, Turn
+from certigraph.state.run import Belief, DecideView, Evidence, Turn
 from certigraph.state.sdp import RealizeView
 
 FEW_ACTIONS = 10
@@ -58,6 +58,21 @@ async def decision_prompt(state: DecideView, request: str, tools: Tools, runtime
         _format_left(state["task"], runtime, state["steps"]),
     )
     return await _complete(before, state["turns"], after, tools, runtime)
+
+
+def first_view(task: Task) -> DecideView:
+    """Return the view of an agent that has done nothing yet."""
+    return {
+        "task": task,
+        "assignment": task.goal,
+        "steps": 0,
+        "rounds": 0,
+        "most_rounds": 0,
+        "turns": (),
+        "evidence": Evidence(),
+        "advice": (),
+        "belief": Belief(),
+    }
 
 
 async def plan_prompt(state: RealizeView, request: str, tools: Tools, runtime: Runtime[Context]) -> Prompt:
@@ -122,7 +137,7 @@ def _format_turn(number: int, turn: Turn) -> str:
     first = turn.observation.partition("\n")[0]
     calls = "" if first and turn.action.startswith(f"{first}; ") else f"{turn.action}\n"
     thought = f" {turn.thought}" if turn.thought else ""
-    return f"{number}.{thought}\n{calls}{turn.observation.strip()}"
+    return f"[turn {number}]{thought}\n{calls}{turn.observation.strip()}"
 
 
 def _format_advice(advice: Sequence[str]) -> str:
@@ -156,4 +171,4 @@ LEFT = "No more than {left} turns are left."
 
 CLOSING = "What comes next?"
 
-__all__ = ["decision_prompt", "format_calls", "list_tools", "plan_prompt"]
+__all__ = ["decision_prompt", "first_view", "format_calls", "list_tools", "plan_prompt"]

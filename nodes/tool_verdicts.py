@@ -33,13 +33,18 @@ from certigraph.state.sdp import ValidateView
 from certigraph.state.tools import ANSWER_ARGUMENT, format_call
 
 
-class GroundedHolds(BaseModel):
-    """Answer schema for a verdict over tools: a reason, what it rests on, how many conditions hold."""
+class Grounded(BaseModel):
+    """What every verdict over tools names that it rests on."""
 
     reason: Reasoning
     evidence: Annotated[str, Requested] = ""
     by_calls: Annotated[list[int], Requested] = []
     absence: Annotated[str, Requested] = ""
+
+
+class GroundedHolds(Grounded):
+    """Answer schema for a verdict on a plan: a reason, what it rests on, how many conditions hold."""
+
     reachable: Annotated[bool, Requested] = True
     holds: int = Field(ge=0, le=MAX_JUDGED_CONDITIONS, strict=True)
 
@@ -130,7 +135,7 @@ def lasting_calls(calls: Sequence[AnsweredCall]) -> list[tuple[int, AnsweredCall
     return [(number, one) for number, one in enumerate(calls, 1) if one.made and one.lasting]
 
 
-def find_grounds(answer: GroundedHolds, calls: Sequence[AnsweredCall]) -> Grounds:
+def find_grounds(answer: Grounded, calls: Sequence[AnsweredCall]) -> Grounds:
     """Find what a model named for its verdict: words in answers, calls, the list of calls whose effect lasts.
 
     Args:
@@ -303,6 +308,7 @@ NOTING_QUESTION = """\
 HOLDS_QUESTION = "- holds: how many hold; 0 if the first one does not."
 
 __all__ = [
+    "Grounded",
     "GroundedHolds",
     "Grounds",
     "ask_grounded_verdict",

@@ -15,6 +15,10 @@ EXHAUSTED = "exhausted"
 FINISHED = "finished"
 """Ending of a user's own graph that reached its end without naming an ending."""
 
+ASKED = "asked"
+"""Ending of a turn of an agent whose answer asks the user something: it is not an end of the work, so nobody judged it.
+"""
+
 INTERRUPTED = "interrupted"
 """Status of a run whose trajectory records no ending."""
 

@@ -168,7 +168,7 @@ FitTurns = Callable[[int], tuple[int, Sequence[str]]]
 """Function of the available tokens that returns the index of the first turn that fits, and the texts from it on."""
 
 
-def fit_turns(turns: Sequence[Turn], fit: FitTurns, rest: str, profile: ModelProfile) -> History:
+def fit_turns(turns: Sequence[object], fit: FitTurns, rest: str, profile: ModelProfile) -> History:
     """Format turns as `format_history` does, with a format of the caller's.
 
     Args:

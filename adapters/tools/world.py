@@ -26,7 +26,7 @@ from certigraph.adapters.user_warnings import error_location, warn_user
 from certigraph.state.endings import Fault, Stopped, UnknownName
 from certigraph.state.records import Action, Arguments, Observation, Record, Scores, Task
 from certigraph.state.run import ANSWER, ANSWER_ACTIONS, FINISH
-from certigraph.state.tools import ANSWER_ARGUMENT, REQUEST_ID, TOOLS_NAME, ToolCall, calls_of
+from certigraph.state.tools import ANSWER_ARGUMENT, ASKS_ARGUMENT, REQUEST_ID, TOOLS_NAME, ToolCall, calls_of
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -89,6 +89,7 @@ class Tools(Benchmark):
         limits: limits of an episode.
         name: name of the world in trajectories and reports.
         expert: script that answers for the model `scripted:expert`, for tests of an agent without a language model.
+        asks_user: whether an answer may ask the user something, because a user is there who answers.
 
     With `reset`, the runs of an evaluation are made one at a time, since they share what it brings to its beginning,
     and a run that was cut off starts again. Without it, what tools did stays done: a case gets one run only, unless all
@@ -121,6 +122,7 @@ class Tools(Benchmark):
         limits: Limits | None = None,
         name: str = TOOLS_NAME,
         expert: Responder | None = None,
+        asks_user: bool = False,
     ) -> None:
         self.name = name
         provided, own = split_provided(tools)
@@ -140,7 +142,7 @@ class Tools(Benchmark):
         self.checks = load_checks(checks or {})
         self.deadline = deadline
         self._check, self._expert = check, expert
-        self._part, self._finish = _create_part_tool(), _create_finish_tool(self.response_format)
+        self._part, self._finish = _create_part_tool(), _create_finish_tool(self.response_format, asks_user=asks_user)
         self._cases = {case.id: case for case in _number_cases(cases)}
         self._offered = [
             *(
@@ -236,7 +238,8 @@ class Tools(Benchmark):
             is_part: whether it answers a part of the task, and so has no other form than text.
         """
         if self.response_format is None or is_part:
-            text, response = str(args.get(ANSWER_ARGUMENT, "")), {}
+            text = str(args.get(ANSWER_ARGUMENT, ""))
+            response: dict[str, Any] = {ASKS_ARGUMENT: True} if args.get(ASKS_ARGUMENT) is True else {}
         else:
             text, response = self.response_format.text(args), {RESPONSE_ARGUMENT: dict(args)}
         return Action(
@@ -396,7 +399,12 @@ def _create_part_tool() -> OfferedTool:
     return OfferedTool(FINISH, PART_DESCRIPTION, schema)
 
 
-def _create_finish_tool(form: ResponseForm | None) -> OfferedTool:
+def _create_finish_tool(form: ResponseForm | None, *, asks_user: bool) -> OfferedTool:
+    if form is None and asks_user:
+        part = _create_part_tool()
+        properties = {**part.parameters["properties"], ASKS_ARGUMENT: {"type": "boolean", "description": ASKS}}
+        schema = {**part.parameters, "properties": properties}
+        return part._replace(description=FINISH_DESCRIPTION, parameters=schema)
     if form is None:
         return _create_part_tool()._replace(description=FINISH_DESCRIPTION)
     return OfferedTool(FINISH, FINISH_DESCRIPTION, form.schema, lambda args: _describe_misfit(form, args))
@@ -410,6 +418,8 @@ def _describe_misfit(form: ResponseForm, args: Mapping[str, Any]) -> str:
 FINISH_DESCRIPTION = (
     "Hand in the answer. It ends the work: call it alone, once everything asked for is done or found to be impossible."
 )
+
+ASKS = "true only if the work cannot go on before the user has answered a question that the answer asks"
 
 PART_DESCRIPTION = "Hand in the result of the assignment, for others who go on with it. Call it alone."
 
