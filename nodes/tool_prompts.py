@@ -77,8 +77,8 @@ def first_view(task: Task) -> DecideView:
 
 async def plan_prompt(state: RealizeView, request: str, tools: Tools, runtime: Runtime[Context]) -> Prompt:
     """Build the prompt of an agent with a plan of conditions (Realize); arguments as for `decision_prompt`."""
-    certified, ahead = [p.text for p in state["certified"].predicates], [p.text for p in state["ahead"]]
-    plan = numbered_list([*certified, state["target"].text, *ahead])
+    certified = state["certified"].predicates
+    plan = numbered_list(GOAL if p.kind == "goal" else p.text for p in (*certified, state["target"], *state["ahead"]))
     before = paragraphs(request, f"Task: {state['task'].goal}", f"{PLAN_HEADING}\n{plan}")
     judged = [one for one in state["attempts"] if not one.verdict.pending]
     after = paragraphs(
@@ -164,6 +164,9 @@ CALLS_HEADING = "Calls so far and their answers, the latest last:"
 PLAN_HEADING = "Plan, its conditions in order:"
 
 POSITION = "Certified so far are the first {count} conditions of the plan. The target is condition {target}."
+
+GOAL = "All of the task is done, or the answers show why it cannot or must not be, and the answer was handed in."
+"""The goal in a prompt that has the task as well."""
 
 JUDGED_HEADING = "What was found when the target was judged:"
 
