@@ -57,8 +57,10 @@ async def judge_by_checks(
     if is_unreachable(action):
         return Verdict(depth=0, reason=action.text, unreachable=True)
     span, refuted = await _check_tail(state, checks, deadline)
+    if not span and refuted is not None and refuted.unfilled:
+        return Verdict(depth=0, reason=str(refuted), decided_by="code", unreachable=True)
     if action.kind != CHECK and action.kind not in ANSWER_ACTIONS:
-        return _judge_by_code(state, span, refuted)
+        return _judge_by_code(state, span)
     left = [one for one in span if one.is_open]
     if not left:
         return _combine(span, refuted, Verdict(depth=0, decided_by="code"), left)
@@ -71,13 +73,11 @@ async def judge_by_checks(
     return _combine(span, refuted, by_model, left)
 
 
-def _judge_by_code(state: ValidateView, span: Sequence[_Judged], refuted: _Judged | None) -> Verdict:
+def _judge_by_code(state: ValidateView, span: Sequence[_Judged]) -> Verdict:
     """Return the verdict after calls of tools: what code proves, and whether the action was in vain."""
     proven = list(takewhile(lambda one: not one.is_open, span))
     if proven:
         return _combine(proven, None, Verdict(depth=0, decided_by="code"), [])
-    if not span and refuted is not None and refuted.unfilled:
-        return Verdict(depth=0, reason=str(refuted), decided_by="code", unreachable=True)
     if _brings_news(state):
         return Verdict(depth=0, pending=True)
     return Verdict(depth=0, reason=IN_VAIN, decided_by="code")
