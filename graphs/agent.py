@@ -44,6 +44,7 @@ from certigraph.adapters.tools.positions import CHECKPOINTER_KEY, RUNTIME_KEY, r
 from certigraph.adapters.tools.thread_clocks import acheck_thread_clock, check_thread_clock
 from certigraph.adapters.tools.world import RESPONSE_ARGUMENT, ToolLike, Tools
 from certigraph.graphs.assembly import Assembly, EpisodicGraph, Schemas, create_state, extend_state, run_in_place
+from certigraph.nodes.answer_audits import judge_answer
 from certigraph.nodes.approval import InterruptOn, approvals
 from certigraph.nodes.commitments import commit
 from certigraph.nodes.events import write_answer
@@ -415,6 +416,7 @@ def agent(
         checks=checks,
         deadline=deadline,
         limits=limits,
+        asks_user=True,
     )
     world.state_keys = frozenset(get_type_hints(state_schema)) if state_schema else frozenset()
     world.agent = name or method
@@ -429,11 +431,15 @@ def agent(
     if commitments:
         approvable = [tool for tool, rule in (interrupt_on or {}).items() if rule]
         chosen_by = {"approvable": approvable} if approvable else {}
-        operators = {"commit": commit(level=commitments, **chosen_by), **operators}
+        draft = _find_draft(method, operators)
+        operators = {"commit": commit(level=commitments, **chosen_by, **draft), **operators}
     if lessons is not None:
         world.lessons = (name or method, *check_template(lessons))
     elif method == "step":
         operators = {"recall": no_lessons, "memory": learn_nothing, **operators}
+    if method == "react" and "audit" not in operators:
+        operators = {"audit": judge_answer, **operators}
+    operators = {name: operator for name, operator in operators.items() if operator is not None}
     approved = next((tool for tool, rule in (interrupt_on or {}).items() if rule), "")
     graph = _assemble_agent(
         method, state_schema, operators, approved, commitments == "arguments", world.response_format
@@ -452,6 +458,14 @@ def agent(
         raise_limits=raise_limits,
         **vars(compiled),
     )
+
+
+def _find_draft(method: Method, operators: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is asked for together with the commitment: only what a shipped operator would ask for next."""
+    if method == "sdp" and "propose" not in operators:
+        return {"draft": "plan"}
+    searches = {"decide", "memory", "gate", "answer", "deliver"} & set(operators)
+    return {"draft": "action"} if method == "react" and not searches else {}
 
 
 def _check_choices(

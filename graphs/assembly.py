@@ -466,11 +466,12 @@ def check_slots(swaps: Iterable[str], known: Sequence[str]) -> None:
         raise TypeError(f"no operator slot {', '.join(sorted(unknown))!r}; this graph has: {', '.join(known)}")
 
 
-def add_path(builder: Assembly, *nodes: str) -> None:
-    """Add an edge from each node to the next, leaving out optional slots that have no operator."""
+def add_path(builder: Assembly, *nodes: str) -> list[str]:
+    """Add an edge from each node to the next, leaving out optional slots that have no operator; return those left."""
     present = [node for node in nodes if node in builder.nodes]
     for source, target in pairwise(present):
         builder.add_edge(source, target)
+    return present
 
 
 def operators_of(graph: CompiledStateGraph[Any, Context, Any, Any]) -> dict[str, JsonValue]:

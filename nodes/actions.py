@@ -200,11 +200,18 @@ Give, in this order:
 CHECK_ACTION = Action(text="(nothing: the target holds already)", kind=CHECK)
 """Action of a model that finds its target met already."""
 
-UNREACHABLE_ACTION = Action(text="(nothing: the target cannot be reached)", kind=CHECK)
+UNREACHABLE_TEXT = "(nothing: the target cannot be reached"
+
+UNREACHABLE_ACTION = Action(text=f"{UNREACHABLE_TEXT})", kind=CHECK)
 """Action of a model that finds its target out of reach."""
 
 
 def to_unreachable_action(reason: str) -> Action:
     """Return the action of a model that finds its target out of reach and says why."""
-    text = f"(nothing: the target cannot be reached: {one_line(reason)})"
+    text = f"{UNREACHABLE_TEXT}: {one_line(reason)})"
     return Action(text=text, kind=CHECK) if reason else UNREACHABLE_ACTION
+
+
+def is_unreachable(action: Action) -> bool:
+    """Return whether an action says that the target cannot be reached."""
+    return action.kind == CHECK and action.text.startswith(UNREACHABLE_TEXT)

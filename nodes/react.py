@@ -123,7 +123,8 @@ MEANING_CLOSING = "Which of these did you mean?"
 
 
 def _clear_turns(state: ReActState, update: Update, runtime: Runtime[Context]) -> Update:
-    return {**update, **clear_memory(state), "turns": Overwrite([]), "thought": ""}
+    audited = {log: Overwrite([]) for log in ("audits", "certificates") if state.get(log)}
+    return {**update, **clear_memory(state), **audited, "turns": Overwrite([]), "thought": ""}
 
 
 def _record_turn(state: ReActState, update: Update, runtime: Runtime[Context]) -> Update:

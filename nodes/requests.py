@@ -190,7 +190,7 @@ def receive_request(
     """
     messages: list[AnyMessage] = list(state.get("messages") or ())
     before = provenance_of(state)
-    update: dict[str, Any] = {"goal": "", "commitment": None}
+    update: dict[str, Any] = {"goal": "", "commitment": None, "draft": None}
     if unanswered := _close_earlier(state, messages):
         update["messages"] = [RemoveMessage(REMOVE_ALL_MESSAGES), *unanswered]
         messages = unanswered

@@ -1,6 +1,7 @@
 """Verdicts of the user's checks and, for what code does not decide, of a model."""
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 from langgraph.runtime import Runtime
@@ -9,6 +10,7 @@ from certigraph.adapters.models.prompts import bullet_list, one_line, paragraphs
 from certigraph.adapters.models.scripts import use_about
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.tools.checks import Check, CheckOutcome, check_condition, find_unfilled
+from certigraph.nodes.actions import is_unreachable
 from certigraph.nodes.tool_verdicts import ask_grounded_verdict
 from certigraph.state.records import CHECK, Predicate, Verdict
 from certigraph.state.run import ANSWER_ACTIONS
@@ -39,11 +41,11 @@ class _Judged(NamedTuple):
 async def judge_by_checks(
     state: ValidateView, runtime: Runtime[Context], checks: Sequence[Check], deadline: float
 ) -> Verdict:
-    """Judge how many of the plan's next conditions hold: by checks where they match, else by the model.
+    """Judge how many of the plan's next conditions hold: by checks as soon as they can, else by the model.
 
-    The model judges only conditions before the first one that code finds false, and is not called where code decides
-    all of these. The goal is never certified without an answer: where it is the target, an action before the answer is
-    not a failed attempt, unless it was refused or only repeats an earlier one with the same result.
+    The model is asked only where the agent says that the target holds, or hands in an answer. It then judges all open
+    conditions together, up to the first one that code finds false. After any other action only code judges; the action
+    counts as a try only if it repeats one with the same answer. The goal is never certified without an answer.
 
     Args:
         state: the view of Validate.
@@ -51,16 +53,17 @@ async def judge_by_checks(
         checks: the checks.
         deadline: seconds after which a check is given up.
     """
-    if state["upcoming"] and not state["observation"].done:
-        return Verdict(depth=0, pending=True)
+    action = state["action"]
+    if is_unreachable(action):
+        return Verdict(depth=0, reason=action.text, unreachable=True)
     span, refuted = await _check_tail(state, checks, deadline)
+    if not span and refuted is not None and refuted.unfilled:
+        return Verdict(depth=0, reason=str(refuted), decided_by="code", unreachable=True)
+    if action.kind != CHECK and action.kind not in ANSWER_ACTIONS:
+        return _judge_by_code(state, span)
     left = [one for one in span if one.is_open]
     if not left:
-        waits = not span and refuted is not None and refuted.outcome is None
-        unfilled = not span and refuted is not None and refuted.unfilled
-        looked = waits and _brings_news(state)
-        verdict = Verdict(depth=0, decided_by="code", looked=looked, unreachable=unfilled)
-        return _combine(span, refuted, verdict, left)
+        return _combine(span, refuted, Verdict(depth=0, decided_by="code"), left)
     known = [str(one) for one in span if one.outcome]
     handed_in = ANSWER_NOTE if any(one.condition.kind == "goal" for one in left) else ""
     notes = paragraphs(CHECKED_NOTE.format(known=bullet_list(known)) if known else "", handed_in)
@@ -68,6 +71,16 @@ async def judge_by_checks(
     with use_about({"tail": open_conditions}):
         by_model = await ask_grounded_verdict(state, runtime, tail=open_conditions, notes=notes)
     return _combine(span, refuted, by_model, left)
+
+
+def _judge_by_code(state: ValidateView, span: Sequence[_Judged]) -> Verdict:
+    """Return the verdict after calls of tools: what code proves, and whether the action was in vain."""
+    proven = list(takewhile(lambda one: not one.is_open, span))
+    if proven:
+        return _combine(proven, None, Verdict(depth=0, decided_by="code"), [])
+    if _brings_news(state):
+        return Verdict(depth=0, pending=True)
+    return Verdict(depth=0, reason=IN_VAIN, decided_by="code")
 
 
 async def _check_tail(
@@ -92,9 +105,7 @@ async def _check_tail(
 
 
 def _brings_news(state: ValidateView) -> bool:
-    """Return whether the last action was taken and is none that was taken before with the same result."""
-    if state["action"].kind == CHECK or not state["observation"].accepted:
-        return False
+    """Return whether the last action is none that was taken before with the same result."""
     taken = [(turn.action, turn.observation) for turn in state["turns"]]
     return not taken or taken[-1] not in taken[:-1]
 
@@ -122,6 +133,7 @@ def _combine(span: Sequence[_Judged], refuted: _Judged | None, by_model: Verdict
 
 
 UNFILLED = "{names} stands where a value should, so nothing can be checked: name what is meant"
+IN_VAIN = "these calls were made before, with the same answers: nothing new was learnt and nothing changed"
 NO_ANSWER = "the goal is judged once finish has handed in an answer"
 
 CHECKED_NOTE = """\
@@ -129,6 +141,6 @@ Checked by code just now; what it decided stands:
 {known}"""
 
 ANSWER_NOTE = """\
-An answer was handed in with the latest action. It counts only if the world bears out what it says: not if it claims
+The goal includes the answer, which counts only if the world bears out what it says: not if it claims
 what was not done, or leaves out what it was to tell. That a thing cannot be done is shown only where none of the ways
 to it that the world named is left."""

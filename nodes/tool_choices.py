@@ -5,25 +5,26 @@ are the usual ones with the user's checks.
 """
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from langgraph.runtime import Runtime
 
-from certigraph.adapters.benchmarks import benchmark_of, context_of
-from certigraph.adapters.models.prompts import build_prompt, bullet_list, numbered_list, quote
+from certigraph.adapters.benchmarks import context_of
+from certigraph.adapters.models.prompts import build_prompt, numbered_list, quote
 from certigraph.adapters.models.streams import ArgumentOf
 from certigraph.adapters.models.tool_calls import OfferedTool, ToolChoice, ask_tool_calls
 from certigraph.adapters.protocols import Benchmark, Context, Operator, OperatorFactory
 from certigraph.adapters.tools.definitions import HOLDS, UNREACHABLE
 from certigraph.adapters.tools.world import Tools
-from certigraph.nodes.actions import CHECK_ACTION, action_prompt, to_unreachable_action
-from certigraph.nodes.conditions import ask_plan, ask_rest_of_plan
-from certigraph.nodes.decisions import situation_prompt
+from certigraph.nodes.actions import CHECK_ACTION, to_unreachable_action
+from certigraph.nodes.own_tools import has_tools, offered_tools, tools_of
 from certigraph.nodes.tool_checks import judge_by_checks
-from certigraph.state.endings import Fault, UnusableAnswer
-from certigraph.state.records import Action, Task
+from certigraph.nodes.tool_plans import propose, replan
+from certigraph.nodes.tool_prompts import decision_prompt, list_tools, plan_prompt
+from certigraph.state.endings import UnusableAnswer
+from certigraph.state.records import Action
 from certigraph.state.run import FINISH, DecideView
-from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView
+from certigraph.state.sdp import RealizeView, ValidateView
 from certigraph.state.search import AnswerView
 from certigraph.state.tools import ANSWER_ARGUMENT, MESSAGE_KEY, create_tool_action
 
@@ -31,56 +32,15 @@ _NOTHING: dict[str, Any] = {"type": "object", "properties": {}}
 
 HOLDS_TOOL = OfferedTool(
     HOLDS,
-    "No tool is called: the answers so far show that the target holds already, and it is checked by them.",
+    "No tool is called: the answers so far show that the target holds, and it is to be judged before anything else.",
     _NOTHING,
 )
 UNREACHABLE_TOOL = OfferedTool(
     UNREACHABLE,
-    "No tool is called: an answer shows that the target cannot come true any more as it is worded, or that the task "
-    "takes another course, so that the rest is planned again.",
+    "No tool is called: an answer shows that a condition of the plan cannot come true any more as it is worded, or "
+    "that the task takes another course. Say so in the thought; the rest is planned again.",
     _NOTHING,
 )
-
-
-def has_tools(benchmark: Benchmark) -> bool:
-    """Return whether a world consists of tools."""
-    return hasattr(benchmark, "offered")  # `isinstance` takes ten times as long for a protocol, and every node asks
-
-
-def tools_of(task: Task, runtime: Runtime[Context]) -> Tools:
-    """Return the tools of a run.
-
-    Raises:
-        Fault: ("operator") the world of the run is not made of tools.
-    """
-    benchmark = benchmark_of(task, runtime)
-    if has_tools(benchmark):
-        return cast(Tools, benchmark)
-    name = benchmark.name
-    raise Fault("operator", f"the world {name} has no tools: use its own operators, or certigraph.Tools")
-
-
-def offered_tools(tools: Tools, runtime: Runtime[Context]) -> list[OfferedTool]:
-    """Return the tools that a model may call, without `finish`.
-
-    Those outside the run's commitment are hidden, unless a person may approve their calls. A call of a hidden one is
-    read all the same, and refused when it is to be made.
-    """
-    commitment = context_of(runtime).commitment
-    if commitment is None:
-        return tools.offered()
-    usable = {*commitment.tools, *commitment.approvable}
-    return [one._replace(hidden=one.provided is None and one.name not in usable) for one in tools.offered()]
-
-
-async def propose(state: ProposeView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model for a plan, with the forms of conditions that checks decide."""
-    return await ask_plan(state, runtime, notes=_planning_notes(state["task"], runtime))
-
-
-async def replan(state: SDPReplanView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model for a new rest of the plan, as `propose` does for a plan."""
-    return await ask_rest_of_plan(state, runtime, notes=_planning_notes(state["task"], runtime))
 
 
 async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -89,27 +49,17 @@ async def validate(state: ValidateView, runtime: Runtime[Context]) -> dict[str, 
     return {"verdict": await judge_by_checks(state, runtime, tools.checks, tools.deadline)}
 
 
-def _planning_notes(task: Task, runtime: Runtime[Context]) -> str:
-    checks = tools_of(task, runtime).checks
-    return CHECKS_NOTE.format(forms=bullet_list(map(str, checks))) if checks else ""
-
-
 async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model for the calls that should make the target true.
+    """Ask the model for a chain of calls for the target and for the conditions after it, or for the answer.
 
-    An answer may be handed in, and where the target is the goal, the target cannot hold without one. The answer is not
-    final: Validate decides whether it settles the task.
+    An answer that is handed in is not final: Validate judges all open conditions by it.
     """
-    tools, at_goal = tools_of(state["task"], runtime), state["target"].kind == "goal"
-    offered = [
-        *offered_tools(tools, runtime),
-        tools.finish_tool(),
-        *([] if at_goal else [HOLDS_TOOL]),
-        UNREACHABLE_TOOL,
-    ]
-    request = REALIZE_REQUEST + (AT_GOAL if at_goal else "")
-    prompt = await action_prompt(state, request, "", runtime)
-    choice = await ask_tool_calls(prompt, offered, role="executor", runtime=runtime)
+    tools = tools_of(state["task"], runtime)
+    claims = [HOLDS_TOOL, UNREACHABLE_TOOL] if state["ahead"] else [UNREACHABLE_TOOL]
+    offered = [*offered_tools(tools, runtime), tools.finish_tool(), *claims]
+    request = CALLS_REQUEST + PLAN_REQUEST + FINISH_REQUEST
+    prompt = await plan_prompt(state, request, tools, runtime)
+    choice = await ask_tool_calls(prompt, offered, role="executor", runtime=runtime, listing=list_tools(offered))
     names = [call.name for call in choice.calls]
     if not any(name in tools.tools for name in names):
         return {"action": to_unreachable_action(choice.thought) if UNREACHABLE in names else CHECK_ACTION}
@@ -118,13 +68,21 @@ async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, An
 
 async def decide(state: DecideView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for the next calls, or for the answer that ends the work."""
+    if (draft := state.get("draft")) and draft.action:
+        return {"thought": draft.thought, "action": draft.action}
     tools, entry = tools_of(state["task"], runtime), context_of(runtime).entry
     is_part = entry is not None and not entry.last
-    request = DECIDE_REQUEST + _describe_part(dict(state), is_part)
-    prompt = await situation_prompt(state, request, runtime, closing=DECIDE_CLOSING)
+    request = CALLS_REQUEST + _describe_part(dict(state), is_part)
+    prompt = await decision_prompt(state, request, tools, runtime)
     offered = [*offered_tools(tools, runtime), tools.part_tool() if is_part else tools.finish_tool()]
-    shown = None if is_part else _shown_answer(tools)
-    choice = await ask_tool_calls(prompt, offered, role="executor", runtime=runtime, answer=shown)
+    choice = await ask_tool_calls(
+        prompt,
+        offered,
+        role="executor",
+        runtime=runtime,
+        answer=None if is_part else _shown_answer(tools),
+        listing=list_tools(offered),
+    )
     return {"thought": choice.thought, "action": to_action(choice, tools, final=not is_part, is_part=is_part)}
 
 
@@ -212,51 +170,34 @@ def operators_for(benchmark: Benchmark) -> Mapping[str, Operator | OperatorFacto
     return {**OPERATORS, **own} if has_tools(benchmark) else own
 
 
-CHECKS_NOTE = """\
-Conditions of the following forms are decided by code, which makes them certain. Wherever one of them says what is
-meant, write the condition in exactly these words, with a value in the place of each name in braces. Where such a value
-can only be known later, word the condition in your own way.
-{forms}"""
-
-REALIZE_REQUEST = """\
-Think first: what is missing for the target, and which calls bring it about without harm to what the plan needs later?
-Then make the call. Make several at once only where none needs what another answers. They are carried out in your order,
-and after one that fails none is, but look-ups after a failed look-up, so that a call may rely on those before it.
-Names, ids, addresses, dates and figures come from the task or from what a tool answered; what is not known has to be
-looked up first. Only a value that does no harm if it is wrong, such as a title, may be chosen where nothing gives it;
-the answer at the end then says so. A text that the task wants written is yours to word.
+CALLS_REQUEST = """\
+Write a short thought first: what is established, what is missing, and why these calls. Then make all calls that are
+right by what is known now. They are made in the order in which you give them, and after one that fails no call is made
+that changes something. So give whole chains, such as a mail and then the closing that has to come after it; leave for
+later only calls whose arguments, or whether they are right, depend on an answer that is not there yet. First look up
+all that can be looked up; then make the calls that change something together, for all parts of the task.
+Names, ids, addresses, dates and figures come from the task or from an answer; what is not known has to be looked up.
+Only a value that does no harm if it is wrong, such as a title, may be chosen where nothing gives it; the answer then
+says so. A text that the task wants written is yours to word.
 """
 
-AT_GOAL = """\
-The target is the goal, the last condition of the plan. Hand in the answer with finish if it is all that is missing: it
-says what was done and found, whatever the task asks to be told, and what could not be done.
+PLAN_REQUEST = """\
+The work is judged by the conditions of a plan. Serve the target and the conditions after it in one go wherever you can.
 """
-
-DECIDE_REQUEST = """\
-Think first: what do the answers so far establish for the assignment, what is still missing, and what would each likely
-call change? Then make the next call. Make several at once only where none needs what another answers. They are carried
-out in your order, and after one that fails none is, but look-ups after a failed look-up, so that a call may rely on
-those before it. Names, ids, addresses, dates and figures come from the assignment or from what a tool answered; what is
-not known has to be looked up first. Only a value that does no harm if it is wrong, such as a title, may be chosen where
-nothing gives it; the answer at the end then says so. A text that the assignment wants written is yours to word.
-"""
-
-DECIDE_CLOSING = "What is the next call for the assignment?"
 
 FINISH_REQUEST = """\
-Once all is done, hand in the answer with finish: what was done and found, whatever the assignment asks to be told, and
-what could not be done.
+Once all is done, hand in the answer with finish: what was done and found, whatever the task asks to be told, and what
+could not be done.
 """
 
 PART_REQUEST = """\
-The assignment is a part of a larger task. Once it is done, hand in its result as a text with finish(answer: string).
-Others build on that: give them every name, number and id that they need, as it stands in the answers, and what could
-not be done.
+The task is a part of a larger one. Once it is done, hand in its result with finish. Others build on that: give them
+every name, number and id that they need, as it stands in the answers, and what could not be done.
 """
 
 SUBTASK_REQUEST = """\
-The assignment is one subtask of a larger task. Call finish only where the assignment is to hand in the answer: nothing
-can be done after that.
+The task is one subtask of a larger one. Call finish only where it is to hand in the answer: nothing can be done after
+that.
 """
 
 ANSWER_REQUEST = """\

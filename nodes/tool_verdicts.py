@@ -13,28 +13,47 @@ from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
 
 from certigraph.adapters.models.calls import ask
-from certigraph.adapters.models.prompts import bullet_list, one_line, paragraphs, quote, unquote_line
+from certigraph.adapters.models.prompts import (
+    bullet_list,
+    format_facts,
+    numbered_list,
+    one_line,
+    paragraphs,
+    quote,
+    unquote_line,
+)
 from certigraph.adapters.models.schemas import Reasoning, Requested
 from certigraph.adapters.models.scripts import collect_citations
 from certigraph.adapters.protocols import Context
-from certigraph.nodes.verdicts import MAX_JUDGED_CONDITIONS, verdict_fields, verdict_prompt
-from certigraph.state.records import Ground, Predicate, Verdict
-from certigraph.state.run import AnsweredCall
+from certigraph.nodes.verdicts import MAX_JUDGED_CONDITIONS
+from certigraph.nodes.work_records import is_long, judge_prompt
+from certigraph.state.records import CHECK, Action, Ground, Predicate, Verdict
+from certigraph.state.run import ANSWER_ACTIONS, AnsweredCall
 from certigraph.state.sdp import ValidateView
-from certigraph.state.tools import format_call
+from certigraph.state.tools import ANSWER_ARGUMENT, format_call
 
 
-class GroundedHolds(BaseModel):
-    """Answer schema for a verdict over tools: a reason, what it rests on, what else was learned, how many hold."""
+class Grounded(BaseModel):
+    """What every verdict over tools names that it rests on."""
 
     reason: Reasoning
     evidence: Annotated[str, Requested] = ""
     by_calls: Annotated[list[int], Requested] = []
     absence: Annotated[str, Requested] = ""
-    established: Annotated[list[str], Requested] = []
-    outdated: Annotated[list[int], Requested] = []
+
+
+class GroundedHolds(Grounded):
+    """Answer schema for a verdict on a plan: a reason, what it rests on, how many conditions hold."""
+
     reachable: Annotated[bool, Requested] = True
     holds: int = Field(ge=0, le=MAX_JUDGED_CONDITIONS, strict=True)
+
+
+class NotingHolds(GroundedHolds):
+    """Answer schema for a verdict over so many calls that the first ones may soon be out of sight."""
+
+    established: Annotated[list[str], Requested] = []
+    outdated: Annotated[list[int], Requested] = []
 
 
 class Grounds(NamedTuple):
@@ -63,15 +82,23 @@ async def ask_grounded_verdict(
         notes: what is known besides the answers.
     """
     judged, calls = tail[:MAX_JUDGED_CONDITIONS], state["answers"]
-    notes = paragraphs(notes, describe_calls(calls, state["evidence"].view))
-    prompt = await verdict_prompt(state, judged, notes, runtime, question=GROUNDED_QUESTION)
+    conditions = f"Conditions, in order:\n{numbered_list(one.text for one in judged)}"
+    later = len(state["tail"]) - len(judged)
+    parts = (conditions, LATER.format(count=later) if later else "", _describe_claim(state["action"]), notes)
+    prompt = await judge_prompt(state["task"], calls, paragraphs(*parts, GROUNDED_QUESTION), runtime)
+    form: type[GroundedHolds] = GroundedHolds
+    if await is_long(prompt, runtime):
+        form = NotingHolds
+        facts = format_facts(state["facts"]) if state["facts"] else ""
+        prompt = prompt._replace(user=paragraphs(prompt.user, facts, NOTING_QUESTION))
+    prompt = prompt._replace(user=paragraphs(prompt.user, HOLDS_QUESTION))
     with collect_citations() as cited:
-        answer = await ask(prompt, GroundedHolds, role="validator", runtime=runtime)
+        answer = await ask(prompt, form, role="validator", runtime=runtime)
         grounds = find_grounds(answer, calls)
         if answer.holds and grounds.problems and not cited:
             again = NOT_FOUND.format(holds=answer.holds, problems=quote(bullet_list(grounds.problems)))
             prompt = prompt._replace(user=f"{prompt.user}\n\n{again}")
-            answer = await ask(prompt, GroundedHolds, role="validator", runtime=runtime)
+            answer = await ask(prompt, form, role="validator", runtime=runtime)
             grounds = find_grounds(answer, calls)
     verdict = _to_verdict(answer, grounds, len(judged), state)
     if not cited:
@@ -80,40 +107,35 @@ async def ask_grounded_verdict(
     return verdict.model_copy(update={"depth": depth, "decided_by": "oracle", "evidence": cited[-1]})
 
 
+def _describe_claim(action: Action) -> str:
+    """Return what the agent says in place of a call: that the target holds, or its answer."""
+    if action.kind in ANSWER_ACTIONS:
+        return f"{ANSWER_HEADING}\n{quote(str(action.args.get(ANSWER_ARGUMENT, '')))}"
+    return CLAIM if action.kind == CHECK else ""
+
+
 def _to_verdict(answer: GroundedHolds, grounds: Grounds, most: int, state: ValidateView) -> Verdict:
     is_grounded = answer.holds > 0 and not grounds.problems
     found = {"evidence": grounds.shown, "rests_on": grounds.kinds, "calls": grounds.calls} if is_grounded else {}
     missing = "nothing was found that shows it: " if answer.holds > 0 and not is_grounded else ""
-    depth = min(answer.holds, most) if is_grounded else 0
-    return Verdict(depth=depth, reason=f"{missing}{answer.reason}", **verdict_fields(answer, most, state), **found)
-
-
-def describe_calls(calls: Sequence[AnsweredCall], view: str) -> str:
-    """List the calls that were made and that the view does not show, and the numbers of those whose effect lasts.
-
-    Args:
-        calls: the calls so far, in order.
-        view: the answers that a prompt shows.
-    """
-    shown = set(map(int, HEADING.findall(view)))
-    earlier = [
-        f"[call {number}: {format_call(one.tool, one.args)}]{' (failed)' if one.failed else ''}"
-        for number, one in enumerate(calls, 1)
-        if one.made and number not in shown
-    ]
-    lasting = ", ".join(f"{number}{' (failed)' if one.failed else ''}" for number, one in _lasting_calls(calls))
-    listed = quote("\n".join(earlier))
-    return paragraphs(
-        f"{EARLIER_CALLS}:\n{listed}" if earlier else "",
-        LASTING_CALLS.format(numbers=lasting) if lasting else NO_LASTING_CALL,
+    noted, facts = isinstance(answer, NotingHolds) and answer, dict(enumerate(state["facts"], 1))
+    return Verdict(
+        depth=min(answer.holds, most) if is_grounded else 0,
+        reason=f"{missing}{answer.reason}",
+        decided_by="model",
+        facts=tuple(filter(None, map(unquote_line, noted.established))) if noted else (),
+        outdated=tuple(facts[number].text for number in noted.outdated if number in facts) if noted else (),
+        unreachable=not answer.reachable and answer.holds < most,
+        **found,
     )
 
 
-def _lasting_calls(calls: Sequence[AnsweredCall]) -> list[tuple[int, AnsweredCall]]:
+def lasting_calls(calls: Sequence[AnsweredCall]) -> list[tuple[int, AnsweredCall]]:
+    """Return the calls that were made and whose effect lasts, with their numbers, from 1."""
     return [(number, one) for number, one in enumerate(calls, 1) if one.made and one.lasting]
 
 
-def find_grounds(answer: GroundedHolds, calls: Sequence[AnsweredCall]) -> Grounds:
+def find_grounds(answer: Grounded, calls: Sequence[AnsweredCall]) -> Grounds:
     """Find what a model named for its verdict: words in answers, calls, the list of calls whose effect lasts.
 
     Args:
@@ -146,7 +168,7 @@ def _find_calls(named: Sequence[int], calls: Sequence[AnsweredCall]) -> Grounds:
 def _find_absence(absent: str, calls: Sequence[AnsweredCall]) -> Grounds:
     if absent.strip(". -").casefold() in ("", "none", "no", "n/a", "nothing", "empty"):
         return Grounds()
-    numbers = tuple(number for number, _ in _lasting_calls(calls))
+    numbers = tuple(number for number, _ in lasting_calls(calls))
     listed = ", ".join(map(str, numbers)) or "there is none"
     return Grounds(("absence",), numbers, f"{absent} (all calls whose effect lasts: {listed})")
 
@@ -177,9 +199,6 @@ def find_quotations(evidence: str, calls: Sequence[AnsweredCall]) -> Grounds:
             shown.append(" ... ".join(found))
     return Grounds(("quotes",) if numbers else (), tuple(dict.fromkeys(numbers)), " ... ".join(shown), tuple(problems))
 
-
-HEADING = re.compile(r"^\[call (\d+) of action ", re.MULTILINE)
-"""Beginning of an answer in a view; what an answer itself says does not look so (`state.tools.add_answers`)."""
 
 LEFT_OUT = re.compile(r"[;…]|\.\.\.")
 WORDS = re.compile(r"\w[\w.,:@/-]*\w|\w")
@@ -251,9 +270,11 @@ def _tells(passage: str, answers: Answers) -> bool:
     return False
 
 
-EARLIER_CALLS = "Calls that were made before, whose answers do not stand above"
-LASTING_CALLS = "All calls so far that were made and whose effect lasts: {numbers}."
-NO_LASTING_CALL = "No call whose effect lasts was made so far."
+CLAIM = "The agent says that the first condition holds already, which the answers have to bear out."
+
+ANSWER_HEADING = "The agent has now handed in this answer:"
+
+LATER = "(The plan has {count} more after these, not judged here.)"
 
 NOT_FOUND = """\
 You answered this before, with {holds} for `holds`, and something is wrong with what you named for it:
@@ -261,35 +282,37 @@ You answered this before, with {holds} for `holds`, and something is wrong with 
 Answer again. Count only what the answers, or calls that were made and did not fail, show."""
 
 GROUNDED_QUESTION = """\
+How many of the conditions have come true by now, counted from the first one on without a gap? One about something that
+happens and passes (was read, was sent) counts once an answer shows that it happened; one about how things are has to
+hold now, or to have given way to a later one that has come true. A condition that you count is taken as proven from
+then on, so count none that is merely likely.
+
 Give, in this order:
-- reason: what the answers show about the target, then about each condition after it as far as they hold too. A
-  condition may hold for longer already; what was met on the way counts too. Name conditions by their words: others who
-  read this number them differently.
+- reason: what the answers show about each condition, in the order of the conditions and by their words. Where one does
+  not hold, say what is missing and which step comes next.
 - evidence: words of the answers, copied exactly (line breaks and spaces do not matter), that show each condition that
-  you count, each passage on a line of its own, three words or more. Nothing else counts: no heading, no argument of a
-  call, no call that was not made, no word of a person or of the agent. Empty if no answer has words for it.
+  you count, each passage on a line of its own, three words or more. Nothing else counts: no argument of a call, no call
+  that was not made, no word of a person or of the agent. Empty if no answer has words for it.
 - by_calls: the numbers of calls that show by themselves, in place of words, what you count, such as that something was
   looked up or done. They have to be made and not to have failed. Otherwise an empty list.
 - absence: where a condition that you count is about what must not have happened, what it is that none of all the calls
   whose effect lasts has done, in a few words; the same where nothing had to be done. Otherwise empty.
+- reachable: false only if an answer shows that the first condition that does not hold cannot come true any more as it
+  is worded. Otherwise true."""
+
+NOTING_QUESTION = """\
 - established: what the answers show that later steps may need when it is out of sight: exact names, figures, contents,
-  places, what is done, what is missing or broken. One short statement each, as it is now; an empty list if there is
-  nothing new.
-- outdated: the numbers of the established facts below that are no longer true.
-- reachable: false only if an answer showed that the first condition that does not hold cannot come true any more as it
-  is worded: what it names does not exist or is broken, or a way to it is closed for good. Then the rest is planned
-  again. Otherwise true.
-- holds: how many conditions have come true by now, counted from the target on without a gap; 0 if the target has not.
-  One about something that happens and passes (was read, was sent) counts once an answer or an established fact shows
-  that it happened; one about how things are has to hold now, or to have given way to a later one of the conditions that
-  has come true.
-"""
+  what is done, what is missing. One short statement each; an empty list if there is nothing new.
+- outdated: the numbers of the established facts above that are no longer true."""
+
+HOLDS_QUESTION = "- holds: how many hold; 0 if the first one does not."
 
 __all__ = [
+    "Grounded",
     "GroundedHolds",
     "Grounds",
     "ask_grounded_verdict",
-    "describe_calls",
     "find_grounds",
     "find_quotations",
+    "lasting_calls",
 ]

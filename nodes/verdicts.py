@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, Any, Protocol
+from typing import Annotated
 
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, Field
@@ -78,7 +78,7 @@ async def ask_verdict(
         if plain:
             verdict = await _ask_plain_verdict(state, judged[:MAX_PLAIN_CONDITIONS], notes, runtime)
         else:
-            prompt = await verdict_prompt(state, judged, notes, runtime)
+            prompt = await _verdict_prompt(state, judged, notes, runtime)
             answer = await ask(prompt, FullHolds, role="validator", runtime=runtime)
             verdict = _to_verdict(answer, len(judged), state)
     return verdict.model_copy(update={"decided_by": "oracle", "evidence": cited[-1]}) if cited else verdict
@@ -86,36 +86,17 @@ async def ask_verdict(
 
 def _to_verdict(answer: FullHolds, most: int, state: ValidateView) -> Verdict:
     # Evidence that the world did not show is not evidence.
-    depth = min(answer.holds, most)
     shown = (state["evidence"].view, *(text for turn in state["turns"] for text in (turn.observation, turn.seen)))
-    evidence = _select_quotations(answer.evidence, shown)
-    return Verdict(depth=depth, reason=answer.reason, evidence=evidence, **verdict_fields(answer, most, state))
-
-
-class VerdictAnswer(Protocol):
-    """What an answer to the question for a verdict says besides its reason and what it rests on."""
-
-    established: list[str]
-    outdated: list[int]
-    reachable: bool
-    holds: int
-
-
-def verdict_fields(answer: VerdictAnswer, most: int, state: ValidateView) -> dict[str, Any]:
-    """Return the fields of a verdict that hold what else a model learned, and that a model decided.
-
-    Args:
-        answer: the model's answer.
-        most: number of conditions that were judged.
-        state: the view of Validate.
-    """
     facts = dict(enumerate(state["facts"], 1))
-    return {
-        "decided_by": "model",
-        "facts": tuple(filter(None, map(unquote_line, answer.established))),
-        "outdated": tuple(facts[number].text for number in answer.outdated if number in facts),
-        "unreachable": not answer.reachable and answer.holds < most,
-    }
+    return Verdict(
+        depth=min(answer.holds, most),
+        reason=answer.reason,
+        evidence=_select_quotations(answer.evidence, shown),
+        decided_by="model",
+        facts=tuple(filter(None, map(unquote_line, answer.established))),
+        outdated=tuple(facts[number].text for number in answer.outdated if number in facts),
+        unreachable=not answer.reachable and answer.holds < most,
+    )
 
 
 def _select_quotations(evidence: str, shown: Sequence[str]) -> str:
@@ -143,13 +124,8 @@ async def _ask_plain_verdict(
     return Verdict(depth=min(answer.holds, len(judged)), reason=answer.reason, decided_by="model")
 
 
-async def verdict_prompt(
-    state: ValidateView,
-    judged: Sequence[Predicate],
-    notes: str,
-    runtime: Runtime[Context],
-    *,
-    question: str | None = None,
+async def _verdict_prompt(
+    state: ValidateView, judged: Sequence[Predicate], notes: str, runtime: Runtime[Context]
 ) -> Prompt:
     """Return the prompt for a verdict.
 
@@ -158,10 +134,9 @@ async def verdict_prompt(
         judged: the conditions to be judged.
         notes: what the world reports besides its answer.
         runtime: the run's runtime.
-        question: what is asked for; None for the fields of `FullHolds`.
     """
     profile, view = await profile_of("validator", runtime), state["evidence"].view
-    before = paragraphs(question or VERDICT_QUESTION, f"Task, for orientation: {state['task'].goal}")
+    before = paragraphs(VERDICT_QUESTION, f"Task, for orientation: {state['task'].goal}")
     facts, turns = format_facts(state["facts"]), state["turns"]
     conditions = f"Conditions, in order; the first one is the target:\n{numbered_list(p.text for p in judged)}"
     if later := len(state["tail"]) - len(judged):

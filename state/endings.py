@@ -16,7 +16,8 @@ FINISHED = "finished"
 """Ending of a user's own graph that reached its end without naming an ending."""
 
 ASKED = "asked"
-"""Ending of an agent whose answer asks the person something, so that nobody judged it."""
+"""Ending of a turn of an agent whose answer asks the user something: it is not an end of the work, so nobody judged it.
+"""
 
 REFUSED = "refused"
 """Ending of an agent that was denied a call again and again, where no person can be asked about it."""

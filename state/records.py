@@ -332,6 +332,8 @@ class Audit(Record):
     reason: str = ""
     votes: tuple[bool, ...] = ()
     step: int = Field(default=0, ge=0)
+    judged: bool = Field(default=True, exclude_if=bool)
+    """Whether anybody judged: an answer that asks the user something passes without."""
 
 
 class Revalidation(Record):

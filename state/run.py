@@ -15,9 +15,22 @@ from typing_extensions import TypedDict
 
 from certigraph.state.call_checks import CallCheck
 from certigraph.state.channels import Log, LogIndexes
-from certigraph.state.endings import GAVE_UP, GOAL, WORLD_ENDED, Fault
+from certigraph.state.endings import ASKED, FINISHED, GAVE_UP, GOAL, WORLD_ENDED, Fault
 from certigraph.state.provenance import SourcedText
-from certigraph.state.records import Action, Arguments, Observation, Record, Spent, Step, StoredArguments, Task, Usage
+from certigraph.state.records import (
+    Action,
+    Arguments,
+    Audit,
+    Certificate,
+    Observation,
+    Predicate,
+    Record,
+    Spent,
+    Step,
+    StoredArguments,
+    Task,
+    Usage,
+)
 
 # State that every graph has: the task, the log of the current episode, what the world shows, and what was spent.
 
@@ -66,6 +79,16 @@ class Commitment(Record):
     """By tool, the arguments whose values the agent may work out itself."""
     approvable: tuple[str, ...] = ()
     """Tools of which a person may approve a call, also if they are not among `tools`."""
+
+
+class Draft(Record):
+    """What an operator wrote for another one in the same request; only that one, as it is shipped, uses it."""
+
+    plan: tuple[Predicate, ...] = ()
+    """For `propose`."""
+    action: Action | None = None
+    thought: str = ""
+    """For `decide`: the first action, and the thought before it."""
 
 
 class NestedStart(Record):
@@ -135,6 +158,8 @@ class RunState(TypedDict, total=False):
     observation: Observation
     commitment: Commitment | None
     """Written by the optional node `commit`."""
+    draft: Draft | None
+    """Written by `commit` where it shares a request with the operator after it."""
     usage: Log[Usage]
     spent: Annotated[Spent, add]
 
@@ -483,14 +508,33 @@ class ReActState(BeliefState, total=False):
     turns: Log[Turn]
     thought: str
     """The thought that led to `action`."""
+    audits: Log[Audit]
+    """Results of the optional operator `audit`, which judges an answer before it ends the run."""
+    certificates: Log[Certificate]
+    """The certificate of the goal, if such an audit confirmed it."""
 
 
 def turns_message(state: ReActState) -> str:
-    """Return a message that says how often an agent which gave up had repeated its last action.
+    """Return why an agent gave up: what an audit of its answer misses, or how often it repeated its last action.
 
     The message is empty if the run has any other ending.
     """
+    audits = state.get("audits", ())
+    if audits and not audits[-1].confirmed:
+        return audits[-1].reason
     return "" if world_ending(state) != GAVE_UP else format_repeats(state.get("turns", ()))
+
+
+def audited_ending(state: ReActState) -> str:
+    """Return the ending of a run whose answer was handed in after an audit; empty for any other run."""
+    audits, observation = state.get("audits", ()), state.get("observation")
+    if not audits or observation is None or not observation.done:
+        return ""
+    if not audits[-1].confirmed:
+        return GAVE_UP
+    if not audits[-1].judged:
+        return ASKED
+    return GOAL if state.get("certificates") else FINISHED
 
 
 def format_repeats(turns: Sequence[Turn]) -> str:
@@ -533,6 +577,8 @@ class DecideView(TypedDict):
     """Number of the first entries of `advice` that stay the same while the turns go on, such as a plan; 0 if absent."""
     belief: Belief
     """Content of the agent's memory; an empty belief if the agent has no memory."""
+    draft: NotRequired[Draft | None]
+    """The first action, if it was chosen together with the commitment."""
     replaced: NotRequired[Sequence[str]]
     """Actions of turns that the belief replaces, oldest first, each with what it was the first to bring up."""
 
@@ -559,6 +605,7 @@ def decide_view(state: ReActState) -> DecideView:
         "advice": advice_of(state),
         "belief": belief_of(state),
         "replaced": replaced_actions(state),
+        **({"draft": draft} if (draft := state.get("draft")) and not state["turns"] else {}),
     }
 
 

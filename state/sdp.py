@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
+from typing import NotRequired
 
 from typing_extensions import TypedDict
 
@@ -31,6 +32,7 @@ from certigraph.state.run import (
     AnsweredCall,
     Belief,
     BeliefState,
+    Draft,
     Evidence,
     Turn,
     advice_of,
@@ -73,6 +75,8 @@ class ProposeView(TypedDict):
 
     task: Task
     certified: CertifiedState
+    draft: NotRequired[Draft | None]
+    """The plan, if it was written together with the commitment."""
 
 
 class RealizeView(TypedDict):
@@ -201,7 +205,8 @@ def needs_rest_of_plan(state: SDPState | SDPReplanView) -> bool:
 
 def propose_view(state: SDPState) -> ProposeView:
     """Return the part of the state that SDP's operator Propose may read."""
-    return {"task": state["task"], "certified": _certified(state)}
+    draft = {"draft": state["draft"]} if state.get("draft") else {}
+    return {"task": state["task"], "certified": _certified(state), **draft}
 
 
 def realize_view(state: SDPState) -> RealizeView:

@@ -34,6 +34,9 @@ CALLS = "calls"
 ANSWER_ARGUMENT = "answer"
 """Argument of `finish` that holds the answer as text; also the key in the `args` of the finishing action."""
 
+ASKS_ARGUMENT = "asks"
+"""Argument of `finish`: whether the answer asks the user something; also a key of the finishing action, if it does."""
+
 MESSAGE_KEY = "message"
 """Key in the `args` of a finishing action: id of the message as which the answer was streamed."""
 

@@ -54,14 +54,14 @@ def build_prompt(
         instruction: the user part.
         role: what the model does for all requests of this operator, in a sentence or two.
         briefing: what to say of the world in place of the benchmark's briefing, which is about actions written as text;
-            None for that one.
+            None for that one. A commitment to tools alone is then left out, since only these are offered.
         cut: what was left out of the instruction because of the model's context window.
     """
     context = context_of(runtime)
     benchmark = live_benchmark(context)
     committed = context.commitment
     world = (benchmark.briefing if benchmark else "") if briefing is None else briefing
-    if committed:
+    if committed and (briefing is None or committed.origins is not None):
         if benchmark and briefing is None:
             world = benchmark.brief([*committed.tools, *committed.approvable])
         world = f"{world}\n{describe_commitment(committed)}"
@@ -168,7 +168,7 @@ FitTurns = Callable[[int], tuple[int, Sequence[str]]]
 """Function of the available tokens that returns the index of the first turn that fits, and the texts from it on."""
 
 
-def fit_turns(turns: Sequence[Turn], fit: FitTurns, rest: str, profile: ModelProfile) -> History:
+def fit_turns(turns: Sequence[object], fit: FitTurns, rest: str, profile: ModelProfile) -> History:
     """Format turns as `format_history` does, with a format of the caller's.
 
     Args:
@@ -207,7 +207,7 @@ def format_latest(lines: Sequence[str], profile: ModelProfile, noun: str) -> His
 
 
 def first_fitting(lengths: Sequence[int], available: int) -> int:
-    """Return the index of the first turn that is shown, by the turns' lengths in tokens (`_find_start`)."""
+    """Return the index of the first turn that is shown, by the turns' lengths (`_find_start`)."""
     ends = [0, *accumulate(lengths)]
     return _find_start(len(lengths), lambda start, last: ends[last + 1] - ends[start], available)
 

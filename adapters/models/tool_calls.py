@@ -35,9 +35,7 @@ MAX_CALLS = 16
 BEYOND_MOST = "This call and all after it, {count} in all, were not made, because at most {most} are made at once."
 
 THOUGHT = "thought"
-"""Name of the argument that is added to every tool, so that a model reasons before it gives the others."""
-
-THOUGHT_DESCRIPTION = "what is established so far, what is missing, and why this call is the next one"
+"""Key of the thought in a reply that is JSON; a model that calls tools natively writes it as text before the calls."""
 
 
 class OfferedTool(NamedTuple):
@@ -73,6 +71,7 @@ async def ask_tool_calls(
     role: str,
     runtime: Runtime[Context],
     answer: ArgumentOf | None = None,
+    listing: str = "",
 ) -> ToolChoice:
     """Ask the model of a role for one call or several calls of the offered tools.
 
@@ -84,6 +83,7 @@ async def ask_tool_calls(
         role: role of the model.
         runtime: the node's runtime.
         answer: where the answer of the run stands in the calls, which is shown; None if nothing is shown.
+        listing: the tools as text, for a model that does not call tools natively; it ends the system prompt.
 
     Raises:
         LimitReached: the run's budget does not allow another call.
@@ -105,7 +105,7 @@ async def ask_tool_calls(
         tools=handed,
         stream=(stream := watch_reply(answer, context.message_id) if answer and context.message_id else None),
     )
-    system = prompt.system if native else f"{prompt.system}\n{JSON_INSTRUCTION}"
+    system = prompt.system if native else "\n".join(filter(None, (prompt.system, listing, JSON_INSTRUCTION)))
     choice = await request_answer([SystemMessage(system), HumanMessage(prompt.user)], form, role, context)
     return choice._replace(message_id=stream.message_id) if stream else choice
 
@@ -146,18 +146,13 @@ def calls_schema(tools: Sequence[OfferedTool]) -> Schema:
 
 
 def native_tool(tool: OfferedTool) -> Schema:
-    """Return a tool in the form of OpenAI's interface, which LangChain's models accept, with a thought as argument.
+    """Return a tool in the form of OpenAI's interface, which LangChain's models accept.
 
     A tool that the provider executes is returned as it was given.
     """
     if tool.provided is not None:
         return tool.provided
-    properties = tool.parameters.get("properties", {})
-    required = list(tool.parameters.get("required", ()))
-    if THOUGHT not in properties:
-        properties = {THOUGHT: {"type": "string", "description": THOUGHT_DESCRIPTION}, **properties}
-        required = [THOUGHT, *required]
-    parameters = {**tool.parameters, "type": "object", "properties": properties, "required": required}
+    parameters = {"properties": {}, "required": [], **tool.parameters, "type": "object"}
     function = {"name": tool.name, "description": tool.description, "parameters": parameters}
     return {"type": "function", "function": function}
 

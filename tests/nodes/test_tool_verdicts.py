@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from certigraph.nodes.tool_verdicts import GroundedHolds, describe_calls, find_grounds, find_quotations
+from certigraph.nodes.tool_verdicts import GroundedHolds, find_grounds, find_quotations
 from certigraph.state.run import AnsweredCall
 
 ROW = "Order 17: delivered 9 days ago,\n49.90 euros, customer ann@example.org"
@@ -145,13 +145,3 @@ def test_a_verdict_rests_on_what_was_found(answer: Any, kinds: tuple[str, ...], 
 )
 def test_one_thing_that_is_not_found_is_a_problem_of_the_whole_verdict(answer: Any) -> None:
     assert find_grounds(GroundedHolds(reason="", holds=1, **answer), CALLS).problems
-
-
-def test_a_prompt_lists_every_lasting_call_and_the_calls_that_its_view_does_not_show() -> None:
-    view = "\n".join(f"[call {number} of action 1: x()]" for number in (3, 4, 5, 6, 7))
-    shown = describe_calls(CALLS, view)
-    assert "2, 4, 5 (failed)" in shown
-    assert ["look_up(order=17)" in shown, "refund(order=17" in shown, "refund(order=18" in shown] == [True, True, False]
-    assert "mail(" not in shown
-    assert "look_up(order=17)" in describe_calls(CALLS, f"{view}\nno heading: [call 1 of action 1: x()]")
-    assert describe_calls((), "") == describe_calls(CALLS[2:3], "") != ""

@@ -88,10 +88,9 @@ class _SupportModel:
         fields = schema.get("properties", {})
         if "calls" in fields:
             return self._next_calls(fields["calls"]["items"]["anyOf"])
-        if "tools" in fields:
-            return {**minimal_instance(schema), "tools": [name for name, _ in self._script]}
-        if "conditions" in fields:
-            return {"reasoning": "", "conditions": CONDITIONS}
+        if {"tools", "conditions"} & set(fields):  # commitment and plan may share a request
+            given = {"tools": [name for name, _ in self._script], "conditions": CONDITIONS, "then_plan": False}
+            return {**minimal_instance(schema), **{key: value for key, value in given.items() if key in fields}}
         if "holds" in fields:
             claim = {"holds": _count_holding(), "by_calls": numbers_of_calls()}
             return {**minimal_instance(schema), "reachable": True, **claim}
