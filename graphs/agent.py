@@ -510,7 +510,9 @@ def _assemble_agent(
     graph: Assembly = module.builder(schemas, **operators)
     [first] = [target for source, target in graph.edges if source == START]
     graph.insert("receive", run_in_place(_create_receive(approved, keeps_origins)), between=(START, first))
-    graph.add_node("respond", run_in_place(_create_respond(module)), input_schema=graph.state_schema)
+    certifies = not {"certify", "audit"}.isdisjoint(graph.nodes)
+    respond = _create_respond(module, certifies=certifies)
+    graph.add_node("respond", run_in_place(respond), input_schema=graph.state_schema)
     graph.redirect(None, END, "respond")
     inner = [node for node in graph.nodes if node not in ("receive", "respond")]
     for node in inner:
@@ -655,8 +657,8 @@ def _create_receive(approved: str, keeps_origins: bool) -> Any:
     return receive
 
 
-def _create_respond(module: Any) -> Any:
-    certifies = "certificates" in module.State.__annotations__
+def _create_respond(module: Any, *, certifies: bool) -> Any:
+    keeps_certificates = "certificates" in module.State.__annotations__
 
     def respond(state: Any, runtime: Runtime[Context]) -> dict[str, Any]:
         """Make a message of the answer, and name the ending."""
@@ -690,7 +692,7 @@ def _create_respond(module: Any) -> Any:
             "ending_reason": reason,
             "turn_usage": _sum_usage(state["usage"]),
             "structured_response": action.args.get(RESPONSE_ARGUMENT) if action else None,
-            **({} if certifies else {"certificates": []}),
+            **({} if keeps_certificates else {"certificates": []}),
         }
 
     return respond

@@ -38,6 +38,7 @@ APPROVE: Any = Command(resume={"decisions": [{"type": "approve"}]})
 
 def build(method: Any, database: SupportDatabase, **options: Any) -> AgentGraph:
     settings: dict[str, Any] = {"model": scripted_model(), "effects": {"look_up": "repeatable"}, "name": "desk"}
+    settings |= {"audit": None} if method == "react" else {}
     saver = InMemorySaver(serde=serializer())
     return agent(method, **{**settings, "tools": database.tools, "checkpointer": saver, **options})
 
@@ -332,7 +333,7 @@ def follow(turns: int, **options: Any) -> tuple[AgentGraph, Follower]:
     """Let an agent refund an order in each of several turns."""
     model, saver = Follower(), InMemorySaver(serde=serializer())
     usual: Any = {"tools": [look_up, refund], "effects": {"look_up": "repeatable"}, "checkpointer": saver}
-    graph = agent("react", model=ScriptedChat(responder=model), **{**usual, **options})
+    graph = agent("react", model=ScriptedChat(responder=model), audit=None, **{**usual, **options})
     for number in range(turns):
         model.order = number + 100
         state = graph.invoke({"messages": [("user", f"Refund order {model.order}, as my wish {number} says.")]}, THREAD)
@@ -435,7 +436,7 @@ def test_checkpoints_of_a_long_turn_grow_linearly(tmp_path: Path) -> None:
         with closing(sqlite3.connect(file, check_same_thread=False)) as connection:
             saver = SqliteSaver(connection, serde=serializer())
             model, limits = ScriptedChat(responder=answer), Limits(steps=steps + 1)
-            options: Any = {"effects": {"look": "repeatable"}, "commitments": None, "limits": limits}
+            options: Any = {"effects": {"look": "repeatable"}, "commitments": None, "limits": limits, "audit": None}
             graph = agent("react", model=model, tools=[look], checkpointer=saver, **options)
             graph.invoke({"goal": GOAL}, THREAD)
             query = "select sum(length(value)) from writes where channel = 'messages'"

@@ -17,7 +17,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel, PrivateAttr
 
 from certigraph import Budget, LimitReached, agent
-from certigraph.state.records import Predicate, Verdict
+from certigraph.state.records import Audit, Predicate, Verdict
 
 ANSWER = "Order 17 was paid, and nothing is left to do."
 THOUGHT = "The order is known now."
@@ -97,6 +97,7 @@ def _pieces(text: str) -> Iterator[str]:
 def build(*replies: Calls, method: Any = "react", native: bool = True, **settings: Any) -> tuple[Any, TypingModel]:
     model = TypingModel(replies=replies, native=native)
     effects: Any = {"look_up": "repeatable"}
+    settings |= {} if method == "sdp" or "audit" in settings else {"audit": None}
     return agent(method, model=model, tools=[look_up], effects=effects, commitments=None, **settings), model
 
 
@@ -206,6 +207,25 @@ def test_an_unusable_answer_is_replaced_by_the_next_one() -> None:
     assert len({answer.id for answer in answers}) == 1
 
 
+def test_an_answer_that_is_sent_back_is_withdrawn_and_the_next_one_is_another_message() -> None:
+    verdicts = iter([False, True])
+
+    def audit(state: Any) -> dict[str, Audit]:
+        return {"audit": Audit(confirmed=next(verdicts), reason="look it up")}
+
+    first = [("finish", {"thought": "", "answer": "I suppose that it was paid."})]
+    graph, _ = build(first, LOOK_UP, FINISH, checkpointer=InMemorySaver(), audit=audit)
+    given, thread = {"goal": "Was order 17 paid?"}, {"configurable": {"thread_id": "t"}}
+    parts = list(graph.stream(given, thread, stream_mode=["messages", "custom"]))
+    shown = texts([part for mode, part in parts if mode == "messages" and part[0].type != "human"])
+    [withdrawn] = [event for mode, event in parts if mode == "custom" and event["type"] == "not_done"]
+    assert ["".join(pieces) for pieces in shown.values()] == ["I suppose that it was paid.", ANSWER]
+    assert withdrawn == {"type": "not_done", "message_id": next(iter(shown)), "reason": "look it up"}
+    kept = graph.get_state(thread).values["messages"]
+    assert [one.type for one in kept] == ["human", "ai", "tool", "ai"]
+    assert withdrawn["message_id"] not in {one.id for one in kept}
+
+
 # Endpoints.
 
 
@@ -255,7 +275,7 @@ def test_a_named_model_is_streamed_where_its_endpoint_can(
     with serving(StreamingEndpoint(refuses, tokens=7)) as endpoint:
         monkeypatch.setenv("CERTIGRAPH_BASE_URL", f"http://127.0.0.1:{endpoint.server_port}/v1")
         monkeypatch.setenv("OPENAI_API_KEY", "none")
-        graph = agent("react", model=f"openai:streams-{way}-{refuses}", tools=[look_up], commitments=None)
+        graph = agent("react", model=f"openai:streams-{way}-{refuses}", tools=[look_up], commitments=None, audit=None)
         parts = stream(graph, way)
     [pieces] = texts(parts).values()
     assert "".join(pieces) == ANSWER
@@ -269,7 +289,7 @@ def test_tokens_of_streamed_replies_are_counted(tokens: int, monkeypatch: pytest
         monkeypatch.setenv("CERTIGRAPH_BASE_URL", f"http://127.0.0.1:{endpoint.server_port}/v1")
         monkeypatch.setenv("OPENAI_API_KEY", "none")
         saver = InMemorySaver()
-        graph = agent("react", model="openai:counts", tools=[look_up], commitments=None, checkpointer=saver)
+        graph = agent("react", model="openai:counts", tools=[look_up], commitments=None, checkpointer=saver, audit=None)
         stream(graph)
     spent = graph.get_state({"configurable": {"thread_id": "t"}}).values["spent"]
     assert endpoint.streamed == [True, True]
