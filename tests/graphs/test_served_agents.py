@@ -18,14 +18,14 @@ from helpers.worlds.support_database import GOAL, SupportDatabase
 pytestmark = pytest.mark.slow
 
 METHODS = ["sdp", "tdp", "step", "react"]
-DESCRIPTIONS = {name: f"Customer support by {name}." for name in [*METHODS, "approving"]}
+DESCRIPTIONS = {name: f"Customer support by {name}." for name in [*METHODS, "approving", "typing"]}
 CHAT = {"messages": [{"role": "user", "content": GOAL}]}
 TURN = ["human", *["ai", "tool"] * 3, "ai"]
 """Types of the messages of a turn: the request, calls and their answers, the agent's answer."""
 
 MODES = ["values", "updates", "messages", "messages-tuple", "custom", "tasks", "checkpoints", "debug", "events"]
 SDK = "@langchain/langgraph-sdk@2.0.0"
-SDK_PROGRAM = Path(__file__).parent.parent / "helpers" / "servers" / "sdk_client.mjs"
+PROGRAMS = Path(__file__).parent.parent / "helpers" / "servers"
 
 
 @pytest.fixture(scope="module")
@@ -238,23 +238,54 @@ def test_checkpoints_that_come_too_late_are_refused(server: httpx.Client, suppor
     assert support.rows("refunds") == []
 
 
-@pytest.mark.long
-@pytest.mark.skipif(shutil.which("node") is None or shutil.which("npm") is None, reason="needs node and npm")
-def test_the_npm_sdk_sees_the_interrupt_and_resumes(server: httpx.Client, support: SupportDatabase, tmp_path: Path):
-    install = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(tmp_path), SDK]
+@pytest.fixture(scope="module")
+def sdk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which npm has installed the SDK."""
+    if shutil.which("node") is None or shutil.which("npm") is None:
+        pytest.skip("needs node and npm")
+    folder = tmp_path_factory.mktemp("sdk")
+    install = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(folder), SDK]
     try:
         installed = subprocess.run(install, capture_output=True, text=True, check=False, timeout=120)
     except subprocess.TimeoutExpired:
         pytest.skip("npm did not install the SDK within two minutes")
     if installed.returncode:
         pytest.skip(f"npm cannot install the SDK: {installed.stderr[-200:]}")
-    shutil.copy(SDK_PROGRAM, tmp_path)
-    command = ["node", str(tmp_path / SDK_PROGRAM.name), str(server.base_url), GOAL]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=100)
+    return folder
+
+
+def run_client(sdk: Path, program: str, *arguments: str) -> Any:
+    """Run a program of the SDK; return what it printed."""
+    shutil.copy(PROGRAMS / program, sdk)
+    command = ["node", str(sdk / program), *arguments]
+    done = subprocess.run(command, cwd=sdk, capture_output=True, text=True, check=False, timeout=100)
     assert done.returncode == 0, done.stderr
-    seen = json.loads(done.stdout)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.long
+def test_the_npm_sdk_sees_the_interrupt_and_resumes(server: httpx.Client, support: SupportDatabase, sdk: Path):
+    seen = run_client(sdk, "sdk_client.mjs", str(server.base_url), GOAL)
     assert seen["requested"] == ["refund"]
     assert (seen["status"], seen["streamed"]) == ("interrupted", 1)
     assert seen["answer"] == "Order 17 was refunded."
     assert {"values", "updates", "messages"} <= set(seen["events"])
     assert support.rows("refunds") == [(17, 49.9)]
+
+
+@pytest.mark.long
+def test_the_npm_sdk_shows_calls_results_tokens_and_the_ending(
+    server: httpx.Client, support: SupportDatabase, sdk: Path
+):
+    found = run_client(sdk, "sdk_chat.mjs", str(server.base_url), "typing", GOAL)
+    *work, last = found["shown"]
+    calls, results, tokens = ([one for one in work if kind in one] for kind in ("call", "result", "token"))
+    assert work == [*(part for pair in zip(calls, results, strict=True) for part in pair), *tokens]
+    assert [one["call"] for one in calls] == ["look_up", "refund", "send_mail"]
+    assert [one["id"] for one in calls] == [one["id"] for one in results]
+    assert {one["status"] for one in results} == {"success"}
+    assert len(tokens) > 2
+    assert "".join(one["token"] for one in tokens) == last["answer"] == "Order 17 was refunded."
+    assert {one["id"] for one in tokens} == {last["id"]}
+    assert (last["name"], last["ending"] in ("goal", "finished")) == ("react", True)
+    assert [one["type"] for one in found["kept"]] == TURN
