@@ -597,7 +597,8 @@ def _note_work(node: Any) -> RunnableCallable:
         if runtime.context.on_limit == "raise":
             raise reached
         spent = {"usage": [reached.usage], "spent": reached.usage.spent()} if reached.usage else {}
-        return {"stopped": {"ending": reached.ending, "reason": reached.happened}, **spent}
+        shown = {"messages": [*reached.messages]} if reached.messages else {}
+        return {"stopped": {"ending": reached.ending, "reason": reached.happened}, **spent, **shown}
 
     def noting(state: Any, config: RunnableConfig, runtime: Runtime[Context]) -> Any:
         try:
@@ -627,7 +628,7 @@ def show_work(node: str, state: Any, returned: Any, runtime: Runtime[Context]) -
     world = runtime.context.benchmark
     if not (isinstance(update, Mapping) and isinstance(world, Tools)):
         return returned
-    messages = list[AnyMessage]()
+    messages = list[Any]()
     approval = update.get("approval")  # of STEP's Evaluator, who may send a choice back before it counts
     if approval is not None and approval.approved:
         messages = show_choice(state, state["action"], world.agent, str(state.get("thought") or ""))

@@ -14,6 +14,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, TypedDict, Unpack
 
+from langchain_core.messages import AnyMessage
 from langgraph.config import get_config
 from langgraph.graph import END, START
 from langgraph.graph.state import CompiledStateGraph
@@ -222,7 +223,8 @@ def _create_operator(graph: SolverGraph) -> Operator:
         task = _subtask_task(state, with_results=not shows_known)
         latest, reached = await _run_solver(graph, task, state, _solver_context(state, runtime))
         outcome = outcome_of(graph.name, latest, state, reached)
-        shown = _show_work(latest, state, runtime)
+        messages = _messages_of(latest, state, context_of(runtime))
+        shown = {COMMANDS: [Command(update={"messages": messages})]} if messages else {}
         return {"outcomes": [outcome], "usage": latest.get("usage", []), "spent": latest["spent"], **shown}
 
     solve.graph = graph  # type: ignore[attr-defined]
@@ -243,6 +245,7 @@ async def _run_solver(
             latest = values
     except LimitReached as reached:
         if "spent" not in latest or (not reached.of_method and state["share"] == 1):
+            reached.messages = _messages_of(latest, state, context)
             raise
         return latest, reached
     return latest, None
@@ -258,15 +261,14 @@ async def _stream_states(graph: SolverGraph, input_: Any, config: Any, context: 
             yield values
 
 
-def _show_work(latest: Mapping[str, Any], state: SolveView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Return the calls of a sub-task, with what was answered, as messages of the agent; nothing in other runs."""
-    world, entry = context_of(runtime).benchmark, state["entry"]
-    if not (isinstance(world, Tools) and world.agent):
-        return {}
+def _messages_of(latest: Mapping[str, Any], state: SolveView, context: Context) -> list[AnyMessage]:
+    """Return the calls of a sub-task, with what was answered, as messages of the agent; none in other runs."""
+    world, entry = context.benchmark, state["entry"]
+    if not (isinstance(world, Tools) and world.agent and latest.get("history")):
+        return []
     before = sum(call.is_made for step in entry.steps for call in calls_of(step.action))
     steps, answers = latest["history"][len(entry.steps) :], latest["answers"][before:]
-    messages = messages_of_steps(entry.episode, steps, answers, first=len(entry.steps), name=world.agent)
-    return {COMMANDS: [Command(update={"messages": messages})]} if messages else {}
+    return messages_of_steps(entry.episode, steps, answers, first=len(entry.steps), name=world.agent)
 
 
 def _subtask_task(state: SolveView, *, with_results: bool) -> Task:

@@ -41,7 +41,9 @@ def message_of_calls(action: Action, id: str, name: str, thought: str = "") -> A
     )
 
 
-def show_choice(state: Mapping[str, Any], action: Action, name: str, thought: str = "") -> list[AnyMessage]:
+def show_choice(
+    state: Mapping[str, Any], action: Action, name: str, thought: str = ""
+) -> list[AnyMessage | RemoveMessage]:
     """Return what a chosen action changes in the conversation; nothing if it stands there already.
 
     A call that a person changed replaces the one that was chosen. Calls that give way to something else are removed.

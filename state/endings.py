@@ -136,6 +136,8 @@ class LimitReached(Stopped):
 
     usage: Any = None
     """What the node had spent in which the limit was reached, a `Usage`; None outside a node."""
+    messages: Sequence[Any] = ()
+    """Messages of the work of an inner graph that the limit cut off."""
 
     def __init__(self, kind: LimitKind, limit: float, spent: float, *, happened: str = "", option: str = "") -> None:
         self.kind, self.limit, self.spent = kind, limit, spent

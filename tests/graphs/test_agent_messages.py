@@ -19,7 +19,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command
 
-from certigraph import Limits, ScriptedChat, Tools, agent, serializer
+from certigraph import Budget, Limits, ScriptedChat, Tools, agent, serializer
 from certigraph.adapters.models.profiles import estimate_tokens
 from certigraph.graphs.agent import METHODS, AgentGraph, show_work
 from certigraph.nodes.events import write_not_done
@@ -214,6 +214,15 @@ def test_calls_of_a_turn_that_is_cut_off_are_closed(database: SupportDatabase) -
     messages = graph.invoke(REQUEST, THREAD)["messages"]
     assert is_answered(messages)
     assert messages[-1].response_metadata["ending"] == "limit:steps"
+
+
+def test_what_a_sub_task_did_before_the_budget_was_spent_is_kept(database: SupportDatabase) -> None:
+    graph = build("tdp", database, budget=Budget(calls=7))
+    messages = graph.invoke(REQUEST, THREAD)["messages"]
+    assert len(database.rows("refunds")) == 1
+    assert messages[-1].response_metadata["ending"] == "limit:calls"
+    assert [one.name for one in answers_in(messages)][:2] == CALLS[:2]
+    assert is_answered(messages)
 
 
 def test_a_choice_that_steps_evaluator_sends_back_is_no_message() -> None:
