@@ -22,6 +22,7 @@ from langgraph.types import Command
 from certigraph import Budget, Limits, ScriptedChat, Tools, agent, serializer
 from certigraph.adapters.models.profiles import estimate_tokens
 from certigraph.graphs.agent import METHODS, AgentGraph, show_work
+from certigraph.nodes.answer_audits import judge_answer
 from certigraph.nodes.events import write_not_done
 from certigraph.nodes.requests import CONVERSATION_TOKENS, compose_task
 from certigraph.nodes.world import act
@@ -421,6 +422,23 @@ def test_a_later_turn_of_sdp_knows_what_was_certified_and_its_validator_the_effe
     goal = graph.get_state(THREAD).values["task"].goal
     assert "certified in earlier turns, each when it held:\n<world>\n- " + "\n- ".join(CONDITIONS) in goal
     assert all("called a tool whose effect lasts: <world>\nrefund(order=17, amount=49.9)" in one for one in prompts)
+
+
+def test_who_judges_an_answer_of_a_later_turn_sees_the_effects_of_earlier_ones(database: SupportDatabase) -> None:
+    prompts = list[str]()
+    usual = scripted_model()
+
+    def answer(prompt: str, schema: Any) -> Any:
+        if "missing" in schema["properties"]:
+            prompts.append(prompt)
+        return usual.responder(prompt, schema)
+
+    graph = build("react", database, model=ScriptedChat(responder=answer), audit=judge_answer)
+    graph.invoke(REQUEST, THREAD)
+    prompts.clear()
+    graph.invoke({"messages": [("user", "Was it refunded?")]}, THREAD)
+    assert prompts
+    assert all("refund(order=17, amount=49.9) [its effect lasts]" in one for one in prompts)
 
 
 # What a checkpoint stores.
