@@ -224,7 +224,7 @@ def _create_operator(graph: SolverGraph) -> Operator:
         latest, reached = await _run_solver(graph, task, state, _solver_context(state, runtime))
         outcome = outcome_of(graph.name, latest, state, reached)
         messages = _messages_of(latest, state, context_of(runtime))
-        shown = {COMMANDS: [Command(update={"messages": messages})]} if messages else {}
+        shown: dict[str, Any] = {COMMANDS: [Command(update={"messages": messages})]} if messages else {}
         return {"outcomes": [outcome], "usage": latest.get("usage", []), "spent": latest["spent"], **shown}
 
     solve.graph = graph  # type: ignore[attr-defined]

@@ -235,7 +235,7 @@ class Setting(NamedTuple):
         if self.form == "function":
             return list(state["answers"])
         if self.form == "node":
-            return [one.text for one in state["messages"] if one.type == "ai"]
+            return [one.text for one in state["messages"] if one.type == "ai" and one.text]
         return str(state["messages"][-1].text).splitlines()
 
     def check(self, bank: Bank, answers: Sequence[str]) -> None:
