@@ -517,10 +517,10 @@ class ReActState(BeliefState, total=False):
 def turns_message(state: ReActState) -> str:
     """Return why an agent gave up: what an audit of its answer misses, or how often it repeated its last action.
 
-    The message is empty if the run has any other ending.
+    Of an answer that could not be judged it says so. The message is empty if the run has any other ending.
     """
     audits = state.get("audits", ())
-    if audits and not audits[-1].confirmed:
+    if audits and not (audits[-1].confirmed and audits[-1].judged):
         return audits[-1].reason
     return "" if world_ending(state) != GAVE_UP else format_repeats(state.get("turns", ()))
 
@@ -533,7 +533,7 @@ def audited_ending(state: ReActState) -> str:
     if not audits[-1].confirmed:
         return GAVE_UP
     if not audits[-1].judged:
-        return ASKED
+        return FINISHED if audits[-1].reason else ASKED
     return GOAL if state.get("certificates") else FINISHED
 
 
