@@ -16,6 +16,7 @@ from certigraph.graphs.assembly import UNEXTENDED, Assembly, Schemas, add_path, 
 from certigraph.graphs.pbai import search_loop_builder
 from certigraph.nodes import react as slots
 from certigraph.nodes.approval import APPROVE
+from certigraph.nodes.call_checks import CHECK
 from certigraph.nodes.commitments import COMMIT
 from certigraph.nodes.react import REACT_DEFAULTS, decide
 from certigraph.nodes.world import act, reset
@@ -28,7 +29,7 @@ __all__ = ["State", "build", "builder", "ending", "graph", "message"]
 
 ReactGraph = CompiledStateGraph[State, Context, RunInput, State]
 
-SLOTS = (slots.RESET.filled(reset), COMMIT, slots.DECIDE.filled(decide), APPROVE, slots.ACT.filled(act))
+SLOTS = (slots.RESET.filled(reset), COMMIT, slots.DECIDE.filled(decide), CHECK, APPROVE, slots.ACT.filled(act))
 
 
 def after_act(state: State, runtime: Runtime[Context]) -> str:
@@ -45,6 +46,7 @@ class ReactOperators(TypedDict, total=False):
     reset: Operator
     commit: Operator
     decide: Operator
+    check: Operator
     approve: Operator
     act: Operator
     gate: Operator
@@ -69,7 +71,7 @@ def builder(schemas: Schemas = UNEXTENDED, **operators: Unpack[ReactOperators]) 
         return search_loop_builder("react", decide, operators, rounds=REACT_DEFAULTS.rounds, schemas=schemas)
     graph = assemble("react", State, RunInput, SLOTS, operators, schemas)
     graph.add_edge(START, "reset")
-    add_path(graph, "reset", "commit", "decide", "approve", "act")
+    add_path(graph, "reset", "commit", "decide", "check", "approve", "act")
     graph.add_conditional_edges("act", after_act, {"continue": "decide", "over": END})
     return graph
 

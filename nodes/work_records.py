@@ -47,8 +47,9 @@ async def judge_prompt(
 
 def _to_turn(one: AnsweredCall) -> Turn:
     effect = " [its effect lasts]" if one.lasting and one.made and not one.failed else ""
-    made = "" if one.made else " [not made]"
-    return Turn(action=f"{format_call(one.tool, one.args)}{effect}{made}", observation=one.answer, accepted=one.made)
+    responded = "" if one.made or one.failed else " [not made: a person answered in its place]"
+    call = f"{format_call(one.tool, one.args)}{effect}{responded}"
+    return Turn(action=call, observation=one.answer, accepted=one.made or not one.failed)
 
 
 JUDGE = """\

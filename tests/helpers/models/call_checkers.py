@@ -1,0 +1,53 @@
+"""Scripted models and the check of calls before they are made.
+
+A script that does not know the check allows every call, so that a test of something else need not speak of it.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from certigraph.adapters.models import scripts
+from certigraph.adapters.models.schemas import Schema
+
+ALLOWED: Mapping[str, Any] = {"reason": "The script makes right calls.", "problems": [], "consent": []}
+"""The answer that allows all calls."""
+
+
+def is_check(schema: Schema) -> bool:
+    """Return whether an answer schema is that of a check of calls."""
+    return {"problems", "consent"} <= set(schema.get("properties", {}))
+
+
+class CheckingScript:
+    """A script that answers the check of calls itself.
+
+    Args:
+        respond: answers every other request.
+        check: answers the check, from the prompt.
+    """
+
+    def __init__(self, respond: Callable[[str, Schema], Any], check: Callable[[str], Any]) -> None:
+        self._respond, self._check = respond, check
+        self.prompts: list[str] = []
+        """The prompts of all checks."""
+
+    def __call__(self, prompt: str, schema: Schema) -> Any:
+        if not is_check(schema):
+            return self._respond(prompt, schema)
+        self.prompts.append(prompt)
+        return self._check(prompt)
+
+
+def allow_checked_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every scripted model allow the calls that are checked, unless it is a `CheckingScript`."""
+    answer = scripts.ScriptedChat._answer
+
+    def answer_or_allow(chat: scripts.ScriptedChat, prompt: str, form: Schema | None) -> str:
+        schema = form["json_schema"]["schema"] if form else {}
+        if chat.responder is None or isinstance(chat.responder, CheckingScript) or not is_check(schema):
+            return answer(chat, prompt, form)
+        return answer(scripts.ScriptedChat(responder=lambda *_: dict(ALLOWED)), prompt, form)
+
+    monkeypatch.setattr(scripts.ScriptedChat, "_answer", answer_or_allow)
