@@ -9,6 +9,7 @@ import asyncio
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
@@ -221,10 +222,12 @@ def _warn(what: str, error: Exception, deadline: float) -> str:
 
 
 def _parse_answer(text: str) -> Any:
-    try:
-        return parse_json(text)
-    except ValueError:
-        return text
+    note, _, rest = text.partition("\n")
+    # an answer may follow a note, such as that a person changed the call
+    for part in (text, rest) if note.startswith("(") and note.endswith(")") else (text,):
+        with suppress(ValueError):
+            return parse_json(part)
+    return text
 
 
 def load_rules(rules: Rules, facts: FactForms, after: Corrections) -> CallRules:
