@@ -39,6 +39,7 @@ from certigraph.nodes.call_checks import (
     CheckedCalls,
     KnownWork,
     checked_calls_form,
+    describe_denial,
     read_finding,
 )
 from certigraph.nodes.factored_answers import ChangedObjects, apply_changes
