@@ -399,12 +399,13 @@ def deny(call: ToolCall, found: CallCheck, judge: bool = True) -> ToolCall:
 
 def describe_denial(found: CallCheck) -> str:
     """Say why a call is not made, and what to do next."""
-    quoted = [
-        f"The rule: {found.rule.rstrip('.')}." if found.rule else "",
-        f"The fact: {found.fact.rstrip('.')}." if found.fact else "",
+    parts = [
+        DENIED[found.outcome],
+        f"The rule: {found.rule}" if found.rule else found.reason,
+        f"The fact: {found.fact}" if found.fact else "",
+        f"Next: {found.next}" if found.next else "",
     ]
-    why = " ".join(filter(None, quoted)) if found.rule else " ".join(filter(None, [found.reason, quoted[1]]))
-    return " ".join(filter(None, [DENIED[found.outcome], why, f"Next: {found.next}" if found.next else ""]))
+    return " ".join(part if part.endswith((".", "!", "?")) else f"{part}." for part in parts if part)
 
 
 # The request to the validator.

@@ -39,7 +39,7 @@ from certigraph.nodes.call_checks import (
     CheckedCalls,
     KnownWork,
     checked_calls_form,
-    describe_denial,
+    deny,
     read_finding,
 )
 from certigraph.nodes.factored_answers import ChangedObjects, apply_changes
@@ -97,8 +97,9 @@ def _quoted_words(words: str, text: str) -> None:
     known = KnownWork(TASK, text, text, [AnsweredCall(tool="get_order", answer=text)], (), 1)
     problem = CallProblem(call=1, outcome="forbidden", rule=words, fact=words, next=words)
     answer = CheckedCalls(reason=words, problems=[problem], consent=[CallConsent(calls=[1, 2], words=words)])
+    call = ToolCall(name="pay")
     for number in (1, 2):
-        describe_denial(read_finding(number, ToolCall(name="pay"), answer, known))
+        deny(call, read_finding(number, call, answer, known))
 
 
 PAYMENT = ResponseForm({"type": "object", "properties": {"amount": {"type": "number"}}, "required": ["amount"]})

@@ -32,7 +32,7 @@ class CheckingScript:
     answers_checks = True
 
     def __init__(self, respond: Callable[[str, Schema], Any], check: Callable[[str], Any]) -> None:
-        self._respond, self._check = respond, check
+        self._respond, self.check = respond, check
         self.prompts: list[str] = []
         """The prompts of all checks."""
 
@@ -40,7 +40,7 @@ class CheckingScript:
         if not is_check(schema):
             return self._respond(prompt, schema)
         self.prompts.append(prompt)
-        return self._check(prompt)
+        return self.check(prompt)
 
 
 def allow_checked_calls(monkeypatch: pytest.MonkeyPatch) -> None:
