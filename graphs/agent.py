@@ -437,10 +437,10 @@ def agent(
         world.lessons = (name or method, *check_template(lessons))
     elif method == "step":
         operators = {"recall": no_lessons, "memory": learn_nothing, **operators}
-    operators = add_check(operators, world, rules, facts, after)
+    chosen_operators = add_check(operators, world, rules, facts, after)
     approved = next((tool for tool, rule in (interrupt_on or {}).items() if rule), "")
     graph = _assemble_agent(
-        method, state_schema, operators, approved, commitments == "arguments", world.response_format
+        method, state_schema, chosen_operators, approved, commitments == "arguments", world.response_format
     )
     compiled = graph.compile(checkpointer=checkpointer, store=store, cache=cache, name=name or method)
     chosen: dict[str, Any] = {"budget": budget} if budget else {}
@@ -471,7 +471,8 @@ def add_check(
         ValueError: rules are given beside a check of the caller's own, or are about no tool.
         TypeError: a declaration has another form.
     """
-    given = {name: value for name, value in (("rules", rules), ("facts", facts), ("after", after)) if value}
+    declared: dict[str, Any] = {"rules": rules, "facts": facts, "after": after}
+    given = {name: value for name, value in declared.items() if value}
     if "check" in operators:
         if given:
             keyword, fix = next(iter(given)), "give them to its operator, check=check_calls(...), or leave check= out"

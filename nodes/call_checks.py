@@ -30,6 +30,7 @@ from certigraph.adapters.protocols import AsyncOperator, Context
 from certigraph.adapters.tools.contents import text_of_message
 from certigraph.adapters.tools.positions import CHECKPOINTER_KEY
 from certigraph.adapters.tools.rules import (
+    CallRules,
     Corrections,
     FactForms,
     Forbidden,
@@ -136,44 +137,41 @@ def check_calls(
         tools = tools_of(state["task"], runtime)
         declared.check_tools(tools)
         calls = [refuse_again(call, state["history"]) for call in calls_of(state["action"])]
-        waiting = find_waiting(calls, refuse_beyond_commitment(calls, state, runtime), tools)
+        beyond = refuse_beyond_commitment(calls, state, runtime)
+        waiting = find_waiting(beyond, tools)
         if not waiting:
             return {"action": replace_calls(state["action"], calls) if calls else state["action"]}
-        known = read_known_work(state, runtime)
-        stuck = [index for index in waiting if is_stuck(calls[index], known)]
-        found = list[CallCheck]()
-        if stuck:
+        known, records = read_known_work(state, runtime), dict[int, CallCheck]()
+        if stuck := [index for index in waiting if is_stuck(calls[index], known)]:
+            # before any request to a model: the node runs from its beginning again when the person has answered
             decided = await _ask_person([calls[index] for index in stuck], known, tools, may_ask=on_denied == "ask")
             for index, (call, record) in zip(stuck, decided, strict=True):
-                calls[index] = call
-                found.append(record)
-            waiting = [index for index in waiting if index not in stuck]
-        outcomes = await declared.decide([calls[index] for index in waiting], known.answers, tools.deadline)
-        by_rule = dict(zip(waiting, outcomes, strict=True))
-        records = {
-            index: record for index, one in by_rule.items() if (record := _to_record(calls[index], one, known, judge))
-        }
-        calls = [deny(call, records[index], judge) if index in records else call for index, call in enumerate(calls)]
-        if silent := [index for index in waiting if index not in records]:
-            records |= await judge_calls(calls, silent, known, tools, runtime)
-            calls = [deny(call, records[index]) if index in silent else call for index, call in enumerate(calls)]
-        return {"action": replace_calls(state["action"], calls), "checks": [*found, *(records[i] for i in waiting)]}
+                calls[index], records[index] = call, record
+        left = [index for index in waiting if index not in records]
+        by_rules = await _find_by_rules(declared, {index: calls[index] for index in left}, known, tools, judge)
+        calls = [deny(call, by_rules.get(index), judge) for index, call in enumerate(calls)]
+        by_model = dict[int, CallCheck]()
+        if silent := [index for index in left if index not in by_rules]:
+            shown = [call if one.is_made else one for call, one in zip(calls, beyond, strict=True)]
+            by_model = await judge_calls(shown, silent, known, tools, runtime)
+        calls = [deny(call, by_model.get(index)) for index, call in enumerate(calls)]
+        records |= {**by_rules, **by_model}
+        return {"action": replace_calls(state["action"], calls), "checks": [records[index] for index in waiting]}
 
     return check
 
 
-def find_waiting(calls: Sequence[ToolCall], beyond: Sequence[ToolCall], tools: Tools) -> list[int]:
+def find_waiting(calls: Sequence[ToolCall], tools: Tools) -> list[int]:
     """Return the indexes of the calls that are checked: those to be made whose effect lasts.
 
     Args:
-        calls: the calls of an action.
-        beyond: the same calls, those beyond the run's commitment as refused.
+        calls: the calls of an action, those beyond the run's commitment as refused.
         tools: the tools of the run.
     """
     return [
         index
-        for index, (call, one) in enumerate(zip(calls, beyond, strict=True))
-        if one.is_made and call.name in tools.loaded and not tools.is_look_up(call.name)
+        for index, call in enumerate(calls)
+        if call.is_made and call.name in tools.loaded and not tools.is_look_up(call.name)
     ]
 
 
@@ -272,6 +270,15 @@ STUCK = "{call} was denied more than once before it was made, and the agent chos
 # What rules and the validator find.
 
 
+async def _find_by_rules(
+    declared: CallRules, calls: Mapping[int, ToolCall], known: KnownWork, tools: Tools, judge: bool
+) -> dict[int, CallCheck]:
+    """Return what rules find about calls by their indexes; those about which they say nothing are left out."""
+    outcomes = await declared.decide([*calls.values()], known.answers, tools.deadline)
+    found = {index: _to_record(calls[index], one, known, judge) for index, one in zip(calls, outcomes, strict=True)}
+    return {index: record for index, record in found.items() if record}
+
+
 def _to_record(call: ToolCall, found: RuleOutcome, known: KnownWork, judge: bool) -> CallCheck | None:
     """Return the record of what rules found; None if they have nothing to say."""
     record = CallCheck(tool=call.name, args=call.args, outcome="allowed", decided_by="code", action=known.action)
@@ -326,15 +333,10 @@ def _record_of(call: ToolCall, known: KnownWork) -> CallCheck:
 def checked_calls_form(numbers: tuple[int, ...]) -> type[CheckedCalls]:
     """Create the answer schema of a check of the calls with these numbers."""
     number: Any = Literal[numbers]
-    problem = create_model("CallProblem", __base__=CallProblem, call=(number, ...))
-    consent = create_model("CallConsent", __base__=CallConsent, calls=(list[number], ...))
-    listed: Any = Annotated[list[consent], Requested]  # type: ignore[valid-type]
-    return create_model(
-        "CheckedCalls",
-        __base__=CheckedCalls,
-        problems=(list[problem], ...),
-        consent=(listed, []),  # type: ignore[valid-type]
-    )
+    problem: Any = create_model("CallProblem", __base__=CallProblem, call=(number, ...))
+    consent: Any = create_model("CallConsent", __base__=CallConsent, calls=(list[number], ...))
+    listed: Any = Annotated[list[consent], Requested]
+    return create_model("CheckedCalls", __base__=CheckedCalls, problems=(list[problem], ...), consent=(listed, []))
 
 
 def read_finding(number: int, call: ToolCall, answer: CheckedCalls, known: KnownWork) -> CallCheck:
@@ -383,15 +385,15 @@ def _is_answered(words: str, known: KnownWork) -> bool:
     return bool(found.kinds) and not found.problems
 
 
-def deny(call: ToolCall, found: CallCheck, judge: bool = True) -> ToolCall:
+def deny(call: ToolCall, found: CallCheck | None, judge: bool = True) -> ToolCall:
     """Return the call as refused if it is not allowed.
 
     Args:
         call: the call.
-        found: what was found about it.
+        found: what was found about it; None if it was not checked.
         judge: whether the calls after it are judged with the knowledge that it is not made.
     """
-    if not found.is_denied:
+    if found is None or not found.is_denied:
         return call
     denied = judge and found.outcome != "unchecked"
     return call.model_copy(update={"refused": describe_denial(found), "denied": denied})

@@ -60,13 +60,15 @@ Facts: TypeAlias = dict[str, Any]
 Rule: TypeAlias = Callable[[ToolCall, Facts], Any]
 """A function, plain or async, of the call (with `name` and `args`) and the facts."""
 
-Rules: TypeAlias = Mapping[str, "Rule | str | Sequence[Rule | str]"]
+Rules: TypeAlias = Mapping[str, Rule | str | Sequence[Rule | str]]
 """Rules by tool, one or several. A text names a function that is imported, as `module:function`."""
 
 FactForms: TypeAlias = Mapping[str, str]
 """By tool, under which name its answer stands: `"orders[order_id]"`, or a name alone."""
 
-Corrections: TypeAlias = Mapping[str, "Callable[[Facts, ToolCall, Any], object] | str"]
+Correction: TypeAlias = Callable[[Facts, ToolCall, Any], object]
+
+Corrections: TypeAlias = Mapping[str, Correction | str]
 """By tool, a plain function of the facts, the call and its answer that changes the facts in place, where an answer does
 not say all, or makes earlier answers untrue."""
 
@@ -120,7 +122,7 @@ class CallRules:
 
     rules: Mapping[str, tuple[Rule, ...]] = field(default_factory=dict)
     forms: Mapping[str, FactForm] = field(default_factory=dict)
-    corrections: Mapping[str, Callable[[Facts, ToolCall, Any], object]] = field(default_factory=dict)
+    corrections: Mapping[str, Correction] = field(default_factory=dict)
 
     def check_tools(self, world: Tools) -> None:
         """Check that every declaration is about a tool whose calls it meets, and about arguments that the tool has.
@@ -276,7 +278,7 @@ def _load_rule(tool: str, given: Any) -> Rule:
     return _load_function(f"rules[{tool!r}]", given, 2, "def rule(call, facts)")
 
 
-def _load_correction(tool: str, given: Any) -> Callable[[Facts, ToolCall, Any], object]:
+def _load_correction(tool: str, given: Any) -> Correction:
     where = f"after[{tool!r}]"
     function: Callable[..., object] = _load_function(where, given, 3, "def correct(facts, call, answer)")
     if is_async_callable(function):
@@ -285,12 +287,13 @@ def _load_correction(tool: str, given: Any) -> Callable[[Facts, ToolCall, Any], 
 
 
 def _load_function(where: str, given: Any, count: int, form: str) -> Callable[..., Any]:
-    function = import_named(given, "rule") if isinstance(given, str) and ":" in given else given
+    function: Any = import_named(given, "rule") if isinstance(given, str) and ":" in given else given
     if not callable(function) or isinstance(function, type):
         raise TypeError(f"{where} is {given!r:.100}: give a function, {form}")
     if problem := find_call_problem(function, *[None] * count):
         raise ValueError(f"{where} cannot be called ({problem}): write {form}")
-    return function
+    loaded: Callable[..., Any] = function
+    return loaded
 
 
 __all__ = [
