@@ -468,7 +468,7 @@ def add_check(
     """Return the operators with the check of calls whose effect lasts, unless no tool has one or it is left out.
 
     Raises:
-        ValueError: rules are given beside a check of the caller's own, or are about no tool.
+        ValueError: rules are given together with a check of the caller's own, or are about no tool.
         TypeError: a declaration has another form.
     """
     declared: dict[str, Any] = {"rules": rules, "facts": facts, "after": after}

@@ -1,7 +1,7 @@
 """The record of work as a judge of it sees it: instructions, task, and every call with its answer.
 
 Checks before calls and the verdict at the end judge by this record alone. Thoughts, plans and texts of the agent are
-not in it; what the agent said to a person stands, quoted, in the conversation of the task. What only grows comes first
+not in it; what the agent wrote to a person stands, quoted, in the conversation of the task. What only grows comes first
 and the question last, so that prefix caches are used by all of these requests.
 """
 

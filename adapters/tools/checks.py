@@ -244,7 +244,7 @@ async def call_own_function(function: Callable[..., Any], *args: Any, **kwargs: 
 
 
 def show_text(text: str) -> str:
-    """Return what a function of the user's said, or the error that it raised, on one line and without secrets."""
+    """Return what a function of the user's answered, or the error that it raised, on one line and without secrets."""
     return redact_message(bound_text(one_line(text)))
 
 

@@ -194,16 +194,16 @@ class CallRules:
         for rule in self.rules.get(call.name, ()):
             try:
                 given = call.model_copy(deep=True), deepcopy(facts)
-                said = await asyncio.wait_for(call_own_function(rule, *given), deadline)
+                answer = await asyncio.wait_for(call_own_function(rule, *given), deadline)
             except (GraphBubbleUp, Stopped):
                 raise
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything; a model then judges
                 broken = _warn(f"a rule for {call}", error, deadline)
                 continue
-            if not isinstance(said, Allow | Forbidden | Unknown | None):
+            if not isinstance(answer, Allow | Forbidden | Unknown | None):
                 forms = "Allow(), Forbidden('why'), Unknown(read='tool') or None"
-                raise Fault("operator", f"the rule for {call.name!r} returned {said!r:.100}: return {forms}")
-            found += [said] if said is not None else []
+                raise Fault("operator", f"the rule for {call.name!r} returned {answer!r:.100}: return {forms}")
+            found += [answer] if answer is not None else []
         if forbidden := [one for one in found if isinstance(one, Forbidden)]:
             return RuleOutcome(forbidden[0])
         if unknown := [name for one in found if isinstance(one, Unknown) for name in tools_to_read(one)]:
