@@ -108,6 +108,7 @@ class TDPOperators(TypedDict, total=False):
     revise: Operator
     plan: Operator
     execute: Operator
+    check: Operator
     approve: Operator
     act: Operator
     memory: Operator | str

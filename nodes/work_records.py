@@ -1,7 +1,7 @@
 """The record of work as a judge of it sees it: instructions, task, and every call with its answer.
 
 Checks before calls and the verdict at the end judge by this record alone. Thoughts, plans and texts of the agent are
-not in it; what the agent said to a person stands, quoted, in the conversation of the task. What only grows comes first
+not in it; what the agent wrote to a person stands, quoted, in the conversation of the task. What only grows comes first
 and the question last, so that prefix caches are used by all of these requests.
 """
 
@@ -76,8 +76,10 @@ async def is_long(prompt: Prompt, runtime: Runtime[Context]) -> bool:
 def _format_call(number: int, one: AnsweredCall) -> str:
     """Format a call and its answer, whose lines are indented so that none can be taken for another call."""
     effect = " [its effect lasts]" if one.lasting and one.made and not one.failed else ""
-    made = "" if one.made else " [not made]"
-    return f"[call {number}] {format_call(one.tool, one.args)}{effect}{made}\n{indent(one.answer.strip(), ' ')}"
+    responded = "" if one.made or one.failed else " [not made: a person answered in its place]"
+    refused = " [not made]" if one.failed and not one.made else ""
+    call = f"{format_call(one.tool, one.args)}{effect}{responded}{refused}"
+    return f"[call {number}] {call}\n{indent(one.answer.strip(), ' ')}"
 
 
 JUDGE = """\

@@ -235,4 +235,5 @@ _ANSWERS: dict[str, AnswerFunction[DojoProgress]] = {
     "change": unchanged_revision,
     "forbidden": lambda at, form: {"reason": "no rule speaks of it", "forbidden": False},
     "tools": _commit,
+    "problems": lambda at, form: {"reason": "the ground truth calls them", "problems": [], "consent": []},
 }

@@ -244,7 +244,7 @@ def test_a_named_model_is_streamed_where_its_endpoint_can(
     with serving(StreamingEndpoint(refuses, tokens=7)) as endpoint:
         monkeypatch.setenv("CERTIGRAPH_BASE_URL", f"http://127.0.0.1:{endpoint.server_port}/v1")
         monkeypatch.setenv("OPENAI_API_KEY", "none")
-        graph = agent("react", model=f"openai:streams-{way}-{refuses}", tools=[look_up], commitments=None)
+        graph = agent("react", model=f"openai:streams-{way}-{refuses}", tools=[look_up], commitments=None, check=None)
         parts = stream(graph, way)
     [pieces] = texts(parts).values()
     assert "".join(pieces) == ANSWER
@@ -258,7 +258,7 @@ def test_tokens_of_streamed_replies_are_counted(tokens: int, monkeypatch: pytest
         monkeypatch.setenv("CERTIGRAPH_BASE_URL", f"http://127.0.0.1:{endpoint.server_port}/v1")
         monkeypatch.setenv("OPENAI_API_KEY", "none")
         saver = InMemorySaver()
-        graph = agent("react", model="openai:counts", tools=[look_up], commitments=None, checkpointer=saver)
+        graph = agent("react", model="openai:counts", tools=[look_up], commitments=None, check=None, checkpointer=saver)
         stream(graph)
     spent = graph.get_state({"configurable": {"thread_id": "t"}}).values["spent"]
     assert endpoint.streamed == [True, True]
