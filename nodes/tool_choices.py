@@ -10,7 +10,19 @@ from typing import Any, cast
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.benchmarks import benchmark_of, context_of
-from certigraph.adapters.models.prompts import build_prompt, bullet_list, numbered_list, quote
+from certigraph.adapters.models.calls import profile_of
+from certigraph.adapters.models.prompts import (
+    Prompt,
+    build_prompt,
+    bullet_list,
+    format_facts,
+    format_history,
+    format_notes,
+    numbered_list,
+    paragraphs,
+    quote,
+    quote_history,
+)
 from certigraph.adapters.models.streams import ArgumentOf
 from certigraph.adapters.models.tool_calls import OfferedTool, ToolChoice, ask_tool_calls
 from certigraph.adapters.protocols import Benchmark, Context, Operator, OperatorFactory
@@ -25,7 +37,7 @@ from certigraph.state.records import Action, Task
 from certigraph.state.run import FINISH, DecideView
 from certigraph.state.sdp import ProposeView, RealizeView, SDPReplanView, ValidateView
 from certigraph.state.search import AnswerView
-from certigraph.state.tools import ANSWER_ARGUMENT, MESSAGE_KEY, create_tool_action
+from certigraph.state.tools import ANSWER_ARGUMENT, MESSAGE_KEY, create_call_turn, create_tool_action
 
 _NOTHING: dict[str, Any] = {"type": "object", "properties": {}}
 
@@ -146,12 +158,7 @@ async def answer(state: AnswerView, runtime: Runtime[Context]) -> dict[str, Any]
         Fault: ("model") the endpoint failed.
         UnusableAnswer: the model called a tool instead.
     """
-    tools = tools_of(state["task"], runtime)
-    certified = numbered_list(predicate.text for predicate in state["certified"].predicates)
-    question = ANSWER_REQUEST.format(
-        task=state["task"].goal, certified=certified, view=quote(state["evidence"].view or "(nothing)")
-    )
-    prompt = build_prompt(runtime, question)
+    tools, prompt = tools_of(state["task"], runtime), await _answer_prompt(state, runtime)
     offered, shown = [tools.finish_tool()], _shown_answer(tools)
     try:
         choice = await ask_tool_calls(prompt, offered, role="executor", runtime=runtime, answer=shown)
@@ -161,6 +168,45 @@ async def answer(state: AnswerView, runtime: Runtime[Context]) -> dict[str, Any]
             unusable.boundary, f"{unusable}; only {FINISH} was offered, because {reason}"
         ) from unusable
     return {"action": to_action(choice, tools, final=True)}
+
+
+async def _answer_prompt(state: AnswerView, runtime: Runtime[Context]) -> Prompt:
+    """Build the prompt of a forced answer: what was done and answered, and why the work ended.
+
+    Where the window has no space for all answers, what they established stands in the place of the oldest, and the
+    calls whose effect lasts are listed once more.
+    """
+    certified, left = ([one.text for one in some] for some in (state["certified"].predicates, state["open"]))
+    reasons = [
+        f"{heading}\n{quote(text)}"
+        for heading, text in (
+            (VERDICT_HEADING, state["verdict"]),
+            (GAVE_UP_HEADING, state["gave_up"]),
+            (STOPPED_HEADING, state["stopped"]),
+        )
+        if text
+    ]
+    before = paragraphs(ANSWER_REQUEST, f"Task: {state['task'].goal}")
+    after = paragraphs(
+        format_notes(state["belief"].text),
+        f"{CERTIFIED_HEADING}\n{numbered_list(certified)}" if certified else "",
+        f"{OPEN_HEADING}\n{numbered_list(left)}" if left else "",
+        *reasons,
+        ANSWER_CLOSING,
+    )
+    turns, profile = [*map(create_call_turn, state["answers"])], await profile_of("executor", runtime)
+    lasting = [turn for turn, one in zip(turns, state["answers"], strict=True) if one.made and one.lasting]
+    stand_in = paragraphs(
+        format_facts(state["facts"]) if state["facts"] else "",
+        f"{LASTING_HEADING}\n{quote(bullet_list(f'{turn.action}: {turn.observation}' for turn in lasting))}",
+    )
+    rest = build_prompt(runtime, before + after)
+    history = format_history(turns, rest.system + rest.user, profile)
+    if history.cut:
+        history = format_history(turns, rest.system + rest.user + stand_in, profile)
+        after = paragraphs(stand_in, after)
+    calls = f"{CALLS_HEADING}\n{quote_history(history)}" if turns else NO_CALLS
+    return build_prompt(runtime, paragraphs(before, calls, after), cut=history.cut)
 
 
 NO_PLAN = "the plan is empty, and the best answer is asked for: give conditions in the plan"
@@ -260,19 +306,22 @@ can be done after that.
 """
 
 ANSWER_REQUEST = """\
-The work on a task cannot go on. Hand in the answer that it allows: what was done, what was found, and plainly what was
-not done or is not known, with the reason where it can be seen.
-
-Task: {task}
-
-What the tools answered, and which calls were not made and why:
-{view}
-
-Certified so far, each when it held:
-{certified}
-
-Hand in the answer.
+The work on a task has ended, and no tool can be called any more. Hand in the answer that the work allows: what was
+done, what was found, and plainly what was not done, was done otherwise than the task wants, or is not known, with the
+reason. What a judgement or a reason below says about the work belongs into the answer, unless an answer of a tool shows
+that it is wrong: whoever gave the task knows of nothing else.
 """
+
+CALLS_HEADING = "The calls and their answers, in order; what was not made is marked, with the reason:"
+NO_CALLS = "No tool was called."
+LASTING_HEADING = "All calls whose effect lasts:"
+CERTIFIED_HEADING = "Conditions that were certified, each when it held:"
+OPEN_HEADING = "Conditions that were not certified:"
+VERDICT_HEADING = "The latest judgement of the work:"
+GAVE_UP_HEADING = "Why the rest was not planned again:"
+STOPPED_HEADING = "Why the search was stopped:"
+
+ANSWER_CLOSING = "What is the answer?"
 
 __all__ = [
     "OPERATORS",

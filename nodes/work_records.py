@@ -19,8 +19,8 @@ from certigraph.adapters.models.prompts import (
 from certigraph.adapters.protocols import Context
 from certigraph.nodes.tool_choices import tools_of
 from certigraph.state.records import Task
-from certigraph.state.run import AnsweredCall, Turn
-from certigraph.state.tools import format_call
+from certigraph.state.run import AnsweredCall
+from certigraph.state.tools import create_call_turn
 
 
 async def judge_prompt(
@@ -39,16 +39,10 @@ async def judge_prompt(
     instructions = tools_of(task, runtime).instructions.strip()
     given = f"Instructions of the agent's operator, which are the rules:\n{instructions}" if instructions else ""
     before, after = paragraphs(given, f"Task:\n{task.goal}"), paragraphs(extra, question)
-    turns = [_to_turn(one) for one in answers]
+    turns = [*map(create_call_turn, answers)]
     history = format_history(turns, JUDGE + before + after, profile)
     shown = f"{CALLS_HEADING}\n{quote_history(history)}" if turns else NO_CALLS
     return Prompt(JUDGE, paragraphs(before, shown, after), history.cut)
-
-
-def _to_turn(one: AnsweredCall) -> Turn:
-    effect = " [its effect lasts]" if one.lasting and one.made and not one.failed else ""
-    made = "" if one.made else " [not made]"
-    return Turn(action=f"{format_call(one.tool, one.args)}{effect}{made}", observation=one.answer, accepted=one.made)
 
 
 JUDGE = """\

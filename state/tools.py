@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import Field
 
 from certigraph.state.records import Action, Record, Step, StoredArguments
-from certigraph.state.run import Evidence
+from certigraph.state.run import AnsweredCall, Evidence, Turn
 
 TOOLS_NAME = "tools"
 """Name of the user's own tools as a world, in trajectories and reports."""
@@ -155,6 +155,13 @@ def describe_bugs(history: Sequence[Step]) -> list[str]:
     """Describe which tools' own code is wrong, by what their calls raised, each error once."""
     calls = [call for step in history for call in calls_of(step.action) if call.broken]
     return list(dict.fromkeys(f"{call.name} is broken: {call.error}" for call in calls))
+
+
+def create_call_turn(one: AnsweredCall) -> Turn:
+    """Create a turn of one call and its answer, as records of work show them: with what happened, and no thought."""
+    effect = " [its effect lasts]" if one.lasting and one.made and not one.failed else ""
+    made = "" if one.made else " [not made]"
+    return Turn(action=f"{format_call(one.tool, one.args)}{effect}{made}", observation=one.answer, accepted=one.made)
 
 
 def replace_calls(action: Action, calls: Sequence[ToolCall]) -> Action:
