@@ -35,6 +35,8 @@ class Node(Record):
     task: str
     needs: tuple[str, ...] = ()
     status: NodeStatus = "pending"
+    single: bool = False
+    """Whether one action is expected to be enough, so that a plan of it would say nothing. Only over tools."""
 
 
 class Dag(Record):
@@ -67,6 +69,11 @@ class Dag(Record):
         """The sub-tasks that may run now, because all sub-tasks that they need are completed."""
         completed = {node.id for node in self.nodes if node.status == "completed"}
         return tuple(node for node in self.pending if completed.issuperset(node.needs))
+
+    @property
+    def dependent(self) -> tuple[Node, ...]:
+        """The sub-tasks that use results of others."""
+        return tuple(node for node in self.nodes if node.needs)
 
     @property
     def goal(self) -> Node | None:
