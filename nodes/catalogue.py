@@ -71,7 +71,9 @@ OPERATOR_SLOTS: Mapping[str, Mapping[str, str]] = {
     },
     "nodes.plans": {
         "plan": "plan",
+        "plan_always": "plan",
         "supervise": "supervise",
+        "supervise_always": "supervise",
     },
     "nodes.react": {
         "decide": "decide, execute",
@@ -118,7 +120,9 @@ OPERATOR_SLOTS: Mapping[str, Mapping[str, str]] = {
     },
     "nodes.tdp": {
         "decompose": "decompose",
+        "decompose_always": "decompose",
         "revise": "revise",
+        "revise_always": "revise",
         "undivided": "decompose",
         "unrevised": "revise",
     },
