@@ -4,8 +4,8 @@ A node of the task graph is a sub-task. The slots hold the schedule: which sub-t
 many steps, and in which world.
 
 Over tools `decompose` divides only tasks with at least two sub-tasks that use results of others, and `revise` asks the
-model only where the latest result can change a pending sub-task. `decompose_always` and `revise_always` are the paper's
-in every world.
+model only before a sub-task that uses the latest result. `decompose_always` and `revise_always` are the paper's in
+every world.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -486,8 +486,8 @@ class Changes(BaseModel):
 async def revise(state: ReviseView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model to revise the task graph by the outcomes so far. An invalid revision leaves it as it was.
 
-    Over tools, where one sub-task runs at a time, no model is asked if no pending one uses the latest result, unless
-    the sub-task failed; nor if the task was not divided.
+    Over tools, where one sub-task runs at a time, no model is asked before a sub-task that uses the latest result is
+    ready, unless one failed; nor if the task was not divided.
     """
     if has_tools(benchmark_of(state["task"], runtime)) and not _may_change(state):
         return {"dag": state["dag"], "notes": ()}
@@ -498,7 +498,7 @@ def _may_change(state: ReviseView) -> bool:
     dag, latest = state["dag"], state["outcomes"][-1] if state["outcomes"] else None
     if latest is None or len(dag.nodes) == 1:
         return False
-    is_used = any(latest.node in node.needs for node in dag.pending)
+    is_used = any(latest.node in node.needs for node in dag.ready)  # others wait for more results, which may change them
     return latest.status == "failed" or (latest.status == "completed" and is_used)
 
 
