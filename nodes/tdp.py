@@ -363,7 +363,7 @@ async def decompose(state: DecomposeView, runtime: Runtime[Context]) -> dict[str
     if not has_tools(benchmark_of(state["task"], runtime)):
         return await decompose_always(state, runtime)
     divided = await _divide(state, runtime, ToolSubtask)
-    if len(divided["dag"].dependent) >= LEAST_DEPENDENT:
+    if sum(bool(node.needs) for node in divided["dag"].nodes) >= LEAST_DEPENDENT:
         return divided
     whole = await undivided(state, runtime)
     return {**whole, "notes": (*divided["notes"], WHOLE_NOTE)}
@@ -498,7 +498,8 @@ def _may_change(state: ReviseView) -> bool:
     dag, latest = state["dag"], state["outcomes"][-1] if state["outcomes"] else None
     if latest is None or len(dag.nodes) == 1:
         return False
-    is_used = any(latest.node in node.needs for node in dag.ready)  # others wait for more results, which may change them
+    # a sub-task that is not ready waits for more results, and is revised by all of them at once
+    is_used = any(latest.node in node.needs for node in dag.ready)
     return latest.status == "failed" or (latest.status == "completed" and is_used)
 
 
@@ -535,9 +536,7 @@ def _to_revision(dag: Dag, answer: Changes) -> GraphRevision:
         node.model_copy(update={"single": node.id in present and present[node.id].single})
         for node in to_nodes(answer.change)
     )
-    return drop_repetitions(
-        dag, GraphRevision(change, to_nodes(answer.add), tuple(map(unquote_line, answer.remove)))
-    )
+    return drop_repetitions(dag, GraphRevision(change, to_nodes(answer.add), tuple(map(unquote_line, answer.remove))))
 
 
 def _revise_form(dag: Dag, free: int, maximum: int) -> type[Changes]:

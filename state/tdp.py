@@ -71,11 +71,6 @@ class Dag(Record):
         return tuple(node for node in self.pending if completed.issuperset(node.needs))
 
     @property
-    def dependent(self) -> tuple[Node, ...]:
-        """The sub-tasks that use results of others."""
-        return tuple(node for node in self.nodes if node.needs)
-
-    @property
     def goal(self) -> Node | None:
         """The sub-task that completes the whole task; None in an empty graph.
 

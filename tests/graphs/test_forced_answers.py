@@ -38,7 +38,9 @@ def ended_state(**changes: Any) -> dict[str, Any]:
         "evidence": Evidence(view=ORDER),
         "plan": [known, OPEN, Predicate(text="The goal.", kind="goal")],
         "head": 1,
-        "certificates": [Certificate(step=1, position=0, targets=(known,), action=Action(text="look"), digest="0" * 16)],
+        "certificates": [
+            Certificate(step=1, position=0, targets=(known,), action=Action(text="look"), digest="0" * 16)
+        ],
         "attempts": [found, attempt(Verdict(depth=0, reason=WRONG)), attempt(Verdict(depth=0, pending=True))],
         "verdict": Verdict(depth=0, pending=True),
         "trace": [],
@@ -78,7 +80,7 @@ def answer_prompt(state: dict[str, Any], window: int = 0) -> str:
         OPEN.text,
         "The order is known.",
         ORDER,
-        'refund(order=17, amount=49.9) [its effect lasts]\nAnswer: refunded 17: 49.9',
+        "refund(order=17, amount=49.9) [its effect lasts]\nAnswer: refunded 17: 49.9",
         "refund(order=18) [not made]\nAnswer [refused]: not without consent",
     ],
 )
@@ -127,7 +129,12 @@ class Slipping:
             return {"reasoning": "" if first else NO_WAY, "conditions": CONDITIONS[:2] if first else []}
         refunded = "refunded 17" in prompt
         reason = "59.9 euros left where 49.9 were due" if refunded else "it is eligible"
-        return {**minimal_instance(schema), "reason": reason, "evidence": "eligible for a refund", "holds": 1 - refunded}
+        return {
+            **minimal_instance(schema),
+            "reason": reason,
+            "evidence": "eligible for a refund",
+            "holds": 1 - refunded,
+        }
 
 
 def test_an_executor_that_slipped_reads_the_verdict_before_it_answers(database: SupportDatabase) -> None:

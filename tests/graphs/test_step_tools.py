@@ -1,4 +1,4 @@
-"""STEP over tools: the Evaluator is asked where a subtask is claimed, and the Planner's answer is handed in as it is."""
+"""STEP over tools: the Evaluator judges claims, and the answer that the Planner drafted is handed in as it is."""
 
 from typing import Any
 

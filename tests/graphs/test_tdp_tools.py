@@ -97,7 +97,10 @@ def test_parts_that_depend_on_each_other_cost_what_they_bring() -> None:
 def test_what_a_part_hands_in_is_its_result_without_a_copy() -> None:
     model = PartModel(CHAIN_WORK, CHAIN, judged=[{"status": "completed", "result": "a copy"}])
     state = solve(model)
-    assert [outcome.result for outcome in state["outcomes"]][:2] == ["answer: order 17 costs 49.9", "answer: 17 is refunded"]
+    assert [outcome.result for outcome in state["outcomes"]][:2] == [
+        "answer: order 17 costs 49.9",
+        "answer: 17 is refunded",
+    ]
     assert "order 17 costs 49.9" in model.prompts_of("execute")[2]
     assert all("nobody needs a copy" in prompt for prompt in model.prompts_of("supervise"))
 
@@ -113,7 +116,10 @@ def test_a_result_that_is_not_accepted_is_worked_on() -> None:
 
 
 def test_work_that_stands_still_is_judged_and_planned_again() -> None:
-    work = {**CHAIN_WORK, "Do a.": [[call("fail", order=1)], [call("fail", order=2)], LOOK, finish("order 17 costs 49.9")]}
+    work = {
+        **CHAIN_WORK,
+        "Do a.": [[call("fail", order=1)], [call("fail", order=2)], LOOK, finish("order 17 costs 49.9")],
+    }
     astray = {"status": "needs_more_steps", "off_plan": True, "reason": "there is no connection"}
     model = PartModel(work, CHAIN, judged=[astray, {"status": "completed"}])
     state = solve(model)
