@@ -176,37 +176,36 @@ async def _answer_prompt(state: AnswerView, runtime: Runtime[Context]) -> Prompt
     Where the window has no space for all answers, what they established stands in the place of the oldest, and the
     calls whose effect lasts are listed once more.
     """
-    certified, left = ([one.text for one in some] for some in (state["certified"].predicates, state["open"]))
-    reasons = [
-        f"{heading}\n{quote(text)}"
-        for heading, text in (
-            (VERDICT_HEADING, state["verdict"]),
-            (GAVE_UP_HEADING, state["gave_up"]),
-            (STOPPED_HEADING, state["stopped"]),
-        )
-        if text
-    ]
     before = paragraphs(ANSWER_REQUEST, f"Task: {state['task'].goal}")
-    after = paragraphs(
-        format_notes(state["belief"].text),
-        f"{CERTIFIED_HEADING}\n{numbered_list(certified)}" if certified else "",
-        f"{OPEN_HEADING}\n{numbered_list(left)}" if left else "",
-        *reasons,
-        ANSWER_CLOSING,
-    )
+    after = paragraphs(format_notes(state["belief"].text), _describe_end(state), ANSWER_CLOSING)
     turns, profile = [*map(create_call_turn, state["answers"])], await profile_of("executor", runtime)
-    lasting = [turn for turn, one in zip(turns, state["answers"], strict=True) if one.made and one.lasting]
-    stand_in = paragraphs(
-        format_facts(state["facts"]) if state["facts"] else "",
-        f"{LASTING_HEADING}\n{quote(bullet_list(f'{turn.action}: {turn.observation}' for turn in lasting))}",
-    )
     rest = build_prompt(runtime, before + after)
     history = format_history(turns, rest.system + rest.user, profile)
     if history.cut:
-        history = format_history(turns, rest.system + rest.user + stand_in, profile)
-        after = paragraphs(stand_in, after)
+        lasting = (turn for turn, one in zip(turns, state["answers"], strict=True) if one.made and one.lasting)
+        listed = quote(bullet_list(f"{turn.action}: {turn.observation}" for turn in lasting))
+        facts = format_facts(state["facts"]) if state["facts"] else ""
+        after = paragraphs(facts, f"{LASTING_HEADING}\n{listed}", after)
+        history = format_history(turns, rest.system + before + after, profile)
     calls = f"{CALLS_HEADING}\n{quote_history(history)}" if turns else NO_CALLS
     return build_prompt(runtime, paragraphs(before, calls, after), cut=history.cut)
+
+
+def _describe_end(state: AnswerView) -> str:
+    """Say which conditions were certified and which were not, and why the work ended."""
+    # the goal as a condition repeats the task
+    left = [one.text for one in state["open"] if one.kind != "goal"]
+    certified = [one.text for one in state["certified"].predicates]
+    listed = ((CERTIFIED_HEADING, certified), (OPEN_HEADING, left))
+    reasons = (
+        (VERDICT_HEADING, state["verdict"]),
+        (GAVE_UP_HEADING, state["gave_up"]),
+        (STOPPED_HEADING, state["stopped"]),
+    )
+    return paragraphs(
+        *(f"{heading}\n{numbered_list(texts)}" for heading, texts in listed if texts),
+        *(f"{heading}\n{quote(text)}" for heading, text in reasons if text),
+    )
 
 
 NO_PLAN = "the plan is empty, and the best answer is asked for: give conditions in the plan"

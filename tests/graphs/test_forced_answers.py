@@ -88,6 +88,10 @@ def test_the_prompt_says_once_what_was_done_and_why_the_work_ended(words: str) -
     assert answer_prompt(ended_state()).count(words) == 1
 
 
+def test_the_goal_is_not_repeated_as_a_condition() -> None:
+    assert "The goal." not in answer_prompt(ended_state())
+
+
 def test_facts_are_shown_where_the_window_has_no_space_for_all_answers() -> None:
     log = [AnsweredCall(tool="look_up", args={"order": n}, answer="long " * 400, lasting=False) for n in range(20)]
     state = ended_state(answers=[*ended_state()["answers"], *log])
