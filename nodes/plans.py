@@ -35,7 +35,7 @@ from certigraph.nodes import react
 from certigraph.nodes.slots import Slot, Update, asks_among_equals, prefer_benchmark_operator
 from certigraph.nodes.tool_choices import has_tools
 from certigraph.state.records import Task
-from certigraph.state.run import ANSWER_ACTIONS, DecideView, OutlineView, count_repeats
+from certigraph.state.run import ANSWER_ACTIONS, DecideView, OutlineView, count_repeats, without_thoughts
 from certigraph.state.subtask import (
     AssignmentView,
     PlanView,
@@ -311,6 +311,14 @@ STANDSTILL = 2
 """Number of actions in a row that failed, or were equal and answered equally, after which work stands still."""
 
 
+class ResultJudgement(BaseModel):
+    """The model's answer about a result that was handed in over tools."""
+
+    reason: Reasoning
+    status: Literal["needs_more_steps", "completed", "failed"]
+    guidance: Annotated[str, Requested] = ""
+
+
 class SupervisorJudgement(BaseModel):
     """The model's answer. It is asked for after every action: what does not apply need not be written."""
 
@@ -332,12 +340,23 @@ async def supervise(state: SuperviseView, runtime: Runtime[Context]) -> dict[str
     if not has_tools(benchmark_of(state["task"], runtime)):
         return await supervise_always(state, runtime)
     if state["action"].kind in ANSWER_ACTIONS:
-        progress = await _judge(state, runtime, JUDGE_ROLE, note=HANDED_IN_NOTE)
-        result = str(state["action"].args.get(ANSWER_ARGUMENT, "")) if progress.status == "completed" else ""
-        return {"progress": progress.model_copy(update={"result": result})}
+        return {"progress": await _judge_result(state, runtime)}
     if state["whole"] or not _may_have_left_plan(state):
         return {"progress": state["progress"].model_copy(update={"off_plan": False})}
     return {"progress": await _judge(state, runtime, JUDGE_ROLE)}
+
+
+async def _judge_result(state: SuperviseView, runtime: Runtime[Context]) -> Progress:
+    """Ask the model whether the result that was handed in completes the sub-task. It sees no thoughts and no plan."""
+    before = paragraphs(RESULT_QUESTION, format_assignment(state))
+    shown: SuperviseView = {**state, "turns": without_thoughts(state["turns"])}
+    trace = await format_trace(shown, before + RESULT_CLOSING, "validator", runtime)
+    request = paragraphs(before, f"{DONE_SO_FAR}{trace.text}", RESULT_CLOSING)
+    prompt = build_prompt(runtime, request, role=JUDGE_ROLE, cut=trace.cut)
+    answer = await ask(prompt, ResultJudgement, role="validator", runtime=runtime)
+    result = str(state["action"].args.get(ANSWER_ARGUMENT, "")) if answer.status == "completed" else ""
+    texts = {"reason": unquote_line(answer.reason), "guidance": unquote_line(answer.guidance)}
+    return Progress(status=answer.status, done=state["progress"].done, result=result, **texts)
 
 
 def _may_have_left_plan(state: SuperviseView) -> bool:
@@ -352,9 +371,9 @@ async def supervise_always(state: SuperviseView, runtime: Runtime[Context]) -> d
     return {"progress": await _judge(state, runtime, SUPERVISOR_ROLE)}
 
 
-async def _judge(state: SuperviseView, runtime: Runtime[Context], role: str, *, note: str = "") -> Progress:
+async def _judge(state: SuperviseView, runtime: Runtime[Context], role: str) -> Progress:
     plan = f"Its plan:\n{numbered_list(state['outline'])}"
-    before = paragraphs(SUPERVISE_QUESTION + note, format_assignment(state), plan)
+    before = paragraphs(SUPERVISE_QUESTION, format_assignment(state), plan)
     profile = await profile_of("validator", runtime)
     view = format_view(state["evidence"].view, runtime, turns=state["turns"], profile=profile)
     after = paragraphs(view, SUPERVISE_CLOSING)
@@ -376,11 +395,15 @@ JUDGE_ROLE = """\
 You judge the work on one assignment of an agent that calls tools, when its result is handed in and when the work may
 have left its plan. Rely on what the tools answered, not on what a call was meant to do."""
 
-HANDED_IN_NOTE = """\
-The latest action hands in the result, and what it says is what others will know of the assignment. It is completed if
-the answers bear that out and if nothing is missing that the assignment asks for; `guidance` says what is missing or
-wrong. Leave `result` empty: nobody needs a copy.
+RESULT_QUESTION = """\
+The latest action hands in the result of the assignment. What it says is all that others will know of the work.
+reason: what the assignment asks for, and which answers bear out each part of the result.
+status: completed if the answers bear the result out and nothing is missing that the assignment asks for; failed if they
+show that the assignment cannot be fulfilled; else needs_more_steps.
+guidance: if it needs more steps, what is missing or wrong; else empty.
 """
+
+RESULT_CLOSING = "Is the assignment completed?"
 
 SUPERVISE_QUESTION = """\
 Say how the assignment stands after the latest answer.
