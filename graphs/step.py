@@ -6,7 +6,8 @@ Memory writes the lessons of the episode. Episodes 1..K run until one reaches th
 
 The default Executor may give a few actions at once and says how the subtask stands; the default Evaluator judges the
 subtask when the Executor calls it completed, or when its actions are used up. `build(executor=execute, assess=assess)`
-is the paper's: one action a call, and a judgement after each.
+is the paper's: one action a call, and a judgement after each. Over tools an action has several calls, the Evaluator is
+asked where the Executor says that they fulfil the subtask, and the Planner drafts the answer that is handed in.
 """
 
 from typing import TypedDict, Unpack

@@ -106,6 +106,10 @@ class NestedStart(Record):
     """Results of the sub-tasks that this run's sub-task depends on, and of its own earlier run if it begins again."""
     last: bool = False
     """Whether this run completes the whole task."""
+    whole: bool = False
+    """Whether this run's task is the whole task, and not a part of it."""
+    single: bool = False
+    """Whether one action is expected to be enough for this run's task."""
     words: str = ""
     """What the person wrote to the outermost run, in which the values that need no permission stand."""
     heard: tuple[SourcedText, ...] = ()

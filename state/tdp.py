@@ -35,6 +35,8 @@ class Node(Record):
     task: str
     needs: tuple[str, ...] = ()
     status: NodeStatus = "pending"
+    single: bool = False
+    """Whether one action is expected to be enough, so that a plan of it would say nothing. Only over tools."""
 
 
 class Dag(Record):
