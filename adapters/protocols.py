@@ -663,6 +663,9 @@ class Context(BaseModel):
     attachments: SkipJsonSchema[tuple[dict[str, Any], ...]] = Field(
         default=(), exclude=True, description="pictures and files of the request that the running agent works on"
     )
+    message_id: SkipJsonSchema[str] = Field(
+        default="", exclude=True, description="id of the message as which the next action stands in the conversation"
+    )
     admissible: SkipJsonSchema[ActionListing] = Field(
         default=None, exclude=True, description="lists the actions that the live world admits now"
     )

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Annotated, Any, Literal, cast, get_args, get_type_hints
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import ensure_config, merge_configs
 from langgraph.cache.base import BaseCache
@@ -34,6 +34,7 @@ from certigraph.adapters.models.chat_models import (
     is_local,
     is_scripted,
 )
+from certigraph.adapters.models.prompts import clip, one_line
 from certigraph.adapters.models.served_contexts import SERVED_FIELDS, check_client_context
 from certigraph.adapters.processes import is_loop_running
 from certigraph.adapters.protocols import Budget, Context, Limits, Operator
@@ -53,20 +54,34 @@ from certigraph.nodes.call_checks import check_calls
 from certigraph.nodes.commitments import commit
 from certigraph.nodes.events import write_answer
 from certigraph.nodes.lessons import check_template, find_owner, learn_nothing, no_lessons
-from certigraph.nodes.requests import AROUND_KEY, INPUT_FORM, note_sources, read_surroundings, receive_request
+from certigraph.nodes.messages import CUT_OFF, answer_by_observation, close_calls, show_choice
+from certigraph.nodes.requests import (
+    AROUND_KEY,
+    CERTIFIED_KEY,
+    INPUT_FORM,
+    OPEN_KEY,
+    THE_GOAL,
+    note_sources,
+    read_surroundings,
+    receive_request,
+)
 from certigraph.nodes.tools import STOPPED_TEXT
-from certigraph.state.channels import ChangesChannel, ReadChannel
+from certigraph.state.channels import SNAPSHOT_EVERY, ReadChannel, TurnsChannel
 from certigraph.state.commitments import CommitmentLevel
-from certigraph.state.endings import FINISHED, GOAL, WORLD_ENDED, Fault, LimitReached, Refused
+from certigraph.state.endings import ASKED, FINISHED, GOAL, Fault, LimitReached, Refused
 from certigraph.state.provenance import Provenance
-from certigraph.state.records import Certificate, Observation, Usage
-from certigraph.state.run import ANSWER_ACTIONS, FINISH
+from certigraph.state.records import Action, Certificate, Observation, Usage
+from certigraph.state.run import ANSWER_ACTIONS
 from certigraph.state.tools import (
+    ANSWER_ARGUMENT,
     BEGAN,
     MESSAGE_KEY,
     calls_of,
     describe_bugs,
     describe_failure,
+    id_of_message,
+    name_ending,
+    next_message_id,
     reasons_refused,
 )
 from certigraph.state.trajectory import total_usage
@@ -86,8 +101,8 @@ THREAD_FORM = (
 )
 
 
-Messages = Annotated[list[AnyMessage], ChangesChannel(_messages_delta_reducer, snapshot_frequency=4)]
-"""A conversation. A checkpoint stores what was added; all of it every other turn, since a turn writes two messages."""
+Messages = Annotated[list[AnyMessage], TurnsChannel(_messages_delta_reducer, snapshot_frequency=SNAPSHOT_EVERY)]
+"""A conversation. A checkpoint stores what was added, and all of it where a turn begins."""
 
 
 class AgentInput(TypedDict, total=False):
@@ -111,8 +126,6 @@ class AgentOutput(TypedDict, total=False):
     """What the turn spent, as plain JSON: calls, tokens, `usd` and `seconds`, and the same of each node in `nodes`."""
     structured_response: Any
     """The answer in the form of `response_format`; None without it, or where no answer was given."""
-    tool_messages: Messages
-    """What tools answered in this turn besides text: LangChain's messages with artifacts, images or files."""
 
 
 class AgentKeys(TypedDict, total=False):
@@ -126,7 +139,6 @@ class AgentKeys(TypedDict, total=False):
     structured_response: Any
     stopped: dict[str, str] | None
     """The limit that the turn has reached, by `ending` and `reason`; None while it goes on."""
-    tool_messages: Messages
     provenance: Provenance
 
 
@@ -423,6 +435,7 @@ def agent(
         asks_user=True,
     )
     world.state_keys = frozenset(get_type_hints(state_schema)) if state_schema else frozenset()
+    world.agent = name or method
     if interrupt_on is not None and not isinstance(interrupt_on, Mapping):
         example = '{"refund_order": True}'
         raise TypeError(f"interrupt_on={interrupt_on!r:.100}: give a dict by names of tools, such as {example}")
@@ -546,11 +559,13 @@ def _assemble_agent(
     graph: Assembly = module.builder(schemas, **operators)
     [first] = [target for source, target in graph.edges if source == START]
     graph.insert("receive", run_in_place(_create_receive(approved, keeps_origins)), between=(START, first))
-    graph.add_node("respond", run_in_place(_create_respond(module)), input_schema=graph.state_schema)
+    certifies = not {"certify", "audit"}.isdisjoint(graph.nodes)
+    respond = _create_respond(module, certifies=certifies)
+    graph.add_node("respond", run_in_place(respond), input_schema=graph.state_schema)
     graph.redirect(None, END, "respond")
     inner = [node for node in graph.nodes if node not in ("receive", "respond")]
     for node in inner:
-        graph.nodes[node].runnable = _note_limits(graph.nodes[node].runnable)
+        graph.nodes[node].runnable = _note_work(graph.nodes[node].runnable)
     graph.add_exits("limit", "respond", lambda state: bool(state.get("stopped")), inner)
     graph.add_edge("respond", END)
     return graph
@@ -621,8 +636,10 @@ NO_RESULTS: dict[str, Any] = {
 """Values of an agent's results when a turn begins."""
 
 
-def _note_limits(node: Any) -> RunnableCallable:
-    """Return a node of an agent that notes in the state why the turn ends: a limit, or a call that was denied twice.
+def _note_work(node: Any) -> RunnableCallable:
+    """Return a node of an agent that also shows in the conversation what it chose or took.
+
+    It notes in the state why the turn ends: a limit, or a call that was denied twice.
 
     A limit is raised instead where the context says so.
     """
@@ -633,21 +650,47 @@ def _note_limits(node: Any) -> RunnableCallable:
         if runtime.context.on_limit == "raise":
             raise reached
         spent = {"usage": [reached.usage], "spent": reached.usage.spent()} if reached.usage else {}
-        return {"stopped": {"ending": reached.ending, "reason": reached.happened}, **spent}
+        shown = {"messages": [*reached.messages]} if reached.messages else {}
+        return {"stopped": {"ending": reached.ending, "reason": reached.happened}, **spent, **shown}
 
     def noting(state: Any, config: RunnableConfig, runtime: Runtime[Context]) -> Any:
         try:
-            return node.invoke(state, config)
+            return show_work(node.name, state, node.invoke(state, config), runtime)
         except (LimitReached, Refused) as reached:
             return note(reached, runtime)
 
     async def anoting(state: Any, config: RunnableConfig, runtime: Runtime[Context]) -> Any:
         try:
-            return await node.ainvoke(state, config)
+            return show_work(node.name, state, await node.ainvoke(state, config), runtime)
         except (LimitReached, Refused) as reached:
             return note(reached, runtime)
 
     return RunnableCallable(noting, anoting, name=node.name, trace=False)
+
+
+def show_work(node: str, state: Any, returned: Any, runtime: Runtime[Context]) -> Any:
+    """Return what a node returned, with the messages that an action makes in the conversation.
+
+    Args:
+        node: name of the node.
+        state: the state before it ran.
+        returned: what it returned: an update, or an update with commands.
+        runtime: the node's runtime.
+    """
+    update, *commands = returned if isinstance(returned, list) else [returned]
+    world = runtime.context.benchmark
+    if not (isinstance(update, Mapping) and isinstance(world, Tools)):
+        return returned
+    messages = list[Any]()
+    approval = update.get("approval")  # of STEP's Evaluator, who may send a choice back before it counts
+    if approval is not None and approval.approved:
+        messages = show_choice(state, state["action"], world.agent, str(state.get("thought") or ""))
+    elif isinstance(chosen := update.get("action"), Action) and node != "executor":
+        messages = show_choice(state, chosen, world.agent, str(update.get("thought") or ""))
+    elif update.get("history") and not any("messages" in (one.update or ()) for one in commands) and node == "act":
+        messages = list(answer_by_observation(state, state["action"], update["observation"]))
+    shown = {**update, "messages": messages}
+    return ([shown, *commands] if commands else shown) if messages else returned
 
 
 def _create_receive(approved: str, keeps_origins: bool) -> Any:
@@ -662,28 +705,27 @@ def _create_receive(approved: str, keeps_origins: bool) -> Any:
         if approved:
             require_checkpointer(f"approval of {approved}", config)
         began = datetime.now().astimezone().strftime("%A, %Y-%m-%d %H:%M %z")
-        constants = {**find_owner(runtime), BEGAN: began}
-        return {**receive_request(state, config, constants, keeps_origins=keeps_origins), **NO_RESULTS}
+        constants, world = {**find_owner(runtime), BEGAN: began}, cast(Tools, runtime.context.benchmark)
+        request = receive_request(state, config, constants, keeps_origins=keeps_origins, lasts=world.lasts)
+        return {**request, **NO_RESULTS}
 
     return receive
 
 
-def _create_respond(module: Any) -> Any:
+def _create_respond(module: Any, *, certifies: bool) -> Any:
+    keeps_certificates = "certificates" in module.State.__annotations__
+
     def respond(state: Any, runtime: Runtime[Context]) -> dict[str, Any]:
         """Make a message of the answer, and name the ending."""
-        action = next((step.action for step in reversed(state["history"]) if step.action.kind in ANSWER_ACTIONS), None)
-        ending = module.ending(state)
-        judged = bool(state.get("certificates"))  # without any, nobody has checked the answer that was handed in
-        if action and action.kind == FINISH and (ending == WORLD_ENDED or (ending == GOAL and not judged)):
-            ending = FINISHED
+        history = state["history"]
+        answers = (number for number, step in enumerate(history) if step.action.kind in ANSWER_ACTIONS)
+        place = max(answers, default=None)
+        action = None if place is None else history[place].action
+        ending = name_ending(module.ending(state), history, judged=bool(state.get("certificates")))
         reason = _explain_ending(module, ending, state)
         if stopped := state.get("stopped"):
             ending, reason = stopped["ending"], stopped["reason"]
-        text = str(action.args.get("answer", "")) if action else ""
-        cut = f"{ending}{f': {reason}' if reason else ''}"
-        if action and text and ending.startswith("limit:") and RESPONSE_ARGUMENT not in action.args:
-            text = f"{text}\n\n(The work was not completed: {cut}.)"
-        text = text or f"I could not complete this ({cut})."
+        text = _word_answer(action, ending, reason, certifies=certifies)
         write_answer(text, ending, reason, runtime)
         if isinstance(world := runtime.context.benchmark, Tools):
             attempted = [attempt.target for attempt in state.get("attempts", ())]
@@ -691,24 +733,80 @@ def _create_respond(module: Any) -> Any:
             warn_of_unused(world.checks, [*state.get("plan", ()), *attempted, *certified])
         # what a tool of the model's provider found has no record
         known = isinstance(world, Tools) and not any(tool.provided for tool in world.offered())
-        sources = note_sources(state) if known else {}
-        certificates: dict[str, Any] = {} if "certificates" in module.State.__annotations__ else {"certificates": []}
+        metadata = {
+            **{"ending": ending, "ending_reason": reason},
+            **_list_conditions(state, ending, certifies=certifies),
+            **(note_sources(state) if known else {}),
+        }
+        shown = str(action.args.get(MESSAGE_KEY, "")) if action else ""
+        closed, id = _end_messages(state, shown, len(history) if place is None else place, reason)
+        answer = AIMessage(text, id=id, name=world.agent if isinstance(world, Tools) else None)
         return {
-            "messages": [
-                AIMessage(
-                    text,
-                    id=action.args.get(MESSAGE_KEY) if action else None,
-                    response_metadata={"ending": ending, "ending_reason": reason, **sources},
-                )
-            ],
+            "messages": [*closed, answer.model_copy(update={"response_metadata": metadata})],
             "ending": ending,
             "ending_reason": reason,
             "turn_usage": _sum_usage(state["usage"]),
             "structured_response": action.args.get(RESPONSE_ARGUMENT) if action else None,
-            **certificates,
+            **({} if keeps_certificates else {"certificates": []}),
         }
 
     return respond
+
+
+def _word_answer(action: Action | None, ending: str, reason: str, *, certifies: bool) -> str:
+    """Return the text of the last message: the answer, and in one sentence whether something is missing.
+
+    Args:
+        action: the action that handed in the answer; None without an answer.
+        ending: how the turn ended.
+        reason: why it ended so.
+        certifies: whether the method certifies conditions.
+    """
+    text, cut = (
+        str(action.args.get(ANSWER_ARGUMENT, "")) if action else "",
+        f"{ending}{f': {reason}' if reason else ''}",
+    )
+    if not (action and text):
+        return f"I could not complete this ({cut})."
+    if ending in (GOAL, FINISHED, ASKED) or RESPONSE_ARGUMENT in action.args:  # a form of the user's holds no sentence
+        return text
+    missing = "The goal was not certified" if certifies and not ending.startswith("limit:") else INCOMPLETE
+    return f"{text}\n\n({missing}: {clip(one_line(cut), MAX_REASON)}.)"
+
+
+INCOMPLETE = "The work was not completed"
+
+MAX_REASON = 300
+"""Maximum characters of the reason in the sentence after an answer; `ending_reason` has all of it."""
+
+
+def _list_conditions(state: Any, ending: str, *, certifies: bool) -> dict[str, list[str]]:
+    """Return the texts of certified and of open conditions, for the metadata of an answer."""
+    if not certifies:
+        return {CERTIFIED_KEY: [], OPEN_KEY: []}
+    certificates = [one for one in state.get("certificates", ()) if not one.forced]
+    done = [target for one in certificates for target in one.targets]
+    left = list(state.get("plan", ())[state.get("head", 0) :])
+    texts = [[THE_GOAL if one.kind == "goal" else one.text for one in part] for part in (done, left)]
+    if not state.get("plan") and ending != GOAL:
+        texts[1] = [THE_GOAL]
+    return dict(zip((CERTIFIED_KEY, OPEN_KEY), texts, strict=True))
+
+
+def _end_messages(state: Any, shown: str, place: int, reason: str) -> tuple[list[ToolMessage], str | None]:
+    """Return answers to calls that were chosen and not made, and the id of the last message.
+
+    Args:
+        state: state of the agent.
+        shown: id of the message as which the answer was streamed; empty if it was not.
+        place: number of steps before the action that handed in the answer.
+        reason: why the turn ends.
+    """
+    messages, episode = state["messages"], state.get("episode", "")
+    text = f"{CUT_OFF} ({reason})" if reason else CUT_OFF
+    closed = close_calls(messages, next_message_id(state), text)
+    id = shown or id_of_message(episode, place)
+    return closed, None if any(one.id == id for one in messages) else id
 
 
 def _sum_usage(usage: Sequence[Usage]) -> dict[str, Any]:

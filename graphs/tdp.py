@@ -17,17 +17,19 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, TypedDict, Unpack
 
+from langchain_core.messages import AnyMessage
 from langgraph.config import get_config
 from langgraph.graph import END, START
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
-from langgraph.types import Checkpointer, Send
+from langgraph.types import Checkpointer, Command, Send
 
 from certigraph.adapters.benchmarks import context_of, limits_of
 from certigraph.adapters.models.attachments import find_attachments
 from certigraph.adapters.models.prompts import clip, unquote_line
 from certigraph.adapters.processes import is_invoked
 from certigraph.adapters.protocols import Context, Operator
+from certigraph.adapters.tools.world import Tools
 from certigraph.graphs.assembly import (
     UNEXTENDED,
     Assembly,
@@ -40,9 +42,10 @@ from certigraph.graphs.assembly import (
 )
 from certigraph.nodes import tdp as slots
 from certigraph.nodes.commitments import COMMIT
+from certigraph.nodes.messages import messages_of_steps
 from certigraph.nodes.plans import format_known, plan_always, supervise_always
 from certigraph.nodes.requests import read_messages, requests_in
-from certigraph.nodes.slots import SUBTASK_KEY, factory, share_context
+from certigraph.nodes.slots import COMMANDS, SUBTASK_KEY, factory, share_context
 from certigraph.nodes.specs import Spec
 from certigraph.nodes.tdp import decompose, decompose_always, gather, revise, revise_always
 from certigraph.nodes.world import reset
@@ -59,6 +62,7 @@ from certigraph.state.tdp import NodeStatus, Outcome, SolveView
 from certigraph.state.tdp import TDPState as State
 from certigraph.state.tdp import tdp_ending as ending
 from certigraph.state.tdp import tdp_message as message
+from certigraph.state.tools import calls_of
 
 # The graph of Algorithm 1.
 #
@@ -232,7 +236,9 @@ def _create_operator(graph: SolverGraph) -> Operator:
         task = _subtask_task(state, with_results=not shows_known)
         latest, reached = await _run_solver(graph, task, state, _solver_context(state, runtime))
         outcome = outcome_of(graph.name, latest, state, reached)
-        return {"outcomes": [outcome], "usage": latest.get("usage", []), "spent": latest["spent"]}
+        messages = _messages_of(latest, state, context_of(runtime))
+        shown = {COMMANDS: [Command(update={"messages": messages})]} if messages else {}
+        return {"outcomes": [outcome], "usage": latest.get("usage", []), "spent": latest["spent"], **shown}
 
     solve.graph = graph  # type: ignore[attr-defined]
     return solve
@@ -252,6 +258,7 @@ async def _run_solver(
             latest = values
     except LimitReached as reached:
         if "spent" not in latest or (not reached.of_method and state["share"] == 1):
+            reached.messages = _messages_of(latest, state, context)
             raise
         return latest, reached
     return latest, None
@@ -265,6 +272,16 @@ async def _stream_states(graph: SolverGraph, input_: Any, config: Any, context: 
     else:
         async for values in graph.astream(input_, config, context=context, stream_mode="values"):
             yield values
+
+
+def _messages_of(latest: Mapping[str, Any], state: SolveView, context: Context) -> list[AnyMessage]:
+    """Return the calls of a sub-task, with what was answered, as messages of the agent; none in other runs."""
+    world, entry = context.benchmark, state["entry"]
+    if not (isinstance(world, Tools) and world.agent and latest.get("history")):
+        return []
+    before = sum(call.is_made for step in entry.steps for call in calls_of(step.action))
+    steps, answers = latest["history"][len(entry.steps) :], latest["answers"][before:]
+    return messages_of_steps(entry.episode, steps, answers, first=len(entry.steps), name=world.agent)
 
 
 def _subtask_task(state: SolveView, *, with_results: bool) -> Task:

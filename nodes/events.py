@@ -12,6 +12,8 @@ They are derived from what nodes return, so that operators, own ones included, n
 - `certified`: `conditions` that now hold, whether the last of them is the `goal`, who `decided_by` that, and
   what a model's verdict `rests_on`
 - `stuck`: the `condition` or sub-task that cannot be reached as planned, and the `reason`
+- `not_done`: an answer that was shown already is not the last one: the `message_id` under which it was streamed, and
+  the `reason`
 - `answered`: the final answer as `text`, and the `ending`
 
 In TDP's sub-tasks they have the key `subtask` too, the id of the sub-task.
@@ -85,7 +87,13 @@ def write_answer(text: str, ending: str, reason: str, runtime: Runtime[Context])
 
 
 def write_not_done(message_id: str, reason: str, runtime: Runtime[Context]) -> None:
-    """Write the event that withdraws an answer which was shown while it arrived, and is not handed in."""
+    """Write the event that withdraws an answer which was streamed and then sent back.
+
+    Args:
+        message_id: id of the message as which it was streamed.
+        reason: what is missing.
+        runtime: the node's runtime.
+    """
     if _is_agent(runtime):
         runtime.stream_writer({"type": "not_done", "message_id": message_id, "reason": reason})
 

@@ -4,26 +4,47 @@ What a person wrote is the task. What agents and tools wrote is data, in whateve
 its origin. Another agent may hand on a task, but not the person's permission for the values in it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Any
+from itertools import groupby
+from typing import Any, NamedTuple
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage, convert_to_messages
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    HumanMessage,
+    RemoveMessage,
+    ToolMessage,
+    convert_to_messages,
+)
+from langchain_core.messages import ToolCall as CalledTool
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
-from langgraph.types import Overwrite
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from pydantic import ValidationError
 
 from certigraph.adapters.models.attachments import find_attachments
-from certigraph.adapters.models.prompts import leave_out_quotations, paragraphs, quote
+from certigraph.adapters.models.profiles import estimate_tokens
+from certigraph.adapters.models.prompts import (
+    MAX_QUOTE,
+    bullet_list,
+    clip,
+    first_fitting,
+    leave_out_quotations,
+    one_line,
+    paragraphs,
+    quote,
+)
 from certigraph.adapters.tools.contents import text_of_message
+from certigraph.adapters.tools.outputs import MADE_KEY
 from certigraph.adapters.tools.positions import NAMESPACE_KEY, TASK_KEY
 from certigraph.adapters.tools.world import CONDITION
-from certigraph.state.commitments import source_answers
+from certigraph.nodes.messages import CUT_OFF, close_calls
+from certigraph.state.commitments import source_answers, texts_in
 from certigraph.state.endings import Fault
 from certigraph.state.provenance import Provenance, SourcedText
 from certigraph.state.records import Arguments, Task
-from certigraph.state.tools import REQUEST_ID, TOOL_MESSAGES, TOOLS_NAME, calls_of
+from certigraph.state.tools import REQUEST_ID, TOOLS_NAME, calls_of, format_call, next_message_id
 
 INPUT_FORM = 'the input needs {"messages": [("user", "...")]} or {"goal": "..."}'
 
@@ -38,6 +59,24 @@ SOURCES_KEY = "certigraph_sources"
 
 MAX_HEARD = 40_000
 """Characters of earlier answers whose origin is kept; the oldest are left out, after which it is unknown."""
+
+CERTIFIED_KEY, OPEN_KEY = "certified", "open"
+"""Keys in the `response_metadata` of an agent's answer: texts of certified conditions, and of those that are open."""
+
+THE_GOAL = "the goal"
+"""Stands there for the goal of a turn, whose text is long."""
+
+CONVERSATION_TOKENS = 8_000
+"""Maximum tokens of what people wrote before that is shown whole, and likewise of all else in a conversation."""
+
+SHORT_SHARE = 2
+"""Entries of which one line is left take at most one part in so many of that."""
+
+MAX_LINE = 200
+"""Maximum characters of a call, of its outcome, or of a message in such a line."""
+
+MAX_CERTIFIED = 50
+"""Maximum number of conditions certified in earlier turns that are listed, the latest."""
 
 LEFT_OUT = SourcedText(text="(left out)", is_answer=False)
 """Stands for texts that are too long to be kept: a stranger's, of which nothing is known."""
@@ -107,21 +146,35 @@ def _join_words(messages: Iterable[AnyMessage]) -> str:
 
 def _heard_in(messages: Sequence[AnyMessage]) -> Iterable[SourcedText]:
     """Yield the texts in a conversation that are not requests, with their origins."""
-    requests = set(map(id, requests_in(messages)))
+    requests, calls = set(map(id, requests_in(messages))), _calls_in(messages)
     for one in messages:
         text = text_of_message(one)
         if not text or id(one) in requests:
             continue
         if isinstance(one, ToolMessage):
-            yield SourcedText(text=text, tools=(one.name,) if one.name else ())
+            if one.response_metadata.get(MADE_KEY) is not False:  # else it is the reason, or a person's answer
+                call = calls.get(one.tool_call_id)
+                given = texts_in(call["args"]) if call else ()
+                yield SourcedText(text=text, tools=(one.name,) if one.name else (), given=given)
             continue
         sources = one.response_metadata.get(SOURCES_KEY)
         if sources != []:  # else its agent had read nothing
             yield SourcedText(text=text, tools=tuple(map(str, sources or ())), is_answer=False)
 
 
+def _calls_in(messages: Iterable[AnyMessage]) -> dict[str, CalledTool]:
+    """Return the calls of tools in a conversation by their ids."""
+    calls = (call for one in messages if isinstance(one, AIMessage) for call in one.tool_calls)
+    return {call["id"]: call for call in calls if call["id"]}
+
+
 def receive_request(
-    state: Mapping[str, Any], config: RunnableConfig, constants: Arguments, *, keeps_origins: bool
+    state: Mapping[str, Any],
+    config: RunnableConfig,
+    constants: Arguments,
+    *,
+    keeps_origins: bool,
+    lasts: Callable[[str], bool] = lambda tool: True,
 ) -> dict[str, Any]:
     """Make a task of the input of an agent: of the goal, else of the latest request in the messages.
 
@@ -130,6 +183,7 @@ def receive_request(
         config: configuration of the node.
         constants: constants of the task.
         keeps_origins: whether the origin of what others wrote is kept, for commitments to arguments.
+        lasts: says whether the effect of a tool lasts, by its name.
 
     Raises:
         Fault: ("data") the input has neither, or that request was answered before.
@@ -137,12 +191,13 @@ def receive_request(
     messages: list[AnyMessage] = list(state.get("messages") or ())
     before = provenance_of(state)
     update: dict[str, Any] = {"goal": "", "commitment": None, "draft": None}
-    if state.get(TOOL_MESSAGES):
-        update[TOOL_MESSAGES] = Overwrite([])
+    if unanswered := _close_earlier(state, messages):
+        update["messages"] = [RemoveMessage(REMOVE_ALL_MESSAGES), *unanswered]
+        messages = unanswered
     if goal := str(state.get("goal") or "").strip():
-        update["messages"] = [HumanMessage(goal)]
-        messages.append(HumanMessage(goal))
-    text, latest = compose_task(messages)
+        update["messages"] = [*update.get("messages", ()), HumanMessage(goal)]
+        messages = [*messages, HumanMessage(goal)]
+    text, latest = compose_task(messages, lasts)
     around: Provenance = config.get("configurable", {}).get(AROUND_KEY) or Provenance()
     request = requests_in(messages)[-1]
     answered = sha256(f"{request.id} {latest}".encode()).hexdigest()[:32] if request.id else ""
@@ -166,6 +221,17 @@ def receive_request(
             constants=constants,
         ),
     }
+
+
+def _close_earlier(state: Mapping[str, Any], messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """Return the messages with an answer to each call that a turn before this one left open; empty if none is."""
+    if not state.get("episode"):
+        return []
+    id = next_message_id(state)
+    if not (closed := close_calls(messages, id, CUT_OFF)):
+        return []
+    place = next(number for number, one in enumerate(messages, 1) if one.id == id)
+    return [*messages[:place], *closed, *messages[place:]]
 
 
 def provenance_of(state: Mapping[str, Any]) -> Provenance:
@@ -210,10 +276,15 @@ def bound_heard(heard: Sequence[SourcedText]) -> tuple[SourcedText, ...]:
     return (*([LEFT_OUT] if len(kept) < len(texts) else ()), *reversed(kept))
 
 
-def compose_task(messages: Sequence[AnyMessage]) -> tuple[str, str]:
+def compose_task(messages: Sequence[AnyMessage], lasts: Callable[[str], bool] = lambda tool: True) -> tuple[str, str]:
     """Return the text of a task, and the latest request in it.
 
-    Other requests of the conversation stand before it. What agents and tools wrote is quoted.
+    The conversation stands before it, as far as it fits: what agents and tools wrote is quoted, and of what is old one
+    line a call or message is left. A call whose effect lasts is never left out.
+
+    Args:
+        messages: the conversation.
+        lasts: says whether the effect of a tool lasts, by its name.
 
     Raises:
         Fault: ("data") no message is a request.
@@ -224,8 +295,12 @@ def compose_task(messages: Sequence[AnyMessage]) -> tuple[str, str]:
         latest = ATTACHED
     if not latest:
         raise Fault("data", INPUT_FORM)
-    known, last = set(map(id, requests)), next(n for n, one in enumerate(messages) if one is requests[-1])
-    before, since = (_format_messages(part, known) for part in (messages[:last], messages[last + 1 :]))
+    last = next(n for n, one in enumerate(messages) if one is requests[-1])
+    before, since = (format_conversation(part, requests, lasts) for part in (messages[:last], messages[last + 1 :]))
+    certified = [text for one in messages[:last] for text in _certified_in(one) if text != THE_GOAL]
+    if certified:
+        known = bullet_list(dict.fromkeys(certified[-MAX_CERTIFIED:]))
+        before = f"{before}\n{CERTIFIED.format(conditions=quote(known))}"
     task = f"{CONVERSATION.format(before=before)}\n{latest}" if before else latest
     part = _find_handed_part(messages[last + 1 :])
     return paragraphs(
@@ -233,15 +308,88 @@ def compose_task(messages: Sequence[AnyMessage]) -> tuple[str, str]:
     ), latest
 
 
-def _format_messages(messages: Iterable[AnyMessage], requests: set[int]) -> str:
-    """Format messages, by their ids those of people as they are, and all others quoted."""
-    lines = []
+def _certified_in(message: AnyMessage) -> list[str]:
+    """Return the conditions that an agent's answer says were certified."""
+    found = message.response_metadata.get(CERTIFIED_KEY) if isinstance(message, AIMessage) else ()
+    return list(map(str, found)) if isinstance(found, list | tuple) else []
+
+
+class _Entry(NamedTuple):
+    """An entry of a conversation."""
+
+    label: str
+    """Who speaks, or what was done: written by code alone, so that it stands outside of quotations."""
+    text: str
+    is_request: bool = False
+    lasts: bool = False
+    """Whether it is a call whose effect lasts, which is never left out."""
+    is_call: bool = False
+
+    @property
+    def short(self) -> str:
+        """The entry in one line."""
+        if not self.is_call:
+            return clip(one_line(self.text), MAX_LINE)
+        call, _, answer = self.text.partition("\n")
+        return f"{clip(call, MAX_LINE)} -> {clip(one_line(answer), MAX_LINE)}"
+
+    def shortened(self) -> "_Entry":
+        """Return the entry with one line as its text."""
+        return self._replace(text=self.short)
+
+
+def format_conversation(
+    messages: Sequence[AnyMessage], requests: Sequence[AnyMessage], lasts: Callable[[str], bool]
+) -> str:
+    """Format a conversation: what people wrote as it is, all else quoted, a call together with its answer.
+
+    What people wrote is shown whole up to `CONVERSATION_TOKENS` tokens, the latest first, and so is all else. Of each
+    older entry one line is left, and the oldest of these lines are left out, but for calls whose effect lasts.
+
+    Args:
+        messages: the messages.
+        requests: those that people wrote.
+        lasts: says whether the effect of a tool lasts, by its name.
+    """
+    entries = [*_entries_of(messages, set(map(id, requests)), lasts)]
+    whole = {*_latest_numbers(entries, is_request=True), *_latest_numbers(entries, is_request=False)}
+    old = [(number, one) for number, one in enumerate(entries) if number not in whole]
+    lengths = [0 if one.lasts else estimate_tokens(one.short) for _, one in old]
+    first = first_fitting(lengths, CONVERSATION_TOKENS // SHORT_SHARE)
+    dropped = {number for number, one in old[:first] if not one.lasts}
+    lines = [LEFT_OUT_NOTE] if dropped else []
+    shown = [(number, one) for number, one in enumerate(entries) if number not in dropped]
+    for key, group in groupby(shown, lambda one: one[0] if one[0] in whole or one[1].is_request else one[1].label):
+        parts = [one if number in whole else one.shortened() for number, one in group]
+        text = "\n".join(one.text for one in parts)
+        quoted = text if parts[0].is_request else quote(text, MAX_QUOTE if key in whole else len(text))
+        lines.append(f"{parts[0].label}: {quoted}")
+    return "\n".join(lines)
+
+
+def _latest_numbers(entries: Sequence[_Entry], *, is_request: bool) -> Sequence[int]:
+    """Return the numbers of the latest entries of people, or of all others, that fit together."""
+    numbers = [number for number, one in enumerate(entries) if one.is_request == is_request]
+    lengths = [estimate_tokens(entries[number].text) for number in numbers]
+    return numbers[first_fitting(lengths, CONVERSATION_TOKENS) :]
+
+
+def _entries_of(messages: Sequence[AnyMessage], requests: set[int], lasts: Callable[[str], bool]) -> Iterator[_Entry]:
+    calls = _calls_in(messages)
     for one in messages:
         text = text_of_message(one)
-        if text and not _is_handoff(one):
-            named = f"{one.name}: {text}" if one.name else text
-            lines.append(f"{one.type}: {text if id(one) in requests else quote(named)}")
-    return "\n".join(lines)
+        if _is_handoff(one):
+            continue
+        if id(one) in requests and text:
+            yield _Entry(one.type, text, is_request=True)
+        elif isinstance(one, ToolMessage) and (call := calls.get(one.tool_call_id)):
+            is_made, failed = one.response_metadata.get(MADE_KEY) is not False, one.status == "error"
+            effect = is_made and lasts(call["name"])
+            label = NOT_MADE if not is_made else EFFECT_FAILED if effect and failed else EFFECT if effect else CALLED
+            shown = f"{one_line(format_call(call['name'], call['args']))}\n{text}"
+            yield _Entry(label, shown, lasts=effect, is_call=True)
+        elif text:
+            yield _Entry(one.type, f"{one.name}: {text}" if one.name else text)
 
 
 def _is_handoff(message: AnyMessage) -> bool:
@@ -259,6 +407,18 @@ def _find_handed_part(messages: Sequence[AnyMessage]) -> str:
         return ""
     return "\n".join(value for value in found["args"].values() if isinstance(value, str))
 
+
+CALLED = "called a tool"
+EFFECT = "called a tool whose effect lasts"
+EFFECT_FAILED = "called a tool whose effect lasts, and it failed"
+NOT_MADE = "chose a call that was not made"
+"""Labels of calls in a conversation."""
+
+LEFT_OUT_NOTE = "(The beginning is left out, but for calls whose effect lasts.)"
+
+CERTIFIED = """\
+Conditions that were certified in earlier turns, each when it held:
+{conditions}"""
 
 ATTACHED = "(Nothing is written: see what is attached.)"
 
@@ -278,8 +438,11 @@ Of this, you were handed:
 
 __all__ = [
     "AROUND_KEY",
+    "CERTIFIED_KEY",
     "INPUT_FORM",
+    "OPEN_KEY",
     "SOURCES_KEY",
+    "THE_GOAL",
     "compose_task",
     "heard_before",
     "note_sources",

@@ -53,6 +53,7 @@ from certigraph.state.call_checks import CallCheck
 from certigraph.state.endings import Fault, LimitReached, UnknownName
 from certigraph.state.records import Action, Observation, Spent, Step, Task, Usage
 from certigraph.state.run import AnsweredCall, Belief, Evidence, Stagnation
+from certigraph.state.tools import next_message_id
 
 # Operators from specs, and specs of operators.
 
@@ -171,6 +172,7 @@ def bind_runtime(state: Any, runtime: Runtime[Context]) -> Runtime[Context]:
         "benchmark": benchmark,
         "commitment": commitment,
         "attachments": attachments,
+        "message_id": next_message_id(state) if has_episode else "",
         "admissible": partial(_list_admissible, state, runtime) if has_episode else None,
         "rehearse": partial(_rehearse_path, state, runtime) if has_episode else None,
     }

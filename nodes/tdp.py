@@ -39,7 +39,7 @@ from certigraph.adapters.models.schemas import (
 )
 from certigraph.adapters.protocols import Context
 from certigraph.nodes.requests import heard_before, words_of
-from certigraph.nodes.slots import ACT_KEYS, CALL_KEYS, RESET_KEYS, Slot, Update, prefer_benchmark_operator
+from certigraph.nodes.slots import ACT_KEYS, CALL_KEYS, COMMANDS, RESET_KEYS, Slot, Update, prefer_benchmark_operator
 from certigraph.nodes.tool_choices import has_tools
 from certigraph.state.endings import Fault, LimitReached
 from certigraph.state.records import Spent, Usage
@@ -217,7 +217,12 @@ EARLIER_RUN = (
 
 RESET = Slot("reset", RESET_KEYS, record=_clear_dag, starts_run=True, may_write=CALL_KEYS)
 DECOMPOSE = Slot("decompose", DAG_KEYS, decompose_view, _check_decomposition)
-SOLVE = Slot("solve", {"outcomes": Sequence[Outcome], "usage": Sequence[Usage], "spent": Spent}, nests=True)
+SOLVE = Slot(
+    "solve",
+    {"outcomes": Sequence[Outcome], "usage": Sequence[Usage], "spent": Spent},
+    nests=True,
+    may_write={COMMANDS: Sequence[Any]},
+)
 GATHER = Slot("gather", ACT_KEYS, record=_update_statuses)
 REVISE = Slot("revise", DAG_KEYS, revise_view, _check_revision, _skip_revision)
 

@@ -4,12 +4,13 @@ import asyncio
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, cast
-from uuid import NAMESPACE_OID, uuid5
 
+from langchain_core.messages import ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import Runtime
+from langgraph.types import Command
 
 from certigraph.adapters.benchmarks import call_world, context_of
 from certigraph.adapters.episodes import call_environment, live_episode
@@ -30,6 +31,7 @@ from certigraph.adapters.tools.outputs import read_commands
 from certigraph.adapters.tools.positions import FRESH_KEY, inside_call, turn_of
 from certigraph.adapters.tools.world import Tools, ToolsEnvironment
 from certigraph.nodes.commitments import refuse_beyond_commitment
+from certigraph.nodes.messages import answer_calls
 from certigraph.nodes.questions import UNKNOWN_OUTCOME, EnteredCall, QuestionLog
 from certigraph.nodes.settlements import UNDONE_TEXT, fault_of_running, settle_by_rule
 from certigraph.nodes.slots import COMMANDS
@@ -42,7 +44,9 @@ from certigraph.state.tools import (
     ToolCall,
     add_answers,
     calls_of,
+    id_of_call,
     key_of_call,
+    next_message_id,
     number_calls,
     replace_calls,
 )
@@ -61,33 +65,39 @@ async def take_tool_action(state: RunState, runtime: Runtime[Context]) -> dict[s
     if calls := calls_of(action):
         action = replace_calls(action, refuse_beyond_commitment(calls, state, runtime))
     answers = await _make_calls(tools, action, state, runtime, cast(ToolsEnvironment, episode.environment))
+    messages = list[ToolMessage]()
     if answers is None:
         observation = Observation(text=STOPPED_TEXT, accepted=False, done=True)
         steps = [Step(action=action, digest=observation.digest())]
         episode.recall(steps)
+        stopped = ToolAnswer(text=STOPPED_TEXT, failed=True)
+        messages = answer_calls(state, [(call, stopped) for call in calls])
     elif answers:
         shown = [(call, _name_change(call, answer)) for call, answer in answers]
         observation = _observe(shown)
         made = replace_calls(action, [_note_error(call, answer) for call, answer in answers])
         steps = [Step(action=made, digest=observation.digest())]
         episode.recall(steps)
+        messages = answer_calls(state, answers)
     else:
         observation = episode.step(action)
         steps = episode.log[len(history) :]
     evidence, effects = state["evidence"], dict[str, Any]()
+    commands: list[Command[Any]] = [Command(update={"messages": messages})] if messages else []
     if answers:
         if direct := _find_direct(tools, answers):
             episode.step(tools.finish_action({ANSWER_ARGUMENT: direct.text}, is_part=True))
             steps = [*steps, episode.log[-1]]
             observation = observation.model_copy(update={"done": True})
-        if commands := read_commands((answer for _, answer in answers), tools.state_keys):
-            effects = {COMMANDS: commands}
+        commands += read_commands((answer for _, answer in answers), tools.state_keys)
         number = count_actions(history, runtime) + 1
         first = len(state.get("answers", ())) + 1
         evidence = add_answers(evidence, number, [(call, answer.text) for call, answer in shown], first=first)
         effects["answers"] = [
             record_answer(call, answer.text, tools, failed=answer.failed, action=number) for call, answer in answers
         ]
+    if commands:
+        effects[COMMANDS] = commands
     return {"observation": observation, "evidence": evidence, "history": steps, **effects}
 
 
@@ -107,7 +117,7 @@ def record_answer(call: ToolCall, text: str, tools: Tools, *, failed: bool = Fal
         answer=text,
         failed=failed or bool(call.refused),
         made=call.is_made,
-        lasting=call.name not in tools.loaded or not tools.is_look_up(call.name),
+        lasting=tools.lasts(call.name),
         action=action,
     )
 
@@ -284,7 +294,7 @@ class _CallMaker:
         if unmade := _answer_unmade(one.call):
             return one.call, unmade
         with inside_call(self._config, one.chosen, number):
-            return one.call, await self._world.call(one.call, self._state)
+            return one.call, await self._world.call(one.call, self._state, self._id_of(number))
 
     async def _make_in_turn(self, one: EnteredCall, number: int, *, after: Answers) -> tuple[ToolCall, ToolAnswer]:
         call = one.call
@@ -310,13 +320,16 @@ class _CallMaker:
     async def _call(self, one: EnteredCall, number: int, *, entered: bool = False) -> ToolAnswer:
         try:
             with inside_call(self._config, one.key, number):
-                id = str(uuid5(NAMESPACE_OID, one.key)) if entered else ""
-                return await self._world.call(one.call, self._state, id)
+                return await self._world.call(one.call, self._state, self._id_of(number))
         except GraphBubbleUp as raised:  # the tool asks a person; it starts again when it has the answer
             await self.questions.note_pause(one.key, raised)
             if entered:
                 await self._ledger.note(one.key, one.entry.attempts, PAUSED)
             raise
+
+    def _id_of(self, number: int) -> str:
+        """Return the id of a call by its number in the action, which is that of the call in the conversation."""
+        return id_of_call(next_message_id(self._state), number)
 
     async def _settle_now(self, one: EnteredCall) -> ToolAnswer:
         """Settle a call that just ended without an answer that says whether it took effect.

@@ -45,6 +45,28 @@ class ChangesChannel(DeltaChannel[Any]):
         return self.value if self.is_available() and self.value == self.typ() else super().checkpoint()
 
 
+class TurnsChannel(ChangesChannel):
+    """Delta channel of a conversation, which is stored whole where a person's message begins a turn.
+
+    What is read of a thread then does not grow with the number of its turns, nor what is stored with that of its steps.
+    """
+
+    _begins = False
+
+    def update(self, values: Sequence[Any]) -> bool:
+        """Take in what was written, and note whether it has a message of a person."""
+        before = {id(one) for one in self.value} if self.is_available() else set[int]()
+        changed = super().update(values)
+        self._begins = changed and any(
+            getattr(one, "type", "") == "human" and id(one) not in before for one in self.value
+        )
+        return changed
+
+    def checkpoint(self) -> Any:
+        """Return what a checkpoint stores: the whole value where a turn begins, else as `ChangesChannel`."""
+        return self.value if self._begins else super().checkpoint()
+
+
 # One alias for every append-only log, so that LangGraph's beta DeltaChannel can be replaced in one place.
 Log = Annotated[list[T], ChangesChannel(_extend_log, snapshot_frequency=SNAPSHOT_EVERY)]
 

@@ -38,11 +38,12 @@ def source_answers(answers: Iterable[AnsweredCall]) -> list[SourcedText]:
 
     A call that was not made has none: the reason of a refusal, or what a person answered, is not a tool's text.
     """
-    return [
-        SourcedText(text=one.answer, tools=(one.tool,), given=tuple(map(str, _leaves(one.args))))
-        for one in answers
-        if one.made
-    ]
+    return [SourcedText(text=one.answer, tools=(one.tool,), given=texts_in(one.args)) for one in answers if one.made]
+
+
+def texts_in(args: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the texts and numbers in the arguments of a call."""
+    return tuple(map(str, _leaves(args)))
 
 
 def describe_commitment(commitment: Commitment) -> str:

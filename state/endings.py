@@ -22,6 +22,9 @@ ASKED = "asked"
 """Ending of a turn of an agent whose answer asks the user something: it is not an end of the work, so nobody judged it.
 """
 
+REFUSED = "refused"
+"""Ending of an agent that was denied a call again and again, where no person can be asked about it."""
+
 INTERRUPTED = "interrupted"
 """Status of a run whose trajectory records no ending."""
 
@@ -136,6 +139,8 @@ class LimitReached(Stopped):
 
     usage: Any = None
     """What the node had spent in which the limit was reached, a `Usage`; None outside a node."""
+    messages: Sequence[Any] = ()
+    """Messages of the work of an inner graph that the limit cut off."""
 
     def __init__(self, kind: LimitKind, limit: float, spent: float, *, happened: str = "", option: str = "") -> None:
         self.kind, self.limit, self.spent = kind, limit, spent

@@ -11,11 +11,13 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
+from uuid import NAMESPACE_OID, uuid5
 
 from pydantic import Field
 
+from certigraph.state.endings import FINISHED, GOAL, WORLD_ENDED
 from certigraph.state.records import Action, Record, Step, StoredArguments
-from certigraph.state.run import Evidence
+from certigraph.state.run import ANSWER_ACTIONS, FINISH, Evidence
 
 TOOLS_NAME = "tools"
 """Name of the user's own tools as a world, in trajectories and reports."""
@@ -40,9 +42,6 @@ BEGAN = "began"
 
 MESSAGE_KEY = "message"
 """Key in the `args` of a finishing action: id of the message as which the answer was streamed."""
-
-TOOL_MESSAGES = "tool_messages"
-"""Key of an agent's state: messages of tools that hold more than a text, such as an artifact or an image."""
 
 MAX_EVIDENCE = 80_000
 """Characters of the evidence that keeps the answers of tools: some 20,000 tokens. The oldest answers are cut first."""
@@ -159,6 +158,19 @@ def describe_failure(history: Sequence[Step]) -> str:
     return f"{failed.name} failed{f' {count} times' if count > 1 else ''}: {failed.error}"
 
 
+def name_ending(ending: str, history: Sequence[Step], *, judged: bool = False) -> str:
+    """Return the ending of a run with tools: `finished` where the agent handed in an answer that nobody judged.
+
+    Args:
+        ending: the ending as the method names it.
+        history: the steps of the episode.
+        judged: whether somebody judged the work, so that `goal` stays.
+    """
+    action = next((step.action for step in reversed(history) if step.action.kind in ANSWER_ACTIONS), None)
+    unjudged = ending == WORLD_ENDED or (ending == GOAL and not judged)
+    return FINISHED if action and action.kind == FINISH and unjudged else ending
+
+
 def describe_bugs(history: Sequence[Step]) -> list[str]:
     """Describe which tools' own code is wrong, by what their calls raised, each error once."""
     calls = [call for step in history for call in calls_of(step.action) if call.broken]
@@ -202,6 +214,28 @@ def _count_equal(action: Action, call: ToolCall) -> int:
 def key_of_call(place: str, call: ToolCall, number: int) -> str:
     """Return what identifies a call: where it is made, what it is, and how many equal ones were made there before."""
     return f"{place}|{call.digest()}|{number}"
+
+
+def id_of_message(episode: str, position: int, returned: int = 0) -> str:
+    """Return the id of the message as which an action stands in an agent's conversation, the same after a replay.
+
+    Args:
+        episode: key of the episode.
+        position: number of steps in the episode before the action.
+        returned: number of answers that were sent back before it.
+    """
+    return str(uuid5(NAMESPACE_OID, f"{episode}|{position}{f'.{returned}' if returned else ''}"))
+
+
+def next_message_id(state: Mapping[str, Any]) -> str:
+    """Return the id of the message as which the next action stands in the conversation of an agent in this state."""
+    returned = sum(not audit.confirmed for audit in state.get("audits", ()))
+    return id_of_message(state.get("episode", ""), len(state.get("history", ())), returned)
+
+
+def id_of_call(message: str, index: int) -> str:
+    """Return the id of a call in a message, by its index among the message's calls."""
+    return str(uuid5(NAMESPACE_OID, f"{message}|{index}"))
 
 
 def add_answers(evidence: Evidence, step: int, answers: Sequence[tuple[ToolCall, str]], *, first: int = 1) -> Evidence:

@@ -203,8 +203,6 @@ class ModelRequest(NamedTuple):
     messages: list[BaseMessage]
     parameters: dict[str, Any]
     """Parameters of the request: tools or the answer's schema, and settings such as `temperature`."""
-    prose: bool
-    """Whether the answer is free text."""
 
 
 def compose_request(
@@ -237,7 +235,7 @@ def compose_request(
         form = {"type": "json_schema", "json_schema": {"name": name, "schema": schema, "strict": False}}
         parameters[RESPONSE_FORMAT] = form
     sent = {parameter: value for parameter, value in parameters.items() if parameter not in without}
-    return ModelRequest(prompt, sent, prose=schema is None)
+    return ModelRequest(prompt, sent)
 
 
 async def send_request(
@@ -261,10 +259,10 @@ async def send_request(
         LimitReached: the budget is spent before the reply is complete.
         Fault: the endpoint cannot be reached, refuses the request or has an internal error.
     """
-    started, (messages, parameters, prose) = perf_counter(), request
+    started, (messages, parameters) = perf_counter(), request
     watch = watch or RequestWatch(lambda failure: None, lambda: None)
     sent = disable_client_cache(disable_client_retries(without_parameters(model, without)))
-    config: RunnableConfig = {} if prose else {"tags": [TAG_NOSTREAM]}  # LangGraph's mode "messages" shows prose alone
+    config: RunnableConfig = {"tags": [TAG_NOSTREAM]}  # LangGraph's mode "messages" shows what becomes a message alone
     config |= {"callbacks": stream.callbacks} if stream else {}
     streamed = is_streamed(models_in(sent), config)
     try:

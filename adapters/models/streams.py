@@ -1,17 +1,14 @@
 """Showing an answer while the model writes it: in LangGraph's stream mode "messages", token by token.
 
-A model answers an agent with calls of tools. Whoever watches wants the text of the answer and the model's thoughts, and
-not the JSON in which they come; so both are taken out of the calls as they arrive. A model streams only if somebody
-watches.
+A model answers an agent with calls of tools. Whoever watches wants the text of the answer and not the JSON in which it
+comes; so it is taken out of the call as it arrives. A model streams only if somebody watches.
 """
 
-from collections.abc import Callable
 from contextvars import copy_context
 from typing import Any, NamedTuple
-from uuid import uuid4
 
 from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager
-from langchain_core.messages import AIMessageChunk
+from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.outputs import ChatGenerationChunk, LLMResult
 from langchain_core.utils.json import parse_partial_json
 from langgraph.config import get_config
@@ -29,36 +26,38 @@ class ArgumentOf(NamedTuple):
 
 
 class ReplyStream(BaseCallbackHandler):
-    """Shows the thought of a reply as reasoning, and the answer that one of its calls hands in as a message.
+    """Shows the answer that a call of a reply hands in, as a message.
 
     Args:
-        thought: the argument of every tool, and the key of a reply in JSON, that hold the thought.
-        answer: the argument that holds the answer; None if no answer is shown.
+        answer: the argument that holds the answer.
+        message_id: id of the message, which is the one that the state will have.
         watchers: the callbacks of the node, among them LangGraph's own that streams messages.
     """
 
     run_inline = True  # in the order in which the tokens arrive
 
-    def __init__(self, thought: str, answer: ArgumentOf | None, watchers: BaseCallbackManager) -> None:
-        self._thought, (self._tool, self._argument) = thought, answer or ("", "")
+    def __init__(self, answer: ArgumentOf, message_id: str, watchers: BaseCallbackManager) -> None:
+        self._tool, self._argument = answer
+        self._message_id = message_id
         self.callbacks = watchers.copy()
         """Callbacks of the request: those of the node, and this one."""
         self.callbacks.add_handler(self)
         self._context = copy_context()  # LangGraph's configuration of the node, which callbacks do not run in
-        self._next_length = 0
+        self._next_length, self._replaces = 0, False
         self._begin()
 
     @property
     def message_id(self) -> str:
         """Id of the message as which the answer was shown; empty if none was."""
-        return self._answer.message_id if self._answer.shown else ""
+        return self._message_id if self._shown or self._replaces else ""
 
     def on_chat_model_start(self, *args: Any, **kwargs: Any) -> None:
-        """Forget an earlier reply, which could not be used."""
+        """Forget an earlier reply, which could not be used. What was shown of it is replaced by a whole message."""
+        self._replaces = self._replaces or bool(self._shown)
         self._begin()
 
     def on_llm_new_token(self, token: Any, *, chunk: Any = None, **kwargs: Any) -> None:
-        """Show what has arrived of thought and answer, but for the last word.
+        """Show what has arrived of the answer, but for the last word.
 
         A long text is read again only when it has grown by a twentieth: reading it takes time that grows with it.
         """
@@ -82,33 +81,36 @@ class ReplyStream(BaseCallbackHandler):
     def _begin(self) -> None:
         self._text, self._calls = "", dict[Any, dict[str, str]]()
         self._next_length = 0
-        self._answer, self._reasoning = _Shown(self._push, "text"), _Shown(self._push, "reasoning")
+        self._shown = ""
 
     def _show(self, *, complete: bool) -> None:
-        thought, answer = self._read()
-        self._reasoning.show(thought, complete=complete or bool(answer))
-        self._answer.show(answer, complete=complete)
+        """Show what is new. The last word is held back until the text is complete: it may be part of a secret."""
+        masked = redact(self._read())
+        if self._replaces:
+            if complete and masked:
+                self._push(AIMessage(masked, id=self._message_id))
+            return
+        ready = masked if complete else masked[: max(masked.rfind(" "), masked.rfind("\n")) + 1]
+        if len(ready) > len(self._shown) and ready.startswith(self._shown):
+            piece, self._shown = ready[len(self._shown) :], ready
+            self._push(AIMessageChunk(content=piece, id=self._message_id))
 
-    def _read(self) -> tuple[str, str]:
-        """Return the thought and the answer as far as they have arrived."""
+    def _read(self) -> str:
+        """Return the answer as far as it has arrived."""
         if self._calls:
             calls = [(call["name"], _parse(call["args"])) for call in self._calls.values()]
-            thought: Any = self._text
         else:
-            reply = _parse(self._text)
-            given = [call for call in _as_list(reply.get("calls")) if isinstance(call, dict)]
+            given = [call for call in _as_list(_parse(self._text).get("calls")) if isinstance(call, dict)]
             calls = [(str(call.get("name")), _as_dict(call.get("args"))) for call in given]
-            thought = reply.get(self._thought)
-        thought = thought or next((args[self._thought] for _, args in calls if args.get(self._thought)), "")
         final = all(name == self._tool for name, _ in calls)  # an answer that comes with other calls is not handed in
         answer = next((args.get(self._argument) for name, args in calls if name == self._tool and final), "")
-        return _as_text(thought), _as_text(answer)
+        return answer if isinstance(answer, str) else ""
 
-    def _push(self, chunk: AIMessageChunk) -> None:
+    def _push(self, chunk: AIMessage) -> None:
         self._context.copy().run(push_message, chunk, state_key=None)
 
 
-def watch_reply(thought: str, answer: ArgumentOf | None) -> ReplyStream | None:
+def watch_reply(answer: ArgumentOf, message_id: str) -> ReplyStream | None:
     """Return the stream of a reply; None if nobody watches the graph. The arguments are those of `ReplyStream`."""
     try:
         callbacks = get_config().get("callbacks")
@@ -116,24 +118,7 @@ def watch_reply(thought: str, answer: ArgumentOf | None) -> ReplyStream | None:
         return None
     if not isinstance(callbacks, BaseCallbackManager) or not callbacks.handlers:
         return None
-    return ReplyStream(thought, answer, callbacks)
-
-
-class _Shown:
-    """A text that is shown piece by piece, each time as a chunk of the same message."""
-
-    def __init__(self, push: Callable[[AIMessageChunk], None], kind: str) -> None:
-        self._push, self._kind = push, kind
-        self.message_id, self.shown = f"{kind}-{uuid4().hex}", ""
-
-    def show(self, text: str, *, complete: bool) -> None:
-        """Show what is new. The last word is held back until the text is complete, since it may be part of a secret."""
-        masked = redact(text)
-        ready = masked if complete else masked[: max(masked.rfind(" "), masked.rfind("\n")) + 1]
-        if len(ready) > len(self.shown) and ready.startswith(self.shown):
-            piece, self.shown = ready[len(self.shown) :], ready
-            content: Any = piece if self._kind == "text" else [{"type": self._kind, self._kind: piece, "index": 0}]
-            self._push(AIMessageChunk(content=content, id=self.message_id))
+    return ReplyStream(answer, message_id, callbacks)
 
 
 def _parse(text: str) -> dict[str, Any]:
@@ -149,10 +134,6 @@ def _as_dict(value: Any) -> dict[str, Any]:
 
 def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
 
 
 __all__ = ["ArgumentOf", "ReplyStream", "watch_reply"]

@@ -75,14 +75,14 @@ async def ask_tool_calls(
 ) -> ToolChoice:
     """Ask the model of a role for one call or several calls of the offered tools.
 
-    Whoever streams messages from the graph sees the model's thought while it arrives.
+    Whoever streams messages from the graph sees the answer of the run while it arrives.
 
     Args:
         prompt: the prompt.
         tools: the offered tools.
         role: role of the model.
         runtime: the node's runtime.
-        answer: where the answer of the run stands in the calls, which is shown too; None if nothing else is shown.
+        answer: where the answer of the run stands in the calls, which is shown; None if nothing is shown.
         listing: the tools as text, for a model that does not call tools natively; it ends the system prompt.
 
     Raises:
@@ -103,7 +103,7 @@ async def ask_tool_calls(
         cut=prompt.cut,
         window=window,
         tools=handed,
-        stream=(stream := watch_reply(THOUGHT, answer)),
+        stream=(stream := watch_reply(answer, context.message_id) if answer and context.message_id else None),
     )
     system = prompt.system if native else "\n".join(filter(None, (prompt.system, listing, JSON_INSTRUCTION)))
     choice = await request_answer([SystemMessage(system), HumanMessage(prompt.user)], form, role, context)

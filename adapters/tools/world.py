@@ -132,6 +132,8 @@ class Tools(Benchmark):
         self.effects = effects_of(self.loaded, effects or {})
         self.state_keys: frozenset[str] = frozenset()
         """Keys of the graph's state that tools may change by a `Command`."""
+        self.agent = ""
+        """Name of the agent whose tools they are, which its messages have; empty for a benchmark."""
         self.lessons: tuple[str, ...] = ()
         """Name of the agent and labels of the namespace in which it keeps lessons; empty if it keeps none."""
         self.reset = reset
@@ -194,6 +196,10 @@ class Tools(Benchmark):
     def is_look_up(self, tool: str) -> bool:
         """Return whether calls of a tool change nothing: a repeatable one may set a value, again and again the same."""
         return self.is_repeatable(tool) and not self.loaded[tool].sets_value
+
+    def lasts(self, tool: str) -> bool:
+        """Return whether the effect of a tool lasts: of each one but look-ups, and of those that are not known."""
+        return tool not in self.loaded or not self.is_look_up(tool)
 
     @property
     def rules(self) -> dict[str, Once]:

@@ -16,6 +16,7 @@ from langgraph.types import Command, interrupt
 
 from certigraph import LimitReached, Limits, Verdict
 from certigraph.graphs.agent import METHODS, AgentGraph, agent
+from certigraph.state.records import Audit
 
 TASK: Any = {"goal": GOAL}
 CALLS = [name for name, _ in SCRIPT]
@@ -82,6 +83,7 @@ def test_the_documentation_lists_the_types_and_keys_of_events(database: SupportD
     events = [*stream(approving), *stream(approving, Command(resume={"decisions": [{"type": "approve"}]}))]
     failing = build("sdp", database, validate=never, limits=Limits(attempts=1, replans=0, steps=2))
     asking = build("react", database, tools=asking_tools(database), checkpointer=InMemorySaver())
+    events += stream(build("react", database, audit=deny))
     events += (
         [event for method in METHODS for event in stream(build(method, database))] + stream(failing) + stream(asking)
     )
@@ -98,6 +100,10 @@ def asking_tools(database: SupportDatabase) -> list[Any]:
         return f"refunded {order}: {amount}, by {interrupt('which account?')}"
 
     return [refund, *(tool for tool in database.tools if tool.__name__ != "refund")]
+
+
+def deny(state: Any) -> Any:
+    return {"audit": Audit(confirmed=False, reason="not all is done")}
 
 
 def never(state: Any) -> Any:
@@ -202,5 +208,5 @@ def test_the_answer_is_streamed_once_as_a_message(database: SupportDatabase, met
         parts = asyncio.run(astream(graph, given, stream_mode="messages"))
     [answer] = [message for message, metadata in parts if metadata["langgraph_node"] == "respond"]
     assert (answer.type, answer.text) == ("ai", "Order 17 was refunded.")
-    assert [message.text for message, _ in parts if message.type == "ai"] == [answer.text]
+    assert [message.text for message, _ in parts if message.type == "ai" and message.text] == [answer.text]
     assert graph.get_state(thread()).values["messages"][-1].id == answer.id

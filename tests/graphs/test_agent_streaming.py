@@ -17,7 +17,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel, PrivateAttr
 
 from certigraph import Budget, LimitReached, agent
-from certigraph.state.records import Predicate, Verdict
+from certigraph.state.records import Audit, Predicate, Verdict
 
 ANSWER = "Order 17 was paid, and nothing is left to do."
 THOUGHT = "The order is known now."
@@ -97,6 +97,7 @@ def _pieces(text: str) -> Iterator[str]:
 def build(*replies: Calls, method: Any = "react", native: bool = True, **settings: Any) -> tuple[Any, TypingModel]:
     model = TypingModel(replies=replies, native=native)
     effects: Any = {"look_up": "repeatable"}
+    settings |= {} if method == "sdp" or "audit" in settings else {"audit": None}
     return agent(method, model=model, tools=[look_up], effects=effects, commitments=None, **settings), model
 
 
@@ -122,13 +123,9 @@ def texts(parts: Sequence[tuple[Any, Any]]) -> dict[str, list[str]]:
 
 
 def thoughts(parts: Sequence[tuple[Any, Any]]) -> list[str]:
-    """Return the thoughts of the replies in their order."""
-    found: dict[str, str] = {}
-    for message, _ in parts:
-        for block in message.content_blocks if isinstance(message, AIMessageChunk) else ():
-            if block["type"] == "reasoning":
-                found[message.id] = found.get(message.id, "") + block["reasoning"]
-    return list(found.values())
+    """Return the thoughts in messages, in their order."""
+    blocks = [block for message, _ in parts for block in message.content_blocks]
+    return [block["reasoning"] for block in blocks if block["type"] == "reasoning"]
 
 
 @pytest.mark.parametrize("way", ["stream", "astream"])
@@ -144,9 +141,22 @@ def test_an_answer_arrives_in_pieces_of_the_message_that_is_kept(way: str, nativ
 
 
 @pytest.mark.parametrize("native", [True, False])
-def test_thoughts_arrive_as_reasoning(native: bool) -> None:
+def test_a_thought_is_the_reasoning_of_the_calls_that_it_led_to(native: bool) -> None:
     graph, _ = build(LOOK_UP, FINISH, native=native)
-    assert thoughts(stream(graph)) == ["Its state is missing.", THOUGHT]
+    parts = stream(graph)
+    assert thoughts(parts) == ["Its state is missing."]
+    [[call]] = [message.tool_calls for message, _ in parts if getattr(message, "tool_calls", ())]
+    assert (call["name"], call["args"]) == ("look_up", {"order": 17})
+
+
+@pytest.mark.parametrize("way", ["stream", "astream"])
+@pytest.mark.parametrize("native", [True, False])
+def test_every_message_that_is_streamed_is_kept(way: str, native: bool) -> None:
+    graph, _ = build([*LOOK_UP, *LOOK_UP], [("drop", {})], FINISH, native=native, checkpointer=InMemorySaver())
+    streamed = {message.id for message, _ in stream(graph, way)}
+    kept = graph.get_state({"configurable": {"thread_id": "t"}}).values["messages"]
+    assert streamed == {one.id for one in kept}
+    assert [one.type for one in kept] == ["human", "ai", "tool", "tool", "ai"]
 
 
 def test_no_reply_is_streamed_where_nobody_watches() -> None:
@@ -162,7 +172,6 @@ def test_the_answer_of_sdp_comes_whole_after_it_was_certified() -> None:
     graph, model = build(FINISH, method="sdp", propose=lambda state: {"plan": (GOAL,)}, validate=validate)
     parts = stream(graph)
     assert model.streamed == [True]
-    assert thoughts(parts) == [THOUGHT]
     assert list(texts(parts).values()) == [[ANSWER]]
 
 
@@ -189,10 +198,32 @@ def test_an_answer_next_to_other_calls_is_not_shown() -> None:
     assert ["".join(pieces) for pieces in texts(stream(graph)).values()] == ["Yes, it was."]
 
 
-def test_an_unusable_answer_and_the_next_one_are_two_messages() -> None:
+def test_an_unusable_answer_is_replaced_by_the_next_one() -> None:
     wrong = [("finish", {"thought": "", "answer": "Not this.", "more": 1}), ("drop", {})]
     graph, _ = build(wrong, FINISH)
-    assert "".join([*texts(stream(graph)).values()][-1]) == ANSWER
+    answers = [message for message, _ in stream(graph) if message.text and message.type != "human"]
+    assert (answers[0].type, answers[0].text) == ("AIMessageChunk", "Not ")
+    assert (answers[-1].type, answers[-1].text) == ("ai", ANSWER)
+    assert len({answer.id for answer in answers}) == 1
+
+
+def test_an_answer_that_is_sent_back_is_withdrawn_and_the_next_one_is_another_message() -> None:
+    verdicts = iter([False, True])
+
+    def audit(state: Any) -> dict[str, Audit]:
+        return {"audit": Audit(confirmed=next(verdicts), reason="look it up")}
+
+    first = [("finish", {"thought": "", "answer": "I suppose that it was paid."})]
+    graph, _ = build(first, LOOK_UP, FINISH, checkpointer=InMemorySaver(), audit=audit)
+    given, thread = {"goal": "Was order 17 paid?"}, {"configurable": {"thread_id": "t"}}
+    parts = list(graph.stream(given, thread, stream_mode=["messages", "custom"]))
+    shown = texts([part for mode, part in parts if mode == "messages" and part[0].type != "human"])
+    [withdrawn] = [event for mode, event in parts if mode == "custom" and event["type"] == "not_done"]
+    assert ["".join(pieces) for pieces in shown.values()] == ["I suppose that it was paid.", ANSWER]
+    assert withdrawn == {"type": "not_done", "message_id": next(iter(shown)), "reason": "look it up"}
+    kept = graph.get_state(thread).values["messages"]
+    assert [one.type for one in kept] == ["human", "ai", "tool", "ai"]
+    assert withdrawn["message_id"] not in {one.id for one in kept}
 
 
 # Endpoints.
@@ -244,7 +275,8 @@ def test_a_named_model_is_streamed_where_its_endpoint_can(
     with serving(StreamingEndpoint(refuses, tokens=7)) as endpoint:
         monkeypatch.setenv("CERTIGRAPH_BASE_URL", f"http://127.0.0.1:{endpoint.server_port}/v1")
         monkeypatch.setenv("OPENAI_API_KEY", "none")
-        graph = agent("react", model=f"openai:streams-{way}-{refuses}", tools=[look_up], commitments=None, check=None)
+        name = f"openai:streams-{way}-{refuses}"
+        graph = agent("react", model=name, tools=[look_up], commitments=None, check=None, audit=None)
         parts = stream(graph, way)
     [pieces] = texts(parts).values()
     assert "".join(pieces) == ANSWER
@@ -258,7 +290,8 @@ def test_tokens_of_streamed_replies_are_counted(tokens: int, monkeypatch: pytest
         monkeypatch.setenv("CERTIGRAPH_BASE_URL", f"http://127.0.0.1:{endpoint.server_port}/v1")
         monkeypatch.setenv("OPENAI_API_KEY", "none")
         saver = InMemorySaver()
-        graph = agent("react", model="openai:counts", tools=[look_up], commitments=None, check=None, checkpointer=saver)
+        options: dict[str, Any] = {"commitments": None, "check": None, "audit": None}
+        graph = agent("react", model="openai:counts", tools=[look_up], checkpointer=saver, **options)
         stream(graph)
     spent = graph.get_state({"configurable": {"thread_id": "t"}}).values["spent"]
     assert endpoint.streamed == [True, True]

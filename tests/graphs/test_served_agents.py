@@ -18,11 +18,14 @@ from helpers.worlds.support_database import GOAL, SupportDatabase
 pytestmark = pytest.mark.slow
 
 METHODS = ["sdp", "tdp", "step", "react"]
-DESCRIPTIONS = {name: f"Customer support by {name}." for name in [*METHODS, "approving"]}
+DESCRIPTIONS = {name: f"Customer support by {name}." for name in [*METHODS, "approving", "typing"]}
 CHAT = {"messages": [{"role": "user", "content": GOAL}]}
+TURN = ["human", *["ai", "tool"] * 3, "ai"]
+"""Types of the messages of a turn: the request, calls and their answers, the agent's answer."""
+
 MODES = ["values", "updates", "messages", "messages-tuple", "custom", "tasks", "checkpoints", "debug", "events"]
 SDK = "@langchain/langgraph-sdk@2.0.0"
-SDK_PROGRAM = Path(__file__).parent.parent / "helpers" / "servers" / "sdk_client.mjs"
+PROGRAMS = Path(__file__).parent.parent / "helpers" / "servers"
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +83,6 @@ def test_an_assistant_has_its_description_and_takes_messages_or_a_goal(graph: st
     found = schemas(server, graph)
     assert set(found["input_schema"]["properties"]) == {"messages", "goal"}
     outputs = {"messages", "certificates", "ending", "ending_reason", "structured_response", "turn_usage"}
-    outputs.add("tool_messages")
     assert set(found["output_schema"]["properties"]) == outputs
 
 
@@ -123,7 +125,7 @@ def test_a_chat_message_runs_an_agent_and_its_answer_is_a_message(
 ):
     thread = new_thread(server)
     state = run_to_end(server, thread, assistant_id=graph, input=CHAT)
-    assert [message["type"] for message in state["messages"]] == ["human", "ai"]
+    assert [message["type"] for message in state["messages"]] == TURN
     assert state["messages"][-1]["content"] == "Order 17 was refunded."
     assert state["ending"] == ("goal" if graph == "sdp" else "finished")
     assert len(state["certificates"]) == (4 if graph == "sdp" else 0)
@@ -137,7 +139,7 @@ def test_a_further_message_on_the_same_thread_is_another_turn_with_effects_of_it
     thread = new_thread(server)
     for turn in (1, 2):
         state = run_to_end(server, thread, assistant_id="react", input=CHAT)
-        assert [message["type"] for message in state["messages"]] == ["human", "ai"] * turn
+        assert [message["type"] for message in state["messages"]] == TURN * turn
         assert len(support.rows("refunds")) == turn
 
 
@@ -236,23 +238,54 @@ def test_checkpoints_that_come_too_late_are_refused(server: httpx.Client, suppor
     assert support.rows("refunds") == []
 
 
-@pytest.mark.long
-@pytest.mark.skipif(shutil.which("node") is None or shutil.which("npm") is None, reason="needs node and npm")
-def test_the_npm_sdk_sees_the_interrupt_and_resumes(server: httpx.Client, support: SupportDatabase, tmp_path: Path):
-    install = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(tmp_path), SDK]
+@pytest.fixture(scope="module")
+def sdk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which npm has installed the SDK."""
+    if shutil.which("node") is None or shutil.which("npm") is None:
+        pytest.skip("needs node and npm")
+    folder = tmp_path_factory.mktemp("sdk")
+    install = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(folder), SDK]
     try:
         installed = subprocess.run(install, capture_output=True, text=True, check=False, timeout=120)
     except subprocess.TimeoutExpired:
         pytest.skip("npm did not install the SDK within two minutes")
     if installed.returncode:
         pytest.skip(f"npm cannot install the SDK: {installed.stderr[-200:]}")
-    shutil.copy(SDK_PROGRAM, tmp_path)
-    command = ["node", str(tmp_path / SDK_PROGRAM.name), str(server.base_url), GOAL]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=100)
+    return folder
+
+
+def run_client(sdk: Path, program: str, *arguments: str) -> Any:
+    """Run a program of the SDK; return what it printed."""
+    shutil.copy(PROGRAMS / program, sdk)
+    command = ["node", str(sdk / program), *arguments]
+    done = subprocess.run(command, cwd=sdk, capture_output=True, text=True, check=False, timeout=100)
     assert done.returncode == 0, done.stderr
-    seen = json.loads(done.stdout)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.long
+def test_the_npm_sdk_sees_the_interrupt_and_resumes(server: httpx.Client, support: SupportDatabase, sdk: Path):
+    seen = run_client(sdk, "sdk_client.mjs", str(server.base_url), GOAL)
     assert seen["requested"] == ["refund"]
     assert (seen["status"], seen["streamed"]) == ("interrupted", 1)
     assert seen["answer"] == "Order 17 was refunded."
     assert {"values", "updates", "messages"} <= set(seen["events"])
     assert support.rows("refunds") == [(17, 49.9)]
+
+
+@pytest.mark.long
+def test_the_npm_sdk_shows_calls_results_tokens_and_the_ending(
+    server: httpx.Client, support: SupportDatabase, sdk: Path
+):
+    found = run_client(sdk, "sdk_chat.mjs", str(server.base_url), "typing", GOAL)
+    *work, last = found["shown"]
+    calls, results, tokens = ([one for one in work if kind in one] for kind in ("call", "result", "token"))
+    assert work == [*(part for pair in zip(calls, results, strict=True) for part in pair), *tokens]
+    assert [one["call"] for one in calls] == ["look_up", "refund", "send_mail"]
+    assert [one["id"] for one in calls] == [one["id"] for one in results]
+    assert {one["status"] for one in results} == {"success"}
+    assert len(tokens) > 2
+    assert "".join(one["token"] for one in tokens) == last["answer"] == "Order 17 was refunded."
+    assert {one["id"] for one in tokens} == {last["id"]}
+    assert (last["name"], last["ending"] in ("goal", "finished")) == ("react", True)
+    assert [one["type"] for one in found["kept"]] == TURN

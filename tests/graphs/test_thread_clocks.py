@@ -73,7 +73,7 @@ def test_it_is_refused_asynchronously_too(clock: Any, database: SupportDatabase)
     with pytest.raises(Fault, match="clock"):
         asyncio.run(graph.ainvoke({"goal": GOAL}, THREAD))
     clock(YEARS + 60)
-    assert len(asyncio.run(graph.ainvoke({"goal": GOAL}, THREAD))["messages"]) == 4
+    assert len(asyncio.run(graph.ainvoke({"goal": GOAL}, THREAD))["messages"]) == 16
 
 
 def test_a_clock_that_is_a_little_behind_is_waited_for(clock: Any, saver: Any, database: SupportDatabase):
@@ -82,7 +82,7 @@ def test_a_clock_that_is_a_little_behind_is_waited_for(clock: Any, saver: Any, d
     graph.invoke({"goal": GOAL}, THREAD)
     clock(0)
     graph.invoke({"goal": GOAL}, THREAD)
-    assert len(graph.get_state(THREAD).values["messages"]) == 4
+    assert len(graph.get_state(THREAD).values["messages"]) == 16
 
 
 def test_the_process_whose_clock_is_set_back_goes_on(
@@ -93,7 +93,7 @@ def test_the_process_whose_clock_is_set_back_goes_on(
     graph.invoke({"goal": GOAL}, THREAD)
     monkeypatch.setattr(time, "time_ns", lambda: int(time.time() * 1e9))  # its own ids go on from the latest
     graph.invoke({"goal": GOAL}, THREAD)
-    assert len(graph.get_state(THREAD).values["messages"]) == 4
+    assert len(graph.get_state(THREAD).values["messages"]) == 16
 
 
 def test_an_agent_in_another_graph_leaves_the_thread_to_it(clock: Any, database: SupportDatabase):

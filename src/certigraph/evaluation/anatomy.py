@@ -27,7 +27,7 @@ from certigraph.evaluation.statistics import (
     shares_by_method,
 )
 from certigraph.evaluation.tables import frame_cells
-from certigraph.state.endings import FAULT_ENDINGS, GOAL, INTERRUPTED, WORLD_ENDED
+from certigraph.state.endings import FAULT_ENDINGS, FINISHED, GOAL, INTERRUPTED, WORLD_ENDED
 
 # Progress of certified runs: cascades, retries, replans, compression and credit (SDP, sections 4.1 and 4.2).
 
@@ -226,7 +226,7 @@ def _cause_of(run: Any) -> str:
         "none": run.solved,
         "retrieval": run.evidence_found == 0,
         "budget": run.ending.startswith("limit:"),
-        "world": run.ending in (WORLD_ENDED, GOAL),
+        "world": run.ending in (WORLD_ENDED, GOAL, FINISHED),
     }
     return next((cause for cause, fits in rules.items() if fits), "planning")
 

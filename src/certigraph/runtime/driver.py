@@ -45,6 +45,7 @@ from certigraph.runtime.storage import open_storage
 from certigraph.state.endings import FINISHED, Fault, LimitReached, Stopped
 from certigraph.state.records import Scores, Task, Usage
 from certigraph.state.step import best_scores
+from certigraph.state.tools import name_ending
 from certigraph.state.trajectory import Event, Footer, Resumed, total_usage
 
 # Worlds of a run: rebuild, score and close them.
@@ -227,6 +228,8 @@ async def drive_run(
                 ending, message = problem.ending, str(problem)
             elif ending == FINISHED:
                 ending, message = _name_ending(graph, outcome.state, scores)
+                if isinstance(live_benchmark(context), Tools):
+                    ending = name_ending(ending, outcome.state.get("history", ()), judged=True)  # by the score
             usage = recorder.trajectory.usage
             recorder.write(Footer(ending=ending, message=redact_message(message), scores=scores, usage=usage))
 

@@ -6,6 +6,7 @@ from time import sleep
 from typing import Any
 
 from certigraph import agent
+from helpers.models.typing_chat import TypingChat
 from helpers.worlds.support_database import SupportDatabase, scripted_model
 
 PAUSE = Path(os.environ["SUPPORT_DATABASE"]).with_name("pause")
@@ -21,11 +22,13 @@ SUPPORT = SupportDatabase(Path(os.environ["SUPPORT_DATABASE"]), before=wait)
 
 
 def support(method: Any, **options: Any) -> Any:
-    return agent(method, model=scripted_model(), tools=SUPPORT.tools, effects={"look_up": "repeatable"}, **options)
+    settings = {"model": scripted_model(), "effects": {"look_up": "repeatable"}, **options}
+    return agent(method, tools=SUPPORT.tools, **settings)
 
 
 sdp = support("sdp")
 tdp = support("tdp")
 step = support("step")
 react = support("react")
+typing = support("react", model=TypingChat(responder=scripted_model().responder))
 approving = support("sdp", interrupt_on={"refund": True})
