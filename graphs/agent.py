@@ -51,6 +51,7 @@ from certigraph.nodes.requests import AROUND_KEY, INPUT_FORM, note_sources, read
 from certigraph.nodes.tools import STOPPED_TEXT
 from certigraph.state.channels import ChangesChannel, ReadChannel
 from certigraph.state.commitments import CommitmentLevel
+from certigraph.state.effects import effects_of
 from certigraph.state.endings import FINISHED, GOAL, WORLD_ENDED, Fault, LimitReached
 from certigraph.state.provenance import Provenance
 from certigraph.state.records import Certificate, Observation, Usage
@@ -106,6 +107,8 @@ class AgentOutput(TypedDict, total=False):
     """The answer in the form of `response_format`; None without it, or where no answer was given."""
     tool_messages: Messages
     """What tools answered in this turn besides text: LangChain's messages with artifacts, images or files."""
+    effects: list[dict[str, Any]]
+    """The calls of this turn that were made and whose effect lasts, as plain JSON (`state.effects.Effect`)."""
 
 
 class AgentKeys(TypedDict, total=False):
@@ -120,6 +123,7 @@ class AgentKeys(TypedDict, total=False):
     stopped: dict[str, str] | None
     """The limit that the turn has reached, by `ending` and `reason`; None while it goes on."""
     tool_messages: Messages
+    effects: list[dict[str, Any]]
     provenance: Provenance
 
 
@@ -386,7 +390,7 @@ def agent(
 
     Returns:
         A compiled LangGraph graph. Its input is `{"messages": [...]}` or `{"goal": ...}`; its output has `messages`,
-        `certificates`, `ending`, `ending_reason`, `turn_usage` and `structured_response`.
+        `certificates`, `effects`, `ending`, `ending_reason`, `turn_usage` and `structured_response`.
 
     Raises:
         ValueError: there is no such method, a tool or a check cannot be used, the method would use no check, or the
@@ -553,7 +557,8 @@ def _model_fields(model: Any, keyword: str = "model") -> dict[str, Any]:
 # The nodes around the method, and what surrounds each of its nodes.
 
 NO_RESULTS: dict[str, Any] = {
-    **{"ending": "", "ending_reason": "", "turn_usage": {}, "structured_response": None, "stopped": None}
+    **{"ending": "", "ending_reason": "", "turn_usage": {}, "structured_response": None, "stopped": None},
+    "effects": [],
 }
 """Values of an agent's results when a turn begins."""
 
@@ -635,6 +640,7 @@ def _create_respond(module: Any) -> Any:
             "ending": ending,
             "ending_reason": reason,
             "turn_usage": _sum_usage(state["usage"]),
+            "effects": [effect.as_output() for effect in effects_of(state)],
             "structured_response": action.args.get(RESPONSE_ARGUMENT) if action else None,
             **certificates,
         }
