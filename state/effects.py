@@ -141,12 +141,17 @@ def actions_behind(certificates: Sequence[Certificate], history: Sequence[Step])
         history: the steps of the episode.
     """
     spans = steps_behind([one.step for one in certificates])
-    return [tuple(step.action for step in history[span.start - 1 : span.stop - 1] if _acts(step)) for span in spans]
+    parts = (history[span.start - 1 : span.stop - 1] for span in spans)
+    return [tuple(step.action for step in part if did_something(step)) for part in parts]
 
 
-def _acts(step: Step) -> bool:
+def did_something(step: Step) -> bool:
+    """Return whether a step did more than to look at the target: at least one of its calls was made without an error.
+
+    Actions in worlds without tools count as they are.
+    """
     calls = calls_of(step.action)
-    return step.action.kind != CHECK and (not calls or any(call.is_made for call in calls))
+    return step.action.kind != CHECK and (not calls or any(call.is_made and not call.error for call in calls))
 
 
 def _action_of(history: Sequence[Step], step: int, outer: int) -> int:
@@ -165,9 +170,7 @@ def _find_person(call: AnsweredCall, chosen: Sequence[ToolCall]) -> Person:
     return "" if found is None else "edited" if found.edited else "approved" if found.approved else ""
 
 
-def _find_certificate(
-    number: int, call: AnsweredCall, covering: Sequence[tuple[Certificate, range]]
-) -> int | None:
+def _find_certificate(number: int, call: AnsweredCall, covering: Sequence[tuple[Certificate, range]]) -> int | None:
     found = [
         index
         for index, (certificate, actions) in enumerate(covering)
@@ -181,4 +184,4 @@ def _find_certificate(
     return next(telling, found[0] if found else None)
 
 
-__all__ = ["Effect", "actions_behind", "effects_of", "find_check", "list_effects", "steps_behind"]
+__all__ = ["Effect", "actions_behind", "did_something", "effects_of", "find_check", "list_effects", "steps_behind"]

@@ -143,7 +143,9 @@ def test_the_check_is_found_by_action_tool_and_arguments():
     assert changed.check is None
 
 
-@pytest.mark.parametrize(("fields", "person"), [({}, ""), ({"approved": True}, "approved"), ({"edited": True}, "edited")])
+@pytest.mark.parametrize(
+    ("fields", "person"), [({}, ""), ({"approved": True}, "approved"), ({"edited": True, "approved": True}, "edited")]
+)
 def test_what_a_person_did_is_read_from_the_step(fields, person):
     history = [step(ToolCall(name="refund", args={"order": 1}, **fields))]
     assert list_effects([call(1)], history=history)[0].person == person
@@ -163,9 +165,10 @@ def test_the_steps_behind_certificates_are_apart_unless_they_share_a_step(steps)
 
 def test_actions_behind_leave_out_what_did_nothing():
     refund, look = ToolCall(name="refund", args={"order": 1}), ToolCall(name="look", refused="not allowed")
-    history = [step(refund), step(look), step(kind=CHECK), step(ToolCall(name="close"))]
-    behind = actions_behind([certificate(1), certificate(4)], history)
-    assert [[action.text for action in actions] for actions in behind] == [["refund(order=1)"], ["close()"]]
+    lost = ToolCall(name="mail", error="no answer")
+    history = [step(refund), step(look), step(kind=CHECK), step(lost), step(lost, ToolCall(name="close"))]
+    behind = actions_behind([certificate(1), certificate(5)], history)
+    assert [[action.text for action in actions] for actions in behind] == [["refund(order=1)"], ["mail(); close()"]]
 
 
 def test_a_state_without_checks_and_certificates_has_effects():

@@ -4,7 +4,7 @@ Graphs inside nodes, such as those of sub-tasks, have logs of their own. Records
 are validated when they are asked for, so that a thousand runs without tools are read in little time.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from certigraph.state.call_checks import CallCheck
@@ -81,14 +81,7 @@ class EffectHistory:
     @property
     def refused(self) -> list[RefusedCall]:
         """The calls that a check denied, in order."""
-        return [
-            RefusedCall(one, graph.subtask) for graph in self._ordered() for one in graph.checks() if one.is_denied
-        ]
-
-    @property
-    def has_any(self) -> bool:
-        """Whether the run has an effect, or a call was denied."""
-        return any(graph.logs["checks"] or _lasting(graph.logs["answers"]) for graph in self._graphs.values())
+        return [RefusedCall(one, graph.subtask) for graph in self._ordered() for one in graph.checks() if one.is_denied]
 
     def _ordered(self) -> Iterator[_GraphLogs]:
         outermost = self._graphs.get("")
@@ -97,13 +90,9 @@ class EffectHistory:
         yield from (graph for scope, graph in self._graphs.items() if scope)
 
 
-def _lasting(answers: Sequence[Mapping[str, Any]]) -> bool:
-    return any(one.get("made", True) and one.get("lasting", True) for one in answers)
-
-
-def effects_in(events: Sequence[Event]) -> list[Effect]:
-    """List the effects of a run from its events."""
+def read_effects(events: Iterable[Event]) -> EffectHistory:
+    """Read the effects of a run from its events; a run without tools has none."""
     history = EffectHistory()
     for event in events:
         history.fold(event)
-    return history.effects
+    return history

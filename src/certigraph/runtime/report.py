@@ -22,6 +22,7 @@ from certigraph.adapters.models.scripts import ERROR_LABELS, IMPOSSIBLE_PREFIX
 from certigraph.adapters.trajectories import MAX_TRAJECTORY_LINE, read_trajectory
 from certigraph.nodes.specs import Spec
 from certigraph.runtime.approvals import answer_lines, format_question, outcome_decisions
+from certigraph.runtime.effect_history import RefusedCall, read_effects
 from certigraph.runtime.files import (
     PROMPTS_FILE,
     REPORT_FILE,
@@ -48,9 +49,11 @@ from certigraph.runtime.texts import (
     shorten_text,
     split_answer,
 )
+from certigraph.state.call_checks import CallOutcome
+from certigraph.state.effects import Effect
 from certigraph.state.endings import EXHAUSTED, FINISHED, GAVE_UP, GOAL, WORLD_ENDED, Fault
 from certigraph.state.rewards import TRUE_REWARDS
-from certigraph.state.tools import calls_of
+from certigraph.state.tools import calls_of, format_call
 from certigraph.state.trajectory import Event, Header, Trajectory, total_usage
 
 # Line charts over steps. The template `line_chart` draws them.
@@ -308,7 +311,11 @@ def ending_badge(run: RunHistory, kind: ReportKind) -> tuple[str, str]:
     stopped = f"stopped: {run.ending}"
     if run.ending == GOAL:
         audited = run.header is not None and "audit" in run.header.all_operators
-        look, text = GOAL_BADGES.get(kind, ("good", f"goal {CERTIFIED_LABEL if audited else run.certified}"))
+        look, text = "good", f"goal {CERTIFIED_LABEL if audited else run.certified}"
+        if not (
+            kind == "episodes" and run.plan.certificates
+        ):  # with them the goal of an agent without a plan is judged
+            look, text = GOAL_BADGES.get(kind, (look, text))
         return ("bad", f"{text}, denied by the scorer") if run.denied else ("good" if run.solved else look, text)
     if kind != "plan" and footer.scores is not None and footer.scores.answer:
         look, text, solved = "idle", ANSWER_ENDINGS.get(run.ending, stopped), ""
@@ -398,6 +405,59 @@ def settled_calls(run: RunHistory) -> dict[str, str]:
     made = Counter(str(call) for attempt in run.plan.attempts for call in calls_of(attempt.attempt.action))
     whole = {call: labels for call, labels in decided.items() if len(labels) == made[call]}
     return {call: "; ".join(filter(None, dict.fromkeys(labels))) for call, labels in whole.items()}
+
+
+# Effects: calls of tools that were made and whose effect lasts, and calls that a check denied.
+
+CHECK_LABELS: Mapping[CallOutcome, str] = {
+    "allowed": "allowed",
+    "forbidden": "forbidden",
+    "read_first": "something has to be read first",
+    "ask_first": "the user has to agree first",
+    "unchecked": "it could not be checked",
+}
+"""What a check found about a call."""
+
+CHECKERS = {"code": "by code", "model": "by a model", "person": "by a person"}
+"""Who decided about a call before it was made."""
+
+
+class EffectsView(NamedTuple):
+    """The box of effects: calls that were made and whose effect lasts, and calls that a check denied."""
+
+    effects: Sequence[Effect]
+    refused: Sequence[RefusedCall]
+
+    @property
+    def covered(self) -> int:
+        """Number of effects that a certificate covers."""
+        return sum(effect.certificate is not None for effect in self.effects)
+
+    @property
+    def summary(self) -> str:
+        """How many calls there are, how many are covered, and how many were denied."""
+        parts = [format_count(len(self.effects), "lasting call")]
+        if self.effects:
+            parts += [f"{self.covered:,} covered by a certificate", f"{len(self.effects) - self.covered:,} not covered"]
+        if self.refused:
+            parts.append(f"{format_count(len(self.refused), 'call')} refused before it was made")
+        return ", ".join(parts)
+
+
+def describe_check(effect: Effect) -> str:
+    """Say what was found about a call before it was made, and who decided: a check, a person, both or nobody."""
+    found = [f"{CHECK_LABELS[effect.check.outcome]} {CHECKERS[effect.check.decided_by]}"] if effect.check else []
+    person = [f"{effect.person} by a person"] if effect.person else []
+    return ", ".join([*found, *person]) or "not checked"
+
+
+def view_effects(trajectory: Trajectory) -> EffectsView | None:
+    """Return the box of effects; None for a run that has no effect, and of which no call was denied."""
+    if all("answers" not in (event.update or {}) for event in trajectory.events):
+        return None  # worlds without tools are not read twice
+    history = read_effects(trajectory.events)
+    view = EffectsView(history.effects, history.refused)
+    return view if view.effects or view.refused else None
 
 
 # Prompts and replies, read from the file in which a run kept them.
@@ -567,6 +627,11 @@ def render_report(trajectory: Trajectory, prompts: KeptPrompts, link: str = "") 
         facts=facts_of(run, trajectory),
         links={PART_OF: link} if link else {},
         answer=None if answer is None else lay_out_answer(answer),
+        effects=view_effects(trajectory),
+        describe_check=describe_check,
+        check_labels=CHECK_LABELS,
+        checkers=CHECKERS,
+        format_call=format_call,
         answered=answer_lines(run.answered, run.questions) if run.answered else [],
         settled=settled_calls(run) if run.answered else {},
         charts=charts,

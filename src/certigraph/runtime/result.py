@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from certigraph.adapters.models.chat_models import describe_error_rates, is_simulated
 from certigraph.adapters.trajectories import read_trajectory
 from certigraph.adapters.user_warnings import warn_user
-from certigraph.runtime.effect_history import effects_in
+from certigraph.runtime.effect_history import read_effects
 from certigraph.runtime.texts import add_passed_count
 from certigraph.state.certified_states import (
     CertifiedState,
@@ -168,7 +168,7 @@ class Result:
 
         Those of sub-tasks follow those of the run's own graph.
         """
-        return effects_in(self.trajectory.events)
+        return read_effects(self.trajectory.events).effects
 
     @property
     def findings(self) -> list[KnownFinding]:
