@@ -9,6 +9,7 @@ from math import nan
 from typing import Any, NamedTuple
 
 from certigraph.adapters.benchmarks import find_benchmark
+from certigraph.runtime.empty_calls import count_empty_calls
 from certigraph.runtime.files import translate_trajectory_errors
 from certigraph.runtime.history import PlainRecord, PlanCertificate, PlanHistory, count_steps
 from certigraph.runtime.registry import header_swaps
@@ -157,6 +158,7 @@ def _run_row(trajectory: Trajectory, planned: int | None) -> FrameRow:
         "horizon_name": horizon_name,
         "tokens": usage.input_tokens + usage.output_tokens,
         **usage.model_dump(exclude={"node"}),
+        "empty_calls": count_empty_calls(trajectory.events).total,
     }
 
 

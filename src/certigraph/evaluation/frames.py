@@ -48,7 +48,8 @@ class Frames(NamedTuple):
         ones. `certificates` counts certified transitions, `cascades` those with more than one predicate, `returns`
         those that went back to an earlier state. `first_exhaustion` is the position in the plan when all attempts at a
         target were used up for the first time, `planned_then` the length of the plan at that time. `steps` counts world
-        steps, `seconds` wall-clock time inside nodes, `tokens` input and output tokens. `horizon` is the length of the
+        steps, `seconds` wall-clock time inside nodes, `tokens` input and output tokens, `empty_calls` model calls that
+        brought no information (`runtime.empty_calls`). `horizon` is the length of the
         task, and `horizon_name` the label of this length. `scored` tells whether the world gave a score; without one
         `score` is 0.
     steps: one row per execution of the node that acts. `episode` and `step` count from 1, and episodes without a step
@@ -103,6 +104,7 @@ _OWN_COLUMNS: Mapping[str, ColumnTypes] = {
         "horizon_name": "str",
         **dict.fromkeys(("calls", "tokens", "input_tokens", "output_tokens", "cached_tokens"), "Int64"),
         **dict.fromkeys(("usd", "seconds"), "float64"),
+        "empty_calls": "Int64",
     },
     "steps": {
         **dict.fromkeys(("episode", "step"), "Int64"),

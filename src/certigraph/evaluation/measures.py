@@ -62,11 +62,12 @@ class PromptTokens(Record):
 class RunCost(Record):
     """Cost of one or more runs.
 
-    Counts model calls, tokens, US dollars, steps in the world, and wall-clock seconds inside the graph's nodes. `roles`
+    Counts model calls, those of them that brought no information (`runtime.empty_calls`), tokens, US dollars, steps in the world, and wall-clock seconds inside the graph's nodes. `roles`
     has the prompt tokens of each model role.
     """
 
     calls: int
+    empty_calls: int = 0
     prompt_tokens: int
     cached_tokens: int
     output_tokens: int
@@ -109,7 +110,7 @@ class ComparisonRow(RunCost):
 
 def sum_costs(rows: Sequence[ComparisonRow]) -> RunCost:
     """Sum the cost of several runs."""
-    amounts = ("calls", "prompt_tokens", "cached_tokens", "output_tokens", "steps", "seconds", "usd")
+    amounts = ("calls", "empty_calls", "prompt_tokens", "cached_tokens", "output_tokens", "steps", "seconds", "usd")
     roles = defaultdict[str, Counter[str]](Counter)
     for row in rows:
         for role, tokens in row.roles.items():

@@ -43,6 +43,7 @@ METHOD_COLUMNS: Mapping[str, Callable[[MethodSummary], str]] = {
     "n": lambda one: str(one.n),
     "faults": lambda one: f"{one.faults}/{one.begun}",
     "calls": lambda one: f"{one.calls:,}",
+    "empty": lambda one: f"{one.empty_calls:,}",
     "time": lambda one: format_duration(one.seconds),
     "successes": _format_successes,
     "steps": lambda one: f"{one.steps:,}",

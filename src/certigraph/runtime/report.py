@@ -23,6 +23,7 @@ from certigraph.adapters.trajectories import MAX_TRAJECTORY_LINE, read_trajector
 from certigraph.nodes.specs import Spec
 from certigraph.runtime.approvals import answer_lines, format_question, outcome_decisions
 from certigraph.runtime.effect_history import RefusedCall, read_effects
+from certigraph.runtime.empty_calls import count_empty_calls
 from certigraph.runtime.files import (
     PROMPTS_FILE,
     REPORT_FILE,
@@ -636,6 +637,7 @@ def render_report(trajectory: Trajectory, prompts: KeptPrompts, link: str = "") 
         settled=settled_calls(run) if run.answered else {},
         charts=charts,
         node_costs=[(len(events), total_usage((e.usage for e in events), node)) for node, events in by_node.items()],
+        empty=count_empty_calls(trajectory.events),
         cut_summary=format_cut_prompts(run.cut_prompts, trajectory.usage.calls),
         prompts=prompts,
         simulated=has_simulated_validator(header),
