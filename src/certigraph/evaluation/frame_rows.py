@@ -3,20 +3,20 @@
 `frame_rows_of` reads a trajectory once. The columns are described at `evaluation.frames.Frames`.
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import nan
 from typing import Any, NamedTuple
 
 from certigraph.adapters.benchmarks import find_benchmark
-from certigraph.runtime.empty_calls import count_empty_calls
 from certigraph.runtime.files import translate_trajectory_errors
 from certigraph.runtime.history import PlainRecord, PlanCertificate, PlanHistory, count_steps
 from certigraph.runtime.registry import header_swaps
 from certigraph.state.endings import GOAL
 from certigraph.state.graph_states import state_type
 from certigraph.state.records import RESTORE, Task
-from certigraph.state.trajectory import Event, Header, Trajectory, total_usage
+from certigraph.state.trajectory import Event, Header, Trajectory, count_empty_calls, total_usage
 
 # Horizon of a task, which is known before any run (SDP, section 4.1).
 
@@ -153,6 +153,7 @@ def _run_row(trajectory: Trajectory, planned: int | None) -> FrameRow:
         "score": value,
         "solved": value >= 1,
         "scored": scores is not None,
+        "shown": json.dumps(scores.shown) if scores and scores.shown else "",
         "evidence_found": nan if evidence_found is None else evidence_found,
         "horizon": horizon,
         "horizon_name": horizon_name,

@@ -2,7 +2,10 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import not_
 from typing import NamedTuple
+
+from pydantic import Field
 
 from certigraph.runtime.result import is_goal_denied
 from certigraph.runtime.terminal import DENIED
@@ -62,8 +65,9 @@ class PromptTokens(Record):
 class RunCost(Record):
     """Cost of one or more runs.
 
-    Counts model calls, those of them that brought no information (`runtime.empty_calls`), tokens, US dollars, steps in the world, and wall-clock seconds inside the graph's nodes. `roles`
-    has the prompt tokens of each model role.
+    Counts model calls, those of them that brought no information (`state.trajectory.EmptyCalls`), tokens, US dollars,
+    steps in the world, and wall-clock seconds inside the graph's nodes. `roles` has the prompt tokens of each model
+    role.
     """
 
     calls: int
@@ -88,6 +92,8 @@ class ComparisonRow(RunCost):
     solved: bool
     scored: bool = True
     """Whether the world gave a score."""
+    shown: dict[str, float] = Field(default_factory=dict, exclude_if=not_)
+    """Parts that the benchmark shows in place of the score, 0 to 1, by label."""
     run: str
 
     @property

@@ -23,7 +23,6 @@ from certigraph.adapters.trajectories import MAX_TRAJECTORY_LINE, read_trajector
 from certigraph.nodes.specs import Spec
 from certigraph.runtime.approvals import answer_lines, format_question, outcome_decisions
 from certigraph.runtime.effect_history import RefusedCall, read_effects
-from certigraph.runtime.empty_calls import count_empty_calls
 from certigraph.runtime.files import (
     PROMPTS_FILE,
     REPORT_FILE,
@@ -47,6 +46,7 @@ from certigraph.runtime.texts import (
     PASSED_LABEL,
     format_count,
     format_cut_prompts,
+    format_empty_calls,
     shorten_text,
     split_answer,
 )
@@ -55,7 +55,7 @@ from certigraph.state.effects import Effect
 from certigraph.state.endings import EXHAUSTED, FINISHED, GAVE_UP, GOAL, WORLD_ENDED, Fault
 from certigraph.state.rewards import TRUE_REWARDS
 from certigraph.state.tools import calls_of, format_call
-from certigraph.state.trajectory import Event, Header, Trajectory, total_usage
+from certigraph.state.trajectory import Event, Header, Trajectory, count_empty_calls, total_usage
 
 # Line charts over steps. The template `line_chart` draws them.
 
@@ -637,7 +637,8 @@ def render_report(trajectory: Trajectory, prompts: KeptPrompts, link: str = "") 
         settled=settled_calls(run) if run.answered else {},
         charts=charts,
         node_costs=[(len(events), total_usage((e.usage for e in events), node)) for node, events in by_node.items()],
-        empty=count_empty_calls(trajectory.events),
+        empty=(empty := count_empty_calls(trajectory.events)),
+        empty_summary=format_empty_calls(empty),
         cut_summary=format_cut_prompts(run.cut_prompts, trajectory.usage.calls),
         prompts=prompts,
         simulated=has_simulated_validator(header),

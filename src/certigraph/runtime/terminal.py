@@ -31,7 +31,7 @@ from certigraph.runtime.texts import (
     format_duration,
     format_finding,
     format_points,
-    format_score,
+    format_scores,
     passed_label,
 )
 from certigraph.state.endings import FINISHED, GOAL
@@ -342,7 +342,7 @@ def _ending_text(run: RunHistory) -> Text | None:
     if run.ending == FINISHED and not run.denied:
         style = "bold"  # an answer that nobody judged
     ending = Text(f"{run.ending}{f', {DENIED}' if run.denied else ''}", style=style)
-    return ending.append(f" · score {format_score(run.scores.value)}" if run.scores else "", style="default")
+    return ending.append(f" · {format_scores(run.scores)}" if run.scores else "", style="default")
 
 
 def _totals(run: RunHistory, limit: int | None, seconds: float) -> dict[str, str]:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from certigraph.runtime.empty_calls import EmptyCalls, count_empty_calls
+from certigraph.runtime.texts import format_empty_calls
 from certigraph.state.records import Action, Attempt, Finding, Predicate, Usage, Verdict
-from certigraph.state.trajectory import Event
+from certigraph.state.trajectory import EmptyCalls, Event, count_empty_calls
 
 
 def event(node="validate", calls=1, failures=0, scope="", **update):
@@ -68,7 +68,7 @@ def test_a_chain_is_cut_where_its_rest_is_dropped():
 
 
 def test_the_counts_in_words():
-    assert str(EmptyCalls()) == ""
-    assert str(EmptyCalls(2, 1, 1)) == (
+    assert format_empty_calls(EmptyCalls()) == ""
+    assert format_empty_calls(EmptyCalls(2, 1, 1)) == (
         "2 verdicts after which nothing was new, 1 chain cut before the end, 1 request without a usable answer"
     )
