@@ -517,7 +517,7 @@ def test_each_effect_has_its_check_its_answer_and_what_covers_it(tmp_path):
     assert (mail[0], mail[2]["check"], text_of(mail[2]["certificate"])) == ("waiting", "not checked", "not covered")
     assert denied[0] == "failed"
     assert denied[2] == {"check": "forbidden by a model: no refund twice", "instead": "close it"}
-    assert "4 lasting calls, 2 covered by a certificate, 2 not covered, 1 call refused before it was made" in html
+    assert "4 lasting calls, 2 covered by a certificate, 2 not covered, 1 refused before being made" in html
 
 
 def test_a_run_without_lasting_calls_has_no_box_of_effects(tmp_path):
@@ -573,3 +573,23 @@ def test_long_costs_fit_their_boxes(width, tmp_path):
     html = page(tape.trajectory("goal"), tmp_path)
     assert "unknown cost" in html
     assert boxes_that_overflow(width, html, tmp_path) == []
+
+
+def test_parts_that_a_benchmark_shows_stand_in_place_of_the_score(tmp_path):
+    scores = Scores(
+        value=1, parts={"utility": 1, "attack": 0}, labels={"utility": "utility", "attack": "attack success"}
+    )
+    html = page(Tape("a").attempt(1).trajectory("goal", scores), tmp_path)
+    badges = re.findall(r'<span class="badge plain">(.*?)</span>', html)
+    assert list(map(text_of, badges)) == ["utility yes", "attack success no"]
+    assert 'class="fail"' not in html  # an attack without success is no failure
+
+
+def test_calls_without_information_are_counted(tmp_path):
+    tape = Tape("a").attempt(0)
+    assert "without information" not in page(tape.trajectory(), tmp_path)
+    sent = [{"role": "validator"}, {"role": "validator", "failure": "no JSON"}]
+    tape.lines[-1] = tape.lines[-1].model_copy(update={"calls": sent})
+    html = page(tape.trajectory(), tmp_path)
+    assert ", 2 without information" in html
+    assert "1 verdict after which nothing was new, 1 request without a usable answer." in html

@@ -437,12 +437,13 @@ class EffectsView(NamedTuple):
     @property
     def summary(self) -> str:
         """How many calls there are, how many are covered, and how many were denied."""
-        parts = [format_count(len(self.effects), "lasting call")]
-        if self.effects:
-            parts += [f"{self.covered:,} covered by a certificate", f"{len(self.effects) - self.covered:,} not covered"]
-        if self.refused:
-            parts.append(f"{format_count(len(self.refused), 'call')} refused before it was made")
-        return ", ".join(parts)
+        counts = {
+            "covered by a certificate": self.covered,
+            "not covered": len(self.effects) - self.covered,
+            "refused before being made": len(self.refused),
+        }
+        parts = [f"{count:,} {what}" for what, count in counts.items() if count]
+        return ", ".join([format_count(len(self.effects), "lasting call"), *parts])
 
 
 def describe_check(effect: Effect) -> str:
