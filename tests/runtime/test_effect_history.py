@@ -72,7 +72,7 @@ REFUNDED: list[int] = []
 
 
 @pytest.fixture(autouse=True)
-def _new_desk() -> None:
+def _forget_refunds() -> None:
     REFUNDED.clear()
 
 

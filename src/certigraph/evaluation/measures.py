@@ -71,7 +71,8 @@ class RunCost(Record):
     """
 
     calls: int
-    empty_calls: int = 0
+    empty_calls: int | None = Field(default=None, exclude_if=lambda count: count is None)
+    """None for runs of which only a table is left, in which they were not counted."""
     prompt_tokens: int
     cached_tokens: int
     output_tokens: int
@@ -116,13 +117,15 @@ class ComparisonRow(RunCost):
 
 def sum_costs(rows: Sequence[ComparisonRow]) -> RunCost:
     """Sum the cost of several runs."""
-    amounts = ("calls", "empty_calls", "prompt_tokens", "cached_tokens", "output_tokens", "steps", "seconds", "usd")
+    amounts = ("calls", "prompt_tokens", "cached_tokens", "output_tokens", "steps", "seconds", "usd")
     roles = defaultdict[str, Counter[str]](Counter)
     for row in rows:
         for role, tokens in row.roles.items():
             roles[role].update(tokens.model_dump())
     sums = {name: sum(getattr(row, name) for row in rows) for name in amounts}
-    return RunCost(**sums, roles={role: PromptTokens(**tokens) for role, tokens in roles.items()})
+    empty = [row.empty_calls for row in rows if row.empty_calls is not None]
+    counted = {"empty_calls": sum(empty)} if len(empty) == len(rows) else {}
+    return RunCost(**sums, **counted, roles={role: PromptTokens(**tokens) for role, tokens in roles.items()})
 
 
 def values_by_task(rows: Sequence[ComparisonRow], figure: str = "score") -> dict[str, list[float]]:
