@@ -575,6 +575,19 @@ def test_long_costs_fit_their_boxes(width, tmp_path):
     assert boxes_that_overflow(width, html, tmp_path) == []
 
 
+@pytest.mark.parametrize(("ending", "badge"), [("asked", "idle"), ("refused", "bad"), ("finished", "idle")])
+def test_only_a_refused_call_makes_an_agents_ending_red(ending, badge, tmp_path):
+    scores = Scores(value=1, answer="Which order do you mean?")
+    for graph in ("sdp", "react"):
+        html = page(EffectTape("a", graph=graph).act(do("refund")).trajectory(ending, scores=scores), tmp_path)
+        assert re.findall(r'<span class="badge (\w+)">', html)[0] == badge
+
+
+def test_a_denied_call_is_shown_without_any_answer(tmp_path):
+    html = page(EffectTape("a").check("refund", "forbidden").trajectory("refused"), tmp_path)
+    assert [one[:2] for one in effects_in(html)] == [("failed", "refund()")]
+
+
 def test_parts_that_a_benchmark_shows_stand_in_place_of_the_score(tmp_path):
     scores = Scores(
         value=1, parts={"utility": 1, "attack": 0}, labels={"utility": "utility", "attack": "attack success"}

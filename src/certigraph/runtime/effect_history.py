@@ -80,8 +80,9 @@ class EffectHistory:
 
     @property
     def refused(self) -> list[RefusedCall]:
-        """The calls that a check denied, in order."""
-        return [RefusedCall(one, graph.subtask) for graph in self._ordered() for one in graph.checks() if one.is_denied]
+        """The calls that a check denied, in order; those of earlier turns have no number of an action."""
+        checks = [(one, graph.subtask) for graph in self._ordered() for one in graph.checks()]
+        return [RefusedCall(one, subtask) for one, subtask in checks if one.is_denied and one.action]
 
     def _ordered(self) -> Iterator[_GraphLogs]:
         outermost = self._graphs.get("")

@@ -296,6 +296,9 @@ ANSWER_ENDINGS = {
 }
 """Badges of agents without predicates that gave an answer. Only the score decides whether it is correct."""
 
+AGENT_ENDINGS = {"asked": ("idle", "asks the user"), "refused": ("bad", "a call was refused")}
+"""CSS class and badge of agents' runs that ended because a person is needed."""
+
 GOAL_BADGES = {
     "rewards": ("idle", "rated"),
     "tasks": ("idle", "task graph completed"),
@@ -318,6 +321,8 @@ def ending_badge(run: RunHistory, kind: ReportKind) -> tuple[str, str]:
         ):  # with them the goal of an agent without a plan is judged
             look, text = GOAL_BADGES.get(kind, (look, text))
         return ("bad", f"{text}, denied by the scorer") if run.denied else ("good" if run.solved else look, text)
+    if run.ending in AGENT_ENDINGS:
+        return AGENT_ENDINGS[run.ending]
     if kind != "plan" and footer.scores is not None and footer.scores.answer:
         look, text, solved = "idle", ANSWER_ENDINGS.get(run.ending, stopped), ""
     elif kind == "plan" and run.ending == GAVE_UP and rows and rows[-1].status == "forced":
@@ -455,7 +460,7 @@ def describe_check(effect: Effect) -> str:
 
 def view_effects(trajectory: Trajectory) -> EffectsView | None:
     """Return the box of effects; None for a run that has no effect, and of which no call was denied."""
-    if all("answers" not in (event.update or {}) for event in trajectory.events):
+    if all((event.update or {}).keys().isdisjoint({"answers", "checks"}) for event in trajectory.events):
         return None  # worlds without tools are not read twice
     history = read_effects(trajectory.events)
     view = EffectsView(history.effects, history.refused)
