@@ -484,7 +484,7 @@ def effects_in(html):
     return [
         (
             look,
-            re.findall(r'class="call">(.*?)<', text)[0],
+            text_of(re.findall(r'class="call">(.*?)</span>', text)[0]),
             dict(re.findall(r"<p class=\"point\"><b>(\w+)</b>(.*?)</p>", text)),
         )
         for look, text in parts
