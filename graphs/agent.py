@@ -68,6 +68,7 @@ from certigraph.nodes.requests import (
 from certigraph.nodes.tools import STOPPED_TEXT
 from certigraph.state.channels import SNAPSHOT_EVERY, ReadChannel, TurnsChannel
 from certigraph.state.commitments import CommitmentLevel
+from certigraph.state.effects import effects_of
 from certigraph.state.endings import ASKED, FINISHED, GOAL, Fault, LimitReached, Refused
 from certigraph.state.provenance import Provenance
 from certigraph.state.records import Action, Certificate, Observation, Usage
@@ -126,6 +127,8 @@ class AgentOutput(TypedDict, total=False):
     """What the turn spent, as plain JSON: calls, tokens, `usd` and `seconds`, and the same of each node in `nodes`."""
     structured_response: Any
     """The answer in the form of `response_format`; None without it, or where no answer was given."""
+    effects: list[dict[str, Any]]
+    """The calls of this turn that were made and whose effect lasts, as plain JSON (`state.effects.Effect`)."""
 
 
 class AgentKeys(TypedDict, total=False):
@@ -139,6 +142,7 @@ class AgentKeys(TypedDict, total=False):
     structured_response: Any
     stopped: dict[str, str] | None
     """The limit that the turn has reached, by `ending` and `reason`; None while it goes on."""
+    effects: list[dict[str, Any]]
     provenance: Provenance
 
 
@@ -415,7 +419,7 @@ def agent(
 
     Returns:
         A compiled LangGraph graph. Its input is `{"messages": [...]}` or `{"goal": ...}`; its output has `messages`,
-        `certificates`, `ending`, `ending_reason`, `turn_usage` and `structured_response`.
+        `certificates`, `effects`, `ending`, `ending_reason`, `turn_usage` and `structured_response`.
 
     Raises:
         ValueError: there is no such method, a tool or a check cannot be used, the method would use no check, or the
@@ -631,7 +635,8 @@ def _model_fields(model: Any, keyword: str = "model") -> dict[str, Any]:
 # The nodes around the method, and what surrounds each of its nodes.
 
 NO_RESULTS: dict[str, Any] = {
-    **{"ending": "", "ending_reason": "", "turn_usage": {}, "structured_response": None, "stopped": None}
+    **{"ending": "", "ending_reason": "", "turn_usage": {}, "structured_response": None, "stopped": None},
+    "effects": [],
 }
 """Values of an agent's results when a turn begins."""
 
@@ -746,6 +751,7 @@ def _create_respond(module: Any, *, certifies: bool) -> Any:
             "ending": ending,
             "ending_reason": reason,
             "turn_usage": _sum_usage(state["usage"]),
+            "effects": [effect.as_output() for effect in effects_of(state)],
             "structured_response": action.args.get(RESPONSE_ARGUMENT) if action else None,
             **({} if keeps_certificates else {"certificates": []}),
         }

@@ -50,6 +50,7 @@ from certigraph.nodes.specs import Spec
 from certigraph.nodes.tdp import decompose, decompose_always, gather, revise, revise_always
 from certigraph.nodes.world import reset
 from certigraph.state.certified_states import CertifiedState, certified_state
+from certigraph.state.effects import Effect, list_effects
 from certigraph.state.endings import GOAL, LimitReached, UnknownName
 from certigraph.state.records import Step, Task
 from certigraph.state.run import (
@@ -339,7 +340,16 @@ def outcome_of(graph: str, latest: Mapping[str, Any], view: SolveView, reached: 
         taken=len(steps),
         observation=latest["observation"],
         answers=tuple(latest["answers"]) if traced else (),
+        effects=() if view["entry"].apart and status == "pending" else tuple(_effects_in_subtask(latest, view)),
     )
+
+
+def _effects_in_subtask(latest: Mapping[str, Any], view: SolveView) -> list[Effect]:
+    """List the effects of a sub-task, and then those of sub-tasks inside it."""
+    inside = [effect for outcome in latest.get("outcomes", ()) for effect in outcome.effects]
+    logs = (latest.get(name, ()) for name in ("answers", "checks", "certificates", "history"))
+    own = list_effects(*logs, outer=len(view["entry"].steps), subtask=view["node"].id)
+    return [*own, *inside]
 
 
 def _certified_state_of(latest: Mapping[str, Any]) -> CertifiedState:
