@@ -15,10 +15,10 @@ from certigraph.adapters.protocols import AsyncOperator, Context
 from certigraph.adapters.tools.positions import require_checkpointer
 from certigraph.adapters.tools.world import Tools
 from certigraph.nodes.commitments import refuse_beyond_commitment
+from certigraph.nodes.own_tools import tools_of
 from certigraph.nodes.questions import Interview, decisions_schema, read_decisions
 from certigraph.nodes.slots import Slot
 from certigraph.nodes.specs import Spec
-from certigraph.nodes.tool_choices import tools_of
 from certigraph.state.records import Action, Record, Step
 from certigraph.state.run import RunState
 from certigraph.state.tools import ToolCall, calls_of, replace_calls

@@ -43,10 +43,10 @@ from certigraph.adapters.tools.rules import (
 from certigraph.adapters.tools.world import Tools
 from certigraph.nodes.approval import ApprovalRule, ask_about, name_and_args, refuse_again
 from certigraph.nodes.commitments import refuse_beyond_commitment
+from certigraph.nodes.own_tools import tools_of
 from certigraph.nodes.questions import Interview
 from certigraph.nodes.requests import provenance_of, requests_in, words_of
 from certigraph.nodes.slots import Slot, factory
-from certigraph.nodes.tool_choices import tools_of
 from certigraph.nodes.tool_verdicts import find_quotations, has_words
 from certigraph.nodes.tools import count_actions
 from certigraph.nodes.work_records import judge_prompt

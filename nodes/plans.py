@@ -32,8 +32,8 @@ from certigraph.adapters.models.prompts import (
 from certigraph.adapters.models.schemas import FirstReasoning, Reasoning, Requested, bounded_list
 from certigraph.adapters.protocols import Context
 from certigraph.nodes import react
+from certigraph.nodes.own_tools import has_tools
 from certigraph.nodes.slots import Slot, Update, asks_among_equals, prefer_benchmark_operator
-from certigraph.nodes.tool_choices import has_tools
 from certigraph.state.records import Task
 from certigraph.state.run import ANSWER_ACTIONS, DecideView, OutlineView, count_repeats, without_thoughts
 from certigraph.state.subtask import (

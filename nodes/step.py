@@ -43,6 +43,7 @@ from certigraph.adapters.tools.world import Tools
 from certigraph.nodes import react
 from certigraph.nodes.decisions import MAX_CANDIDATES, describe_untaken, next_upcoming, situation_prompt
 from certigraph.nodes.operators import call_operator
+from certigraph.nodes.own_tools import has_tools, offered_tools, tools_of
 from certigraph.nodes.slots import (
     UPCOMING_KEYS,
     Slot,
@@ -52,17 +53,9 @@ from certigraph.nodes.slots import (
     prefer_benchmark_operator,
     set_upcoming,
 )
-from certigraph.nodes.tool_choices import (
-    DECIDE_CLOSING,
-    DECIDE_REQUEST,
-    SUBTASK_REQUEST,
-    has_tools,
-    offered_tools,
-    operators_for,
-    to_action,
-    tools_of,
-)
+from certigraph.nodes.tool_choices import CALLS_REQUEST, SUBTASK_REQUEST, operators_for, to_action
 from certigraph.nodes.tool_choices import execute as execute_calls
+from certigraph.nodes.tool_prompts import decision_prompt, list_tools
 from certigraph.state.records import Action, Arguments
 from certigraph.state.run import FINISH, REFUSED_PREFIX
 from certigraph.state.step import (
@@ -429,11 +422,13 @@ async def _choose_calls(state: ExecutorView, runtime: Runtime[Context]) -> dict[
     tools = tools_of(state["task"], runtime)
     if state["answer"]:
         return {"thought": "", "action": tools.finish_action({ANSWER_ARGUMENT: state["answer"]})}
-    request = DECIDE_REQUEST + SUBTASK_REQUEST + CLAIM_REQUEST
-    prompt = await situation_prompt(state, request, runtime, closing=DECIDE_CLOSING)
+    request = CALLS_REQUEST + SUBTASK_REQUEST + CLAIM_REQUEST
+    prompt = await decision_prompt(state, request, tools, runtime)
     offered = [*offered_tools(tools, runtime), REACHED_TOOL, BLOCKED_TOOL, tools.finish_tool()]
     shown = ArgumentOf(FINISH, ANSWER_ARGUMENT) if tools.response_format is None else None
-    choice = await ask_tool_calls(prompt, offered, role="executor", runtime=runtime, answer=shown)
+    choice = await ask_tool_calls(
+        prompt, offered, role="executor", runtime=runtime, answer=shown, listing=list_tools(offered)
+    )
     return {"thought": choice.thought, "action": _to_claiming_action(choice, tools)}
 
 

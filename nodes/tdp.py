@@ -38,9 +38,9 @@ from certigraph.adapters.models.schemas import (
     offered_schema,
 )
 from certigraph.adapters.protocols import Context
+from certigraph.nodes.own_tools import has_tools
 from certigraph.nodes.requests import heard_before, words_of
 from certigraph.nodes.slots import ACT_KEYS, CALL_KEYS, COMMANDS, RESET_KEYS, Slot, Update, prefer_benchmark_operator
-from certigraph.nodes.tool_choices import has_tools
 from certigraph.state.endings import Fault, LimitReached
 from certigraph.state.records import Spent, Usage
 from certigraph.state.run import NestedStart

@@ -32,10 +32,10 @@ from certigraph.adapters.tools.positions import FRESH_KEY, inside_call, turn_of
 from certigraph.adapters.tools.world import Tools, ToolsEnvironment
 from certigraph.nodes.commitments import refuse_beyond_commitment
 from certigraph.nodes.messages import answer_calls
+from certigraph.nodes.own_tools import tools_of
 from certigraph.nodes.questions import UNKNOWN_OUTCOME, EnteredCall, QuestionLog
 from certigraph.nodes.settlements import UNDONE_TEXT, fault_of_running, settle_by_rule
 from certigraph.nodes.slots import COMMANDS
-from certigraph.nodes.tool_choices import tools_of
 from certigraph.state.records import CHECK, Action, Observation, Step
 from certigraph.state.run import AnsweredCall, RunState
 from certigraph.state.tools import (
