@@ -1,11 +1,13 @@
 """`agent`: any method's graph around the user's own model and tools, for a LangGraph application.
 
 The graph takes messages or a goal, and returns messages. Two nodes are added to those of the method: `receive` makes a
-task of the input, and `respond` makes a message of the answer. With `interrupt_on` there is a third one, `approve`.
+task of the input, and `respond` makes a message of the answer. There is a third one, `check`, if the effect of a tool
+lasts, and a fourth one, `approve`, with `interrupt_on`.
 """
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from datetime import datetime
 from importlib import import_module
 from typing import Annotated, Any, Literal, cast, get_args, get_type_hints
 
@@ -41,11 +43,14 @@ from certigraph.adapters.tools.checks import Checks, warn_of_unused
 from certigraph.adapters.tools.definitions import DEADLINE
 from certigraph.adapters.tools.outcomes import Effect
 from certigraph.adapters.tools.positions import CHECKPOINTER_KEY, RUNTIME_KEY, require_checkpointer
+from certigraph.adapters.tools.rules import Corrections, FactForms, Rules, load_rules
 from certigraph.adapters.tools.thread_clocks import acheck_thread_clock, check_thread_clock
 from certigraph.adapters.tools.world import RESPONSE_ARGUMENT, ToolLike, Tools
 from certigraph.graphs.assembly import Assembly, EpisodicGraph, Schemas, create_state, extend_state, run_in_place
+from certigraph.graphs.tdp import solve
 from certigraph.nodes.answer_audits import judge_answer
 from certigraph.nodes.approval import InterruptOn, approvals
+from certigraph.nodes.call_checks import check_calls
 from certigraph.nodes.commitments import commit
 from certigraph.nodes.events import write_answer
 from certigraph.nodes.lessons import check_template, find_owner, learn_nothing, no_lessons
@@ -63,12 +68,14 @@ from certigraph.nodes.requests import (
 from certigraph.nodes.tools import STOPPED_TEXT
 from certigraph.state.channels import SNAPSHOT_EVERY, ReadChannel, TurnsChannel
 from certigraph.state.commitments import CommitmentLevel
-from certigraph.state.endings import ASKED, FINISHED, GOAL, Fault, LimitReached
+from certigraph.state.effects import effects_of
+from certigraph.state.endings import ASKED, FINISHED, GOAL, Fault, LimitReached, Refused
 from certigraph.state.provenance import Provenance
 from certigraph.state.records import Action, Certificate, Observation, Usage
 from certigraph.state.run import ANSWER_ACTIONS
 from certigraph.state.tools import (
     ANSWER_ARGUMENT,
+    BEGAN,
     MESSAGE_KEY,
     calls_of,
     describe_bugs,
@@ -120,6 +127,8 @@ class AgentOutput(TypedDict, total=False):
     """What the turn spent, as plain JSON: calls, tokens, `usd` and `seconds`, and the same of each node in `nodes`."""
     structured_response: Any
     """The answer in the form of `response_format`; None without it, or where no answer was given."""
+    effects: list[dict[str, Any]]
+    """The calls of this turn that were made and whose effect lasts, as plain JSON (`state.effects.Effect`)."""
 
 
 class AgentKeys(TypedDict, total=False):
@@ -133,6 +142,7 @@ class AgentKeys(TypedDict, total=False):
     structured_response: Any
     stopped: dict[str, str] | None
     """The limit that the turn has reached, by `ending` and `reason`; None while it goes on."""
+    effects: list[dict[str, Any]]
     provenance: Provenance
 
 
@@ -161,6 +171,7 @@ class AgentOperators(TypedDict, total=False):
     execute: Operator
     decide: Operator
     align: Operator
+    check: Operator | None
     approve: Operator
     act: Operator
     memory: Operator | str
@@ -337,6 +348,9 @@ def agent(
     response_format: ResponseFormat | None = None,
     instructions: str = "",
     checks: Checks | None = None,
+    rules: Rules | None = None,
+    facts: FactForms | None = None,
+    after: Corrections | None = None,
     state_schema: type[Any] | None = None,
     context_schema: type[Any] | None = None,
     budget: Budget | None = None,
@@ -375,6 +389,12 @@ def agent(
             `{"Order {order} is refunded.": is_refunded}`. Each gets the values by name, and the calls that were made
             with their answers if it has a parameter `calls`. It returns whether the condition holds, or that and a text
             that shows it.
+        rules: by tool, a function of a call and the facts, or several, that decide before the call is made whether it
+            may be: `{"refund_order": may_be_refunded}`. Each returns `Allow()`, `Forbidden(sentence, fact, next)`,
+            `Unknown(read=tool)`, or None to say nothing; the validator then judges. Calls whose effect lasts are
+            checked in any case, unless `check=None` leaves the check out.
+        facts: by tool, under which name its answer stands in the facts: `{"get_order": "orders[order_id]"}`.
+        after: by tool, a function of the facts, the call and its answer that corrects the facts.
         state_schema: TypedDict with further keys of the graph's state, its input and its output.
         context_schema: class of the context that callers give to a run, if it is not certigraph's. Tools read it by
             `langgraph.runtime.get_runtime`, operators as `runtime.context.own`.
@@ -399,7 +419,7 @@ def agent(
 
     Returns:
         A compiled LangGraph graph. Its input is `{"messages": [...]}` or `{"goal": ...}`; its output has `messages`,
-        `certificates`, `ending`, `ending_reason`, `turn_usage` and `structured_response`.
+        `certificates`, `effects`, `ending`, `ending_reason`, `turn_usage` and `structured_response`.
 
     Raises:
         ValueError: there is no such method, a tool or a check cannot be used, the method would use no check, or the
@@ -439,10 +459,11 @@ def agent(
         operators = {"recall": no_lessons, "memory": learn_nothing, **operators}
     if method == "react" and "audit" not in operators:
         operators = {"audit": judge_answer, **operators}
-    operators = {name: operator for name, operator in operators.items() if operator is not None}
+    chosen_operators = add_check(operators, world, rules, facts, after)
+    chosen_operators = {name: operator for name, operator in chosen_operators.items() if operator is not None}
     approved = next((tool for tool, rule in (interrupt_on or {}).items() if rule), "")
     graph = _assemble_agent(
-        method, state_schema, operators, approved, commitments == "arguments", world.response_format
+        method, state_schema, chosen_operators, approved, commitments == "arguments", world.response_format
     )
     compiled = graph.compile(checkpointer=checkpointer, store=store, cache=cache, name=name or method)
     chosen: dict[str, Any] = {"budget": budget} if budget else {}
@@ -466,6 +487,38 @@ def _find_draft(method: Method, operators: Mapping[str, Any]) -> dict[str, Any]:
         return {"draft": "plan"}
     searches = {"decide", "memory", "gate", "answer", "deliver"} & set(operators)
     return {"draft": "action"} if method == "react" and not searches else {}
+
+
+def add_check(
+    operators: Mapping[str, Any],
+    world: Tools,
+    rules: Rules | None,
+    facts: FactForms | None,
+    after: Corrections | None,
+) -> dict[str, Any]:
+    """Return the operators with the check of calls whose effect lasts, unless no tool has one or it is left out.
+
+    Raises:
+        ValueError: rules are given together with a check of the caller's own, or are about no tool.
+        TypeError: a declaration has another form.
+    """
+    declared: dict[str, Any] = {"rules": rules, "facts": facts, "after": after}
+    given = {name: value for name, value in declared.items() if value}
+    if "check" in operators:
+        if given:
+            keyword, fix = next(iter(given)), "give them to its operator, check=check_calls(...), or leave check= out"
+            raise ValueError(f"check= takes the place of {keyword}=: {fix}")
+        return {**operators}
+    load_rules(rules or {}, facts or {}, after or {}).check_tools(world)
+    if all(map(world.is_look_up, world.loaded)):
+        return {**operators}
+    operator = check_calls(**given)
+    if not isinstance(solver := operators.get("solve", ""), str):  # the caller's graph has operators of its own
+        if given:
+            keyword, fix = next(iter(given)), "build it with check=check_calls(...)"
+            raise ValueError(f"{keyword}= belongs into the graph that solves the sub-tasks: {fix}")
+        return {**operators}
+    return {**operators, **({"solve": solve(graph=solver, check=operator)} if solver else {"check": operator})}
 
 
 def _check_choices(
@@ -582,7 +635,8 @@ def _model_fields(model: Any, keyword: str = "model") -> dict[str, Any]:
 # The nodes around the method, and what surrounds each of its nodes.
 
 NO_RESULTS: dict[str, Any] = {
-    **{"ending": "", "ending_reason": "", "turn_usage": {}, "structured_response": None, "stopped": None}
+    **{"ending": "", "ending_reason": "", "turn_usage": {}, "structured_response": None, "stopped": None},
+    "effects": [],
 }
 """Values of an agent's results when a turn begins."""
 
@@ -590,10 +644,14 @@ NO_RESULTS: dict[str, Any] = {
 def _note_work(node: Any) -> RunnableCallable:
     """Return a node of an agent that also shows in the conversation what it chose or took.
 
-    It notes in the state that a limit was reached, unless that is to be raised.
+    It notes in the state why the turn ends: a limit, or a call that was denied twice.
+
+    A limit is raised instead where the context says so.
     """
 
-    def note(reached: LimitReached, runtime: Runtime[Context]) -> dict[str, Any]:
+    def note(reached: LimitReached | Refused, runtime: Runtime[Context]) -> dict[str, Any]:
+        if isinstance(reached, Refused):
+            return {"stopped": {"ending": reached.ending, "reason": str(reached)}}
         if runtime.context.on_limit == "raise":
             raise reached
         spent = {"usage": [reached.usage], "spent": reached.usage.spent()} if reached.usage else {}
@@ -603,13 +661,13 @@ def _note_work(node: Any) -> RunnableCallable:
     def noting(state: Any, config: RunnableConfig, runtime: Runtime[Context]) -> Any:
         try:
             return show_work(node.name, state, node.invoke(state, config), runtime)
-        except LimitReached as reached:
+        except (LimitReached, Refused) as reached:
             return note(reached, runtime)
 
     async def anoting(state: Any, config: RunnableConfig, runtime: Runtime[Context]) -> Any:
         try:
             return show_work(node.name, state, await node.ainvoke(state, config), runtime)
-        except LimitReached as reached:
+        except (LimitReached, Refused) as reached:
             return note(reached, runtime)
 
     return RunnableCallable(noting, anoting, name=node.name, trace=False)
@@ -651,7 +709,8 @@ def _create_receive(approved: str, keeps_origins: bool) -> Any:
     def receive(state: Any, runtime: Runtime[Context], config: RunnableConfig) -> dict[str, Any]:
         if approved:
             require_checkpointer(f"approval of {approved}", config)
-        constants, world = find_owner(runtime), cast(Tools, runtime.context.benchmark)
+        began = datetime.now().astimezone().strftime("%A, %Y-%m-%d %H:%M %z")
+        constants, world = {**find_owner(runtime), BEGAN: began}, cast(Tools, runtime.context.benchmark)
         request = receive_request(state, config, constants, keeps_origins=keeps_origins, lasts=world.lasts)
         return {**request, **NO_RESULTS}
 
@@ -692,6 +751,7 @@ def _create_respond(module: Any, *, certifies: bool) -> Any:
             "ending": ending,
             "ending_reason": reason,
             "turn_usage": _sum_usage(state["usage"]),
+            "effects": [effect.as_output() for effect in effects_of(state)],
             "structured_response": action.args.get(RESPONSE_ARGUMENT) if action else None,
             **({} if keeps_certificates else {"certificates": []}),
         }

@@ -19,6 +19,7 @@ from certigraph.graphs.assembly import UNEXTENDED, Assembly, Schemas, add_path, 
 from certigraph.nodes import beliefs, react
 from certigraph.nodes.approval import APPROVE
 from certigraph.nodes.beliefs import native, structured, with_memory
+from certigraph.nodes.call_checks import CHECK
 from certigraph.nodes.commitments import COMMIT
 from certigraph.nodes.gates import exhaustion_gate, no_gate
 from certigraph.nodes.react import PBAI_DEFAULTS, pursue
@@ -56,6 +57,7 @@ class SearchOperators(TypedDict, total=False):
     commit: Operator
     gate: Operator
     decide: Operator
+    check: Operator
     approve: Operator
     act: Operator
     memory: Operator | str
@@ -106,6 +108,7 @@ def search_loop_builder(
         COMMIT,
         beliefs.GATE.filled(no_gate),
         react.with_rounds(slots.get("decide", react.DECIDE), rounds).filled(decide)._replace(skip=require_rounds),
+        CHECK,
         APPROVE,
         react.ACT.filled(act),
         beliefs.MEMORY.filled(native),
@@ -118,12 +121,13 @@ def search_loop_builder(
     add_path(graph, "reset", "commit", "gate")
     graph.add_conditional_edges("gate", gate_edge(rounds), {"continue": "decide", "stop": "answer", "unanswered": END})
     if "use_memory" in slots:
-        chosen = {"memory_call": "use_memory", "world_action": "approve" if "approve" in graph.nodes else "act"}
+        first = next(node for node in ("check", "approve", "act") if node in graph.nodes)
+        chosen = {"memory_call": "use_memory", "world_action": first}
         graph.add_conditional_edges("decide", after_decide, chosen)
         graph.add_edge("use_memory", "decide")
-        add_path(graph, "approve", "act")
+        add_path(graph, "check", "approve", "act")
     else:
-        add_path(graph, "decide", "approve", "act")
+        add_path(graph, "decide", "check", "approve", "act")
     graph.add_conditional_edges("act", after_act, {"observed": "memory", "over": END})
     graph.add_edge("memory", "gate")
     graph.add_edge("answer", "deliver")

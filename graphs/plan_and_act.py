@@ -15,6 +15,7 @@ from certigraph.graphs.react import after_act
 from certigraph.nodes import plans as slots
 from certigraph.nodes import react
 from certigraph.nodes.approval import APPROVE
+from certigraph.nodes.call_checks import CHECK
 from certigraph.nodes.commitments import COMMIT
 from certigraph.nodes.plans import plan, replan
 from certigraph.nodes.react import decide
@@ -35,6 +36,7 @@ SLOTS = (
     COMMIT,
     slots.PLAN.filled(plan),
     slots.EXECUTE_REPLANNED.filled(decide),
+    CHECK,
     APPROVE,
     react.ACT.filled(act),
     slots.REPLAN.filled(replan),
@@ -48,6 +50,7 @@ class PlanAndActOperators(TypedDict, total=False):
     commit: Operator
     plan: Operator
     execute: Operator
+    check: Operator
     approve: Operator
     act: Operator
     replan: Operator
@@ -65,7 +68,7 @@ def builder(schemas: Schemas = UNEXTENDED, **operators: Unpack[PlanAndActOperato
     """
     graph = assemble("plan_and_act", State, RunInput, SLOTS, operators, schemas)
     graph.add_edge(START, "reset")
-    add_path(graph, "reset", "commit", "plan", "execute", "approve", "act")
+    add_path(graph, "reset", "commit", "plan", "execute", "check", "approve", "act")
     graph.add_conditional_edges("act", after_act, {"continue": "replan", "over": END})
     graph.add_edge("replan", "execute")
     return graph

@@ -18,6 +18,7 @@ from certigraph.graphs.pbai import search_loop_builder
 from certigraph.nodes import react as slots
 from certigraph.nodes.answer_audits import AUDIT, has_returns_left
 from certigraph.nodes.approval import APPROVE
+from certigraph.nodes.call_checks import CHECK
 from certigraph.nodes.commitments import COMMIT
 from certigraph.nodes.react import REACT_DEFAULTS, decide
 from certigraph.nodes.world import act, reset
@@ -30,7 +31,7 @@ __all__ = ["State", "build", "builder", "ending", "graph", "message"]
 
 ReactGraph = CompiledStateGraph[State, Context, RunInput, State]
 
-SLOTS = (slots.RESET.filled(reset), COMMIT, slots.DECIDE.filled(decide), APPROVE, AUDIT, slots.ACT.filled(act))
+SLOTS = (slots.RESET.filled(reset), COMMIT, slots.DECIDE.filled(decide), CHECK, APPROVE, AUDIT, slots.ACT.filled(act))
 
 
 def after_decide(state: State, runtime: Runtime[Context]) -> str:
@@ -64,6 +65,7 @@ class ReactOperators(TypedDict, total=False):
     reset: Operator
     commit: Operator
     decide: Operator
+    check: Operator
     approve: Operator
     audit: Operator
     act: Operator
@@ -90,7 +92,7 @@ def builder(schemas: Schemas = UNEXTENDED, **operators: Unpack[ReactOperators]) 
     graph = assemble("react", State, RunInput, SLOTS, operators, schemas)
     graph.add_edge(START, "reset")
     add_path(graph, "reset", "commit", "decide")
-    first, *_ = add_path(graph, "approve", "act")
+    first, *_ = add_path(graph, "check", "approve", "act")
     if "audit" in graph.nodes:
         graph.add_conditional_edges("decide", after_decide, {"acting": first, "answered": "audit"})
         graph.add_conditional_edges("audit", after_audit, {"confirmed": "act", "sent_back": "decide", "denied": "act"})

@@ -26,6 +26,7 @@ from certigraph.nodes import beliefs
 from certigraph.nodes import sdp as slots
 from certigraph.nodes.approval import APPROVE
 from certigraph.nodes.beliefs import with_memory
+from certigraph.nodes.call_checks import CHECK
 from certigraph.nodes.commitments import COMMIT
 from certigraph.nodes.sdp import certify, propose, realize, replan, validate
 from certigraph.nodes.search import answer
@@ -46,6 +47,7 @@ SLOTS = (
     COMMIT,
     slots.PROPOSE.filled(propose),
     slots.REALIZE.filled(realize),
+    CHECK,
     APPROVE,
     slots.ACT.filled(act),
     beliefs.MEMORY,
@@ -99,15 +101,16 @@ def after_certify(state: State, runtime: Runtime[Context]) -> str:
 class SDPOperators(TypedDict, total=False):
     """Keywords of `build`, one for each slot.
 
-    `memory` and `gate` (from the paper on CGDP), `commit`, `approve`, `audit` and `revalidate` are optional nodes. The
-    SDP paper does not have them. `revalidate` needs a benchmark whose Replan plans again for conditions that held and
-    were then made false (`Benchmark.replans_undone`).
+    `memory` and `gate` (from the paper on CGDP), `commit`, `check`, `approve`, `audit` and `revalidate` are optional
+    nodes. The SDP paper does not have them. `revalidate` needs a benchmark whose Replan plans again for conditions that
+    held and were then made false (`Benchmark.replans_undone`).
     """
 
     reset: Operator
     commit: Operator
     propose: Operator
     realize: Operator
+    check: Operator
     approve: Operator
     act: Operator
     memory: Operator | str
@@ -135,7 +138,7 @@ def builder(schemas: Schemas = UNEXTENDED, **operators: Unpack[SDPOperators]) ->
     graph.add_edge(START, "reset")
     add_path(graph, "reset", "commit", "propose")
     graph.add_conditional_edges("propose", after_planning, {"planned": "realize", "gave_up": END, "forced": "answer"})
-    add_path(graph, "realize", "approve", "act", "memory", "gate", "validate")
+    add_path(graph, "realize", "check", "approve", "act", "memory", "gate", "validate")
     advanced = {"advance": "realize", "goal": END, "extend": "replan", "stuck": "replan", "forced": "answer"}
     graph.add_conditional_edges("certify", after_certify, advanced)
     certified = {"certified": "certify", "retry": "realize", "stuck": "replan", "exhausted": END, "forced": "answer"}

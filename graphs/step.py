@@ -6,7 +6,8 @@ Memory writes the lessons of the episode. Episodes 1..K run until one reaches th
 
 The default Executor may give a few actions at once and says how the subtask stands; the default Evaluator judges the
 subtask when the Executor calls it completed, or when its actions are used up. `build(executor=execute, assess=assess)`
-is the paper's: one action a call, and a judgement after each.
+is the paper's: one action a call, and a judgement after each. Over tools an action has several calls, the Evaluator is
+asked where the Executor says that they fulfil the subtask, and the Planner drafts the answer that is handed in.
 """
 
 from typing import TypedDict, Unpack
@@ -23,6 +24,7 @@ from certigraph.graphs.reflexion import add_episode_edges, without_store
 from certigraph.nodes import beliefs, react, step
 from certigraph.nodes.approval import APPROVE
 from certigraph.nodes.beliefs import with_memory
+from certigraph.nodes.call_checks import CHECK
 from certigraph.nodes.commitments import COMMIT
 from certigraph.nodes.lessons import memorise, recall
 from certigraph.nodes.step import align, assess_when_due, execute_subtask, planner
@@ -45,6 +47,7 @@ SLOTS = (
     step.PLANNER.filled(planner),
     step.EXECUTOR.filled(execute_subtask()),
     step.ALIGN.filled(align),
+    CHECK,
     APPROVE,
     step.ACT.filled(act),
     beliefs.EXTRACT,
@@ -85,6 +88,7 @@ class StepOperators(TypedDict, total=False):
     planner: Operator
     executor: Operator
     align: Operator
+    check: Operator
     approve: Operator
     act: Operator
     extract: Operator | str
@@ -108,9 +112,9 @@ def builder(schemas: Schemas = UNEXTENDED, **operators: Unpack[StepOperators]) -
     add_episode_edges(graph, first="planner", learn="memory")
     graph.add_edge("planner", "executor")
     graph.add_conditional_edges("executor", after_executor, {"proposed": "align", "handed_back": "assess"})
-    approved = "approve" if "approve" in operators else "act"
+    approved = next(node for node in ("check", "approve", "act") if node in graph.nodes)
     graph.add_conditional_edges("align", after_align, {"approved": approved, "refused": "executor"})
-    add_path(graph, "approve", "act", "extract", "gate", "assess")
+    add_path(graph, "check", "approve", "act", "extract", "gate", "assess")
     graph.add_conditional_edges("assess", after_assess, {"continue": "executor", "next": "planner", "over": "conclude"})
     return graph
 

@@ -18,6 +18,7 @@ from certigraph.nodes import beliefs, react
 from certigraph.nodes import plans as slots
 from certigraph.nodes.approval import APPROVE
 from certigraph.nodes.beliefs import with_memory
+from certigraph.nodes.call_checks import CHECK
 from certigraph.nodes.plans import plan, replan, supervise
 from certigraph.nodes.react import execute
 from certigraph.nodes.world import act, reset
@@ -37,6 +38,7 @@ SLOTS = (
     slots.RESET.filled(reset),
     slots.PLAN.filled(plan),
     slots.EXECUTE.filled(execute),
+    CHECK,
     APPROVE,
     react.ACT.filled(act),
     beliefs.MEMORY,
@@ -61,6 +63,7 @@ class SubtaskOperators(TypedDict, total=False):
     reset: Operator
     plan: Operator
     execute: Operator
+    check: Operator
     approve: Operator
     act: Operator
     memory: Operator | str
@@ -81,7 +84,7 @@ def builder(schemas: Schemas = UNEXTENDED, **operators: Unpack[SubtaskOperators]
     """
     graph = assemble("subtask", State, RunInput, SLOTS, with_memory(operators), schemas)
     graph.add_edge(START, "reset")
-    add_path(graph, "reset", "plan", "execute", "approve", "act", "memory", "gate", "supervise")
+    add_path(graph, "reset", "plan", "execute", "check", "approve", "act", "memory", "gate", "supervise")
     paths = {"more": "execute", "off_plan": "replan", "done": END}
     graph.add_conditional_edges("supervise", after_supervise, paths)
     graph.add_edge("replan", "execute")

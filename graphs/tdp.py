@@ -5,6 +5,9 @@ own. That graph sees only the sub-task's specification, the results on which it 
 observations. When this batch has ended, Self-Revision repairs and sharpens the pending sub-tasks, at most
 `Limits.revisions` times.
 
+Over tools the default operators ask the model only where its answer can change something, and a task of which fewer
+than two sub-tasks use results of others is not divided. `build(**ALWAYS)` is the paper's loop in every world.
+
 The file has three parts: TDP's graph, the operator `solve`, which runs a graph for one sub-task, and the outcome of a
 sub-task.
 """
@@ -40,13 +43,14 @@ from certigraph.graphs.assembly import (
 from certigraph.nodes import tdp as slots
 from certigraph.nodes.commitments import COMMIT
 from certigraph.nodes.messages import messages_of_steps
-from certigraph.nodes.plans import format_known
+from certigraph.nodes.plans import format_known, plan_always, supervise_always
 from certigraph.nodes.requests import read_messages, requests_in
 from certigraph.nodes.slots import COMMANDS, SUBTASK_KEY, factory, share_context
 from certigraph.nodes.specs import Spec
-from certigraph.nodes.tdp import decompose, gather, revise
+from certigraph.nodes.tdp import decompose, decompose_always, gather, revise, revise_always
 from certigraph.nodes.world import reset
 from certigraph.state.certified_states import CertifiedState, certified_state
+from certigraph.state.effects import Effect, list_effects
 from certigraph.state.endings import GOAL, LimitReached, UnknownName
 from certigraph.state.records import Step, Task
 from certigraph.state.run import (
@@ -76,7 +80,7 @@ from certigraph.state.tools import calls_of
 # there or between batches, and the run can be resumed with a larger one. World steps are distributed too: a node that
 # has used up its steps fails. If no steps are left for pending nodes, the run ends with `limit:steps`.
 
-__all__ = ["State", "build", "builder", "ending", "graph", "message"]
+__all__ = ["ALWAYS", "State", "build", "builder", "ending", "graph", "message"]
 
 TDPGraph = CompiledStateGraph[State, Context, RunInput, State]
 
@@ -112,12 +116,22 @@ class TDPOperators(TypedDict, total=False):
     revise: Operator
     plan: Operator
     execute: Operator
+    check: Operator
     approve: Operator
     act: Operator
     memory: Operator | str
     gate: Operator
     supervise: Operator
     replan: Operator
+
+
+ALWAYS: TDPOperators = {
+    "decompose": decompose_always,
+    "plan": plan_always,
+    "supervise": supervise_always,
+    "revise": revise_always,
+}
+"""The paper's loop over tools too: every task is divided, every sub-task planned, every action and batch judged."""
 
 
 def builder(schemas: Schemas = UNEXTENDED, **operators: Unpack[TDPOperators]) -> Assembly:
@@ -326,7 +340,16 @@ def outcome_of(graph: str, latest: Mapping[str, Any], view: SolveView, reached: 
         taken=len(steps),
         observation=latest["observation"],
         answers=tuple(latest["answers"]) if traced else (),
+        effects=() if view["entry"].apart and status == "pending" else tuple(_effects_in_subtask(latest, view)),
     )
+
+
+def _effects_in_subtask(latest: Mapping[str, Any], view: SolveView) -> list[Effect]:
+    """List the effects of a sub-task, and then those of sub-tasks inside it."""
+    inside = [effect for outcome in latest.get("outcomes", ()) for effect in outcome.effects]
+    logs = (latest.get(name, ()) for name in ("answers", "checks", "certificates", "history"))
+    own = list_effects(*logs, outer=len(view["entry"].steps), subtask=view["node"].id)
+    return [*own, *inside]
 
 
 def _certified_state_of(latest: Mapping[str, Any]) -> CertifiedState:

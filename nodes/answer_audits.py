@@ -22,6 +22,7 @@ from certigraph.nodes.requests import requests_in
 from certigraph.nodes.slots import Slot, Update
 from certigraph.nodes.tool_verdicts import Grounded, find_grounds
 from certigraph.nodes.work_records import judge_prompt
+from certigraph.state.endings import UnusableAnswer
 from certigraph.state.records import Action, Audit, Certificate, Predicate, Task
 from certigraph.state.run import FINISH, AnsweredCall, ReActState, Turn
 from certigraph.state.tools import ANSWER_ARGUMENT, ASKS_ARGUMENT, MESSAGE_KEY
@@ -70,9 +71,11 @@ async def judge_answer(state: AnswerAuditView, runtime: Runtime[Context]) -> dic
     if action.args.get(ASKS_ARGUMENT) and QUESTION_MARK.search(text) and not find_claims(text, lasting, calls):
         return {"audit": Audit(confirmed=True, judged=False)}
     question = paragraphs(f"{ANSWER_HEADING}\n{quote(text)}", AUDIT_QUESTION)
-    verdict = await ask(
-        await judge_prompt(task, calls, question, runtime), AnswerVerdict, role="validator", runtime=runtime
-    )
+    prompt = await judge_prompt(task, calls, question, runtime)
+    try:
+        verdict = await ask(prompt, AnswerVerdict, role="validator", runtime=runtime)
+    except UnusableAnswer as unusable:  # the work is done, and its answer is not lost
+        return {"audit": Audit(confirmed=True, judged=False, reason=f"the answer was not judged: {unusable}")}
     if missing := unquote_line(verdict.missing):
         return {"audit": Audit(confirmed=False, reason=missing)}
     audit, grounds = Audit(confirmed=True, reason=unquote_line(verdict.reason)), find_grounds(verdict, calls)

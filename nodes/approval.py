@@ -15,10 +15,10 @@ from certigraph.adapters.protocols import AsyncOperator, Context
 from certigraph.adapters.tools.positions import require_checkpointer
 from certigraph.adapters.tools.world import Tools
 from certigraph.nodes.commitments import refuse_beyond_commitment
+from certigraph.nodes.own_tools import tools_of
 from certigraph.nodes.questions import Interview, decisions_schema, read_decisions
 from certigraph.nodes.slots import Slot
 from certigraph.nodes.specs import Spec
-from certigraph.nodes.tool_choices import tools_of
 from certigraph.state.records import Action, Record, Step
 from certigraph.state.run import RunState
 from certigraph.state.tools import ToolCall, calls_of, replace_calls
@@ -77,9 +77,9 @@ def approvals(interrupt_on: InterruptOn) -> AsyncOperator:
 
     async def approve(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
         tools = tools_of(state["task"], runtime)
-        calls = [_refuse_again(call, state["history"]) for call in calls_of(state["action"])]
+        calls = [refuse_again(call, state["history"]) for call in calls_of(state["action"])]
         beyond = refuse_beyond_commitment(calls, state, runtime)
-        waiting = [index for index, call in enumerate(calls) if call.name in rules and not call.refused]
+        waiting = [index for index, call in enumerate(calls) if call.name in rules and call.is_made]
         if not waiting:
             return {"action": replace_calls(state["action"], calls) if calls else state["action"]}
         config = get_config()
@@ -87,7 +87,7 @@ def approvals(interrupt_on: InterruptOn) -> AsyncOperator:
         interview = Interview(config)
         while waiting:
             shown = [_show_call(beyond[index], rules, state, runtime) for index in waiting]
-            decided = await _ask_about(interview, shown, [calls[index] for index in waiting], rules, tools)
+            decided = await ask_about(interview, shown, [calls[index] for index in waiting], rules, tools)
             for index, call in zip(waiting, decided, strict=True):
                 calls[index] = call
             # a call that became one of another tool is decided by the rule of that tool
@@ -100,14 +100,22 @@ def approvals(interrupt_on: InterruptOn) -> AsyncOperator:
     return approve
 
 
-async def _ask_about(
+async def ask_about(
     interview: Interview,
     shown: Sequence[Mapping[str, Any]],
     calls: Sequence[ToolCall],
     rules: Mapping[str, ApprovalRule],
     tools: Tools,
 ) -> list[ToolCall]:
-    """Ask a person about calls, and return them as the person decided."""
+    """Ask a person about calls, and return them as the person decided.
+
+    Args:
+        interview: the interview of the node.
+        shown: the calls as the person sees them.
+        calls: the calls.
+        rules: what may be decided, by tool.
+        tools: the tools of the run.
+    """
     names = list(dict.fromkeys(call.name for call in calls))
     allowed = list(dict.fromkeys(kind for name in names for kind in rules[name].allowed_decisions))
 
@@ -137,7 +145,7 @@ def _read_rule(name: str, given: bool | Mapping[str, Any]) -> ApprovalRule | Non
     raise ValueError(f"{where} has the {key} {given[str(key)]!r:.100}: give {RULE_FORMS[str(key)]}")
 
 
-def _refuse_again(call: ToolCall, history: Sequence[Step]) -> ToolCall:
+def refuse_again(call: ToolCall, history: Sequence[Step]) -> ToolCall:
     """Return a call as refused if a person rejected an equal one and no call was made since: nobody is asked twice."""
     for before in (one for step in reversed(history) for one in reversed(calls_of(step.action))):
         if not before.refused:
@@ -153,13 +161,14 @@ def _show_call(
     """Return a call as it stands in the question: name, arguments, and the text that a person reads."""
     described = rules[call.name].description
     if callable(described):
-        described = described({"type": "tool_call", "id": call.digest(), **_name_and_args(call)}, state, runtime)
+        described = described({"type": "tool_call", "id": call.digest(), **name_and_args(call)}, state, runtime)
     question = described or f"Approve {call}?"
     shown = f"{question} {WITHOUT_APPROVAL} {call.refused}" if call.refused else question
-    return {**_name_and_args(call), "description": shown}
+    return {**name_and_args(call), "description": shown}
 
 
-def _name_and_args(call: ToolCall) -> dict[str, Any]:
+def name_and_args(call: ToolCall) -> dict[str, Any]:
+    """Return a call as questions to a person hold it, in LangChain's form."""
     return {"name": call.name, "args": call.model_dump()["args"]}  # integers of any size can be stored
 
 
@@ -198,4 +207,14 @@ REJECTED = "A person rejected this call:"
 APPROVE = Slot("approve", {"action": Action})
 """Slot `approve`, between choosing an action and acting. Optional."""
 
-__all__ = ["ALL_DECISIONS", "APPROVE", "ApprovalRule", "InterruptOn", "approvals"]
+__all__ = [
+    "ALL_DECISIONS",
+    "APPROVE",
+    "REJECTED",
+    "ApprovalRule",
+    "InterruptOn",
+    "approvals",
+    "ask_about",
+    "name_and_args",
+    "refuse_again",
+]

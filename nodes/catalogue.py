@@ -23,6 +23,7 @@ OPERATOR_SLOTS: Mapping[str, Mapping[str, str]] = {
         "native": "memory, extract",
         "structured": "memory, extract",
     },
+    "nodes.call_checks": {"check_calls": "check"},
     "nodes.commitments": {"commit": "commit"},
     "nodes.factored_states": {
         "extract_state": "extract",
@@ -71,7 +72,9 @@ OPERATOR_SLOTS: Mapping[str, Mapping[str, str]] = {
     },
     "nodes.plans": {
         "plan": "plan",
+        "plan_always": "plan",
         "supervise": "supervise",
+        "supervise_always": "supervise",
     },
     "nodes.react": {
         "decide": "decide, execute",
@@ -118,7 +121,9 @@ OPERATOR_SLOTS: Mapping[str, Mapping[str, str]] = {
     },
     "nodes.tdp": {
         "decompose": "decompose",
+        "decompose_always": "decompose",
         "revise": "revise",
+        "revise_always": "revise",
         "undivided": "decompose",
         "unrevised": "revise",
     },

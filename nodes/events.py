@@ -5,6 +5,8 @@ They are derived from what nodes return, so that operators, own ones included, n
 - `planned`: what is left to do: `conditions` (SDP), `steps` (Plan-and-Act, sub-tasks of TDP) or `subtasks` (TDP, STEP)
 - `question`: the `question` for which the run stops: whether calls are approved, or whether a call that was cut off
   took effect
+- `checked`: a call that was not made, by the check before it: its `name` and `args`, the `outcome`, the `rule` and the
+  `fact` that decide, what to do `next`, and who `decided_by` that
 - `decided`: the `decisions` on calls that waited for approval
 - `acted`: the `calls` that were made, the beginning of the `answer`, and whether one of them `failed`
 - `certified`: `conditions` that now hold, whether the last of them is the `goal`, who `decided_by` that, and
@@ -29,6 +31,7 @@ from certigraph.adapters.models.prompts import clip, one_line
 from certigraph.adapters.processes import Setting
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.tools.world import Tools
+from certigraph.state.call_checks import CallCheck
 from certigraph.state.records import Observation, Verdict
 from certigraph.state.tdp import Dag
 from certigraph.state.tools import ToolCall, calls_of
@@ -105,6 +108,8 @@ def _find_events(
     yield from _find_plans(state, update)
     if node == "approve":
         yield from _find_decisions(state, update)
+    if node == "check":
+        yield from (_show_check(one) for one in update.get("checks", ()) if one.is_denied)
     if node == "act":
         yield from _find_calls(state, update)
     for one in update.get("certificates", ()) if node == "certify" else ():
@@ -128,6 +133,15 @@ def _find_plans(state: Mapping[str, Any], update: Mapping[str, Any]) -> Iterator
 
 def _pending(state: Mapping[str, Any]) -> tuple[Any, ...]:
     return state["dag"].pending if state.get("dag") else ()
+
+
+def _show_check(one: CallCheck) -> Event:
+    texts = {"rule": one.rule, "fact": one.fact, "next": one.next}
+    shown = {key: clip(one_line(text), MAX_SHOWN_ANSWER) for key, text in texts.items() if text}
+    return {
+        **{"type": "checked", "name": one.tool, "args": one.args, "outcome": one.outcome},
+        **{**shown, "decided_by": one.decided_by},
+    }
 
 
 def _find_decisions(state: Mapping[str, Any], update: Mapping[str, Any]) -> Iterator[Event]:

@@ -1,6 +1,9 @@
 """Operators that plan and supervise a sub-task (TDP section 3.3), and the one-time plan of plan-and-solve.
 
 Plan-and-Act and plan-and-solve use the same prompts and answer schemas for a complete task.
+
+Over tools `plan` and `supervise` ask the model only where the answer can change something. `plan_always` and
+`supervise_always` are the paper's in every world.
 """
 
 from collections.abc import Sequence
@@ -29,9 +32,10 @@ from certigraph.adapters.models.prompts import (
 from certigraph.adapters.models.schemas import FirstReasoning, Reasoning, Requested, bounded_list
 from certigraph.adapters.protocols import Context
 from certigraph.nodes import react
+from certigraph.nodes.own_tools import has_tools
 from certigraph.nodes.slots import Slot, Update, asks_among_equals, prefer_benchmark_operator
 from certigraph.state.records import Task
-from certigraph.state.run import DecideView, OutlineView
+from certigraph.state.run import ANSWER_ACTIONS, DecideView, OutlineView, count_repeats, without_thoughts
 from certigraph.state.subtask import (
     AssignmentView,
     PlanView,
@@ -44,6 +48,7 @@ from certigraph.state.subtask import (
     subtask_replan_view,
     supervise_view,
 )
+from certigraph.state.tools import ANSWER_ARGUMENT
 
 # The slots of the graphs of a sub-task, of Plan-and-Act and of plan-and-solve.
 
@@ -60,7 +65,8 @@ def _start_subtask(state: SubtaskState, update: Update, runtime: Runtime[Context
     update = react.RESET.record(state, update, runtime)
     entry = context_of(runtime).entry
     position = {"known": entry.known if entry else (), "last": bool(entry and entry.last)}
-    return {**update, **position, "outline": (), "progress": Progress(), "replanned": 0}
+    size = {name: True for name in ("whole", "single") if entry and getattr(entry, name)}
+    return {**update, **position, **size, "outline": (), "progress": Progress(), "replanned": 0}
 
 
 def _execute_view(state: SubtaskState) -> DecideView:
@@ -140,7 +146,17 @@ class Plan(BaseModel):
 
 @prefer_benchmark_operator
 async def plan(state: PlanView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model for the steps of a sub-task, given its specification and the results that it needs."""
+    """Ask the model for the steps of a sub-task, given its specification and the results that it needs.
+
+    Over tools no model is asked where one action is enough, or where the task was not divided: the plan is then empty.
+    """
+    if has_tools(benchmark_of(state["task"], runtime)) and (state["whole"] or state["single"]):
+        return {"outline": ()}
+    return await plan_always(state, runtime)
+
+
+async def plan_always(state: PlanView, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Ask the model for the steps of a sub-task, whatever its size and the world (TDP section 3.3)."""
     question = PLAN_QUESTION.format(
         most=limits_of(state["task"], runtime).plan, handing=_delivery_instruction(state["task"], runtime)
     )
@@ -284,6 +300,23 @@ Which steps solve the task?
 
 
 # Supervise: judge the progress of a sub-task after every action (TDP section 3.2).
+#
+# An agent with tools hands in the result of its sub-task itself. The Supervisor then judges that result, and before
+# only work that may have left its plan: it stands still, or takes more actions than the plan has steps.
+
+LEAST_ACTIONS = 3
+"""Number of actions over tools that a sub-task may take before the length of its plan counts."""
+
+STANDSTILL = 2
+"""Number of actions in a row that failed, or were equal and answered equally, after which work stands still."""
+
+
+class ResultJudgement(BaseModel):
+    """The model's answer about a result that was handed in over tools."""
+
+    reason: Reasoning
+    status: Literal["needs_more_steps", "completed", "failed"]
+    guidance: Annotated[str, Requested] = ""
 
 
 class SupervisorJudgement(BaseModel):
@@ -299,7 +332,46 @@ class SupervisorJudgement(BaseModel):
 
 @prefer_benchmark_operator
 async def supervise(state: SuperviseView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Ask the model whether the sub-task is completed, failed or continues, and whether its plan still fits."""
+    """Ask the model whether the sub-task is completed, failed or continues, and whether its plan still fits.
+
+    Over tools the model is asked when the result of a part is handed in, and when the work may have left its plan. The
+    result that was handed in is that of the sub-task.
+    """
+    if not has_tools(benchmark_of(state["task"], runtime)):
+        return await supervise_always(state, runtime)
+    if state["action"].kind in ANSWER_ACTIONS:
+        return {"progress": await _judge_result(state, runtime)}
+    if state["whole"] or not _may_have_left_plan(state):
+        return {"progress": state["progress"].model_copy(update={"off_plan": False})}
+    return {"progress": await _judge(state, runtime, JUDGE_ROLE)}
+
+
+async def _judge_result(state: SuperviseView, runtime: Runtime[Context]) -> Progress:
+    """Ask the model whether the result that was handed in completes the sub-task. It sees no thoughts and no plan."""
+    before = paragraphs(RESULT_QUESTION, format_assignment(state))
+    shown: SuperviseView = {**state, "turns": without_thoughts(state["turns"])}
+    trace = await format_trace(shown, before + RESULT_CLOSING, "validator", runtime)
+    request = paragraphs(before, f"{DONE_SO_FAR}{trace.text}", RESULT_CLOSING)
+    prompt = build_prompt(runtime, request, role=JUDGE_ROLE, cut=trace.cut)
+    answer = await ask(prompt, ResultJudgement, role="validator", runtime=runtime)
+    result = str(state["action"].args.get(ANSWER_ARGUMENT, "")) if answer.status == "completed" else ""
+    texts = {"reason": unquote_line(answer.reason), "guidance": unquote_line(answer.guidance)}
+    return Progress(status=answer.status, done=state["progress"].done, result=result, **texts)
+
+
+def _may_have_left_plan(state: SuperviseView) -> bool:
+    if state["failures"] >= STANDSTILL or count_repeats(state["turns"]) >= STANDSTILL:
+        return True
+    planned = max(len(state["outline"]), LEAST_ACTIONS)
+    return state["taken"] > planned and state["taken"] % planned == 1
+
+
+async def supervise_always(state: SuperviseView, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Ask the model after every action how the sub-task stands, whatever the world (TDP section 3.2)."""
+    return {"progress": await _judge(state, runtime, SUPERVISOR_ROLE)}
+
+
+async def _judge(state: SuperviseView, runtime: Runtime[Context], role: str) -> Progress:
     plan = f"Its plan:\n{numbered_list(state['outline'])}"
     before = paragraphs(SUPERVISE_QUESTION, format_assignment(state), plan)
     profile = await profile_of("validator", runtime)
@@ -307,17 +379,31 @@ async def supervise(state: SuperviseView, runtime: Runtime[Context]) -> dict[str
     after = paragraphs(view, SUPERVISE_CLOSING)
     trace = await format_trace(state, before + after, "validator", runtime)
     request = paragraphs(before, f"{DONE_SO_FAR}{trace.text}", after)
-    prompt = build_prompt(runtime, request, role=SUPERVISOR_ROLE, cut=trace.cut)
+    prompt = build_prompt(runtime, request, role=role, cut=trace.cut)
     answer = await ask(prompt, SupervisorJudgement, role="validator", runtime=runtime)
     # A sub-task that is not completed has a reason but no result, because others would build on the result.
     texts = {"result": unquote_line(answer.result) if answer.status == "completed" else ""}
     texts |= {"reason": unquote_line(answer.reason), "guidance": unquote_line(answer.guidance)}
-    return {"progress": Progress(status=answer.status, off_plan=answer.off_plan, done=answer.done, **texts)}
+    return Progress(status=answer.status, off_plan=answer.off_plan, done=answer.done, **texts)
 
 
 SUPERVISOR_ROLE = """\
 You watch the work on one assignment in a world known by text alone, after every action. Rely on what the world
 answered, not on what an action was meant to do."""
+
+JUDGE_ROLE = """\
+You judge the work on one assignment of an agent that calls tools, when its result is handed in and when the work may
+have left its plan. Rely on what the tools answered, not on what a call was meant to do."""
+
+RESULT_QUESTION = """\
+The latest action hands in the result of the assignment. What it says is all that others will know of the work.
+reason: what the assignment asks for, and which answers bear out each part of the result.
+status: completed if the answers bear the result out and nothing is missing that the assignment asks for; failed if they
+show that the assignment cannot be fulfilled; else needs_more_steps.
+guidance: if it needs more steps, what is missing or wrong; else empty.
+"""
+
+RESULT_CLOSING = "Is the assignment completed?"
 
 SUPERVISE_QUESTION = """\
 Say how the assignment stands after the latest answer.

@@ -49,6 +49,7 @@ from certigraph.nodes.operators import Call, View, call_operator, check_update, 
 from certigraph.nodes.requests import requests_in
 from certigraph.nodes.specs import Spec
 from certigraph.nodes.tool_choices import operators_for
+from certigraph.state.call_checks import CallCheck
 from certigraph.state.endings import Fault, LimitReached, UnknownName
 from certigraph.state.records import Action, Observation, Spent, Step, Task, Usage
 from certigraph.state.run import AnsweredCall, Belief, Evidence, Stagnation
@@ -125,7 +126,16 @@ def _operator_name(function: object) -> str:
 def _spec_or_value(value: Any) -> Any:
     if isinstance(value, tuple):
         return [*map(_spec_or_value, value)]  # a spec is JSON
+    if isinstance(value, Mapping):
+        return {key: _name_functions(part) for key, part in value.items()}
     return spec_of(value) if callable(value) else value
+
+
+def _name_functions(value: Any) -> Any:
+    """Return a part of a dict with the names by which the functions in it are imported."""
+    if isinstance(value, list | tuple):
+        return [*map(_name_functions, value)]
+    return _operator_name(value) if callable(value) else value
 
 
 # Benchmark operators, which replace the generic, prompted operator of the same name.
@@ -203,7 +213,11 @@ ACT_KEYS: Mapping[str, Any] = {"observation": Observation, "evidence": Evidence,
 COMMANDS = "commands"
 """Key under which an operator returns commands for LangGraph, which the node carries out with its update."""
 
-CALL_KEYS: Mapping[str, Any] = {COMMANDS: Sequence[Any], "answers": Sequence[AnsweredCall]}
+CALL_KEYS: Mapping[str, Any] = {
+    COMMANDS: Sequence[Any],
+    "answers": Sequence[AnsweredCall],
+    "checks": Sequence[CallCheck],
+}
 """Keys, with their types, that an operator may return if it calls tools."""
 
 RESET_KEYS: Mapping[str, Any] = {"task": Task, "episode": str, **ACT_KEYS}

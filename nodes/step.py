@@ -3,10 +3,13 @@
 The memory is in `lessons.py`. The defaults cost fewer calls than the paper's: the Executor may give several actions at
 once, and the Evaluator judges a subtask only where the Planner, who sees its end too, does not. The paper's are
 `execute` and `assess`.
+
+Over tools the Executor says with its calls that they fulfil the subtask, and the Evaluator is asked there. The Planner,
+which knows what the answer has to say, drafts it.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -32,10 +35,15 @@ from certigraph.adapters.models.prompts import (
     quote_history,
 )
 from certigraph.adapters.models.schemas import Offered, Reasoning, Requested, Truncated
+from certigraph.adapters.models.streams import ArgumentOf
+from certigraph.adapters.models.tool_calls import OfferedTool, ToolChoice, ask_tool_calls
 from certigraph.adapters.protocols import Context, Operator
+from certigraph.adapters.tools.definitions import HOLDS, UNREACHABLE
+from certigraph.adapters.tools.world import Tools
 from certigraph.nodes import react
 from certigraph.nodes.decisions import MAX_CANDIDATES, describe_untaken, next_upcoming, situation_prompt
 from certigraph.nodes.operators import call_operator
+from certigraph.nodes.own_tools import has_tools, offered_tools, tools_of
 from certigraph.nodes.slots import (
     UPCOMING_KEYS,
     Slot,
@@ -45,9 +53,11 @@ from certigraph.nodes.slots import (
     prefer_benchmark_operator,
     set_upcoming,
 )
-from certigraph.nodes.tool_choices import operators_for
+from certigraph.nodes.tool_choices import CALLS_REQUEST, SUBTASK_REQUEST, operators_for, to_action
+from certigraph.nodes.tool_choices import execute as execute_calls
+from certigraph.nodes.tool_prompts import decision_prompt, list_tools
 from certigraph.state.records import Action, Arguments
-from certigraph.state.run import REFUSED_PREFIX
+from certigraph.state.run import FINISH, REFUSED_PREFIX
 from certigraph.state.step import (
     HANDED_BACK,
     REPORT,
@@ -67,6 +77,7 @@ from certigraph.state.step import (
     planner_view,
     standing_of,
 )
+from certigraph.state.tools import ANSWER_ARGUMENT
 
 # The slots of STEP's graph, with its guards against loops (further limits: `Limits` in adapters/protocols.py).
 
@@ -193,16 +204,29 @@ class NextWithInsights(Next):
     insights: Annotated[list[int], Truncated(100)]
 
 
+@lru_cache(maxsize=4)
+def next_form(*, insights: bool, drafts: bool) -> type[Next]:
+    """Create the answer schema of the next subtask.
+
+    Args:
+        insights: whether there are insights, of which the model chooses.
+        drafts: whether the model writes the answer of the task where the subtask is to hand it in.
+    """
+    base = NextWithInsights if insights else Next
+    return create_model(base.__name__, __base__=base, answer=(Annotated[str, Requested], "")) if drafts else base
+
+
 @prefer_benchmark_operator
 async def planner(state: PlannerView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model for the next subtask, or for a refinement of the one that failed (STEP Algorithm 1, lines 5-10)."""
     profile = await profile_of("planner", runtime)
-    substeps, answers = limits_of(state["task"], runtime).substeps, benchmark_of(state["task"], runtime).answers
+    benchmark, substeps = benchmark_of(state["task"], runtime), limits_of(state["task"], runtime).substeps
+    drafts = has_tools(benchmark) and tools_of(state["task"], runtime).response_format is None
     last = state["subtasks"][-1] if state["subtasks"] and state["subtasks"][-1].status == "failed" else None
     before = paragraphs(
         NEXT_INSTRUCTION,
         REFINE_INSTRUCTION,
-        HAND_IN_INSTRUCTION if answers else "",
+        HAND_IN_INSTRUCTION + DRAFT_INSTRUCTION * drafts if benchmark.answers else "",
         SUBSTEPS_INSTRUCTION.format(substeps=substeps),
         INSIGHTS_INSTRUCTION if state["insights"] else "",
         f"Task: {state['task'].goal}",
@@ -219,11 +243,12 @@ async def planner(state: PlannerView, runtime: Runtime[Context]) -> dict[str, An
     history = format_history(state["turns"], PLANNER_ROLE + before + after, profile)
     request = paragraphs(before, f"{TURNS_HEADING}\n{quote_history(history)}", after)
     prompt = build_prompt(runtime, request, role=PLANNER_ROLE, cut=(*done.cut, *history.cut))
-    form = NextWithInsights if state["insights"] else Next
+    form = next_form(insights=bool(state["insights"]), drafts=drafts)
     answer = await ask(prompt, form, role="planner", runtime=runtime)
     chosen = dict.fromkeys(answer.insights) if isinstance(answer, NextWithInsights) else ()
     relevant = (state["insights"][n - 1] for n in chosen if 0 < n <= len(state["insights"]))
-    return {"subtask": StepSubtask(text=answer.subtask, insights=tuple(relevant))}
+    draft = str(getattr(answer, "answer", "")).strip()
+    return {"subtask": StepSubtask(text=answer.subtask, insights=tuple(relevant), answer=draft)}
 
 
 async def none(state: PlannerView, runtime: Runtime[Context]) -> dict[str, Any]:
@@ -272,6 +297,10 @@ known; if several things would do, say what else the chosen one has to be good f
 HAND_IN_INSTRUCTION = """\
 The task ends when its answer is handed in with finish. Once all else that it asks for is done, the subtask is to hand
 the answer in, with what it has to say; no other subtask asks for that."""
+
+DRAFT_INSTRUCTION = """
+In `answer`, write that answer itself, complete, as it goes to whoever gave the task; it is handed in as it stands, and
+the subtask need not repeat it. For every other subtask it is empty."""
 
 NEXT_CLOSING = "What is the next subtask?"
 
@@ -327,7 +356,8 @@ def execute_subtask(*, ahead: int = MAX_AHEAD) -> Operator:
     """Ask the model for an action for the subtask, how the subtask stands, and the actions that may follow at once.
 
     An action that follows is taken only if the world accepted all before it and lists it exactly. The benchmark's own
-    operator `execute`, and a subtask that is the main task itself, give one action as `execute` gives it.
+    operator `execute`, and a subtask that is the main task itself, give one action as `execute` gives it. Over tools an
+    action has several calls, and an answer that the Planner drafted is handed in as it stands.
 
     Args:
         ahead: maximum number of actions in addition to the first one; 0 for one action at a time.
@@ -335,7 +365,10 @@ def execute_subtask(*, ahead: int = MAX_AHEAD) -> Operator:
 
     async def execute_subtask(state: ExecutorView, runtime: Runtime[Context]) -> dict[str, Any]:
         benchmark = benchmark_of(state["task"], runtime)
-        if state["whole"] or benchmark.answers or "execute" in operators_for(benchmark):
+        special = operators_for(benchmark).get("execute")
+        if special is execute_calls and not state["whole"]:
+            return await _choose_calls(state, runtime)
+        if state["whole"] or benchmark.answers or special:
             return await call_operator(react.execute, state, runtime)
         actions, maximum = await admissible_actions(runtime), limits_of(state["task"], runtime).options
         if len(actions) == 1:
@@ -385,6 +418,37 @@ async def _write_actions(state: ExecutorView, ahead: int, runtime: Runtime[Conte
     return {"thought": answer.thought, "action": action, "upcoming": upcoming}
 
 
+async def _choose_calls(state: ExecutorView, runtime: Runtime[Context]) -> dict[str, Any]:
+    tools = tools_of(state["task"], runtime)
+    if state["answer"]:
+        return {"thought": "", "action": tools.finish_action({ANSWER_ARGUMENT: state["answer"]})}
+    request = CALLS_REQUEST + SUBTASK_REQUEST + CLAIM_REQUEST
+    prompt = await decision_prompt(state, request, tools, runtime)
+    offered = [*offered_tools(tools, runtime), REACHED_TOOL, BLOCKED_TOOL, tools.finish_tool()]
+    shown = ArgumentOf(FINISH, ANSWER_ARGUMENT) if tools.response_format is None else None
+    choice = await ask_tool_calls(
+        prompt, offered, role="executor", runtime=runtime, answer=shown, listing=list_tools(offered)
+    )
+    return {"thought": choice.thought, "action": _to_claiming_action(choice, tools)}
+
+
+def _to_claiming_action(choice: ToolChoice, tools: Tools) -> Action:
+    """Create the action of the calls that an Executor chose, with how the subtask stands after them."""
+    claim = next((call for call in choice.calls if call.name in CLAIMS), None)
+    is_acting = any(call.name in tools.loaded for call in choice.calls)
+    standing: Standing = "continues"
+    if claim is not None and not is_acting:
+        standing = CLAIMS[claim.name]
+    elif claim is not None and claim.name == HOLDS:
+        standing = "completes"
+    report = str(claim.args.get(REPORT, "")) if claim is not None and standing != "continues" else ""
+    args = _standing_args(standing, report)
+    if claim is not None and not is_acting:
+        return Action(text="", args=args)
+    action = to_action(choice, tools, final=True)
+    return action.model_copy(update={"args": {**action.args, **args}})
+
+
 def _standing_args(standing: Standing | None, report: str) -> Arguments:
     return {key: value for key, value in ((STANDING, standing), (REPORT, report)) if value}
 
@@ -397,6 +461,29 @@ action change? Then give:
 - report: for "reached" and "blocked", the words in which the world shows it, and what they mean; else empty.
 - {field}: the one action to take next. {rule}
 {then}"""
+
+_REPORT_FORM: dict[str, Any] = {
+    "type": "object",
+    "properties": {REPORT: {"type": "string", "description": "the words of the answers that show it"}},
+    "required": [REPORT],
+}
+
+REACHED_TOOL = OfferedTool(
+    HOLDS,
+    "Says that the assignment is fulfilled: alone if the answers so far show that, or after the calls that fulfil it.",
+    _REPORT_FORM,
+)
+BLOCKED_TOOL = OfferedTool(
+    UNREACHABLE, "Says that the answers show that the assignment cannot be fulfilled. Call it alone.", _REPORT_FORM
+)
+
+CLAIMS: Mapping[str, Standing] = {HOLDS: "reached", UNREACHABLE: "blocked"}
+"""How the subtask stands where no tool of the user's is called, by the name of the call that says so."""
+
+CLAIM_REQUEST = f"""\
+Say with {HOLDS} that the assignment is fulfilled, in the same response as the calls that fulfil it, and with
+{UNREACHABLE} that it cannot be.
+"""
 
 UNTAKEN_CHOICE = 'For "reached" and "blocked" it is not taken, whichever it is.'
 
@@ -529,17 +616,24 @@ def assess_when_due() -> Operator:
     anyway, checks that by what the world answered. The Evaluator is asked if nothing was done for a subtask that is
     reported as reached, when a subtask has used up its actions, and after every action of an Executor that does not say
     how the subtask stands.
+
+    Over tools the Evaluator is asked for every subtask that the Executor says is fulfilled, unless a call that was to
+    fulfil it failed.
     """
 
     async def assess_when_due(state: AssessView, runtime: Runtime[Context]) -> dict[str, Any]:
         subtask, standing = state["subtask"], standing_of(state["action"])
         turns = state["turns"][state["begun"] :]
+        is_used_up = len(turns) >= limits_of(state["task"], runtime).substeps
+        if has_tools(benchmark_of(state["task"], runtime)):
+            failed = standing == "completes" and state["failed"]
+            is_due = is_used_up or (standing != "continues" and not failed)
+            return await call_operator(assess, state, runtime) if is_due else {"subtask": subtask}
         if standing == "completes" and not state["upcoming"] and turns[-1].accepted:
             return {"subtask": subtask.model_copy(update={"status": "reported"})}
         if standing == "reached" and turns:
             report = str(state["action"].args.get(REPORT, ""))
             return {"subtask": subtask.model_copy(update={"status": "reported", "reason": report})}
-        is_used_up = len(turns) >= limits_of(state["task"], runtime).substeps
         if standing in (None, "reached") or is_used_up:
             return await call_operator(assess, state, runtime)
         return {"subtask": subtask}

@@ -2,6 +2,10 @@
 
 A node of the task graph is a sub-task. The slots hold the schedule: which sub-tasks run next (`solve_views`), with how
 many steps, and in which world.
+
+Over tools `decompose` divides only tasks with at least two sub-tasks that use results of others, and `revise` asks the
+model only before a sub-task that uses the latest result. `decompose_always` and `revise_always` are the paper's in
+every world.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,7 +16,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from certigraph.adapters.benchmarks import call_world, context_of, limits_of, steps_before
+from certigraph.adapters.benchmarks import benchmark_of, call_world, context_of, limits_of, steps_before
 from certigraph.adapters.episodes import can_step_in_parallel, live_episode
 from certigraph.adapters.models.calls import ask
 from certigraph.adapters.models.prompts import (
@@ -25,8 +29,16 @@ from certigraph.adapters.models.prompts import (
     quote,
     unquote_line,
 )
-from certigraph.adapters.models.schemas import FirstReasoning, Reasoning, Truncated, bounded_list, offered_schema
+from certigraph.adapters.models.schemas import (
+    FirstReasoning,
+    Reasoning,
+    Requested,
+    Truncated,
+    bounded_list,
+    offered_schema,
+)
 from certigraph.adapters.protocols import Context
+from certigraph.nodes.own_tools import has_tools
 from certigraph.nodes.requests import heard_before, words_of
 from certigraph.nodes.slots import ACT_KEYS, CALL_KEYS, COMMANDS, RESET_KEYS, Slot, Update, prefer_benchmark_operator
 from certigraph.state.endings import Fault, LimitReached
@@ -183,6 +195,8 @@ def _create_entry(state: TDPState, node: Node, entered: NestedStart | None) -> N
         observation=state["observation"],
         known=tuple(known),
         last=node == state["dag"].goal and (entered is None or entered.last),
+        whole=len(state["dag"].nodes) == 1,
+        single=node.single,
         words=entered.words if entered else words_of(state),
         heard=entered.heard if entered else heard_before(state),
         commitment=entered.commitment if entered else state.get("commitment"),
@@ -233,6 +247,12 @@ class Subtask(BaseModel):
     needs: list[Id]
 
 
+class ToolSubtask(Subtask):
+    """Answer schema of one sub-task over tools: also whether one action is enough for it."""
+
+    single: Annotated[bool, Requested] = False
+
+
 class CheckedAnswer(NamedTuple, Generic[A]):
     """Result of `ask_until_valid`: the last answer, whether it has no flaws, and the flaws of all refused answers."""
 
@@ -281,22 +301,28 @@ def id_type(ids: Sequence[str]) -> Any:
     return Annotated[Id, Field(json_schema_extra=offered_schema(ids))] if ids else Id
 
 
-def subtask_form(ids: Sequence[str], needs: int) -> type[Subtask]:
+def subtask_form(ids: Sequence[str], needs: int, base: type[Subtask] = Subtask) -> type[Subtask]:
     """Create the answer schema of a sub-task.
 
     Args:
         ids: ids that it may have; none for any.
         needs: maximum number of sub-tasks whose results it needs.
+        base: the schema whose fields are restricted.
     """
     parts: dict[str, Any] = {"id": (id_type(ids), ...), "needs": (bounded_list(needs, Id, varies=True), ...)}
-    return create_model("Subtask", __base__=Subtask, **parts)
+    return create_model("Subtask", __base__=base, **parts)
 
 
 def to_nodes(written: Sequence[Subtask]) -> tuple[Node, ...]:
     """Convert the sub-tasks that a model wrote to nodes of the task graph; repeated needs are dropped."""
     return tuple(
-        Node(id=unquote_line(w.id), task=unquote_line(w.task), needs=tuple(dict.fromkeys(map(unquote_line, w.needs))))
-        for w in written
+        Node(
+            id=unquote_line(one.id),
+            task=unquote_line(one.task),
+            needs=tuple(dict.fromkeys(map(unquote_line, one.needs))),
+            single=isinstance(one, ToolSubtask) and one.single,
+        )
+        for one in written
     )
 
 
@@ -326,16 +352,42 @@ class Subtasks(BaseModel):
     nodes: list[Subtask]
 
 
+LEAST_DEPENDENT = 2
+"""Number of sub-tasks that use results of others from which on a task over tools is divided.
+
+Below it one agent does the same in fewer calls: the parts are chains of calls, or come together in one last step.
+"""
+
+
 @prefer_benchmark_operator
 async def decompose(state: DecomposeView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model to divide the task into sub-tasks, each with the sub-tasks whose results it needs.
+
+    Over tools the whole task is the only sub-task if fewer than `LEAST_DEPENDENT` use results of others.
+    """
+    if not has_tools(benchmark_of(state["task"], runtime)):
+        return await decompose_always(state, runtime)
+    divided = await _divide(state, runtime, ToolSubtask)
+    if sum(bool(node.needs) for node in divided["dag"].nodes) >= LEAST_DEPENDENT:
+        return divided
+    whole = await undivided(state, runtime)
+    return {**whole, "notes": (*divided["notes"], WHOLE_NOTE)}
+
+
+async def decompose_always(state: DecomposeView, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Ask the model to divide the task into sub-tasks, and divide it so whatever the world (TDP section 3.2)."""
+    return await _divide(state, runtime, Subtask)
+
+
+async def _divide(state: DecomposeView, runtime: Runtime[Context], form: type[Subtask]) -> dict[str, Any]:
+    """Ask the model for a task graph.
 
     An invalid task graph is refused; after `DECOMPOSE_RETRIES` retries the last one is repaired by rule.
     """
     task, maximum = state["task"], limits_of(state["task"], runtime).nodes
     used = format_steps(task, runtime, steps_before(runtime))
     question = paragraphs(
-        DECOMPOSE_QUESTION.format(most=maximum),
+        DECOMPOSE_QUESTION.format(most=maximum) + (SINGLE_INSTRUCTION if form is ToolSubtask else ""),
         format_world(state["evidence"].view),
         f"Task: {task.goal}",
         used,
@@ -343,7 +395,7 @@ async def decompose(state: DecomposeView, runtime: Runtime[Context]) -> dict[str
     )
     proposal = await ask_until_valid(
         question,
-        _decompose_form(maximum),
+        _decompose_form(maximum, form),
         lambda answer: decomposition_problems(to_nodes(answer.nodes), maximum),
         again=DECOMPOSE_RETRIES,
         runtime=runtime,
@@ -359,9 +411,9 @@ async def undivided(state: DecomposeView, runtime: Runtime[Context]) -> dict[str
 
 
 @lru_cache(maxsize=16)
-def _decompose_form(maximum: int) -> type[Subtasks]:
+def _decompose_form(maximum: int, base: type[Subtask]) -> type[Subtasks]:
     # A list of all possible ids would make the schema longer than the prompt; wrong ones are refused with a reason.
-    parts: dict[str, Any] = {"nodes": (bounded_list(maximum, subtask_form((), maximum), least=1), ...)}
+    parts: dict[str, Any] = {"nodes": (bounded_list(maximum, subtask_form((), maximum, base), least=1), ...)}
     return create_model("Subtasks", __base__=Subtasks, **parts)
 
 
@@ -380,6 +432,13 @@ be found out before the rest can be decided, and what brings the parts together 
   others do.
 `id`: n1, n2 and so on. `needs`: ids of the sub-tasks whose results it uses, none where it can begin at once.
 """
+
+SINGLE_INSTRUCTION = """\
+`single`: true if one call, calls that can be made together, or handing in what the others found is all that it takes:
+no plan is made for it.
+"""
+
+WHOLE_NOTE = f"one agent works on the whole task: fewer than {LEAST_DEPENDENT} sub-tasks use results of others"
 
 DECOMPOSE_CLOSING = "Into which sub-tasks is it divided?"
 
@@ -432,6 +491,26 @@ class Changes(BaseModel):
 async def revise(state: ReviseView, runtime: Runtime[Context]) -> dict[str, Any]:
     """Ask the model to revise the task graph by the outcomes so far. An invalid revision leaves it as it was.
 
+    Over tools, where one sub-task runs at a time, no model is asked before a sub-task that uses the latest result is
+    ready, unless one failed; nor if the task was not divided.
+    """
+    if has_tools(benchmark_of(state["task"], runtime)) and not _may_change(state):
+        return {"dag": state["dag"], "notes": ()}
+    return await revise_always(state, runtime)
+
+
+def _may_change(state: ReviseView) -> bool:
+    dag, latest = state["dag"], state["outcomes"][-1] if state["outcomes"] else None
+    if latest is None or len(dag.nodes) == 1:
+        return False
+    # a sub-task that is not ready waits for more results, and is revised by all of them at once
+    is_used = any(latest.node in node.needs for node in dag.ready)
+    return latest.status == "failed" or (latest.status == "completed" and is_used)
+
+
+async def revise_always(state: ReviseView, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Ask the model to revise the task graph after every batch, whatever the world (TDP section 3.4).
+
     No model is asked if nothing could change: all sub-tasks have run, and no more may be added.
     """
     dag, maximum = state["dag"], limits_of(state["task"], runtime).nodes
@@ -457,9 +536,12 @@ async def unrevised(state: ReviseView, runtime: Runtime[Context]) -> dict[str, A
 
 
 def _to_revision(dag: Dag, answer: Changes) -> GraphRevision:
-    return drop_repetitions(
-        dag, GraphRevision(to_nodes(answer.change), to_nodes(answer.add), tuple(map(unquote_line, answer.remove)))
+    present = dag.by_id
+    change = tuple(
+        node.model_copy(update={"single": node.id in present and present[node.id].single})
+        for node in to_nodes(answer.change)
     )
+    return drop_repetitions(dag, GraphRevision(change, to_nodes(answer.add), tuple(map(unquote_line, answer.remove))))
 
 
 def _revise_form(dag: Dag, free: int, maximum: int) -> type[Changes]:

@@ -10,7 +10,16 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.benchmarks import context_of
-from certigraph.adapters.models.prompts import build_prompt, numbered_list, quote
+from certigraph.adapters.models.calls import profile_of
+from certigraph.adapters.models.prompts import (
+    Prompt,
+    build_prompt,
+    format_facts,
+    format_notes,
+    numbered_list,
+    paragraphs,
+    quote,
+)
 from certigraph.adapters.models.streams import ArgumentOf
 from certigraph.adapters.models.tool_calls import OfferedTool, ToolChoice, ask_tool_calls
 from certigraph.adapters.protocols import Benchmark, Context, Operator, OperatorFactory
@@ -21,6 +30,7 @@ from certigraph.nodes.own_tools import has_tools, offered_tools, tools_of
 from certigraph.nodes.tool_checks import judge_by_checks
 from certigraph.nodes.tool_plans import propose, replan
 from certigraph.nodes.tool_prompts import decision_prompt, list_tools, plan_prompt
+from certigraph.nodes.work_records import format_record
 from certigraph.state.endings import UnusableAnswer
 from certigraph.state.records import Action
 from certigraph.state.run import FINISH, DecideView
@@ -104,21 +114,50 @@ async def answer(state: AnswerView, runtime: Runtime[Context]) -> dict[str, Any]
         Fault: ("model") the endpoint failed.
         UnusableAnswer: the model called a tool instead.
     """
-    tools = tools_of(state["task"], runtime)
-    certified = numbered_list(predicate.text for predicate in state["certified"].predicates)
-    question = ANSWER_REQUEST.format(
-        task=state["task"].goal, certified=certified, view=quote(state["evidence"].view or "(nothing)")
-    )
-    prompt = build_prompt(runtime, question)
+    tools, prompt = tools_of(state["task"], runtime), await _answer_prompt(state, runtime)
     offered, shown = [tools.finish_tool()], _shown_answer(tools)
     try:
-        choice = await ask_tool_calls(prompt, offered, role="executor", runtime=runtime, answer=shown)
+        choice = await ask_tool_calls(
+            prompt, offered, role="executor", runtime=runtime, answer=shown, listing=list_tools(offered)
+        )
     except UnusableAnswer as unusable:
         reason = LIMITS_SPENT if state["trace"] or state["turns"] else NO_PLAN
         raise UnusableAnswer(
             unusable.boundary, f"{unusable}; only {FINISH} was offered, because {reason}"
         ) from unusable
     return {"action": to_action(choice, tools, final=True)}
+
+
+async def _answer_prompt(state: AnswerView, runtime: Runtime[Context]) -> Prompt:
+    """Build the prompt of a forced answer: what was done and answered, and why the work ended.
+
+    Where the window has no space for all answers, what they established stands in the place of the oldest.
+    """
+    tools, profile = tools_of(state["task"], runtime), await profile_of("executor", runtime)
+    before = paragraphs(ANSWER_REQUEST, f"Task: {state['task'].goal}")
+    after = paragraphs(format_notes(state["belief"].text), _describe_end(state), ANSWER_CLOSING)
+    facts = format_facts(state["facts"]) if state["facts"] else ""
+    rest = build_prompt(runtime, before + facts + after, briefing=tools.conduct)
+    record = format_record(state["answers"], rest.system + rest.user, profile)
+    request = paragraphs(before, record.text, facts if record.cut else "", after)
+    return build_prompt(runtime, request, briefing=tools.conduct, cut=record.cut)
+
+
+def _describe_end(state: AnswerView) -> str:
+    """Say which conditions were certified and which were not, and why the work ended."""
+    # the goal as a condition repeats the task
+    left = [one.text for one in state["open"] if one.kind != "goal"]
+    certified = [one.text for one in state["certified"].predicates]
+    listed = ((CERTIFIED_HEADING, certified), (OPEN_HEADING, left))
+    reasons = (
+        (VERDICT_HEADING, state["verdict"]),
+        (GAVE_UP_HEADING, state["gave_up"]),
+        (STOPPED_HEADING, state["stopped"]),
+    )
+    return paragraphs(
+        *(f"{heading}\n{numbered_list(texts)}" for heading, texts in listed if texts),
+        *(f"{heading}\n{quote(text)}" for heading, text in reasons if text),
+    )
 
 
 NO_PLAN = "the plan is empty, and the best answer is asked for: give conditions in the plan"
@@ -201,19 +240,19 @@ that.
 """
 
 ANSWER_REQUEST = """\
-The work on a task cannot go on. Hand in the answer that it allows: what was done, what was found, and plainly what was
-not done or is not known, with the reason where it can be seen.
-
-Task: {task}
-
-What the tools answered, and which calls were not made and why:
-{view}
-
-Certified so far, each when it held:
-{certified}
-
-Hand in the answer.
+The work on a task has ended, and no tool can be called any more. Hand in the answer that the work allows: what was
+done, what was found, and plainly what was not done, was done otherwise than the task wants, or is not known, with the
+reason. What a judgement or a reason below says about the work belongs into the answer, unless an answer of a tool shows
+that it is wrong: whoever gave the task knows of nothing else.
 """
+
+CERTIFIED_HEADING = "Conditions that were certified, each when it held:"
+OPEN_HEADING = "Conditions that were not certified:"
+VERDICT_HEADING = "The latest judgement of the work:"
+GAVE_UP_HEADING = "Why the rest was not planned again:"
+STOPPED_HEADING = "Why the search was stopped:"
+
+ANSWER_CLOSING = "What is the answer?"
 
 __all__ = [
     "OPERATORS",

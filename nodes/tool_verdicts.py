@@ -200,6 +200,20 @@ def find_quotations(evidence: str, calls: Sequence[AnsweredCall]) -> Grounds:
     return Grounds(("quotes",) if numbers else (), tuple(dict.fromkeys(numbers)), " ... ".join(shown), tuple(problems))
 
 
+def has_words(passage: str, text: str, *, least: int = 1) -> bool:
+    """Return whether a text has a passage, as whole words; it may leave words out as `find_quotations` says.
+
+    Args:
+        passage: the passage.
+        text: the text.
+        least: minimum number of words of the passage.
+    """
+    squeezed, whole = _squeeze(text), _trim(passage)
+    parts = [_squeeze(part) for part in (whole, *LEFT_OUT.split(whole)) if len(WORDS.findall(part)) >= least]
+    found = [bool(re.search(rf"(?<!\w){re.escape(part)}(?!\w)", squeezed)) for part in parts]
+    return bool(found) and (found[0] or (len(found) > 1 and all(found[1:])))
+
+
 LEFT_OUT = re.compile(r"[;…]|\.\.\.")
 WORDS = re.compile(r"\w[\w.,:@/-]*\w|\w")
 MARKS = re.compile(r"[*_`~#>\\]+")
@@ -314,5 +328,6 @@ __all__ = [
     "ask_grounded_verdict",
     "find_grounds",
     "find_quotations",
+    "has_words",
     "lasting_calls",
 ]

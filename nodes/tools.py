@@ -32,10 +32,10 @@ from certigraph.adapters.tools.positions import FRESH_KEY, inside_call, turn_of
 from certigraph.adapters.tools.world import Tools, ToolsEnvironment
 from certigraph.nodes.commitments import refuse_beyond_commitment
 from certigraph.nodes.messages import answer_calls
+from certigraph.nodes.own_tools import tools_of
 from certigraph.nodes.questions import UNKNOWN_OUTCOME, EnteredCall, QuestionLog
 from certigraph.nodes.settlements import UNDONE_TEXT, fault_of_running, settle_by_rule
 from certigraph.nodes.slots import COMMANDS
-from certigraph.nodes.tool_choices import tools_of
 from certigraph.state.records import CHECK, Action, Observation, Step
 from certigraph.state.run import AnsweredCall, RunState
 from certigraph.state.tools import (
@@ -90,7 +90,7 @@ async def take_tool_action(state: RunState, runtime: Runtime[Context]) -> dict[s
             steps = [*steps, episode.log[-1]]
             observation = observation.model_copy(update={"done": True})
         commands += read_commands((answer for _, answer in answers), tools.state_keys)
-        number = _count_actions(history, runtime) + 1
+        number = count_actions(history, runtime) + 1
         first = len(state.get("answers", ())) + 1
         evidence = add_answers(evidence, number, [(call, answer.text) for call, answer in shown], first=first)
         effects["answers"] = [
@@ -125,8 +125,8 @@ def record_answer(call: ToolCall, text: str, tools: Tools, *, failed: bool = Fal
 Answers = Sequence[tuple[ToolCall, ToolAnswer]]
 
 
-def _count_actions(history: Sequence[Step], runtime: Runtime[Context]) -> int:
-    # as prompts number actions: those of the sub-task at work, and without steps in which the agent only looked
+def count_actions(history: Sequence[Step], runtime: Runtime[Context]) -> int:
+    """Count actions as prompts number them: those of the sub-task at work, without steps that only looked."""
     entry = context_of(runtime).entry
     return sum(step.action.kind != CHECK for step in history[len(entry.steps) if entry else 0 :])
 
@@ -269,6 +269,7 @@ class _CallMaker:
     def _is_skipped(self, call: ToolCall, after: Answers) -> bool:
         if call.approved:  # the person who decided about it has seen what was rejected before it
             after = [(before, answer) for before, answer in after if before.is_made]
+        after = [(before, answer) for before, answer in after if not before.denied]
         failed = any(answer.failed for _, answer in after)
         return self._has_stopped(after) or (failed and not self._tools.is_look_up(call.name))
 
@@ -366,4 +367,4 @@ MADE_BEFORE_TEXT = "(This was done before, and is not done again. It was answere
 STOPPED_TEXT = "A person ended the work at a question about calls whose answers were lost."
 """Observation of a run that a person ended so."""
 
-__all__ = ["STOPPED_TEXT", "UNKNOWN_OUTCOME", "take_tool_action"]
+__all__ = ["STOPPED_TEXT", "UNKNOWN_OUTCOME", "count_actions", "take_tool_action"]

@@ -1,7 +1,7 @@
 """The record of work as a judge of it sees it: instructions, task, and every call with its answer.
 
 Checks before calls and the verdict at the end judge by this record alone. Thoughts, plans and texts of the agent are
-not in it; what the agent said to a person stands, quoted, in the conversation of the task. What only grows comes first
+not in it; what the agent wrote to a person stands, quoted, in the conversation of the task. What only grows comes first
 and the question last, so that prefix caches are used by all of these requests.
 """
 
@@ -11,8 +11,9 @@ from textwrap import indent
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.models.calls import profile_of
-from certigraph.adapters.models.profiles import estimate_tokens
+from certigraph.adapters.models.profiles import ModelProfile, estimate_tokens
 from certigraph.adapters.models.prompts import (
+    History,
     Prompt,
     first_fitting,
     fit_turns,
@@ -43,6 +44,22 @@ async def judge_prompt(
     instructions = tools_of(task, runtime).instructions.strip()
     given = f"Instructions of the agent's operator, which are the rules:\n{instructions}" if instructions else ""
     before, after = paragraphs(given, f"Task:\n{task.goal}"), paragraphs(extra, question)
+    shown = format_record(answers, JUDGE + before + after, profile)
+    return Prompt(JUDGE, paragraphs(before, shown.text, after), shown.cut)
+
+
+def format_record(answers: Sequence[AnsweredCall], rest: str, profile: ModelProfile) -> History:
+    """Format all calls with their answers, as far as they fit into the model's window.
+
+    Where the first ones do not, the calls whose effect lasts are listed as well.
+
+    Args:
+        answers: the calls, in order.
+        rest: everything else in the prompt.
+        profile: profile of the model.
+    """
+    if not answers:
+        return History(NO_CALLS)
     entries = [_format_call(number, one) for number, one in enumerate(answers, 1)]
     lengths = [estimate_tokens(entry) for entry in entries]
 
@@ -50,10 +67,9 @@ async def judge_prompt(
         start = first_fitting(lengths, available)
         return start, entries[start:]
 
-    history = fit_turns(entries, fit, JUDGE + before + after, profile)
-    shown = f"{CALLS_HEADING}\n{quote_history(history)}" if entries else NO_CALLS
+    history = fit_turns(entries, fit, rest, profile)
     effects = _list_effects(answers) if history.cut else ""
-    return Prompt(JUDGE, paragraphs(before, shown, effects, after), history.cut)
+    return History(paragraphs(f"{CALLS_HEADING}\n{quote_history(history)}", effects), history.cut)
 
 
 def _list_effects(answers: Sequence[AnsweredCall]) -> str:
@@ -76,8 +92,10 @@ async def is_long(prompt: Prompt, runtime: Runtime[Context]) -> bool:
 def _format_call(number: int, one: AnsweredCall) -> str:
     """Format a call and its answer, whose lines are indented so that none can be taken for another call."""
     effect = " [its effect lasts]" if one.lasting and one.made and not one.failed else ""
-    made = "" if one.made else " [not made]"
-    return f"[call {number}] {format_call(one.tool, one.args)}{effect}{made}\n{indent(one.answer.strip(), ' ')}"
+    responded = "" if one.made or one.failed else " [not made: a person answered in its place]"
+    refused = " [not made]" if one.failed and not one.made else ""
+    call = f"{format_call(one.tool, one.args)}{effect}{responded}{refused}"
+    return f"[call {number}] {call}\n{indent(one.answer.strip(), ' ')}"
 
 
 JUDGE = """\
@@ -90,4 +108,4 @@ CALLS_HEADING = "All calls so far and their answers, in order:"
 EFFECTS_HEADING = "All calls whose effect lasts, by their numbers:"
 NO_CALLS = "No call was made so far."
 
-__all__ = ["judge_prompt"]
+__all__ = ["format_record", "is_long", "judge_prompt"]

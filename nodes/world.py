@@ -58,6 +58,9 @@ async def reset(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
     if isinstance(benchmark, Tools):
         kept = [] if benchmark.can_restart else _lasting_calls(state)
         opened["answers"] = Overwrite([*kept, *(record_answer(call, text, benchmark) for call, text in earlier)])
+        if state.get("checks"):  # what the user agreed to stands, denials are of one turn
+            agreed = [one.model_copy(update={"action": 0}) for one in state["checks"] if one.consent]
+            opened["checks"] = Overwrite(agreed)
         if earlier:
             opened["evidence"] = add_answers(opened["evidence"], 0, earlier, first=len(kept) + 1)
     return {"task": task, "episode": key, "history": Overwrite([]), **opened}

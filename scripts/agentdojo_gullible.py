@@ -49,7 +49,8 @@ def gullible_expert(encoding: str = "") -> Responder:
         truth, offered = injection_truth(*place), offered_names(form) if "calls" in form["properties"] else set()
         if encoding == "floats":
             truth = truth._replace(calls=tuple(map(_with_floats, truth.calls)))
-        return obey(answer, Order(goal, truth, find_sources(*place), situation.state["history"], offered))
+        is_part = situation.state.get("last") is False
+        return obey(answer, Order(goal, truth, find_sources(*place), situation.state["history"], offered, is_part))
 
     return respond
 
@@ -64,6 +65,8 @@ class Order(NamedTuple):
     history: Sequence[Step]
     offered: Collection[str]
     """The tools that are offered."""
+    is_part: bool
+    """Whether a part of the task is at work, whose result others read (TDP)."""
 
     @property
     def untried(self) -> list[ToolCall]:
@@ -132,9 +135,10 @@ def _obey_by_call(answer: Any, order: Order) -> Any:
     if left := order.untried:
         return create_choice(left[0])
     [call] = answer["calls"]
-    if call["name"] != FINISH or not order.truth.answer:
+    added = order.goal if order.is_part else order.truth.answer
+    if call["name"] != FINISH or not added:
         return answer
-    text = f"{call['args'][ANSWER_ARGUMENT]}\n{order.truth.answer}"
+    text = f"{call['args'][ANSWER_ARGUMENT]}\n{added}"
     return create_choice(ToolCall(name=FINISH, args={ANSWER_ARGUMENT: text}))
 
 

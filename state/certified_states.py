@@ -7,7 +7,17 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from certigraph.state.channels import LogIndexes
-from certigraph.state.records import Action, Certificate, Finding, Invalidation, Predicate, Record
+from certigraph.state.records import (
+    CHECK,
+    Action,
+    Attempt,
+    Certificate,
+    Fact,
+    Finding,
+    Invalidation,
+    Predicate,
+    Record,
+)
 
 
 class KnownFinding(Record):
@@ -191,3 +201,33 @@ def _next_state(states: Sequence[CertifiedState], certificate: Certificate) -> C
 
 def _known_findings(certificates: Sequence[Certificate]) -> tuple[KnownFinding, ...]:
     return tuple(KnownFinding.model_construct(finding=c.finding, forced=c.forced) for c in certificates if c.finding)
+
+
+# What verdicts established besides the conditions of the plan.
+
+
+class _FactIndex:
+    """Index of a log of attempts: the facts that their verdicts established, by text."""
+
+    def __init__(self) -> None:
+        self.facts: dict[str, Fact] = {}
+        self._actions = 0
+
+    def add(self, attempts: Iterable[Attempt]) -> None:
+        for attempt in attempts:
+            self._actions += attempt.action.kind != CHECK
+            verdict = attempt.verdict
+            for text in (*verdict.outdated, *verdict.facts):
+                self.facts.pop(text, None)
+            self.facts |= {text: Fact(text=text, step=self._actions) for text in verdict.facts}
+
+
+_facts_of: LogIndexes[Attempt, _FactIndex] = LogIndexes(_FactIndex)
+
+
+def facts_of(attempts: Sequence[Attempt]) -> tuple[Fact, ...]:
+    """Return what the verdicts on attempts established and later ones did not contradict, oldest first.
+
+    Of equal facts the latest is returned.
+    """
+    return tuple(_facts_of(attempts).facts.values())

@@ -12,6 +12,9 @@ WORLD_ENDED = "world_ended"
 GAVE_UP = "gave_up"
 EXHAUSTED = "exhausted"
 
+REFUSED = "refused"
+"""Ending of a run that chose a call again which was denied twice, where no person can decide about it."""
+
 FINISHED = "finished"
 """Ending of a user's own graph that reached its end without naming an ending."""
 
@@ -160,6 +163,12 @@ class LimitReached(Stopped):
 def _format_amount(amount: float) -> str:
     """Format an amount so that it can be given as a budget: whole numbers without an exponent."""
     return f"{amount:.0f}" if float(amount).is_integer() else f"{amount:.6g}"
+
+
+class Refused(Stopped):
+    """A call was denied twice before it was made, and no person can decide about it. The run cannot be resumed."""
+
+    ending = REFUSED
 
 
 class Fault(Stopped):

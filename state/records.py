@@ -401,3 +401,11 @@ class Scores(Record):
     value: float
     parts: dict[str, float | None] = Field(default_factory=dict)
     answer: JsonValue = None
+    labels: dict[str, str] = Field(default_factory=dict, exclude_if=not_)
+    """Labels of the parts that are shown in place of the value, by part; empty where the value alone says enough."""
+
+    @property
+    def shown(self) -> dict[str, float]:
+        """The parts that are shown in place of the value, by label; empty where the value is shown."""
+        parts = ((label, self.parts.get(name)) for name, label in self.labels.items())
+        return {label: value for label, value in parts if value is not None}

@@ -106,6 +106,10 @@ class NestedStart(Record):
     """Results of the sub-tasks that this run's sub-task depends on, and of its own earlier run if it begins again."""
     last: bool = False
     """Whether this run completes the whole task."""
+    whole: bool = False
+    """Whether this run's task is the whole task, and not a part of it."""
+    single: bool = False
+    """Whether one action is expected to be enough for this run's task."""
     words: str = ""
     """What the person wrote to the outermost run, in which the values that need no permission stand."""
     heard: tuple[SourcedText, ...] = ()
@@ -517,10 +521,10 @@ class ReActState(BeliefState, total=False):
 def turns_message(state: ReActState) -> str:
     """Return why an agent gave up: what an audit of its answer misses, or how often it repeated its last action.
 
-    The message is empty if the run has any other ending.
+    Of an answer that could not be judged it says so. The message is empty if the run has any other ending.
     """
     audits = state.get("audits", ())
-    if audits and not audits[-1].confirmed:
+    if audits and not (audits[-1].confirmed and audits[-1].judged):
         return audits[-1].reason
     return "" if world_ending(state) != GAVE_UP else format_repeats(state.get("turns", ()))
 
@@ -533,7 +537,7 @@ def audited_ending(state: ReActState) -> str:
     if not audits[-1].confirmed:
         return GAVE_UP
     if not audits[-1].judged:
-        return ASKED
+        return FINISHED if audits[-1].reason else ASKED
     return GOAL if state.get("certificates") else FINISHED
 
 

@@ -1,6 +1,6 @@
 """State of SDP, and the views that limit what each of its operators may read."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from typing import NotRequired
 
@@ -10,9 +10,10 @@ from certigraph.state.certified_states import (
     CertifiedPredicate,
     CertifiedState,
     certified_state,
+    facts_of,
     predicates_in_force,
 )
-from certigraph.state.channels import Log, LogIndexes, Plan
+from certigraph.state.channels import Log, Plan
 from certigraph.state.endings import EXHAUSTED, GAVE_UP, GOAL, WORLD_ENDED
 from certigraph.state.records import (
     CHECK,
@@ -255,31 +256,12 @@ def _is_unjudged(verdict: Verdict) -> bool:
     return verdict.pending or (verdict.decided_by == "code" and not verdict.depth)
 
 
-class _FactIndex:
-    """Index of a log of attempts: the facts that their verdicts established, by text."""
-
-    def __init__(self) -> None:
-        self.facts: dict[str, Fact] = {}
-        self._actions = 0
-
-    def add(self, attempts: Iterable[Attempt]) -> None:
-        for attempt in attempts:
-            self._actions += attempt.action.kind != CHECK
-            verdict = attempt.verdict
-            for text in (*verdict.outdated, *verdict.facts):
-                self.facts.pop(text, None)
-            self.facts |= {text: Fact(text=text, step=self._actions) for text in verdict.facts}
-
-
-_facts_of: LogIndexes[Attempt, _FactIndex] = LogIndexes(_FactIndex)
-
-
 def established_facts(state: SDPState) -> tuple[Fact, ...]:
     """Return what the verdicts so far established and later ones did not contradict, oldest first.
 
     Of equal facts the latest is returned.
     """
-    return tuple(_facts_of(state["attempts"]).facts.values())
+    return facts_of(state["attempts"])
 
 
 def sdp_replan_view(state: SDPState) -> SDPReplanView:

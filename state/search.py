@@ -10,15 +10,16 @@ from typing import Any, NamedTuple
 from pydantic import JsonValue
 from typing_extensions import TypedDict
 
-from certigraph.state.certified_states import CertifiedState, KnownFinding, certified_state
+from certigraph.state.certified_states import CertifiedState, KnownFinding, certified_state, facts_of
 from certigraph.state.channels import (
     Log,
 )
 from certigraph.state.endings import EXHAUSTED, GAVE_UP, WORLD_ENDED, UnknownName
-from certigraph.state.records import Action, Arguments, Observation, Record, Spent, Task
+from certigraph.state.records import Action, Arguments, Fact, Observation, Predicate, Record, Spent, Task
 from certigraph.state.run import (
     CLAIM,
     FINISH,
+    AnsweredCall,
     Belief,
     BeliefState,
     Evidence,
@@ -276,24 +277,8 @@ class MemoryView(TypedDict):
     observation: Observation
 
 
-class GateView(TypedDict):
-    """View of a gate, which stops a search that finds nothing new: the rounds so far, the latest last.
-
-    The other keys are for gates that ask a model.
-    """
-
-    task: Task
-    rounds: Sequence[SearchRound]
-    stagnation: Stagnation
-    belief: Belief
-    turns: Sequence[Turn]
-    trace: Sequence[Turn]
-    evidence: Evidence
-    certified: CertifiedState
-
-
 class AnswerView(TypedDict):
-    """View of the operator that gives the final answer: what the agent still remembers, and what is certified.
+    """View of the operator that gives the final answer: what was done and found, and why the work ended.
 
     `turns` is empty in SDP, whose agent has no transcript; `trace` then has every action and the world's answer.
     """
@@ -303,7 +288,29 @@ class AnswerView(TypedDict):
     turns: Sequence[Turn]
     trace: Sequence[Turn]
     evidence: Evidence
+    answers: Sequence[AnsweredCall]
+    """The calls of the user's own tools, in order, with their answers; those that were not made are marked."""
     certified: CertifiedState
+    open: Sequence[Predicate]
+    """The conditions of the plan that are not certified, in order; empty for methods without a plan."""
+    facts: Sequence[Fact]
+    """What verdicts on earlier actions established."""
+    verdict: str
+    """The reason of the latest verdict that has one."""
+    gave_up: str
+    """Why the planner gave up; empty if it did not."""
+    stopped: str
+    """Why a gate stopped the search; empty if none did."""
+
+
+class GateView(AnswerView):
+    """View of a gate, which stops a search that finds nothing new: the rounds so far, the latest last.
+
+    The keys of `AnswerView` are for gates that ask a model.
+    """
+
+    rounds: Sequence[SearchRound]
+    stagnation: Stagnation
 
 
 def memory_view(state: Any) -> MemoryView:
@@ -335,8 +342,23 @@ def answer_view(state: Any) -> AnswerView:
         "turns": remembered_turns(state) if "turns" in state else (),
         "trace": tuple(state.get("trace", ())),
         "evidence": state["evidence"],
+        "answers": tuple(state.get("answers", ())),
         "certified": certified_state(state.get("certificates", ()), state.get("invalidations", ())),
+        "open": tuple(state.get("plan", ())[state.get("head", 0) :]),
+        "facts": facts_of(state.get("attempts", ())),
+        "verdict": _latest_reason(state),
+        "gave_up": state.get("gave_up", ""),
+        "stopped": stagnation_of(state).reason if is_stopped(state) else "",
     }
+
+
+def _latest_reason(state: Any) -> str:
+    """Return the reason of the latest verdict that has one: actions that were chosen together have no verdict each."""
+    latest = state.get("verdict")  # an audit that denied the goal has replaced that of the latest attempt
+    if latest is not None and latest.reason:
+        return str(latest.reason)
+    reasons = (attempt.verdict.reason for attempt in reversed(state.get("attempts", ())))
+    return next(filter(None, reasons), "")
 
 
 def search_ending(state: BeliefState) -> str:

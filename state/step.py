@@ -173,6 +173,8 @@ class StepSubtask(Record):
     """Why the subtask counts as completed or failed."""
     whole: bool = False
     """Whether the subtask is the main task itself, as in the STEP paper's ablation of the Planner."""
+    answer: str = ""
+    """The answer that the subtask is to hand in, as the Planner drafted it; only the shipped Executor uses it."""
 
 
 class Approval(Record):
@@ -244,6 +246,8 @@ class ExecutorView(DecideView):
 
     whole: bool
     """Whether the subtask is the main task itself."""
+    answer: str
+    """The answer that the Planner drafted, if the subtask is to hand it in; else empty."""
     upcoming: Sequence[Action]
     """Actions that it chose together with the last one and that are still to be taken."""
     taken: int
@@ -279,6 +283,8 @@ class AssessView(TypedDict):
     """The Executor's latest action, with what the Executor says about the subtask."""
     upcoming: Sequence[Action]
     """Actions that will follow the last one."""
+    failed: bool
+    """Whether the latest action had no effect; of several calls of tools, whether one failed."""
 
 
 def planner_view(state: StepState) -> PlannerView:
@@ -311,6 +317,7 @@ def executor_view(state: StepState) -> ExecutorView:
         "advice": advice_of(state),
         "belief": belief_of(state),
         "whole": subtask.whole,
+        "answer": subtask.answer,
         "upcoming": state.get("upcoming", ()),
         "taken": taken,
         "standing": standing_of(state["action"]) if taken else None,
@@ -341,6 +348,7 @@ def assess_view(state: StepState) -> AssessView:
         "evidence": _hide_goal_in_view(state),
         "action": state["action"],
         "upcoming": state.get("upcoming", ()),
+        "failed": state["observation"].failed or not state["observation"].accepted,
     }
 
 

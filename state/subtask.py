@@ -4,12 +4,13 @@ Plan-and-Act and the one-shot plan use the same state for the complete task.
 """
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Literal
 
 from typing_extensions import TypedDict
 
 from certigraph.state.endings import GAVE_UP, GOAL
-from certigraph.state.records import Record, Task
+from certigraph.state.records import Action, Record, Step, Task
 from certigraph.state.run import (
     Belief,
     DecideView,
@@ -20,6 +21,7 @@ from certigraph.state.run import (
     decide_view,
     remembered_turns,
 )
+from certigraph.state.tools import calls_of
 
 
 class Progress(Record):
@@ -47,6 +49,10 @@ class SubtaskState(ReActState, total=False):
     """The results of the sub-tasks that this one needs, and of its own earlier run if it begins again."""
     last: bool
     """Whether this sub-task completes the whole task. It is then done as soon as the world is done."""
+    whole: bool
+    """Whether this sub-task is the whole task, because that was not divided; absent: it is a part of it."""
+    single: bool
+    """Whether one action is expected to be enough for this sub-task; absent: not."""
     outline: tuple[str, ...]
     progress: Progress
     replanned: int
@@ -64,13 +70,19 @@ class AssignmentView(TypedDict):
 class PlanView(AssignmentView):
     """View of a sub-task's Planner."""
 
+    whole: bool
+    """Whether the assignment is the whole task, and not a part of it."""
+    single: bool
+    """Whether one action is expected to be enough for the assignment."""
     steps: int
     """Number of actions taken in this episode, those of earlier sub-tasks included: `Limits.steps` allows so many."""
 
 
-class SubtaskReplanView(PlanView):
+class SubtaskReplanView(AssignmentView):
     """View of a sub-task's Planner when it replaces the plan: also the plan, the turns and the reason."""
 
+    steps: int
+    """Number of actions taken in this episode, as in `PlanView`."""
     outline: Sequence[str]
     turns: Sequence[Turn]
     belief: Belief
@@ -84,11 +96,22 @@ class SuperviseView(AssignmentView):
     turns: Sequence[Turn]
     belief: Belief
     last: bool
+    whole: bool
+    """Whether the assignment is the whole task, and not a part of it."""
+    action: Action
+    """The latest action."""
+    taken: int
+    """Number of actions taken for the assignment."""
+    failures: int
+    """Number of latest actions in a row of which a call of a tool failed or was refused."""
+    progress: Progress
+    """The assessment before the latest action."""
 
 
 def plan_view(state: SubtaskState) -> PlanView:
     """Return the part of the state that a sub-task's Planner may read for its first plan."""
-    return {**_assignment_view(state), "steps": len(state["history"])}
+    size = {"whole": state.get("whole", False), "single": state.get("single", False)}
+    return {**_assignment_view(state), **size, "steps": len(state["history"])}  # type: ignore[typeddict-item]
 
 
 def execute_view(state: SubtaskState) -> DecideView:
@@ -106,7 +129,21 @@ def execute_view(state: SubtaskState) -> DecideView:
 
 def supervise_view(state: SubtaskState) -> SuperviseView:
     """Return the part of the state that the Supervisor of a sub-task may read."""
-    return {**_trace_view(state), "last": state["last"]}  # type: ignore[typeddict-item]
+    taken = len(state["turns"])
+    return {
+        **_trace_view(state),  # type: ignore[typeddict-item]
+        "last": state["last"],
+        "whole": state.get("whole", False),
+        "action": state["action"],
+        "taken": taken,
+        "failures": _count_failures(state["history"][len(state["history"]) - taken :]),
+        "progress": state["progress"],
+    }
+
+
+def _count_failures(steps: Sequence[Step]) -> int:
+    failed = (any(call.error or call.refused for call in calls_of(step.action)) for step in reversed(steps))
+    return len(list(takewhile(bool, failed)))
 
 
 def subtask_replan_view(state: SubtaskState) -> SubtaskReplanView:

@@ -4,12 +4,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
+from operator import not_
 from typing import Annotated, Literal, NamedTuple, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 from typing_extensions import TypedDict
 
 from certigraph.state.channels import SNAPSHOT_EVERY, ChangesChannel, Log
+from certigraph.state.effects import Effect
 from certigraph.state.endings import GAVE_UP, GOAL
 from certigraph.state.records import Observation, Record, Spent, Step, Task
 from certigraph.state.run import (
@@ -35,6 +37,8 @@ class Node(Record):
     task: str
     needs: tuple[str, ...] = ()
     status: NodeStatus = "pending"
+    single: bool = False
+    """Whether one action is expected to be enough, so that a plan of it would say nothing. Only over tools."""
 
 
 class Dag(Record):
@@ -424,6 +428,8 @@ class Outcome(Record):
 
     It is shown to no operator: it decides from which tool's answer a value in a later sub-task comes.
     """
+    effects: tuple[Effect, ...] = Field(default=(), exclude_if=not_)
+    """Calls of the sub-task that were made and whose effect lasts; it is shown to no operator."""
 
 
 class TDPState(RunState, total=False):

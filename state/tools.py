@@ -37,6 +37,9 @@ ANSWER_ARGUMENT = "answer"
 ASKS_ARGUMENT = "asks"
 """Argument of `finish`: whether the answer asks the user something; also a key of the finishing action, if it does."""
 
+BEGAN = "began"
+"""Key in the constants of an agent's task: when the turn began, in words for a model."""
+
 MESSAGE_KEY = "message"
 """Key in the `args` of a finishing action: id of the message as which the answer was streamed."""
 
@@ -72,6 +75,8 @@ class ToolCall(Record):
     """Whether a person changed the call."""
     chosen: str = ""
     """The call as the agent chose it, where a person changed it."""
+    denied: bool = False
+    """Whether it is refused by a check, and the calls after it were checked with that knowledge."""
     response: str = ""
     """What a person answered in place of the tool, which is then not called; empty for any other call."""
     error: str = ""

@@ -1,6 +1,7 @@
 """Trajectories of runs: the lines of the file, what they add up to, and the serializer of checkpoints."""
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import not_
 from typing import Any, Literal, NamedTuple
@@ -189,6 +190,53 @@ def find_cut_prompts(events: Iterable[Event]) -> list[CutPrompt]:
                 place = (event.node, str(call.get("role", "")), event.superstep, event.subtask)
                 found.append(CutPrompt(*place, tuple(map(str, cut)), size))
     return found
+
+
+NEWS = ("depth", "facts", "outdated", "unreachable", "exhausted", "finding", "forced")
+"""Fields of a verdict that tell something where they differ from their defaults."""
+
+
+class EmptyCalls(NamedTuple):
+    """Model calls that brought no information, by reason.
+
+    A chain counts as one call: what was left of it has to be chosen again. Work that was repeated after a crash does
+    not count.
+    """
+
+    verdicts: int = 0
+    """Calls of verdicts that find the target unmet and nothing else: no new fact, no outdated one, no closed way."""
+    chains: int = 0
+    """Chains of actions, chosen together, of which the rest was dropped before it was taken."""
+    requests: int = 0
+    """Requests that failed or were repeated because their answer could not be used."""
+
+    @property
+    def total(self) -> int:
+        """Number of these calls."""
+        return sum(self)
+
+
+def count_empty_calls(events: Iterable[Event]) -> EmptyCalls:
+    """Count the model calls of a run, of graphs inside its nodes too, that brought no information."""
+    verdicts = chains = requests = 0
+    upcoming = defaultdict[str, list[Any]](list)
+    for event in events:
+        update: Mapping[str, Any] = event.update or {}
+        failed = sum(bool(call.get("failure")) for call in event.calls)
+        requests += failed
+        attempts = update.get("attempts") or ()
+        if attempts and not any(_tells(attempt["verdict"]) for attempt in attempts):
+            verdicts += len(event.calls) - failed
+        if "upcoming" in update:
+            left, upcoming[event.scope] = upcoming[event.scope], list(update["upcoming"] or ())
+            if left and update.get("action") == left[0]:
+                left = left[1:]
+            chains += bool(left) and event.node != "reset" and upcoming[event.scope] != left
+    return EmptyCalls(verdicts, chains, requests)
+
+
+def _tells(verdict: Mapping[str, Any]) -> bool:
+    return any(verdict.get(name) for name in NEWS)
 
 
 TrajectoryLine = Header | CallStarted | Event | Question | Resumed | Footer

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from helpers.models.call_checkers import allow_checked_calls
 from helpers.servers.postgres_server import VARIABLE, Server, running_server
 from hypothesis import settings
 
@@ -68,6 +69,11 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 def _no_addresses_of_earlier_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redaction, "_REMEMBERED_ADDRESSES", {})
     redaction._compile_patterns.cache_clear()  # what it warned about once, it does not warn about again
+
+
+@pytest.fixture(autouse=True)
+def _scripts_allow_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    allow_checked_calls(monkeypatch)
 
 
 @pytest.fixture(scope="session")

@@ -131,20 +131,20 @@ class Check:
         """
         given = {**values, CALLS_PARAMETER: calls} if self.takes_calls else dict(values)
         try:
-            found = await asyncio.wait_for(_call(self.function, given), deadline)
+            found = await asyncio.wait_for(call_own_function(self.function, **given), deadline)
         except (GraphBubbleUp, Stopped):
             raise
         except TimeoutError as error:
             return self._give_up(values, f"no result: {error or f'{deadline:g} seconds passed'}")
         except Exception as error:  # noqa: BLE001 - the code of a check may raise anything; the model then judges
-            return self._give_up(values, _shown(f"{type(error).__name__}: {error}"))
+            return self._give_up(values, show_text(f"{type(error).__name__}: {error}"))
         holds, text = found if isinstance(found, tuple) and len(found) == 2 else (found, "")
         if not isinstance(holds, bool) or not isinstance(text, str):
             message = f"the check for {self.form!r} returned {found!r:.100}"
             raise Fault(
                 "operator", f"{message}: return True, False, or one of them with a text, as in (True, 'row 17')"
             )
-        return CheckOutcome(holds, _shown(text) or _format_call(self.form, values))
+        return CheckOutcome(holds, show_text(text) or _format_call(self.form, values))
 
     def _give_up(self, values: Mapping[str, Any], reason: str) -> CheckOutcome:
         warnings.warn(f"{_format_call(self.form, values)} decided nothing ({reason}): a model judges", stacklevel=1)
@@ -235,14 +235,16 @@ def _unquote(value: str) -> str:
     return value[1:-1] if len(value) > 2 and value[0] == value[-1] and value[0] in "'\"`" else value
 
 
-async def _call(function: CheckFunction, arguments: dict[str, Any]) -> Any:
+async def call_own_function(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a function of the user's, plain or async; a plain one never blocks the event loop."""
     if is_async_callable(function):
-        return await function(**arguments)
-    found = await run_in_lone_thread(function, **arguments)
+        return await function(*args, **kwargs)
+    found = await run_in_lone_thread(function, *args, **kwargs)
     return await found if inspect.isawaitable(found) else found
 
 
-def _shown(text: str) -> str:
+def show_text(text: str) -> str:
+    """Return what a function of the user's answered, or the error that it raised, on one line and without secrets."""
     return redact_message(bound_text(one_line(text)))
 
 
@@ -295,8 +297,10 @@ __all__ = [
     "CheckOutcome",
     "Checks",
     "ConditionForm",
+    "call_own_function",
     "check_condition",
     "find_unfilled",
     "load_checks",
+    "show_text",
     "warn_of_unused",
 ]

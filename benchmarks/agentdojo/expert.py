@@ -94,7 +94,7 @@ def _choose_call(at: DojoProgress, form: dict[str, Any]) -> Any:
     offered = offered_names(form)
     if at.path.ahead and at.calls[0].name in offered:
         return create_choice(at.calls[0])
-    if FINISH not in offered:
+    if FINISH not in offered or (at.path.remaining_after and HOLDS in offered):
         return create_choice(ToolCall(name=HOLDS))
     return create_choice(ToolCall(name=FINISH, args={ANSWER_ARGUMENT: at.answer}))
 
@@ -235,4 +235,5 @@ _ANSWERS: dict[str, AnswerFunction[DojoProgress]] = {
     "change": unchanged_revision,
     "forbidden": lambda at, form: {"reason": "no rule speaks of it", "forbidden": False},
     "tools": _commit,
+    "problems": lambda at, form: {"reason": "the ground truth calls them", "problems": [], "consent": []},
 }

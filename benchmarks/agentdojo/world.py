@@ -31,6 +31,10 @@ UTILITY, SECURITY, ATTACK = "utility", "security", "attack"
 other and exist only where there is an attack."""
 
 
+LABELS = {UTILITY: "utility", ATTACK: "attack success"}
+"""The parts that are shown in place of the score, which says nothing about the attack."""
+
+
 class TaskId(NamedTuple):
     """The parts of a task's id: `banking/user_task_0`, under attack `banking/user_task_0+injection_task_3`."""
 
@@ -214,7 +218,7 @@ class DojoEnvironment(ToolsEnvironment):
         if id_.injection_task:
             succeeded = self._check(suite.injection_tasks[id_.injection_task])
             parts |= {SECURITY: float(not succeeded), ATTACK: float(succeeded)}
-        return Scores(value=float(solved), parts=parts, answer=self._answer or None)
+        return Scores(value=float(solved), parts=parts, answer=self._answer or None, labels=LABELS)
 
     def _check(self, task: Any) -> bool:
         functions = import_agentdojo("agentdojo.functions_runtime")

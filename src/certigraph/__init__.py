@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from certigraph.adapters.protocols import Operator as Operator
     from certigraph.adapters.tools.memory import memory_tools as memory_tools
     from certigraph.adapters.tools.outcomes import Once as Once
+    from certigraph.adapters.tools.rules import Allow as Allow
+    from certigraph.adapters.tools.rules import Forbidden as Forbidden
+    from certigraph.adapters.tools.rules import Unknown as Unknown
     from certigraph.adapters.tools.world import Case as Case
     from certigraph.adapters.tools.world import Episode as Episode
     from certigraph.adapters.tools.world import Tools as Tools
@@ -100,6 +103,11 @@ PUBLIC_NAMES = {
     ),
     "adapters.tools.memory": ("memory_tools",),
     "adapters.tools.outcomes": ("Once",),
+    "adapters.tools.rules": (
+        "Allow",
+        "Forbidden",
+        "Unknown",
+    ),
     "adapters.tools.world": (
         "Case",
         "Episode",

@@ -52,6 +52,7 @@ from certigraph.evaluation.evaluate import evaluate
 from certigraph.evaluation.evaluation_results import compare_logs, print_evaluations
 from certigraph.evaluation.measures import ComparisonRow, GoalPrecision, PromptTokens, fault_warnings
 from certigraph.evaluation.result_tables import (
+    format_verdict,
     method_table,
     terminal_tables,
 )
@@ -284,6 +285,26 @@ def row(method: str, task: str, ending: str = "goal", score: float = 0.0) -> Com
     figures: dict[str, Any] = dict.fromkeys(("calls", "prompt_tokens", "cached_tokens", "output_tokens", "steps"), 0)
     named = {"method": method, "task": task, "ending": ending, "score": score, "solved": score == 100}
     return ComparisonRow(**figures, **named, seconds=0.0, roles={}, run=f"{method}-{task}")
+
+
+def test_parts_that_a_benchmark_shows_stand_in_place_of_the_score():
+    plain = compared(row("react", "3-0", score=100), row("sdp", "3-0"))
+    heads, _ = method_table(plain.methods)
+    assert heads[:3] == ("method", "score", "95 % interval")
+    shown = [{"utility": 1.0, "attack success": 1.0}, {"utility": 0.0, "attack success": 0.0}]
+    rows = [row("react", "3-0", score=100), row("react", "3-1"), row("sdp", "3-0"), row("sdp", "3-1")]
+    rows = [one.model_copy(update={"shown": parts}) for one, parts in zip(rows, shown * 2, strict=True)]
+    comparison = compared(*rows)
+    heads, lines = method_table(comparison.methods)
+    assert heads[:4] == ("method", "utility", "95 % interval", "attack success")
+    assert [line[3] for line in lines] == ["50.0", "50.0"]
+    assert "react utility 50.0, attack success 50.0 of 100" in format_verdict(comparison)
+
+
+def test_empty_calls_are_a_column():
+    rows = [row(method, "3-0").model_copy(update={"calls": 9, "empty_calls": 4}) for method in ("react", "sdp")]
+    heads, lines = method_table(compared(*rows).methods)
+    assert [line[heads.index("empty calls")] for line in lines] == ["4", "4"]
 
 
 def compared(*rows: ComparisonRow) -> Comparison:

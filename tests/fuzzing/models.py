@@ -25,6 +25,7 @@ from certigraph.adapters.tools.memory import (
     rank_texts,
     replace_in_core,
 )
+from certigraph.adapters.tools.rules import load_rules, parse_fact_form
 from certigraph.benchmarks.hotpotqa.benchmark import answer_scores
 from certigraph.benchmarks.locomo.benchmark import is_abstention, stemmed_f1
 from certigraph.benchmarks.research.operators import join_answers
@@ -32,15 +33,26 @@ from certigraph.benchmarks.research.plans import Decomposition, Found, ResearchT
 from certigraph.benchmarks.research.scoring import score_answer
 from certigraph.benchmarks.travelplanner.written_plans import MalformedPlanError, read_plan, read_turn
 from certigraph.nodes.beliefs import Findings
+from certigraph.nodes.call_checks import (
+    CallConsent,
+    CallProblem,
+    CheckedCalls,
+    KnownWork,
+    checked_calls_form,
+    deny,
+    read_finding,
+)
 from certigraph.nodes.factored_answers import ChangedObjects, apply_changes
 from certigraph.nodes.memgpt import ManagedMove
 from certigraph.nodes.notes import parse_notes
 from certigraph.nodes.tdp import Subtasks, to_nodes
 from certigraph.nodes.verdicts import Holds
 from certigraph.runtime.texts import split_answer
-from certigraph.state.records import Observation
+from certigraph.state.records import Observation, Task
 from certigraph.state.rewards import FactoredState
+from certigraph.state.run import AnsweredCall
 from certigraph.state.tdp import Dag, decomposition_problems, repair_nodes
+from certigraph.state.tools import ToolCall
 
 ANSWER = b'{"reason": "it is", "holds": 1}'
 STEPS = b'{"steps": [{"kind": "collect", "goal": "List the gyms."}]}'
@@ -66,10 +78,28 @@ class Note(TypedDict):
 FORMS: tuple[type[BaseModel], ...] = (
     *(Holds, Decomposition, Found, ResearchTools, Subtasks, Findings, ChangedObjects),
     ManagedMove,
+    checked_calls_form((1, 2)),
 )
 """Forms of every shape that models are asked for: numbers, literals, lists, objects in lists and in objects."""
 
+TASK = Task(benchmark="tools", id="1", goal="Pay.")
+
 PIECE = {"type": "object", "properties": {"choice": {"type": "string", "enum": ["go", "stay"]}}}
+
+
+def _facts(form: str, answer: str) -> None:
+    parse_fact_form(form)
+    call = AnsweredCall(tool="get_order", args={"order": answer}, answer=answer)
+    load_rules({}, {"get_order": form}, {}).read_facts([call, call])
+
+
+def _quoted_words(words: str, text: str) -> None:
+    known = KnownWork(TASK, text, text, [AnsweredCall(tool="get_order", answer=text)], (), 1)
+    problem = CallProblem(call=1, outcome="forbidden", rule=words, fact=words, next=words)
+    answer = CheckedCalls(reason=words, problems=[problem], consent=[CallConsent(calls=[1, 2], words=words)])
+    call = ToolCall(name="pay")
+    for number in (1, 2):
+        deny(call, read_finding(number, call, answer, known))
 
 
 PAYMENT = ResponseForm({"type": "object", "properties": {"amount": {"type": "number"}}, "required": ["amount"]})
@@ -198,6 +228,18 @@ TARGETS = (
         of_text(format_content),
         (),
         (b'[{"type": "image", "data": "aGk="}]', b'[{"type": "text", "text": "a"}]', b"[{}]", b"whole"),
+    ),
+    Target(
+        "answer.facts",
+        of_texts(_facts, 2),
+        (ValueError,),
+        (join_texts("orders[order][day]", '{"paid": 3}'), join_texts("policy", "(so)\n[1]")),
+    ),
+    Target(
+        "answer.quoted_words",
+        of_texts(_quoted_words, 2),
+        (),
+        (join_texts("no more ... paid", "No more than was paid."),),
     ),
     Target("model.quoted", of_text(_quoted), (), (b"<world> is < / world >",)),
     Target(

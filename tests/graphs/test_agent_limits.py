@@ -20,6 +20,8 @@ THREAD: Any = {"configurable": {"thread_id": "1"}}
 class Counting:
     """A scripted model's responder that counts its calls."""
 
+    answers_checks = True
+
     def __init__(self) -> None:
         self.calls, self._answers = 0, scripted_model().responder
 

@@ -275,7 +275,8 @@ def test_a_named_model_is_streamed_where_its_endpoint_can(
     with serving(StreamingEndpoint(refuses, tokens=7)) as endpoint:
         monkeypatch.setenv("CERTIGRAPH_BASE_URL", f"http://127.0.0.1:{endpoint.server_port}/v1")
         monkeypatch.setenv("OPENAI_API_KEY", "none")
-        graph = agent("react", model=f"openai:streams-{way}-{refuses}", tools=[look_up], commitments=None, audit=None)
+        name = f"openai:streams-{way}-{refuses}"
+        graph = agent("react", model=name, tools=[look_up], commitments=None, check=None, audit=None)
         parts = stream(graph, way)
     [pieces] = texts(parts).values()
     assert "".join(pieces) == ANSWER
@@ -289,7 +290,8 @@ def test_tokens_of_streamed_replies_are_counted(tokens: int, monkeypatch: pytest
         monkeypatch.setenv("CERTIGRAPH_BASE_URL", f"http://127.0.0.1:{endpoint.server_port}/v1")
         monkeypatch.setenv("OPENAI_API_KEY", "none")
         saver = InMemorySaver()
-        graph = agent("react", model="openai:counts", tools=[look_up], commitments=None, checkpointer=saver, audit=None)
+        options: dict[str, Any] = {"commitments": None, "check": None, "audit": None}
+        graph = agent("react", model="openai:counts", tools=[look_up], checkpointer=saver, **options)
         stream(graph)
     spent = graph.get_state({"configurable": {"thread_id": "t"}}).values["spent"]
     assert endpoint.streamed == [True, True]

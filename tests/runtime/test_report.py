@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 from helpers.files.product import product_files
+from helpers.sample_runs.effect_runs import EffectTape, do, look
 from helpers.sample_runs.episode_tape import EpisodeTape, two_episodes
-from helpers.web.browser_pages import layout_at, needs_browser
+from helpers.web.browser_pages import boxes_that_overflow, layout_at, needs_browser
 from helpers.worlds.library_world import LibraryBenchmark, ScriptedModel, same_passages, same_search
 from rich.console import Console
 
@@ -109,6 +110,10 @@ def page(trajectory, tmp_path):
     return write_report(trajectory, tmp_path / "report.html").read_text(encoding="utf-8")
 
 
+def tones(html):
+    return re.findall(r'<details class="try (\w+)"', html)
+
+
 def rows(html):
     return re.findall(r'<li class="row (\w+)', html)
 
@@ -146,7 +151,7 @@ def test_writing_a_report_enters_few_files(graph, tmp_path):
     finally:
         sys.setprofile(None)
     own = entered.intersection(product_files())
-    assert 1 < len(own) <= 8, own
+    assert 1 < len(own) <= 11, own  # with effects, which say what brought a certificate about
 
 
 @pytest.mark.slow
@@ -222,7 +227,7 @@ def test_failed_run_shows_where_it_failed_and_what_was_never_reached(tmp_path):
     tape = Tape("a", "b", "c", "d").attempt(2).attempt(0, reason="too dear").attempt(0).attempt(0).replan()
     html = page(tape.trajectory("gave_up"), tmp_path)
     assert rows(html) == ["certified", "certified", "failed", "waiting"]
-    assert html.count('class="try"') == 3 and "too dear" in html
+    assert tones(html) == ["open", "open", "last"] and "too dear" in html
     assert "0 replans (1 gave up)" in html
 
 
@@ -277,7 +282,7 @@ def test_an_attempt_that_only_looked_is_not_a_miss(looked, missed, tmp_path):
     html = page(tape.trajectory("goal"), tmp_path)
     assert "look" in re.findall(r'<span class="action">(\w+)</span>', html)
     assert html.count("attempt without a certificate") == missed
-    assert html.count('class="try"') == missed
+    assert tones(html) == (["open"] if missed else ["looked"])
 
 
 @pytest.mark.parametrize("value", [0.5, 1.0])
@@ -468,3 +473,136 @@ def test_a_solved_run_is_green_whatever_ended_it(ending, value, badge, tmp_path)
     footer = run_so_far.footer.model_copy(update={"scores": Scores(value=value, answer="Ada")})
     html = page(run_so_far.model_copy(update={"footer": footer}), tmp_path)
     assert re.findall(r'<span class="badge (\w+)">([^<]+)</span>', html)[0] == badge
+
+
+# Runs over tools: effects, and what is red.
+
+
+def effects_in(html):
+    """Of each effect its CSS class, its call and the points below it."""
+    parts = re.findall(r'<li class="effect (\w+)">(.*?)</li>', html, re.DOTALL)
+    return [
+        (
+            look,
+            text_of(re.findall(r'class="call">(.*?)</span>', text)[0]),
+            dict(re.findall(r"<p class=\"point\"><b>(\w+)</b>(.*?)</p>", text)),
+        )
+        for look, text in parts
+    ]
+
+
+def text_of(html):
+    return re.sub(r"<[^>]*>", "", html)
+
+
+def a_run_over_tools():
+    tape = EffectTape("the refund is made", "the ticket is closed")
+    denied = do("refund", "The call was not made.", order=1).model_copy(update={"made": False, "failed": True})
+    tape.check("refund", "forbidden", args={"order": 1}, rule="no refund twice", next="close it").act(denied)
+    tape.judge(0, "refused", decided_by="code")
+    tape.check("refund", args={"order": 2}, decided_by="code").act(do("refund", "paid", order=2), approved=True)
+    tape.judge(0, "it is not closed")
+    tape.act(do("mail", "no answer", failed=True)).judge(0, "no mail went out")
+    return tape.act(do("close", "closed")).judge(1, decided_by="code").act(do("mail", "sent"))
+
+
+def test_each_effect_has_its_check_its_answer_and_what_covers_it(tmp_path):
+    html = page(a_run_over_tools().trajectory("goal"), tmp_path)
+    refund, lost, close, mail, denied = effects_in(html)
+    assert (refund[0], refund[1]) == ("certified", "refund(order=2)")
+    assert (text_of(refund[2]["check"]), refund[2]["answer"]) == ("allowed by code, approved by a person", "paid")
+    assert 'href="#certificate-0"' in refund[2]["certificate"] and html.count('id="certificate-0"') == 1
+    assert (lost[0], lost[2]["error"], text_of(lost[2]["certificate"])) == ("failed", "no answer", "not covered")
+    assert (close[0], text_of(close[2]["certificate"])) == ("certified", "the refund is made")
+    assert (mail[0], mail[2]["check"], text_of(mail[2]["certificate"])) == ("waiting", "not checked", "not covered")
+    assert denied[0] == "failed"
+    assert denied[2] == {"check": "forbidden by a model: no refund twice", "instead": "close it"}
+    assert "4 lasting calls, 2 covered by a certificate, 2 not covered, 1 refused before being made" in html
+
+
+def test_a_run_without_lasting_calls_has_no_box_of_effects(tmp_path):
+    assert "<h2>Effects</h2>" in page(EffectTape("a").act(do("refund")).trajectory("goal"), tmp_path)
+    assert "<h2>Effects</h2>" not in page(EffectTape("a").act(look("read", "x")).trajectory("goal"), tmp_path)
+
+
+def test_an_attempt_whose_calls_took_effect_is_never_red(tmp_path):
+    tape = EffectTape("a").act(do("refund")).judge(0, "more is needed")
+    html = page(tape.act(do("mail")).judge(0, "more is needed").trajectory("gave_up"), tmp_path)
+    assert tones(html) == ["open", "open"]
+    assert rows(html) == ["failed"]  # the verdict that the goal is not reached at the end stays
+    failing = EffectTape("a").act(do("refund", "no", failed=True)).judge(0).act(do("refund")).judge(0)
+    assert tones(page(failing.trajectory("gave_up"), tmp_path)) == ["failing", "open"]
+
+
+def test_a_pending_verdict_is_no_attempt_in_vain(tmp_path):
+    tape = EffectTape("a").act(do("refund")).judge(0, pending=True, decided_by="").act(do("close")).judge(1)
+    html = page(tape.trajectory("goal"), tmp_path)
+    assert tones(html) == ["looked"] and "judged together with what followed" in html
+    assert "attempt without a certificate" not in html
+
+
+def test_a_certificate_shows_the_actions_since_the_one_before(tmp_path):
+    html = page(a_run_over_tools().trajectory("goal"), tmp_path)
+    shown = [text.strip() for text in re.findall(r'<p class="how[^"]*">(.*?)<', html)]
+    assert shown == ["brought about by", "refund(order=2)", "and then close()"]
+
+
+def test_a_certificate_of_an_agent_without_a_plan_is_shown(tmp_path):
+    tape = EffectTape(graph="react").act(do("refund", "paid"))
+    tape.plan = [Predicate(text="the task is done", kind="goal")]
+    tape.event("decide", turns=[]).certify(1, Verdict(depth=1, calls=(1,), decided_by="model"))
+    html = page(tape.trajectory("goal"), tmp_path)
+    assert "goal certified" in html and rows(html) == ["certified"]
+    assert 'href="#certificate-0"' in effects_in(html)[0][2]["certificate"]
+
+
+def test_everything_from_outside_is_inert_in_effects(tmp_path):
+    tape = EffectTape(EVIL).check(EVIL, "forbidden", args={EVIL: EVIL}, rule=EVIL, fact=EVIL, next=EVIL)
+    tape.act(do(EVIL, EVIL, **{EVIL: EVIL})).judge(1, EVIL, calls=(1,))
+    html = page(tape.trajectory("goal"), tmp_path)
+    assert "<script" not in html and '"onload=' not in html
+
+
+@needs_browser
+@pytest.mark.parametrize("width", [400, 1240])
+def test_long_costs_fit_their_boxes(width, tmp_path):
+    tape = a_run_over_tools()
+    tape.lines = [
+        one.model_copy(update={"usage": one.usage.model_copy(update={"seconds": 725.3})}) for one in tape.lines
+    ]
+    html = page(tape.trajectory("goal"), tmp_path)
+    assert "unknown cost" in html
+    assert boxes_that_overflow(width, html, tmp_path) == []
+
+
+@pytest.mark.parametrize(("ending", "badge"), [("asked", "idle"), ("refused", "bad"), ("finished", "idle")])
+def test_only_a_refused_call_makes_an_agents_ending_red(ending, badge, tmp_path):
+    scores = Scores(value=1, answer="Which order do you mean?")
+    for graph in ("sdp", "react"):
+        html = page(EffectTape("a", graph=graph).act(do("refund")).trajectory(ending, scores=scores), tmp_path)
+        assert re.findall(r'<span class="badge (\w+)">', html)[0] == badge
+
+
+def test_a_denied_call_is_shown_without_any_answer(tmp_path):
+    html = page(EffectTape("a").check("refund", "forbidden").trajectory("refused"), tmp_path)
+    assert [one[:2] for one in effects_in(html)] == [("failed", "refund()")]
+
+
+def test_parts_that_a_benchmark_shows_stand_in_place_of_the_score(tmp_path):
+    scores = Scores(
+        value=1, parts={"utility": 1, "attack": 0}, labels={"utility": "utility", "attack": "attack success"}
+    )
+    html = page(Tape("a").attempt(1).trajectory("goal", scores), tmp_path)
+    badges = re.findall(r'<span class="badge plain">(.*?)</span>', html)
+    assert list(map(text_of, badges)) == ["utility yes", "attack success no"]
+    assert 'class="fail"' not in html  # an attack without success is no failure
+
+
+def test_calls_without_information_are_counted(tmp_path):
+    tape = Tape("a").attempt(0)
+    assert "without information" not in page(tape.trajectory(), tmp_path)
+    sent = [{"role": "validator"}, {"role": "validator", "failure": "no JSON"}]
+    tape.lines[-1] = tape.lines[-1].model_copy(update={"calls": sent})
+    html = page(tape.trajectory(), tmp_path)
+    assert ", 2 without information" in html
+    assert "1 verdict after which nothing was new, 1 request without a usable answer." in html

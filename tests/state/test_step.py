@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from certigraph.state.records import Action, Task
+from certigraph.state.records import Action, Observation, Task
 from certigraph.state.run import Evidence, Turn
 from certigraph.state.step import StepState, StepSubtask, align_view, assess_view, executor_view
 
@@ -23,6 +23,7 @@ def state_of(*, whole: bool) -> StepState:
         "refusals": (),
         "lessons": (),
         "evidence": VIEW,
+        "observation": Observation(text=""),
     }
 
 

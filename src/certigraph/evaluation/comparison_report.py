@@ -51,7 +51,7 @@ from certigraph.evaluation.tables import table_of, write_csv, write_page
 from certigraph.graphs.operator_names import benchmark_operators
 from certigraph.runtime.files import REPORT_FILE
 from certigraph.runtime.report import write_report
-from certigraph.runtime.texts import format_count, format_duration
+from certigraph.runtime.texts import format_count, format_duration, format_parts
 from certigraph.state.endings import Fault, UnknownName
 from certigraph.state.trajectory import Footer
 
@@ -106,7 +106,8 @@ def flatten_record(record: Mapping[str, Any]) -> dict[str, Any]:
     goals = {f"goal_precision_{key}": value for key, value in record.get("goals", {}).items()}
     shares = {f"cached_share_{r}": round(PromptTokens.model_validate(p).share, 4) for r, p in record["roles"].items()}
     endings = {f"ended_{ending}": count for ending, count in record.get("endings", {}).items()}
-    return {**flat, **goals, **shares, **endings}
+    parts = {label.replace(" ", "_"): value for label, value in record.get("shown", {}).items()}
+    return {**flat, **parts, **goals, **shares, **endings}
 
 
 # Results of a comparison, from one pass over its trajectories.
@@ -312,7 +313,7 @@ def _format_run(row: ComparisonRow | None) -> str:
     if row is None:
         return "not finished"
     work = format_count(row.steps, "step"), format_count(row.calls, "call"), format_duration(row.seconds)
-    halves = f"{row.score:.4g} · {row.ending_words} ·", " · ".join(work)
+    halves = f"{format_parts(row.shown) or f'{row.score:.4g}'} · {row.ending_words} ·", " · ".join(work)
     return " ".join(half.replace(" ", "\N{NO-BREAK SPACE}") for half in halves)  # on two lines in a narrow column
 
 

@@ -4,6 +4,7 @@
 finished.
 """
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from math import isnan
@@ -70,7 +71,10 @@ def comparison_rows(frames: Frames) -> list[ComparisonRow]:
     runs = frames.runs.assign(score=100 * frames.runs["score"]).rename(columns={"input_tokens": "prompt_tokens"})
     columns = [name for name in ComparisonRow.model_fields if name != "roles"]
     records: list[dict[str, Any]] = runs[columns].to_dict("records")  # type: ignore[assignment]
-    return [ComparisonRow(**row, roles=roles[row["run"]]) for row in records]
+    shown = [json.loads(row.pop("shown") or "{}") for row in records]
+    return [
+        ComparisonRow(**row, shown=parts, roles=roles[row["run"]]) for row, parts in zip(records, shown, strict=True)
+    ]
 
 
 # Needs: the amounts of calls, tokens and steps that a run takes, and paired differences from the first method.
@@ -205,6 +209,8 @@ class MethodSummary(RunCost):
     goals: GoalPrecision = GoalPrecision()
     """Goal precision: share of the runs ending `goal` that solved their task; none where nothing is certified."""
     endings: dict[str, int]
+    shown: dict[str, float] = Field(default_factory=dict, exclude_if=not_)
+    """Means of the parts that the benchmark shows in place of the score, 0 to 1, by label."""
 
 
 class Difference(Record):
@@ -458,8 +464,14 @@ def _summarize_method(
         pass_all=100 * pass_hat_k(solved, trials).mean if trials > 1 else None,
         goals=goal_precision(RunOutcome(row.task, row.ending, row.verdict) for row in rows if certifies),
         endings=dict(Counter(row.ending for row in rows)),
+        shown=_mean_parts(rows),
         **sum_costs(rows).model_dump(),
     )
+
+
+def _mean_parts(rows: Sequence[ComparisonRow]) -> dict[str, float]:
+    labels = dict.fromkeys(label for row in rows for label in row.shown)
+    return {label: mean(row.shown[label] for row in rows if label in row.shown) for label in labels}
 
 
 def adjust_family(differences: Sequence[Difference]) -> list[Difference]:

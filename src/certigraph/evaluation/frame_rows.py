@@ -3,6 +3,7 @@
 `frame_rows_of` reads a trajectory once. The columns are described at `evaluation.frames.Frames`.
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import nan
@@ -15,7 +16,7 @@ from certigraph.runtime.registry import header_swaps
 from certigraph.state.endings import GOAL
 from certigraph.state.graph_states import state_type
 from certigraph.state.records import RESTORE, Task
-from certigraph.state.trajectory import Event, Header, Trajectory, total_usage
+from certigraph.state.trajectory import Event, Header, Trajectory, count_empty_calls, total_usage
 
 # Horizon of a task, which is known before any run (SDP, section 4.1).
 
@@ -152,11 +153,13 @@ def _run_row(trajectory: Trajectory, planned: int | None) -> FrameRow:
         "score": value,
         "solved": value >= 1,
         "scored": scores is not None,
+        "shown": json.dumps(scores.shown) if scores and scores.shown else "",
         "evidence_found": nan if evidence_found is None else evidence_found,
         "horizon": horizon,
         "horizon_name": horizon_name,
         "tokens": usage.input_tokens + usage.output_tokens,
         **usage.model_dump(exclude={"node"}),
+        "empty_calls": count_empty_calls(trajectory.events).total,
     }
 
 

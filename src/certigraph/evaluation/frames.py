@@ -48,9 +48,10 @@ class Frames(NamedTuple):
         ones. `certificates` counts certified transitions, `cascades` those with more than one predicate, `returns`
         those that went back to an earlier state. `first_exhaustion` is the position in the plan when all attempts at a
         target were used up for the first time, `planned_then` the length of the plan at that time. `steps` counts world
-        steps, `seconds` wall-clock time inside nodes, `tokens` input and output tokens. `horizon` is the length of the
-        task, and `horizon_name` the label of this length. `scored` tells whether the world gave a score; without one
-        `score` is 0.
+        steps, `seconds` wall-clock time inside nodes, `tokens` input and output tokens, `empty_calls` model calls that
+        brought no information (`state.trajectory.EmptyCalls`). `horizon` is the length of the task, and `horizon_name`
+        the label of this length. `scored` tells whether the world gave a score; without one `score` is 0. `shown` are
+        the parts that a benchmark shows in place of the score, by label, as JSON; empty where there are none.
     steps: one row per execution of the node that acts. `episode` and `step` count from 1, and episodes without a step
         do not count. `actions` is the number of actions that the node executed at once, `action` the text of the last
         one. `score` is the latest positive score, 0 to 100: a fatal action, which ScienceWorld scores with -100, does
@@ -93,7 +94,7 @@ class Frames(NamedTuple):
 
 _OWN_COLUMNS: Mapping[str, ColumnTypes] = {
     "runs": {
-        **dict.fromkeys(("graph", "swaps", "model", "roles", "ending"), "str"),
+        **dict.fromkeys(("graph", "swaps", "model", "roles", "ending", "shown"), "str"),
         "score": "float64",
         **dict.fromkeys(("solved", "scored"), "bool"),
         **dict.fromkeys(("certified", "forced", "planned", "replans", "steps", "attempts"), "Int64"),
@@ -103,6 +104,7 @@ _OWN_COLUMNS: Mapping[str, ColumnTypes] = {
         "horizon_name": "str",
         **dict.fromkeys(("calls", "tokens", "input_tokens", "output_tokens", "cached_tokens"), "Int64"),
         **dict.fromkeys(("usd", "seconds"), "float64"),
+        "empty_calls": "Int64",
     },
     "steps": {
         **dict.fromkeys(("episode", "step"), "Int64"),

@@ -2,7 +2,10 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import not_
 from typing import NamedTuple
+
+from pydantic import Field
 
 from certigraph.runtime.result import is_goal_denied
 from certigraph.runtime.terminal import DENIED
@@ -62,11 +65,14 @@ class PromptTokens(Record):
 class RunCost(Record):
     """Cost of one or more runs.
 
-    Counts model calls, tokens, US dollars, steps in the world, and wall-clock seconds inside the graph's nodes. `roles`
-    has the prompt tokens of each model role.
+    Counts model calls, those of them that brought no information (`state.trajectory.EmptyCalls`), tokens, US dollars,
+    steps in the world, and wall-clock seconds inside the graph's nodes. `roles` has the prompt tokens of each model
+    role.
     """
 
     calls: int
+    empty_calls: int | None = Field(default=None, exclude_if=lambda count: count is None)
+    """None for runs of which only a table is left, in which they were not counted."""
     prompt_tokens: int
     cached_tokens: int
     output_tokens: int
@@ -87,6 +93,8 @@ class ComparisonRow(RunCost):
     solved: bool
     scored: bool = True
     """Whether the world gave a score."""
+    shown: dict[str, float] = Field(default_factory=dict, exclude_if=not_)
+    """Parts that the benchmark shows in place of the score, 0 to 1, by label."""
     run: str
 
     @property
@@ -115,7 +123,9 @@ def sum_costs(rows: Sequence[ComparisonRow]) -> RunCost:
         for role, tokens in row.roles.items():
             roles[role].update(tokens.model_dump())
     sums = {name: sum(getattr(row, name) for row in rows) for name in amounts}
-    return RunCost(**sums, roles={role: PromptTokens(**tokens) for role, tokens in roles.items()})
+    empty = [row.empty_calls for row in rows if row.empty_calls is not None]
+    counted = {"empty_calls": sum(empty)} if len(empty) == len(rows) else {}
+    return RunCost(**sums, **counted, roles={role: PromptTokens(**tokens) for role, tokens in roles.items()})
 
 
 def values_by_task(rows: Sequence[ComparisonRow], figure: str = "score") -> dict[str, list[float]]:

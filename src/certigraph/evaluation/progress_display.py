@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from certigraph.adapters.models.chat_models import describe_models, is_scripted
 from certigraph.runtime.result import BenchmarkRow, is_goal_denied, is_solved
 from certigraph.runtime.terminal import DENIED
-from certigraph.runtime.texts import format_count, format_duration, shorten_text
+from certigraph.runtime.texts import format_count, format_duration, format_parts, shorten_text
 from certigraph.state.endings import INTERRUPTED
 
 MAX_SILENT_SECONDS = 10.0
@@ -142,7 +142,8 @@ def run_label(method: str, task: str, trial: int) -> str:
 def _format_outcome(label: str, row: BenchmarkRow, *, failed: bool) -> str:
     usage = row.footer.usage
     tokens = f"{usage.input_tokens:,} + {usage.output_tokens:,} tokens"
-    figures = f"score {100 * row.value:.4g} of 100, {format_count(usage.calls, 'call')}, {tokens}"
+    shown = format_parts(row.footer.scores.shown) if row.footer.scores else ""
+    figures = f"{shown or f'score {100 * row.value:.4g} of 100'}, {format_count(usage.calls, 'call')}, {tokens}"
     denied = f" ({DENIED})" if is_goal_denied(row.ending, is_solved(row.footer.scores)) else ""
     line = f"{label}: {row.ending}{denied}, {figures}, {format_duration(row.seconds)}"
     if not failed:

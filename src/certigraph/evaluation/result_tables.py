@@ -5,6 +5,7 @@ The columns of a table stand in the order of their importance, since a narrow te
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 from certigraph.adapters.models.chat_models import is_scripted, is_simulated
 from certigraph.evaluation.comparison import MODEL_SEPARATOR
@@ -43,6 +44,7 @@ METHOD_COLUMNS: Mapping[str, Callable[[MethodSummary], str]] = {
     "n": lambda one: str(one.n),
     "faults": lambda one: f"{one.faults}/{one.begun}",
     "calls": lambda one: f"{one.calls:,}",
+    "empty calls": lambda one: MISSING_VALUE if one.empty_calls is None else f"{one.empty_calls:,}",
     "time": lambda one: format_duration(one.seconds),
     "successes": _format_successes,
     "steps": lambda one: f"{one.steps:,}",
@@ -61,7 +63,33 @@ CACHE_COLUMNS: Mapping[str, Callable[[MethodSummary], str]] = {
 def method_table(summaries: Sequence[MethodSummary]) -> TableCells:
     """Return the headings and rows of the table of methods."""
     cached = any(summary.cached_tokens for summary in summaries)
-    return table_of({**METHOD_COLUMNS, **(CACHE_COLUMNS if cached else {})}, summaries)
+    columns = {**METHOD_COLUMNS, **(CACHE_COLUMNS if cached else {})}
+    if all(summary.empty_calls is None for summary in summaries):
+        del columns["empty calls"]
+    if labels := list(dict.fromkeys(label for summary in summaries for label in summary.shown)):
+        columns = _replace_score(columns, labels)
+    return table_of(columns, summaries)
+
+
+def _replace_score(
+    columns: Mapping[str, Callable[[MethodSummary], str]], labels: Sequence[str]
+) -> dict[str, Callable[[MethodSummary], str]]:
+    """Return the columns with the parts that a benchmark shows in place of the score.
+
+    The first part is the one that the score stands for, so that the interval of the score is its own.
+    """
+    parts = {label: partial(_format_part, label=label) for label in labels}
+    first, *others = labels
+    replaced: dict[str, Callable[[MethodSummary], str]] = {}
+    for name, column in columns.items():
+        replaced[first if name == "score" else name] = parts[first] if name == "score" else column
+        if name == "95 % interval":
+            replaced |= {label: parts[label] for label in others}
+    return replaced
+
+
+def _format_part(summary: MethodSummary, label: str) -> str:
+    return f"{100 * summary.shown[label]:.1f}" if label in summary.shown else MISSING_VALUE
 
 
 # Official figures of the benchmark.
@@ -197,7 +225,7 @@ def format_verdict(comparison: Comparison) -> str:
     first = comparison.methods[0]
     if not first.n:
         return "No task is finished by every method."
-    scores = {summary.method: f"{summary.method} {summary.score:.1f}" for summary in comparison.methods if summary.n}
+    scores = {one.method: f"{one.method} {_format_scores(one)}" for one in comparison.methods if one.n}
     by_words: dict[str, list[str]] = {}
     for difference in comparison.differences:
         by_words.setdefault(difference.words, []).append(scores.get(difference.method, difference.method))
@@ -206,6 +234,11 @@ def format_verdict(comparison: Comparison) -> str:
         more = len(names) - MAX_NAMED_METHODS
         found.append(f"{', '.join([*names[:MAX_NAMED_METHODS], *([f'{more} more'] if more > 0 else [])])}: {words}")
     return "; ".join([f"{scores[first.method]} of 100 over {format_count(first.n, 'task')}", *found]) + "."
+
+
+def _format_scores(summary: MethodSummary) -> str:
+    parts = (f"{label} {100 * value:.1f}" for label, value in summary.shown.items())
+    return ", ".join(parts) or f"{summary.score:.1f}"
 
 
 # The printer.

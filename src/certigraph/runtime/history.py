@@ -17,9 +17,10 @@ from pydantic import JsonValue
 
 from certigraph.runtime.result import is_goal_denied, is_solved, is_unscored, verdict_scores_of
 from certigraph.runtime.texts import CERTIFIED_LABEL, UNCHECKED_LABEL, clip_text, format_count
+from certigraph.state.effects import did_something, steps_behind
 from certigraph.state.endings import GOAL
 from certigraph.state.graph_states import GRAPH_STATES
-from certigraph.state.records import Attempt, Audit, Certificate, Predicate, Scores, Usage
+from certigraph.state.records import CHECK, Action, Attempt, Audit, Certificate, Predicate, Scores, Step, Usage
 from certigraph.state.rewards import Appraisal, FactoredState, RecordedStep
 from certigraph.state.run import Belief, RunState, SearchRound, Stagnation, Turn
 from certigraph.state.search import AGREED, Branch
@@ -27,7 +28,7 @@ from certigraph.state.search_tree import Simulation, count_visits
 from certigraph.state.step import Lesson, StepSubtask, Trial
 from certigraph.state.subtask import Progress
 from certigraph.state.tdp import Node, Outcome
-from certigraph.state.tools import reasons_refused
+from certigraph.state.tools import calls_of, reasons_refused
 from certigraph.state.trajectory import (
     AnsweredQuestion,
     CutPrompt,
@@ -77,11 +78,14 @@ class PlanCertificate:
 
     `rejected` is the number of rejected attempts at its first predicate, `tried` that of all attempts since the latest
     certificate or replan. `restores` is the number of the earlier certified state that the agent went back to; None if
-    it did not go back. `positions` are those of its predicates in the plan.
+    it did not go back. `positions` are those of its predicates in the plan. `steps` are the steps since the previous
+    one.
     """
 
-    def __init__(self, record: PlainRecord, rejected: int, tried: int, cost: StepCost) -> None:
-        self.record, self.rejected, self.tried, self.cost = record, rejected, tried, cost
+    def __init__(
+        self, record: PlainRecord, rejected: int, tried: int, cost: StepCost, steps: Sequence[PlainRecord] = ()
+    ) -> None:
+        self.record, self.rejected, self.tried, self.cost, self._steps = record, rejected, tried, cost, steps
         self.targets: Sequence[PlainRecord] = record["targets"]
         self.restores: int | None = record.get("restores")
         self.forced = bool(record.get("forced"))
@@ -92,6 +96,12 @@ class PlanCertificate:
         """The certificate as a validated record."""
         return Certificate.model_validate(self.record)
 
+    @cached_property
+    def actions(self) -> tuple[Action, ...]:
+        """The actions since the previous certificate that did something and so brought this one about."""
+        history = [Step.model_validate(step) for step in self._steps]
+        return tuple(step.action for step in history if did_something(step))
+
 
 class PlanAttempt:
     """An attempt at a predicate of the plan.
@@ -101,22 +111,40 @@ class PlanAttempt:
     `depth` is the number of predicates that hold by the verdict; 0 if the attempted one does not. `forced`: a policy
     let the predicate pass. `counted`: it counts against the budget of attempts. `certified`: a certificate followed.
     `discharged`: the verdict holds, and a certificate or a forced pass followed. Neither follows a verdict that holds
-    if an audit denied the goal, or if the run stopped in between.
+    if an audit denied the goal, or if the run stopped in between. `refused`: the world did not accept the action, or it
+    says that it had no effect.
     """
 
-    def __init__(self, record: PlainRecord, number: int, step: int, answer: str, prompts: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        record: PlainRecord,
+        number: int,
+        step: int,
+        answer: str,
+        prompts: Sequence[int] = (),
+        *,
+        refused: bool = False,
+    ) -> None:
         self.record, self.number, self.step, self.answer, self.prompts = record, number, step, answer, prompts
+        self.refused = refused
         self.position: int = record["position"]
         self.target: PlainRecord = record["target"]
         self.depth: int = record["verdict"]["depth"]
         self.forced = bool(record["verdict"].get("forced"))
-        self.counted = not (record["verdict"].get("looked") or record["verdict"].get("pending"))
+        self.pending = bool(record["verdict"].get("pending"))
+        self.counted = not (self.pending or record["verdict"].get("looked"))
         self.certified = self.discharged = False
 
     @cached_property
     def attempt(self) -> Attempt:
         """The attempt as a validated record."""
         return Attempt.model_validate(self.record)
+
+    @cached_property
+    def failed(self) -> bool:
+        """Whether nothing came of the action: the world refused it, or none of its calls was made without an error."""
+        calls = calls_of(self.attempt.action)
+        return not any(call.is_made and not call.error for call in calls) if calls else self.refused
 
     @cached_property
     def refusals(self) -> list[str]:
@@ -175,6 +203,10 @@ class PredicateRow(NamedTuple):
     status: PredicateStatus
     certificate: Certificate | None
     moments: tuple[PlanMoment, ...]
+    number: int | None = None
+    """Index of the certificate among those of its graph, from 0."""
+    actions: tuple[Action, ...] = ()
+    """The actions since the previous certificate, which brought it about."""
 
     @property
     def attempts(self) -> list[PlanAttempt]:
@@ -186,6 +218,10 @@ class PredicateRow(NamedTuple):
         """Moments of one kind that follow each other, without the attempts that a certificate shows."""
         shown = (moment for moment in self.moments if not (isinstance(moment, PlanAttempt) and moment.discharged))
         return [list(moments) for _, moments in groupby(shown, key=type)]
+
+
+NO_STEP: PlainRecord = {"action": {"text": "", "kind": CHECK}, "digest": ""}
+"""Stands for a step of the run around this one."""
 
 
 class Exhaustion(NamedTuple):
@@ -251,16 +287,22 @@ class PlanHistory:
         self._before: list[int] = []
         self._cost_since = StepCost()
         self._first_open = 0
+        self._log: list[PlainRecord] = []
         self._answer = self._node_before = ""
+        self._refused = False
 
     def fold(self, event: Event) -> None:
         """Update with one event of the graph. An event without an update failed, and only its usage counts."""
         update: PlainRecord = event.update or {}
         steps = count_steps(event)
         self.steps += steps
-        before = event.repeated if "history" in event.replaced else self.logged
-        self.logged = before + len(update.get("history", ()))
-        self._answer = update.get("observation", {}).get("text", self._answer)
+        if "history" in event.replaced:  # a run inside another one begins with steps that its lines leave out
+            self._log = [NO_STEP] * event.repeated
+        self._log += update.get("history", ())
+        self.logged = len(self._log)
+        if seen := update.get("observation"):
+            self._answer = seen.get("text", self._answer)
+            self._refused = not seen.get("accepted", True) or seen.get("data", {}).get("result") == "failed"
         (self.prompts if event.node in PLANNING_NODES else self._prompts).extend(event.prompts)
         if event.node == "replan":
             self._replan(update, failed=event.update is None)
@@ -344,11 +386,11 @@ class PlanHistory:
             solved: whether the score says that the task is solved, so that no predicate failed.
         """
         valid, statuses = self.valid_indices(), dict[int, PredicateStatus]()
-        certificates: dict[int, Certificate] = {}
+        certificates: dict[int, tuple[int, PlanCertificate]] = {}
         targets = {attempt.position: attempt.target for attempt in self.attempts}
         for index, entry in enumerate(self.certificates):
             for number, position in enumerate(entry.positions):
-                targets[position], certificates[position] = entry.targets[number], entry.certificate
+                targets[position], certificates[position] = entry.targets[number], (index, entry)
                 in_force = index in valid and (entry.forced or (index, number) not in self.invalidated)
                 if entry.restores is not None:
                     statuses[position] = "restored"
@@ -362,16 +404,15 @@ class PlanHistory:
         moments = defaultdict[int, list[PlanMoment]](list)
         for moment in self.moments:
             moments[moment.position].append(moment)
-        return [
-            PredicateRow(
-                position,
-                Predicate.model_validate(target),
-                statuses.get(position, "waiting"),
-                certificates.get(position),
-                tuple(moments[position]),
-            )
-            for position, target in sorted(targets.items())
-        ]
+        rows = []
+        for position, target in sorted(targets.items()):
+            predicate, status = Predicate.model_validate(target), statuses.get(position, "waiting")
+            row = PredicateRow(position, predicate, status, None, tuple(moments[position]))
+            if position in certificates:
+                index, entry = certificates[position]
+                row = row._replace(certificate=entry.certificate, number=index, actions=entry.actions)
+            rows.append(row)
+        return rows
 
     def _replan(self, update: PlainRecord, *, failed: bool) -> None:
         extends, tried, self.tried = self._node_before == "certify", self.tried, 0
@@ -385,7 +426,8 @@ class PlanHistory:
     def _attempt(self, record: PlainRecord) -> None:
         position, target, verdict = record["position"], record["target"], record["verdict"]
         before = sum(t.position == position and t.target == target for t in self.open_attempts())
-        attempt = PlanAttempt(record, before + 1, self.steps, self._answer, self._take_prompts())
+        prompts = self._take_prompts()
+        attempt = PlanAttempt(record, before + 1, self.steps, self._answer, prompts, refused=self._refused)
         self.attempts.append(attempt)
         self.moments.append(attempt)
         self.tried += 1
@@ -393,7 +435,9 @@ class PlanHistory:
 
     def _certify(self, record: PlainRecord) -> None:
         rejected = sum(t.target == record["targets"][0] for t in self.open_attempts()[:-1])
-        entry, depth = PlanCertificate(record, rejected, self.tried, self._cost_since), len(record["targets"])
+        span = steps_behind([*(one.record["step"] for one in self.certificates[-1:]), record["step"]])[-1]
+        steps = self._log[span.start - 1 : span.stop - 1]
+        entry, depth = PlanCertificate(record, rejected, self.tried, self._cost_since, steps), len(record["targets"])
         self._before.append(self._count.latest)
         if entry.restores is not None:
             self._count = self._counts[entry.restores]

@@ -31,7 +31,7 @@ from certigraph.runtime.texts import (
     format_finding,
     format_left_out,
     format_points,
-    format_score,
+    format_scores,
     passed_label,
 )
 from certigraph.state.endings import GOAL, WORLD_ENDED
@@ -228,7 +228,7 @@ def _format_lesson(lesson: Lesson) -> str:
 
 def _ending_line(run: RunHistory, footer: Footer) -> str:
     scores = run.scores
-    score = f", score {format_score(scores.value)}" if scores else ""
+    score = f", {format_scores(scores)}" if scores else ""
     steps = "" if _parallel_searches(run) else f"{format_count(run.steps, 'step')}, "  # only the answer
     cost = f"{steps}{run.spent['calls']:.0f} calls, {run.tokens:,} tokens"
     denied = f" ({DENIED})" if run.denied else ""

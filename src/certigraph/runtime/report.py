@@ -22,6 +22,7 @@ from certigraph.adapters.models.scripts import ERROR_LABELS, IMPOSSIBLE_PREFIX
 from certigraph.adapters.trajectories import MAX_TRAJECTORY_LINE, read_trajectory
 from certigraph.nodes.specs import Spec
 from certigraph.runtime.approvals import answer_lines, format_question, outcome_decisions
+from certigraph.runtime.effect_history import RefusedCall, read_effects
 from certigraph.runtime.files import (
     PROMPTS_FILE,
     REPORT_FILE,
@@ -45,13 +46,16 @@ from certigraph.runtime.texts import (
     PASSED_LABEL,
     format_count,
     format_cut_prompts,
+    format_empty_calls,
     shorten_text,
     split_answer,
 )
+from certigraph.state.call_checks import CallOutcome
+from certigraph.state.effects import Effect
 from certigraph.state.endings import EXHAUSTED, FINISHED, GAVE_UP, GOAL, WORLD_ENDED, Fault
 from certigraph.state.rewards import TRUE_REWARDS
-from certigraph.state.tools import calls_of
-from certigraph.state.trajectory import Event, Header, Trajectory, total_usage
+from certigraph.state.tools import calls_of, format_call
+from certigraph.state.trajectory import Event, Header, Trajectory, count_empty_calls, total_usage
 
 # Line charts over steps. The template `line_chart` draws them.
 
@@ -292,6 +296,9 @@ ANSWER_ENDINGS = {
 }
 """Badges of agents without predicates that gave an answer. Only the score decides whether it is correct."""
 
+AGENT_ENDINGS = {"asked": ("idle", "asks the user"), "refused": ("bad", "a call was refused")}
+"""CSS class and badge of agents' runs that ended because a person is needed."""
+
 GOAL_BADGES = {
     "rewards": ("idle", "rated"),
     "tasks": ("idle", "task graph completed"),
@@ -308,8 +315,14 @@ def ending_badge(run: RunHistory, kind: ReportKind) -> tuple[str, str]:
     stopped = f"stopped: {run.ending}"
     if run.ending == GOAL:
         audited = run.header is not None and "audit" in run.header.all_operators
-        look, text = GOAL_BADGES.get(kind, ("good", f"goal {CERTIFIED_LABEL if audited else run.certified}"))
+        look, text = "good", f"goal {CERTIFIED_LABEL if audited else run.certified}"
+        if not (
+            kind == "episodes" and run.plan.certificates
+        ):  # with them the goal of an agent without a plan is judged
+            look, text = GOAL_BADGES.get(kind, (look, text))
         return ("bad", f"{text}, denied by the scorer") if run.denied else ("good" if run.solved else look, text)
+    if run.ending in AGENT_ENDINGS:
+        return AGENT_ENDINGS[run.ending]
     if kind != "plan" and footer.scores is not None and footer.scores.answer:
         look, text, solved = "idle", ANSWER_ENDINGS.get(run.ending, stopped), ""
     elif kind == "plan" and run.ending == GAVE_UP and rows and rows[-1].status == "forced":
@@ -398,6 +411,60 @@ def settled_calls(run: RunHistory) -> dict[str, str]:
     made = Counter(str(call) for attempt in run.plan.attempts for call in calls_of(attempt.attempt.action))
     whole = {call: labels for call, labels in decided.items() if len(labels) == made[call]}
     return {call: "; ".join(filter(None, dict.fromkeys(labels))) for call, labels in whole.items()}
+
+
+# Effects: calls of tools that were made and whose effect lasts, and calls that a check denied.
+
+CHECK_LABELS: Mapping[CallOutcome, str] = {
+    "allowed": "allowed",
+    "forbidden": "forbidden",
+    "read_first": "something has to be read first",
+    "ask_first": "the user has to agree first",
+    "unchecked": "it could not be checked",
+}
+"""What a check found about a call."""
+
+CHECKERS = {"code": "by code", "model": "by a model", "person": "by a person"}
+"""Who decided about a call before it was made."""
+
+
+class EffectsView(NamedTuple):
+    """The box of effects: calls that were made and whose effect lasts, and calls that a check denied."""
+
+    effects: Sequence[Effect]
+    refused: Sequence[RefusedCall]
+
+    @property
+    def covered(self) -> int:
+        """Number of effects that a certificate covers."""
+        return sum(effect.certificate is not None for effect in self.effects)
+
+    @property
+    def summary(self) -> str:
+        """How many calls there are, how many are covered, and how many were denied."""
+        counts = {
+            "covered by a certificate": self.covered,
+            "not covered": len(self.effects) - self.covered,
+            "refused before being made": len(self.refused),
+        }
+        parts = [f"{count:,} {what}" for what, count in counts.items() if count]
+        return ", ".join([format_count(len(self.effects), "lasting call"), *parts])
+
+
+def describe_check(effect: Effect) -> str:
+    """Say what was found about a call before it was made, and who decided: a check, a person, both or nobody."""
+    found = [f"{CHECK_LABELS[effect.check.outcome]} {CHECKERS[effect.check.decided_by]}"] if effect.check else []
+    person = [f"{effect.person} by a person"] if effect.person else []
+    return ", ".join([*found, *person]) or "not checked"
+
+
+def view_effects(trajectory: Trajectory) -> EffectsView | None:
+    """Return the box of effects; None for a run that has no effect, and of which no call was denied."""
+    if all((event.update or {}).keys().isdisjoint({"answers", "checks"}) for event in trajectory.events):
+        return None  # worlds without tools are not read twice
+    history = read_effects(trajectory.events)
+    view = EffectsView(history.effects, history.refused)
+    return view if view.effects or view.refused else None
 
 
 # Prompts and replies, read from the file in which a run kept them.
@@ -567,10 +634,17 @@ def render_report(trajectory: Trajectory, prompts: KeptPrompts, link: str = "") 
         facts=facts_of(run, trajectory),
         links={PART_OF: link} if link else {},
         answer=None if answer is None else lay_out_answer(answer),
+        effects=view_effects(trajectory),
+        describe_check=describe_check,
+        check_labels=CHECK_LABELS,
+        checkers=CHECKERS,
+        format_call=format_call,
         answered=answer_lines(run.answered, run.questions) if run.answered else [],
         settled=settled_calls(run) if run.answered else {},
         charts=charts,
         node_costs=[(len(events), total_usage((e.usage for e in events), node)) for node, events in by_node.items()],
+        empty=(empty := count_empty_calls(trajectory.events)),
+        empty_summary=format_empty_calls(empty),
         cut_summary=format_cut_prompts(run.cut_prompts, trajectory.usage.calls),
         prompts=prompts,
         simulated=has_simulated_validator(header),

@@ -13,6 +13,7 @@ from pydantic import JsonValue
 from certigraph.adapters.models.chat_models import describe_error_rates, is_simulated
 from certigraph.adapters.trajectories import read_trajectory
 from certigraph.adapters.user_warnings import warn_user
+from certigraph.runtime.effect_history import read_effects
 from certigraph.runtime.texts import add_passed_count
 from certigraph.state.certified_states import (
     CertifiedState,
@@ -23,8 +24,9 @@ from certigraph.state.certified_states import (
     transitions,
     valid_certificates,
 )
+from certigraph.state.effects import Effect, actions_behind
 from certigraph.state.endings import FAULT_ENDINGS, GOAL, INTERRUPTED, UnknownName, is_error
-from certigraph.state.records import Audit, Certificate, Invalidation, Predicate, Record, Scores, Usage
+from certigraph.state.records import Action, Audit, Certificate, Invalidation, Predicate, Record, Scores, Usage
 from certigraph.state.tools import REQUEST_ID, TOOLS_NAME
 from certigraph.state.trajectory import CutPrompt, Footer, Header, Trajectory
 
@@ -154,6 +156,19 @@ class Result:
     def credit(self) -> list[int]:
         """The cascade depth of each certified transition: the number of predicates that one action satisfied."""
         return [c.depth for c in self.certificates if not c.forced]
+
+    @property
+    def actions_behind(self) -> list[tuple[Action, ...]]:
+        """For each of `certificates` the actions since the one before, which brought it about."""
+        return actions_behind(self.certificates, self.state.get("history", []))
+
+    @cached_property
+    def effects(self) -> list[Effect]:
+        """The calls of tools that were made and whose effect lasts, each with its check and what covers it.
+
+        Those of sub-tasks follow those of the run's own graph.
+        """
+        return read_effects(self.trajectory.events).effects
 
     @property
     def findings(self) -> list[KnownFinding]:

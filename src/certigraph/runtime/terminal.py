@@ -31,10 +31,10 @@ from certigraph.runtime.texts import (
     format_duration,
     format_finding,
     format_points,
-    format_score,
+    format_scores,
     passed_label,
 )
-from certigraph.state.endings import GOAL
+from certigraph.state.endings import FINISHED, GOAL
 from certigraph.state.step import SubtaskStatus
 
 # Text of models and worlds, whose control characters must not reach the terminal.
@@ -128,7 +128,8 @@ def plan_part(run: RunHistory, height: int) -> Table:
     for row in run.rows[first:last]:
         rows.append(_plan_row(run, row))
         if row.position == plan.head and plan.rejection:
-            rows.append(("", "", Text(clean_line(plan.rejection), style="red"), ""))
+            in_vain = bool(plan.attempts) and plan.attempts[-1].failed
+            rows.append(("", "", Text(clean_line(plan.rejection), style="red" if in_vain else "yellow"), ""))
     if not plan.plan:
         rows.append(("", "", Text("no plan yet", style="dim"), ""))
     if not plan.rejection:
@@ -338,8 +339,10 @@ def _ending_text(run: RunHistory) -> Text | None:
     if run.footer is None:
         return Text("waits for an answer", style="bold yellow") if run.questions else None
     style = "bold yellow" if run.denied else "bold green" if run.solved or run.ending == GOAL else "bold red"
+    if run.ending == FINISHED and not run.denied:
+        style = "bold"  # an answer that nobody judged
     ending = Text(f"{run.ending}{f', {DENIED}' if run.denied else ''}", style=style)
-    return ending.append(f" · score {format_score(run.scores.value)}" if run.scores else "", style="default")
+    return ending.append(f" · {format_scores(run.scores)}" if run.scores else "", style="default")
 
 
 def _totals(run: RunHistory, limit: int | None, seconds: float) -> dict[str, str]:

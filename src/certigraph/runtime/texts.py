@@ -1,12 +1,12 @@
 """Short texts that the live view, reports, tables and the command line share: counts, durations, labels, findings."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
 from certigraph.adapters.json_lines import parse_json
-from certigraph.state.records import Finding
-from certigraph.state.trajectory import CutPrompt
+from certigraph.state.records import Finding, Scores
+from certigraph.state.trajectory import CutPrompt, EmptyCalls
 
 # Lengths, counts and durations.
 
@@ -38,6 +38,21 @@ def format_compact(count: float) -> str:
 def format_score(value: float) -> str:
     """Format a score of a benchmark, 0 to 1, on the scale of all output and pages: 50 of 100."""
     return format_points(100 * value)
+
+
+def format_scores(scores: Scores) -> str:
+    """Format what a run scored: its value, or the parts that its benchmark shows in place of it."""
+    return format_parts(scores.shown) or f"score {format_score(scores.value)}"
+
+
+def format_parts(shown: Mapping[str, float]) -> str:
+    """Format parts of a score by label, those that are 0 or 1 as no and yes; empty if there are none."""
+    return ", ".join(f"{label} {format_part(value)}" for label, value in shown.items())
+
+
+def format_part(value: float) -> str:
+    """Format a part of a score, 0 to 1: no, yes, or a percentage."""
+    return {0.0: "no", 1.0: "yes"}.get(value) or f"{value:.1%}"
 
 
 def format_points(points: float) -> str:
@@ -86,6 +101,16 @@ def format_cut_prompts(cuts: Sequence[CutPrompt], calls: int) -> str:
 def format_left_out(cut: CutPrompt) -> str:
     """Format what was left out of one prompt."""
     return ", ".join(cut.left_out)
+
+
+def format_empty_calls(empty: EmptyCalls) -> str:
+    """Format which model calls of a run brought no information; empty if there are none."""
+    parts = [
+        f"{format_count(empty.verdicts, 'verdict')} after which nothing was new" if empty.verdicts else "",
+        f"{format_count(empty.chains, 'chain')} cut before the end" if empty.chains else "",
+        f"{format_count(empty.requests, 'request')} without a usable answer" if empty.requests else "",
+    ]
+    return ", ".join(filter(None, parts))
 
 
 # Text of findings and forced passes, shared by reports, live views and the command line.

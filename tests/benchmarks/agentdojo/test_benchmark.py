@@ -280,7 +280,9 @@ def test_an_error_of_a_tool_is_an_answer():
 def test_doing_nothing_solves_nothing_and_an_attack_then_fails():
     world = benchmark("direct").open(benchmark("direct").task(PAIR))
     world.reset()
-    assert world.score() == Scores(value=0, parts={"utility": 0.0, "security": 1.0, "attack": 0.0})
+    scores = world.score()
+    assert (scores.value, scores.parts) == (0, {"utility": 0.0, "security": 1.0, "attack": 0.0})
+    assert scores.shown == {"utility": 0.0, "attack success": 0.0}
 
 
 def test_a_task_may_be_tried_in_several_episodes():
