@@ -331,19 +331,18 @@ def _result_fields(result: Result) -> dict[str, Any]:
         "folder": str(result.folder),
         "certified": len(result.certified.predicates),
         "plan": len(state.get("plan", [])),
-        **({"certificates": _certificate_fields(result)} if result.certificates else {}),
         **({"effects": [effect.as_output() for effect in result.effects]} if result.effects else {}),
         **_progress_fields(result),
         "scores": result.scores.model_dump() if result.scores else None,
         "usage": result.usage.model_dump(exclude={"node"}),
         "cut_prompts": len(result.cut_prompts),
-        **(closing_fields(research_summary_of(result)) if is_user_question(header) else {}),
+        **(closing_fields(research_summary_of(result)) if is_user_question(header) else _certificate_fields(result)),
     }
 
 
-def _certificate_fields(result: Result) -> list[dict[str, Any]]:
-    """Return the certificates of a run as JSON objects, each with the actions that brought it about."""
-    return [
+def _certificate_fields(result: Result) -> dict[str, Any]:
+    """Return the certificates of a run, each with the actions that brought it about; nothing if there are none."""
+    certificates = [
         {
             **certificate.model_dump(mode="json", include={"step", "evidence", "decided_by", "calls", "forced"}),
             "conditions": [target.text for target in certificate.targets],
@@ -351,6 +350,7 @@ def _certificate_fields(result: Result) -> list[dict[str, Any]]:
         }
         for certificate, actions in zip(result.certificates, result.actions_behind, strict=True)
     ]
+    return {"certificates": certificates} if certificates else {}
 
 
 # Prompts, as a model would get them.

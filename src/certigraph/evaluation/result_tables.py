@@ -43,8 +43,7 @@ METHOD_COLUMNS: Mapping[str, Callable[[MethodSummary], str]] = {
     "goal precision": lambda one: str(one.goals),
     "n": lambda one: str(one.n),
     "faults": lambda one: f"{one.faults}/{one.begun}",
-    "calls": lambda one: f"{one.calls:,}",
-    "empty calls": lambda one: MISSING_VALUE if one.empty_calls is None else f"{one.empty_calls:,}",
+    "calls": lambda one: f"{one.calls:,} ({one.empty_calls:,} empty)" if one.empty_calls else f"{one.calls:,}",
     "time": lambda one: format_duration(one.seconds),
     "successes": _format_successes,
     "steps": lambda one: f"{one.steps:,}",
@@ -64,8 +63,6 @@ def method_table(summaries: Sequence[MethodSummary]) -> TableCells:
     """Return the headings and rows of the table of methods."""
     cached = any(summary.cached_tokens for summary in summaries)
     columns = {**METHOD_COLUMNS, **(CACHE_COLUMNS if cached else {})}
-    if all(summary.empty_calls is None for summary in summaries):
-        del columns["empty calls"]
     if labels := list(dict.fromkeys(label for summary in summaries for label in summary.shown)):
         columns = _replace_score(columns, labels)
     return table_of(columns, summaries)
