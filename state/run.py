@@ -90,7 +90,7 @@ class NestedStart(Record):
     commitment: Commitment | None = None
     """What the outermost run committed to."""
     answers: tuple[AnsweredCall, ...] = ()
-    """What tools answered before, if that commitment is to the origin of arguments."""
+    """What tools answered before, if that commitment is to the origin of arguments or if calls are checked."""
 
 
 if TYPE_CHECKING:

@@ -420,9 +420,9 @@ class Outcome(Record):
     observation: Observation
     """The latest observation in the sub-task's world."""
     answers: tuple[AnsweredCall, ...] = ()
-    """What tools answered in the sub-task, if the run committed to where arguments come from.
+    """What tools answered in the sub-task, if the run committed to where arguments come from, or checks calls.
 
-    It is shown to no operator: it decides from which tool's answer a value in a later sub-task comes.
+    It decides from which tool's answer a value in a later sub-task comes, and only checks of calls show it.
     """
 
 
