@@ -46,7 +46,6 @@ from certigraph.adapters.tools.rules import Corrections, FactForms, Rules, load_
 from certigraph.adapters.tools.thread_clocks import acheck_thread_clock, check_thread_clock
 from certigraph.adapters.tools.world import RESPONSE_ARGUMENT, ToolLike, Tools
 from certigraph.graphs.assembly import Assembly, EpisodicGraph, Schemas, create_state, extend_state, run_in_place
-from certigraph.graphs.tdp import solve
 from certigraph.nodes.approval import InterruptOn, approvals
 from certigraph.nodes.call_checks import check_calls
 from certigraph.nodes.commitments import commit
@@ -487,7 +486,9 @@ def add_check(
             keyword, fix = next(iter(given)), "build it with check=check_calls(...)"
             raise ValueError(f"{keyword}= belongs into the graph that solves the sub-tasks: {fix}")
         return {**operators}
-    return {**operators, **({"solve": solve(graph=solver, check=operator)} if solver else {"check": operator})}
+    if solver:
+        return {**operators, "solve": _method_module("tdp").solve(graph=solver, check=operator)}
+    return {**operators, "check": operator}
 
 
 def _check_choices(

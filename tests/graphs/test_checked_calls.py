@@ -356,7 +356,7 @@ def test_a_case_of_an_evaluation_waits_for_nobody(database: SupportDatabase, tmp
     script = denying([REFUND], [REFUND], [REFUND])
     context = Context(chat=ScriptedChat(responder=script), budget=Budget(calls=20))
     result = run(react.build(check=check_calls()), world, "1", context=context, out=tmp_path)
-    assert (result.ending, result.questions) == ("refused", [])
+    assert (result.ending, result.questions, result.scores and result.scores.value) == ("refused", [], 0)
 
 
 def test_an_application_may_end_the_run_in_place_of_a_question(database: SupportDatabase) -> None:
