@@ -47,7 +47,6 @@ from certigraph.adapters.tools.rules import Corrections, FactForms, Rules, load_
 from certigraph.adapters.tools.thread_clocks import acheck_thread_clock, check_thread_clock
 from certigraph.adapters.tools.world import RESPONSE_ARGUMENT, ToolLike, Tools
 from certigraph.graphs.assembly import Assembly, EpisodicGraph, Schemas, create_state, extend_state, run_in_place
-from certigraph.graphs.tdp import solve
 from certigraph.nodes.answer_audits import judge_answer
 from certigraph.nodes.approval import InterruptOn, approvals
 from certigraph.nodes.call_checks import check_calls
@@ -450,7 +449,7 @@ def agent(
         operators = {"approve": approvals(interrupt_on), **operators}
     if commitments:
         approvable = [tool for tool, rule in (interrupt_on or {}).items() if rule]
-        chosen_by = {"approvable": approvable} if approvable else {}
+        chosen_by: dict[str, Any] = {"approvable": approvable} if approvable else {}
         draft = _find_draft(method, operators)
         operators = {"commit": commit(level=commitments, **chosen_by, **draft), **operators}
     if lessons is not None:
@@ -518,7 +517,9 @@ def add_check(
             keyword, fix = next(iter(given)), "build it with check=check_calls(...)"
             raise ValueError(f"{keyword}= belongs into the graph that solves the sub-tasks: {fix}")
         return {**operators}
-    return {**operators, **({"solve": solve(graph=solver, check=operator)} if solver else {"check": operator})}
+    if solver:
+        return {**operators, "solve": _method_module("tdp").solve(graph=solver, check=operator)}
+    return {**operators, "check": operator}
 
 
 def _check_choices(

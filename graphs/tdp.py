@@ -231,12 +231,12 @@ def _create_operator(graph: SolverGraph) -> Operator:
     if "trial" in graph.channels:
         reason = f"{graph.name} runs several episodes of a task, but a sub-task is a part of one episode"
         raise TypeError(f"{reason}: solve it with subtask, sdp, react or a search agent")
-    shows_known = "known" in graph.channels
+    shows_known, checks_calls = "known" in graph.channels, "check" in graph.nodes
 
     async def solve(state: SolveView, runtime: Runtime[Context]) -> dict[str, Any]:
         task = _subtask_task(state, with_results=not shows_known)
         latest, reached = await _run_solver(graph, task, state, _solver_context(state, runtime))
-        outcome = outcome_of(graph.name, latest, state, reached)
+        outcome = outcome_of(graph.name, latest, state, reached, keeps_answers=checks_calls)
         messages = _messages_of(latest, state, context_of(runtime))
         shown: dict[str, Any] = {COMMANDS: [Command(update={"messages": messages})]} if messages else {}
         return {"outcomes": [outcome], "usage": latest.get("usage", []), "spent": latest["spent"], **shown}
@@ -314,7 +314,14 @@ SHOWN_CERTIFICATES = 3
 RESTART_NOTE = "; it begins again with all that is left"
 
 
-def outcome_of(graph: str, latest: Mapping[str, Any], view: SolveView, reached: LimitReached | None = None) -> Outcome:
+def outcome_of(
+    graph: str,
+    latest: Mapping[str, Any],
+    view: SolveView,
+    reached: LimitReached | None = None,
+    *,
+    keeps_answers: bool = False,
+) -> Outcome:
     """Summarise the last state of the graph that worked on a sub-task as the outcome of the sub-task.
 
     Args:
@@ -322,6 +329,7 @@ def outcome_of(graph: str, latest: Mapping[str, Any], view: SolveView, reached: 
         latest: last state of that graph.
         view: what the operator `solve` got as its view.
         reached: the limit that stopped the graph, if one did: its steps, or its part of the budget.
+        keeps_answers: whether later sub-tasks need what tools answered, for a check of calls.
     """
     ending = import_module(f"certigraph.graphs.{graph}").ending(latest)
     status = _status_of(latest, ending, reached)
@@ -339,7 +347,7 @@ def outcome_of(graph: str, latest: Mapping[str, Any], view: SolveView, reached: 
         steps=() if status == "pending" else steps[:-1] if ended_copy else steps,
         taken=len(steps),
         observation=latest["observation"],
-        answers=tuple(latest["answers"]) if traced else (),
+        answers=tuple(latest.get("answers", ())) if traced or keeps_answers else (),
         effects=() if view["entry"].apart and status == "pending" else tuple(_effects_in_subtask(latest, view)),
     )
 

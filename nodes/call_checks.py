@@ -179,7 +179,8 @@ def read_known_work(state: RunState, runtime: Runtime[Context]) -> KnownWork:
     """Return what a check of the calls that were just chosen knows."""
     entry, answers = context_of(runtime).entry, list(state.get("answers", ()))
     if entry and entry.answers:  # those of earlier sub-tasks, whose answers this one does not see otherwise
-        answers = [*entry.answers, *(one for one in answers if one.action)]
+        earlier = [one.model_copy(update={"action": 0}) for one in entry.answers if one.action]
+        answers = [*earlier, *(one for one in answers if one.action)]
     return KnownWork(
         state["task"],
         tools_of(state["task"], runtime).instructions,

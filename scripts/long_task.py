@@ -12,6 +12,7 @@ import sqlite3
 import zlib
 from collections import Counter
 from datetime import date
+from pathlib import Path
 from typing import Literal
 
 PATH = os.environ.get("LONG_DB", "long_task.sqlite")
@@ -92,8 +93,7 @@ def _rows(sql: str, *values: object) -> list[tuple]:
 
 def reset() -> None:
     """Make the database new: nothing is held, ordered, credited, sent or closed."""
-    if os.path.exists(PATH):
-        os.unlink(PATH)
+    Path(PATH).unlink(missing_ok=True)
     _rows("CREATE TABLE effects(number UNIQUE, tool, args)")
     _rows("CREATE TABLE calls(n INTEGER PRIMARY KEY, tool, args, answer)")
 

@@ -117,7 +117,7 @@ class NestedStart(Record):
     commitment: Commitment | None = None
     """What the outermost run committed to."""
     answers: tuple[AnsweredCall, ...] = ()
-    """What tools answered before, if that commitment is to the origin of arguments."""
+    """What tools answered before, if that commitment is to the origin of arguments or if calls are checked."""
 
 
 if TYPE_CHECKING:
@@ -598,7 +598,7 @@ class OutlineView(TypedDict):
 
 def decide_view(state: ReActState) -> DecideView:
     """Return the part of the state that ReAct's agent may read."""
-    return {
+    view: DecideView = {
         "task": state["task"],
         "assignment": state["task"].goal,
         "steps": len(state["history"]),
@@ -609,8 +609,10 @@ def decide_view(state: ReActState) -> DecideView:
         "advice": advice_of(state),
         "belief": belief_of(state),
         "replaced": replaced_actions(state),
-        **({"draft": draft} if (draft := state.get("draft")) and not state["turns"] else {}),
     }
+    if (draft := state.get("draft")) and not state["turns"]:
+        view["draft"] = draft
+    return view
 
 
 def replaced_actions(state: ReActState) -> tuple[str, ...]:

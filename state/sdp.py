@@ -206,8 +206,10 @@ def needs_rest_of_plan(state: SDPState | SDPReplanView) -> bool:
 
 def propose_view(state: SDPState) -> ProposeView:
     """Return the part of the state that SDP's operator Propose may read."""
-    draft = {"draft": state["draft"]} if state.get("draft") else {}
-    return {"task": state["task"], "certified": _certified(state), **draft}
+    view: ProposeView = {"task": state["task"], "certified": _certified(state)}
+    if draft := state.get("draft"):
+        view["draft"] = draft
+    return view
 
 
 def realize_view(state: SDPState) -> RealizeView:

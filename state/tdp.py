@@ -424,9 +424,9 @@ class Outcome(Record):
     observation: Observation
     """The latest observation in the sub-task's world."""
     answers: tuple[AnsweredCall, ...] = ()
-    """What tools answered in the sub-task, if the run committed to where arguments come from.
+    """What tools answered in the sub-task, if the run committed to where arguments come from, or checks calls.
 
-    It is shown to no operator: it decides from which tool's answer a value in a later sub-task comes.
+    It decides from which tool's answer a value in a later sub-task comes, and only checks of calls show it.
     """
     effects: tuple[Effect, ...] = Field(default=(), exclude_if=not_)
     """Calls of the sub-task that were made and whose effect lasts; it is shown to no operator."""

@@ -14,7 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
 
-from certigraph import LimitReached, Limits, Verdict
+from certigraph import Forbidden, LimitReached, Limits, Verdict
 from certigraph.graphs.agent import METHODS, AgentGraph, agent
 from certigraph.state.records import Audit
 
@@ -87,6 +87,8 @@ def test_the_documentation_lists_the_types_and_keys_of_events(database: SupportD
     events += (
         [event for method in METHODS for event in stream(build(method, database))] + stream(failing) + stream(asking)
     )
+    forbidden = Forbidden("Nothing is refunded.", fact="It is late.", next="Say so.")
+    events += stream(build("react", database, rules={"refund": lambda call, facts: forbidden}))
     assert {event["type"] for event in events} == set(keys)
     streamed = {kind: {key for event in of(kind, events) for key in event} - {"type", "subtask"} for kind in keys}
     assert streamed == keys

@@ -13,6 +13,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from certigraph import Allow, Budget, Context, Forbidden, ScriptedChat, Tools, Unknown, run
+from certigraph.adapters.models.schemas import minimal_instance
+from certigraph.adapters.models.scripts import current_situation
 from certigraph.graphs import react, tdp
 from certigraph.graphs.agent import METHODS, AgentGraph, agent
 from certigraph.nodes.call_checks import check_calls
@@ -39,6 +41,25 @@ def choosing(*batches: Sequence[Call]) -> Callable[[str, Any], Any]:
         return {"thought": "A secret thought.", "calls": [{"name": name, "args": args} for name, args in next(left)]}
 
     return respond
+
+
+def choosing_by_prompt(prompt: str, schema: Any) -> Any:
+    """Look an order up in one sub-task, and refund it in another."""
+    fields = schema["properties"]
+    situation = current_situation()
+    assert situation is not None
+    if "tools" in fields:
+        return {"reasoning": "", "tools": ["look_up", "refund"]}
+    if "nodes" in fields:
+        looked = {"id": "a", "task": "look it up", "needs": []}
+        return {"reasoning": "", "nodes": [looked, {"id": "b", "task": "refund it", "needs": ["a"]}]}
+    if "calls" not in fields:
+        status = {"status": "completed"} if "status" in fields else {}
+        return {**minimal_instance(schema), **status}
+    made = [one.tool for one in situation.state.get("answers", ())]
+    left = REFUND if situation.state["task"].goal.startswith("refund it") else LOOK_UP
+    name, args = ("finish", {"answer": "done"}) if left[0] in made else left
+    return {"thought": "", "calls": [{"name": name, "args": args}]}
 
 
 def problem(call: int, outcome: str, *, rule: str = "", fact: str = "", next: str = "") -> dict[str, Any]:
@@ -335,7 +356,7 @@ def test_a_case_of_an_evaluation_waits_for_nobody(database: SupportDatabase, tmp
     script = denying([REFUND], [REFUND], [REFUND])
     context = Context(chat=ScriptedChat(responder=script), budget=Budget(calls=20))
     result = run(react.build(check=check_calls()), world, "1", context=context, out=tmp_path)
-    assert (result.ending, result.questions) == ("refused", [])
+    assert (result.ending, result.questions, result.scores and result.scores.value) == ("refused", [], 0)
 
 
 def test_an_application_may_end_the_run_in_place_of_a_question(database: SupportDatabase) -> None:
@@ -543,3 +564,13 @@ def test_the_usual_script_needs_two_more_requests(database: SupportDatabase) -> 
         return int(state["turn_usage"]["calls"])
 
     assert count() == count(check=None) + 2
+
+
+def test_a_sub_task_is_judged_by_what_earlier_ones_were_answered(database: SupportDatabase) -> None:
+    script = CheckingScript(choosing_by_prompt, answering())
+    checked(database, script, "tdp").invoke({"goal": GOAL})
+    [prompt] = script.prompts
+    assert "Answer: order 17: 49.9 euros, customer ann@example.org, eligible for a refund" in prompt
+    assert prompt.count("Action: look_up(order=17)") == 1
+    assert f"who wrote:\n{GOAL}" in prompt
+    assert database.rows("refunds") == [(17, 49.9)]
