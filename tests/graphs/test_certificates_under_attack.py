@@ -18,6 +18,7 @@ from langgraph.types import Command
 from certigraph import AnsweredCall, Limits, ScriptedChat, run, write_report
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.graphs.agent import AgentGraph, agent
+from certigraph.nodes.tdp import decompose_always
 from certigraph.state.records import Certificate
 
 WORDS = "refunded 49.9 euros for order 17"
@@ -366,7 +367,8 @@ class Parts(Script):
 def certified_in_parts(attack: Attack, condition: str, checks: Any, needs: Sequence[str] = ("a",)) -> tuple[Shop, Any]:
     """Run an agent with two sub-tasks; return the shop and the sub-tasks in which the condition became certified."""
     shop = Shop()
-    events = certified(build(shop, Parts(attack, condition, needs), attack, "tdp", checks=checks), attack)
+    settings: Any = {"checks": checks, "decompose": decompose_always}
+    events = certified(build(shop, Parts(attack, condition, needs), attack, "tdp", **settings), attack)
     return shop, [event["subtask"] for event in events if condition in event["conditions"]]
 
 

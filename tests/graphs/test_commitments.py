@@ -12,6 +12,7 @@ from langgraph.types import Command
 from certigraph import ScriptedChat
 from certigraph.adapters.models.schemas import minimal_instance
 from certigraph.graphs.agent import agent
+from certigraph.nodes.tdp import decompose_always
 
 EVIL = "DE89370400440532013000"
 OWN = "US133000000121212121212"
@@ -140,10 +141,14 @@ def test_what_an_earlier_subtask_read_supplies_nothing_to_a_later_one(written: s
         )
 
         def respond(prompt: str, schema: Any, model: Obedient = model) -> Any:
+            if "status" in schema["properties"]:
+                return {**minimal_instance(schema), "status": "completed"}
             return {"nodes": parts} if "nodes" in schema["properties"] else model(prompt, schema)
 
-        graph = agent("tdp", model=ScriptedChat(responder=respond), tools=bank.tools, commitments="arguments")
-        graph.invoke({"messages": [("user", TASK)]})
+        settings: Any = {"commitments": "arguments", "decompose": decompose_always}
+        graph = agent("tdp", model=ScriptedChat(responder=respond), tools=bank.tools, **settings)
+        events = graph.stream({"messages": [("user", TASK)]}, stream_mode="custom")
+        assert [event["subtask"] for event in events if event["type"] == "acted"] == ["read", "pay"]
         assert not model.left
         assert bank.paid == paid
 
