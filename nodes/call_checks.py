@@ -85,6 +85,11 @@ class CheckedCalls(BaseModel):
 
     reason: Reasoning
     problems: list[CallProblem]
+
+
+class ConsentedCalls(CheckedCalls):
+    """Answer schema for a check of calls to which the user may have agreed."""
+
     consent: Annotated[list[CallConsent], Requested] = []
 
 
@@ -314,8 +319,9 @@ async def judge_calls(
     numbers = tuple(index + 1 for index in judged)
     question, extra = format_question(calls, judged, known, tools), format_surroundings(known)
     prompt = await judge_prompt(known.task, known.answers, question, runtime, extra=extra)
+    form = checked_calls_form(numbers, with_consent=has_spoken(known))
     try:
-        answer = await ask(prompt, checked_calls_form(numbers), role="validator", runtime=runtime)
+        answer = await ask(prompt, form, role="validator", runtime=runtime)
     except UnusableAnswer as unusable:
         unchecked = {
             "outcome": "unchecked",
@@ -331,13 +337,21 @@ def _record_of(call: ToolCall, known: KnownWork) -> CallCheck:
 
 
 @lru_cache(maxsize=64)
-def checked_calls_form(numbers: tuple[int, ...]) -> type[CheckedCalls]:
-    """Create the answer schema of a check of the calls with these numbers."""
+def checked_calls_form(numbers: tuple[int, ...], *, with_consent: bool) -> type[CheckedCalls]:
+    """Create the answer schema of a check of the calls with these numbers, with or without the user's consent."""
     number: Any = Literal[numbers]
     problem: Any = create_model("CallProblem", __base__=CallProblem, call=(number, ...))
+    form = create_model("CheckedCalls", __base__=CheckedCalls, problems=(list[problem], ...))
+    if not with_consent:
+        return form
     consent: Any = create_model("CallConsent", __base__=CallConsent, calls=(list[number], ...))
     listed: Any = Annotated[list[consent], Requested]
-    return create_model("CheckedCalls", __base__=CheckedCalls, problems=(list[problem], ...), consent=(listed, []))
+    return create_model("ConsentedCalls", __base__=(ConsentedCalls, form), consent=(listed, []))
+
+
+def has_spoken(known: KnownWork) -> bool:
+    """Return whether the task has more than what people wrote, so that something may have been listed to the user."""
+    return known.words.strip() != known.task.goal.strip()
 
 
 def read_finding(number: int, call: ToolCall, answer: CheckedCalls, known: KnownWork) -> CallCheck:
@@ -363,7 +377,8 @@ def read_finding(number: int, call: ToolCall, answer: CheckedCalls, known: Known
             "next": clip(unquote_line(found.next), MAX_REASON),
         }
         return record.model_copy(update={"outcome": found.outcome, **texts})
-    agreed = [unquote_line(one.words) for one in answer.consent if number in one.calls]
+    consent = answer.consent if isinstance(answer, ConsentedCalls) else ()
+    agreed = [unquote_line(one.words) for one in consent if number in one.calls]
     if not agreed:
         return record
     words = next((one for one in agreed if has_words(one, known.words)), None)
@@ -423,6 +438,7 @@ def format_question(calls: Sequence[ToolCall], judged: Sequence[int], known: Kno
         tools=quote(bullet_list(str(tools.loaded[name]) for name in names)),
         before=_format_earlier([calls[index] for index in judged], known.checks),
         numbers=f"call {numbers}" if len(judged) == 1 else f"calls {numbers}",
+        consent=CONSENT_QUESTION if has_spoken(known) else "",
     )
 
 
@@ -501,11 +517,15 @@ Give, in this order:
   - fact: words of an answer, copied exactly, on which the rule bears; empty if there are none.
   - next: what the agent has to do instead, with the right values: which call, which tool to read, or what to list to
     the user and to ask.
+{consent}"""
+
+CONSENT_QUESTION = """\
 - consent: only where a rule demands that the user agrees: the numbers of the calls to which they agreed, and their
   words, copied exactly from a message of the user. They cover the calls that were listed to the user before, with the
   values that were listed; they cover nothing if the list was false. The agent's texts count as what was listed, and as
   nothing else.
 """
+"""What is asked as well where the agent has spoken with the user."""
 
 CHECK = Slot("check", {"action": Action}, may_write={"checks": Sequence[CallCheck]})
 """Slot `check`, between choosing an action and `approve`. Optional."""

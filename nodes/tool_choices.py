@@ -29,7 +29,7 @@ from certigraph.nodes.actions import CHECK_ACTION, to_unreachable_action
 from certigraph.nodes.own_tools import has_tools, offered_tools, tools_of
 from certigraph.nodes.tool_checks import judge_by_checks
 from certigraph.nodes.tool_plans import propose, replan
-from certigraph.nodes.tool_prompts import decision_prompt, list_tools, plan_prompt
+from certigraph.nodes.tool_prompts import decision_prompt, list_tools, plan_ends_early, plan_prompt
 from certigraph.nodes.work_records import format_record
 from certigraph.state.endings import UnusableAnswer
 from certigraph.state.records import Action
@@ -67,7 +67,7 @@ async def realize(state: RealizeView, runtime: Runtime[Context]) -> dict[str, An
     tools = tools_of(state["task"], runtime)
     claims = [HOLDS_TOOL, UNREACHABLE_TOOL] if state["ahead"] else [UNREACHABLE_TOOL]
     offered = [*offered_tools(tools, runtime), tools.finish_tool(), *claims]
-    request = CALLS_REQUEST + PLAN_REQUEST + FINISH_REQUEST
+    request = CALLS_REQUEST + (DISCOVERY_REQUEST if plan_ends_early(state) else PLAN_REQUEST + FINISH_REQUEST)
     prompt = await plan_prompt(state, request, tools, runtime)
     choice = await ask_tool_calls(prompt, offered, role="executor", runtime=runtime, listing=list_tools(offered))
     names = [call.name for call in choice.calls]
@@ -222,6 +222,10 @@ says so. A text that the task wants written is yours to word.
 
 PLAN_REQUEST = """\
 The work is judged by the conditions of a plan. Serve the target and the conditions after it in one go wherever you can.
+"""
+
+DISCOVERY_REQUEST = """\
+The work is judged by the conditions of a plan, which ends where more has to be known.
 """
 
 FINISH_REQUEST = """\

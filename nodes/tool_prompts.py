@@ -27,11 +27,12 @@ from certigraph.adapters.models.prompts import (
 )
 from certigraph.adapters.models.tool_calls import OfferedTool
 from certigraph.adapters.protocols import Context
+from certigraph.adapters.tools.definitions import HOLDS
 from certigraph.adapters.tools.schemas import format_tool
 from certigraph.adapters.tools.world import Tools
 from certigraph.state.records import Task
 from certigraph.state.run import Belief, DecideView, Evidence, Turn
-from certigraph.state.sdp import RealizeView
+from certigraph.state.sdp import CUT_ARGUMENT, RealizeView
 
 FEW_ACTIONS = 10
 """An agent is shown how many actions it has left once these are so few."""
@@ -60,6 +61,11 @@ async def decision_prompt(state: DecideView, request: str, tools: Tools, runtime
     return await _complete(before, state["turns"], after, tools, runtime)
 
 
+def plan_ends_early(state: RealizeView) -> bool:
+    """Return whether the rest of the plan is planned once its conditions hold, and some of them are open."""
+    return bool(state["ahead"]) and CUT_ARGUMENT in state["ahead"][-1].args
+
+
 def first_view(task: Task) -> DecideView:
     """Return the view of an agent that has done nothing yet."""
     return {
@@ -77,12 +83,15 @@ def first_view(task: Task) -> DecideView:
 
 async def plan_prompt(state: RealizeView, request: str, tools: Tools, runtime: Runtime[Context]) -> Prompt:
     """Build the prompt of an agent with a plan of conditions (Realize); arguments as for `decision_prompt`."""
-    certified = state["certified"].predicates
-    plan = numbered_list(GOAL if p.kind == "goal" else p.text for p in (*certified, state["target"], *state["ahead"]))
+    certified, ends_early = state["certified"].predicates, plan_ends_early(state)
+    left = [*([] if state["target"].kind == "goal" else [state["target"]]), *state["ahead"]]
+    shown = [one for one in (*certified, *left) if one.kind != "goal"]
+    plan = numbered_list([*(one.text for one in shown), *([] if ends_early else [GOAL])])
     before = paragraphs(request, f"Task: {state['task'].goal}", f"{PLAN_HEADING}\n{plan}")
     judged = [one for one in state["attempts"] if not one.verdict.pending]
     after = paragraphs(
-        POSITION.format(count=len(certified), target=len(certified) + 1),
+        POSITION.format(count=len(certified)) if certified else "",
+        ENDS_EARLY if ends_early else "",
         format_notes(state["belief"].text),
         _format_advice(state["advice"]),
         f"{JUDGED_HEADING}\n{quote(bullet_list(one.verdict.reason for one in judged))}" if judged else "",
@@ -163,7 +172,11 @@ CALLS_HEADING = "Calls so far and their answers, the latest last:"
 
 PLAN_HEADING = "Plan, its conditions in order:"
 
-POSITION = "Certified so far are the first {count} conditions of the plan. The target is condition {target}."
+POSITION = "Certified so far are the first {count} conditions of the plan."
+
+ENDS_EARLY = f"""\
+The plan ends there for now. Look up all that it asks for, and make no call yet that changes something. Once these
+conditions hold, call {HOLDS}: they are judged, and the rest is planned by what is known then."""
 
 GOAL = "All of the task is done, or the answers show why it cannot or must not be, and the answer was handed in."
 """The goal in a prompt that has the task as well."""
@@ -174,4 +187,4 @@ LEFT = "No more than {left} turns are left."
 
 CLOSING = "What comes next?"
 
-__all__ = ["decision_prompt", "first_view", "format_calls", "list_tools", "plan_prompt"]
+__all__ = ["decision_prompt", "first_view", "format_calls", "list_tools", "plan_ends_early", "plan_prompt"]

@@ -36,7 +36,7 @@ from certigraph.nodes.beliefs import Findings
 from certigraph.nodes.call_checks import (
     CallConsent,
     CallProblem,
-    CheckedCalls,
+    ConsentedCalls,
     KnownWork,
     checked_calls_form,
     deny,
@@ -78,7 +78,7 @@ class Note(TypedDict):
 FORMS: tuple[type[BaseModel], ...] = (
     *(Holds, Decomposition, Found, ResearchTools, Subtasks, Findings, ChangedObjects),
     ManagedMove,
-    checked_calls_form((1, 2)),
+    checked_calls_form((1, 2), with_consent=True),
 )
 """Forms of every shape that models are asked for: numbers, literals, lists, objects in lists and in objects."""
 
@@ -96,7 +96,7 @@ def _facts(form: str, answer: str) -> None:
 def _quoted_words(words: str, text: str) -> None:
     known = KnownWork(TASK, text, text, [AnsweredCall(tool="get_order", answer=text)], (), 1)
     problem = CallProblem(call=1, outcome="forbidden", rule=words, fact=words, next=words)
-    answer = CheckedCalls(reason=words, problems=[problem], consent=[CallConsent(calls=[1, 2], words=words)])
+    answer = ConsentedCalls(reason=words, problems=[problem], consent=[CallConsent(calls=[1, 2], words=words)])
     call = ToolCall(name="pay")
     for number in (1, 2):
         deny(call, read_finding(number, call, answer, known))

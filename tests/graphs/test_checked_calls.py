@@ -418,7 +418,8 @@ def test_consent_is_shown_later_for_the_very_values_in_later_turns_too(database:
         answering(agreed("Yes, refund it"), ALLOWED, finding(problem(1, "ask_first")), ALLOWED),
     )
     graph = checked(broken, script, checkpointer=InMemorySaver())
-    graph.invoke({"messages": [("user", "Yes, refund it")]}, THREAD)
+    given = [("user", "Refund order 17"), ("ai", "49.9 euros?"), ("user", "Yes, refund it")]
+    graph.invoke({"messages": given}, THREAD)
     graph.invoke({"messages": [("user", "And now?")]}, THREAD)
     line = "refund(order=17, amount=49.9): 'Yes, refund it'"
     assert [line in prompt for prompt in script.prompts] == [False, False, True, True]

@@ -18,7 +18,7 @@ ALLOWED: Mapping[str, Any] = {"reason": "The script makes right calls.", "proble
 
 def is_check(schema: Schema) -> bool:
     """Return whether an answer schema is that of a check of calls."""
-    return {"problems", "consent"} <= set(schema.get("properties", {}))
+    return "problems" in schema.get("properties", {})
 
 
 class CheckingScript:
