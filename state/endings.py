@@ -18,7 +18,7 @@ REFUSED = "refused"
 FINISHED = "finished"
 """Ending of a user's own graph that reached its end without naming an ending."""
 
-ASKED = "asked"
+QUESTION = "question"
 """Ending of a turn of an agent whose answer asks the user something: it is not an end of the work, so nobody judged it.
 """
 

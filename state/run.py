@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 
 from certigraph.state.call_checks import CallCheck
 from certigraph.state.channels import Log, LogIndexes
-from certigraph.state.endings import ASKED, FINISHED, GAVE_UP, GOAL, WORLD_ENDED, Fault
+from certigraph.state.endings import QUESTION, FINISHED, GAVE_UP, GOAL, WORLD_ENDED, Fault
 from certigraph.state.provenance import SourcedText
 from certigraph.state.records import (
     Action,
@@ -537,7 +537,7 @@ def audited_ending(state: ReActState) -> str:
     if not audits[-1].confirmed:
         return GAVE_UP
     if not audits[-1].judged:
-        return FINISHED if audits[-1].reason else ASKED
+        return FINISHED if audits[-1].reason else QUESTION
     return GOAL if state.get("certificates") else FINISHED
 
 

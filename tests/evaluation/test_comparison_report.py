@@ -301,7 +301,7 @@ def test_parts_that_a_benchmark_shows_stand_in_place_of_the_score():
     assert "react utility 50.0, attack success 50.0 of 100" in format_verdict(comparison)
 
 
-def test_empty_calls_stand_beside_all_calls():
+def test_empty_calls_stand_with_all_calls():
     rows = [row(method, "3-0").model_copy(update={"calls": 9, "empty_calls": 4}) for method in ("react", "sdp")]
     heads, lines = method_table(compared(*rows).methods)
     assert [line[heads.index("calls")] for line in lines] == ["9 (4 empty)"] * 2

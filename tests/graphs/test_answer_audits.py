@@ -113,7 +113,7 @@ def test_only_what_asks_the_user_and_claims_nothing_passes_unjudged(
 ) -> None:
     result = run(database, player := auditor(script=[]))
     assert len(player.audits) == judged
-    assert result["ending"] == ("goal" if judged else "asked") or judged
+    assert result["ending"] == ("goal" if judged else "question") or judged
 
 
 def test_an_own_audit_takes_its_place_and_none_leaves_it_out(database: SupportDatabase) -> None:
@@ -170,11 +170,11 @@ def test_any_name_has_past_forms_or_none(name: str) -> None:
 
 
 def count_requests(database: SupportDatabase, method: Any, **options: Any) -> tuple[int, Any]:
-    worker, asked = scripted_model().responder, [0]
+    worker, count = scripted_model().responder, [0]
     assert worker is not None
 
     def respond(prompt: str, schema: Schema) -> Any:
-        asked[0] += 1
+        count[0] += 1
         reply = worker(prompt, schema)
         if "commit_to_tools" in str(schema):  # with the first call
             committed = {"name": "commit_to_tools", "args": {"tools": [name for name, _ in SCRIPT]}}
@@ -184,7 +184,7 @@ def count_requests(database: SupportDatabase, method: Any, **options: Any) -> tu
     database.clear()
     model: Any = ScriptedChat(responder=respond)
     result = agent(method, model=model, tools=database.tools, check=None, **options).invoke({"goal": GOAL})
-    return asked[0], result
+    return count[0], result
 
 
 async def own_propose(state: Any, runtime: Any) -> Any:

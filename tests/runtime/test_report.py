@@ -575,7 +575,7 @@ def test_long_costs_fit_their_boxes(width, tmp_path):
     assert boxes_that_overflow(width, html, tmp_path) == []
 
 
-@pytest.mark.parametrize(("ending", "badge"), [("asked", "idle"), ("refused", "bad"), ("finished", "idle")])
+@pytest.mark.parametrize(("ending", "badge"), [("question", "idle"), ("refused", "bad"), ("finished", "idle")])
 def test_only_a_refused_call_makes_an_agents_ending_red(ending, badge, tmp_path):
     scores = Scores(value=1, answer="Which order do you mean?")
     for graph in ("sdp", "react"):

@@ -296,7 +296,7 @@ ANSWER_ENDINGS = {
 }
 """Badges of agents without predicates that gave an answer. Only the score decides whether it is correct."""
 
-AGENT_ENDINGS = {"asked": ("idle", "asks the user"), "refused": ("bad", "a call was refused")}
+AGENT_ENDINGS = {"question": ("idle", "asks the user"), "refused": ("bad", "a call was refused")}
 """CSS class and badge of agents' runs that ended because a person is needed."""
 
 GOAL_BADGES = {

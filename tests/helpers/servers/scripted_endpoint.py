@@ -23,6 +23,13 @@ class ScriptedEndpoint(LocalServer):
         self.requests: list[dict[str, Any]] = []
         self.made = 0
 
+    def next_calls(self, offered: list[str]) -> list[Call]:
+        if "commit_to_tools" not in offered:
+            return [self.next_call(offered)]
+        self.made = 0
+        committed = [name for name, _ in self.script if name in offered]
+        return [("commit_to_tools", {"tools": committed}), self.next_call(offered)]
+
     def next_call(self, offered: list[str]) -> Call:
         if self.made < len(self.script) and self.script[self.made][0] in offered:
             self.made += 1
@@ -33,16 +40,13 @@ class ScriptedEndpoint(LocalServer):
 
     def fill(self, schema: dict[str, Any]) -> Any:
         fields = schema.get("properties", {})
-        if "tools" in fields:
-            self.made = 0
-            return {
-                **minimal_instance(schema),
-                "tools": [name for name, _ in self.script if name in json.dumps(fields["tools"])],
-            }
-        if "conditions" in fields:
-            return {"reasoning": "", "conditions": [self.condition]}
-        if "holds" in fields:
-            claim = {"holds": int(self.made >= len(self.script)), "by_calls": [1] if self.made else []}
+        if {"tools", "conditions"} & set(fields):
+            self.made = 0 if "tools" in fields else self.made
+            tools = [name for name, _ in self.script if name in json.dumps(fields.get("tools"))]
+            given = {"tools": tools, "conditions": [self.condition], "then_plan": False}
+            return {**minimal_instance(schema), **{key: value for key, value in given.items() if key in fields}}
+        if "holds" in fields:  # the condition and the goal, once all is done
+            claim = {"holds": 2 * (self.made >= len(self.script)), "by_calls": [1] if self.made else []}
             return {**minimal_instance(schema), "reachable": True, **claim}
         return minimal_instance(schema)
 
@@ -57,10 +61,12 @@ class _Handler(JsonHandler):
             filled = completion(json.dumps(self.server.fill(_schema(body))), "stop")
             self.send_reply(filled, streamed=bool(body.get("stream")))
             return
-        name, args = self.server.next_call([tool["function"]["name"] for tool in body["tools"]])
-        call = {"name": name, "arguments": json.dumps({"thought": "by the script", **args})}
-        reply = completion("", "tool_calls")
-        reply["choices"][0]["message"]["tool_calls"] = [{"id": "1", "type": "function", "function": call}]
+        calls = self.server.next_calls([tool["function"]["name"] for tool in body["tools"]])
+        reply = completion("by the script", "tool_calls")
+        reply["choices"][0]["message"]["tool_calls"] = [
+            {"id": f"{n}", "type": "function", "function": {"name": name, "arguments": json.dumps(args)}}
+            for n, (name, args) in enumerate(calls, 1)
+        ]
         self.send_reply(reply, streamed=bool(body.get("stream")))
 
 
