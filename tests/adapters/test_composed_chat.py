@@ -64,7 +64,7 @@ def look_up(order: int) -> str:
 
 
 def ask_agent(model: Any, method: Any = "sdp", config: Any = None, **settings: Any) -> dict[str, Any]:
-    graph = certigraph.agent(method, model=model, tools=[look_up], commitments=None, check=None, **settings)
+    graph = certigraph.agent(method, model=model, tools=[look_up], commitments=None, check=None, audit=None, **settings)
     answer: dict[str, Any] = graph.invoke({"goal": "Was order 17 paid?"}, config)
     return answer
 
@@ -106,7 +106,7 @@ def test_what_is_bound_to_a_model_is_sent_with_every_request() -> None:
 def test_a_context_takes_a_composition_too() -> None:
     model = OfficeModel()
     context = Context(chat=model.with_retry())
-    graph = certigraph.agent("react", model=OfficeModel(), tools=[look_up], commitments=None, check=None)
+    graph = certigraph.agent("react", model=OfficeModel(), tools=[look_up], commitments=None, check=None, audit=None)
     assert graph.invoke({"goal": "Was order 17 paid?"}, context=context)["ending"] == "finished"
     assert len(model.requests) == 2
 
@@ -127,7 +127,7 @@ def test_a_run_configures_the_model_of_init_chat_model(monkeypatch: pytest.Monke
 
 def spent(method: Any, model: Any, **budget: Any) -> Spent:
     graph = certigraph.agent(
-        method, model=model, tools=[look_up], commitments=None, check=None, budget=Budget(**budget)
+        method, model=model, tools=[look_up], commitments=None, check=None, audit=None, budget=Budget(**budget)
     )
     states = list(graph.stream({"goal": "Was order 17 paid?"}, stream_mode="values"))
     return states[-1]["spent"] if isinstance(states[-1]["spent"], Spent) else Spent(**states[-1]["spent"])

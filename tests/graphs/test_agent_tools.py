@@ -269,7 +269,8 @@ def test_calls_of_one_action_all_change_the_state():
     finish = [{"name": "finish", "args": {"answer": "done"}}]
     replies = iter([calls, finish])
     model = ScriptedChat(responder=lambda prompt, schema: {"thought": "", "calls": next(replies)})
-    state = agent("react", model=model, tools=tools, state_schema=Both, commitments=None).invoke(REQUEST)
+    options: Any = {"commitments": None, "check": None, "audit": None}
+    state = agent("react", model=model, tools=tools, state_schema=Both, **options).invoke(REQUEST)
     assert (state["first"], state["second"]) == ("set", "set")
 
 

@@ -192,6 +192,6 @@ def test_an_answer_that_does_not_fit_is_asked_for_again():
     def answers(prompt: str, schema: Any) -> Any:
         return {"thought": "", "calls": [{"name": "finish", "args": next(given)}]}
 
-    options: Any = {"commitments": None, "response_format": Data}
+    options: Any = {"commitments": None, "audit": None, "response_format": Data}
     graph = agent("react", model=ScriptedChat(responder=answers), tools=[look], **options)
     assert answer_of(graph) == Data(3)

@@ -68,7 +68,7 @@ def test_approval_and_resume_with_the_agent(database: SupportDatabase, tmp_path:
     assert done.ending == "goal"
     assert len(database.rows("refunds")) == len(database.rows("mails")) == 1
     page = certigraph.write_report(done).read_text(encoding="utf-8")
-    assert page.count("approved by a person") == 2  # in the plan and among the effects
+    assert page.count("approved by a person") >= 2  # where it was made, and among the effects
 
 
 def test_a_spent_budget_is_raised_on_resume(database: SupportDatabase, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from certigraph.adapters.models.schemas import Schema, minimal_instance
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.cli.output import _result_fields
 from certigraph.graphs.agent import agent
+from certigraph.nodes.tdp import decompose_always
 from certigraph.runtime.effect_history import read_effects
 from certigraph.runtime.result import Result
 from certigraph.state.effects import effects_of
@@ -114,13 +115,15 @@ def build(method: str, **options: Any) -> Any:
     )
 
 
-def checks_of(method: str) -> dict[str, Any]:
+def options_of(method: str) -> dict[str, Any]:
+    if method == "tdp":
+        return {"decompose": decompose_always}  # a single sub-task would be the whole task
     return {"checks": {"Order {order} is refunded.": is_refunded}} if method == "sdp" else {}
 
 
 @pytest.mark.parametrize("method", ["sdp", "react", "tdp", "step", "plan_and_act"])
 def test_an_agent_hands_back_its_effects(method: str) -> None:
-    state = build(method, **checks_of(method)).invoke({"goal": "Refund order 17."})
+    state = build(method, **options_of(method)).invoke({"goal": "Refund order 17."})
     [effect] = state["effects"]
     assert (effect["tool"], effect["args"], effect["failed"]) == ("refund", {"order": 17}, False)
     assert effect["answer"] == "refunded 49.9 euros for order 17"
@@ -141,7 +144,7 @@ def test_a_later_turn_lists_the_effects_of_its_own_calls() -> None:
 
 @pytest.mark.parametrize("method", ["sdp", "react", "tdp", "step"])
 def test_the_trajectory_has_the_effects_of_a_run(method: str, tmp_path: Any) -> None:
-    result: Result = certigraph.run(build(method, **checks_of(method)), task="Refund order 17.", out=tmp_path)
+    result: Result = certigraph.run(build(method, **options_of(method)), task="Refund order 17.", out=tmp_path)
     [effect] = result.effects
     assert (effect.tool, effect.args) == ("refund", {"order": 17})
     assert [one["tool"] for one in _result_fields(result)["effects"]] == ["refund"]

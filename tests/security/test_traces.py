@@ -166,7 +166,7 @@ def test_no_answer_and_no_error_of_a_tool_reaches_a_trace_with_a_key(
     work: Any, way: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     events, spans, log = Events(), Spans(), PromptLog([("work", {})])
-    graph = certigraph.agent("react", model=log.chat, tools=[work], commitments=None)
+    graph = certigraph.agent("react", model=log.chat, tools=[work], commitments=None, audit=None)
     request: Any = {"messages": [("user", "Work.")]}
     config: Any = {"callbacks": [events, spans]}
     with caplog.at_level(logging.DEBUG):

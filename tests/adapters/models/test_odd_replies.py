@@ -79,7 +79,7 @@ def ask_office(monkeypatch: pytest.MonkeyPatch, *, streamed: bool = False, **odd
         monkeypatch.setenv("CERTIGRAPH_BASE_URL", server.url)
         monkeypatch.setenv("OPENAI_API_KEY", "none-needed-0123456789")
         graph = certigraph.agent(
-            "react", model="openai:m", tools=[look_up], commitments=None, check=None, budget=Budget(calls=9)
+            "react", model="openai:m", tools=[look_up], commitments=None, check=None, audit=None, budget=Budget(calls=9)
         )
         modes: Any = ["messages", "values"] if streamed else ["values"]
         states = [part for mode, part in graph.stream({"goal": "Look."}, stream_mode=modes) if mode == "values"]
@@ -231,7 +231,7 @@ def test_arguments_may_be_long_and_hold_integers_of_any_size() -> None:
 
     model = certigraph.ScriptedChat(responder=respond)
     graph = certigraph.agent(
-        "react", model=model, tools=[transfer], commitments=None, check=None, checkpointer=InMemorySaver()
+        "react", model=model, tools=[transfer], commitments=None, check=None, audit=None, checkpointer=InMemorySaver()
     )
     config: Any = {"configurable": {"thread_id": "1"}}
     assert graph.invoke({"goal": "Send."}, config)["ending"] == "finished"

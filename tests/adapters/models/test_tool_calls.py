@@ -179,7 +179,7 @@ def test_a_tool_of_the_provider_is_handed_over_with_the_others(way: str, tmp_pat
     steps = [*(calls(one) for one in SCRIPT), calls(("finish", {"thought": "all is done", "answer": "Refunded."}))]
     steps[0] = AIMessage(FOUND, tool_calls=steps[0].tool_calls)
     model = NativeModel(replies=tuple(steps))
-    graph = agent("react", model=model, tools=[SEARCH, *database.tools], commitments=None, check=None)
+    graph = agent("react", model=model, tools=[SEARCH, *database.tools], commitments=None, check=None, audit=None)
     result = graph.invoke({"goal": GOAL}) if way == "invoke" else asyncio.run(graph.ainvoke({"goal": GOAL}))
     assert (result["ending"], len(database.rows("refunds"))) == ("finished", 1)
     for _, parameters in model.requests:
@@ -190,7 +190,7 @@ def test_a_tool_of_the_provider_is_handed_over_with_the_others(way: str, tmp_pat
 def test_a_tool_of_the_provider_is_not_offered_where_a_model_answers_by_a_schema(tmp_path: Path) -> None:
     database = SupportDatabase(tmp_path / "desk.sqlite")
     model = SchemaModel(replies=(as_json(("finish", {"answer": "done"})),))
-    graph = agent("react", model=model, tools=[SEARCH, *database.tools], commitments=None, check=None)
+    graph = agent("react", model=model, tools=[SEARCH, *database.tools], commitments=None, check=None, audit=None)
     assert graph.invoke({"goal": GOAL})["ending"] == "finished"
     assert "web_search" not in str(model.requests)
 
@@ -430,13 +430,10 @@ def test_an_agent_works_with_native_calls(tmp_path: Path, way: str) -> None:
     database = SupportDatabase(tmp_path / "desk.sqlite")
     wrong = calls(("refund", {"order": "seventeen"}))
     steps = [*(calls(one) for one in SCRIPT), calls(("finish", {"thought": "all is done", "answer": "Refunded."}))]
-    model = NativeModel(replies=(as_json_commitment(), steps[0], wrong, *steps[1:]))
-    graph = agent("react", model=model, tools=database.tools, check=None)
+    committed = ("commit_to_tools", {"tools": [name for name, _ in SCRIPT]})
+    model = NativeModel(replies=(calls(committed, SCRIPT[0]), wrong, *steps[1:]))
+    graph = agent("react", model=model, tools=database.tools, check=None, audit=None)
     result = graph.invoke({"goal": GOAL}) if way == "invoke" else asyncio.run(graph.ainvoke({"goal": GOAL}))
     assert result["ending"] == "finished"
     assert result["messages"][-1].text == "Refunded."
     assert (len(database.rows("refunds")), len(database.rows("mails"))) == (1, 1)
-
-
-def as_json_commitment() -> str:
-    return json.dumps({"reasoning": "", "tools": [name for name, _ in SCRIPT]})

@@ -491,7 +491,7 @@ def test_calls_that_set_a_value_keep_their_order():
     calls = [{"name": "slow", "args": {"value": 1}}, {"name": "fast", "args": {"value": 2}}]
     replies = iter([calls, [{"name": "finish", "args": {"answer": "done"}}]])
     model = ScriptedChat(responder=lambda prompt, schema: {"thought": "", "calls": next(replies)})
-    agent("react", model=model, tools=tools, commitments=None).invoke({"goal": "Set both."})
+    agent("react", model=model, tools=tools, commitments=None, audit=None).invoke({"goal": "Set both."})
     assert written == [1, 2]
 
 
