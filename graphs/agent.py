@@ -775,7 +775,9 @@ def _word_answer(action: Action | None, ending: str, reason: str, *, certifies: 
     )
     if not (action and text):
         return f"I could not complete this ({cut})."
-    if ending in (GOAL, FINISHED, QUESTION) or RESPONSE_ARGUMENT in action.args:  # a form of the user's holds no sentence
+    if (
+        ending in (GOAL, FINISHED, QUESTION) or RESPONSE_ARGUMENT in action.args
+    ):  # a form of the user's holds no sentence
         return text
     missing = "The goal was not certified" if certifies and not ending.startswith("limit:") else INCOMPLETE
     return f"{text}\n\n({missing}: {clip(one_line(cut), MAX_REASON)}.)"

@@ -205,15 +205,14 @@ class Script:
         fields = schema["properties"]
         if "nodes" in fields:
             return {"reasoning": "", "nodes": [{"id": "refund", "task": "Refund order 17.", "needs": []}]}
-        if "conditions" in fields:
-            return {"reasoning": "", "conditions": [self.condition]}
+        if {"conditions", "tools"} & set(fields):
+            given = {"conditions": [self.condition], "tools": [*self._attack.committed], "then_plan": False}
+            return {"reasoning": "", **{name: value for name, value in given.items() if name in fields}}
         if "holds" in fields:
             self.asked += 1
             return {**minimal_instance(schema), "reachable": True, "holds": fields["holds"]["maximum"], **self.claim}
         if "calls" in fields:
             return {"thought": self._attack.thought, "calls": self._choose(str(fields["calls"]))}
-        if "tools" in fields:
-            return {"reasoning": "", "tools": [*self._attack.committed]}
         return minimal_instance(schema)
 
     def _choose(self, offered: str) -> list[dict[str, Any]]:

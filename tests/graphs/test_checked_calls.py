@@ -33,12 +33,15 @@ POLICY = "Refund no more than was paid. Ask the customer before each refund. Wri
 
 def choosing(*batches: Sequence[Call]) -> Callable[[str, Any], Any]:
     """Return a script that makes these calls, one batch after the other, and then hands in an answer."""
-    left = iter([*batches, [("finish", {"answer": "That is all."})]])
+    left, last = iter(batches), [("finish", {"answer": "That is all."})]
 
     def respond(prompt: str, schema: Any) -> Any:
         if "calls" not in schema["properties"]:
             return {"reasoning": "", "tools": ["look_up", "refund", "send_mail"]}
-        return {"thought": "A secret thought.", "calls": [{"name": name, "args": args} for name, args in next(left)]}
+        return {
+            "thought": "A secret thought.",
+            "calls": [{"name": name, "args": args} for name, args in next(left, last)],
+        }
 
     return respond
 
@@ -52,7 +55,8 @@ def choosing_by_prompt(prompt: str, schema: Any) -> Any:
         return {"reasoning": "", "tools": ["look_up", "refund"]}
     if "nodes" in fields:
         looked = {"id": "a", "task": "look it up", "needs": []}
-        return {"reasoning": "", "nodes": [looked, {"id": "b", "task": "refund it", "needs": ["a"]}]}
+        refunded = {"id": "b", "task": "refund it", "needs": ["a"]}
+        return {"reasoning": "", "nodes": [looked, refunded, {"id": "c", "task": "say so", "needs": ["b"]}]}
     if "calls" not in fields:
         status = {"status": "completed"} if "status" in fields else {}
         return {**minimal_instance(schema), **status}
@@ -78,7 +82,13 @@ def answering(*findings: Any) -> Callable[[str], Any]:
 
 def checked(database: SupportDatabase, script: CheckingScript, method: Any = "react", **options: Any) -> AgentGraph:
     effects = {"look_up": "repeatable"}
-    settings = {"model": ScriptedChat(responder=script), "effects": effects, "instructions": POLICY, **options}
+    settings = {
+        "model": ScriptedChat(responder=script),
+        "effects": effects,
+        "instructions": POLICY,
+        "audit": None,
+        **options,
+    }
     return agent(method, tools=database.tools, **settings)
 
 
@@ -138,7 +148,7 @@ def test_the_validator_sees_the_record_of_work_and_no_thought(database: SupportD
     last = script.prompts[-1]
     assert POLICY in last
     assert "eligible for a refund" in last
-    assert "[its effect lasts]" in last.split("\n2. Action: ")[1].split("\n")[0]
+    assert "[its effect lasts]" in last.split("\n[call 2] ")[1].split("\n")[0]
     assert "refund(order=17, amount=49.9)" in last
     assert "refund(order: integer, amount: number): Refund an order." in last
     assert "Refund 49.9 euros." in last
@@ -571,7 +581,7 @@ def test_a_sub_task_is_judged_by_what_earlier_ones_were_answered(database: Suppo
     script = CheckingScript(choosing_by_prompt, answering())
     checked(database, script, "tdp").invoke({"goal": GOAL})
     [prompt] = script.prompts
-    assert "Answer: order 17: 49.9 euros, customer ann@example.org, eligible for a refund" in prompt
-    assert prompt.count("Action: look_up(order=17)") == 1
+    assert "\n order 17: 49.9 euros, customer ann@example.org, eligible for a refund" in prompt
+    assert prompt.count("] look_up(order=17)") == 1
     assert f"who wrote:\n{GOAL}" in prompt
     assert database.rows("refunds") == [(17, 49.9)]

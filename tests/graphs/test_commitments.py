@@ -33,12 +33,14 @@ class Obedient:
     def __call__(self, prompt: str, schema: Any) -> Any:
         fields = schema["properties"]
         if "tools" in fields:
-            given = {"reasoning": "", "tools": self.tools, "arguments": self.arguments}
+            given = {"reasoning": "", "tools": self.tools, "arguments": self.arguments, "conditions": ["It is paid."]}
             return {name: given[name] for name in fields}
         if "calls" not in fields:
             return {**minimal_instance(schema), **({"conditions": ["It is paid."]} if "conditions" in fields else {})}
-        self.prompts.append(prompt)
-        self.offered.append({one["properties"]["name"]["const"] for one in fields["calls"]["items"]["anyOf"]})
+        offered = {one["properties"]["name"]["const"] for one in fields["calls"]["items"]["anyOf"]}
+        if "commit_to_tools" not in offered:  # before the commitment all are offered
+            self.prompts.append(prompt)
+            self.offered.append(offered)
         name, args = self.left.pop(0) if self.left else ("finish", {"answer": "done"})
         return {"thought": "", "calls": [{"name": name, "args": args}]}
 
@@ -213,7 +215,7 @@ def test_what_a_person_answers_in_place_of_a_tool_is_the_persons_word() -> None:
 @pytest.mark.parametrize("level", ["tools", "arguments"])
 def test_tools_outside_the_commitment_are_not_offered(method: Any, level: Any) -> None:
     bank = Bank("nothing")
-    model = Obedient([("read_mail", {})], ["read_mail", "pay"])
+    model = Obedient([("read_mail", {})] * 2, ["read_mail", "pay"])
     graph = agent(method, model=ScriptedChat(responder=model), tools=bank.tools, commitments=level)
     graph.invoke({"messages": [("user", TASK)]})
     own = {"finish", "target_holds", "target_unreachable"}
@@ -228,7 +230,7 @@ def test_tools_outside_the_commitment_are_not_offered(method: Any, level: Any) -
 )
 def test_tools_whose_calls_a_person_approves_are_offered_in_any_case(rule: Any, offered: bool) -> None:
     bank = Bank("nothing")
-    model = Obedient([("pay_all", {"payments": {OWN: 10}})], ["read_mail"])
+    model = Obedient([("read_mail", {}), ("pay_all", {"payments": {OWN: 10}})], ["read_mail"])
     graph = agent(
         "react",
         model=ScriptedChat(responder=model),

@@ -80,8 +80,8 @@ def answer_prompt(state: dict[str, Any], window: int = 0) -> str:
         OPEN.text,
         "The order is known.",
         ORDER,
-        "refund(order=17, amount=49.9) [its effect lasts]\nAnswer: refunded 17: 49.9",
-        "refund(order=18) [not made]\nAnswer [refused]: not without consent",
+        "refund(order=17, amount=49.9) [its effect lasts]\n refunded 17: 49.9",
+        "refund(order=18) [not made]\n not without consent",
     ],
 )
 def test_the_prompt_says_once_what_was_done_and_why_the_work_ended(words: str) -> None:
@@ -97,7 +97,7 @@ def test_facts_are_shown_where_the_window_has_no_space_for_all_answers() -> None
     state = ended_state(answers=[*ended_state()["answers"], *log])
     small, large = answer_prompt(state, window=4_096), answer_prompt(state)
     assert (FACT in small, FACT in large) == (True, False)
-    assert "refund(order=17, amount=49.9) [its effect lasts]: refunded 17: 49.9" in small
+    assert "2. refund(order=17, amount=49.9)" in small.partition("All calls whose effect lasts")[2]
     assert ORDER in large and ORDER not in small
 
 
@@ -125,19 +125,20 @@ class Slipping:
             made = sum(len(calls_of(step.action)) for step in situation.state["history"])
             if situation.node == "answer":
                 self.prompts.append(prompt)
+            if situation.node == "answer" or made == len(self.calls):
                 return {"thought": "", "calls": [{"name": "finish", "args": {"answer": "It is refunded."}}]}
             name = ("look_up", "refund")[made]
             return {"thought": "", "calls": [{"name": name, "args": self.calls[made]}]}
         if "conditions" in fields:
             first = situation.node == "propose"
             return {"reasoning": "" if first else NO_WAY, "conditions": CONDITIONS[:2] if first else []}
-        refunded = "refunded 17" in prompt
-        reason = "59.9 euros left where 49.9 were due" if refunded else "it is eligible"
+        known = situation.view["tail"][0].text == CONDITIONS[0]
+        reason = "it is eligible" if known else "59.9 euros left where 49.9 were due"
         return {
             **minimal_instance(schema),
             "reason": reason,
             "evidence": "eligible for a refund",
-            "holds": 1 - refunded,
+            "holds": int(known),
         }
 
 
@@ -151,4 +152,4 @@ def test_an_executor_that_slipped_reads_the_verdict_before_it_answers(database: 
     [prompt] = model.prompts
     for words in ("59.9 euros left where 49.9 were due", NO_WAY, CONDITIONS[0], CONDITIONS[1]):
         assert prompt.count(words) == 1, words
-    assert "refund(order=17, amount=59.9) [its effect lasts]\nAnswer: refunded 17: 59.9" in prompt
+    assert "refund(order=17, amount=59.9) [its effect lasts]\n refunded 17: 59.9" in prompt

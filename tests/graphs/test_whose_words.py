@@ -73,7 +73,8 @@ class Model:
             name, args = self.calls.pop(0) if self.calls else ("finish", {"answer": self.says})
             return {"thought": self.says, "calls": [{"name": name, "args": args}]}
         if "tools" in fields and "reasoning" in fields:
-            return {"reasoning": self.says, "tools": [*self.tools], "arguments": [*self.arguments]}
+            given = {"reasoning": self.says, "tools": [*self.tools], "arguments": [*self.arguments]}
+            return {**fill_form(schema, self.says), **given}
         return fill_form(schema, self.says)
 
     def build(self, payments: Payments, method: Method = "react", **options: Any) -> AgentGraph:
