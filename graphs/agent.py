@@ -68,7 +68,7 @@ from certigraph.nodes.tools import STOPPED_TEXT
 from certigraph.state.channels import SNAPSHOT_EVERY, ReadChannel, TurnsChannel
 from certigraph.state.commitments import CommitmentLevel
 from certigraph.state.effects import effects_of
-from certigraph.state.endings import QUESTION, FINISHED, GOAL, Fault, LimitReached, Refused
+from certigraph.state.endings import FINISHED, GOAL, QUESTION, Fault, LimitReached, Refused
 from certigraph.state.provenance import Provenance
 from certigraph.state.records import Action, Certificate, Observation, Usage
 from certigraph.state.run import ANSWER_ACTIONS
@@ -775,9 +775,8 @@ def _word_answer(action: Action | None, ending: str, reason: str, *, certifies: 
     )
     if not (action and text):
         return f"I could not complete this ({cut})."
-    if (
-        ending in (GOAL, FINISHED, QUESTION) or RESPONSE_ARGUMENT in action.args
-    ):  # a form of the user's holds no sentence
+    # a form of the user's holds no sentence
+    if ending in (GOAL, FINISHED, QUESTION) or RESPONSE_ARGUMENT in action.args:
         return text
     missing = "The goal was not certified" if certifies and not ending.startswith("limit:") else INCOMPLETE
     return f"{text}\n\n({missing}: {clip(one_line(cut), MAX_REASON)}.)"

@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 
 from certigraph.state.call_checks import CallCheck
 from certigraph.state.channels import Log, LogIndexes
-from certigraph.state.endings import QUESTION, FINISHED, GAVE_UP, GOAL, WORLD_ENDED, Fault
+from certigraph.state.endings import FINISHED, GAVE_UP, GOAL, QUESTION, WORLD_ENDED, Fault
 from certigraph.state.provenance import SourcedText
 from certigraph.state.records import (
     Action,
