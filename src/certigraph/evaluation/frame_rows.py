@@ -120,7 +120,7 @@ def _build_rows(trajectory: Trajectory) -> FrameRows:
     for event in trajectory.events:
         by_graph.setdefault(event.scope, PlanHistory()).fold(event)
     folds = list(by_graph.values())
-    is_predicated = "certificates" in state_type(trajectory.header.graph).__annotations__ or any(f.plan for f in folds)
+    is_predicated = "head" in state_type(trajectory.header.graph).__annotations__ or any(f.plan for f in folds)
     predicates = list(_predicate_rows(folds, trajectory.ending)) if is_predicated else []
     progress = _progress_columns(folds, predicates) if is_predicated else {}
     run = {**_run_row(trajectory, progress.get("planned")), "steps": sum(f.steps for f in folds), **progress}
