@@ -71,7 +71,7 @@ def test_every_call_of_a_public_server_is_answered(name: str, way: str, tmp_path
     replies = iter([*[[{"name": tool, "args": args}] for tool, args, _ in expected], FINISH])
     model = ScriptedChat(responder=lambda prompt, schema: {"thought": "", "calls": next(replies)})
     saver = InMemorySaver(serde=serializer())
-    graph = agent("react", model=model, tools=tools, commitments=None, checkpointer=saver)
+    graph = agent("react", model=model, tools=tools, commitments=None, check=None, audit=None, checkpointer=saver)
     thread: Any = {"configurable": {"thread_id": "1"}}
     state = graph.invoke(REQUEST, thread) if way == "invoke" else asyncio.run(graph.ainvoke(REQUEST, thread))
     assert state["ending"] == "finished"

@@ -107,6 +107,7 @@ class PromptLog:
             "holds": int(done),
             **{"by_calls": [1], "evidence": "", "absence": ""},  # code looks for what a verdict names
             "reachable": True,
+            **{"problems": [], "missing": ""},  # nothing is wrong with a call, or with the answer
             "subtask": "read and answer",
             "insights": [1] if "rationale" in fields else [self._lessons],
             "subtasks": [self._lessons],

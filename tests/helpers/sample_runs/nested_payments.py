@@ -87,7 +87,8 @@ def paying_agent(bank: Bank, *, approved: bool = False, saver: Any = None) -> An
     """Return the agent that pays once for each request and answers with the receipt."""
     options: Any = {"interrupt_on": {"pay": True}} if approved else {}
     model = ScriptedChat(responder=_pay_as_requested)
-    return agent("react", model=model, tools=[bank.pay], commitments=None, name="payer", checkpointer=saver, **options)
+    options |= {"commitments": None, "check": None, "audit": None}  # what judges calls and answers is another subject
+    return agent("react", model=model, tools=[bank.pay], name="payer", checkpointer=saver, **options)
 
 
 def _delegating_tool(inner: Any) -> StructuredTool:
@@ -185,7 +186,9 @@ class Setting(NamedTuple):
             case "agent":
                 model = _delegate_as_requested(self.requests, self.mode)
                 tools = [_delegating_tool(inner)]
-                return agent("react", model=model, tools=tools, commitments=None, checkpointer=saver)
+                return agent(
+                    "react", model=model, tools=tools, commitments=None, check=None, audit=None, checkpointer=saver
+                )
 
     def _build_nodes(self, inner: Any, saver: Any) -> Any:
         builder: Any = StateGraph(MessagesState)
