@@ -12,18 +12,14 @@ WORLD_ENDED = "world_ended"
 GAVE_UP = "gave_up"
 EXHAUSTED = "exhausted"
 
-REFUSED = "refused"
-"""Ending of a run that chose a call again which was denied twice, where no person can decide about it."""
-
 FINISHED = "finished"
 """Ending of a user's own graph that reached its end without naming an ending."""
 
 QUESTION = "question"
 """Ending of a turn of an agent whose answer asks the user something: it is not an end of the work, so nobody judged it.
 """
-
 REFUSED = "refused"
-"""Ending of an agent that was denied a call again and again, where no person can be asked about it."""
+"""Ending of a run that chose a call again which was denied twice, where no person can decide about it."""
 
 INTERRUPTED = "interrupted"
 """Status of a run whose trajectory records no ending."""

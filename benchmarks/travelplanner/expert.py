@@ -21,7 +21,7 @@ from certigraph.benchmarks.travelplanner import tools
 from certigraph.benchmarks.travelplanner.options import (
     NOTHING,
     REFUSED_KINDS,
-    Draft,
+    ItineraryDraft,
     Trip,
     TripLeg,
     escape_line_breaks,
@@ -47,7 +47,7 @@ class GoldItinerary(NamedTuple):
 
     query: TravelQuery
     trip: Trip
-    draft: Draft
+    draft: ItineraryDraft
 
     def entry(self, day: int, name: str) -> str:
         """Return the entry of a day under a key of the plan format, such as "lunch"; "-" if there is none."""
@@ -62,7 +62,7 @@ def build_gold_itinerary(benchmark: TravelTrips, query: TravelQuery) -> GoldItin
     """
     trip = benchmark.trip(query)
     chooser = OptionChooser(benchmark.catalog(query, trip.cities), query.budget, lookahead=benchmark.is_feasible(query))
-    draft = Draft()
+    draft = ItineraryDraft()
     for target in predicates_of(query, trip):
         for choice in choices_of(chooser.catalog, target):
             if offered := chooser.offer(choice, draft, target).options:

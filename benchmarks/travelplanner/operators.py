@@ -22,7 +22,7 @@ from certigraph.benchmarks.travelplanner.options import (
     MEAL_DAY,
     RENDER,
     TRANSPORT,
-    Draft,
+    ItineraryDraft,
     Option,
     OptionOffer,
     Trip,
@@ -62,8 +62,8 @@ class CertifiedDecision(NamedTuple):
     number: int
     target: Predicate
     chooser: OptionChooser
-    before: Draft
-    after: Draft
+    before: ItineraryDraft
+    after: ItineraryDraft
 
 
 class RedoDecision(NamedTuple):
@@ -226,7 +226,7 @@ def _fixed_action(target: Predicate) -> Action | None:
 
 
 async def _choose_bookings(
-    benchmark: TravelTrips, state: RealizeView, draft: Draft, runtime: Runtime[Context]
+    benchmark: TravelTrips, state: RealizeView, draft: ItineraryDraft, runtime: Runtime[Context]
 ) -> Action:
     """Make the choices of the current predicate one after another, and return the action for all bookings."""
     target, chooser = state["target"], benchmark.chooser(state["task"], state["target"])
@@ -268,7 +268,7 @@ class TripSituation(NamedTuple):
     """Requested cuisines that no chosen restaurant serves yet."""
 
 
-def _describe_situation(chooser: OptionChooser, draft: Draft, state: RealizeView) -> TripSituation:
+def _describe_situation(chooser: OptionChooser, draft: ItineraryDraft, state: RealizeView) -> TripSituation:
     chain = [*state["certified"].predicates, state["target"], *state["ahead"]]
     choices = [choice.label for predicate in chain for choice in choices_of(chooser.catalog, predicate)]
     spent = chooser.budget - chooser.money_left(draft)

@@ -324,7 +324,7 @@ class TripCatalog:
         self.restaurants = cache(self._restaurants)
         self.lowest_stay = cache(self._lowest_stay)
 
-    def missing_cuisines(self, draft: "Draft") -> list[str]:
+    def missing_cuisines(self, draft: "ItineraryDraft") -> list[str]:
         """Return the requested cuisines that a draft does not serve yet, by the official rules."""
         if not self.constraint.cuisine:
             return []
@@ -365,7 +365,7 @@ class PlanSlot(NamedTuple):
         return f"{self.day}:{self.entry}"
 
 
-class Draft(NamedTuple):
+class ItineraryDraft(NamedTuple):
     """Draft of an itinerary: the official plan entries booked so far, by slot (`3:lunch`).
 
     An entry is "-" where nothing is booked on purpose.
@@ -396,12 +396,12 @@ class Draft(NamedTuple):
         return {"days": day, "current_city": city, **entries}
 
 
-def draft_of(actions: Sequence[Action]) -> Draft:
+def draft_of(actions: Sequence[Action]) -> ItineraryDraft:
     """Build the draft that results from accepted actions; later bookings of a slot replace earlier ones."""
     booked: dict[str, str] = {}
     for action in actions:
         booked.update(_bookings_of(action))
-    return Draft(booked)
+    return ItineraryDraft(booked)
 
 
 def _bookings_of(action: Action) -> dict[str, str]:

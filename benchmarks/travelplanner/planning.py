@@ -15,7 +15,7 @@ from certigraph.benchmarks.travelplanner.options import (
     NOTHING,
     REFUSED_KINDS,
     RENDER,
-    Draft,
+    ItineraryDraft,
     Option,
     OptionFilter,
     OptionOffer,
@@ -112,11 +112,11 @@ class Lookahead:
         self._every_meal = every_meal
         self._menus: dict[tuple[object, ...], Menu] = {}
 
-    def lowest_cost(self, draft: Draft) -> float:
+    def lowest_cost(self, draft: ItineraryDraft) -> float:
         """Return the lowest cost in dollars of completing the draft; infinite if it cannot be completed."""
         return self.transport_cost(draft) + self.stay_cost(draft) + self.meal_cost(draft)
 
-    def transport_cost(self, draft: Draft) -> float:
+    def transport_cost(self, draft: ItineraryDraft) -> float:
         """Return the lowest cost of the legs that are not booked: all by own car, or all by flights and taxis.
 
         Only modes that fit the booked legs are considered.
@@ -127,13 +127,13 @@ class Lookahead:
         fitting = [mode for mode in modes if all(kind in mode for kind in kinds)]
         return min((sum(self._lowest_leg(leg, mode) for leg in legs) for mode in fitting), default=inf)
 
-    def stay_cost(self, draft: Draft) -> float:
+    def stay_cost(self, draft: ItineraryDraft) -> float:
         """Return the lowest cost of stays in the cities in which no place to stay is booked."""
         trip = self._catalog.trip
         nights = {city: str(PlanSlot(trip.nights_in(city)[0], "accommodation")) for city in trip.cities}
         return sum(self._catalog.lowest_stay(city) for city in trip.cities if nights[city] not in draft.booked)
 
-    def meal_cost(self, draft: Draft) -> float:
+    def meal_cost(self, draft: ItineraryDraft) -> float:
         """Return the lowest cost of the meals not booked yet, in different restaurants, with all cuisines served."""
         catalog = self._catalog
         missing = tuple(catalog.missing_cuisines(draft))
@@ -148,7 +148,7 @@ class Lookahead:
         options = (o for o in self._catalog.transports(leg) if o.kind in mode and allowed.keeps(o))
         return min((option.cost for option in options), default=inf)
 
-    def _open_meals(self, draft: Draft) -> Mapping[str, OpenMeals]:
+    def _open_meals(self, draft: ItineraryDraft) -> Mapping[str, OpenMeals]:
         trip, meals = self._catalog.trip, dict[str, OpenMeals]()
         for day, meal in trip.meal_slots():
             if str(PlanSlot(day, meal)) not in draft.booked:
@@ -169,7 +169,7 @@ class Lookahead:
 
 def cheapest_cost(catalog: TripCatalog, *, every_meal: bool) -> int | None:
     """Return the smallest budget in full dollars that pays for a trip; None if no trip is possible."""
-    cost = Lookahead(catalog, every_meal=every_meal).lowest_cost(Draft())
+    cost = Lookahead(catalog, every_meal=every_meal).lowest_cost(ItineraryDraft())
     return ceil(cost) if cost < inf else None
 
 
@@ -263,7 +263,7 @@ class OptionChooser:
         self._outlooks = [Lookahead(catalog, every_meal=True), Lookahead(catalog, every_meal=False)]
         self._lookahead = lookahead
 
-    def offer(self, choice: SlotChoice, draft: Draft, target: Predicate) -> OptionOffer:
+    def offer(self, choice: SlotChoice, draft: ItineraryDraft, target: Predicate) -> OptionOffer:
         """Return the options for a choice, cheapest first.
 
         If the money does not suffice for a meal of a travel day, the only option is to leave out the meal.
@@ -275,16 +275,16 @@ class OptionChooser:
             offered = offered._replace(options=options.prefer_cuisines(offered.options, self.missing_cuisines(draft)))
         return offered._replace(options=offered.options[:1]) if target.args.get(CHEAPEST) else offered
 
-    def money_left(self, draft: Draft) -> float:
+    def money_left(self, draft: ItineraryDraft) -> float:
         """Return the dollars of the budget that a draft leaves."""
         catalog = self.catalog
         return self.budget - draft.cost(catalog.trip, catalog.people, catalog.sandbox)
 
-    def missing_cuisines(self, draft: Draft) -> list[str]:
+    def missing_cuisines(self, draft: ItineraryDraft) -> list[str]:
         """Return the requested cuisines that a draft does not serve yet."""
         return self.catalog.missing_cuisines(draft)
 
-    def _offer(self, choice: SlotChoice, draft: Draft, target: Predicate) -> OptionOffer:
+    def _offer(self, choice: SlotChoice, draft: ItineraryDraft, target: Predicate) -> OptionOffer:
         filters = [*self._filters(choice, draft, target)]
         candidates = self._candidates(choice)
         offered = OptionOffer([])
@@ -306,7 +306,7 @@ class OptionChooser:
             options.list_attractions(city, catalog.sandbox) if slot.entry == "attraction" else catalog.restaurants(city)
         )
 
-    def _filters(self, choice: SlotChoice, draft: Draft, target: Predicate) -> Iterator[OptionFilter]:
+    def _filters(self, choice: SlotChoice, draft: ItineraryDraft, target: Predicate) -> Iterator[OptionFilter]:
         constraint, entry = self.catalog.constraint, choice.slots[0].entry
         if entry == "transportation":
             yield options.transport_filter(constraint)
@@ -319,7 +319,7 @@ class OptionChooser:
         else:
             yield options.uniqueness_filter(draft.texts("attraction") if entry == "attraction" else draft.texts(*MEALS))
 
-    def _affordable(self, choice: SlotChoice, draft: Draft) -> Iterator[OptionFilter]:
+    def _affordable(self, choice: SlotChoice, draft: ItineraryDraft) -> Iterator[OptionFilter]:
         money_left = self.money_left(draft)
         if not self._lookahead or choice.slots[0].entry == "attraction":
             yield OptionFilter(AFFORDABILITY, lambda option: option.cost <= money_left)
@@ -331,7 +331,7 @@ class OptionChooser:
 
             yield OptionFilter(f"{AFFORDABILITY} with what is still to come", keeps)
 
-    def _may_skip(self, choice: SlotChoice, draft: Draft) -> bool:
+    def _may_skip(self, choice: SlotChoice, draft: ItineraryDraft) -> bool:
         slot = choice.slots[0]
         optional = self._lookahead and slot.entry in MEALS and self.catalog.trip.leg_on(slot.day) is not None
         return optional and self._outlooks[1].lowest_cost(book_option(draft, choice, SKIPPED_MEAL)) <= self.money_left(
@@ -339,15 +339,15 @@ class OptionChooser:
         )
 
 
-def book_option(draft: Draft, choice: SlotChoice, option: Option) -> Draft:
+def book_option(draft: ItineraryDraft, choice: SlotChoice, option: Option) -> ItineraryDraft:
     """Return the draft with an option booked in the slots of a choice."""
-    return Draft({**draft.booked, **{str(slot): option.text for slot in choice.slots}})
+    return ItineraryDraft({**draft.booked, **{str(slot): option.text for slot in choice.slots}})
 
 
 # Checks of the world and the validator: entries must exist, and a booking must satisfy every constraint.
 
 
-def find_unknown_entries(draft: Draft, sandbox: Sandbox) -> list[str]:
+def find_unknown_entries(draft: ItineraryDraft, sandbox: Sandbox) -> list[str]:
     """Return the entries of a draft that the database does not contain."""
     return [text for slot, text in draft.booked.items() if text != NOTHING and not _is_known(slot, text, sandbox)]
 
@@ -357,13 +357,13 @@ def find_violations(catalog: TripCatalog, budget: int, target: Predicate, observ
     return list(_iterate_violations(catalog, budget, target, observation))
 
 
-def find_repeats(draft: Draft) -> list[str]:
+def find_repeats(draft: ItineraryDraft) -> list[str]:
     """Return the restaurants and attractions that occur more than once in a draft."""
     texts = draft.texts(*MEALS) + draft.texts("attraction")
     return sorted({text for text in texts if texts.count(text) > 1})
 
 
-def find_open_slots(trip: Trip, draft: Draft) -> list[str]:
+def find_open_slots(trip: Trip, draft: ItineraryDraft) -> list[str]:
     """Return the slots that a complete itinerary fills and this draft does not; "-" fills only what may be left out."""
     slots = [PlanSlot(leg.day, "transportation") for leg in trip.legs]
     slots += [PlanSlot(day, "accommodation") for day in range(1, trip.days)]
@@ -398,7 +398,7 @@ def _iterate_violations(
     booked = observation.data.get("booked", {})
     entries: Mapping[str, str] = {k: str(v) for k, v in booked.items()} if isinstance(booked, dict) else {}
     yield from _find_unfilled(catalog, target, entries)
-    yield from _find_forbidden(catalog, Draft(entries))
+    yield from _find_forbidden(catalog, ItineraryDraft(entries))
     yield from _check_totals(budget, target, observation)
 
 
@@ -426,7 +426,7 @@ def _fits_slot(catalog: TripCatalog, slot: PlanSlot, text: str) -> bool:
     return text.removesuffix(";").endswith(f", {trip.city_on(slot.day)}")
 
 
-def _find_forbidden(catalog: TripCatalog, booked: Draft) -> Iterator[str]:
+def _find_forbidden(catalog: TripCatalog, booked: ItineraryDraft) -> Iterator[str]:
     constraint = catalog.constraint
     refused = REFUSED_KINDS.get(constraint.transportation or "")
     if refused in booked.kinds():

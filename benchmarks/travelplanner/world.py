@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from certigraph.adapters.models.prompts import numbered_list
 from certigraph.adapters.protocols import Environment
-from certigraph.benchmarks.travelplanner.options import BUDGET, NOTHING, RENDER, Draft, TripCatalog, draft_of
+from certigraph.benchmarks.travelplanner.options import BUDGET, NOTHING, RENDER, ItineraryDraft, TripCatalog, draft_of
 from certigraph.benchmarks.travelplanner.planning import find_open_slots, find_repeats, find_unknown_entries
 from certigraph.benchmarks.travelplanner.plans import WrittenPlan
 from certigraph.benchmarks.travelplanner.queries import TravelQuery
@@ -30,12 +30,12 @@ class TravelWorld(Environment):
     def __init__(self, query: TravelQuery, catalog_of: Callable[[Route | None], TripCatalog]) -> None:
         self._query, self._catalog_of = query, catalog_of
         self._catalog = catalog_of(None)
-        self._draft = Draft()
+        self._draft = ItineraryDraft()
         self._submission = PlanSubmission(query, self._catalog.sandbox)
 
     def reset(self) -> Observation:
         """Start with an empty draft, on the route of the reference information."""
-        self._catalog, self._draft = self._catalog_of(None), Draft()
+        self._catalog, self._draft = self._catalog_of(None), ItineraryDraft()
         self._submission = PlanSubmission(self._query, self._catalog.sandbox)
         return Observation(text=self._summary())
 
@@ -84,7 +84,7 @@ class TravelWorld(Environment):
         if unknown or not requested.booked:
             return Observation(text=f"Refused: not in the data: {'; '.join(unknown) or action.text}", accepted=False)
         before = self._draft
-        self._draft = Draft({**before.booked, **requested.booked})
+        self._draft = ItineraryDraft({**before.booked, **requested.booked})
         booked = "; ".join(dict.fromkeys(t.rstrip(";") for t in requested.booked.values() if t != NOTHING)) or "nothing"
         data: Arguments = {"booked": dict(requested.booked), **self._totals()}
         return Observation(text=f"Booked: {booked}. {self._summary()}", data=data)
@@ -100,7 +100,7 @@ class TravelWorld(Environment):
     def _clear(self, action: Action) -> Observation:
         cleared = action.args.get("clear")
         slots = set(map(str, cleared)) if isinstance(cleared, list) else set()
-        self._draft = Draft({slot: text for slot, text in self._draft.booked.items() if slot not in slots})
+        self._draft = ItineraryDraft({slot: text for slot, text in self._draft.booked.items() if slot not in slots})
         return Observation(text=f"Cleared {len(slots)} entries. {self._summary()}", data={"cleared": sorted(slots)})
 
     def _totals(self) -> Arguments:

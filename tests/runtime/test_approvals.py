@@ -74,7 +74,7 @@ def test_an_approved_call_is_made(tmp_path: Path, method: str):
     assert question["action_requests"][0]["args"] == {"order": 17, "amount": 49.9}  # type: ignore[index,call-overload]
     assert started.database.rows("refunds") == []
     ended = started.resume(APPROVE)
-    assert ended.ending in ("goal", "world_ended")
+    assert ended.ending in ("goal", "finished")
     assert ended.scores
     assert ended.scores.value == 1
     assert (ended.questions, len(started.database.rows("refunds")), len(started.database.rows("mails"))) == ([], 1, 1)
@@ -309,7 +309,7 @@ def test_a_call_of_unknown_outcome_is_decided_by_a_person(
     ended = resume(folder, answer={"decisions": [decision]}, benchmark=tools, graph=graph, chat=scripted_model())
     assert (ended.ending, len(database.rows("refunds")), len(database.rows("mails"))) == ("goal", refunds, 1)
     page = write_report(ended).read_text(encoding="utf-8")
-    assert page.count(f'<span class="pill">{label}</span>') == 1
+    assert page.count(f'<span class="pill">{label}</span>') == 2, "beside the step, and in the box of effects"
 
 
 CHILD = """

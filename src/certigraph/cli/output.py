@@ -279,7 +279,7 @@ def _fit_screen(lines: Sequence[str], result: Result, console: Console) -> list[
 
 def _has_answer(result: Result) -> bool:
     """Whether the method gave an answer or rewards, which counts as success for methods without a goal."""
-    scores, certifies = result.scores, "certificates" in result.state
+    scores, certifies = result.scores, "head" in result.state
     answered = scores is not None and bool(scores.parts.get("answered") or (scores.answer and not certifies))
     if result.ending == FINISHED:
         return scores is not None and bool(scores.answer)

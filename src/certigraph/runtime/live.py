@@ -110,8 +110,10 @@ def _event_lines(run: RunHistory, event: Event, update: Mapping[str, Any]) -> It
     elif run.tasks.drawn:
         yield from task_lines(run, event)
     else:
-        if update.get("certificates"):
-            yield from _certificate_lines(run, run.plan.certificates[-1].certificate)
+        new = run.plan.certificates[-len(update["certificates"]) :] if update.get("certificates") else []
+        for number, moment in enumerate(new, 1):
+            later = sum(moment.certificate.depth for moment in new[number:])
+            yield from _certificate_lines(run, moment.certificate, run.plan.in_force - later)
         for invalidation in update.get("invalidations", ()):
             yield f"step {run.steps}: undone: {invalidation['predicate']['text']}"
         for audit in update.get("audits", ()):
@@ -149,18 +151,20 @@ def _unmade_lines(run: RunHistory, event: Event) -> Iterator[str]:
         yield from (f"step {run.steps}: a person answered {call}: {one_line(call.response)}" for call in answered)
 
 
-def _certificate_lines(run: RunHistory, certificate: Certificate) -> Iterator[str]:
-    at, text = f"step {certificate.step}", certificate.targets[-1].text
+def _certificate_lines(run: RunHistory, certificate: Certificate, in_force: int) -> Iterator[str]:
+    """Yield a line for each target of a certificate, with which `in_force` conditions of the plan are certified."""
+    at, (*passed, last) = f"step {certificate.step}", certificate.targets
     if certificate.restores is not None:
-        yield f"{at}: returned to certified state {certificate.restores}: {text}"
+        yield f"{at}: returned to certified state {certificate.restores}: {last.text}"
         return
     cascade = f" (cascade {certificate.depth})" if certificate.depth > 1 else ""
     score = f", score {format_points(run.episodes.now.reported)}" if run.episodes.graded else ""
     number = certificate.position + certificate.depth
-    place = f" (condition {number})" if number != run.plan.in_force else ""
-    certified = f"{run.certified} {run.plan.in_force}/{run.plan.total}{place}"
+    place = f" (condition {number})" if number != in_force else ""
+    certified = f"{run.certified} {in_force}/{run.plan.total}{place}"
     progress = passed_label(certificate.forced) if certificate.forced else certified
-    yield f"{at}: {progress}{cascade}{score}: {text}"
+    yield from (f"{at}: {progress}{cascade}: {target.text}" for target in passed)
+    yield f"{at}: {progress}{cascade}{score}: {last.text}"
     if certificate.finding:
         yield f"{at}: found: {_format_short_finding(certificate.finding)}"
 

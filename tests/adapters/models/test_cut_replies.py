@@ -55,7 +55,9 @@ class Office:
 
         with provider_endpoint(answer) as server:
             model = chat_model(provider, server.url)
-            agent = certigraph.agent("react", model=model, tools=[refund], commitments=None, budget=Budget(calls=9))
+            agent = certigraph.agent(
+                "react", model=model, tools=[refund], commitments=None, check=None, audit=None, budget=Budget(calls=9)
+            )
             given: Any = {"messages": [("user", "Refund 49.9 euros for order 17.")]}
             try:
                 if streamed:

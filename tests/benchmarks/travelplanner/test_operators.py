@@ -30,7 +30,7 @@ from certigraph.benchmarks.travelplanner.benchmark import TravelPlanner
 from certigraph.benchmarks.travelplanner.generator import generate_world
 from certigraph.benchmarks.travelplanner.options import (
     NOTHING,
-    Draft,
+    ItineraryDraft,
     Option,
     PlanSlot,
     Trip,
@@ -114,12 +114,12 @@ def test_a_plan_has_as_many_predicates_as_the_paper_counts_and_what_costs_comes_
 class Taken(NamedTuple):
     """A draft on a walk and the dollars of the options taken so far."""
 
-    draft: Draft
+    draft: ItineraryDraft
     spent: float
 
 
 def walk(benchmark: TravelPlanner, task: Task, pick: Pick) -> Iterator[Taken]:
-    draft, spent = Draft(), 0.0
+    draft, spent = ItineraryDraft(), 0.0
     for target in plan(benchmark, task):
         chooser = benchmark.chooser(task, target)
         for choice in choices_of(chooser.catalog, target):
@@ -155,7 +155,7 @@ def test_a_task_without_a_dollar_to_spare_passes_however_dear_the_choices(genera
     for task in generated.tasks()[1::4]:
         catalog = catalog_of(generated, task)
         chooser = OptionChooser(catalog, generated.query(task).budget, lookahead=True)
-        assert chooser.money_left(Draft()) == Lookahead(catalog, every_meal=True).lowest_cost(Draft())
+        assert chooser.money_left(ItineraryDraft()) == Lookahead(catalog, every_meal=True).lowest_cost(ItineraryDraft())
         check_walk(generated, task, lambda options: options[-1])
 
 
@@ -242,7 +242,7 @@ class Way(NamedTuple):
 def good_ways(request: TravelQuery, tables: TableSandbox) -> list[Way]:
     """The plans that the official scorer passes, whatever they cost."""
     rich, trip = request.model_copy(update={"budget": 10**9}), trip_of(request)
-    plans = [(booked, Draft(booked).plan(trip)) for booked in all_plans(request, tables)]
+    plans = [(booked, ItineraryDraft(booked).plan(trip)) for booked in all_plans(request, tables)]
     scores = [(booked, score_plan(rich, days, tables)) for booked, days in plans]
     return [Way(booked, score.cost or 0) for booked, score in scores if score.passed]
 
@@ -260,7 +260,7 @@ def test_the_offers_are_those_of_trying_everything(
     budget = int(data.draw(st.sampled_from(costs[:3] + costs[-1:]))) if costs else 1000
     ways_left = [way for way in ways_left if way.cost <= budget]
     benchmark = TinyTravelPlanner(request.model_copy(update={"budget": budget}), tables)
-    task, draft = benchmark.task(), Draft()
+    task, draft = benchmark.task(), ItineraryDraft()
     for target in plan(benchmark, task):
         chooser = benchmark.chooser(task, target)
         for choice in choices_of(chooser.catalog, target):
@@ -327,7 +327,7 @@ def test_the_diagnosis_names_the_filter_that_let_nothing_through(
     target = plan(benchmark, benchmark.task())[number]
     chooser = benchmark.chooser(benchmark.task(), target)
     choice = choices_of(chooser.catalog, target)[0]
-    offered = chooser.offer(choice, Draft(booked), target)
+    offered = chooser.offer(choice, ItineraryDraft(booked), target)
     assert not offered.options
     assert offered.blocked_by == name
     assert name in offered.diagnosis
@@ -341,7 +341,7 @@ def test_the_look_ahead_says_that_money_is_short_for_what_is_to_come() -> None:
         benchmark = TinyTravelPlanner(query(budget=budget), inn)
         target = plan(benchmark, benchmark.task())[OUTBOUND]
         chooser = benchmark.chooser(benchmark.task(), target)
-        offers[budget] = chooser.offer(choices_of(chooser.catalog, target)[0], Draft(), target)
+        offers[budget] = chooser.offer(choices_of(chooser.catalog, target)[0], ItineraryDraft(), target)
     assert offers[63].blocked_by == "affordability with what is still to come"
     assert [option.kind for option in offers[64].options] == ["self-driving"]
 
@@ -355,7 +355,12 @@ def test_the_look_ahead_says_that_money_is_short_for_what_is_to_come() -> None:
 def test_the_papers_options_are_those_of_its_five_filters(folder: Path, data: st.DataObject) -> None:
     benchmark = paper(folder)
     task = data.draw(st.sampled_from(benchmark.tasks()))
-    request, trip, draft, pick = benchmark.query(task), benchmark.trip(benchmark.query(task)), Draft(), data.draw(PICKS)
+    request, trip, draft, pick = (
+        benchmark.query(task),
+        benchmark.trip(benchmark.query(task)),
+        ItineraryDraft(),
+        data.draw(PICKS),
+    )
     for target in plan(benchmark, task):
         chooser = benchmark.chooser(task, target)
         for choice in choices_of(chooser.catalog, target):
@@ -375,7 +380,7 @@ def paper(folder: Path) -> TravelPlanner:
 
 
 def five_filters(
-    request: TravelQuery, trip: Trip, slots: Sequence[PlanSlot], draft: Draft, tables: Sandbox
+    request: TravelQuery, trip: Trip, slots: Sequence[PlanSlot], draft: ItineraryDraft, tables: Sandbox
 ) -> list[tuple[str, float]]:
     """Appendix A.2 without affordability: (plan entry, dollars for everybody)."""
     (day, entry), people, city = slots[0], request.people_number, trip.city_on(slots[0].day)
@@ -403,7 +408,9 @@ def suits(row: Accommodation, wanted: LocalConstraint) -> bool:
     return right and not shared and f"No {wanted.house_rule}" not in row.house_rules
 
 
-def transports(request: TravelQuery, trip: Trip, day: int, draft: Draft, tables: Sandbox) -> list[tuple[str, float]]:
+def transports(
+    request: TravelQuery, trip: Trip, day: int, draft: ItineraryDraft, tables: Sandbox
+) -> list[tuple[str, float]]:
     leg = next(leg for leg in trip.legs if leg.day == day)
     ends, way = (leg.origin, leg.destination), f"from {leg.origin} to {leg.destination}"
     wanted, people = request.local_constraint.transportation, request.people_number
