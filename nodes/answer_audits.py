@@ -68,9 +68,10 @@ async def judge_answer(state: AnswerAuditView, runtime: Runtime[Context]) -> dic
     tools = tools_of(task, runtime)
     text = str(action.args.get(ANSWER_ARGUMENT, ""))
     lasting = [name for name in tools.loaded if not tools.is_look_up(name)]
-    if action.args.get(ASKS_ARGUMENT) and QUESTION_MARK.search(text) and not find_claims(text, lasting, calls):
+    asks = action.args.get(ASKS_ARGUMENT) and QUESTION_MARK.search(text)
+    if asks and not find_claims(text, lasting, calls):
         return {"audit": Audit(confirmed=True, judged=False)}
-    question = paragraphs(f"{ANSWER_HEADING}\n{quote(text)}", AUDIT_QUESTION)
+    question = paragraphs(f"{ASKING_HEADING if asks else ANSWER_HEADING}\n{quote(text)}", AUDIT_QUESTION)
     prompt = await judge_prompt(task, calls, question, runtime)
     try:
         verdict = await ask(prompt, AnswerVerdict, role="validator", runtime=runtime)
@@ -78,6 +79,8 @@ async def judge_answer(state: AnswerAuditView, runtime: Runtime[Context]) -> dic
         return {"audit": Audit(confirmed=True, judged=False, reason=f"the answer was not judged: {unusable}")}
     if missing := unquote_line(verdict.missing):
         return {"audit": Audit(confirmed=False, reason=missing)}
+    if asks:
+        return {"audit": Audit(confirmed=True, judged=False)}
     audit, grounds = Audit(confirmed=True, reason=unquote_line(verdict.reason)), find_grounds(verdict, calls)
     if grounds.problems:
         return {"audit": audit}
@@ -160,6 +163,9 @@ AUDIT = Slot(
 SENT_BACK = "The answer was not handed in yet. {missing}"
 
 ANSWER_HEADING = "With this answer the agent wants to end the work:"
+ASKING_HEADING = """\
+With this answer the agent asks the user something, and goes on when they have replied. What has to wait for the reply
+is not missing:"""
 
 AUDIT_QUESTION = """\
 May the work end so? Give, in this order:

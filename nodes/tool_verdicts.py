@@ -186,17 +186,18 @@ def find_quotations(evidence: str, calls: Sequence[AnsweredCall]) -> Grounds:
     answers = [(number, one, _squeeze(one.answer)) for number, one in enumerate(calls, 1) if one.made]
     whole = _trim(evidence)
     passages = [whole] if _find_passage(whole, answers) else [_trim(line) for line in evidence.splitlines()]
-    numbers, shown, problems = list[int](), list[str](), list[str]()
+    numbers, shown, problems, short = list[int](), list[str](), list[str](), list[str]()
     for passage in filter(None, passages):
         parts = [passage] if _find_passage(passage, answers) else [_trim(part) for part in LEFT_OUT.split(passage)]
         found = {part: _find_passage(part, answers) for part in parts if part}
         if not found or not all(found.values()):
             problems += [f"no answer has the words {part!r}" for part, where in found.items() if not where]
         elif not any(_tells(part, answers) for part in found):
-            problems.append(f"{passage!r} is too short to show anything")
+            short.append(f"{passage!r} is too short to show anything")
         else:
             numbers += [number for where in found.values() for number in where]
             shown.append(" ... ".join(found))
+    problems += [] if numbers else short  # beside other passages, it is as if it had not been named
     return Grounds(("quotes",) if numbers else (), tuple(dict.fromkeys(numbers)), " ... ".join(shown), tuple(problems))
 
 

@@ -107,13 +107,20 @@ class NotAsking(Asking):
     text = "Let me know."
 
 
-@pytest.mark.parametrize(("auditor", "judged"), [(Asking, 0), (Claiming, 1), (NotAsking, 1)])
+@pytest.mark.parametrize(
+    ("auditor", "judged", "ending"), [(Asking, 0, "question"), (Claiming, 1, "question"), (NotAsking, 1, "goal")]
+)
 def test_only_what_asks_the_user_and_claims_nothing_passes_unjudged(
-    database: SupportDatabase, auditor: Any, judged: int
+    database: SupportDatabase, auditor: Any, judged: int, ending: str
 ) -> None:
-    result = run(database, player := auditor(script=[]))
-    assert len(player.audits) == judged
-    assert result["ending"] == ("goal" if judged else "question") or judged
+    result = run(database, player := auditor(script=[], by_calls=[], absence="refunds"))
+    assert (len(player.audits), result["ending"]) == (judged, ending)
+    assert bool(result["certificates"]) == (ending == "goal"), "a question is not the end of the work"
+
+
+def test_a_question_that_claims_what_was_not_done_is_sent_back(database: SupportDatabase) -> None:
+    result = run(database, player := Claiming(lambda n: "Nothing was refunded.", script=[]))
+    assert (result["ending"], len(player.audits)) == ("gave_up", 3)
 
 
 def test_an_own_audit_takes_its_place_and_none_leaves_it_out(database: SupportDatabase) -> None:
