@@ -197,7 +197,7 @@ def find_quotations(evidence: str, calls: Sequence[AnsweredCall]) -> Grounds:
         else:
             numbers += [number for where in found.values() for number in where]
             shown.append(" ... ".join(found))
-    problems += [] if numbers else short  # beside other passages, it is as if it had not been named
+    problems += [] if numbers else short  # among others it counts as not named
     return Grounds(("quotes",) if numbers else (), tuple(dict.fromkeys(numbers)), " ... ".join(shown), tuple(problems))
 
 

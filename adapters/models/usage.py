@@ -316,7 +316,7 @@ class Meter:
             output_tokens=self.output_tokens,
             cached_tokens=self.cached_tokens,
             usd=self.usd,
-            seconds=seconds,
+            seconds=round(seconds, 6),
         )
 
     def _check_limit(self, kind: LimitKind, limit: float, spent: float, need: float = 0) -> None:

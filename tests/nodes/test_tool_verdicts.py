@@ -103,7 +103,7 @@ def test_an_answer_that_repeats_arguments_shows_nothing(
     assert find_quotations(quoted or answer, [call]).problems
 
 
-def test_a_passage_that_says_too_little_counts_for_nothing_beside_others() -> None:
+def test_a_passage_that_says_too_little_counts_for_nothing_among_others() -> None:
     assert find_quotations("order 17", CALLS).problems
     found = find_quotations("order 17\ndelivered 9 days ago", CALLS)
     assert (found.shown, found.calls, found.problems) == ("delivered 9 days ago", (1,), ())

@@ -170,6 +170,7 @@ def test_what_is_wrong_with_a_rubric_is_reported(named: None, copied: Path):
         command("--out", copied)
 
 
+@pytest.mark.timeout(900)  # a fresh machine computes the vectors of the corpus: four minutes
 def test_a_study_without_a_benchmark_is_of_the_whole_corpus(tmp_path: Path):
     assert command("--harness", "ircot", "--memory", "native", "--limit", 1, "--out", tmp_path, "--json") == 0
     assert read_plan(tmp_path).benchmark == DEFAULT_BENCHMARK
