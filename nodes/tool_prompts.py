@@ -5,6 +5,7 @@ are handed to the model natively; a model without tool calling gets them as text
 """
 
 from collections.abc import Sequence
+from textwrap import indent
 
 from langgraph.runtime import Runtime
 
@@ -142,11 +143,17 @@ def format_calls(turns: Sequence[Turn], rest: str, profile: ModelProfile) -> His
 
 
 def _format_turn(number: int, turn: Turn) -> str:
-    # several answers of one action have their calls as headings
-    first = turn.observation.partition("\n")[0]
-    calls = "" if first and turn.action.startswith(f"{first}; ") else f"{turn.action}\n"
     thought = f" {turn.thought}" if turn.thought else ""
-    return f"[turn {number}]{thought}\n{calls}{turn.observation.strip()}"
+    answers = turn.observation.strip()
+    if not _has_calls(answers, turn.action):
+        answers = f"{turn.action}\n{indent(answers, ' ')}"
+    return f"[turn {number}]{thought}\n{answers}"
+
+
+def _has_calls(answers: str, action: str) -> bool:
+    """Return whether answers have their calls as headings, as those of several calls do, and no other line like one."""
+    headings = [line for line in answers.splitlines() if line and not line.startswith(" ")]
+    return bool(headings) and action.startswith(f"{headings[0]}; ") and all(line in action for line in headings)
 
 
 def _format_advice(advice: Sequence[str]) -> str:

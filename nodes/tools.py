@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from itertools import groupby
+from textwrap import indent
 from typing import Any, cast
 
 from langchain_core.messages import ToolMessage
@@ -136,7 +137,8 @@ def _observe(answers: Answers) -> Observation:
     if len(answers) == 1:
         text = answers[0][1].text
     else:
-        text = "\n\n".join(f"{call}\n{answer.text}" for call, answer in answers)
+        # set in, so that no answer can have a line that looks like a call with its answer
+        text = "\n\n".join(f"{call}\n{indent(answer.text, ' ')}" for call, answer in answers)
     failed: dict[str, Any] = {"result": "failed"} if any(answer.failed for _, answer in answers) else {}
     refused = all(call.refused for call, _ in answers)
     return Observation(text=bound_text(text), accepted=not refused, data={} if refused else failed)

@@ -327,7 +327,7 @@ def test_calls_beyond_the_most_are_not_made_and_the_model_sees_how_many(method: 
     refused = [call for call in first if call.refused]
     assert database.looked_up == len(first) - len(refused) == MAX_CALLS
     assert [call.args["order"] for call in refused] == [orders[MAX_CALLS]]
-    assert all(f"{call}\n{call.refused}" in prompts[1] and "2 in all" in call.refused for call in refused)
+    assert all(f"{call}\n {call.refused}" in prompts[1] and "2 in all" in call.refused for call in refused)
     assert [call.name for call in second] == [SCRIPT[1][0]]
 
 
