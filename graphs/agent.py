@@ -456,7 +456,7 @@ def agent(
         world.lessons = (name or method, *check_template(lessons))
     elif method == "step":
         operators = {"recall": no_lessons, "memory": learn_nothing, **operators}
-    if method == "react" and "audit" not in operators:
+    if method == "react" and not SEARCHES & set(operators) and "audit" not in operators:
         operators = {"audit": judge_answer, **operators}
     chosen_operators = add_check(operators, world, rules, facts, after)
     chosen_operators = {name: operator for name, operator in chosen_operators.items() if operator is not None}
@@ -484,8 +484,11 @@ def _find_draft(method: Method, operators: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is asked for together with the commitment: only what a shipped operator would ask for next."""
     if method == "sdp" and "propose" not in operators:
         return {"draft": "plan"}
-    searches = {"decide", "memory", "gate", "answer", "deliver"} & set(operators)
-    return {"draft": "action"} if method == "react" and not searches else {}
+    return {"draft": "action"} if method == "react" and not ({"decide"} | SEARCHES) & set(operators) else {}
+
+
+SEARCHES = {"memory", "gate", "answer", "deliver"}
+"""Slots of `react` that make a search agent of it, which has no verdict at the end."""
 
 
 def add_check(

@@ -37,6 +37,7 @@ from certigraph.state.sdp import SDPState, needs_rest_of_plan
 from certigraph.state.sdp import SDPState as State
 from certigraph.state.sdp import sdp_ending as ending
 from certigraph.state.sdp import sdp_message as message
+from certigraph.state.tools import is_answered_directly
 
 __all__ = ["State", "build", "builder", "ending", "graph", "message"]
 
@@ -87,11 +88,14 @@ def after_validate(state: State, runtime: Runtime[Context]) -> str:
 def after_certify(state: State, runtime: Runtime[Context]) -> str:
     """Return `goal` if the last predicate of the plan is certified, else `advance`; `forced` as in `after_validate`.
 
-    It is `extend` if only the goal is left of a plan that was cut to its maximum length, and `stuck` if the verdict
-    says that the next predicate cannot come true; both only if the world goes on.
+    It is `over` if a tool's answer has ended the work (`return_direct`) before the rest of the plan came true. It is
+    `extend` if only the goal is left of a plan that was cut to its maximum length, and `stuck` if the verdict says that
+    the next predicate cannot come true; both only if the world goes on.
     """
     if state["head"] >= len(state["plan"]):
         return "goal"
+    if is_answered_directly(state["action"], state["history"]):
+        return "over"
     edge = "advance"
     if not state["observation"].done:
         edge = "extend" if needs_rest_of_plan(state) else "stuck" if state["verdict"].unreachable else "advance"
@@ -139,8 +143,8 @@ def builder(schemas: Schemas = UNEXTENDED, **operators: Unpack[SDPOperators]) ->
     add_path(graph, "reset", "commit", "propose")
     graph.add_conditional_edges("propose", after_planning, {"planned": "realize", "gave_up": END, "forced": "answer"})
     add_path(graph, "realize", "check", "approve", "act", "memory", "gate", "validate")
-    advanced = {"advance": "realize", "goal": END, "extend": "replan", "stuck": "replan", "forced": "answer"}
-    graph.add_conditional_edges("certify", after_certify, advanced)
+    advanced = {"advance": "realize", "extend": "replan", "stuck": "replan", "forced": "answer"}
+    graph.add_conditional_edges("certify", after_certify, {**advanced, "goal": END, "over": END})
     certified = {"certified": "certify", "retry": "realize", "stuck": "replan", "exhausted": END, "forced": "answer"}
     add_checked_edges(graph, after_validate, certified)
     graph.add_conditional_edges("replan", after_planning, {"planned": "realize", "gave_up": END, "forced": "answer"})

@@ -20,7 +20,7 @@ from certigraph.nodes.events import write_not_done
 from certigraph.nodes.own_tools import tools_of
 from certigraph.nodes.requests import requests_in
 from certigraph.nodes.slots import Slot, Update
-from certigraph.nodes.tool_verdicts import Grounded, find_grounds
+from certigraph.nodes.tool_verdicts import Grounded, find_grounds, says_nothing
 from certigraph.nodes.work_records import judge_prompt
 from certigraph.state.endings import UnusableAnswer
 from certigraph.state.records import Action, Audit, Certificate, Predicate, Task
@@ -69,7 +69,7 @@ async def judge_answer(state: AnswerAuditView, runtime: Runtime[Context]) -> dic
     text = str(action.args.get(ANSWER_ARGUMENT, ""))
     lasting = [name for name in tools.loaded if not tools.is_look_up(name)]
     asks = action.args.get(ASKS_ARGUMENT) and QUESTION_MARK.search(text)
-    if asks and not find_claims(text, lasting, calls):
+    if asks and not find_claims(text, lasting, [one for one in calls if one.action]):  # those of this turn
         return {"audit": Audit(confirmed=True, judged=False)}
     question = paragraphs(f"{ASKING_HEADING if asks else ANSWER_HEADING}\n{quote(text)}", AUDIT_QUESTION)
     prompt = await judge_prompt(task, calls, question, runtime)
@@ -77,7 +77,8 @@ async def judge_answer(state: AnswerAuditView, runtime: Runtime[Context]) -> dic
         verdict = await ask(prompt, AnswerVerdict, role="validator", runtime=runtime)
     except UnusableAnswer as unusable:  # the work is done, and its answer is not lost
         return {"audit": Audit(confirmed=True, judged=False, reason=f"the answer was not judged: {unusable}")}
-    if missing := unquote_line(verdict.missing):
+    missing = unquote_line(verdict.missing)
+    if not says_nothing(missing):
         return {"audit": Audit(confirmed=False, reason=missing)}
     if asks:
         return {"audit": Audit(confirmed=True, judged=False)}

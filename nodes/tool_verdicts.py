@@ -166,11 +166,21 @@ def _find_calls(named: Sequence[int], calls: Sequence[AnsweredCall]) -> Grounds:
 
 
 def _find_absence(absent: str, calls: Sequence[AnsweredCall]) -> Grounds:
-    if absent.strip(". -").casefold() in ("", "none", "no", "n/a", "nothing", "empty"):
+    if says_nothing(absent):
         return Grounds()
     numbers = tuple(number for number, _ in lasting_calls(calls))
     listed = ", ".join(map(str, numbers)) or "there is none"
     return Grounds(("absence",), numbers, f"{absent} (all calls whose effect lasts: {listed})")
+
+
+def says_nothing(text: str) -> bool:
+    """Return whether a text only says in words that a field is left empty, as models do where they may leave it so."""
+    return " ".join(re.findall(r"[^\W_]+", text)).casefold() in NOTHING
+
+
+NOTHING = frozenset(
+    ("", "none", "no", "nothing", "n a", "na", "nil", "null", "empty", "not applicable", "nothing is missing")
+)
 
 
 def find_quotations(evidence: str, calls: Sequence[AnsweredCall]) -> Grounds:
@@ -187,7 +197,9 @@ def find_quotations(evidence: str, calls: Sequence[AnsweredCall]) -> Grounds:
     whole = _trim(evidence)
     passages = [whole] if _find_passage(whole, answers) else [_trim(line) for line in evidence.splitlines()]
     numbers, shown, problems, short = list[int](), list[str](), list[str](), list[str]()
-    for passage in filter(None, passages):
+    for passage in passages:
+        if says_nothing(passage) and not _find_passage(passage, answers):
+            continue
         parts = [passage] if _find_passage(passage, answers) else [_trim(part) for part in LEFT_OUT.split(passage)]
         found = {part: _find_passage(part, answers) for part in parts if part}
         if not found or not all(found.values()):

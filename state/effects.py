@@ -113,9 +113,13 @@ def effects_of(state: Mapping[str, Any]) -> list[Effect]:
 
 
 def find_check(call: AnsweredCall, checks: Sequence[CallCheck]) -> CallCheck | None:
-    """Return the latest check of a call, found by action, tool and arguments; None if nobody checked it."""
-    found = (one for one in reversed(checks) if one.action == call.action)
-    return next((one for one in found if (one.tool, one.args) == (call.tool, call.args)), None)
+    """Return the latest check of a call that was made, found by action, tool and arguments; None if there is none.
+
+    Of two equal calls of an action one may have been denied.
+    """
+    found = [one for one in reversed(checks) if one.action == call.action]
+    equal = [one for one in found if (one.tool, one.args) == (call.tool, call.args)]
+    return next((one for one in equal if not one.is_denied), equal[0] if equal else None)
 
 
 # What happened since the certificate before.
@@ -166,7 +170,8 @@ def _calls_by_action(history: Sequence[Step], outer: int) -> dict[int, tuple[Too
 
 
 def _find_person(call: AnsweredCall, chosen: Sequence[ToolCall]) -> Person:
-    found = next((one for one in chosen if (one.name, one.args) == (call.tool, call.args)), None)
+    equal = [one for one in chosen if (one.name, one.args) == (call.tool, call.args)]
+    found = next((one for one in equal if one.is_made), None)
     return "" if found is None else "edited" if found.edited else "approved" if found.approved else ""
 
 

@@ -523,22 +523,28 @@ def turns_message(state: ReActState) -> str:
 
     Of an answer that could not be judged it says so. The message is empty if the run has any other ending.
     """
-    audits = state.get("audits", ())
-    if audits and not (audits[-1].confirmed and audits[-1].judged):
-        return audits[-1].reason
+    audit = _final_audit(state)
+    if audit and not (audit.confirmed and audit.judged):
+        return audit.reason
     return "" if world_ending(state) != GAVE_UP else format_repeats(state.get("turns", ()))
 
 
 def audited_ending(state: ReActState) -> str:
     """Return the ending of a run whose answer was handed in after an audit; empty for any other run."""
-    audits, observation = state.get("audits", ()), state.get("observation")
-    if not audits or observation is None or not observation.done:
+    audit, observation = _final_audit(state), state.get("observation")
+    if audit is None or observation is None or not observation.done:
         return ""
-    if not audits[-1].confirmed:
+    if not audit.confirmed:
         return GAVE_UP
-    if not audits[-1].judged:
-        return FINISHED if audits[-1].reason else QUESTION
+    if not audit.judged:
+        return FINISHED if audit.reason else QUESTION
     return GOAL if state.get("certificates") else FINISHED
+
+
+def _final_audit(state: ReActState) -> Audit | None:
+    """Return the audit of the answer that was handed in; none if a tool answered after an answer was sent back."""
+    audits = state.get("audits", ())
+    return audits[-1] if audits and audits[-1].step == len(state["history"]) - 1 else None
 
 
 def format_repeats(turns: Sequence[Turn]) -> str:

@@ -158,6 +158,11 @@ def describe_failure(history: Sequence[Step]) -> str:
     return f"{failed.name} failed{f' {count} times' if count > 1 else ''}: {failed.error}"
 
 
+def is_answered_directly(action: Action, history: Sequence[Step]) -> bool:
+    """Return whether a tool called by an action has ended the work with its answer (`return_direct`)."""
+    return action.kind != FINISH and bool(history) and history[-1].action.kind == FINISH
+
+
 def name_ending(ending: str, history: Sequence[Step], *, judged: bool = False) -> str:
     """Return the ending of a run with tools: `finished` where the agent handed in an answer that nobody judged.
 
