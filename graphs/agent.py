@@ -64,7 +64,7 @@ from certigraph.nodes.requests import (
     read_surroundings,
     receive_request,
 )
-from certigraph.nodes.tools import STOPPED_TEXT
+from certigraph.nodes.tools import STOPPED_TEXT, find_answered
 from certigraph.state.channels import SNAPSHOT_EVERY, ReadChannel, TurnsChannel
 from certigraph.state.commitments import CommitmentLevel
 from certigraph.state.effects import effects_of
@@ -710,12 +710,13 @@ def _create_receive(approved: str, keeps_origins: bool) -> Any:
         keeps_origins: whether the origin of what others wrote is kept.
     """
 
-    def receive(state: Any, runtime: Runtime[Context], config: RunnableConfig) -> dict[str, Any]:
+    async def receive(state: Any, runtime: Runtime[Context], config: RunnableConfig) -> dict[str, Any]:
         if approved:
             require_checkpointer(f"approval of {approved}", config)
         began = datetime.now().astimezone().strftime("%A, %Y-%m-%d %H:%M %z")
         constants, world = {**find_owner(runtime), BEGAN: began}, cast(Tools, runtime.context.benchmark)
-        request = receive_request(state, config, constants, keeps_origins=keeps_origins, lasts=world.lasts)
+        ended = await find_answered(state, world)
+        request = receive_request(state, config, constants, keeps_origins=keeps_origins, lasts=world.lasts, ended=ended)
         return {**request, **NO_RESULTS}
 
     return receive

@@ -24,6 +24,7 @@ from typing_extensions import TypedDict, is_typeddict
 from certigraph.adapters.benchmarks import load_benchmark
 from certigraph.adapters.episodes import graph_scope
 from certigraph.adapters.models.served_contexts import SERVED_FIELDS, check_client_context, served_form
+from certigraph.adapters.processes import wait_for_node
 from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.tools.positions import RUNTIME_KEY, with_place
 from certigraph.graphs.catalogue import check_slot
@@ -512,7 +513,12 @@ def swapped_specs(operators: Mapping[str, JsonValue], usual: Mapping[str, JsonVa
 def run_in_place(path: Callable[..., Any]) -> RunnableCallable:
     """Wrap a function as a router or node that works with `invoke` and `ainvoke` and never gets a thread of its own."""
     if inspect.iscoroutinefunction(path):
-        return RunnableCallable(None, path, name=path.__name__, trace=False)
+
+        @wraps(path)
+        def blocking_path(*args: Any, **kwargs: Any) -> Any:
+            return wait_for_node(path(*args, **kwargs))
+
+        return RunnableCallable(blocking_path, path, name=path.__name__, trace=False)
 
     @wraps(path)
     async def apath(*args: Any, **kwargs: Any) -> Any:

@@ -85,19 +85,26 @@ def answer_by_observation(state: Mapping[str, Any], action: Action, observation:
     return answer_calls(state, [(call, answer) for call in calls_of(action)])
 
 
-def close_calls(messages: Sequence[AnyMessage], id: str, reason: str) -> list[ToolMessage]:
+def close_calls(
+    messages: Sequence[AnyMessage], id: str, reason: str, ended: Mapping[int, ToolAnswer] | None = None
+) -> list[ToolMessage]:
     """Return messages that say why the calls of a message were not answered; none if they were.
 
     Args:
         messages: the conversation.
         id: id of the message with the calls.
         reason: why.
+        ended: answers of those of the calls that have ended, by their indexes.
     """
     answered = {one.tool_call_id for one in messages if isinstance(one, ToolMessage)}
     message = find_open(messages, id)
-    calls = [call for call in message.tool_calls if call["id"] not in answered] if message else []
-    unanswered = ToolAnswer(text=reason, failed=True)
-    return [to_message(ToolCall(name=call["name"]), unanswered, str(call["id"])) for call in calls]
+    calls = list(enumerate(message.tool_calls)) if message else []
+    unanswered, ended = ToolAnswer(text=reason, failed=True), ended or {}
+    return [
+        to_message(ToolCall(name=call["name"]), ended.get(index, unanswered), str(call["id"]))
+        for index, call in calls
+        if call["id"] not in answered
+    ]
 
 
 def messages_of_steps(

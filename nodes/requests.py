@@ -36,6 +36,7 @@ from certigraph.adapters.models.prompts import (
     quote,
 )
 from certigraph.adapters.tools.contents import text_of_message
+from certigraph.adapters.tools.effects import ToolAnswer
 from certigraph.adapters.tools.outputs import MADE_KEY
 from certigraph.adapters.tools.positions import NAMESPACE_KEY, TASK_KEY
 from certigraph.adapters.tools.world import CONDITION
@@ -175,6 +176,7 @@ def receive_request(
     *,
     keeps_origins: bool,
     lasts: Callable[[str], bool] = lambda tool: True,
+    ended: Mapping[int, ToolAnswer] | None = None,
 ) -> dict[str, Any]:
     """Make a task of the input of an agent: of the goal, else of the latest request in the messages.
 
@@ -184,6 +186,7 @@ def receive_request(
         constants: constants of the task.
         keeps_origins: whether the origin of what others wrote is kept, for commitments to arguments.
         lasts: says whether the effect of a tool lasts, by its name.
+        ended: answers of calls that the turn before left open, by their indexes in its last action.
 
     Raises:
         Fault: ("data") the input has neither, or that request was answered before.
@@ -191,7 +194,7 @@ def receive_request(
     messages: list[AnyMessage] = list(state.get("messages") or ())
     before = provenance_of(state)
     update: dict[str, Any] = {"goal": "", "commitment": None, "draft": None}
-    if unanswered := _close_earlier(state, messages):
+    if unanswered := _close_earlier(state, messages, ended):
         update["messages"] = [RemoveMessage(REMOVE_ALL_MESSAGES), *unanswered]
         messages = unanswered
     if goal := str(state.get("goal") or "").strip():
@@ -223,12 +226,14 @@ def receive_request(
     }
 
 
-def _close_earlier(state: Mapping[str, Any], messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+def _close_earlier(
+    state: Mapping[str, Any], messages: Sequence[AnyMessage], ended: Mapping[int, ToolAnswer] | None
+) -> list[AnyMessage]:
     """Return the messages with an answer to each call that a turn before this one left open; empty if none is."""
     if not state.get("episode"):
         return []
     id = next_message_id(state)
-    if not (closed := close_calls(messages, id, CUT_OFF)):
+    if not (closed := close_calls(messages, id, CUT_OFF, ended)):
         return []
     place = next(number for number, one in enumerate(messages, 1) if one.id == id)
     return [*messages[:place], *closed, *messages[place:]]

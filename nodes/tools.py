@@ -1,7 +1,7 @@
 """Calling tools, with effects that happen once: the part of the node `act` that calls tools."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from textwrap import indent
 from typing import Any, cast
@@ -66,24 +66,29 @@ async def take_tool_action(state: RunState, runtime: Runtime[Context]) -> dict[s
     if calls := calls_of(action):
         action = replace_calls(action, refuse_beyond_commitment(calls, state, runtime))
     answers = await _make_calls(tools, action, state, runtime, cast(ToolsEnvironment, episode.environment))
-    messages = list[ToolMessage]()
+    messages, number = list[ToolMessage](), count_actions(history, runtime) + 1
+    evidence, effects = state["evidence"], dict[str, Any]()
     if answers is None:
         observation = Observation(text=STOPPED_TEXT, accepted=False, done=True)
         steps = [Step(action=action, digest=observation.digest())]
         episode.recall(steps)
+        made = await find_answered(state, tools)
         stopped = ToolAnswer(text=STOPPED_TEXT, failed=True)
-        messages = answer_calls(state, [(call, stopped) for call in calls])
+        messages = answer_calls(state, [(call, made.get(index, stopped)) for index, call in enumerate(calls)])
+        effects["answers"] = [
+            record_answer(calls[index], answer.text, tools, failed=answer.failed, action=number)
+            for index, answer in made.items()
+        ]
     elif answers:
         shown = [(call, _name_change(call, answer)) for call, answer in answers]
         observation = _observe(shown)
-        made = replace_calls(action, [_note_error(call, answer) for call, answer in answers])
-        steps = [Step(action=made, digest=observation.digest())]
+        noted = replace_calls(action, [_note_error(call, answer) for call, answer in answers])
+        steps = [Step(action=noted, digest=observation.digest())]
         episode.recall(steps)
         messages = answer_calls(state, answers)
     else:
         observation = episode.step(action)
         steps = episode.log[len(history) :]
-    evidence, effects = state["evidence"], dict[str, Any]()
     commands: list[Command[Any]] = [Command(update={"messages": messages})] if messages else []
     if answers:
         if direct := _find_direct(tools, answers):
@@ -91,7 +96,6 @@ async def take_tool_action(state: RunState, runtime: Runtime[Context]) -> dict[s
             steps = [*steps, episode.log[-1]]
             observation = observation.model_copy(update={"done": True})
         commands += read_commands((answer for _, answer in answers), tools.state_keys)
-        number = count_actions(history, runtime) + 1
         first = len(state.get("answers", ())) + 1
         evidence = add_answers(evidence, number, [(call, answer.text) for call, answer in shown], first=first)
         effects["answers"] = [
@@ -100,6 +104,31 @@ async def take_tool_action(state: RunState, runtime: Runtime[Context]) -> dict[s
     if commands:
         effects[COMMANDS] = commands
     return {"observation": observation, "evidence": evidence, "history": steps, **effects}
+
+
+async def find_answered(state: Mapping[str, Any], tools: Tools) -> dict[int, ToolAnswer]:
+    """Return the answers of those calls of the action at hand that have ended, by their indexes in the action.
+
+    They are in the ledger, and not yet in the state, where another call of the action waits for a person or was killed.
+
+    Args:
+        state: the state of an agent, before the action was taken.
+        tools: the tools that the agent has.
+    """
+    action, episode = state.get("action"), str(state.get("episode") or "")
+    calls = calls_of(action) if isinstance(action, Action) and episode else ()
+    if not _have_effects(tools, calls):
+        return {}
+    ledger, found = open_ledger(get_config(), turn_of(episode)), dict[int, ToolAnswer]()
+    for index, (call, number) in enumerate(zip(calls, number_calls(state["history"], calls), strict=True)):
+        if not call.is_made or call.name not in tools.loaded or tools.is_repeatable(call.name):
+            continue
+        chosen = key_of_call(episode, call, number)
+        entry = await ledger.read(tools.rule(call.name).bind(call.name, call.args, turn_of(episode), chosen))
+        # a key of the user's may stand for an equal call that was made before
+        if entry.answer and entry.first and entry.first.chosen == chosen:
+            found[index] = entry.answer
+    return found
 
 
 def record_answer(call: ToolCall, text: str, tools: Tools, *, failed: bool = False, action: int = 0) -> AnsweredCall:
@@ -369,4 +398,4 @@ MADE_BEFORE_TEXT = "(This was done before, and is not done again. It was answere
 STOPPED_TEXT = "A person ended the work at a question about calls whose answers were lost."
 """Observation of a run that a person ended so."""
 
-__all__ = ["STOPPED_TEXT", "UNKNOWN_OUTCOME", "count_actions", "take_tool_action"]
+__all__ = ["STOPPED_TEXT", "UNKNOWN_OUTCOME", "count_actions", "find_answered", "take_tool_action"]
