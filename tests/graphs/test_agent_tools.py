@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from helpers.worlds.support_database import scripted_model
+from helpers.worlds.support_database import CONDITIONS, GOAL, SCRIPT, SupportDatabase, scripted_model
 from langchain_core.messages import HumanMessage, RemoveMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, InjectedToolArg, InjectedToolCallId, StructuredTool, ToolException, tool
@@ -285,6 +285,20 @@ def test_the_answer_of_a_tool_is_that_of_the_agent_where_the_tool_says_so(method
     state, seen = run(report, way, method=method)
     assert (state["messages"][-1].text, seen) == ("all about 17", "all about 17")
     assert state["ending"] in ("finished", "goal")
+
+
+def test_nothing_is_done_after_such_an_answer_though_a_condition_has_come_true(tmp_path: Path):
+    @tool(return_direct=True)
+    def report(order: int) -> str:
+        """Report on an order."""
+        return f"all about {order}"
+
+    database, script = SupportDatabase(tmp_path / "desk.sqlite"), [("report", {"order": 17}), *SCRIPT]
+    tools: list[Any] = [*database.tools, report]
+    checks: Any = {CONDITIONS[0]: lambda calls: any(one.tool == "report" for one in calls)}
+    state = agent("sdp", model=scripted_model(script), tools=tools, checks=checks).invoke({"goal": GOAL})
+    assert (state["ending"], [one.decided_by for one in state["certificates"]]) == ("finished", ["code"])
+    assert (state["messages"][-1].text.split("\n")[0], database.rows("refunds")) == ("all about 17", [])
 
 
 def test_a_call_whose_answer_ends_the_turn_is_an_event():

@@ -7,7 +7,10 @@ import pytest
 from helpers.worlds.support_database import GOAL, SCRIPT, SupportDatabase, scripted_model
 from hypothesis import given
 from hypothesis import strategies as st
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
 
+from certigraph import exhaustion_gate, serializer
 from certigraph.adapters.models.schemas import Schema, minimal_instance
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.graphs.agent import agent
@@ -121,6 +124,56 @@ def test_only_what_asks_the_user_and_claims_nothing_passes_unjudged(
 def test_a_question_that_claims_what_was_not_done_is_sent_back(database: SupportDatabase) -> None:
     result = run(database, player := Claiming(lambda n: "Nothing was refunded.", script=[]))
     assert (result["ending"], len(player.audits)) == ("gave_up", 3)
+
+
+@pytest.mark.parametrize("nothing", ["None", "n/a", "(none)", "Nothing is missing."])
+def test_words_for_nothing_are_no_statement(database: SupportDatabase, nothing: str) -> None:
+    result = run(database, player := Auditor(lambda n: nothing, evidence=nothing))
+    assert (result["ending"], len(player.audits)) == ("goal", 1)
+    database.clear()
+    result = run(database, Auditor(script=[], by_calls=[], absence=nothing))
+    assert (result["ending"], result["certificates"]) == ("finished", [])
+
+
+def test_a_claim_is_compared_with_the_calls_of_its_own_turn(database: SupportDatabase) -> None:
+    refunding = agent(
+        "react", model=scripted_model(), tools=database.tools, check=None, audit=None,
+        checkpointer=(saver := InMemorySaver(serde=serializer())),
+    )  # fmt: skip
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    assert refunding.invoke({"messages": [("user", GOAL)]}, thread)["effects"]
+    player = Claiming(lambda n: "Nothing was refunded.", script=[])
+    model = ScriptedChat(responder=player)
+    claiming = agent("react", model=model, tools=database.tools, check=None, checkpointer=saver)
+    result = claiming.invoke({"messages": [("user", "Refund order 18 as well.")]}, thread)
+    assert (result["ending"], len(player.audits)) == ("gave_up", 2)
+
+
+def test_the_answer_of_a_tool_is_not_judged_by_an_earlier_audit(database: SupportDatabase) -> None:
+    @tool(return_direct=True)
+    def report(text: str) -> str:
+        """Report to the user."""
+        return f"Report: {text}"
+
+    class Reporting(Auditor):
+        def __call__(self, prompt: str, schema: Schema) -> Any:
+            reply = super().__call__(prompt, schema)
+            if self.audits and "calls" in reply:
+                reply["calls"] = [{"name": "report", "args": {"text": "all"}}]
+            return reply
+
+    player = Reporting(lambda n: "Report first.", script=[])
+    graph = agent(
+        "react", model=ScriptedChat(responder=player), tools=[*database.tools, report], check=None, commitments=None
+    )
+    result = graph.invoke({"goal": GOAL})
+    assert (result["ending"], result["messages"][-1].text, len(player.audits)) == ("finished", "Report: all", 1)
+
+
+@pytest.mark.parametrize("slots", [{"memory": "freeform"}, {"gate": exhaustion_gate()}])
+def test_search_agents_over_tools_have_no_verdict_at_the_end(database: SupportDatabase, slots: Any) -> None:
+    graph = agent("react", model=scripted_model(), tools=database.tools, **slots)
+    assert "audit" not in graph.nodes
 
 
 def test_an_own_audit_takes_its_place_and_none_leaves_it_out(database: SupportDatabase) -> None:

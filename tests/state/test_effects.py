@@ -141,6 +141,8 @@ def test_the_check_is_found_by_action_tool_and_arguments():
     assert effect.check == check(2)
     [changed] = list_effects([call(2, order=3)], checks)
     assert changed.check is None
+    [once] = list_effects([call(2)], [check(2), check(2, outcome="forbidden")])
+    assert once.check == check(2), "the other one of two equal calls was denied"
 
 
 @pytest.mark.parametrize(
@@ -148,6 +150,9 @@ def test_the_check_is_found_by_action_tool_and_arguments():
 )
 def test_what_a_person_did_is_read_from_the_step(fields, person):
     history = [step(ToolCall(name="refund", args={"order": 1}, **fields))]
+    assert list_effects([call(1)], history=history)[0].person == person
+    rejected = ToolCall(name="refund", args={"order": 1}, refused="no")
+    history = [step(rejected, ToolCall(name="refund", args={"order": 1}, **fields))]
     assert list_effects([call(1)], history=history)[0].person == person
 
 
