@@ -280,7 +280,7 @@ async def _find_by_rules(
     declared: CallRules, calls: Mapping[int, ToolCall], known: KnownWork, tools: Tools, judge: bool
 ) -> dict[int, CallCheck]:
     """Return what rules find about calls by their indexes; those about which they say nothing are left out."""
-    outcomes = await declared.decide([*calls.values()], known.answers, tools.deadline)
+    outcomes = await declared.decide([*calls.values()], known.answers, tools.deadline, tools.loaded)
     found = {index: _to_record(calls[index], one, known, judge) for index, one in zip(calls, outcomes, strict=True)}
     return {index: record for index, record in found.items() if record}
 

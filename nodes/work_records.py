@@ -15,6 +15,7 @@ from certigraph.adapters.models.profiles import ModelProfile, estimate_tokens
 from certigraph.adapters.models.prompts import (
     History,
     Prompt,
+    clip,
     first_fitting,
     fit_turns,
     paragraphs,
@@ -95,7 +96,12 @@ def _format_call(number: int, one: AnsweredCall) -> str:
     responded = "" if one.made or one.failed else " [not made: a person answered in its place]"
     refused = " [not made]" if one.failed and not one.made else ""
     call = f"{format_call(one.tool, one.args)}{effect}{responded}{refused}"
-    return f"[call {number}] {call}\n{indent(one.answer.strip(), ' ')}"
+    answer = clip(one.answer, MAX_EARLIER) if one.earlier else one.answer
+    return f"[call {number}] {call}\n{indent(answer.strip(), ' ')}"
+
+
+MAX_EARLIER = 300
+"""Characters that are shown of an answer of an earlier turn: enough to know of the call."""
 
 
 JUDGE = """\

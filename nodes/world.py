@@ -9,7 +9,6 @@ from langgraph.types import Overwrite
 
 from certigraph.adapters.benchmarks import benchmark_of, call_world, context_of, limits_of, live_benchmark, name_task
 from certigraph.adapters.episodes import close_episode, live_episode
-from certigraph.adapters.models.prompts import clip
 from certigraph.adapters.models.usage import current_meter
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.tools.effects import open_ledger
@@ -66,14 +65,13 @@ async def reset(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
     return {"task": task, "episode": key, "history": Overwrite([]), **opened}
 
 
-MAX_EARLIER = 300
-"""Characters of an answer that are kept in later turns, which need to know of the call."""
-
-
 def _lasting_calls(state: RunState) -> list[AnsweredCall]:
-    """Return the calls of a thread's earlier turns whose effect lasts into the next."""
+    """Return the calls of a thread's earlier turns whose effect lasts into the next.
+
+    Their answers stay whole, since rules and checks of the user's read them; prompts show their beginning.
+    """
     made = [one for one in state.get("answers", ()) if one.made and one.lasting]
-    return [one.model_copy(update={"action": 0, "answer": clip(one.answer, MAX_EARLIER)}) for one in made]
+    return [one.model_copy(update={"action": 0, "earlier": True}) for one in made]
 
 
 async def _ended_calls(state: RunState, tools: Tools) -> list[AnsweredCall]:

@@ -63,6 +63,8 @@ class AnsweredCall(Record):
     """Whether the effect of such a call lasts. A look-up has none."""
     action: int = 0
     """Number of the action in which it was chosen, from 1; 0 for a call of an earlier turn or sub-task."""
+    earlier: bool = False
+    """Whether it was made in an earlier turn of the thread. Prompts then show only the beginning of the answer."""
 
 
 class Commitment(Record):

@@ -26,6 +26,7 @@ from certigraph.adapters.models.schemas import Schema, bound_schema
 from certigraph.adapters.processes import is_invoked, run_in_lone_thread
 from certigraph.adapters.redaction import redact_message
 from certigraph.adapters.tools import masks
+from certigraph.adapters.tools.arguments import form_of_shown, list_received
 from certigraph.adapters.tools.contents import bound_text, format_error
 from certigraph.adapters.tools.effects import ToolAnswer
 from certigraph.adapters.tools.outcomes import is_ambiguous
@@ -128,6 +129,26 @@ class LoadedTool:
             problems = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in wrong if one["loc"][0] in known]
             return f"{self.name}: {'; '.join(problems)}" if problems else ""
         return ""
+
+    @cached_property
+    def _form_of_shown(self) -> type[BaseModel] | None:
+        form = self.tool.args_schema
+        if not (isinstance(form, type) and issubclass(form, BaseModel)):
+            return None
+        return form_of_shown(form, self.parameters["properties"])
+
+    def received(self, args: Arguments) -> Arguments:
+        """Return the arguments of a call as the tool gets them: after validation and with defaults.
+
+        They have the names that models are shown and the values that JSON has. Arguments that do not fit, with which
+        the tool is not called, are returned as they are, and so are those of a tool whose schema is no pydantic model.
+        """
+        if self._form_of_shown is None or self.check_arguments(args):
+            return args
+        try:
+            return list_received(self._form_of_shown.model_validate(args), self.parameters["properties"])
+        except ValidationError:
+            return args
 
     def describe_misfit(self, args: Arguments) -> str:
         """Return what is wrong with the arguments of a call, as models are shown it; empty if they fit."""

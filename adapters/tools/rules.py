@@ -21,6 +21,7 @@ from certigraph.adapters.imports import import_named
 from certigraph.adapters.json_lines import parse_json
 from certigraph.adapters.processes import find_call_problem, is_async_callable, run_in_lone_thread
 from certigraph.adapters.tools.checks import call_own_function, show_text
+from certigraph.adapters.tools.definitions import LoadedTool
 from certigraph.adapters.tools.world import Tools
 from certigraph.state.endings import Fault, Stopped
 from certigraph.state.run import AnsweredCall
@@ -116,6 +117,15 @@ class RuleOutcome(NamedTuple):
     """Why a rule decided nothing, if one failed."""
 
 
+@dataclass
+class Known:
+    """The facts, as far as they could be read."""
+
+    facts: Facts = field(default_factory=dict)
+    broken: str = ""
+    """Why a part of them is missing, if a form or a correction failed."""
+
+
 @dataclass(frozen=True)
 class CallRules:
     """The user's rules, and the declarations from which their facts are computed."""
@@ -143,62 +153,88 @@ class CallRules:
                 known = ", ".join(arguments) or "none"
                 raise ValueError(f"facts[{name!r}] names {strange[0]!r}; the arguments of {name} are {known}")
 
-    def read_facts(self, calls: Sequence[AnsweredCall]) -> Facts:
+    def read_facts(
+        self, calls: Sequence[AnsweredCall], loaded: Mapping[str, LoadedTool] | None = None, so_far: Known | None = None
+    ) -> Known:
         """Return the facts after calls, in their order. Calls that failed or were not made say nothing.
 
-        An answer that is JSON stands as its value, any other one as its text.
+        An answer that is JSON stands as its value, any other one as its text. A form or a correction that raises is
+        passed over.
 
         Args:
             calls: the calls with their answers.
+            loaded: the tools by name, which say with what arguments they were called.
+            so_far: filled with the facts while they are read, for whoever gives up waiting.
         """
-        facts: Facts = {}
+        known = Known() if so_far is None else so_far
         for one in calls:
             form, correct = self.forms.get(one.tool), self.corrections.get(one.tool)
             if not one.made or one.failed or (form is None and correct is None):
                 continue
-            call = ToolCall(name=one.tool, args=one.args).model_copy(deep=True)
-            if form and one.answer:  # the answer of another sub-task's call is not known here
-                form.put(facts, call.args, _parse_answer(one.answer))
-            if correct:
-                correct(facts, call, _parse_answer(one.answer))
-        return facts
+            at_work = "facts"
+            try:
+                call = _as_received(ToolCall(name=one.tool, args=one.args), loaded)
+                if form and one.answer:  # the answer of another sub-task's call is not known here
+                    form.put(known.facts, call.args, _parse_answer(one.answer))
+                at_work = "after"
+                if correct:
+                    correct(known.facts, call, _parse_answer(one.answer))
+            except (GraphBubbleUp, Stopped):
+                raise
+            except Exception as error:  # noqa: BLE001 - the user's code may raise anything; rules read what there is
+                known.broken = known.broken or f"{at_work}[{one.tool!r}]: {_describe_error(error)}"
+        return known
 
     async def decide(
-        self, calls: Sequence[ToolCall], answered: Sequence[AnsweredCall], deadline: float
+        self,
+        calls: Sequence[ToolCall],
+        answered: Sequence[AnsweredCall],
+        deadline: float,
+        loaded: Mapping[str, LoadedTool] | None = None,
     ) -> list[RuleOutcome]:
         """Return what the rules say about each of some calls: `Forbidden` before `Unknown` before `Allow`.
 
-        A rule that raises decides nothing, with a warning, and then no other rule allows the call either.
+        Rules and facts are about the arguments that the tools get, which may be others than those that were chosen.
+
+        A rule that raises decides nothing, with a warning, and then no other rule allows the call either. Nor does any
+        rule where a part of the facts is missing, because a form or a correction raised; what it forbids is forbidden.
 
         Args:
             calls: the calls.
             answered: the calls so far, in order, with their answers.
             deadline: seconds after which a rule is given up.
+            loaded: the tools by name.
 
         Raises:
             Fault: ("operator") a rule returned something else than it should.
         """
         if not any(call.name in self.rules for call in calls):
             return [RuleOutcome() for _ in calls]
+        known = Known()
         try:
-            facts = await asyncio.wait_for(run_in_lone_thread(self.read_facts, answered), deadline)
-        except (GraphBubbleUp, Stopped):
-            raise
-        except Exception as error:  # noqa: BLE001 - the user's code may raise anything; a model then judges
-            broken = _warn("the facts of the rules", error, deadline)
-            return [RuleOutcome(broken=broken if call.name in self.rules else "") for call in calls]
-        return [await self._decide_one(call, facts, deadline) for call in calls]
+            await asyncio.wait_for(run_in_lone_thread(self.read_facts, answered, loaded, known), deadline)
+        except TimeoutError:
+            known = Known(known.facts, f"{deadline:g} seconds passed")
+        if known.broken:
+            follows = "rules may forbid a call, and none allows it"
+            warnings.warn(f"the facts of the rules are incomplete ({known.broken}): {follows}", stacklevel=2)
+        return [await self._decide_one(call, known, deadline, loaded) for call in calls]
 
-    async def _decide_one(self, call: ToolCall, facts: Facts, deadline: float) -> RuleOutcome:
-        found, broken = list[Decision](), ""
-        for rule in self.rules.get(call.name, ()):
+    async def _decide_one(
+        self, call: ToolCall, known: Known, deadline: float, loaded: Mapping[str, LoadedTool] | None
+    ) -> RuleOutcome:
+        rules, found = self.rules.get(call.name, ()), list[Decision]()
+        broken = known.broken if rules else ""
+        for rule in rules:
             try:
-                given = call.model_copy(deep=True), deepcopy(facts)
+                given = _as_received(call, loaded), deepcopy(known.facts)
                 answer = await asyncio.wait_for(call_own_function(rule, *given), deadline)
             except (GraphBubbleUp, Stopped):
                 raise
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything; a model then judges
-                broken = _warn(f"a rule for {call}", error, deadline)
+                timed_out = isinstance(error, TimeoutError) and not str(error)
+                broken = f"{deadline:g} seconds passed" if timed_out else _describe_error(error)
+                warnings.warn(f"a rule for {call} decided nothing ({broken}): a model judges", stacklevel=2)
                 continue
             if not isinstance(answer, Allow | Forbidden | Unknown | None):
                 forms = "Allow(), Forbidden('why'), Unknown(read='tool') or None"
@@ -216,11 +252,14 @@ def tools_to_read(unknown: Unknown) -> tuple[str, ...]:
     return (unknown.read,) if isinstance(unknown.read, str) else tuple(map(str, unknown.read))
 
 
-def _warn(what: str, error: Exception, deadline: float) -> str:
-    timed_out = isinstance(error, TimeoutError) and not str(error)
-    reason = f"{deadline:g} seconds passed" if timed_out else show_text(f"{type(error).__name__}: {error}")
-    warnings.warn(f"{what} decided nothing ({reason}): a model judges", stacklevel=2)
-    return reason
+def _as_received(call: ToolCall, loaded: Mapping[str, LoadedTool] | None) -> ToolCall:
+    """Return a copy of a call with the arguments that its tool gets."""
+    tool = (loaded or {}).get(call.name)
+    return call.model_copy(update={"args": tool.received(call.args) if tool else call.args}).model_copy(deep=True)
+
+
+def _describe_error(error: Exception) -> str:
+    return show_text(f"{type(error).__name__}: {error}")
 
 
 def _parse_answer(text: str) -> Any:

@@ -1,6 +1,7 @@
 """Checks of calls whose effect lasts, before they are made: rules, the validator, a person, consent."""
 
 import asyncio
+import json
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -269,6 +270,82 @@ def test_where_a_rule_fails_the_validator_decides_or_nobody(
     state = work(checked(database, script, check=check), {"goal": GOAL})
     assert checks_of(state) == [("refund", outcome, by)]
     assert bool(database.rows("refunds")) == judge
+
+
+@pytest.mark.parametrize("order", [17, "17", 17.0])
+def test_a_rule_judges_the_arguments_that_the_tool_gets(order: Any, database: SupportDatabase) -> None:
+    def locked(call: Any, facts: Any) -> Any:
+        return Forbidden("Order 17 is locked.") if call.args["order"] in {17} else Allow()
+
+    chosen = {"order": order, "amount": 5}
+    script = CheckingScript(choosing([("refund", chosen)]), answering())
+    state = work(checked(database, script, rules={"refund": locked}), {"goal": GOAL})
+    assert (database.rows("refunds"), checks_of(state)) == ([], [("refund", "forbidden", "code")])
+    [record] = state["checks"]
+    assert type(record.args["order"]) is type(order)
+
+
+# Rules in later turns of a thread.
+
+
+def in_two_turns(graph: AgentGraph) -> Any:
+    """Take two turns of a thread, and return the state after the second."""
+    for text in ("Refund order 17.", "Once more."):
+        graph.invoke({"messages": [("user", text)]}, THREAD)
+    return graph.get_state(THREAD).values
+
+
+DONE: Call = ("finish", {"answer": "That is all."})
+
+
+@pytest.mark.filterwarnings("ignore:the facts of the rules are incomplete")
+@pytest.mark.parametrize("judge", [True, False])
+def test_a_correction_of_what_an_earlier_turn_looked_up_disables_no_rule(
+    judge: bool, database: SupportDatabase
+) -> None:
+    def note_mail(facts: Any, call: Any, answer: Any) -> None:
+        facts["orders"][17] += " A mail was sent."
+
+    def at_most_50(call: Any, facts: Any) -> Any:
+        return Forbidden("Never more than 50 euros.") if call.args["amount"] > 50 else Allow()
+
+    script = CheckingScript(choosing([LOOK_UP], [MAIL], [DONE], [TOO_MUCH], [DONE]), answering())
+    check = check_calls(rules={"refund": at_most_50}, facts=RULES["facts"], after={"send_mail": note_mail}, judge=judge)
+    state = in_two_turns(checked(database, script, check=check, checkpointer=InMemorySaver()))
+    assert checks_of(state) == [("refund", "forbidden", "code")]
+    assert (database.rows("refunds"), len(database.rows("mails"))) == ([], 1)
+
+
+def test_a_rule_reads_long_answers_of_earlier_turns_and_prompts_show_their_beginning() -> None:
+    refunded = list[float]()
+
+    def refund(order: int, amount: float) -> str:
+        """Refund an order."""
+        refunded.append(amount)
+        return json.dumps({"note": f"begins {'x' * 400} ends", "total": amount})
+
+    def mail(text: str) -> str:
+        """Send a mail."""
+        return "sent"
+
+    def at_most_50(call: Any, facts: Any) -> Any:
+        before = facts.get("refunds", {}).get(17, {}).get("total", 0)
+        return Forbidden("No more than 50 in all.") if before + call.args["amount"] > 50 else Allow()
+
+    first, second = ("refund", {"order": 17, "amount": 40}), ("refund", {"order": 17, "amount": 41})
+    script = CheckingScript(choosing([first], [DONE], [second], [("mail", {"text": "Hello"})], [DONE]), answering())
+    rules: Any = {"rules": {"refund": at_most_50}, "facts": {"refund": "refunds[order]"}}
+    model = ScriptedChat(responder=script)
+    graph = agent(
+        "react", model=model, tools=[refund, mail], audit=None, commitments=None, checkpointer=InMemorySaver(), **rules
+    )
+    state = in_two_turns(graph)
+    assert checks_of(state) == [("refund", "forbidden", "code"), ("mail", "allowed", "model")]
+    assert refunded == [40]
+    [prompt] = script.prompts
+    assert "[call 1] refund(" in prompt
+    record = prompt[prompt.index("[call 1]") : prompt.index("[call 2]")]
+    assert ("begins" in record, "ends" in record, len(record) < 500) == (True, False, True)
 
 
 # Two denials of one call.

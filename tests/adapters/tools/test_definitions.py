@@ -6,6 +6,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,8 +16,9 @@ import pytest
 from helpers.worlds.support_database import scripted_model
 from langchain_core.tools import BaseTool, InjectedToolArg, InjectedToolCallId, StructuredTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.prebuilt import InjectedState
 from langgraph.types import Command, interrupt
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, SecretStr, field_validator
 
 from certigraph import Tools
 from certigraph.adapters.tools.contents import MAX_ANSWER
@@ -322,6 +326,69 @@ def test_tools_of_all_kinds_are_called(given: Any, way: str) -> None:
     result, values = run(given, way)
     assert result["ending"] == "finished"
     assert first_entry(values).endswith("row of 17")
+
+
+# The arguments as a tool gets them.
+
+
+class Kind(Enum):
+    GIFT = "gift"
+
+
+class Part(BaseModel):
+    count: int
+    price: Decimal = Decimal("1.5")
+
+
+class Booking(BaseModel):
+    order: int = Field(alias="order-number")
+    day: date
+    kind: Kind = Kind.GIFT
+    sum: Decimal = Decimal(50)
+    parts: list[Part] = []
+    tags: set[str] = set()
+    secret: SecretStr | None = None
+    held: Annotated[dict[str, Any], InjectedState]
+    note: Annotated[str, InjectedToolArg] = ""
+
+    @field_validator("day", mode="before")
+    @classmethod
+    def read_day(cls, day: Any) -> Any:
+        """Take a day with dots as well."""
+        return "-".join(reversed(day.split("."))) if "." in day else day
+
+
+@tool(args_schema=Booking)
+def book(**given: Any) -> str:
+    """Book an order."""
+    return "ok"
+
+
+def test_arguments_as_a_tool_gets_them_are_validated_and_complete() -> None:
+    defaults = {"kind": "gift", "sum": 50, "parts": [], "tags": [], "secret": None}
+    loaded = load(book)
+    assert loaded.received({"order-number": "17", "day": "24.12.2026"}) == {
+        "order-number": 17,
+        "day": "2026-12-24",
+        **defaults,
+    }
+    chosen = {"sum": "79.9", "parts": [{"count": "2"}], "tags": ["b", "a", "b"], "secret": "x"}
+    received = loaded.received({"order-number": 17, "day": "2026-12-24T00:00:00", **chosen})
+    assert received == {
+        "order-number": 17,
+        "day": "2026-12-24",
+        "kind": "gift",
+        "sum": 79.9,
+        "parts": [{"count": 2, "price": 1.5}],
+        "tags": ["a", "b"],
+        "secret": "x",
+    }
+
+
+def test_arguments_that_do_not_fit_and_those_without_a_model_stay_as_they_are() -> None:
+    for args in ({"order-number": "seventeen", "day": "2026-12-24"}, {"order-number": "17"}, {"other": 1}):
+        assert load(book).received(args) == args
+    assert load(LookUp()).received({"order": 17}) == {"order": 17}
 
 
 @pytest.mark.parametrize("build", [Tools, lambda tools: agent("react", model=scripted_model(), tools=tools)])

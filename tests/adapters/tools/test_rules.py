@@ -53,7 +53,7 @@ def test_answers_stand_under_their_names_and_arguments() -> None:
             AnsweredCall(tool="price", args={"city": ["Bonn", "Ulm"], "day": 3}, answer="1"),
             AnsweredCall(tool="other", args={}, answer="nothing is declared for it"),
         ]
-    )
+    ).facts
     assert facts == {
         "orders": {"17": {"paid": 64, "state": "lost"}},
         "policy": "Refunds are generous.",
@@ -63,18 +63,18 @@ def test_answers_stand_under_their_names_and_arguments() -> None:
 
 def test_a_later_answer_takes_the_place_of_an_earlier_one() -> None:
     later = PAID.model_copy(update={"answer": '{"paid": 10}'})
-    assert declared().read_facts([PAID, later])["orders"]["17"] == {"paid": 10}
+    assert declared().read_facts([PAID, later]).facts["orders"]["17"] == {"paid": 10}
 
 
 def test_an_answer_is_read_after_a_note_about_its_call() -> None:
     noted = PAID.model_copy(update={"answer": f"(A person changed this call from get_order(order=1).)\n{PAID.answer}"})
-    assert declared().read_facts([noted]) == declared().read_facts([PAID])
+    assert declared().read_facts([noted]).facts == declared().read_facts([PAID]).facts
     quoted = PAID.model_copy(update={"answer": "(see below)\nnot found"})
-    assert declared().read_facts([quoted])["orders"]["17"] == "(see below)\nnot found"
+    assert declared().read_facts([quoted]).facts["orders"]["17"] == "(see below)\nnot found"
 
 
 def test_an_answer_that_is_not_known_here_says_nothing() -> None:
-    assert declared().read_facts([PAID.model_copy(update={"answer": ""})]) == {}
+    assert declared().read_facts([PAID.model_copy(update={"answer": ""})]).facts == {}
 
 
 def test_a_correction_changes_what_an_answer_left_stale() -> None:
@@ -84,9 +84,9 @@ def test_a_correction_changes_what_an_answer_left_stale() -> None:
     forms = {"get_order": "orders[order]", "set_state": "orders[order]"}
     rules = declared(facts=forms, after={"set_state": note_cabin})
     stale = AnsweredCall(tool="set_state", args={"order": "17", "state": "found"}, answer=PAID.answer)
-    assert rules.read_facts([PAID, stale])["orders"]["17"] == {"paid": 64, "state": "found"}
+    assert rules.read_facts([PAID, stale]).facts["orders"]["17"] == {"paid": 64, "state": "found"}
     failed = stale.model_copy(update={"failed": True})
-    assert rules.read_facts([PAID, failed])["orders"]["17"]["state"] == "lost"
+    assert rules.read_facts([PAID, failed]).facts["orders"]["17"]["state"] == "lost"
 
 
 VALUES = st.recursive(
@@ -113,8 +113,8 @@ def keep_states(facts: Any, call: ToolCall, answer: Any) -> None:
 def test_facts_depend_on_the_calls_that_succeeded_alone(calls: list[AnsweredCall]) -> None:
     rules = load_rules({}, {"get_order": "orders[order][state]"}, {"set_state": keep_states})
     before = [one.as_json() for one in calls]
-    facts = rules.read_facts(calls)
-    assert repr(facts) == repr(rules.read_facts([one for one in calls if one.made and not one.failed]))
+    facts = rules.read_facts(calls).facts
+    assert repr(facts) == repr(rules.read_facts([one for one in calls if one.made and not one.failed]).facts)
     assert [one.as_json() for one in calls] == before
     answered = [one for one in calls if one.tool == "get_order" and one.made and not one.failed and one.answer]
     assert bool(facts.get("orders")) == bool(answered)
@@ -189,13 +189,45 @@ def test_a_rule_that_does_not_return_is_given_up() -> None:
     assert time.monotonic() - began < 2
 
 
-def test_a_correction_that_raises_silences_the_rules() -> None:
-    def correct(facts: Any, call: ToolCall, answer: Any) -> None:
-        facts["orders"]["17"]["paid"] = answer["sum"]
+def note_refund(facts: Any, call: ToolCall, answer: Any) -> None:
+    facts["orders"][call.args["order"]].update(answer)
 
-    with pytest.warns(UserWarning, match="the facts of the rules decided nothing"):
-        found = decide(declared(allows, after={"get_order": correct}), PAID)
-    assert (found.decision, bool(found.broken)) == (None, True)
+
+UPDATED = AnsweredCall(tool="update", args={"order": "17"}, answer='{"state": "held"}')
+"""A call of an earlier turn, of which the answer that it corrects is known no more."""
+
+
+@pytest.mark.filterwarnings("ignore:the facts of the rules are incomplete")
+@pytest.mark.parametrize(
+    ("rules", "decision"),
+    [
+        ([allows], None),
+        ([allows, forbids], Forbidden("It is late.")),
+        ([wants_more], Unknown(read=("get_order",))),
+        ([is_silent], None),
+    ],
+)
+def test_a_correction_that_raises_takes_away_what_rules_allow_and_nothing_else(rules: Any, decision: Any) -> None:
+    found = decide(declared(*rules, after={"update": note_refund}), UPDATED, PAID)
+    assert found.decision == decision
+    assert ("after['update']: KeyError: 'orders'" in found.broken) == (decision is None)
+
+
+def test_a_correction_that_raises_is_named_and_later_answers_are_read() -> None:
+    rules = declared(no_more_than_paid, after={"update": note_refund})
+    too_much = REFUND.model_copy(update={"args": {"order": "17", "amount": 79}})
+    with pytest.warns(UserWarning, match=re.escape("the facts of the rules are incomplete (after['update']: KeyError")):
+        assert isinstance(decide(rules, UPDATED, PAID, call=too_much).decision, Forbidden)
+
+
+def test_a_correction_that_does_not_return_is_given_up_with_the_facts_before_it() -> None:
+    def hangs(facts: Any, call: ToolCall, answer: Any) -> None:
+        time.sleep(3)
+
+    too_much = REFUND.model_copy(update={"args": {"order": "17", "amount": 79}})
+    with pytest.warns(UserWarning, match=re.escape("incomplete (0.2 seconds passed)")):
+        found = decide(declared(no_more_than_paid, after={"update": hangs}), PAID, UPDATED, call=too_much, deadline=0.2)
+    assert isinstance(found.decision, Forbidden)
 
 
 def test_a_rule_changes_neither_the_call_nor_what_other_rules_read() -> None:
@@ -287,6 +319,38 @@ def test_a_declaration_about_something_unknown_is_refused(declarations: Any, nam
     world = Tools([get_order, refund], effects={"get_order": "repeatable"})
     with pytest.raises(ValueError, match=re.escape(named)):
         load_rules(**{"rules": {}, "facts": {}, "after": {}, **declarations}).check_tools(world)
+
+
+# Arguments as the tools get them.
+
+
+def test_rules_and_facts_are_about_the_arguments_that_the_tools_get() -> None:
+    def look_up(number: int) -> str:
+        """Look up an order."""
+        return "{}"
+
+    def pay_back(number: int, amount: float = 1_000) -> str:
+        """Pay back an order."""
+        return "ok"
+
+    def cap(call: ToolCall, facts: Any) -> Any:
+        paid = facts["orders"][call.args["number"]]["paid"] - facts["returned"][17]
+        return Forbidden("Too much.") if call.args["amount"] > paid else Allow()
+
+    def note(facts: Any, call: ToolCall, answer: Any) -> None:
+        facts.setdefault("returned", {})[call.args["number"]] = call.args["amount"]
+
+    rules = load_rules({"pay_back": cap}, {"look_up": "orders[number]"}, {"pay_back": note})
+    loaded = Tools([look_up, pay_back], effects={"look_up": "repeatable"}).loaded
+    answered = [
+        AnsweredCall(tool="look_up", args={"number": "17"}, answer='{"paid": 64}'),
+        AnsweredCall(tool="pay_back", args={"number": 17.0, "amount": "10"}, answer="ok"),
+    ]
+    given = [{"number": "17", "amount": "54"}, {"number": 17, "amount": "55"}, {"number": "17"}]
+    calls = [ToolCall(name="pay_back", args=args) for args in given]
+    found = asyncio.run(rules.decide(calls, answered, 5.0, loaded))
+    assert [one.decision for one in found] == [Allow(), Forbidden("Too much."), Forbidden("Too much.")]
+    assert [call.args for call in calls] == given
 
 
 @given(st.from_regex(r"[a-z_]\w{0,5}(\[[a-z]\w{0,3}\]){0,3}", fullmatch=True))
