@@ -143,34 +143,48 @@ def check_calls(
         declared.check_tools(tools)
         calls = [refuse_again(call, state["history"]) for call in calls_of(state["action"])]
         beyond = refuse_beyond_commitment(calls, state, runtime)
-        waiting = find_waiting(beyond, tools)
+        waiting = find_waiting(_leave_approvable(calls, beyond, runtime), tools)
         if not waiting:
             return {"action": replace_calls(state["action"], calls) if calls else state["action"]}
         known, records = read_known_work(state, runtime), dict[int, CallCheck]()
         if stuck := [index for index in waiting if is_stuck(calls[index], known)]:
             # before any request to a model: the node runs from its beginning again when the person has answered
-            decided = await _ask_person([calls[index] for index in stuck], known, tools, may_ask=on_denied == "ask")
+            chosen = [(calls[index], beyond[index].refused) for index in stuck]
+            decided = await _ask_person(chosen, known, tools, judge, may_ask=on_denied == "ask")
             for index, (call, record) in zip(stuck, decided, strict=True):
                 calls[index], records[index] = call, record
         left = [index for index in waiting if index not in records]
-        by_rules = await _find_by_rules(declared, {index: calls[index] for index in left}, known, tools, judge)
-        calls = [deny(call, by_rules.get(index), judge) for index, call in enumerate(calls)]
+        shown = [call if index in waiting else beyond[index] for index, call in enumerate(calls)]
+        by_rules = await _find_by_rules(declared, shown, left, known, tools, judge)
+        shown = [deny(call, by_rules.get(index), judge) for index, call in enumerate(shown)]
         by_model = dict[int, CallCheck]()
-        if silent := [index for index in left if index not in by_rules]:
-            shown = [call if one.is_made else one for call, one in zip(calls, beyond, strict=True)]
-            by_model = await judge_calls(shown, silent, known, tools, runtime)
-        calls = [deny(call, by_model.get(index)) for index, call in enumerate(calls)]
-        records |= {**by_rules, **by_model}
+        if judged := _find_judged(shown, left, by_rules):
+            by_model = await judge_calls(shown, judged, known, tools, runtime)
+        found = _choose_findings(shown, by_rules, by_model)
+        calls = [deny(call, found.get(index), judge) for index, call in enumerate(calls)]
+        records |= found
         return {"action": replace_calls(state["action"], calls), "checks": [records[index] for index in waiting]}
 
     return check
+
+
+def _leave_approvable(
+    calls: Sequence[ToolCall], beyond: Sequence[ToolCall], runtime: Runtime[Context]
+) -> list[ToolCall]:
+    """Return the calls, those beyond the run's commitment as refused unless a person may approve them later.
+
+    The person is asked only about calls that passed the check, so that it has to see these as well.
+    """
+    commitment = context_of(runtime).commitment
+    approvable = commitment.approvable if commitment else ()
+    return [call if call.name in approvable else one for call, one in zip(calls, beyond, strict=True)]
 
 
 def find_waiting(calls: Sequence[ToolCall], tools: Tools) -> list[int]:
     """Return the indexes of the calls that are checked: those to be made whose effect lasts.
 
     Args:
-        calls: the calls of an action, those beyond the run's commitment as refused.
+        calls: the calls of an action, those beyond the run's commitment as refused unless a person may approve them.
         tools: the tools of the run.
     """
     return [
@@ -204,15 +218,21 @@ def _words_of_people(state: Mapping[str, Any]) -> str:
 
 
 MAX_DENIALS = 2
-"""Number of denials of a call, with nothing new learnt after them, after which no further check is made of it."""
+"""Number of actions in which a call was denied, with nothing new learnt since, after which it is not checked again."""
 
 MAX_ALL_DENIALS = 4
-"""Number of denials of a call in a turn, whatever was learnt, after which no further check is made of it."""
+"""Number of actions in which a call was denied in a turn, whatever was learnt, after which it is not checked again."""
 
 
 def is_stuck(call: ToolCall, known: KnownWork) -> bool:
-    """Return whether a call was denied so often that another check would be idle."""
-    denied = [one.action for one in _checks_of(call, known.checks) if one.is_denied and one.action]
+    """Return whether a call was denied so often that another check would be idle, or was rejected by a person.
+
+    What a person rejected at the check is decided by a person again, for no check may overrule that.
+    """
+    checks = [one for one in _checks_of(call, known.checks) if one.action]
+    if checks and checks[-1].is_denied and checks[-1].decided_by == "person":
+        return True
+    denied = {one.action for one in checks if one.is_denied and not _is_postponed(one)}
     seen, latest = set[str](), 0
     for one in known.answers:
         if (
@@ -222,7 +242,8 @@ def is_stuck(call: ToolCall, known: KnownWork) -> bool:
         ):
             seen.add(key)
             latest = one.action
-    return sum(action >= latest for action in denied) >= MAX_DENIALS or len(denied) >= MAX_ALL_DENIALS
+    # calls of the very action in which it was denied were answered after that
+    return sum(action > latest for action in denied) >= MAX_DENIALS or len(denied) >= MAX_ALL_DENIALS
 
 
 def _checks_of(call: ToolCall, checks: Sequence[CallCheck]) -> list[CallCheck]:
@@ -233,14 +254,22 @@ def _checks_of(call: ToolCall, checks: Sequence[CallCheck]) -> list[CallCheck]:
 
 
 async def _ask_person(
-    calls: Sequence[ToolCall], known: KnownWork, tools: Tools, *, may_ask: bool
+    chosen: Sequence[tuple[ToolCall, str]], known: KnownWork, tools: Tools, judge: bool, *, may_ask: bool
 ) -> list[tuple[ToolCall, CallCheck]]:
     """Let a person decide about calls, and return each with the record of the decision.
+
+    Args:
+        chosen: the calls, each with why it is beyond the run's commitment, if it is.
+        known: what is known of the work.
+        tools: the tools of the run.
+        judge: whether the calls after one that is rejected are judged with that knowledge.
+        may_ask: whether a person may be asked.
 
     Raises:
         Refused: nobody can be asked.
         GraphInterrupt: the person has not decided.
     """
+    calls = [call for call, _ in chosen]
     latest = [_checks_of(call, known.checks)[-1] for call in calls]
     config = get_config()
     is_request = (known.task.benchmark, known.task.id) == (TOOLS_NAME, REQUEST_ID)  # nobody waits for a case
@@ -249,8 +278,8 @@ async def _ask_person(
             f"{calls[0]} was denied before it was made, and chosen again: {latest[0].next or latest[0].reason}"
         )
     shown = [
-        {**name_and_args(call), "description": STUCK.format(call=call, why=describe_denial(one))}
-        for call, one in zip(calls, latest, strict=True)
+        {**name_and_args(call), "description": STUCK.format(call=call, why=f"{describe_denial(one)} {beyond}".rstrip())}
+        for (call, beyond), one in zip(chosen, latest, strict=True)
     ]
     rules = {call.name: ApprovalRule() for call in calls}
     decided = await ask_about(Interview(config), shown, calls, rules, tools)
@@ -265,7 +294,7 @@ async def _ask_person(
             decided_by="person",
             action=known.action,
         )
-        changes = {"denied": True} if call.refused else {"approved": not call.response}
+        changes = {"denied": judge} if call.refused else {"approved": not call.response}
         found.append((call.model_copy(update=changes), record))
     return found
 
@@ -277,12 +306,48 @@ STUCK = "{call} was denied more than once before it was made, and the agent chos
 
 
 async def _find_by_rules(
-    declared: CallRules, calls: Mapping[int, ToolCall], known: KnownWork, tools: Tools, judge: bool
+    declared: CallRules, calls: Sequence[ToolCall], left: Sequence[int], known: KnownWork, tools: Tools, judge: bool
 ) -> dict[int, CallCheck]:
-    """Return what rules find about calls by their indexes; those about which they say nothing are left out."""
-    outcomes = await declared.decide([*calls.values()], known.answers, tools.deadline, tools.loaded)
-    found = {index: _to_record(calls[index], one, known, judge) for index, one in zip(calls, outcomes, strict=True)}
-    return {index: record for index, record in found.items() if record}
+    """Return what rules find about calls by their indexes; those about which they say nothing are left out.
+
+    Facts come from calls that were answered. So where an earlier call of the action may change them, rules do not let
+    a call pass: what they allow once, or up to a total, they would allow to each of the calls.
+
+    Args:
+        declared: the rules.
+        calls: the calls of the action, those that are not made as refused.
+        left: indexes of the calls that are checked.
+        known: what is known of the work.
+        tools: the tools of the run.
+        judge: whether the validator is asked where rules have nothing to say.
+    """
+    outcomes = await declared.decide([calls[index] for index in left], known.answers, tools.deadline, tools.loaded)
+    by_index, found, changed = dict(zip(left, outcomes, strict=True)), dict[int, CallCheck](), False
+    for index, call in enumerate(calls):
+        outcome = by_index.get(index)
+        record = _to_record(call, outcome, known, judge) if outcome else None
+        is_denied = record is not None and record.is_denied
+        if outcome and changed and not is_denied and declared.rules.get(call.name):
+            record, is_denied = _record_of(call, known).model_copy(update=POSTPONED), True
+        if record:
+            found[index] = record
+        has_facts = call.name in declared.forms or call.name in declared.corrections
+        changed |= has_facts and call.is_made and not is_denied and not tools.is_look_up(call.name)
+    return found
+
+
+POSTPONED: Mapping[str, str] = {
+    "outcome": "read_first",
+    "decided_by": "code",
+    "reason": "Its rules depend on what calls before it in the same action will be answered.",
+    "next": "Choose it again once the calls before it were answered.",
+}
+"""What is found about a call whose rules have to see the answers of calls that were chosen together with it."""
+
+
+def _is_postponed(found: CallCheck) -> bool:
+    """Return whether a call only had to wait for the calls before it, which is not a reason to leave it."""
+    return (found.decided_by, found.reason) == ("code", POSTPONED["reason"])
 
 
 def _to_record(call: ToolCall, found: RuleOutcome, known: KnownWork, judge: bool) -> CallCheck | None:
@@ -300,6 +365,42 @@ def _to_record(call: ToolCall, found: RuleOutcome, known: KnownWork, judge: bool
         case None if found.broken:
             return record.model_copy(update={"outcome": "unchecked", "reason": found.broken})
     return record
+
+
+def _find_judged(calls: Sequence[ToolCall], left: Sequence[int], by_rules: Mapping[int, CallCheck]) -> list[int]:
+    """Return the indexes of the calls that the validator judges: those about which rules say nothing.
+
+    A rule allows a call as if those before it were made. So once one is denied or may be, the validator judges what
+    rules allow as well.
+    """
+    judged, may_lack = list[int](), False
+    for index, call in enumerate(calls):
+        is_silent = index in left and index not in by_rules
+        if is_silent or (may_lack and index in left and not by_rules[index].is_denied):
+            judged.append(index)
+        may_lack |= is_silent or call.denied
+    return judged
+
+
+def _choose_findings(
+    calls: Sequence[ToolCall], by_rules: Mapping[int, CallCheck], by_model: Mapping[int, CallCheck]
+) -> dict[int, CallCheck]:
+    """Return what counts of the findings by rules and by the validator, by the calls' indexes.
+
+    What a rule allows counts unless a call before it is denied.
+
+    Args:
+        calls: the calls of the action, those that rules or a person denied as such.
+        by_rules: what rules found.
+        by_model: what the validator found.
+    """
+    found, lacks = dict[int, CallCheck](), False
+    for index, call in enumerate(calls):
+        first, second = (by_model, by_rules) if lacks else (by_rules, by_model)
+        if record := first.get(index) or second.get(index):
+            found[index] = record
+        lacks |= call.denied or (record is not None and record.is_denied)
+    return found
 
 
 async def judge_calls(

@@ -348,6 +348,93 @@ def test_a_rule_reads_long_answers_of_earlier_turns_and_prompts_show_their_begin
     assert ("begins" in record, "ends" in record, len(record) < 500) == (True, False, True)
 
 
+# Rules about calls that are chosen together.
+
+
+def once(call: Any, facts: Any) -> Any:
+    return Forbidden("An order is refunded once.") if call.args["order"] in facts.get("refunds", {}) else Allow()
+
+
+def unless_done(call: Any, facts: Any) -> Any:
+    return Forbidden("An order is refunded once.") if call.args["order"] in facts.get("refunds", {}) else None
+
+
+def count_refund(facts: Any, call: Any, answer: Any) -> None:
+    facts.setdefault("refunds", {})[call.args["order"]] = answer
+
+
+AGAIN: Call = ("refund", FIVE)
+FACTS: Any = {"facts": {"refund": "refunds[order]"}}
+
+
+@pytest.mark.parametrize("judge", [True, False])
+@pytest.mark.parametrize("declared", [FACTS, {"after": {"refund": count_refund}}], ids=["facts", "after"])
+@pytest.mark.parametrize("rule", [once, unless_done])
+def test_what_is_allowed_once_is_not_made_twice_in_one_action(
+    rule: Any, declared: Any, judge: bool, database: SupportDatabase
+) -> None:
+    script = CheckingScript(choosing([REFUND, AGAIN], [AGAIN]), answering())
+    check = check_calls(rules={"refund": rule}, judge=judge, **declared)
+    state = work(checked(database, script, check=check), {"goal": GOAL})
+    assert database.rows("refunds") == [(17, 49.9)]
+    assert [one.outcome for one in state["checks"]] == ["allowed", "read_first", "forbidden"]
+    assert "Next: Choose it again once the calls before it were answered." in state["turns"][0].observation
+
+
+def test_calls_whose_answers_no_rule_reads_are_made_together(database: SupportDatabase) -> None:
+    looked: list[Call] = [("look_up", {"order": 17 + number}) for number in range(5)]
+    refunds: list[Call] = [("refund", {"order": 17 + number, "amount": 5}) for number in range(5)]
+    known = {"rules": {"refund": lambda call, facts: Allow() if call.args["order"] in facts["orders"] else None}}
+    script = CheckingScript(choosing(looked, [*looked[:1], *refunds]), answering())
+    graph = checked(database, script, **known, facts={"look_up": "orders[order]"})
+    assert checks_of(work(graph, {"goal": GOAL})) == [("refund", "allowed", "code")] * 5
+    assert len(database.rows("refunds")) == 5
+
+
+def test_calls_that_wait_for_each_other_are_not_stuck(database: SupportDatabase) -> None:
+    refunds: list[Call] = [("refund", {"order": 17 + number, "amount": 5}) for number in range(6)]
+    script = CheckingScript(choosing(*(refunds[number:] for number in range(6))), answering())
+    state = work(checked(database, script, rules={"refund": once}, **FACTS), {"goal": GOAL})
+    assert (state["ending"], len(database.rows("refunds")), script.prompts) == ("finished", 6, [])
+
+
+def to_example(call: Any, facts: Any) -> Any:
+    return Allow() if call.args["to"].endswith("@example.org") else Forbidden("Mails stay in the house.")
+
+
+WITH_MAIL: Any = {"rules": {**RULES["rules"], "send_mail": to_example}, "facts": RULES["facts"]}
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_what_a_rule_allows_after_a_call_that_a_rule_denied_is_judged(right: bool, database: SupportDatabase) -> None:
+    found = ALLOWED if right else finding(problem(2, "forbidden", next="Do not write that it was refunded."))
+    script = CheckingScript(choosing([LOOK_UP], [TOO_MUCH, MAIL]), answering(found))
+    state = work(checked(database, script, **WITH_MAIL), {"goal": GOAL})
+    [prompt] = script.prompts
+    assert re.search(r"1\. refund\(.*\[not made: .*No more is refunded than was paid", prompt)
+    assert "Judge call 2." in prompt
+    outcome = "allowed" if right else "forbidden"
+    assert checks_of(state) == [("refund", "forbidden", "code"), ("send_mail", outcome, "model")]
+    assert bool(database.rows("mails")) == right
+
+
+def test_without_a_judge_what_a_rule_allows_after_a_denied_call_is_not_made(database: SupportDatabase) -> None:
+    script = CheckingScript(choosing([LOOK_UP], [TOO_MUCH, MAIL]), answering())
+    work(checked(database, script, check=check_calls(**WITH_MAIL, judge=False)), {"goal": GOAL})
+    assert (script.prompts, database.rows("refunds"), database.rows("mails")) == ([], [], [])
+
+
+@pytest.mark.parametrize(("problems", "by", "mails"), [((1, 2), "model", 0), ((1,), "model", 1), ((2,), "code", 1)])
+def test_what_a_rule_allows_counts_unless_the_validator_denies_a_call_before_it(
+    problems: Sequence[int], by: str, mails: int, database: SupportDatabase
+) -> None:
+    found = finding(*(problem(number, "forbidden") for number in problems))
+    script = CheckingScript(choosing([REFUND, MAIL]), answering(found))
+    state = work(checked(database, script, rules={"send_mail": to_example}), {"goal": GOAL})
+    assert len(script.prompts) == 1
+    assert (state["checks"][1].decided_by, len(database.rows("mails"))) == (by, mails)
+
+
 # Two denials of one call.
 
 
@@ -406,6 +493,33 @@ def test_what_a_person_rejected_is_not_asked_again(database: SupportDatabase) ->
     assert "ask Ann" in graph.get_state(THREAD).values["turns"][-2].observation
 
 
+def needs_order(call: Any, facts: Any) -> Any:
+    return Allow() if call.args["order"] in facts.get("orders", {}) else Unknown(read="look_up")
+
+
+@pytest.mark.parametrize("decision", ["reject", "approve"])
+def test_what_a_person_rejected_only_a_person_allows_later(decision: str, database: SupportDatabase) -> None:
+    script = CheckingScript(choosing([REFUND], [REFUND], [REFUND], [LOOK_UP], [REFUND]), answering())
+    rules: Any = {"rules": {"refund": needs_order}, "facts": {"look_up": "orders[order]"}}
+    graph = checked(database, script, **rules, checkpointer=InMemorySaver())
+    graph.invoke({"goal": GOAL}, THREAD)
+    waiting = graph.invoke(Command(resume={"type": "reject", "message": "ask Ann"}), THREAD)
+    assert "ask Ann" in waiting["__interrupt__"][0].value["action_requests"][0]["description"]
+    assert (database.looked_up, database.rows("refunds")) == (1, [])
+    state = graph.invoke(Command(resume={"type": decision}), THREAD)
+    assert (state["ending"], len(database.rows("refunds"))) == ("finished", decision == "approve")
+    assert [one.decided_by for one in graph.get_state(THREAD).values["checks"]] == ["code", "code", "person", "person"]
+
+
+def test_without_a_judge_nothing_is_made_after_what_a_person_rejected(database: SupportDatabase) -> None:
+    script = CheckingScript(choosing([REFUND], [REFUND], [REFUND, MAIL]), answering())
+    check = check_calls(rules={"refund": needs_order}, facts={"look_up": "orders[order]"}, judge=False)
+    graph = checked(database, script, check=check, checkpointer=InMemorySaver())
+    graph.invoke({"goal": GOAL}, THREAD)
+    graph.invoke(Command(resume={"type": "reject", "message": "ask Ann"}), THREAD)
+    assert (script.prompts, database.rows("refunds"), database.rows("mails")) == ([], [], [])
+
+
 def test_the_other_calls_are_judged_after_the_person_decided(database: SupportDatabase) -> None:
     script = denying([REFUND], [REFUND], [MAIL, REFUND])
     script.check = answering(finding(problem(1, "forbidden")), finding(problem(1, "forbidden")), ALLOWED)
@@ -421,6 +535,20 @@ def test_a_denial_does_not_count_once_something_new_was_learnt(database: Support
     other: Call = ("look_up", {"order": 18})
     findings = [finding(problem(1, "read_first"))] * 2
     script = CheckingScript(choosing([REFUND], [LOOK_UP], [REFUND], [other], [REFUND]), answering(*findings))
+    state = work(checked(database, script), {"goal": GOAL})
+    assert (state["ending"], database.rows("refunds")) == ("finished", [(17, 49.9)])
+
+
+def test_what_is_looked_up_in_the_action_of_a_denial_is_new(database: SupportDatabase) -> None:
+    findings = [finding(problem(2, "read_first")), finding(problem(1, "read_first"))]
+    script = CheckingScript(choosing([LOOK_UP, REFUND], [REFUND], [REFUND]), answering(*findings))
+    state = work(checked(database, script), {"goal": GOAL})
+    assert (state["ending"], database.rows("refunds")) == ("finished", [(17, 49.9)])
+
+
+def test_equal_calls_of_one_action_are_denied_once(database: SupportDatabase) -> None:
+    denied = finding(problem(1, "read_first"), problem(2, "read_first"))
+    script = CheckingScript(choosing([REFUND, REFUND], [REFUND]), answering(denied))
     state = work(checked(database, script), {"goal": GOAL})
     assert (state["ending"], database.rows("refunds")) == ("finished", [(17, 49.9)])
 
@@ -527,17 +655,53 @@ def test_a_person_is_asked_only_about_calls_that_passed_the_check(database: Supp
     assert (database.rows("refunds"), len(script.prompts)) == ([(17, 60)], 2)
 
 
+def committing(names: Sequence[str], *batches: Sequence[Call]) -> Callable[[str, Any], Any]:
+    """Return a script that commits to these tools, and chooses these calls."""
+    choose = choosing(*batches)
+    return lambda prompt, schema: (
+        choose(prompt, schema) if "calls" in schema["properties"] else {"reasoning": "", "tools": [*names]}
+    )
+
+
 def test_a_call_beyond_the_commitment_is_not_put_to_the_validator(database: SupportDatabase) -> None:
-    choose = choosing([REFUND, MAIL])
-
-    def respond(prompt: str, schema: Any) -> Any:
-        return choose(prompt, schema) if "calls" in schema["properties"] else {"reasoning": "", "tools": ["send_mail"]}
-
-    script = CheckingScript(respond, answering())
+    script = CheckingScript(committing(["send_mail"], [REFUND, MAIL]), answering())
     state = work(checked(database, script), {"goal": GOAL})
     [prompt] = script.prompts
     assert "Judge call 2." in prompt
     assert (checks_of(state), database.rows("refunds")) == ([("send_mail", "allowed", "model")], [])
+
+
+@pytest.mark.parametrize("by_rules", [True, False])
+def test_a_person_is_asked_about_a_call_beyond_the_commitment_only_after_the_check(
+    by_rules: bool, database: SupportDatabase
+) -> None:
+    script = CheckingScript(
+        committing(["look_up"], [LOOK_UP], [TOO_MUCH], [REFUND]),
+        answering(finding(problem(1, "forbidden", next="Refund 49.9."))),
+    )
+    options = {**(RULES if by_rules else {}), "interrupt_on": {"refund": True}, "checkpointer": InMemorySaver()}
+    graph = checked(database, script, **options)
+    [question] = graph.invoke({"goal": GOAL}, THREAD)["__interrupt__"]
+    [shown] = question.value["action_requests"]
+    assert shown["args"] == REFUND[1]
+    assert "not committed to" in shown["description"]
+    by = "code" if by_rules else "model"
+    assert checks_of(graph.get_state(THREAD).values) == [("refund", "forbidden", by), ("refund", "allowed", by)]
+    graph.invoke(Command(resume={"type": "approve"}), THREAD)
+    assert database.rows("refunds") == [(17, 49.9)]
+    assert len(script.prompts) == (0 if by_rules else 2)
+    assert not any(re.search(r"1\. refund\(.*\[not made", prompt) for prompt in script.prompts)
+
+
+def test_whoever_decides_about_a_denied_call_reads_that_it_is_beyond_the_commitment(database: SupportDatabase) -> None:
+    script = CheckingScript(
+        committing(["look_up"], [REFUND], [REFUND], [REFUND]), lambda prompt: finding(problem(1, "forbidden"))
+    )
+    graph = checked(database, script, interrupt_on={"refund": True}, checkpointer=InMemorySaver())
+    [question] = graph.invoke({"goal": GOAL}, THREAD)["__interrupt__"]
+    description = question.value["action_requests"][0]["description"]
+    assert "denied more than once" in description
+    assert "not committed to" in description
 
 
 # Resume and replay.
