@@ -1,6 +1,7 @@
 """Operators that change the world: `reset` opens an episode, `act` takes an action, `conclude` scores an episode."""
 
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 from langgraph.config import get_config
@@ -70,9 +71,10 @@ MAX_EARLIER = 300
 """Characters of an answer that are kept in later turns, which need to know of the call."""
 
 
-def _lasting_calls(state: RunState) -> list[AnsweredCall]:
-    """Return the calls of a thread's earlier turns whose effect lasts into the next."""
+def _lasting_calls(state: Mapping[str, Any]) -> list[AnsweredCall]:
+    """Return the calls of a thread's earlier turns whose effect lasts into the next, in sub-tasks as well."""
     made = [one for one in state.get("answers", ()) if one.made and one.lasting]
+    made += [effect.as_call() for outcome in state.get("outcomes", ()) for effect in outcome.effects]
     return [one.model_copy(update={"action": 0, "answer": clip(one.answer, MAX_EARLIER)}) for one in made]
 
 
