@@ -70,7 +70,7 @@ from certigraph.state.commitments import CommitmentLevel
 from certigraph.state.effects import effects_of
 from certigraph.state.endings import FINISHED, GOAL, QUESTION, Fault, LimitReached, Refused
 from certigraph.state.provenance import Provenance
-from certigraph.state.records import Action, Certificate, Observation, Usage
+from certigraph.state.records import Action, Certificate, Observation, Spent, Usage
 from certigraph.state.run import ANSWER_ACTIONS
 from certigraph.state.tools import (
     ANSWER_ARGUMENT,
@@ -648,19 +648,24 @@ NO_RESULTS: dict[str, Any] = {
 def _note_work(node: Any) -> RunnableCallable:
     """Return a node of an agent that also shows in the conversation what it chose or took.
 
-    It notes in the state why the turn ends: a limit, or a call that was denied twice.
+    It notes in the state why the turn ends, a limit or a call that was denied twice, and what a sub-task had done by
+    then.
 
     A limit is raised instead where the context says so.
     """
 
     def note(reached: LimitReached | Refused, runtime: Runtime[Context]) -> dict[str, Any]:
-        if isinstance(reached, Refused):
-            return {"stopped": {"ending": reached.ending, "reason": str(reached)}}
-        if runtime.context.on_limit == "raise":
+        if isinstance(reached, LimitReached) and runtime.context.on_limit == "raise":
             raise reached
-        spent = {"usage": [reached.usage], "spent": reached.usage.spent()} if reached.usage else {}
-        shown = {"messages": [*reached.messages]} if reached.messages else {}
-        return {"stopped": {"ending": reached.ending, "reason": reached.happened}, **spent, **shown}
+        reason = reached.happened if isinstance(reached, LimitReached) else str(reached)
+        usage = [*reached.inner_usage, *([reached.usage] if reached.usage else [])]
+        spent = sum((one.spent() for one in usage), Spent())
+        kept = {"usage": usage, "messages": [*reached.messages], "outcomes": [*reached.outcomes]}
+        return {
+            "stopped": {"ending": reached.ending, "reason": reason},
+            "spent": spent,
+            **{key: values for key, values in kept.items() if values},
+        }
 
     def noting(state: Any, config: RunnableConfig, runtime: Runtime[Context]) -> Any:
         try:

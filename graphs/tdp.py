@@ -51,11 +51,12 @@ from certigraph.nodes.tdp import decompose, decompose_always, gather, revise, re
 from certigraph.nodes.world import reset
 from certigraph.state.certified_states import CertifiedState, certified_state
 from certigraph.state.effects import Effect, list_effects
-from certigraph.state.endings import GOAL, LimitReached, UnknownName
+from certigraph.state.endings import GOAL, LimitReached, Refused, UnknownName
 from certigraph.state.records import Step, Task
 from certigraph.state.run import (
     ANSWER_ACTIONS,
     FINISH,
+    AnsweredCall,
     RunInput,
     belief_of,
 )
@@ -231,13 +232,15 @@ def _create_operator(graph: SolverGraph) -> Operator:
     if "trial" in graph.channels:
         reason = f"{graph.name} runs several episodes of a task, but a sub-task is a part of one episode"
         raise TypeError(f"{reason}: solve it with subtask, sdp, react or a search agent")
-    shows_known, checks_calls = "known" in graph.channels, "check" in graph.nodes
+    graphs: list[Any] = [graph, *(one for _, one in graph.get_subgraphs(recurse=True))]
+    shows_known, checks_calls = "known" in graph.channels, any("check" in one.nodes for one in graphs)
 
     async def solve(state: SolveView, runtime: Runtime[Context]) -> dict[str, Any]:
         task = _subtask_task(state, with_results=not shows_known)
-        latest, reached = await _run_solver(graph, task, state, _solver_context(state, runtime))
+        context = _solver_context(state, runtime)
+        latest, reached = await _run_solver(graph, task, state, context, keeps_answers=checks_calls)
         outcome = outcome_of(graph.name, latest, state, reached, keeps_answers=checks_calls)
-        messages = _messages_of(latest, state, context_of(runtime))
+        messages = _messages_of(latest, state, context)
         shown: dict[str, Any] = {COMMANDS: [Command(update={"messages": messages})]} if messages else {}
         return {"outcomes": [outcome], "usage": latest.get("usage", []), "spent": latest["spent"], **shown}
 
@@ -246,22 +249,31 @@ def _create_operator(graph: SolverGraph) -> Operator:
 
 
 async def _run_solver(
-    graph: SolverGraph, task: Task, state: SolveView, context: Context
+    graph: SolverGraph, task: Task, state: SolveView, context: Context, *, keeps_answers: bool
 ) -> tuple[Any, LimitReached | None]:
     """Run the inner graph on a sub-task. Return its last state, and the limit that stopped it or None.
 
-    The limit is raised instead if the graph has no state yet, or if the sub-task ran alone and spent the run's budget.
+    Raises:
+        LimitReached: the graph has no state yet, or the sub-task ran alone and spent the run's budget; what the
+            sub-task did by then is noted in the exception.
+        Refused: a call was denied twice; the same is noted.
     """
     latest: Any = {}
     config: Any = {"metadata": {SUBTASK_KEY: state["node"].id}}
     try:
         async for values in _stream_states(graph, {"task": task}, config, context):
             latest = values
-    except LimitReached as reached:
-        if "spent" not in latest or (not reached.of_method and state["share"] == 1):
-            reached.messages = _messages_of(latest, state, context)
-            raise
-        return latest, reached
+    except (LimitReached, Refused) as reached:
+        if reached.outcomes:  # of a sub-task inside this one
+            latest = {**latest, "outcomes": [*latest.get("outcomes", ()), *reached.outcomes]}
+        if isinstance(reached, LimitReached) and "spent" in latest and (reached.of_method or state["share"] > 1):
+            return latest, reached
+        of_last_node = [reached.usage] if reached.usage else []
+        reached.inner_usage = [*latest.get("usage", ()), *reached.inner_usage, *of_last_node]
+        if "observation" in latest:
+            reached.messages = [*_messages_of(latest, state, context), *reached.messages]
+            reached.outcomes = [outcome_of(graph.name, latest, state, reached, keeps_answers=keeps_answers)]
+        raise
     return latest, None
 
 
@@ -318,7 +330,7 @@ def outcome_of(
     graph: str,
     latest: Mapping[str, Any],
     view: SolveView,
-    reached: LimitReached | None = None,
+    reached: LimitReached | Refused | None = None,
     *,
     keeps_answers: bool = False,
 ) -> Outcome:
@@ -328,7 +340,7 @@ def outcome_of(
         graph: name of that graph.
         latest: last state of that graph.
         view: what the operator `solve` got as its view.
-        reached: the limit that stopped the graph, if one did: its steps, or its part of the budget.
+        reached: what stopped the graph, if anything did: its steps, its part of the budget, or a call that was denied.
         keeps_answers: whether later sub-tasks need what tools answered, for a check of calls.
     """
     ending = import_module(f"certigraph.graphs.{graph}").ending(latest)
@@ -347,9 +359,15 @@ def outcome_of(
         steps=() if status == "pending" else steps[:-1] if ended_copy else steps,
         taken=len(steps),
         observation=latest["observation"],
-        answers=tuple(latest.get("answers", ())) if traced or keeps_answers else (),
+        answers=tuple(_answers_in_subtask(latest)) if traced or keeps_answers else (),
         effects=() if view["entry"].apart and status == "pending" else tuple(_effects_in_subtask(latest, view)),
     )
+
+
+def _answers_in_subtask(latest: Mapping[str, Any]) -> list[AnsweredCall]:
+    """List the calls that a sub-task knows with their answers, and then those of sub-tasks inside it."""
+    inside = [call for outcome in latest.get("outcomes", ()) for call in outcome.answers]
+    return [*latest.get("answers", ()), *inside]
 
 
 def _effects_in_subtask(latest: Mapping[str, Any], view: SolveView) -> list[Effect]:
@@ -364,9 +382,9 @@ def _certified_state_of(latest: Mapping[str, Any]) -> CertifiedState:
     return certified_state(latest.get("certificates", ()), latest.get("invalidations", ()))
 
 
-def _status_of(latest: Mapping[str, Any], ending: str, reached: LimitReached | None) -> NodeStatus:
+def _status_of(latest: Mapping[str, Any], ending: str, reached: LimitReached | Refused | None) -> NodeStatus:
     if reached:
-        return "failed" if reached.of_method else "pending"
+        return "pending" if isinstance(reached, LimitReached) and not reached.of_method else "failed"
     handed_in = latest["observation"].done and latest.get("action") and latest["action"].kind == FINISH
     return "completed" if ending == GOAL or handed_in else "failed"
 
@@ -376,8 +394,8 @@ def _format_used_steps(steps: Sequence[Step], view: SolveView, status: NodeStatu
     return f"not completed in {len(steps)} steps, all that it was given; " if used_up else ""
 
 
-def _best_description(latest: Mapping[str, Any], reached: LimitReached | None) -> str:
-    if reached and reached.of_method:
+def _best_description(latest: Mapping[str, Any], reached: LimitReached | Refused | None) -> str:
+    if isinstance(reached, Refused) or (reached and reached.of_method):
         return f"it ended {reached.ending}"
     found = next(filter(None, _describe_outcome(latest)), "")
     if not reached:

@@ -197,9 +197,11 @@ def find_waiting(calls: Sequence[ToolCall], tools: Tools) -> list[int]:
 def read_known_work(state: RunState, runtime: Runtime[Context]) -> KnownWork:
     """Return what a check of the calls that were just chosen knows."""
     entry, answers = context_of(runtime).entry, list(state.get("answers", ()))
-    if entry and entry.answers:  # those of earlier sub-tasks, whose answers this one does not see otherwise
-        earlier = [one.model_copy(update={"action": 0}) for one in entry.answers if one.action]
-        answers = [*earlier, *(one for one in answers if one.action)]
+    if entry and any(one.action for one in entry.answers):
+        # this graph's own list begins with the calls of earlier sub-tasks, but not with what they were answered
+        answers = [one for one in answers if one.action]
+    if entry:
+        answers = [*(one.model_copy(update={"action": 0}) for one in entry.answers), *answers]
     return KnownWork(
         state["task"],
         tools_of(state["task"], runtime).instructions,

@@ -50,7 +50,7 @@ from certigraph.nodes.requests import requests_in
 from certigraph.nodes.specs import Spec
 from certigraph.nodes.tool_choices import operators_for
 from certigraph.state.call_checks import CallCheck
-from certigraph.state.endings import Fault, LimitReached, UnknownName
+from certigraph.state.endings import Fault, LimitReached, Refused, UnknownName
 from certigraph.state.records import Action, Observation, Spent, Step, Task, Usage
 from certigraph.state.run import AnsweredCall, Belief, Evidence, Stagnation
 from certigraph.state.tools import next_message_id
@@ -367,8 +367,8 @@ def create_node(slot: Slot, operator: Any) -> RunnableCallable:
                 update = await _call_operator(slot, label, call, state, bind_runtime(state, runtime))
                 commands = update.pop(COMMANDS, ())
             write_events(slot.name, place.subtask, state, update, runtime)
-        except LimitReached as limit:
-            reached = limit
+        except (LimitReached, Refused) as cut:
+            reached = cut
             raise
         except GraphInterrupt as stopped:
             if not slot.nests:  # the node of the inner graph has written it

@@ -188,6 +188,7 @@ def _create_entry(state: TDPState, node: Node, entered: NestedStart | None) -> N
     """
     outcomes = {outcome.node: outcome for outcome in state["outcomes"]}
     known = [f"{need}: {outcome.result}" for need, outcome in outcomes.items() if need in node.needs]
+    own = [call for one in state["outcomes"] for call in one.answers if call.action]  # each where it was made
     known += [f"{EARLIER_RUN}: {outcomes[node.id].result}"] if node.id in outcomes else []
     entry = NestedStart(
         episode=state["episode"],
@@ -200,7 +201,7 @@ def _create_entry(state: TDPState, node: Node, entered: NestedStart | None) -> N
         words=entered.words if entered else words_of(state),
         heard=entered.heard if entered else heard_before(state),
         commitment=entered.commitment if entered else state.get("commitment"),
-        answers=(*(entered.answers if entered else ()), *(call for one in state["outcomes"] for call in one.answers)),
+        answers=(*(entered.answers if entered else state.get("answers", ())), *own),
     )
     if not state["concurrent"]:
         return entry

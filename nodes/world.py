@@ -1,6 +1,7 @@
 """Operators that change the world: `reset` opens an episode, `act` takes an action, `conclude` scores an episode."""
 
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 from langgraph.config import get_config
@@ -65,12 +66,13 @@ async def reset(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
     return {"task": task, "episode": key, "history": Overwrite([]), **opened}
 
 
-def _lasting_calls(state: RunState) -> list[AnsweredCall]:
-    """Return the calls of a thread's earlier turns whose effect lasts into the next.
+def _lasting_calls(state: Mapping[str, Any]) -> list[AnsweredCall]:
+    """Return the calls of a thread's earlier turns whose effect lasts into the next, in sub-tasks as well.
 
     Their answers stay whole, since rules and checks of the user's read them; prompts show their beginning.
     """
     made = [one for one in state.get("answers", ()) if one.made and one.lasting]
+    made += [effect.as_call() for outcome in state.get("outcomes", ()) for effect in outcome.effects]
     return [one.model_copy(update={"action": 0, "earlier": True}) for one in made]
 
 

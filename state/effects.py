@@ -50,6 +50,10 @@ class Effect(Record):
         """Format the call as Python would write it."""
         return format_call(self.tool, self.args)
 
+    def as_call(self) -> AnsweredCall:
+        """Return the call with its answer."""
+        return AnsweredCall(tool=self.tool, args=self.args, answer=self.answer, failed=self.failed, action=self.action)
+
     def as_output(self) -> dict[str, Any]:
         """Return the effect as plain JSON with all its fields, so that a reader finds `certificate` also if None."""
         return self.model_dump(mode="json")

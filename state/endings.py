@@ -109,6 +109,10 @@ class Stopped(RuntimeError):
     """
 
     ending: str
+    outcomes: Sequence[Any] = ()
+    """The `Outcome` of the sub-task that was cut off, in which its effects stand."""
+    inner_usage: Sequence[Any] = ()
+    """What the nodes of that sub-task had spent, each a `Usage`."""
 
     def __reduce__(self) -> Any:
         """Return how the exception is restored in another process, such as the parent of a worker."""
@@ -165,6 +169,10 @@ class Refused(Stopped):
     """A call was denied twice before it was made, and no person can decide about it. The run cannot be resumed."""
 
     ending = REFUSED
+    usage: Any = None
+    """What the node had spent in which the call was denied, a `Usage`; None outside a node."""
+    messages: Sequence[Any] = ()
+    """Messages of the work of an inner graph that the denial cut off."""
 
 
 class Fault(Stopped):

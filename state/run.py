@@ -119,7 +119,10 @@ class NestedStart(Record):
     commitment: Commitment | None = None
     """What the outermost run committed to."""
     answers: tuple[AnsweredCall, ...] = ()
-    """What tools answered before, if that commitment is to the origin of arguments or if calls are checked."""
+    """The calls before with their answers: those of earlier turns whose effect lasts, and those of earlier sub-tasks.
+
+    The latter only if that commitment is to the origin of arguments, or if calls are checked.
+    """
 
 
 if TYPE_CHECKING:

@@ -73,6 +73,25 @@ def test_a_spent_budget_ends_the_turn_with_a_message(method: Any, asynchronous: 
         assert counting.calls == 2 * calls
 
 
+TOOLS = ("look_up", "refund", "send_mail")
+
+
+@pytest.mark.parametrize("solver", first_fast(["subtask", "sdp", "react", "tdp"]))
+def test_what_a_sub_task_did_before_the_budget_was_spent_is_not_lost(solver: str, database: SupportDatabase):
+    for calls in range(4, 13):
+        before = (database.looked_up, len(database.rows("refunds")), len(database.rows("mails")))
+        graph, counting = build("tdp", database, budget=Budget(calls=calls), solve=solver)
+        state = graph.invoke({"goal": GOAL}, THREAD)
+        after = (database.looked_up, len(database.rows("refunds")), len(database.rows("mails")))
+        made = [tool for tool, one, other in zip(TOOLS, before, after, strict=True) for _ in range(one, other)]
+        assert [one["tool"] for one in state["effects"]] == made
+        assert [one.name for one in state["messages"] if one.type == "tool"] == made
+        assert state["turn_usage"]["calls"] == counting.calls
+        if state["ending"] != "limit:calls":
+            break
+    assert made == [*TOOLS]
+
+
 @pytest.mark.parametrize(("limits", "ending"), [(Limits(steps=1), "limit:steps"), (Limits(steps=2), "limit:steps")])
 @pytest.mark.parametrize("method", ["react", "sdp"])
 def test_a_limit_of_the_method_ends_the_turn_too(method: Any, limits: Limits, ending: str, database: SupportDatabase):

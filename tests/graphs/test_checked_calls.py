@@ -10,6 +10,7 @@ import pytest
 from helpers.cases import first_fast
 from helpers.models.call_checkers import ALLOWED, CheckingScript
 from helpers.worlds.support_database import GOAL, SCRIPT, SupportDatabase, scripted_model
+from langchain_core.messages import ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
@@ -826,3 +827,79 @@ def test_a_sub_task_is_judged_by_what_earlier_ones_were_answered(database: Suppo
     assert prompt.count("] look_up(order=17)") == 1
     assert f"who wrote:\n{GOAL}" in prompt
     assert database.rows("refunds") == [(17, 49.9)]
+
+
+# What earlier turns did.
+
+WORKERS: Any = [*((method, {}) for method in METHODS), *(("tdp", {"solve": name}) for name in ("sdp", "react", "tdp"))]
+"""The methods, and the graphs that may work on a sub-task."""
+
+
+def refunded_once(call: Any, facts: Any) -> Any:
+    return Forbidden("An order is refunded once.") if facts.get("refunds") else Allow()
+
+
+def count_refunds(facts: Any, call: Any, answer: Any) -> None:
+    facts["refunds"] = facts.get("refunds", 0) + 1
+    assert facts["refunds"] == 1  # an effect is counted once
+
+
+def working(worker: Any, database: SupportDatabase, **options: Any) -> AgentGraph:
+    method, solver = worker
+    script = CheckingScript(scripted_model().responder, answering())
+    settings = {"effects": {"look_up": "repeatable"}, "checkpointer": InMemorySaver(), **solver, **options}
+    return agent(method, model=ScriptedChat(responder=script), tools=database.tools, **settings)
+
+
+def refunds_in(state: Any) -> int:
+    return sum(one["tool"] == "refund" for one in state["effects"])
+
+
+ONCE: Any = {"rules": {"refund": refunded_once}, "after": {"refund": count_refunds}}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("worker", first_fast(WORKERS, 2))
+def test_a_rule_knows_what_all_earlier_turns_did(worker: Any, database: SupportDatabase) -> None:
+    graph = working(worker, database, **ONCE)
+    states = [graph.invoke({"messages": [("user", GOAL)]}, THREAD) for _ in range(3)]
+    assert database.rows("refunds") == [(17, 49.9)]
+    assert [refunds_in(state) for state in states] == [1, 0, 0]
+
+
+@pytest.mark.parametrize("worker", first_fast(WORKERS, 2))
+def test_a_rule_knows_what_was_done_before_a_limit(worker: Any, database: SupportDatabase) -> None:
+    graph = working(worker, database, **ONCE)
+    for calls in range(3, 15):  # until the budget is spent after the refund
+        state = graph.invoke({"messages": [("user", GOAL)]}, THREAD, context=Context(budget=Budget(calls=calls)))
+        if database.rows("refunds"):
+            break
+    assert (state["ending"], refunds_in(state)) == ("limit:calls", 1)
+    assert refunds_in(graph.invoke({"messages": [("user", GOAL)]}, THREAD)) == 0
+    assert database.rows("refunds") == [(17, 49.9)]
+
+
+@pytest.mark.parametrize("worker", first_fast(WORKERS, 2))
+def test_what_was_done_before_a_denial_is_an_effect(worker: Any, database: SupportDatabase) -> None:
+    def no_mail(call: Any, facts: Any) -> Any:
+        return Forbidden("No mail is written.")
+
+    rules, (method, solver) = {"send_mail": no_mail, **ONCE["rules"]}, worker
+    check = check_calls(rules=rules, after=ONCE["after"], on_denied="end")
+    checking: Any = {"solve": tdp.solve(graph=solver["solve"], check=check)} if solver else {"check": check}
+    graph = working((method, checking), database)
+    state = graph.invoke({"messages": [("user", GOAL)]}, THREAD)
+    assert (state["ending"], refunds_in(state)) == ("refused", 1)
+    assert [one.name for one in state["messages"] if isinstance(one, ToolMessage)][:2] == ["look_up", "refund"]
+    assert refunds_in(graph.invoke({"messages": [("user", GOAL)]}, THREAD)) == 0
+    assert database.rows("refunds") == [(17, 49.9)]
+
+
+def test_a_sub_task_is_judged_by_what_earlier_turns_did(database: SupportDatabase) -> None:
+    script = CheckingScript(choosing_by_prompt, answering())
+    graph = checked(database, script, "tdp", checkpointer=InMemorySaver())
+    for _ in range(2):
+        graph.invoke({"messages": [("user", GOAL)]}, THREAD)
+    prompt = script.prompts[-1]
+    assert prompt.count("] refund(order=17, amount=49.9) [its effect lasts]\n refunded 17: 49.9") == 1
+    assert prompt.count("] look_up(order=17)") == 1
