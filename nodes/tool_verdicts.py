@@ -7,6 +7,8 @@ wrote is never found: arguments, refused calls, and what a person answered in pl
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from itertools import pairwise
 from typing import Annotated, Any, NamedTuple
 
 from langgraph.runtime import Runtime
@@ -187,13 +189,13 @@ def find_quotations(evidence: str, calls: Sequence[AnsweredCall]) -> Grounds:
     """Find passages in the answers of calls that were made.
 
     White space, case and marks of Markdown do not matter. A passage stands on a line of its own, and may leave words
-    out where it has dots or a semicolon.
+    out where it has dots or a semicolon. It neither begins nor ends inside a word.
 
     Args:
         evidence: the passages.
         calls: the calls so far, in order.
     """
-    answers = [(number, one, _squeeze(one.answer)) for number, one in enumerate(calls, 1) if one.made]
+    answers = [(number, one, _searched(one)) for number, one in enumerate(calls, 1) if one.made]
     whole = _trim(evidence)
     passages = [whole] if _find_passage(whole, answers) else [_trim(line) for line in evidence.splitlines()]
     numbers, shown, problems, short = list[int](), list[str](), list[str](), list[str]()
@@ -221,26 +223,90 @@ def has_words(passage: str, text: str, *, least: int = 1) -> bool:
         text: the text.
         least: minimum number of words of the passage.
     """
-    squeezed, whole = _squeeze(text), _trim(passage)
-    parts = [_squeeze(part) for part in (whole, *LEFT_OUT.split(whole)) if len(WORDS.findall(part)) >= least]
-    found = [bool(re.search(rf"(?<!\w){re.escape(part)}(?!\w)", squeezed)) for part in parts]
+    searched, whole = _set_apart(_squeeze(text)), _trim(passage)
+    parts = [_squeeze(part) for part in (whole, *LEFT_OUT.split(whole))]
+    found = [_set_apart(part) in searched for part in parts if len(_words_of(part)) >= least]
     return bool(found) and (found[0] or (len(found) > 1 and all(found[1:])))
 
 
 LEFT_OUT = re.compile(r"[;…]|\.\.\.")
-WORDS = re.compile(r"\w[\w.,:@/-]*\w|\w")
-MARKS = re.compile(r"[*_`~#>\\]+")
+
+UNSPACED = (
+    r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u19e0-\u19ff\ua9e0-\ua9ff\uaa60-\uaa7f"  # Thai, Lao, Burmese, Khmer
+    r"\u3005-\u3007\u3040-\u312f\u31a0-\u31bf\u31f0-\u31ff\uff66-\uff9f"  # kana, bopomofo
+    r"\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Chinese characters
+)
+"""Scripts that put no spaces between words, as ranges of a regular expression."""
+
+COMBINING = (
+    r"\u0300-\u036f\u0483-\u0489\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0711\u0730-\u074a"
+    r"\u07a6-\u07b0\u08ca-\u08ff\u0900-\u0963\u0966-\u0dff\u0f71-\u0fbc\u00ad\u200c\u200d\u2060"
+)
+"""Accents, vowel signs and invisible joiners, which belong to a word without being letters to `re`."""
+
+JOINER = "\u2060"
+
+LETTER = rf"(?:[^\W{UNSPACED}]|\d)"
+"""A letter of a script that puts spaces between words, or a digit of any script."""
+
+SPACED = rf"(?:{LETTER}|[{COMBINING}])"
+
+WHOLE_WORDS = re.compile(rf"(?:[-\u2212](?=\d))?{SPACED}+(?:(?:[-\u2010\u2011]|(?<=\d)[.,](?=\d)){SPACED}+)*")
+"""What no passage is cut out of: `non-refundable` and `-1,049.90` are one word, `state:open` and `17;open` are two."""
+
+WORDS = re.compile(rf"(?P<unspaced>(?:(?!\d)[{UNSPACED}])+)|(?P<spaced>{LETTER}(?:[.,:@/-]*{SPACED})*)")
+
+GAPS = re.compile(r"\\[nrt]|[|#>]")
+"""What parts words as white space does: line breaks and tabs as JSON writes them, ends of cells and of tags."""
+
+MARKS = re.compile(r"[*_`~\\]+")
 
 Answers = Sequence[tuple[int, AnsweredCall, str]]
-"""Numbers of calls, the calls, and their answers squeezed."""
+"""Numbers of calls, the calls, and their answers as they are searched."""
 
 
 def _squeeze(text: str) -> str:
-    return one_line(MARKS.sub("", text.replace("|", " "))).casefold()
+    return one_line(MARKS.sub("", GAPS.sub(" ", text))).casefold()
+
+
+def _set_apart(squeezed: str) -> str:
+    """Put signs that no squeezed text has around each word, so that a search finds no part of a word."""
+    return WHOLE_WORDS.sub("\n\\g<0>\r", squeezed)
+
+
+def _words_of(text: str, given: AbstractSet[str] = frozenset()) -> list[str]:
+    """Return the words of a text that are not given.
+
+    Where a script has no spaces, any two characters in a row are a word, so that four count as three words; a character
+    is given if a given word has it, and what is left of a run is a word only if two characters in a row are left.
+
+    Args:
+        text: the text, squeezed.
+        given: words that are left out.
+    """
+    words = list[str]()
+    for found in WORDS.finditer(text):
+        run = "".join(filter(str.isalnum, found["unspaced"] or ""))  # vowel signs do not count
+        if len(run) > 1:
+            around = ({one, run[max(at - 1, 0) : at + 1], run[at : at + 2]} for at, one in enumerate(run))
+            own = [one if near.isdisjoint(given) else "" for one, near in zip(run, around, strict=True)]
+            words += [first + second for first, second in pairwise(own) if first and second]
+        elif (word := found["spaced"] or run) and word not in given:
+            words.append(word)
+    return words
 
 
 def _trim(passage: str) -> str:
     return one_line(passage).strip("\"' ").removeprefix("- ")
+
+
+def _searched(one: AnsweredCall) -> str:
+    """Return the answer of a call as it is searched: words set apart, no arguments that an error may repeat."""
+    answer = _squeeze(one.answer)
+    for text in _given_texts(one) if one.failed else ():
+        # a joiner in their place keeps the rest of a word from becoming a word
+        answer = answer.replace(text, JOINER) if _is_telling(_words_of(text)) else answer
+    return _set_apart(answer)
 
 
 def _find_passage(passage: str, answers: Answers) -> list[int]:
@@ -251,16 +317,12 @@ def _find_passage(passage: str, answers: Answers) -> list[int]:
 
 def _shows(one: AnsweredCall, answer: str, words: str) -> bool:
     """Return whether an answer has the words, and has some of them by itself: not as an argument of its call."""
-    if one.failed:  # an error may repeat all arguments
-        for text in _given_texts(one):
-            answer = answer.replace(text, "\n") if _is_telling(WORDS.findall(text)) else answer
-    return words in answer and bool(_own_words(one, words))
+    return _set_apart(words) in answer and bool(_own_words(one, words))
 
 
 def _own_words(one: AnsweredCall, words: str) -> list[str]:
     """Return the words that do not stand in the arguments of a call, which its answer or its error may repeat."""
-    given = {word for text in _given_texts(one) for word in WORDS.findall(text)}
-    return [word for word in WORDS.findall(words) if word not in given]
+    return _words_of(words, {word for text in _given_texts(one) for word in _words_of(text)})
 
 
 def _given_texts(one: AnsweredCall) -> list[str]:
@@ -289,11 +351,13 @@ def _is_telling(words: Sequence[str]) -> bool:
 def _tells(passage: str, answers: Answers) -> bool:
     """Return whether a passage says enough by what an answer has of itself; a whole answer may be short."""
     words = _squeeze(passage)
+    searched = _set_apart(words)
     for _, one, answer in answers:
-        own, all_words = _own_words(one, words), WORDS.findall(words)
-        is_whole = words == answer and not one.failed and 2 * len(own) >= len(all_words)
-        if words in answer and (is_whole or _is_telling(own)):
-            return True
+        if searched in answer:
+            own = _own_words(one, words)
+            is_whole = searched == answer and not one.failed and 2 * len(own) >= len(_words_of(words))
+            if is_whole or _is_telling(own):
+                return True
     return False
 
 

@@ -239,7 +239,10 @@ TARGETS = (
         "answer.quoted_words",
         of_texts(_quoted_words, 2),
         (),
-        (join_texts("no more ... paid", "No more than was paid."),),
+        (
+            join_texts("no more ... paid", "No more than was paid."),
+            join_texts("可以全额退款 ... 17", "<b>订单</b>17: 可以全额退款\\n"),
+        ),
     ),
     Target("model.quoted", of_text(_quoted), (), (b"<world> is < / world >",)),
     Target(
