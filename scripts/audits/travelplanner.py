@@ -22,7 +22,7 @@ from certigraph.benchmarks.travelplanner.options import (
     BUDGET,
     NOTHING,
     RENDER,
-    Draft,
+    ItineraryDraft,
     Trip,
     predicates_of,
 )
@@ -68,7 +68,7 @@ def gold_actions(benchmark: TravelPlanner, task: Task) -> list[Action]:
     A query without an affordable itinerary gets the cheapest options.
     """
     query = benchmark.query(task)
-    trip, draft, actions = benchmark.trip(query), Draft(), list[Action]()
+    trip, draft, actions = benchmark.trip(query), ItineraryDraft(), list[Action]()
     for target in predicates_of(query, trip):
         chooser, book = benchmark.chooser(task, target), dict[str, Any]()
         for choice in choices_of(chooser.catalog, target):
