@@ -10,6 +10,7 @@ from langgraph.types import Overwrite
 
 from certigraph.adapters.benchmarks import benchmark_of, call_world, context_of, limits_of, live_benchmark, name_task
 from certigraph.adapters.episodes import close_episode, live_episode
+from certigraph.adapters.models.prompts import clip
 from certigraph.adapters.models.usage import current_meter
 from certigraph.adapters.protocols import Context
 from certigraph.adapters.tools.effects import open_ledger
@@ -66,14 +67,19 @@ async def reset(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
     return {"task": task, "episode": key, "history": Overwrite([]), **opened}
 
 
+MAX_KEPT = 10_000
+"""Characters of an answer that are kept in later turns: each turn of a thread stores those of all turns before it."""
+
+
 def _lasting_calls(state: Mapping[str, Any]) -> list[AnsweredCall]:
     """Return the calls of a thread's earlier turns whose effect lasts into the next, in sub-tasks as well.
 
-    Their answers stay whole, since rules and checks of the user's read them; prompts show their beginning.
+    Rules and checks of the user's read their answers, of which prompts show only the beginning.
     """
     made = [one for one in state.get("answers", ()) if one.made and one.lasting]
     made += [effect.as_call() for outcome in state.get("outcomes", ()) for effect in outcome.effects]
-    return [one.model_copy(update={"action": 0, "earlier": True}) for one in made]
+    kept = {"action": 0, "earlier": True}
+    return [one.model_copy(update={**kept, "answer": clip(one.answer, MAX_KEPT)}) for one in made]
 
 
 async def _ended_calls(state: RunState, tools: Tools) -> list[AnsweredCall]:
