@@ -49,6 +49,7 @@ from certigraph.adapters.tools.world import RESPONSE_ARGUMENT, ToolLike, Tools
 from certigraph.graphs.assembly import Assembly, EpisodicGraph, Schemas, create_state, extend_state, run_in_place
 from certigraph.nodes.answer_audits import judge_answer
 from certigraph.nodes.approval import InterruptOn, approvals
+from certigraph.nodes.beliefs import SEARCH_SLOTS
 from certigraph.nodes.call_checks import check_calls
 from certigraph.nodes.commitments import commit
 from certigraph.nodes.events import write_answer
@@ -64,7 +65,7 @@ from certigraph.nodes.requests import (
     read_surroundings,
     receive_request,
 )
-from certigraph.nodes.tools import STOPPED_TEXT, find_answered
+from certigraph.nodes.tools import STOPPED_TEXT, find_ended
 from certigraph.state.channels import SNAPSHOT_EVERY, ReadChannel, TurnsChannel
 from certigraph.state.commitments import CommitmentLevel
 from certigraph.state.effects import effects_of
@@ -456,7 +457,7 @@ def agent(
         world.lessons = (name or method, *check_template(lessons))
     elif method == "step":
         operators = {"recall": no_lessons, "memory": learn_nothing, **operators}
-    if method == "react" and not SEARCHES & set(operators) and "audit" not in operators:
+    if method == "react" and SEARCH_SLOTS.isdisjoint(operators) and "audit" not in operators:
         operators = {"audit": judge_answer, **operators}
     chosen_operators = add_check(operators, world, rules, facts, after)
     chosen_operators = {name: operator for name, operator in chosen_operators.items() if operator is not None}
@@ -484,11 +485,8 @@ def _find_draft(method: Method, operators: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is asked for together with the commitment: only what a shipped operator would ask for next."""
     if method == "sdp" and "propose" not in operators:
         return {"draft": "plan"}
-    return {"draft": "action"} if method == "react" and not ({"decide"} | SEARCHES) & set(operators) else {}
-
-
-SEARCHES = {"memory", "gate", "answer", "deliver"}
-"""Slots of `react` that make a search agent of it, which has no verdict at the end."""
+    shares = method == "react" and {"decide", *SEARCH_SLOTS}.isdisjoint(operators)
+    return {"draft": "action"} if shares else {}
 
 
 def add_check(
@@ -720,7 +718,7 @@ def _create_receive(approved: str, keeps_origins: bool) -> Any:
             require_checkpointer(f"approval of {approved}", config)
         began = datetime.now().astimezone().strftime("%A, %Y-%m-%d %H:%M %z")
         constants, world = {**find_owner(runtime), BEGAN: began}, cast(Tools, runtime.context.benchmark)
-        ended = await find_answered(state, world)
+        ended = await find_ended(state, world)
         request = receive_request(state, config, constants, keeps_origins=keeps_origins, lasts=world.lasts, ended=ended)
         return {**request, **NO_RESULTS}
 

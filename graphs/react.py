@@ -18,6 +18,7 @@ from certigraph.graphs.pbai import search_loop_builder
 from certigraph.nodes import react as slots
 from certigraph.nodes.answer_audits import AUDIT, has_returns_left
 from certigraph.nodes.approval import APPROVE
+from certigraph.nodes.beliefs import SEARCH_SLOTS
 from certigraph.nodes.call_checks import CHECK
 from certigraph.nodes.commitments import COMMIT
 from certigraph.nodes.react import REACT_DEFAULTS, decide
@@ -87,7 +88,7 @@ def builder(schemas: Schemas = UNEXTENDED, **operators: Unpack[ReactOperators]) 
         UnknownName: there is no memory of that name.
     """
     check_slots(operators, [*ReactOperators.__annotations__])
-    if {"gate", "memory", "answer", "deliver"} & set(operators):
+    if not SEARCH_SLOTS.isdisjoint(operators):
         return search_loop_builder("react", decide, operators, rounds=REACT_DEFAULTS.rounds, schemas=schemas)
     graph = assemble("react", State, RunInput, SLOTS, operators, schemas)
     graph.add_edge(START, "reset")

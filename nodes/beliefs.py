@@ -116,6 +116,9 @@ EXTRACT = MEMORY._replace(name="extract")
 GATE = Slot("gate", {"stagnation": Stagnation}, gate_view, _record_round, _skip_before_action)
 ANSWER = Slot("answer", {"action": Action}, answer_view, _mark_forced, _skip_without_answer)
 DELIVER = ACT._replace(name="deliver", record=_record_delivery)
+SEARCH_SLOTS = frozenset(slot.name for slot in (MEMORY, GATE, ANSWER, DELIVER))
+"""Slots of `react` that make a search agent of it, which has no verdict at the end."""
+
 DECIDE_WITH_BELIEF = DECIDE._replace(writes={**DECIDE.writes, "belief": Belief})
 """Slot `decide` of agents, such as MemGPT, that write a memory of their own into the belief if its form is `native`."""
 

@@ -85,8 +85,12 @@ def answer_by_observation(state: Mapping[str, Any], action: Action, observation:
     return answer_calls(state, [(call, answer) for call in calls_of(action)])
 
 
+EndedCalls = Mapping[int, tuple[ToolCall, ToolAnswer]]
+"""Calls of an action that have ended, with their answers, by their indexes in the action."""
+
+
 def close_calls(
-    messages: Sequence[AnyMessage], id: str, reason: str, ended: Mapping[int, ToolAnswer] | None = None
+    messages: Sequence[AnyMessage], id: str, reason: str, ended: EndedCalls | None = None
 ) -> list[ToolMessage]:
     """Return messages that say why the calls of a message were not answered; none if they were.
 
@@ -94,14 +98,14 @@ def close_calls(
         messages: the conversation.
         id: id of the message with the calls.
         reason: why.
-        ended: answers of those of the calls that have ended, by their indexes.
+        ended: those of the calls that have ended.
     """
     answered = {one.tool_call_id for one in messages if isinstance(one, ToolMessage)}
     message = find_open(messages, id)
     calls = list(enumerate(message.tool_calls)) if message else []
     unanswered, ended = ToolAnswer(text=reason, failed=True), ended or {}
     return [
-        to_message(ToolCall(name=call["name"]), ended.get(index, unanswered), str(call["id"]))
+        to_message(*ended.get(index, (ToolCall(name=call["name"]), unanswered)), str(call["id"]))
         for index, call in calls
         if call["id"] not in answered
     ]

@@ -36,11 +36,10 @@ from certigraph.adapters.models.prompts import (
     quote,
 )
 from certigraph.adapters.tools.contents import text_of_message
-from certigraph.adapters.tools.effects import ToolAnswer
 from certigraph.adapters.tools.outputs import MADE_KEY
 from certigraph.adapters.tools.positions import NAMESPACE_KEY, TASK_KEY
 from certigraph.adapters.tools.world import CONDITION
-from certigraph.nodes.messages import CUT_OFF, close_calls
+from certigraph.nodes.messages import CUT_OFF, EndedCalls, close_calls
 from certigraph.state.commitments import source_answers, texts_in
 from certigraph.state.endings import Fault
 from certigraph.state.provenance import Provenance, SourcedText
@@ -176,7 +175,7 @@ def receive_request(
     *,
     keeps_origins: bool,
     lasts: Callable[[str], bool] = lambda tool: True,
-    ended: Mapping[int, ToolAnswer] | None = None,
+    ended: EndedCalls | None = None,
 ) -> dict[str, Any]:
     """Make a task of the input of an agent: of the goal, else of the latest request in the messages.
 
@@ -186,7 +185,7 @@ def receive_request(
         constants: constants of the task.
         keeps_origins: whether the origin of what others wrote is kept, for commitments to arguments.
         lasts: says whether the effect of a tool lasts, by its name.
-        ended: answers of calls that the turn before left open, by their indexes in its last action.
+        ended: calls of the last action of the turn before that had ended when it was cut off.
 
     Raises:
         Fault: ("data") the input has neither, or that request was answered before.
@@ -227,7 +226,7 @@ def receive_request(
 
 
 def _close_earlier(
-    state: Mapping[str, Any], messages: Sequence[AnyMessage], ended: Mapping[int, ToolAnswer] | None
+    state: Mapping[str, Any], messages: Sequence[AnyMessage], ended: EndedCalls | None
 ) -> list[AnyMessage]:
     """Return the messages with an answer to each call that a turn before this one left open; empty if none is."""
     if not state.get("episode"):

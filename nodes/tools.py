@@ -1,7 +1,7 @@
 """Calling tools, with effects that happen once: the part of the node `act` that calls tools."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from textwrap import indent
 from typing import Any, cast
@@ -32,7 +32,7 @@ from certigraph.adapters.tools.outputs import read_commands
 from certigraph.adapters.tools.positions import FRESH_KEY, inside_call, turn_of
 from certigraph.adapters.tools.world import Tools, ToolsEnvironment
 from certigraph.nodes.commitments import refuse_beyond_commitment
-from certigraph.nodes.messages import answer_calls
+from certigraph.nodes.messages import EndedCalls, answer_calls
 from certigraph.nodes.own_tools import tools_of
 from certigraph.nodes.questions import UNKNOWN_OUTCOME, EnteredCall, QuestionLog
 from certigraph.nodes.settlements import UNDONE_TEXT, fault_of_running, settle_by_rule
@@ -72,13 +72,9 @@ async def take_tool_action(state: RunState, runtime: Runtime[Context]) -> dict[s
         observation = Observation(text=STOPPED_TEXT, accepted=False, done=True)
         steps = [Step(action=action, digest=observation.digest())]
         episode.recall(steps)
-        made = await find_answered(state, tools)
-        stopped = ToolAnswer(text=STOPPED_TEXT, failed=True)
-        messages = answer_calls(state, [(call, made.get(index, stopped)) for index, call in enumerate(calls)])
-        effects["answers"] = [
-            record_answer(calls[index], answer.text, tools, failed=answer.failed, action=number)
-            for index, answer in made.items()
-        ]
+        ended, stopped = await find_ended(state, tools), ToolAnswer(text=STOPPED_TEXT, failed=True)
+        messages = answer_calls(state, [ended.get(index, (call, stopped)) for index, call in enumerate(calls)])
+        effects["answers"] = record_answers(ended.values(), tools, action=number)
     elif answers:
         shown = [(call, _name_change(call, answer)) for call, answer in answers]
         observation = _observe(shown)
@@ -98,16 +94,14 @@ async def take_tool_action(state: RunState, runtime: Runtime[Context]) -> dict[s
         commands += read_commands((answer for _, answer in answers), tools.state_keys)
         first = len(state.get("answers", ())) + 1
         evidence = add_answers(evidence, number, [(call, answer.text) for call, answer in shown], first=first)
-        effects["answers"] = [
-            record_answer(call, answer.text, tools, failed=answer.failed, action=number) for call, answer in answers
-        ]
+        effects["answers"] = record_answers(answers, tools, action=number)
     if commands:
         effects[COMMANDS] = commands
     return {"observation": observation, "evidence": evidence, "history": steps, **effects}
 
 
-async def find_answered(state: Mapping[str, Any], tools: Tools) -> dict[int, ToolAnswer]:
-    """Return the answers of those calls of the action at hand that have ended, by their indexes in the action.
+async def find_ended(state: Mapping[str, Any], tools: Tools) -> EndedCalls:
+    """Return those calls of the action at hand that have ended.
 
     They are in the ledger, and not yet in the state, where another call of the action waits for a person or was killed.
 
@@ -119,15 +113,15 @@ async def find_answered(state: Mapping[str, Any], tools: Tools) -> dict[int, Too
     calls = calls_of(action) if isinstance(action, Action) and episode else ()
     if not _have_effects(tools, calls):
         return {}
-    ledger, found = open_ledger(get_config(), turn_of(episode)), dict[int, ToolAnswer]()
+    ledger, found = open_ledger(get_config(), turn_of(episode)), dict[int, tuple[ToolCall, ToolAnswer]]()
     for index, (call, number) in enumerate(zip(calls, number_calls(state["history"], calls), strict=True)):
         if not call.is_made or call.name not in tools.loaded or tools.is_repeatable(call.name):
             continue
         chosen = key_of_call(episode, call, number)
-        entry = await ledger.read(tools.rule(call.name).bind(call.name, call.args, turn_of(episode), chosen))
+        entry = await ledger.read(_bind_key(tools, call, episode, chosen))
         # a key of the user's may stand for an equal call that was made before
         if entry.answer and entry.first and entry.first.chosen == chosen:
-            found[index] = entry.answer
+            found[index] = call, entry.answer
     return found
 
 
@@ -150,6 +144,13 @@ def record_answer(call: ToolCall, text: str, tools: Tools, *, failed: bool = Fal
         lasting=tools.lasts(call.name),
         action=action,
     )
+
+
+def record_answers(
+    answers: Iterable[tuple[ToolCall, ToolAnswer]], tools: Tools, *, action: int = 0
+) -> list[AnsweredCall]:
+    """Return the records of calls with their answers; arguments as for `record_answer`."""
+    return [record_answer(call, answer.text, tools, failed=answer.failed, action=action) for call, answer in answers]
 
 
 Answers = Sequence[tuple[ToolCall, ToolAnswer]]
@@ -208,6 +209,11 @@ async def _make_calls(
     return await maker.make(entered)
 
 
+def _bind_key(tools: Tools, call: ToolCall, episode: str, chosen: str) -> str:
+    """Return the key under which a call stands in the ledger: the one by which it was `chosen`, or the user's."""
+    return tools.rule(call.name).bind(call.name, call.args, turn_of(episode), chosen)
+
+
 def _have_effects(tools: Tools, calls: Sequence[ToolCall]) -> bool:
     return any(call.is_made and not tools.is_repeatable(call.name) for call in calls)
 
@@ -242,7 +248,7 @@ class _CallMaker:
         """
         chosen = key = key_of_call(episode, call, number)
         if not self._tools.is_repeatable(call.name):
-            key = self._tools.rule(call.name).bind(call.name, call.args, turn_of(episode), chosen)
+            key = _bind_key(self._tools, call, episode, chosen)
         entered = EnteredCall(call, key, LedgerEntry(), chosen=chosen)
         if not call.is_made or call.name not in self._tools.loaded or not self._is_made_once(entered):
             return entered
@@ -398,4 +404,4 @@ MADE_BEFORE_TEXT = "(This was done before, and is not done again. It was answere
 STOPPED_TEXT = "A person ended the work at a question about calls whose answers were lost."
 """Observation of a run that a person ended so."""
 
-__all__ = ["STOPPED_TEXT", "UNKNOWN_OUTCOME", "count_actions", "find_answered", "take_tool_action"]
+__all__ = ["STOPPED_TEXT", "UNKNOWN_OUTCOME", "count_actions", "find_ended", "record_answers", "take_tool_action"]

@@ -19,7 +19,7 @@ from certigraph.adapters.tools.world import Tools
 from certigraph.nodes.questions import QuestionLog
 from certigraph.nodes.react import episode_limit
 from certigraph.nodes.settlements import settle_earlier_turns
-from certigraph.nodes.tools import find_answered, record_answer, take_tool_action
+from certigraph.nodes.tools import find_ended, record_answer, record_answers, take_tool_action
 from certigraph.state.endings import Fault, LimitReached
 from certigraph.state.records import Scores, Task
 from certigraph.state.run import FINISH, AnsweredCall, Evidence, NestedStart, RunState
@@ -57,7 +57,10 @@ async def reset(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
         key = f"{_thread_of(runtime) or 'run'}:{uuid.uuid4().hex[:8]}"
     opened = await call_world(_open_episode, task, runtime, key, previous, task, runtime)
     if isinstance(benchmark, Tools):
-        kept = [] if benchmark.can_restart else [*_lasting_calls(state), *await _ended_calls(state, benchmark)]
+        kept = list[AnsweredCall]()
+        if not benchmark.can_restart:
+            ended = await find_ended(dict(state), benchmark)  # before a new turn cut off the action
+            kept = [*_lasting_calls(state), *record_answers(ended.values(), benchmark)]
         opened["answers"] = Overwrite([*kept, *(record_answer(call, text, benchmark) for call, text in earlier)])
         if state.get("checks"):  # what the user agreed to stands, denials are of one turn
             agreed = [one.model_copy(update={"action": 0}) for one in state["checks"] if one.consent]
@@ -80,12 +83,6 @@ def _lasting_calls(state: Mapping[str, Any]) -> list[AnsweredCall]:
     made += [effect.as_call() for outcome in state.get("outcomes", ()) for effect in outcome.effects]
     kept = {"action": 0, "earlier": True}
     return [one.model_copy(update={**kept, "answer": clip(one.answer, MAX_KEPT)}) for one in made]
-
-
-async def _ended_calls(state: RunState, tools: Tools) -> list[AnsweredCall]:
-    """Return the calls that had ended when a new turn cut off the action to which they belong."""
-    ended, calls = await find_answered(dict(state), tools), calls_of(state["action"]) if state.get("action") else ()
-    return [record_answer(calls[index], one.text, tools, failed=one.failed) for index, one in ended.items()]
 
 
 async def next_episode_key(previous: str) -> str:

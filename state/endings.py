@@ -18,6 +18,7 @@ FINISHED = "finished"
 QUESTION = "question"
 """Ending of a turn of an agent whose answer asks the user something: it is not an end of the work, so nobody judged it.
 """
+
 REFUSED = "refused"
 """Ending of a run that chose a call again which was denied twice, where no person can decide about it."""
 
