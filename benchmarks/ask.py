@@ -92,6 +92,7 @@ class ResearchCost(Spent):
     `searches` and `pages` count requests to search providers and for pages, including those answered from the cache.
     """
 
+    usd: float = 0.0
     searches: int
     pages: int
     unreadable: int

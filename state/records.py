@@ -382,7 +382,7 @@ class Spent(Record):
 
     calls: int = 0
     tokens: int = 0
-    usd: float = 0.0
+    usd: float = Field(default=0.0, exclude_if=not_)  # every checkpoint stores it
     seconds: float = 0.0
 
     def __add__(self, other: "Spent") -> "Spent":
@@ -391,7 +391,7 @@ class Spent(Record):
             calls=self.calls + other.calls,
             tokens=self.tokens + other.tokens,
             usd=self.usd + other.usd,
-            seconds=self.seconds + other.seconds,
+            seconds=round(self.seconds + other.seconds, 6),  # as each is: a sum of floats has a tail of digits
         )
 
 

@@ -379,7 +379,7 @@ class TotalBudget:
 
     def exhausted(self) -> str:
         """Return a message that names the limit that is reached; empty if no limit is reached."""
-        spent = {**self.spent().model_dump(), "hours": (time.monotonic() - self.started) / 3_600}
+        spent = {**dict(self.spent()), "hours": (time.monotonic() - self.started) / 3_600}
         reached = (kind for kind, most in self.limits.as_json().items() if spent[kind] >= most)
         if kind := next(reached, ""):
             return f"{spent[kind]:,.6g} of {getattr(self.limits, kind):,.12g} {kind} are spent"
