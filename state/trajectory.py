@@ -373,6 +373,7 @@ def total_usage(usages: Iterable[Usage], node: str = "all") -> Usage:
     for usage in usages:
         for name in sums:
             sums[name] += getattr(usage, name)
+    sums["seconds"] = round(sums["seconds"], 6)  # as `Spent` adds them
     return Usage.model_validate({"node": node, **sums})
 
 
