@@ -1207,6 +1207,7 @@ class RunHistory(GraphHistory):
         elif isinstance(line, Event):
             for name in USAGE_FIELDS:
                 self.spent[name] += getattr(line.usage, name)
+            self.spent["seconds"] = round(self.spent["seconds"], 6)  # as `Spent` adds them
             self.cut_prompts += find_cut_prompts([line])
             self._fold(line)
 
