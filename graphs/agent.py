@@ -26,17 +26,10 @@ from langgraph.utils.runnable import RunnableCallable  # type: ignore[attr-defin
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict, Unpack
 
-from certigraph.adapters.composed_chat import as_chat_model
-from certigraph.adapters.extras import import_extra
-from certigraph.adapters.models.chat_models import (
-    check_model_available,
-    is_known_model,
-    is_local,
-    is_scripted,
-)
+from certigraph.adapters.models.chat_models import check_model_available, is_local
+from certigraph.adapters.models.given import model_fields, role_fields
 from certigraph.adapters.models.prompts import clip, one_line
 from certigraph.adapters.models.served_contexts import SERVED_FIELDS, check_client_context
-from certigraph.adapters.processes import is_loop_running
 from certigraph.adapters.protocols import Budget, Context, Limits, Operator
 from certigraph.adapters.tools.answer_forms import ResponseForm, ResponseFormat
 from certigraph.adapters.tools.checks import Checks, warn_of_unused
@@ -297,7 +290,7 @@ class AgentGraph(EpisodicGraph):
             kept = {role: chat for role, chat in self.agent_context.chats.items() if role not in given.roles}
             fields = {"chats": kept, **fields}
         if "chat" not in fields and (name := fields.pop("model", "")):
-            fields |= {"chat": None, **_model_fields(name)}  # a model object would take precedence over the name
+            fields |= {"chat": None, **model_fields(name)}  # a model object would take precedence over the name
         return self.agent_context.model_copy(update=fields)
 
 
@@ -467,7 +460,7 @@ def agent(
     )
     compiled = graph.compile(checkpointer=checkpointer, store=store, cache=cache, name=name or method)
     chosen: dict[str, Any] = {"budget": budget} if budget else {}
-    fields = {**_model_fields(model), **_role_fields(roles or {})}
+    fields = {**model_fields(model), **role_fields(roles or {})}
     for named in (fields.get("model", ""), *fields["roles"].values()):
         if named and not is_local(named):  # the weights of a local model are loaded when it is used
             check_model_available(named)
@@ -598,40 +591,6 @@ def _explain_ending(module: Any, ending: str, state: Any) -> str:
     if ending == FINISHED:
         return "; ".join(filter(None, [reason, *refused]))
     return "; ".join(filter(None, [reason, *refused, describe_failure(state["history"])]))
-
-
-def _role_fields(roles: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of the context for the models of roles: those by name, and the objects."""
-    given = {role: _model_fields(model, f"roles[{role!r}]") for role, model in roles.items()}
-    return {
-        "roles": {role: fields["model"] for role, fields in given.items() if "model" in fields},
-        "chats": {role: fields["chat"] for role, fields in given.items() if "chat" in fields},
-    }
-
-
-def _model_fields(model: Any, keyword: str = "model") -> dict[str, Any]:
-    if (chat := as_chat_model(model)) is not None:
-        return {"chat": chat}
-    if not isinstance(model, str):
-        script = "; a function answers as certigraph.ScriptedChat(responder=...)" if callable(model) else ""
-        shown = " ".join(repr(model).split())[:100]
-        raise TypeError(f"{keyword}={shown}: give a LangChain chat model, a Runnable that is one, or its name{script}")
-    if is_scripted(model):
-        reason = "scripts by name know the tasks of benchmarks, not your tools"
-        raise ValueError(f"{keyword}={model!r}: {reason}; give a chat model, its name, or a certigraph.ScriptedChat")
-    if is_local(model) and not is_loop_running():  # on a server's event loop nothing may look at files
-        from certigraph.adapters.models.clients import check_local_package, find_weights
-
-        check_local_package()  # what is missing is named here, and not in the middle of a run
-        find_weights(model)
-    if is_known_model(model):
-        return {"model": model}
-    chat_models = import_extra("langchain.chat_models", f"the model {model!r} needs", "langchain", "model")
-    try:
-        return {"chat": chat_models.init_chat_model(model)}
-    except Exception as error:  # what a provider's package raises without its key is a class of its own
-        reason = str(error).partition("\n")[0]
-        raise Fault("model", f"the model {model!r} cannot be used: {reason}") from error
 
 
 # The nodes around the method, and what surrounds each of its nodes.

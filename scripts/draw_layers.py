@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "images" / "layers.svg"
 
-TOP = ("state", "adapters", "nodes", "graphs", "benchmarks")
+TOP = ("state", "adapters", "nodes", "graphs", "middleware", "benchmarks")
 INNER = ("runtime", "evaluation", "studies", "cli")
 
 WIDTH, HEIGHT, GAP, MARGIN = 620, 58, 34, 16

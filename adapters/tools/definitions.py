@@ -27,6 +27,7 @@ from certigraph.adapters.processes import is_invoked, run_in_lone_thread
 from certigraph.adapters.redaction import redact_message
 from certigraph.adapters.tools import masks
 from certigraph.adapters.tools.arguments import form_of_shown, list_received
+from certigraph.adapters.tools.builtin import is_builtin_look_up
 from certigraph.adapters.tools.contents import bound_text, format_error
 from certigraph.adapters.tools.effects import ToolAnswer
 from certigraph.adapters.tools.outcomes import is_ambiguous
@@ -90,8 +91,11 @@ class LoadedTool:
 
     @property
     def may_be_repeated(self) -> bool:
-        """Whether hints of an MCP server say that the tool only reads, or that a repetition changes nothing."""
-        return self._has_hint("readOnlyHint") or self._has_hint("idempotentHint")
+        """Whether hints of an MCP server say that the tool only reads, or that a repetition changes nothing.
+
+        So may tools that an agent framework brings and that change nothing outside of the agent.
+        """
+        return self._has_hint("readOnlyHint") or self._has_hint("idempotentHint") or is_builtin_look_up(self.tool)
 
     @property
     def sets_value(self) -> bool:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 
-LINKED = ("state", "adapters", "nodes", "graphs", "benchmarks")
+LINKED = ("state", "adapters", "nodes", "graphs", "middleware", "benchmarks")
 """Folders at the top that src/certigraph links to."""
 
 REAL = ("runtime", "evaluation", "studies", "cli")
