@@ -72,13 +72,23 @@ def rounds_in(messages: Sequence[AnyMessage], others: frozenset[str] = frozenset
         messages: the conversation, or a part of it.
         others: names of calls that are no tools, such as the form of a structured answer.
     """
-    answers = {one.tool_call_id: one for one in messages if isinstance(one, ToolMessage)}
-    rounds = []
-    for one in messages:
-        calls = tuple(call for call in getattr(one, "tool_calls", ()) if call["name"] not in others)
-        if isinstance(one, AIMessage) and calls:
-            rounds.append(ToolRound(one, calls, tuple(answers.get(str(call["id"])) for call in calls)))
+    rounds = list[ToolRound]()
+    for message, answers in _split_responses(messages):
+        calls = tuple(call for call in message.tool_calls if call["name"] not in others)
+        if calls:
+            rounds.append(ToolRound(message, calls, tuple(answers.get(str(call["id"])) for call in calls)))
     return rounds
+
+
+def _split_responses(messages: Sequence[AnyMessage]) -> list[tuple[AIMessage, dict[str, ToolMessage]]]:
+    """Return each response with the answers before the next one, by the ids of calls, which some models reuse."""
+    found = list[tuple[AIMessage, dict[str, ToolMessage]]]()
+    for one in messages:
+        if isinstance(one, AIMessage):
+            found.append((one, {}))
+        elif isinstance(one, ToolMessage) and found:
+            found[-1][1][one.tool_call_id] = one
+    return found
 
 
 def answered_calls(rounds: Sequence[ToolRound], lasts: Callable[[str], bool]) -> list[AnsweredCall]:
@@ -109,14 +119,24 @@ def is_made(answer: ToolMessage) -> bool:
     return answer.response_metadata.get(MADE_KEY) is not False
 
 
-def refuse(call: CalledTool, reason: str) -> ToolMessage:
-    """Return the answer to a call that is not made."""
+DENIED_KEY = "certigraph_denied"
+"""Key in the `response_metadata` of such an answer: the calls after it were judged with the knowledge of it."""
+
+
+def refuse(call: CalledTool, reason: str, *, denied: bool = False) -> ToolMessage:
+    """Return the answer to a call that is not made.
+
+    Args:
+        call: the call.
+        reason: why.
+        denied: whether the calls after it in the same response are made all the same.
+    """
     return ToolMessage(
         reason,
         name=call["name"],
         tool_call_id=str(call["id"]),
         status="error",
-        response_metadata={MADE_KEY: False},
+        response_metadata={MADE_KEY: False, **({DENIED_KEY: True} if denied else {})},
     )
 
 
@@ -168,8 +188,8 @@ def state_of(
         **records: what the conversation does not hold, such as `checks`.
     """
     rounds = rounds_in(messages[find_turn(messages) :], others)
-    open_ = rounds.pop() if rounds and rounds[-1].open else None
-    action = {"action": open_.action} if open_ else {}
+    open_ = rounds.pop().open if rounds and rounds[-1].open else []
+    action = {"action": create_tool_action(list(map(to_call, open_)))} if open_ else {}
     return {
         "messages": list(messages),
         "task": task_of(messages, lasts, {BEGAN: began} if began else {}),
@@ -181,6 +201,7 @@ def state_of(
 
 
 __all__ = [
+    "DENIED_KEY",
     "NOTE_KEY",
     "NOT_DONE",
     "STALE",
