@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal, NotRequired
 from langchain.agents.middleware import (
     AgentMiddleware,
     AgentState,
-    ExtendedModelResponse,
     ModelRequest,
     ModelResponse,
     hook_config,
@@ -15,16 +14,15 @@ from langchain.agents.middleware import (
 from langchain.agents.middleware.types import PrivateStateAttr
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.messages import ToolCall as CalledTool
-from langgraph.channels.untracked_value import UntrackedValue
 from langgraph.runtime import Runtime
-from langgraph.types import Command
 
+from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.processes import wait_for_node
 from certigraph.adapters.tools.checks import Checks, load_checks
 from certigraph.adapters.tools.contents import text_of_message
 from certigraph.adapters.tools.outcomes import Effect
 from certigraph.adapters.tools.rules import Corrections, FactForms, Rules
-from certigraph.middleware.views import PartsState, UsageState, extend_system_message, note_parts, parts_of
+from certigraph.middleware.views import SeenTurns, UsageState, extend_system_message
 from certigraph.nodes.answer_audits import MAX_RETURNS, MAX_RETURNS_IN_CHAT, SENT_BACK
 from certigraph.nodes.call_checks import check_calls
 from certigraph.nodes.conversations import (
@@ -36,7 +34,7 @@ from certigraph.nodes.conversations import (
     write_note,
 )
 from certigraph.nodes.message_checks import JudgedEnd, Situation, certify_by_checks, check_open_calls, judge_end
-from certigraph.nodes.outside_agents import Model, OutsideAgent
+from certigraph.nodes.outside_agents import Model, OutsideAgent, stand_in_tools
 from certigraph.nodes.requests import CERTIFIED_KEY, OPEN_KEY, THE_GOAL, requests_in
 from certigraph.state.call_checks import CallCheck
 from certigraph.state.endings import FINISHED, GAVE_UP, Refused
@@ -46,7 +44,7 @@ STOPPED = "stopped"
 """Ending of a turn that something else than an answer of the model has ended, such as a limit of LangChain's."""
 
 
-class CertifiedState(AgentState[Any], PartsState, UsageState):
+class CertifiedState(AgentState[Any], UsageState):
     """What `Certified` adds to the state of an agent. Everything is plain JSON, and begins anew with each turn."""
 
     conditions: NotRequired[list[str]]
@@ -60,8 +58,6 @@ class CertifiedState(AgentState[Any], PartsState, UsageState):
     verdict), `refused`, `stopped` or `limit:...`; empty while it goes on."""
     ending_reason: NotRequired[str]
     certigraph_began: NotRequired[Annotated[str, PrivateStateAttr]]
-    certigraph_response: NotRequired[Annotated[str, UntrackedValue(str), PrivateStateAttr]]
-    """Id of the model's latest response, by which an end that something else wrote is told apart."""
 
 
 class Certified(AgentMiddleware[CertifiedState, Any, Any]):
@@ -114,6 +110,7 @@ class Certified(AgentMiddleware[CertifiedState, Any, Any]):
         if end not in ("always", "unless_left", "never"):
             raise ValueError(f"end={end!r}: give 'always', 'unless_left' or 'never'")
         load_checks(checks or {})
+        self._seen = SeenTurns()
         self.model, self.effects, self.policy = model, effects, policy
         self._conditions, self._checks, self._end, self._returns = list(conditions), checks, end, returns
         ask_left = end == "unless_left"
@@ -138,22 +135,22 @@ class Certified(AgentMiddleware[CertifiedState, Any, Any]):
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
-    ) -> ExtendedModelResponse[Any]:
+    ) -> ModelResponse[Any]:
         """Say to the agent how its calls are checked, and note the agent's parts for the hooks after its response."""
         return self._note(request, handler(self._extend(request)))
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
-    ) -> ExtendedModelResponse[Any]:
+    ) -> ModelResponse[Any]:
         """Say to the agent how its calls are checked, and note the agent's parts for the hooks after its response."""
         return self._note(request, await handler(self._extend(request)))
 
     def _extend(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
         return extend_system_message(request, CHECKED_NOTE) if self._check else request
 
-    def _note(self, request: ModelRequest[Any], response: ModelResponse[Any]) -> ExtendedModelResponse[Any]:
-        id = next((one.id for one in reversed(response.result) if isinstance(one, AIMessage)), None)
-        return ExtendedModelResponse(response, Command(update={**note_parts(request), "certigraph_response": id or ""}))
+    def _note(self, request: ModelRequest[Any], response: ModelResponse[Any]) -> ModelResponse[Any]:
+        self._seen.note(request, response)
+        return response
 
     @hook_config(can_jump_to=["end"])
     def after_model(self, state: CertifiedState, runtime: Runtime[Any]) -> dict[str, Any] | None:
@@ -165,10 +162,6 @@ class Certified(AgentMiddleware[CertifiedState, Any, Any]):
         """Check the calls of a response whose effect lasts."""
         if not self._check or not find_open(state["messages"]):
             return None
-        parts = parts_of(state)
-        if parts is None:
-            # the process that asked the model has ended, and with it what is known of the agent
-            return {"messages": [refuse(call, UNCHECKED) for call in find_open(state["messages"])]}
         agent, situation = self._agent(state), self._situation(state)
         taken_back = _take_back_answer(state["messages"], situation.others)
         try:
@@ -182,7 +175,7 @@ class Certified(AgentMiddleware[CertifiedState, Any, Any]):
                 runtime.stream_writer({"type": "checked", **one.as_json()})
         update = {
             "messages": [*taken_back, *found.messages],
-            "checked": [*(state.get("checked") or ()), *(one.as_json() for one in found.checks)],
+            "checked": [*(state.get("checked") or ()), *(one.model_dump(mode="json") for one in found.checks)],
             "certigraph_usage": [found.usage.as_json()],
         }
         return {**update, "structured_response": None} if taken_back else update
@@ -199,13 +192,13 @@ class Certified(AgentMiddleware[CertifiedState, Any, Any]):
             return None  # calls that wait for their turn are made first
         if (ended := self._find_unjudged_end(state)) is not None:
             return _close(state, *ended)
-        if parts_of(state) is None:
+        if self._seen.find(state["messages"]) is None:
             return {"messages": [write_note(NOT_DONE, AGAIN)], "jump_to": "model"}
         judged = await self._judge(state, runtime)
         for one in judged.certificates:
             runtime.stream_writer({"type": "certified", **_event_of(one)})
         update = {
-            "certificates": [*(state.get("certificates") or ()), *(one.as_json() for one in judged.certificates)],
+            "certificates": [*(state.get("certificates") or ()), *(one.model_dump(mode="json") for one in judged.certificates)],
             "certigraph_usage": [judged.usage.as_json()],
         }
         if judged.audit.confirmed or not self._has_returns_left(state["messages"]):
@@ -215,19 +208,23 @@ class Certified(AgentMiddleware[CertifiedState, Any, Any]):
     # What the hooks are made of.
 
     def _agent(self, state: Mapping[str, Any]) -> OutsideAgent:
-        parts = parts_of(state)
-        assert parts is not None
-        world = parts.world(self.effects, self._checks, self.policy)
-        return OutsideAgent(world, parts.model, {"validator": self.model} if self.model is not None else {})
+        """Return the agent; if the process that asked its model has ended, one whose validator cannot be asked."""
+        seen = self._seen.find(state["messages"])
+        if seen is None:
+            names = sorted({call["name"] for call in find_open(state["messages"])})
+            return OutsideAgent(stand_in_tools(names, self.effects), ScriptedChat(responder=lambda *_: UNKNOWN_AGENT))
+        world = seen.parts.world(self.effects, self._checks, self.policy)
+        return OutsideAgent(world, seen.parts.model, {"validator": self.model} if self.model is not None else {})
 
     def _situation(self, state: Mapping[str, Any]) -> Situation:
-        parts, checks = parts_of(state), state.get("checked") or ()
-        others = parts.answer_forms if parts else frozenset[str]()
+        seen, checks = self._seen.find(state["messages"]), state.get("checked") or ()
+        others = seen.parts.answer_forms if seen else frozenset[str]()
         return Situation(others, state.get("certigraph_began") or "", [CallCheck.model_validate(one) for one in checks])
 
     def _find_unjudged_end(self, state: Mapping[str, Any]) -> tuple[str, str] | None:
         """Return ending and reason of a turn whose answer is not judged; None for one that is."""
-        if (stopped := _find_stop(state)) is not None:
+        seen = self._seen.find(state["messages"])
+        if (stopped := _find_stop(state["messages"], seen.response if seen else "")) is not None:
             return stopped
         if self._end == "never":
             return FINISHED, ""
@@ -271,14 +268,18 @@ def _take_back_answer(messages: Sequence[AnyMessage], forms: frozenset[str]) -> 
     return [one.model_copy(update={"content": TAKEN_BACK, "status": "error"}) for one in answers]
 
 
-def _find_stop(state: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return ending and reason if the last message is not a response of the model: something else ended the turn."""
-    last = state["messages"][-1]
+def _find_stop(messages: Sequence[AnyMessage], response: str) -> tuple[str, str] | None:
+    """Return ending and reason if the last message is not a response of the model: something else ended the turn.
+
+    Args:
+        messages: the conversation.
+        response: id of the model's latest response, if it is known.
+    """
+    last = messages[-1]
     if not isinstance(last, AIMessage):
         return None
     if ending := last.response_metadata.get("ending"):
         return str(ending), str(last.response_metadata.get("ending_reason") or text_of_message(last))
-    response = state.get("certigraph_response")
     return (STOPPED, text_of_message(last)) if response and last.id != response else None
 
 
@@ -336,7 +337,7 @@ Calls that change something are checked before they are made. One that is refuse
 what to do instead. Look up first all that can be looked up; then make the calls that change something together in one
 response, for all parts of the task."""
 
-UNCHECKED = "Not checked, so this call was not made. Choose it again if it is still right."
+UNKNOWN_AGENT = "The process that knew the agent has ended."
 
 AGAIN = "The answer was not judged, because the process that was to judge it has ended. Give it again."
 

@@ -1,14 +1,14 @@
 """What middleware knows of the agent around it, and how it asks models for it."""
 
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from operator import add
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any, NamedTuple, NotRequired
 
-from langchain.agents.middleware import ModelRequest
+from langchain.agents.middleware import ModelRequest, ModelResponse
 from langchain.agents.middleware.types import PrivateStateAttr
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
-from langchain_core.messages import SystemMessage
-from langgraph.channels.untracked_value import UntrackedValue
+from langchain_core.messages import AIMessage, AnyMessage, SystemMessage
 from typing_extensions import TypedDict
 
 from certigraph.adapters.models.prompts import paragraphs
@@ -16,11 +16,12 @@ from certigraph.adapters.tools.checks import Checks
 from certigraph.adapters.tools.contents import text_of_message
 from certigraph.adapters.tools.outcomes import Effect
 from certigraph.adapters.tools.world import Tools
+from certigraph.nodes.conversations import find_turn
 from certigraph.nodes.outside_agents import load_outside_tools
 
 
 class AgentParts:
-    """Model, tools and instructions of a running agent. They are in memory only: no checkpoint and no stream has them.
+    """Model, tools and instructions of a running agent.
 
     Args:
         request: a request of the agent to its model.
@@ -53,10 +54,6 @@ class AgentParts:
         text = text_of_message(request.system_message) if request.system_message else ""
         return (self.model, self.tools, self.instructions) == (request.model, tuple(request.tools), text)
 
-    def __repr__(self) -> str:
-        """Return a text without anything of the agent, for those who print the state."""
-        return "AgentParts()"
-
 
 def _names_of_forms(response_format: Any) -> frozenset[str]:
     """Return the names under which a model may hand in a structured answer, as if it called a tool."""
@@ -66,10 +63,48 @@ def _names_of_forms(response_format: Any) -> frozenset[str]:
     return frozenset(spec.name for spec in strategy.schema_specs)
 
 
-class PartsState(TypedDict):
-    """State of an agent whose middleware knows its parts."""
+MAX_TURNS = 1_000
+"""Number of turns whose agent is remembered, the latest."""
 
-    certigraph_parts: NotRequired[Annotated[AgentParts, UntrackedValue(AgentParts), PrivateStateAttr]]
+
+class SeenTurn(NamedTuple):
+    """What is known of a turn since the agent asked its model."""
+
+    parts: AgentParts
+    response: str
+    """Id of the model's latest response; empty if it had none."""
+
+
+class SeenTurns:
+    """The turns in which this process has seen an agent ask its model, by the id of their request.
+
+    LangChain shows model, tools and system prompt of an agent to hooks around the model's call alone. Nothing of them
+    enters the state, so that no checkpoint and no stream has it.
+    """
+
+    def __init__(self) -> None:
+        self._turns: OrderedDict[str, SeenTurn] = OrderedDict()
+        self._latest: AgentParts | None = None
+
+    def note(self, request: ModelRequest[Any], response: ModelResponse[Any]) -> None:
+        """Note a request of an agent and the response of its model."""
+        if self._latest is None or not self._latest.is_of(request):
+            self._latest = AgentParts(request)
+        id = next((one.id for one in reversed(response.result) if isinstance(one, AIMessage)), None)
+        turn = key_of_turn(request.state["messages"])
+        self._turns[turn] = SeenTurn(self._latest, id or "")
+        self._turns.move_to_end(turn)
+        if len(self._turns) > MAX_TURNS:
+            self._turns.popitem(last=False)
+
+    def find(self, messages: Sequence[AnyMessage]) -> SeenTurn | None:
+        """Return what is known of the turn of a conversation; None in a process that has not asked the model in it."""
+        return self._turns.get(key_of_turn(messages))
+
+
+def key_of_turn(messages: Sequence[AnyMessage]) -> str:
+    """Return the id of the request with which a turn begins; empty for a conversation without messages."""
+    return str(messages[find_turn(messages)].id) if messages else ""
 
 
 class UsageState(TypedDict):
@@ -92,16 +127,4 @@ def extend_system_message(request: ModelRequest[Any], note: str) -> ModelRequest
     return request.override(system_message=before.model_copy(update={"content": content}))
 
 
-def note_parts(request: ModelRequest[Any]) -> dict[str, Any]:
-    """Return the update by which the hooks after a model's response learn the parts of the agent."""
-    known: Any = request.state.get("certigraph_parts")
-    return {"certigraph_parts": known if known and known.is_of(request) else AgentParts(request)}
-
-
-def parts_of(state: Mapping[str, Any]) -> AgentParts | None:
-    """Return the parts of the running agent; None in a process that has not asked its model yet."""
-    found = state.get("certigraph_parts")
-    return found if isinstance(found, AgentParts) else None
-
-
-__all__ = ["AgentParts", "PartsState", "UsageState", "extend_system_message", "note_parts", "parts_of"]
+__all__ = ["AgentParts", "SeenTurn", "SeenTurns", "UsageState", "extend_system_message", "key_of_turn"]

@@ -1,12 +1,12 @@
 """An agent of somebody else's, as operators see it: its model, its tools and its instructions in a context."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from time import perf_counter
 from typing import Any, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable
-from langchain_core.tools import BaseTool
+from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.models.given import model_fields, role_fields
@@ -39,6 +39,25 @@ def load_outside_tools(
     names = {tool.name if isinstance(tool, BaseTool) else getattr(tool, "__name__", "") for tool in tools}
     known = {name: effect for name, effect in (effects or {}).items() if name in names}
     return Tools(tools, effects=known, instructions=instructions, checks=checks)
+
+
+def stand_in_tools(
+    names: Iterable[str], effects: Mapping[str, Effect] | None = None, *, checks: Checks | None = None
+) -> Tools:
+    """Return tools of which nothing but the names is known as a world; nobody can call them.
+
+    Args:
+        names: the names.
+        effects: as for `agent`.
+        checks: as for `agent`.
+    """
+    form = {"type": "object", "properties": {}, "additionalProperties": True}
+    tools = [StructuredTool(name=name, description="", args_schema=form, func=_cannot_be_called) for name in names]
+    return load_outside_tools(tools, effects, checks=checks)
+
+
+def _cannot_be_called(**args: Any) -> str:
+    raise NotImplementedError("only the name of this tool is known")
 
 
 class OutsideAgent(NamedTuple):
@@ -84,4 +103,4 @@ class OutsideAgent(NamedTuple):
         return update, meter.usage(perf_counter() - started)
 
 
-__all__ = ["Model", "OutsideAgent", "load_outside_tools"]
+__all__ = ["Model", "OutsideAgent", "load_outside_tools", "stand_in_tools"]
