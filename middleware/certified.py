@@ -13,7 +13,6 @@ from langchain.agents.middleware import (
 )
 from langchain.agents.middleware.types import PrivateStateAttr
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
-from langchain_core.messages import ToolCall as CalledTool
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.models.scripts import ScriptedChat
@@ -22,19 +21,21 @@ from certigraph.adapters.tools.checks import Checks, load_checks
 from certigraph.adapters.tools.contents import text_of_message
 from certigraph.adapters.tools.outcomes import Effect
 from certigraph.adapters.tools.rules import Corrections, FactForms, Rules
+from certigraph.middleware.conditions import COMMIT_TOOL, create_commit_tool, read_commitments
 from certigraph.middleware.views import SeenTurns, UsageState, extend_system_message
 from certigraph.nodes.answer_audits import MAX_RETURNS, MAX_RETURNS_IN_CHAT, SENT_BACK
 from certigraph.nodes.call_checks import check_calls
 from certigraph.nodes.conversations import (
     NOT_DONE,
+    find_open,
     find_turn,
     is_note,
     refuse,
     rounds_in,
     write_note,
 )
-from certigraph.nodes.message_checks import JudgedEnd, Situation, certify_by_checks, check_open_calls, judge_end
-from certigraph.nodes.outside_agents import Model, OutsideAgent, stand_in_tools
+from certigraph.nodes.message_checks import JudgedEnd, Situation, check_open_calls, judge_end
+from certigraph.nodes.outside_agents import Model, OutsideAgent, load_outside_tools, stand_in_tools
 from certigraph.nodes.requests import CERTIFIED_KEY, OPEN_KEY, THE_GOAL, requests_in
 from certigraph.state.call_checks import CallCheck
 from certigraph.state.endings import FINISHED, GAVE_UP, Refused
@@ -72,7 +73,8 @@ class Certified(AgentMiddleware[CertifiedState, Any, Any]):
 
     Args:
         model: the validator; None for the agent's own model.
-        conditions: what the work has to bring about, in addition to the request; each is certified by itself.
+        conditions: what the work has to bring about, in addition to the request; each is certified by itself. `agent`
+            lets the agent commit to them by a tool.
         checks: functions that decide conditions, by their form; as for `certigraph.agent`.
         effects: tools that change nothing, as `{"look_up": "repeatable"}`; as for `certigraph.agent`. Every other tool
             is checked, unless hints of its MCP server say that it only reads, or it belongs to a framework.
@@ -93,7 +95,7 @@ class Certified(AgentMiddleware[CertifiedState, Any, Any]):
         self,
         *,
         model: Model | None = None,
-        conditions: Sequence[str] = (),
+        conditions: Sequence[str] | Literal["agent"] = (),
         checks: Checks | None = None,
         effects: Mapping[str, Effect] | None = None,
         rules: Rules | None = None,
@@ -105,14 +107,17 @@ class Certified(AgentMiddleware[CertifiedState, Any, Any]):
         returns: int | None = None,
     ) -> None:
         super().__init__()
-        if isinstance(conditions, str):
-            raise TypeError(f"conditions={conditions!r:.100} is one text: give a list of texts")
+        by_agent = conditions == "agent"
+        if isinstance(conditions, str) and not by_agent:
+            raise TypeError(f"conditions={conditions!r:.100} is one text: give a list of texts, or 'agent'")
         if end not in ("always", "unless_left", "never"):
             raise ValueError(f"end={end!r}: give 'always', 'unless_left' or 'never'")
         load_checks(checks or {})
         self._seen = SeenTurns()
         self.model, self.effects, self.policy = model, effects, policy
-        self._conditions, self._checks, self._end, self._returns = list(conditions), checks, end, returns
+        self.tools = [create_commit_tool()] if by_agent else []
+        self._conditions = [] if by_agent else list(conditions)
+        self._checks, self._end, self._returns = checks, end, returns
         ask_left = end == "unless_left"
         self._check = check_calls(rules=rules, facts=facts, after=after, ask_left=ask_left) if check else None
 
@@ -160,6 +165,13 @@ class Certified(AgentMiddleware[CertifiedState, Any, Any]):
     @hook_config(can_jump_to=["end"])
     async def aafter_model(self, state: CertifiedState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Check the calls of a response whose effect lasts."""
+        conditions, answers = read_commitments(state["messages"], state.get("conditions") or ())
+        if answers:
+            update = await self._check_response({**state, "messages": [*state["messages"], *answers]}, runtime) or {}
+            return {**update, "conditions": conditions, "messages": [*answers, *update.get("messages", ())]}
+        return await self._check_response(state, runtime)
+
+    async def _check_response(self, state: Mapping[str, Any], runtime: Runtime[Any]) -> dict[str, Any] | None:
         if not self._check or not find_open(state["messages"]):
             return None
         agent, situation = self._agent(state), self._situation(state)
@@ -198,7 +210,10 @@ class Certified(AgentMiddleware[CertifiedState, Any, Any]):
         for one in judged.certificates:
             runtime.stream_writer({"type": "certified", **_event_of(one)})
         update = {
-            "certificates": [*(state.get("certificates") or ()), *(one.model_dump(mode="json") for one in judged.certificates)],
+            "certificates": [
+                *(state.get("certificates") or ()),
+                *(one.model_dump(mode="json") for one in judged.certificates),
+            ],
             "certigraph_usage": [judged.usage.as_json()],
         }
         if judged.audit.confirmed or not self._has_returns_left(state["messages"]):
@@ -212,13 +227,14 @@ class Certified(AgentMiddleware[CertifiedState, Any, Any]):
         seen = self._seen.find(state["messages"])
         if seen is None:
             names = sorted({call["name"] for call in find_open(state["messages"])})
-            return OutsideAgent(stand_in_tools(names, self.effects), ScriptedChat(responder=lambda *_: UNKNOWN_AGENT))
+            world = load_outside_tools(stand_in_tools(names), self.effects)
+            return OutsideAgent(world, ScriptedChat(responder=lambda *_: UNKNOWN_AGENT))
         world = seen.parts.world(self.effects, self._checks, self.policy)
         return OutsideAgent(world, seen.parts.model, {"validator": self.model} if self.model is not None else {})
 
     def _situation(self, state: Mapping[str, Any]) -> Situation:
         seen, checks = self._seen.find(state["messages"]), state.get("checked") or ()
-        others = seen.parts.answer_forms if seen else frozenset[str]()
+        others = (seen.parts.answer_forms if seen else frozenset[str]()) | {COMMIT_TOOL}
         return Situation(others, state.get("certigraph_began") or "", [CallCheck.model_validate(one) for one in checks])
 
     def _find_unjudged_end(self, state: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -233,15 +249,11 @@ class Certified(AgentMiddleware[CertifiedState, Any, Any]):
         return None
 
     async def _judge(self, state: Mapping[str, Any], runtime: Runtime[Any]) -> JudgedEnd:
-        """Judge the answer and the open conditions, those that code decides first."""
-        agent, situation, messages = self._agent(state), self._situation(state), state["messages"]
+        """Judge the answer and the open conditions."""
         certified = _certified_texts(state)
         left = [one for one in state.get("conditions") or () if one not in certified]
-        by_code, refuted = await certify_by_checks(messages, agent, left, situation)
-        left = [one for one in left if all(one != found.targets[0].text for found in by_code)]
-        text = _text_of_end(state)
-        judged = await judge_end(messages, text, agent, runtime, situation, conditions=left, refuted=refuted)
-        return judged._replace(certificates=[*by_code, *judged.certificates])
+        agent, situation = self._agent(state), self._situation(state)
+        return await judge_end(state["messages"], _text_of_end(state), agent, runtime, situation, left)
 
     def _has_returns_left(self, messages: Sequence[AnyMessage]) -> bool:
         in_chat = len(requests_in(messages)) > 1
@@ -252,12 +264,6 @@ class Certified(AgentMiddleware[CertifiedState, Any, Any]):
         calls, ending = find_open(state["messages"]), Refused.ending
         answer = AIMessage(f"I could not complete this ({ending}: {reason})", response_metadata={"ending": ending})
         return {"messages": [*(refuse(call, reason) for call in calls), answer], "jump_to": "end"}
-
-
-def find_open(messages: Sequence[AnyMessage]) -> list[CalledTool]:
-    """Return the calls of the latest response that were not answered."""
-    rounds = rounds_in(messages[find_turn(messages) :])
-    return rounds[-1].open if rounds else []
 
 
 def _take_back_answer(messages: Sequence[AnyMessage], forms: frozenset[str]) -> list[AnyMessage]:

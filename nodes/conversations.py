@@ -80,6 +80,12 @@ def rounds_in(messages: Sequence[AnyMessage], others: frozenset[str] = frozenset
     return rounds
 
 
+def find_open(messages: Sequence[AnyMessage]) -> list[CalledTool]:
+    """Return the calls of the latest response of the turn that were not answered."""
+    rounds = rounds_in(messages[find_turn(messages) :])
+    return rounds[-1].open if rounds else []
+
+
 def _split_responses(messages: Sequence[AnyMessage]) -> list[tuple[AIMessage, dict[str, ToolMessage]]]:
     """Return each response with the answers before the next one, by the ids of calls, which some models reuse."""
     found = list[tuple[AIMessage, dict[str, ToolMessage]]]()
@@ -174,6 +180,7 @@ def state_of(
     *,
     others: frozenset[str] = frozenset(),
     began: str = "",
+    whole: bool = False,
     **records: Any,
 ) -> dict[str, Any]:
     """Return the state that operators of agents with tools read, for the turn that a conversation has come to.
@@ -185,19 +192,29 @@ def state_of(
         lasts: says whether the effect of a tool lasts, by its name.
         others: names of calls that are no tools.
         began: when the turn began, in words for a model.
+        whole: whether the calls of earlier turns count as those of this one.
         **records: what the conversation does not hold, such as `checks`.
     """
-    rounds = rounds_in(messages[find_turn(messages) :], others)
+    rounds = rounds_in(messages if whole else messages[find_turn(messages) :], others)
     open_ = rounds.pop().open if rounds and rounds[-1].open else []
     action = {"action": create_tool_action(list(map(to_call, open_)))} if open_ else {}
     return {
         "messages": list(messages),
-        "task": task_of(messages, lasts, {BEGAN: began} if began else {}),
+        "task": task_of(_leave_out_calls(messages) if whole else messages, lasts, {BEGAN: began} if began else {}),
         "history": steps_of(rounds),
         "answers": answered_calls(rounds, lasts),
         **action,
         **records,
     }
+
+
+def _leave_out_calls(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """Return a conversation without calls and their answers."""
+    written = [one for one in messages if not isinstance(one, ToolMessage)]
+    return [
+        one.model_copy(update={"tool_calls": []}) if isinstance(one, AIMessage) and one.tool_calls else one
+        for one in written
+    ]
 
 
 __all__ = [
@@ -207,6 +224,7 @@ __all__ = [
     "STALE",
     "ToolRound",
     "answered_calls",
+    "find_open",
     "find_turn",
     "is_made",
     "is_note",

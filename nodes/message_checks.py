@@ -14,6 +14,7 @@ from langgraph.runtime import Runtime
 from certigraph.adapters.protocols import AsyncOperator
 from certigraph.adapters.tools.checks import check_condition
 from certigraph.adapters.tools.outputs import MADE_KEY
+from certigraph.adapters.tools.world import Tools
 from certigraph.nodes.answer_audits import QUESTION_MARK, AnswerAuditView, judge_answer
 from certigraph.nodes.call_checks import find_waiting
 from certigraph.nodes.conversations import find_turn, refuse, rounds_in, state_of, to_call
@@ -34,6 +35,19 @@ class Situation(NamedTuple):
     """When the turn began, in words for a model."""
     checks: Sequence[CallCheck] = ()
     """What was found about calls before."""
+    whole: bool = False
+    """Whether the calls of earlier turns count as those of this one."""
+
+    def read(self, messages: Sequence[AnyMessage], agent: OutsideAgent) -> dict[str, Any]:
+        """Return the state that operators read for a conversation of the agent."""
+        return state_of(
+            messages,
+            agent.world.lasts,
+            others=self.others,
+            began=self.began,
+            whole=self.whole,
+            checks=list(self.checks),
+        )
 
 
 class CheckedCalls(NamedTuple):
@@ -65,11 +79,11 @@ async def check_open_calls(
         Refused: a call was denied before and chosen again, and no person can decide about it.
         GraphInterrupt: a person has to decide.
     """
-    state = state_of(messages, agent.world.lasts, others=situation.others, began=situation.began)
+    state = situation.read(messages, agent)
     calls = calls_of(state["action"]) if "action" in state else ()
     if not find_waiting(calls, agent.world):
         return None
-    update, usage = await agent.call("check", check, {**state, "checks": situation.checks}, runtime)
+    update, usage = await agent.call("check", check, state, runtime)
     response = rounds_in(messages[find_turn(messages) :], situation.others)[-1]
     checked = list(zip(response.open, calls_of(update["action"]), strict=True))
     answers: list[AnyMessage] = [_answer_unmade(*pair) for pair in checked if not pair[1].is_made]
@@ -117,35 +131,36 @@ async def judge_end(
     agent: OutsideAgent,
     runtime: Runtime[Any],
     situation: Situation = Situation(),  # noqa: B008 - a tuple
-    *,
     conditions: Sequence[str] = (),
-    refuted: str = "",
 ) -> JudgedEnd:
     """Judge the answer with which an agent wants to end, and the open conditions.
+
+    Checks of the user's decide first. Where one finds that a condition does not hold, no model is asked.
 
     Args:
         messages: the conversation.
         text: the answer.
-        agent: the agent.
+        agent: the agent, whose world has the checks.
         runtime: runtime of the node or hook.
         situation: what else is known of the turn.
         conditions: the conditions that are not certified.
-        refuted: what code found against one of them; the model is then not asked.
     """
+    state = situation.read(messages, agent)
+    by_code, refuted = await certify_by_checks(state, agent.world, conditions)
     if refuted:
-        return JudgedEnd(Audit(confirmed=False, reason=refuted), (), Usage(node="audit"))
-    state = state_of(messages, agent.world.lasts, others=situation.others, began=situation.began)
+        return JudgedEnd(Audit(confirmed=False, reason=refuted), by_code, Usage(node="audit"))
+    certified = {one.targets[0].text for one in by_code}
     asks: dict[str, Any] = {ASKS_ARGUMENT: True} if ends_with_question(text) else {}
     view: AnswerAuditView = {
         "task": state["task"],
         "action": Action(text=f"{FINISH}[{text}]", kind=FINISH, args={ANSWER_ARGUMENT: text, **asks}),
         "answers": state["answers"],
         "steps": len(state["history"]),
-        "conditions": [Predicate(text=one) for one in conditions],
+        "conditions": [Predicate(text=one) for one in conditions if one not in certified],
         "claims": any(one.made and one.lasting for one in state["answers"]),
     }
     update, usage = await agent.call("audit", judge_answer, view, runtime)
-    return JudgedEnd(update["audit"], update.get("certificates", ()), usage)
+    return JudgedEnd(update["audit"], [*by_code, *update.get("certificates", ())], usage)
 
 
 def ends_with_question(text: str) -> bool:
@@ -155,30 +170,26 @@ def ends_with_question(text: str) -> bool:
 
 
 async def certify_by_checks(
-    messages: Sequence[AnyMessage],
-    agent: OutsideAgent,
-    conditions: Sequence[str],
-    situation: Situation = Situation(),  # noqa: B008 - a tuple
+    state: Mapping[str, Any], world: Tools, conditions: Sequence[str]
 ) -> tuple[list[Certificate], str]:
-    """Return certificates of the conditions that the user's checks find to hold, and what they find against another.
+    """Return certificates of the conditions that checks find to hold, and what they find against another.
 
     Args:
-        messages: the conversation.
-        agent: the agent, whose world has the checks.
+        state: the state that operators read (`Situation.read`).
+        world: the agent's tools, with the checks.
         conditions: the conditions that are not certified.
-        situation: what else is known of the turn.
     """
-    state = state_of(messages, agent.world.lasts, others=situation.others)
     made, found, refuted = tuple(one for one in state["answers"] if one.made), list[Certificate](), ""
+    latest = state["history"][-1].action if state["history"] else Action(text="", kind="text")
     for place, text in enumerate(conditions):
         target = Predicate(text=text)
-        outcome = await check_condition(agent.world.checks, target, made, agent.world.deadline)
+        outcome = await check_condition(world.checks, target, made, world.deadline)
         if outcome and outcome.holds:
             certificate = Certificate(
                 step=max(len(state["history"]), 1),
                 position=place,
                 targets=(target,),
-                action=state["history"][-1].action if state["history"] else Action(text="", kind="text"),
+                action=latest,
                 digest="",
                 evidence=outcome.shown,
                 decided_by="code",

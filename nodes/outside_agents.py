@@ -13,12 +13,19 @@ from certigraph.adapters.models.given import model_fields, role_fields
 from certigraph.adapters.models.usage import Meter, metering
 from certigraph.adapters.protocols import AsyncOperator, Budget, Context
 from certigraph.adapters.tools.checks import Checks
+from certigraph.adapters.tools.definitions import load_tools
 from certigraph.adapters.tools.outcomes import Effect
 from certigraph.adapters.tools.world import Tools
 from certigraph.state.records import Spent, Usage
 
 Model = BaseChatModel | Runnable[Any, Any] | str
 """A chat model, a Runnable that answers as one, or the name of a model."""
+
+
+class OutsideTools(Tools):
+    """The tools of somebody else's agent, which has no calls of its own that a tool could be taken for."""
+
+    reserved_names = frozenset()
 
 
 def load_outside_tools(
@@ -28,32 +35,41 @@ def load_outside_tools(
     instructions: str = "",
     checks: Checks | None = None,
 ) -> Tools:
-    """Return the tools of an agent as a world.
+    """Return the tools of an agent as a world in which its work is judged; the agent itself calls them.
 
     Args:
-        tools: LangChain tools, functions, and dicts of tools that the model's provider executes.
+        tools: LangChain tools, functions, and dicts of tools that the model's provider executes. Of a tool that
+            certigraph's own agents could not call, the name and the description are kept.
         effects: as for `agent`. What it says of tools that the agent does not have is for other agents.
         instructions: the agent's instructions.
         checks: as for `agent`.
     """
-    names = {tool.name if isinstance(tool, BaseTool) else getattr(tool, "__name__", "") for tool in tools}
+    usable = [tool if isinstance(tool, dict) else _usable(tool) for tool in tools]
+    names = {tool.name if isinstance(tool, BaseTool) else getattr(tool, "__name__", "") for tool in usable}
     known = {name: effect for name, effect in (effects or {}).items() if name in names}
-    return Tools(tools, effects=known, instructions=instructions, checks=checks)
+    if not names:
+        usable = [_stand_in("none", "")]  # an agent without tools only answers
+    return OutsideTools(usable, effects=known, instructions=instructions, checks=checks)
 
 
-def stand_in_tools(
-    names: Iterable[str], effects: Mapping[str, Effect] | None = None, *, checks: Checks | None = None
-) -> Tools:
-    """Return tools of which nothing but the names is known as a world; nobody can call them.
+def _usable(tool: Any) -> Any:
+    try:
+        load_tools([tool], reserved=frozenset())
+    except (ValueError, TypeError):
+        if not isinstance(tool, BaseTool):
+            raise
+        return _stand_in(tool.name, tool.description)
+    return tool
 
-    Args:
-        names: the names.
-        effects: as for `agent`.
-        checks: as for `agent`.
-    """
+
+def stand_in_tools(names: Iterable[str]) -> list[BaseTool]:
+    """Return tools of which nothing but the names is known; nobody can call them."""
+    return [_stand_in(name, "") for name in names]
+
+
+def _stand_in(name: str, description: str) -> BaseTool:
     form = {"type": "object", "properties": {}, "additionalProperties": True}
-    tools = [StructuredTool(name=name, description="", args_schema=form, func=_cannot_be_called) for name in names]
-    return load_outside_tools(tools, effects, checks=checks)
+    return StructuredTool(name=name, description=description, args_schema=form, func=_cannot_be_called)
 
 
 def _cannot_be_called(**args: Any) -> str:

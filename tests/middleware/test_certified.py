@@ -144,7 +144,7 @@ def test_calls_of_a_process_that_ended_before_their_check_are_not_made():
     )
     state = second.invoke(None, CONFIG)
     assert done == ["refund 17 64.0"]
-    assert [one["outcome"] for one in state["checked"]] == ["allowed"]
+    assert [one["outcome"] for one in state["checked"]] == ["unchecked", "allowed"]
     assert state["ending"] == "goal"
 
 
@@ -340,3 +340,31 @@ def test_built_in_tools_of_deepagents_are_not_checked():
     state = create_deep_agent(model=model, tools=desk(done), middleware=middleware).invoke(ASK)
     assert [one["tool"] for one in state["checked"]] == ["refund"]
     assert state["ending"] == "goal"
+
+
+def test_the_agent_commits_to_conditions_before_its_calls_are_checked():
+    done, holds = list[str](), [{"condition": 1, "reason": "seen", "evidence": "refunded 64.0 euros of order 17"}]
+    commit = ("commit_to_conditions", {"conditions": ["Order 17 is refunded."]})
+    validator = Validator(holds=holds)
+    replies = [calls(commit, ("refund", {"order": 17, "amount": 64.0})), "Order 17 was refunded."]
+    state = agent_of(replies, validator, done, conditions="agent").invoke(ASK, CONFIG)
+    assert state["conditions"] == ["Order 17 is refunded."]
+    assert [one["targets"][0]["kind"] for one in state["certificates"]] == ["condition", "goal"]
+    assert [one["tool"] for one in state["checked"]] == ["refund"]
+    assert done == ["refund 17 64.0"]
+
+
+def test_two_commitments_at_once_are_both_kept_and_none_is_taken_back():
+    first, second = (("commit_to_conditions", {"conditions": [text]}) for text in ("a is so", "b is so"))
+    validator = Validator(missing=["Do it.", ""])
+    replies = [
+        calls(first, second),
+        "Done.",
+        calls(("commit_to_conditions", {"conditions": ["c is so"]}), first="d"),
+        "Done.",
+        "Done.",
+    ]
+    state = agent_of(replies, validator, [], conditions="agent").invoke(ASK, CONFIG)
+    assert state["conditions"] == ["a is so", "b is so", "c is so"]
+    assert state["ending"] == "gave_up"
+    assert state["messages"][-1].response_metadata["open"][:3] == ["a is so", "b is so", "c is so"]
