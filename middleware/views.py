@@ -5,6 +5,7 @@ from typing import Annotated, Any, NotRequired
 
 from langchain.agents.middleware import ModelRequest
 from langchain.agents.middleware.types import PrivateStateAttr
+from langchain_core.messages import SystemMessage
 from langgraph.channels.untracked_value import UntrackedValue
 from langgraph.types import Command
 from typing_extensions import TypedDict
@@ -44,6 +45,15 @@ class AgentParts:
         return "AgentParts()"
 
 
+def add_instructions(request: ModelRequest[Any], text: str) -> ModelRequest[Any]:
+    """Return a request to the agent's model with a text at the end of the agent's instructions."""
+    given = request.system_message
+    if given is None:
+        return request.override(system_message=SystemMessage(text))
+    content: Any = f"{given.content}\n\n{text}" if isinstance(given.content, str) else [*given.content, {"type": "text", "text": text}]
+    return request.override(system_message=given.model_copy(update={"content": content}))
+
+
 class PartsState(TypedDict):
     """State of an agent whose middleware knows its parts."""
 
@@ -62,4 +72,4 @@ def parts_of(state: Mapping[str, Any]) -> AgentParts | None:
     return found if isinstance(found, AgentParts) else None
 
 
-__all__ = ["AgentParts", "PartsState", "note_parts", "parts_of"]
+__all__ = ["AgentParts", "PartsState", "add_instructions", "note_parts", "parts_of"]

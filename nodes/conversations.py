@@ -21,6 +21,9 @@ from certigraph.state.tools import BEGAN, REQUEST_ID, TOOLS_NAME, ToolCall, crea
 NOTE_KEY = "certigraph"
 """Key in `additional_kwargs` of a message that certigraph wrote to an agent; the value says what it is about."""
 
+DENIED_KEY = "certigraph_denied"
+"""Key in the `response_metadata` of a message that answers a call: True if a check refused the call."""
+
 NOT_DONE, STALE = "not_done", "stale"
 """What such a note is about: an answer that was sent back, and a search that finds nothing new."""
 
@@ -81,6 +84,18 @@ def rounds_in(messages: Sequence[AnyMessage], others: frozenset[str] = frozenset
     return rounds
 
 
+def current_round(messages: Sequence[AnyMessage]) -> ToolRound | None:
+    """Return the response with calls that a conversation has come to; None if something else came after it.
+
+    What answers a call stands after the response. The ids of other responses do not count, since some models give the
+    same ids in each. None as well if the ids of the response do not tell its calls apart.
+    """
+    place = next((place for place in reversed(range(len(messages))) if isinstance(messages[place], AIMessage)), None)
+    rounds = [] if place is None or requests_in(messages[place:]) else rounds_in(messages[place:])
+    ids = [call["id"] for one in rounds for call in one.calls]
+    return rounds[0] if rounds and None not in ids and len({*ids}) == len(ids) else None
+
+
 def answered_calls(rounds: Sequence[ToolRound], lasts: Callable[[str], bool]) -> list[AnsweredCall]:
     """Return the records of the calls that were answered, in order.
 
@@ -109,14 +124,25 @@ def is_made(answer: ToolMessage) -> bool:
     return answer.response_metadata.get(MADE_KEY) is not False
 
 
-def refuse(call: CalledTool, reason: str) -> ToolMessage:
-    """Return the answer to a call that is not made."""
+def is_denied(answer: ToolMessage) -> bool:
+    """Return whether an answer is the reason of a check, which has checked the calls after it with that knowledge."""
+    return answer.response_metadata.get(DENIED_KEY) is True
+
+
+def refuse(call: CalledTool, reason: str, *, denied: bool = False) -> ToolMessage:
+    """Return the answer to a call that is not made.
+
+    Args:
+        call: the call.
+        reason: why it is not made.
+        denied: whether a check refuses it that knows the calls after it, which then may be made all the same.
+    """
     return ToolMessage(
         reason,
         name=call["name"],
         tool_call_id=str(call["id"]),
         status="error",
-        response_metadata={MADE_KEY: False},
+        response_metadata={MADE_KEY: False, **({DENIED_KEY: True} if denied else {})},
     )
 
 
@@ -186,7 +212,9 @@ __all__ = [
     "STALE",
     "ToolRound",
     "answered_calls",
+    "current_round",
     "find_turn",
+    "is_denied",
     "is_made",
     "is_note",
     "refuse",
