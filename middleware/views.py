@@ -50,7 +50,11 @@ def add_instructions(request: ModelRequest[Any], text: str) -> ModelRequest[Any]
     given = request.system_message
     if given is None:
         return request.override(system_message=SystemMessage(text))
-    content: Any = f"{given.content}\n\n{text}" if isinstance(given.content, str) else [*given.content, {"type": "text", "text": text}]
+    content: Any = (
+        f"{given.content}\n\n{text}"
+        if isinstance(given.content, str)
+        else [*given.content, {"type": "text", "text": text}]
+    )
     return request.override(system_message=given.model_copy(update={"content": content}))
 
 

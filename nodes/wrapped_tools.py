@@ -103,7 +103,9 @@ def make_once(tool: BaseTool, effect: Effect | None = None) -> BaseTool:
 
         async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
             plain = _with_class(self, kind)  # the async form of a tool without one calls `invoke` of the tool itself
-            return await _make(made, input, ensure_config(config), lambda config: plain.ainvoke(input, config, **kwargs))
+            return await _make(
+                made, input, ensure_config(config), lambda config: plain.ainvoke(input, config, **kwargs)
+            )
 
     setattr(OnceTool, ONCE_MARK, True)
     return _with_class(tool, OnceTool)
