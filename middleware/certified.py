@@ -22,7 +22,7 @@ from certigraph.adapters.tools.contents import text_of_message
 from certigraph.adapters.tools.outcomes import Effect
 from certigraph.adapters.tools.rules import Corrections, FactForms, Rules
 from certigraph.middleware.conditions import COMMIT_TOOL, create_commit_tool, read_commitments
-from certigraph.middleware.views import SeenTurns, UsageState, extend_system_message
+from certigraph.middleware.views import SeenTurns, UsageState, add_instructions
 from certigraph.nodes.answer_audits import MAX_RETURNS, MAX_RETURNS_IN_CHAT, SENT_BACK
 from certigraph.nodes.call_checks import check_calls
 from certigraph.nodes.conversations import (
@@ -151,7 +151,7 @@ class Certified(AgentMiddleware[CertifiedState, Any, Any]):
         return self._note(request, await handler(self._extend(request)))
 
     def _extend(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
-        return extend_system_message(request, CHECKED_NOTE) if self._check else request
+        return add_instructions(request, CHECKED_NOTE) if self._check else request
 
     def _note(self, request: ModelRequest[Any], response: ModelResponse[Any]) -> ModelResponse[Any]:
         self._seen.note(request, response)

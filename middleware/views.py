@@ -63,6 +63,19 @@ def _names_of_forms(response_format: Any) -> frozenset[str]:
     return frozenset(spec.name for spec in strategy.schema_specs)
 
 
+def add_instructions(request: ModelRequest[Any], text: str) -> ModelRequest[Any]:
+    """Return a request to the agent's model with a text at the end of the agent's instructions."""
+    given = request.system_message
+    if given is None:
+        return request.override(system_message=SystemMessage(text))
+    content: Any = (
+        f"{given.content}\n\n{text}"
+        if isinstance(given.content, str)
+        else [*given.content, {"type": "text", "text": text}]
+    )
+    return request.override(system_message=given.model_copy(update={"content": content}))
+
+
 MAX_TURNS = 1_000
 """Number of turns whose agent is remembered, the latest."""
 
@@ -114,17 +127,4 @@ class UsageState(TypedDict):
     """What requests of middleware cost, in order, each a `certigraph.state.records.Usage` as plain JSON."""
 
 
-def extend_system_message(request: ModelRequest[Any], note: str) -> ModelRequest[Any]:
-    """Return a request whose system prompt ends with a note. It is the same each time, so that prefixes are cached."""
-    before = request.system_message
-    if before is None:
-        return request.override(system_message=SystemMessage(note))
-    content = (
-        f"{before.content}\n\n{note}"
-        if isinstance(before.content, str)
-        else [*before.content, {"type": "text", "text": note}]
-    )
-    return request.override(system_message=before.model_copy(update={"content": content}))
-
-
-__all__ = ["AgentParts", "SeenTurn", "SeenTurns", "UsageState", "extend_system_message", "key_of_turn"]
+__all__ = ["AgentParts", "SeenTurn", "SeenTurns", "UsageState", "add_instructions", "key_of_turn"]

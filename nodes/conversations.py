@@ -21,6 +21,9 @@ from certigraph.state.tools import BEGAN, REQUEST_ID, TOOLS_NAME, ToolCall, crea
 NOTE_KEY = "certigraph"
 """Key in `additional_kwargs` of a message that certigraph wrote to an agent; the value says what it is about."""
 
+DENIED_KEY = "certigraph_denied"
+"""Key in the `response_metadata` of a message that answers a call: True if a check refused the call."""
+
 NOT_DONE, STALE = "not_done", "stale"
 """What such a note is about: an answer that was sent back, and a search that finds nothing new."""
 
@@ -97,6 +100,18 @@ def _split_responses(messages: Sequence[AnyMessage]) -> list[tuple[AIMessage, di
     return found
 
 
+def current_round(messages: Sequence[AnyMessage]) -> ToolRound | None:
+    """Return the response with calls that a conversation has come to; None if something else came after it.
+
+    What answers a call stands after the response. The ids of other responses do not count, since some models give the
+    same ids in each. None as well if the ids of the response do not tell its calls apart.
+    """
+    place = next((place for place in reversed(range(len(messages))) if isinstance(messages[place], AIMessage)), None)
+    rounds = [] if place is None or requests_in(messages[place:]) else rounds_in(messages[place:])
+    ids = [call["id"] for one in rounds for call in one.calls]
+    return rounds[0] if rounds and None not in ids and len({*ids}) == len(ids) else None
+
+
 def answered_calls(rounds: Sequence[ToolRound], lasts: Callable[[str], bool]) -> list[AnsweredCall]:
     """Return the records of the calls that were answered, in order.
 
@@ -125,8 +140,9 @@ def is_made(answer: ToolMessage) -> bool:
     return answer.response_metadata.get(MADE_KEY) is not False
 
 
-DENIED_KEY = "certigraph_denied"
-"""Key in the `response_metadata` of such an answer: the calls after it were judged with the knowledge of it."""
+def is_denied(answer: ToolMessage) -> bool:
+    """Return whether an answer is the reason of a check, which has checked the calls after it with that knowledge."""
+    return answer.response_metadata.get(DENIED_KEY) is True
 
 
 def refuse(call: CalledTool, reason: str, *, denied: bool = False) -> ToolMessage:
@@ -134,8 +150,8 @@ def refuse(call: CalledTool, reason: str, *, denied: bool = False) -> ToolMessag
 
     Args:
         call: the call.
-        reason: why.
-        denied: whether the calls after it in the same response are made all the same.
+        reason: why it is not made.
+        denied: whether a check refuses it that knows the calls after it, which then may be made all the same.
     """
     return ToolMessage(
         reason,
@@ -224,8 +240,10 @@ __all__ = [
     "STALE",
     "ToolRound",
     "answered_calls",
+    "current_round",
     "find_open",
     "find_turn",
+    "is_denied",
     "is_made",
     "is_note",
     "refuse",

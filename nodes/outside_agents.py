@@ -13,8 +13,8 @@ from certigraph.adapters.models.given import model_fields, role_fields
 from certigraph.adapters.models.usage import Meter, metering
 from certigraph.adapters.protocols import AsyncOperator, Budget, Context
 from certigraph.adapters.tools.checks import Checks
-from certigraph.adapters.tools.definitions import load_tools
-from certigraph.adapters.tools.outcomes import Effect
+from certigraph.adapters.tools.definitions import load_tools, may_be_repeated, sets_value
+from certigraph.adapters.tools.outcomes import Effect, check_effect
 from certigraph.adapters.tools.world import Tools
 from certigraph.state.records import Spent, Usage
 
@@ -76,6 +76,30 @@ def _cannot_be_called(**args: Any) -> str:
     raise NotImplementedError("only the name of this tool is known")
 
 
+class OutsideEffects:
+    """What the tools of an agent do, by what its user says of them and by their own hints.
+
+    Args:
+        effects: as for `agent`. What it says of tools that the agent does not have is for other agents.
+
+    Raises:
+        ValueError: something else than an effect is given.
+    """
+
+    def __init__(self, effects: Mapping[str, Effect] | None = None) -> None:
+        self._given = dict(effects or {})
+        for name, effect in self._given.items():
+            check_effect(name, effect)
+
+    def of(self, tool: BaseTool) -> Effect:
+        """Return what a call of a tool does."""
+        return self._given.get(tool.name) or ("repeatable" if may_be_repeated(tool) else "once")
+
+    def is_look_up(self, tool: BaseTool | None) -> bool:
+        """Return whether calls of a tool change nothing; of one that nobody knows they may."""
+        return tool is not None and self.of(tool) == "repeatable" and not sets_value(tool)
+
+
 class OutsideAgent(NamedTuple):
     """What operators know of an agent: its tools with its instructions, and the models that they ask."""
 
@@ -119,4 +143,4 @@ class OutsideAgent(NamedTuple):
         return update, meter.usage(perf_counter() - started)
 
 
-__all__ = ["Model", "OutsideAgent", "load_outside_tools", "stand_in_tools"]
+__all__ = ["Model", "OutsideAgent", "OutsideEffects", "load_outside_tools", "stand_in_tools"]

@@ -42,9 +42,11 @@ from certigraph.state.run import AnsweredCall, RunState
 from certigraph.state.tools import (
     ANSWER_ARGUMENT,
     MAX_ERROR,
+    ChainedCall,
     ToolCall,
     add_answers,
     calls_of,
+    find_blocking,
     id_of_call,
     key_of_call,
     next_message_id,
@@ -288,7 +290,7 @@ class _CallMaker:
             await await_saved_state(self._config)
         answers: list[tuple[ToolCall, ToolAnswer]] = []
         for in_order, group in groupby(enumerate(calls), lambda numbered: self._keeps_order(numbered[1])):
-            if not in_order and not self.questions.any and not self._has_stopped(answers):
+            if not in_order and not self.questions.any and not find_blocking(True, self._chain(answers)):
                 answers += await self._make_together(list(group))
                 continue
             for number, one in group:
@@ -298,17 +300,15 @@ class _CallMaker:
     def _keeps_order(self, one: EnteredCall) -> bool:
         return self._is_made_once(one) or not self._tools.is_look_up(one.call.name)
 
-    def _has_stopped(self, answers: Answers) -> bool:
-        """Return whether a call whose effect lasts failed, after which nothing is made."""
-        made = [(call, answer) for call, answer in answers if call.is_made]
-        return any(answer.failed and not self._tools.is_look_up(call.name) for call, answer in made)
+    def _chain(self, answers: Answers) -> list[ChainedCall]:
+        known = [(call, answer) for call, answer in answers if not call.denied]
+        return [ChainedCall(one, self._tools.is_look_up(one.name), got.failed, one.is_made) for one, got in known]
 
     def _is_skipped(self, call: ToolCall, after: Answers) -> bool:
+        before = self._chain(after)
         if call.approved:  # the person who decided about it has seen what was rejected before it
-            after = [(before, answer) for before, answer in after if before.is_made]
-        after = [(before, answer) for before, answer in after if not before.denied]
-        failed = any(answer.failed for _, answer in after)
-        return self._has_stopped(after) or (failed and not self._tools.is_look_up(call.name))
+            before = [one for one in before if one.is_made]
+        return find_blocking(self._tools.is_look_up(call.name), before) is not None
 
     async def _make_together(self, calls: Sequence[tuple[int, EnteredCall]]) -> Answers:
         if len(calls) == 1:  # without the tasks of `gather`

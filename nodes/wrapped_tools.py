@@ -1,10 +1,10 @@
 """`once`: tools whose effects happen once in any agent, sub-agent or `ToolNode`, by the ledger of certigraph."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
 from langchain_core.tools import BaseTool
@@ -13,7 +13,7 @@ from langgraph.types import Command
 
 from certigraph.adapters.processes import wait_for_node
 from certigraph.adapters.tools.contents import bound_text, format_content
-from certigraph.adapters.tools.definitions import LoadedTool, load_tools
+from certigraph.adapters.tools.definitions import load_tools, names_shown
 from certigraph.adapters.tools.effects import (
     PAUSED,
     REPEAT,
@@ -26,14 +26,17 @@ from certigraph.adapters.tools.effects import (
 )
 from certigraph.adapters.tools.outcomes import Effect, Once, is_ambiguous
 from certigraph.adapters.tools.positions import (
-    PUSH,
     find_node_position,
     find_position,
     inside_call,
+    is_lone_call,
+    is_sent,
     number_in_node,
+    numbered_call,
     turn_of,
 )
 from certigraph.adapters.tools.world import effects_of
+from certigraph.nodes.conversations import find_turn
 from certigraph.nodes.questions import EnteredCall, QuestionLog
 from certigraph.nodes.requests import read_messages
 from certigraph.nodes.settlements import (
@@ -69,40 +72,116 @@ def once(tools: Sequence[BaseTool | Callable[..., Any]], effects: Mapping[str, E
     loaded = load_tools(tools)
     given = effects_of(loaded, effects or {})
     return [
-        tool.tool if given.get(name) == "repeatable" else _wrap(tool, given.get(name)) for name, tool in loaded.items()
+        tool.tool if given.get(name) == "repeatable" else make_once(tool.tool, given.get(name))
+        for name, tool in loaded.items()
     ]
 
 
-def _wrap(loaded: LoadedTool, effect: Effect | None) -> BaseTool:
-    """Return a copy of a tool, of a class that differs from its own in how it is invoked."""
-    rule, kind = effect if isinstance(effect, Once) else Once(), type(loaded.tool)
+def make_once(tool: BaseTool, effect: Effect | None = None) -> BaseTool:
+    """Return a copy of a tool whose effect happens once; the tool itself if it is such a copy.
+
+    Args:
+        tool: the tool.
+        effect: how its effect happens once.
+
+    Raises:
+        ValueError: the arguments of the tool cannot be written as JSON.
+    """
+    if getattr(type(tool), ONCE_MARK, False):
+        return tool
+    rule = effect if isinstance(effect, Once) else Once()
+    made, kind = _OnceTool(tool.name, names_shown(tool), rule), type(tool)
 
     class OnceTool(kind):  # type: ignore[valid-type, misc]
         def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-            plain = super().invoke
+            plain = _with_class(self, kind)
 
             async def execute(config: RunnableConfig) -> Any:
-                return plain(input, config, **kwargs)
+                return plain.invoke(input, config, **kwargs)
 
-            return wait_for_node(_make(loaded, rule, input, ensure_config(config), execute))
+            return wait_for_node(_make(made, input, ensure_config(config), execute))
 
         async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-            plain = super().ainvoke
+            plain = _with_class(self, kind)  # the async form of a tool without one calls `invoke` of the tool itself
             return await _make(
-                loaded, rule, input, ensure_config(config), lambda config: plain(input, config, **kwargs)
+                made, input, ensure_config(config), lambda config: plain.ainvoke(input, config, **kwargs)
             )
 
-    wrapped = loaded.tool.model_copy()
-    wrapped.__class__ = OnceTool
-    return wrapped
+    setattr(OnceTool, ONCE_MARK, True)
+    return _with_class(tool, OnceTool)
 
 
-async def _make(tool: LoadedTool, rule: Once, given: Any, config: RunnableConfig, execute: Execute) -> Any:
+ONCE_MARK = "__certigraph_once__"
+"""Attribute of the classes of tools whose effect happens once."""
+
+
+def number_graphs(tool: BaseTool) -> BaseTool:
+    """Return a copy of a tool for a node that makes several calls at once, each of which may invoke graphs.
+
+    LangGraph numbers the graphs of a node in the order in which they begin. In the copy they are numbered by the id of
+    the call, so that a resumed node resumes the graphs of each call.
+    """
+    kind = type(tool)
+
+    class NumberingTool(kind):  # type: ignore[valid-type, misc]
+        def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+            with numbered_call(ensure_config(config), _number_of(input)) as inner:
+                return _with_class(self, kind).invoke(input, inner, **kwargs)
+
+        async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+            with numbered_call(ensure_config(config), _number_of(input)) as inner:
+                return await _with_class(self, kind).ainvoke(input, inner, **kwargs)
+
+    return _with_class(tool, NumberingTool)
+
+
+def _number_of(given: Any) -> int:
+    return uuid5(NAMESPACE_OID, str(given.get("id", "") if isinstance(given, Mapping) else "")).int % MANY
+
+
+def _with_class(tool: BaseTool, kind: type[BaseTool]) -> BaseTool:
+    """Return a copy of a tool, of a class that differs from its own in how it is invoked."""
+    copy = tool.model_copy()
+    copy.__class__ = kind
+    return copy
+
+
+class ToolCopies:
+    """Copies of the tools of running agents, each made once.
+
+    Args:
+        make: makes a copy.
+    """
+
+    def __init__(self, make: Callable[[BaseTool], BaseTool]) -> None:
+        self._make = make
+        self._known: dict[str, tuple[BaseTool, BaseTool]] = {}
+
+    def of(self, tool: BaseTool) -> BaseTool:
+        """Return the copy of a tool."""
+        known = self._known.get(tool.name)
+        if known is None or known[0] is not tool:
+            known = self._known[tool.name] = tool, self._make(tool)
+        return known[1]
+
+
+class _OnceTool(NamedTuple):
+    name: str
+    shown: frozenset[str]
+    """Names of the arguments that a model gives, without what `ToolNode` injects."""
+    rule: Once
+
+    def call(self, args: Mapping[str, Any]) -> ToolCall:
+        return ToolCall(name=self.name, args={name: value for name, value in args.items() if name in self.shown})
+
+
+async def _make(tool: _OnceTool, given: Any, config: RunnableConfig, execute: Execute) -> Any:
     """Make a call through the ledger of the graph in which it is made."""
-    ledger, call = open_ledger(config), _read_call(tool, given)
+    ledger, rule = open_ledger(config), tool.rule
     if not ledger.lasts or not isinstance(given, Mapping):
         return await execute(config)
-    chosen = await _identify(call, given, config)
+    call = tool.call(given.get("args", given))
+    chosen = await _identify(tool, call, given, config)
     ledger = open_ledger(config, turn_of(chosen))
     questions = QuestionLog(ledger, config)
     await questions.load()
@@ -115,24 +194,18 @@ async def _make(tool: LoadedTool, rule: Once, given: Any, config: RunnableConfig
     return _answer(returned, given, [f"{made}: {text}" for made, text in earlier])
 
 
-def _read_call(tool: LoadedTool, given: Any) -> ToolCall:
-    """Return the call with the arguments that a model gives, without what `ToolNode` injects."""
-    shown = tool.parameters.get("properties", {})
-    args = given.get("args", given) if isinstance(given, Mapping) else {}
-    return ToolCall(name=tool.name, args={name: value for name, value in args.items() if name in shown})
-
-
-async def _identify(call: ToolCall, given: Mapping[str, Any], config: RunnableConfig) -> str:
+async def _identify(tool: _OnceTool, call: ToolCall, given: Mapping[str, Any], config: RunnableConfig) -> str:
     """Return what identifies a call: the turn, the graph, and how many equal calls its agent chose before in the turn.
 
     Where the calls are not those of the graph's messages, the run of the node counts instead.
     """
-    messages, number = read_messages(config), 0
-    begin = max((place for place, one in enumerate(messages) if isinstance(one, HumanMessage)), default=0)
-    for one in [tool_call for message in messages[begin:] for tool_call in getattr(message, "tool_calls", ())]:
-        if one["id"] == given.get("id"):
-            return key_of_call(await find_position(config), call, number)
-        number += (one["name"], one["args"]) == (call.name, call.args)
+    messages, before, found = read_messages(config), 0, -1
+    for one in [one for message in messages[find_turn(messages) :] for one in getattr(message, "tool_calls", ())]:
+        if one["id"] == given.get("id"):  # the last one, since some models give an id to a call of each response
+            found = before
+        before += one["name"] == tool.name and tool.call(one["args"]) == call
+    if found >= 0:
+        return key_of_call(await find_position(config), call, found)
     place = await find_node_position(config)
     return key_of_call(place, call, number_in_node(config, call.digest()))
 
@@ -194,16 +267,16 @@ class _Making:
 
 def _is_alone(config: RunnableConfig) -> bool:
     """Return whether a node makes one call only: LangGraph cannot tell apart the questions of several at once."""
-    metadata: Any = config.get("metadata") or {}
-    path = metadata.get("langgraph_path") or [""]
-    if path[0] == PUSH:
+    if is_sent(config) or is_lone_call(config):
         return True
     latest = next((one for one in reversed(read_messages(config)) if isinstance(one, AIMessage)), None)
     return latest is None or len(latest.tool_calls) < 2
 
 
 def _restore(answer: ToolAnswer) -> Any:
-    return answer.outputs[0] if answer.outputs else answer.text
+    if answer.outputs:
+        return answer.outputs[0]
+    return ToolMessage(answer.text, tool_call_id="", status="error" if answer.failed else "success")
 
 
 def _text_of(returned: Any) -> str:
@@ -214,13 +287,13 @@ def _answer(returned: Any, given: Mapping[str, Any], notes: Sequence[str]) -> An
     """Return the answer to this call: one from the ledger has the id of the call that was made."""
     id_ = given.get("id") if given.get("type") == "tool_call" else None
     if id_ is None:
-        return returned
+        return returned.content if isinstance(returned, ToolMessage) and not returned.tool_call_id else returned
     if isinstance(returned, Command) and isinstance(returned.update, Mapping):
         messages = [_address(one, id_) for one in returned.update.get("messages", ())]
         return Command(**{**vars(returned), "update": {**returned.update, "messages": messages}})
     if not isinstance(returned, ToolMessage):
-        returned = ToolMessage(str(returned), name=str(given["name"]), tool_call_id=id_)
-    answer = _address(returned, id_)
+        returned = ToolMessage(str(returned), tool_call_id=id_)
+    answer = _address(returned, id_).model_copy(update={"name": str(given["name"])})
     if notes and isinstance(answer.content, str):
         return answer.model_copy(update={"content": "\n".join([*notes, answer.content])})
     return answer
@@ -232,4 +305,4 @@ def _address(message: Any, id_: str) -> Any:
 
 STOPPED_TEXT = "A person ended the work at a question about this call, whose outcome is not known."
 
-__all__ = ["once"]
+__all__ = ["ToolCopies", "make_once", "number_graphs", "once"]

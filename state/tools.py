@@ -8,9 +8,9 @@ import ast
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
 from pydantic import Field
@@ -97,6 +97,32 @@ class ToolCall(Record):
         """Return 32 hex digits that identify the tool and its arguments."""
         content = json.dumps([self.name, self.args], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:32]
+
+
+class ChainedCall(NamedTuple):
+    """A call that was answered, as the rule of chains sees it."""
+
+    call: ToolCall
+    is_look_up: bool
+    failed: bool
+    is_made: bool = True
+    """Whether the tool was called."""
+
+
+def find_blocking(is_look_up: bool, before: Iterable[ChainedCall]) -> ToolCall | None:
+    """Return the call that failed and because of which a call after it is not made; None for a call that is made.
+
+    This is the rule of chains: after a lasting call that failed nothing is made; after any other call that failed, or
+    that was not made, no lasting call is made, and look-ups go on.
+
+    Args:
+        is_look_up: whether the call at hand changes nothing.
+        before: the calls of the chain before it, in order.
+    """
+    for one in before:
+        if one.failed and (not is_look_up or (one.is_made and not one.is_look_up)):
+            return one.call
+    return None
 
 
 def format_call(name: str, args: Mapping[str, Any]) -> str:

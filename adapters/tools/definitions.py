@@ -95,15 +95,12 @@ class LoadedTool:
 
         So may tools that an agent framework brings and that change nothing outside of the agent.
         """
-        return self._has_hint("readOnlyHint") or self._has_hint("idempotentHint") or is_builtin_look_up(self.tool)
+        return may_be_repeated(self.tool)
 
     @property
     def sets_value(self) -> bool:
         """Whether the tool may be repeated and still changes something, so that its calls must keep their order."""
-        return self._has_hint("idempotentHint") and not self._has_hint("readOnlyHint")
-
-    def _has_hint(self, hint: str) -> bool:
-        return (self.tool.metadata or {}).get(hint) is True
+        return sets_value(self.tool)
 
     @cached_property
     def bounded(self) -> Schema:
@@ -219,6 +216,20 @@ def _show_own_context() -> RunnableConfig:
         return {**config, "configurable": {**configurable, RUNTIME_KEY: Runtime()}}
     own = getattr(runtime.context, "own", None)
     return {**config, "configurable": {**configurable, RUNTIME_KEY: runtime.override(context=own)}}
+
+
+def may_be_repeated(tool: BaseTool) -> bool:
+    """Return whether calls of a tool may be repeated, by what the tool itself says; see `LoadedTool`."""
+    return _has_hint(tool, "readOnlyHint") or _has_hint(tool, "idempotentHint") or is_builtin_look_up(tool)
+
+
+def sets_value(tool: BaseTool) -> bool:
+    """Return whether calls of a tool may be repeated and still change something; see `LoadedTool`."""
+    return _has_hint(tool, "idempotentHint") and not _has_hint(tool, "readOnlyHint")
+
+
+def _has_hint(tool: BaseTool, hint: str) -> bool:
+    return (tool.metadata or {}).get(hint) is True
 
 
 class _InThread:
@@ -406,6 +417,15 @@ def _read_schema(tool: BaseTool) -> Schema:
         fix = "rename what has this name, or leave the tool out"
         raise ValueError(f"the tool {tool.name!r} cannot be called as its schema says: {problem}; {fix}")
     return schema
+
+
+def names_shown(tool: BaseTool) -> frozenset[str]:
+    """Return the names of the arguments that a model is shown, without those that LangGraph fills in.
+
+    Raises:
+        ValueError: as for `load_tools`, but for the name of the tool.
+    """
+    return frozenset(flatten_schema(_read_schema(tool))["properties"])
 
 
 def _by_alias(schema: Schema, form: Any) -> Schema:

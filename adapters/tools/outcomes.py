@@ -72,6 +72,16 @@ Effect: TypeAlias = Literal["once", "repeatable"] | Once
 """What a call of a tool does: something that must happen `once`, or something that may be repeated, such as reading."""
 
 
+def check_effect(name: str, effect: object) -> None:
+    """Check what a user gave as the effect of a tool.
+
+    Raises:
+        ValueError: it is not an effect.
+    """
+    if not isinstance(effect, Once) and effect not in ("once", "repeatable"):
+        raise ValueError(f"effects[{name!r}] is {effect!r}: give 'once', 'repeatable' or certigraph.Once(...)")
+
+
 async def look_up_outcome(look_up: LookUp, args: Mapping[str, Any]) -> Any:
     """Call the function that finds out whether the effect of a call happened."""
     if is_async_callable(look_up):
@@ -171,4 +181,4 @@ def _is_mcp_loss(error: BaseException) -> bool:
     return type(error).__name__ == "McpError" and getattr(getattr(error, "error", None), "code", None) in MCP_CODES
 
 
-__all__ = ["Effect", "LookUp", "Once", "Scope", "is_ambiguous", "look_up_outcome"]
+__all__ = ["Effect", "LookUp", "Once", "Scope", "check_effect", "is_ambiguous", "look_up_outcome"]

@@ -10,6 +10,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import count
 from threading import Lock
 from typing import Any, NamedTuple
@@ -22,7 +23,7 @@ from langgraph.checkpoint.serde.types import TASKS
 from langgraph.pregel import _algo as algorithm
 from langgraph.types import Send
 
-from certigraph.adapters.processes import is_invoked, run_in_thread
+from certigraph.adapters.processes import Setting, is_invoked, run_in_thread
 from certigraph.state.endings import Fault
 
 CHECKPOINTER_KEY = "__pregel_checkpointer"
@@ -106,16 +107,51 @@ def inside_call(config: RunnableConfig, key: str, number: int) -> Iterator[Runna
         number: a number that no other call of this run of the node has.
     """
     configurable = config.get("configurable", {})
-    changes: dict[str, Any] = {CALL_KEY: OuterCall(configurable.get(NAMESPACE_KEY, ""), key)}
+    outer = {CALL_KEY: OuterCall(configurable.get(NAMESPACE_KEY, ""), key)}
+    with numbered_call({**config, "configurable": {**configurable, **outer}}, number) as inner:
+        yield inner
+
+
+@contextmanager
+def numbered_call(config: RunnableConfig, number: int) -> Iterator[RunnableConfig]:
+    """Number the graphs that a tool invokes apart from those of other calls; yield the configuration of the call.
+
+    Args:
+        config: configuration of the node that makes the call.
+        number: a number that no other call of this run of the node has.
+    """
+    configurable = config.get("configurable", {})
+    inner = config
     if scratchpad := configurable.get(SCRATCHPAD_KEY):
         numbers = count(number * GRAPHS_PER_CALL).__next__
-        changes[SCRATCHPAD_KEY] = dataclasses.replace(scratchpad, subgraph_counter=numbers)
-    inner: RunnableConfig = {**config, "configurable": {**configurable, **changes}}
-    token = var_child_runnable_config.set(inner)
-    try:
+        alike = dataclasses.replace(scratchpad, subgraph_counter=numbers)
+        inner = {**config, "configurable": {**configurable, SCRATCHPAD_KEY: alike}}
+    with Setting(var_child_runnable_config, inner):
         yield inner
-    finally:
-        var_child_runnable_config.reset(token)
+
+
+def is_sent(config: RunnableConfig) -> bool:
+    """Return whether `Send` started the run of a node, as `create_agent` starts one for each call of a response."""
+    return ((config.get("metadata") or {}).get("langgraph_path") or [""])[0] == PUSH
+
+
+_LONE_CALL: ContextVar[str] = ContextVar("certigraph_lone_call", default="")
+"""Id of the run of a node that makes one call only, whatever the graph's messages say."""
+
+
+def lone_call(config: RunnableConfig) -> Setting[str]:
+    """Return a context manager for the only call that the run of a node makes.
+
+    Args:
+        config: configuration of the node.
+    """
+    return Setting(_LONE_CALL, str(config.get("configurable", {}).get(TASK_KEY, "")))
+
+
+def is_lone_call(config: RunnableConfig) -> bool:
+    """Return whether the run of a node is known to make one call only."""
+    task: str = config.get("configurable", {}).get(TASK_KEY, "")
+    return _LONE_CALL.get() == task
 
 
 _INVOKED: WeakKeyDictionary[Callable[..., Any], dict[int, list[int]]] = WeakKeyDictionary()

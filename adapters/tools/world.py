@@ -20,7 +20,7 @@ from certigraph.adapters.tools.answer_forms import ResponseForm, ResponseFormat
 from certigraph.adapters.tools.checks import Checks, load_checks
 from certigraph.adapters.tools.definitions import DEADLINE, RESERVED_NAMES, LoadedTool, load_tools, split_provided
 from certigraph.adapters.tools.effects import ToolAnswer
-from certigraph.adapters.tools.outcomes import Effect, Once
+from certigraph.adapters.tools.outcomes import Effect, Once, check_effect
 from certigraph.adapters.tools.schemas import format_tool
 from certigraph.adapters.user_warnings import error_location, warn_user
 from certigraph.state.endings import Fault, Stopped, UnknownName
@@ -351,8 +351,7 @@ def effects_of(tools: Mapping[str, LoadedTool], effects: Mapping[str, Effect]) -
     for name, effect in effects.items():
         if name not in tools:
             raise ValueError(f"effects names {name!r}, which is not a tool; the tools are {', '.join(tools)}")
-        if not isinstance(effect, Once) and effect not in ("once", "repeatable"):
-            raise ValueError(f"effects[{name!r}] is {effect!r}: give 'once', 'repeatable' or certigraph.Once(...)")
+        check_effect(name, effect)
     by_hints: dict[str, Effect] = {name: "repeatable" for name, tool in tools.items() if tool.may_be_repeated}
     return {**by_hints, **effects}
 

@@ -1,16 +1,15 @@
 """Tools whose effects happen once in agents that are not certigraph's: create_agent, deepagents, a ToolNode."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
+from helpers.models.calling_models import Caller
 from helpers.sample_runs import nested_payments
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool, InjectedToolCallId, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
@@ -30,31 +29,6 @@ REPEAT = {"decisions": [{"type": "repeat"}]}
 
 class Killed(BaseException):
     """The process ends here: no code of a graph may catch it."""
-
-
-class Caller(BaseChatModel):
-    """A model that makes rounds of calls in each turn, and then reports what the tools answered."""
-
-    rounds: Sequence[Sequence[tuple[str, Mapping[str, Any]]]]
-
-    @property
-    def _llm_type(self) -> str:
-        return "caller"
-
-    def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
-        return self
-
-    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
-        turn = messages[max(place for place, one in enumerate(messages) if one.type == "human") :]
-        made = sum(isinstance(one, AIMessage) for one in turn)
-        reply = AIMessage("\n".join(one.text for one in turn if one.type == "tool"))
-        if made < len(self.rounds):
-            calls: list[Any] = [
-                {"name": name, "args": dict(args), "id": f"{len(messages)}-{number}"}
-                for number, (name, args) in enumerate(self.rounds[made])
-            ]
-            reply = AIMessage("", tool_calls=calls)
-        return ChatResult(generations=[ChatGeneration(message=reply)])
 
 
 class Bank:
