@@ -1,1 +1,8 @@
 """certigraph's operators as middleware of LangChain's `create_agent`, of deepagents and of any `ToolNode`."""
+
+from certigraph.middleware.certified import Certified
+from certigraph.middleware.effects import EffectsOnce
+from certigraph.middleware.ordered_calls import OrderedCalls
+from certigraph.middleware.stacks import stack
+
+__all__ = ["Certified", "EffectsOnce", "OrderedCalls", "stack"]

@@ -22,7 +22,7 @@ from certigraph.adapters.tools.contents import text_of_message
 from certigraph.adapters.tools.outcomes import Effect
 from certigraph.adapters.tools.rules import Corrections, FactForms, Rules
 from certigraph.middleware.conditions import COMMIT_TOOL, create_commit_tool, read_commitments
-from certigraph.middleware.views import SeenTurns, UsageState, add_instructions
+from certigraph.middleware.views import DeclaresEffects, SeenTurns, UsageState, add_instructions
 from certigraph.nodes.answer_audits import MAX_RETURNS, MAX_RETURNS_IN_CHAT, SENT_BACK
 from certigraph.nodes.call_checks import check_calls
 from certigraph.nodes.conversations import (
@@ -35,7 +35,7 @@ from certigraph.nodes.conversations import (
     write_note,
 )
 from certigraph.nodes.message_checks import JudgedEnd, Situation, check_open_calls, judge_end
-from certigraph.nodes.outside_agents import Model, OutsideAgent, load_outside_tools, stand_in_tools
+from certigraph.nodes.outside_agents import Model, OutsideAgent, OutsideEffects, load_outside_tools, stand_in_tools
 from certigraph.nodes.requests import CERTIFIED_KEY, OPEN_KEY, THE_GOAL, requests_in
 from certigraph.state.call_checks import CallCheck
 from certigraph.state.endings import FINISHED, GAVE_UP, Refused
@@ -61,7 +61,7 @@ class CertifiedState(AgentState[Any], UsageState):
     certigraph_began: NotRequired[Annotated[str, PrivateStateAttr]]
 
 
-class Certified(AgentMiddleware[CertifiedState, Any, Any]):
+class Certified(DeclaresEffects, AgentMiddleware[CertifiedState, Any, Any]):
     """Check calls whose effect lasts before they are made, and judge the answer before it ends the turn.
 
     A call that is not allowed is answered with the rule, the fact and what to do next, and is not made. An answer with
@@ -114,7 +114,7 @@ class Certified(AgentMiddleware[CertifiedState, Any, Any]):
             raise ValueError(f"end={end!r}: give 'always', 'unless_left' or 'never'")
         load_checks(checks or {})
         self._seen = SeenTurns()
-        self.model, self.effects, self.policy = model, effects, policy
+        self.model, self.effects, self.policy = model, OutsideEffects(effects), policy
         self.tools = [create_commit_tool()] if by_agent else []
         self._conditions = [] if by_agent else list(conditions)
         self._checks, self._end, self._returns = checks, end, returns
@@ -227,9 +227,9 @@ class Certified(AgentMiddleware[CertifiedState, Any, Any]):
         seen = self._seen.find(state["messages"])
         if seen is None:
             names = sorted({call["name"] for call in find_open(state["messages"])})
-            world = load_outside_tools(stand_in_tools(names), self.effects)
+            world = load_outside_tools(stand_in_tools(names), self.effects.given)
             return OutsideAgent(world, ScriptedChat(responder=lambda *_: UNKNOWN_AGENT))
-        world = seen.parts.world(self.effects, self._checks, self.policy)
+        world = seen.parts.world(self.effects.given, self._checks, self.policy)
         return OutsideAgent(world, seen.parts.model, {"validator": self.model} if self.model is not None else {})
 
     def _situation(self, state: Mapping[str, Any]) -> Situation:

@@ -13,7 +13,7 @@ from langgraph.types import Command
 from certigraph.adapters.models.prompts import clip
 from certigraph.adapters.tools.outcomes import Effect
 from certigraph.adapters.tools.positions import is_sent, lone_call
-from certigraph.middleware.views import add_instructions
+from certigraph.middleware.views import DeclaresEffects, add_instructions
 from certigraph.nodes.conversations import ToolRound, current_round, is_denied, is_made, refuse, to_call
 from certigraph.nodes.outside_agents import OutsideEffects
 from certigraph.nodes.wrapped_tools import ToolCopies, number_graphs
@@ -22,7 +22,7 @@ from certigraph.state.tools import ChainedCall, find_blocking
 Answer = ToolMessage | Command[Any]
 
 
-class OrderedCalls(AgentMiddleware[Any, Any, Any]):
+class OrderedCalls(DeclaresEffects, AgentMiddleware[Any, Any, Any]):
     """Makes the calls of one response in the order in which the model gave them.
 
     `create_agent` starts all calls of a response at once. With this middleware a call waits for those before it.
@@ -47,7 +47,7 @@ class OrderedCalls(AgentMiddleware[Any, Any, Any]):
 
     def __init__(self, effects: Mapping[str, Effect] | None = None) -> None:
         super().__init__()
-        self._effects = OutsideEffects(effects)
+        self.effects = OutsideEffects(effects)
         self._numbered = ToolCopies(number_graphs)
 
     def wrap_model_call(
@@ -107,7 +107,7 @@ class OrderedCalls(AgentMiddleware[Any, Any, Any]):
         if chain is None or call["id"] not in [one["id"] for one in chain.calls]:
             return _Due(request)
         place = [one["id"] for one in chain.calls].index(call["id"])
-        kinds = [self._effects.is_look_up(tools.get(one["name"])) for one in chain.calls]
+        kinds = [self.effects.is_look_up(tools.get(one["name"])) for one in chain.calls]
         before = _chain_before(chain, kinds, place)
         if chain.answers[place] or before is None:
             return Command()

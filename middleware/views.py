@@ -17,7 +17,7 @@ from certigraph.adapters.tools.contents import text_of_message
 from certigraph.adapters.tools.outcomes import Effect
 from certigraph.adapters.tools.world import Tools
 from certigraph.nodes.conversations import find_turn
-from certigraph.nodes.outside_agents import load_outside_tools
+from certigraph.nodes.outside_agents import OutsideEffects, load_outside_tools
 
 
 class AgentParts:
@@ -115,6 +115,13 @@ class SeenTurns:
         return self._turns.get(key_of_turn(messages))
 
 
+class DeclaresEffects:
+    """Middleware for which it matters what an agent's tools change."""
+
+    effects: OutsideEffects
+    """What the tools do. `stack(..., effects=...)` sets it where nothing was given."""
+
+
 def key_of_turn(messages: Sequence[AnyMessage]) -> str:
     """Return the id of the request with which a turn begins; empty for a conversation without messages."""
     return str(messages[find_turn(messages)].id) if messages else ""
@@ -127,4 +134,4 @@ class UsageState(TypedDict):
     """What requests of middleware cost, in order, each a `certigraph.state.records.Usage` as plain JSON."""
 
 
-__all__ = ["AgentParts", "SeenTurn", "SeenTurns", "UsageState", "add_instructions", "key_of_turn"]
+__all__ = ["AgentParts", "DeclaresEffects", "SeenTurn", "SeenTurns", "UsageState", "add_instructions", "key_of_turn"]

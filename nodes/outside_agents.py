@@ -87,13 +87,13 @@ class OutsideEffects:
     """
 
     def __init__(self, effects: Mapping[str, Effect] | None = None) -> None:
-        self._given = dict(effects or {})
-        for name, effect in self._given.items():
+        self.given = dict(effects or {})
+        for name, effect in self.given.items():
             check_effect(name, effect)
 
     def of(self, tool: BaseTool) -> Effect:
         """Return what a call of a tool does."""
-        return self._given.get(tool.name) or ("repeatable" if may_be_repeated(tool) else "once")
+        return self.given.get(tool.name) or ("repeatable" if may_be_repeated(tool) else "once")
 
     def is_look_up(self, tool: BaseTool | None) -> bool:
         """Return whether calls of a tool change nothing; of one that nobody knows they may."""

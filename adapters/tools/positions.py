@@ -132,7 +132,7 @@ def numbered_call(config: RunnableConfig, number: int) -> Iterator[RunnableConfi
 
 def is_sent(config: RunnableConfig) -> bool:
     """Return whether `Send` started the run of a node, as `create_agent` starts one for each call of a response."""
-    return ((config.get("metadata") or {}).get("langgraph_path") or [""])[0] == PUSH
+    return bool(((config.get("metadata") or {}).get("langgraph_path") or [""])[0] == PUSH)
 
 
 _LONE_CALL: ContextVar[str] = ContextVar("certigraph_lone_call", default="")
@@ -150,8 +150,7 @@ def lone_call(config: RunnableConfig) -> Setting[str]:
 
 def is_lone_call(config: RunnableConfig) -> bool:
     """Return whether the run of a node is known to make one call only."""
-    task: str = config.get("configurable", {}).get(TASK_KEY, "")
-    return _LONE_CALL.get() == task
+    return _LONE_CALL.get() == f"{config.get('configurable', {}).get(TASK_KEY, '')}"
 
 
 _INVOKED: WeakKeyDictionary[Callable[..., Any], dict[int, list[int]]] = WeakKeyDictionary()
