@@ -11,9 +11,10 @@ from langchain.agents.middleware import (
     ModelResponse,
     hook_config,
 )
-from langchain.agents.middleware.types import PrivateStateAttr
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langchain.agents.middleware.types import PrivateStateAttr, ToolCallRequest
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langgraph.runtime import Runtime
+from langgraph.types import Command
 
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.processes import wait_for_node
@@ -30,6 +31,7 @@ from certigraph.nodes.conversations import (
     find_open,
     find_turn,
     is_note,
+    note_made,
     refuse,
     rounds_in,
     write_note,
@@ -40,6 +42,8 @@ from certigraph.nodes.requests import CERTIFIED_KEY, OPEN_KEY, THE_GOAL, request
 from certigraph.state.call_checks import CallCheck
 from certigraph.state.endings import FINISHED, GAVE_UP, Refused
 from certigraph.state.records import Certificate
+
+Answer = ToolMessage | Command[Any]
 
 STOPPED = "stopped"
 """Ending of a turn that something else than an answer of the model has ended, such as a limit of LangChain's."""
@@ -59,6 +63,9 @@ class CertifiedState(AgentState[Any], UsageState):
     verdict), `refused`, `stopped` or `limit:...`; empty while it goes on."""
     ending_reason: NotRequired[str]
     certigraph_began: NotRequired[Annotated[str, PrivateStateAttr]]
+    """When the turn began, in words for a model."""
+    certigraph_request: NotRequired[Annotated[str, PrivateStateAttr]]
+    """The request of the turn, which a summary may take out of the messages."""
 
 
 class Certified(DeclaresEffects, AgentMiddleware[CertifiedState, Any, Any]):
@@ -131,6 +138,7 @@ class Certified(DeclaresEffects, AgentMiddleware[CertifiedState, Any, Any]):
             "checked": [],
             "ending": "",
             "ending_reason": "",
+            "certigraph_request": text_of_message(requests[-1]) if (requests := requests_in(state["messages"])) else "",
             "certigraph_began": datetime.now().astimezone().strftime("%A, %Y-%m-%d %H:%M %z"),
         }
 
@@ -220,6 +228,16 @@ class Certified(DeclaresEffects, AgentMiddleware[CertifiedState, Any, Any]):
             return {**update, **_close({**state, **update}, judged.ending, judged.audit.reason)}
         return {**update, **_send_back(state, judged, runtime)}
 
+    def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Answer]) -> Answer:
+        """Note in the answer to a call that a person changed how it was made."""
+        return _note_change(request, handler(request))
+
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Answer]]
+    ) -> Answer:
+        """Note in the answer to a call that a person changed how it was made."""
+        return _note_change(request, await handler(request))
+
     # What the hooks are made of.
 
     def _agent(self, state: Mapping[str, Any]) -> OutsideAgent:
@@ -235,7 +253,8 @@ class Certified(DeclaresEffects, AgentMiddleware[CertifiedState, Any, Any]):
     def _situation(self, state: Mapping[str, Any]) -> Situation:
         seen, checks = self._seen.find(state["messages"]), state.get("checked") or ()
         others = (seen.parts.answer_forms if seen else frozenset[str]()) | {COMMIT_TOOL}
-        return Situation(others, state.get("certigraph_began") or "", [CallCheck.model_validate(one) for one in checks])
+        began, request = state.get("certigraph_began") or "", state.get("certigraph_request") or ""
+        return Situation(others, began, request, [CallCheck.model_validate(one) for one in checks])
 
     def _find_unjudged_end(self, state: Mapping[str, Any]) -> tuple[str, str] | None:
         """Return ending and reason of a turn whose answer is not judged; None for one that is."""
@@ -264,6 +283,15 @@ class Certified(DeclaresEffects, AgentMiddleware[CertifiedState, Any, Any]):
         calls, ending = find_open(state["messages"]), Refused.ending
         answer = AIMessage(f"I could not complete this ({ending}: {reason})", response_metadata={"ending": ending})
         return {"messages": [*(refuse(call, reason) for call in calls), answer], "jump_to": "end"}
+
+
+def _note_change(request: ToolCallRequest, answer: Answer) -> Answer:
+    messages = request.state.get("messages", ()) if isinstance(request.state, Mapping) else ()
+    chosen = next((one for one in find_open(messages) if one["id"] == request.tool_call["id"]), None)
+    if chosen is None or not isinstance(answer, ToolMessage):
+        return answer
+    is_same = (chosen["name"], chosen["args"]) == (request.tool_call["name"], request.tool_call["args"])
+    return answer if is_same else note_made(answer, request.tool_call)
 
 
 def _take_back_answer(messages: Sequence[AnyMessage], forms: frozenset[str]) -> list[AnyMessage]:

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.messages import ToolCall as CalledTool
 
-from certigraph.adapters.tools.contents import bound_text, format_content
+from certigraph.adapters.models.prompts import quote
+from certigraph.adapters.tools.contents import bound_text, format_content, text_of_message
 from certigraph.adapters.tools.outputs import MADE_KEY
 from certigraph.nodes.requests import compose_task, requests_in
 from certigraph.state.records import Action, Step, Task
@@ -23,6 +24,10 @@ NOTE_KEY = "certigraph"
 
 DENIED_KEY = "certigraph_denied"
 """Key in the `response_metadata` of a message that answers a call: True if a check refused the call."""
+
+MADE_CALL_KEY = "certigraph_call"
+"""Key in the `response_metadata` of a message that answers a call: name and arguments of the call as it was made, if
+they are not those that the agent chose."""
 
 NOT_DONE, STALE = "not_done", "stale"
 """What such a note is about: an answer that was sent back, and a search that finds nothing new."""
@@ -77,10 +82,23 @@ def rounds_in(messages: Sequence[AnyMessage], others: frozenset[str] = frozenset
     """
     rounds = list[ToolRound]()
     for message, answers in _split_responses(messages):
-        calls = tuple(call for call in message.tool_calls if call["name"] not in others)
+        chosen = [call for call in message.tool_calls if call["name"] not in others]
+        answered = tuple(answers.get(str(call["id"])) for call in chosen)
+        calls = tuple(_as_made(call, answer) for call, answer in zip(chosen, answered, strict=True))
         if calls:
-            rounds.append(ToolRound(message, calls, tuple(answers.get(str(call["id"])) for call in calls)))
+            rounds.append(ToolRound(message, calls, answered))
     return rounds
+
+
+def note_made(answer: ToolMessage, call: CalledTool) -> ToolMessage:
+    """Return an answer that says which call it answers, for a call that a person changed after it was chosen."""
+    made = {MADE_CALL_KEY: {"name": call["name"], "args": call["args"]}}
+    return answer.model_copy(update={"response_metadata": {**answer.response_metadata, **made}})
+
+
+def _as_made(call: CalledTool, answer: ToolMessage | None) -> CalledTool:
+    made = answer.response_metadata.get(MADE_CALL_KEY) if answer else None
+    return {**call, "name": made["name"], "args": made["args"]} if made else call
 
 
 def find_open(messages: Sequence[AnyMessage]) -> list[CalledTool]:
@@ -175,19 +193,29 @@ def _as_answered(one: ToolRound) -> Action:
     return create_tool_action(calls)
 
 
-def task_of(messages: Sequence[AnyMessage], lasts: Callable[[str], bool], constants: Mapping[str, str]) -> Task:
+def task_of(
+    messages: Sequence[AnyMessage], lasts: Callable[[str], bool], constants: Mapping[str, str], request: str = ""
+) -> Task:
     """Return the task of a turn: the latest request, and before it the conversation as data.
 
     Args:
         messages: the conversation.
         lasts: says whether the effect of a tool lasts, by its name.
         constants: constants of the task, such as when the turn `BEGAN`.
+        request: the request, for a conversation of which a summary has taken its place.
 
     Raises:
         Fault: ("data") no message is a request.
     """
-    text, latest = compose_task(messages[: find_turn(messages) + 1], lasts)
+    if request and not requests_in(messages):
+        summary = "\n".join(text_of_message(one) for one in messages if isinstance(one, HumanMessage))
+        text, latest = f"{request}\n\n{SUMMARY}\n{quote(summary)}", request
+    else:
+        text, latest = compose_task(messages[: find_turn(messages) + 1], lasts)
     return Task(benchmark=TOOLS_NAME, id=REQUEST_ID, goal=text, condition=latest, constants=dict(constants))
+
+
+SUMMARY = "What happened before the calls that are listed, as a model has summed it up:"
 
 
 def state_of(
@@ -196,6 +224,7 @@ def state_of(
     *,
     others: frozenset[str] = frozenset(),
     began: str = "",
+    request: str = "",
     whole: bool = False,
     **records: Any,
 ) -> dict[str, Any]:
@@ -208,6 +237,7 @@ def state_of(
         lasts: says whether the effect of a tool lasts, by its name.
         others: names of calls that are no tools.
         began: when the turn began, in words for a model.
+        request: the request, for a conversation of which a summary has taken its place.
         whole: whether the calls of earlier turns count as those of this one.
         **records: what the conversation does not hold, such as `checks`.
     """
@@ -216,7 +246,9 @@ def state_of(
     action = {"action": create_tool_action(list(map(to_call, open_)))} if open_ else {}
     return {
         "messages": list(messages),
-        "task": task_of(_leave_out_calls(messages) if whole else messages, lasts, {BEGAN: began} if began else {}),
+        "task": task_of(
+            _leave_out_calls(messages) if whole else messages, lasts, {BEGAN: began} if began else {}, request
+        ),
         "history": steps_of(rounds),
         "answers": answered_calls(rounds, lasts),
         **action,
@@ -246,6 +278,7 @@ __all__ = [
     "is_denied",
     "is_made",
     "is_note",
+    "note_made",
     "refuse",
     "rounds_in",
     "state_of",

@@ -33,6 +33,8 @@ class Situation(NamedTuple):
     """Names of calls that are no tools."""
     began: str = ""
     """When the turn began, in words for a model."""
+    request: str = ""
+    """The request, for a conversation of which a summary has taken its place."""
     checks: Sequence[CallCheck] = ()
     """What was found about calls before."""
     whole: bool = False
@@ -45,6 +47,7 @@ class Situation(NamedTuple):
             agent.world.lasts,
             others=self.others,
             began=self.began,
+            request=self.request,
             whole=self.whole,
             checks=list(self.checks),
         )

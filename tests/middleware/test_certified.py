@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from deepagents import create_deep_agent
-from helpers.models.scripted_agents import LOOK_UPS, ScriptedAgent, calls, desk
+from helpers.models.scripted_agents import LOOK_UPS, ScriptedAgent, Validator, calls, desk
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware, ModelCallLimitMiddleware, TodoListMiddleware
 from langchain.agents.structured_output import ToolStrategy
@@ -18,34 +18,6 @@ import certigraph
 from certigraph.middleware.certified import Certified
 
 ASK = {"messages": [("user", "Refund order 17 and close its ticket after a mail.")]}
-
-
-class Validator:
-    """A scripted validator: `problems` by tool for checks, `missing` texts for answers, one after another."""
-
-    answers_checks = True
-
-    def __init__(self, problems: Any = None, missing: Any = (), holds: Any = (), left: str = "") -> None:
-        self.problems, self.missing, self.holds, self.left = problems or {}, iter(missing), holds, left
-        self.prompts: list[str] = []
-
-    def __call__(self, prompt: Any, schema: Any) -> Any:
-        self.prompts.append(prompt)
-        fields = schema["properties"]
-        if "missing" in fields:
-            found = {"reason": "seen", "by_calls": [1], "missing": next(self.missing, "")}
-            return {**found, "holds": list(self.holds)} if "holds" in fields else found
-        wrong = [
-            {"call": 1, "rule": "", "fact": "", **problem}
-            for name, problem in self.problems.items()
-            if f"{name}(" in prompt.rpartition("Calls that are about to be made")[2]
-        ]
-        self.problems = {}
-        return {"reason": "seen", "problems": wrong, **({"left": self.left} if "left" in fields else {})}
-
-    @property
-    def chat(self) -> certigraph.ScriptedChat:
-        return certigraph.ScriptedChat(responder=self)
 
 
 def agent_of(replies: list[Any], validator: Validator, done: list[str], **given: Any):

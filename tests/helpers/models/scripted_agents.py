@@ -10,6 +10,8 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import BaseTool, tool
 from pydantic import Field, PrivateAttr
 
+import certigraph
+
 LOOK_UPS = {"look_up": "repeatable"}
 
 
@@ -88,3 +90,33 @@ def calls(*chosen: tuple[str, dict[str, Any]], text: str = "", first: str = "c")
             for number, (name, args) in enumerate(chosen, 1)
         ],
     )
+
+
+class Validator:
+    """A scripted validator: `problems` by tool for checks, `missing` texts for answers, one after another."""
+
+    answers_checks = True
+
+    def __init__(
+        self, problems: Any = None, missing: Any = (), holds: Any = (), left: str = "", by_calls: Any = (1,)
+    ) -> None:
+        self.problems, self.missing, self.holds, self.left = problems or {}, iter(missing), holds, left
+        self.prompts: list[str] = []
+
+    def __call__(self, prompt: Any, schema: Any) -> Any:
+        self.prompts.append(prompt)
+        fields = schema["properties"]
+        if "missing" in fields:
+            found = {"reason": "seen", "by_calls": [1], "missing": next(self.missing, "")}
+            return {**found, "holds": list(self.holds)} if "holds" in fields else found
+        wrong = [
+            {"call": 1, "rule": "", "fact": "", **problem}
+            for name, problem in self.problems.items()
+            if f"{name}(" in prompt.rpartition("Calls that are about to be made")[2]
+        ]
+        self.problems = {}
+        return {"reason": "seen", "problems": wrong, **({"left": self.left} if "left" in fields else {})}
+
+    @property
+    def chat(self) -> certigraph.ScriptedChat:
+        return certigraph.ScriptedChat(responder=self)
