@@ -367,9 +367,8 @@ def _close(state: Mapping[str, Any], ending: str, reason: str) -> dict[str, Any]
 
 
 CHECKED_NOTE = """\
-Calls that change something are checked before they are made. One that is refused was not made: its answer says why, and
-what to do instead. Look up first all that can be looked up; then make the calls that change something together in one
-response, for all parts of the task."""
+Calls that change something are checked first: a refused one was not made, and its answer says what to do instead. Look
+up all that can be looked up, then make as many of these calls together as you can: each such response costs a check."""
 
 UNKNOWN_AGENT = "The process that knew the agent has ended."
 

@@ -163,12 +163,9 @@ def _messages_in(state: Any) -> Any:
     return state if isinstance(state, list) else state.get("messages", ()) if isinstance(state, Mapping) else ()
 
 
-NOTE = (
-    "The tool calls of one response are made one after another, in the order in which you give them. If one of them "
-    "fails, those after it are not made. So give all calls that you already know in one response, as a chain. Leave a "
-    "call for a later response only if its arguments, or whether it is right at all, depend on an answer that you do "
-    "not have yet."
-)
+NOTE = """\
+The calls of one response are made one after another, in your order; after one that fails the rest is not made. So give
+whole chains of calls, and leave for later only what depends on an answer that you do not have yet."""
 SKIPPED_TEXT = "The call was not made, because a call before it failed: {call}"
 MAX_CALL = 300
 """Maximum number of characters of the call that failed, as the agent reads it."""

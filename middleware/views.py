@@ -29,7 +29,7 @@ class AgentParts:
 
     def __init__(self, request: ModelRequest[Any]) -> None:
         self.model, self.tools = request.model, tuple(request.tools)
-        self.instructions = text_of_message(request.system_message) if request.system_message else ""
+        self.instructions = read_instructions(request)
         self.answer_forms = _names_of_forms(request.response_format)
         self._worlds: dict[Any, Tools] = {}
 
@@ -51,8 +51,8 @@ class AgentParts:
 
     def is_of(self, request: ModelRequest[Any]) -> bool:
         """Return whether a request comes from the same agent in the same state."""
-        text = text_of_message(request.system_message) if request.system_message else ""
-        return (self.model, self.tools, self.instructions) == (request.model, tuple(request.tools), text)
+        known = (self.model, self.tools, self.instructions)
+        return known == (request.model, tuple(request.tools), read_instructions(request))
 
 
 def _names_of_forms(response_format: Any) -> frozenset[str]:
@@ -63,17 +63,33 @@ def _names_of_forms(response_format: Any) -> frozenset[str]:
     return frozenset(spec.name for spec in strategy.schema_specs)
 
 
-def add_instructions(request: ModelRequest[Any], text: str) -> ModelRequest[Any]:
-    """Return a request to the agent's model with a text at the end of the agent's instructions."""
-    given = request.system_message
-    if given is None:
-        return request.override(system_message=SystemMessage(text))
-    content: Any = (
-        f"{given.content}\n\n{text}"
-        if isinstance(given.content, str)
-        else [*given.content, {"type": "text", "text": text}]
-    )
-    return request.override(system_message=given.model_copy(update={"content": content}))
+NOTES_KEY = "certigraph_notes"
+"""Key in `additional_kwargs` of a system message: the notes that middleware added to it."""
+
+
+def add_instructions(request: ModelRequest[Any], note: str) -> ModelRequest[Any]:
+    """Return a request to the agent's model with a note at the end of the agent's instructions.
+
+    The note is always the same, so that prefixes are cached.
+    """
+    given = request.system_message or SystemMessage("")
+    if isinstance(given.content, str):
+        content: Any = paragraphs(given.content, note)
+    else:
+        content = [*given.content, {"type": "text", "text": note}]
+    noted = {**given.additional_kwargs, NOTES_KEY: [*given.additional_kwargs.get(NOTES_KEY, ()), note]}
+    changed = given.model_copy(update={"content": content, "additional_kwargs": noted})
+    return request.override(system_message=changed)
+
+
+def read_instructions(request: ModelRequest[Any]) -> str:
+    """Return the agent's instructions without the notes of middleware, which are no rules for a judge."""
+    if request.system_message is None:
+        return ""
+    text = text_of_message(request.system_message)
+    for note in request.system_message.additional_kwargs.get(NOTES_KEY, ()):
+        text = text.replace(note, "")
+    return text.strip()
 
 
 MAX_TURNS = 1_000
