@@ -368,7 +368,7 @@ def _close(state: Mapping[str, Any], ending: str, reason: str) -> dict[str, Any]
 
 CHECKED_NOTE = """\
 Calls that change something are checked first: a refused one was not made, and its answer says what to do instead. Look
-up all that can be looked up, then make as many of these calls together as you can: each such response costs a check."""
+up first what they depend on, then make as many of them together as you can: each such response costs a check."""
 
 UNKNOWN_AGENT = "The process that knew the agent has ended."
 

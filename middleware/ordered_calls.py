@@ -164,8 +164,8 @@ def _messages_in(state: Any) -> Any:
 
 
 NOTE = """\
-The calls of one response are made one after another, in your order; after one that fails the rest is not made. So give
-whole chains of calls, and leave for later only what depends on an answer that you do not have yet."""
+The calls of one response are made one after another, in your order; after one that fails, none is made that changes
+something. So give whole chains, and leave for later only what depends on an answer that you do not have yet."""
 SKIPPED_TEXT = "The call was not made, because a call before it failed: {call}"
 MAX_CALL = 300
 """Maximum number of characters of the call that failed, as the agent reads it."""
