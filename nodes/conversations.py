@@ -24,6 +24,12 @@ NOTE_KEY = "certigraph"
 NOT_DONE, STALE = "not_done", "stale"
 """What such a note is about: an answer that was sent back, and a search that finds nothing new."""
 
+ANSWER_NOW, GO_ON = "answer_now", "go_on"
+"""What such a note is about too: the end of a search that finds nothing new, and a person's word that it goes on."""
+
+BELIEF = "belief"
+"""What such a note is about too: facts that stand for older tool calls and their answers."""
+
 
 def write_note(about: str, text: str) -> HumanMessage:
     """Return a message to an agent that is not a request: `requests_in` leaves it out, as it does LangChain's own."""
@@ -72,13 +78,16 @@ def rounds_in(messages: Sequence[AnyMessage], others: frozenset[str] = frozenset
         messages: the conversation, or a part of it.
         others: names of calls that are no tools, such as the form of a structured answer.
     """
-    answers = {one.tool_call_id: one for one in messages if isinstance(one, ToolMessage)}
-    rounds = []
-    for one in messages:
-        calls = tuple(call for call in getattr(one, "tool_calls", ()) if call["name"] not in others)
-        if isinstance(one, AIMessage) and calls:
-            rounds.append(ToolRound(one, calls, tuple(answers.get(str(call["id"])) for call in calls)))
-    return rounds
+    rounds, answers = list[ToolRound](), dict[str, ToolMessage]()
+    for one in reversed(messages):
+        if isinstance(one, ToolMessage):
+            answers.setdefault(one.tool_call_id, one)
+        elif isinstance(one, AIMessage) and one.tool_calls:
+            calls = tuple(call for call in one.tool_calls if call["name"] not in others)
+            if calls:
+                rounds.append(ToolRound(one, calls, tuple(answers.get(str(call["id"])) for call in calls)))
+            answers = {}  # ids of calls need not differ from response to response
+    return rounds[::-1]
 
 
 def answered_calls(rounds: Sequence[ToolRound], lasts: Callable[[str], bool]) -> list[AnsweredCall]:
@@ -181,6 +190,9 @@ def state_of(
 
 
 __all__ = [
+    "ANSWER_NOW",
+    "BELIEF",
+    "GO_ON",
     "NOTE_KEY",
     "NOT_DONE",
     "STALE",

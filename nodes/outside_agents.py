@@ -44,7 +44,8 @@ def load_outside_tools(
 class OutsideAgent(NamedTuple):
     """What operators know of an agent: its tools with its instructions, and the models that they ask."""
 
-    world: Tools
+    world: Tools | None
+    """Its tools; None for operators that need not know them."""
     model: Model
     """Answers in every role that `roles` does not name."""
     roles: Mapping[str, Model] = {}
