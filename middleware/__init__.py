@@ -3,6 +3,7 @@
 from certigraph.middleware.certified import Certified
 from certigraph.middleware.effects import EffectsOnce
 from certigraph.middleware.ordered_calls import OrderedCalls
+from certigraph.middleware.progress import ProgressGate
 from certigraph.middleware.stacks import stack
 
-__all__ = ["Certified", "EffectsOnce", "OrderedCalls", "stack"]
+__all__ = ["Certified", "EffectsOnce", "OrderedCalls", "ProgressGate", "stack"]

@@ -591,11 +591,11 @@ def _format_earlier(calls: Sequence[ToolCall], checks: Sequence[CallCheck]) -> s
         for one in agreed.values()
         if one.consent and one.tool in names
     ]
-    return paragraphs(
+    earlier = paragraphs(
         f"{EARLIER_DENIALS}\n{quote(bullet_list(denied))}" if denied else "",
         f"{EARLIER_CONSENTS}\n{quote(bullet_list(consents))}" if consents else "",
-        "\n",
     )
+    return f"{earlier}\n\n" if earlier else ""
 
 
 def format_surroundings(known: KnownWork) -> str:

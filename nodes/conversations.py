@@ -32,6 +32,12 @@ they are not those that the agent chose."""
 NOT_DONE, STALE = "not_done", "stale"
 """What such a note is about: an answer that was sent back, and a search that finds nothing new."""
 
+ANSWER_NOW, GO_ON = "answer_now", "go_on"
+"""What such a note is about too: the end of a search that finds nothing new, and a person's word that it goes on."""
+
+BELIEF = "belief"
+"""What such a note is about too: facts that stand for older tool calls and their answers."""
+
 
 def write_note(about: str, text: str) -> HumanMessage:
     """Return a message to an agent that is not a request: `requests_in` leaves it out, as it does LangChain's own."""

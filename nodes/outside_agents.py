@@ -1,6 +1,7 @@
 """An agent of somebody else's, as operators see it: its model, its tools and its instructions in a context."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -50,6 +51,12 @@ def load_outside_tools(
     if not names:
         usable = [_stand_in("none", "")]  # an agent without tools only answers
     return OutsideTools(usable, effects=known, instructions=instructions, checks=checks)
+
+
+@cache
+def no_tools() -> Tools:
+    """Return the world of an agent without tools."""
+    return load_outside_tools(())
 
 
 def _usable(tool: Any) -> Any:
@@ -104,6 +111,7 @@ class OutsideAgent(NamedTuple):
     """What operators know of an agent: its tools with its instructions, and the models that they ask."""
 
     world: Tools
+    """Its tools; `no_tools()` for operators that need not know them."""
     model: Model
     """Answers in every role that `roles` does not name."""
     roles: Mapping[str, Model] = {}
@@ -143,4 +151,4 @@ class OutsideAgent(NamedTuple):
         return update, meter.usage(perf_counter() - started)
 
 
-__all__ = ["Model", "OutsideAgent", "OutsideEffects", "load_outside_tools", "stand_in_tools"]
+__all__ = ["Model", "OutsideAgent", "OutsideEffects", "load_outside_tools", "no_tools", "stand_in_tools"]

@@ -479,7 +479,12 @@ def _chunks(observation: Observation) -> tuple[str, ...]:
         return ()
     if observation.sources:
         return tuple(dict.fromkeys(observation.sources))
-    lines: Iterable[str] = (line.strip() for line in re.split(r"[\n.]+", observation.text))
+    return digest_lines(observation.text)
+
+
+def digest_lines(text: str) -> tuple[str, ...]:
+    """Return digests of the lines and sentences of a text, each once."""
+    lines: Iterable[str] = (line.strip() for line in re.split(r"[\n.]+", text))
     return tuple(dict.fromkeys(_digest(line) for line in lines if line))
 
 
