@@ -114,7 +114,9 @@ class ProgressGate(AgentMiddleware[Any, Any, Any]):
     ) -> None:
         super().__init__()
         if grace < 1 or then not in get_args(Then):
-            raise ValueError(f"ProgressGate(grace={grace!r}, then={then!r}): grace is at least 1, then one of {get_args(Then)}")
+            raise ValueError(
+                f"ProgressGate(grace={grace!r}, then={then!r}): grace is at least 1, then one of {get_args(Then)}"
+            )
         self.gate, self.grace, self.then = gate or exhaustion_gate(), grace, then
         self.exempt, self.model = frozenset(exempt), model
 

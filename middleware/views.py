@@ -5,6 +5,7 @@ from typing import Annotated, Any, NotRequired
 
 from langchain.agents.middleware import ModelRequest
 from langchain.agents.middleware.types import PrivateStateAttr
+from langchain.agents.structured_output import AutoStrategy, ToolStrategy
 from langgraph.channels.untracked_value import UntrackedValue
 from langgraph.types import Command
 from typing_extensions import TypedDict
@@ -24,6 +25,8 @@ class AgentParts:
 
     def __init__(self, request: ModelRequest[Any]) -> None:
         self.model, self.tools = request.model, tuple(request.tools)
+        self.forms = _names_of_forms(request.response_format)
+        """Names of the calls that are structured answers, and no tools."""
         self.instructions = text_of_message(request.system_message) if request.system_message else ""
         self._worlds: dict[Any, Tools] = {}
 
@@ -42,6 +45,11 @@ class AgentParts:
     def __repr__(self) -> str:
         """Return a text without anything of the agent, for those who print the state."""
         return "AgentParts()"
+
+
+def _names_of_forms(form: Any) -> frozenset[str]:
+    strategy = ToolStrategy(form.schema) if isinstance(form, AutoStrategy) else form
+    return frozenset(one.name for one in strategy.schema_specs) if isinstance(strategy, ToolStrategy) else frozenset()
 
 
 class PartsState(TypedDict):
