@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple, NotRequired
 
 from langchain.agents.middleware import ModelRequest, ModelResponse
 from langchain.agents.middleware.types import PrivateStateAttr
-from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
+from langchain.agents.structured_output import AutoStrategy, ToolStrategy
 from langchain_core.messages import AIMessage, AnyMessage, SystemMessage
 from typing_extensions import TypedDict
 
@@ -55,12 +55,10 @@ class AgentParts:
         return known == (request.model, tuple(request.tools), read_instructions(request))
 
 
-def _names_of_forms(response_format: Any) -> frozenset[str]:
+def _names_of_forms(form: Any) -> frozenset[str]:
     """Return the names under which a model may hand in a structured answer, as if it called a tool."""
-    if response_format is None or isinstance(response_format, ProviderStrategy):
-        return frozenset()
-    strategy = response_format if isinstance(response_format, ToolStrategy) else ToolStrategy(response_format.schema)
-    return frozenset(spec.name for spec in strategy.schema_specs)
+    strategy = ToolStrategy(form.schema) if isinstance(form, AutoStrategy) else form
+    return frozenset(one.name for one in strategy.schema_specs) if isinstance(strategy, ToolStrategy) else frozenset()
 
 
 NOTES_KEY = "certigraph_notes"

@@ -69,6 +69,11 @@ class ToolRound(NamedTuple):
         return create_tool_action([to_call(one) for one in self.calls])
 
     @property
+    def key(self) -> str:
+        """What identifies it in the conversation: the id of its message."""
+        return self.message.id or str(self.calls[0]["id"])
+
+    @property
     def open(self) -> list[CalledTool]:
         """The calls that were not answered."""
         return [call for call, answer in zip(self.calls, self.answers, strict=True) if answer is None]

@@ -179,11 +179,7 @@ def stagnation_in(state: Mapping[str, Any]) -> TurnStagnation:
 def stagnation_of_rounds(state: Mapping[str, Any], rounds: Sequence[ToolRound]) -> TurnStagnation:
     """Return the latest assessment that a state holds, if it is one of these rounds, else an empty one."""
     found = stagnation_in(state)
-    return found if found.round in map(_key_of, rounds) else TurnStagnation()
-
-
-def _key_of(one: ToolRound) -> str:
-    return one.message.id or str(one.calls[0]["id"])
+    return found if found.round in [one.key for one in rounds] else TurnStagnation()
 
 
 async def judge_rounds(
@@ -205,7 +201,7 @@ async def judge_rounds(
         messages: the conversation, for gates that ask a model.
         model: the model that such a gate asks.
     """
-    keys, found = [*map(_key_of, rounds)], before
+    keys, found = [one.key for one in rounds], before
     done = keys.index(before.round) + 1 if before.round else 0
     measured = measure_rounds(rounds) if done < len(rounds) else []
     for number in range(done, len(rounds)):
