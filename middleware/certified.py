@@ -27,6 +27,7 @@ from certigraph.middleware.views import DeclaresEffects, SeenTurns, UsageState, 
 from certigraph.nodes.answer_audits import MAX_RETURNS, MAX_RETURNS_IN_CHAT, SENT_BACK
 from certigraph.nodes.call_checks import check_calls
 from certigraph.nodes.conversations import (
+    ANSWER_NOW,
     NOT_DONE,
     find_open,
     find_turn,
@@ -349,7 +350,9 @@ def _event_of(certificate: Certificate) -> dict[str, Any]:
 def _send_back(state: Mapping[str, Any], judged: JudgedEnd, runtime: Runtime[Any]) -> dict[str, Any]:
     last, reason = state["messages"][-1], judged.audit.reason
     runtime.stream_writer({"type": "not_done", "message_id": last.id or "", "reason": reason})
-    note: HumanMessage = write_note(NOT_DONE, SENT_BACK.format(missing=reason))
+    demanded = any(is_note(one, ANSWER_NOW) for one in state["messages"][find_turn(state["messages"]) :])
+    text = f"{SENT_BACK.format(missing=reason)}{AGAIN_ALLOWED if demanded else ''}"
+    note: HumanMessage = write_note(NOT_DONE, text)
     cleared = {"structured_response": None} if state.get("structured_response") is not None else {}
     return {"messages": [note], "jump_to": "model", **cleared}
 
@@ -373,6 +376,9 @@ up first what they depend on, then make as many of them together as you can: eac
 UNKNOWN_AGENT = "The process that knew the agent has ended."
 
 AGAIN = "The answer was not judged, because the process that was to judge it has ended. Give it again."
+
+AGAIN_ALLOWED = " Calls of tools are made again."
+"""What is added where `ProgressGate` has demanded an answer before."""
 
 TAKEN_BACK = "This answer was given together with calls. It is not taken: give it again once they are answered."
 
