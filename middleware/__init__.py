@@ -1,4 +1,10 @@
-"""certigraph's operators as middleware of LangChain's `create_agent`, of deepagents and of any `ToolNode`."""
+"""The same operators as middleware of `create_agent`, deepagents and any `ToolNode`."""
+
+from importlib.util import find_spec
+
+if find_spec("langchain") is None:
+    message = "certigraph.middleware needs langchain, missing here: pip install 'certigraph[langchain]'"
+    raise ModuleNotFoundError(message, name="langchain")
 
 from certigraph.middleware.beliefs import BeliefMemory
 from certigraph.middleware.certified import Certified
