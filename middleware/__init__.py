@@ -12,5 +12,15 @@ from certigraph.middleware.effects import EffectsOnce
 from certigraph.middleware.ordered_calls import OrderedCalls
 from certigraph.middleware.progress import ProgressGate
 from certigraph.middleware.stacks import stack
+from certigraph.nodes.policies import PolicySentence, split_policy
 
-__all__ = ["BeliefMemory", "Certified", "EffectsOnce", "OrderedCalls", "ProgressGate", "stack"]
+__all__ = [
+    "BeliefMemory",
+    "Certified",
+    "EffectsOnce",
+    "OrderedCalls",
+    "PolicySentence",
+    "ProgressGate",
+    "split_policy",
+    "stack",
+]

@@ -39,6 +39,7 @@ from certigraph.nodes.conversations import (
 )
 from certigraph.nodes.message_checks import JudgedEnd, Situation, check_open_calls, judge_end
 from certigraph.nodes.outside_agents import Model, OutsideAgent, OutsideEffects, load_outside_tools, stand_in_tools
+from certigraph.nodes.policies import PolicySentence, format_policy
 from certigraph.nodes.requests import CERTIFIED_KEY, OPEN_KEY, THE_GOAL, requests_in
 from certigraph.state.call_checks import CallCheck
 from certigraph.state.endings import FINISHED, GAVE_UP, Refused
@@ -89,8 +90,8 @@ class Certified(DeclaresEffects, AgentMiddleware[CertifiedState, Any, Any]):
         rules: exact rules about calls; as for `certigraph.agent`.
         facts: under which names answers of tools stand in the facts of rules.
         after: how calls correct these facts.
-        policy: a text with the rules that the agent works under, for the validator; the agent's system prompt is shown
-            to it in any case.
+        policy: rules that the agent works under, for the validator: a text, or sentences as `split_policy` makes them.
+            The agent's system prompt is shown to it in any case.
         check: whether lasting calls are checked before they are made.
         end: `always` judges each answer but a mere question; `unless_left` leaves that out where the check of the last
             calls found that nothing is left to do; `never` judges none.
@@ -109,7 +110,7 @@ class Certified(DeclaresEffects, AgentMiddleware[CertifiedState, Any, Any]):
         rules: Rules | None = None,
         facts: FactForms | None = None,
         after: Corrections | None = None,
-        policy: str = "",
+        policy: str | Sequence[PolicySentence | Mapping[str, Any]] = "",
         check: bool = True,
         end: Literal["always", "unless_left", "never"] = "always",
         returns: int | None = None,
@@ -122,7 +123,7 @@ class Certified(DeclaresEffects, AgentMiddleware[CertifiedState, Any, Any]):
             raise ValueError(f"end={end!r}: give 'always', 'unless_left' or 'never'")
         load_checks(checks or {})
         self._seen = SeenTurns()
-        self.model, self.effects, self.policy = model, OutsideEffects(effects), policy
+        self.model, self.effects, self.policy = model, OutsideEffects(effects), format_policy(policy)
         self.tools = [create_commit_tool()] if by_agent else []
         self._conditions = [] if by_agent else list(conditions)
         self._checks, self._end, self._returns = checks, end, returns

@@ -241,4 +241,4 @@ HOLDS_QUESTION = """
 - holds: which of the numbered conditions hold now, whether the work may end or not. For each: condition, its number;
   reason; and evidence, by_calls and absence as above, for this condition alone."""
 
-__all__ = ["AUDIT", "AnswerAuditView", "find_claims", "has_returns_left", "judge_answer"]
+__all__ = ["AUDIT", "AnswerAuditView", "answer_verdict_form", "find_claims", "has_returns_left", "judge_answer"]
