@@ -1,6 +1,7 @@
 """`Certified`: lasting calls are checked before they are made, and the answer is judged before the agent ends."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Literal, NotRequired
 
@@ -68,6 +69,10 @@ class CertifiedState(AgentState[Any], UsageState):
     """When the turn began, in words for a model."""
     certigraph_request: NotRequired[Annotated[str, PrivateStateAttr]]
     """The request of the turn, which a summary may take out of the messages."""
+
+
+RECORDS = frozenset(CertifiedState.__annotations__.keys() - AgentState.__annotations__.keys())
+"""Keys of the state that are about the turn of one agent."""
 
 
 class Certified(DeclaresEffects, AgentMiddleware[CertifiedState, Any, Any]):
@@ -231,14 +236,14 @@ class Certified(DeclaresEffects, AgentMiddleware[CertifiedState, Any, Any]):
         return {**update, **_send_back(state, judged, runtime)}
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Answer]) -> Answer:
-        """Note in the answer to a call that a person changed how it was made."""
-        return _note_change(request, handler(request))
+        """Note in the answer to a call that a person changed how it was made, and keep a sub-agent's records out."""
+        return _leave_out_records(_note_change(request, handler(request)))
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Answer]]
     ) -> Answer:
-        """Note in the answer to a call that a person changed how it was made."""
-        return _note_change(request, await handler(request))
+        """Note in the answer to a call that a person changed how it was made, and keep a sub-agent's records out."""
+        return _leave_out_records(_note_change(request, await handler(request)))
 
     # What the hooks are made of.
 
@@ -294,6 +299,13 @@ def _note_change(request: ToolCallRequest, answer: Answer) -> Answer:
         return answer
     is_same = (chosen["name"], chosen["args"]) == (request.tool_call["name"], request.tool_call["args"])
     return answer if is_same else note_made(answer, request.tool_call)
+
+
+def _leave_out_records(answer: Answer) -> Answer:
+    """Return an answer without this middleware's keys: a tool that runs a sub-agent hands its state on as a command."""
+    if not isinstance(answer, Command) or not isinstance(answer.update, Mapping) or answer.graph is not None:
+        return answer
+    return replace(answer, update={key: value for key, value in answer.update.items() if key not in RECORDS})
 
 
 def _take_back_answer(messages: Sequence[AnyMessage], forms: frozenset[str]) -> list[AnyMessage]:
