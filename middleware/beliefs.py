@@ -16,8 +16,8 @@ from certigraph.nodes.beliefs import to_memory
 from certigraph.nodes.message_beliefs import (
     KEPT_ROUNDS,
     MAX_OLD_TOKENS,
-    believed_rounds,
     belief_in,
+    believed_rounds,
     rounds_to_believe,
     update_belief,
     with_belief,

@@ -83,7 +83,7 @@ SCRIPTS: dict[str, Script] = {
     "one call again and again": [search_for("parcel 7")] * 8,
     "two calls in turn": [search_for(("red", "blue")[number % 2]) for number in range(8)],
     "other words that find nothing new": [
-        search_for(f"parcel 7 {word}") for word in "where is it now then".split() * 2
+        search_for(f"parcel 7 {word}") for word in ["where", "is", "it", "now", "then"] * 2
     ],
     "two calls in a response": [search_for("red", "blue")] * 8,
     "a loop after progress": [*(search_for(f"{n} {n * 7} {n * 11}") for n in range(4)), *[search_for("parcel")] * 5],
