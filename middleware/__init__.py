@@ -7,7 +7,7 @@ if find_spec("langchain") is None:
     raise ModuleNotFoundError(message, name="langchain")
 
 from certigraph.middleware.beliefs import BeliefMemory
-from certigraph.middleware.certified import Certified
+from certigraph.middleware.certification import Certified
 from certigraph.middleware.effects import EffectsOnce
 from certigraph.middleware.ordered_calls import OrderedCalls
 from certigraph.middleware.progress import ProgressGate

@@ -6,7 +6,7 @@ from typing import Any
 from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware, ToolRetryMiddleware
 
 from certigraph.adapters.tools.outcomes import Effect
-from certigraph.middleware.certified import Certified
+from certigraph.middleware.certification import Certified
 from certigraph.middleware.effects import EffectsOnce
 from certigraph.middleware.ordered_calls import OrderedCalls
 from certigraph.middleware.views import DeclaresEffects

@@ -15,7 +15,7 @@ from langgraph.types import Command
 from pydantic import BaseModel
 
 import certigraph
-from certigraph.middleware.certified import Certified
+from certigraph.middleware.certification import Certified
 
 ASK = {"messages": [("user", "Refund order 17 and close its ticket after a mail.")]}
 
