@@ -1,14 +1,16 @@
 """`ProgressGate`: an agent that repeats its tool calls and finds nothing new gets a note, and then has to answer."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Literal, NotRequired, get_args
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, hook_config
 from langchain.agents.middleware.types import PrivateStateAttr
-from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langgraph.config import get_config
+from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import Runtime
+from langgraph.types import Command
 
 from certigraph.adapters.models.prompts import bullet_list, clip, one_line
 from certigraph.adapters.processes import wait_for_node
@@ -130,32 +132,32 @@ class ProgressGate(AgentMiddleware[Any, Any, Any]):
         """Judge the latest round."""
         return await self._judge(state, runtime)
 
-    @hook_config(can_jump_to=["model", "end"])
-    def after_model(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any] | None:
-        """Refuse calls that are chosen after the answer was demanded."""
-        messages: Sequence[AnyMessage] = state["messages"]
-        place = _place_of_demand(messages)
-        rounds = [] if place is None else rounds_in(messages[place:])
-        if not rounds or not rounds[-1].open:
-            return None
-        refused = [refuse(call, REFUSED_CALL) for call in rounds[-1].open]
-        if state.get("structured_response") is not None:  # the calls stood next to the answer
-            return {"messages": refused, "jump_to": "end"}
-        if len(rounds) <= MAX_REFUSALS:
-            return {"messages": refused, "jump_to": "model"}
-        reason = stagnation_in(state).reason
-        return {"messages": [*refused, _write_end(reason)], "jump_to": "end"}
+    def wrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]]
+    ) -> ToolMessage | Command[Any]:
+        """Refuse a call that is chosen after the answer was demanded."""
+        return self._refuse(request) or handler(request)
 
-    async def aafter_model(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any] | None:
-        """Refuse calls that are chosen after the answer was demanded."""
-        return self.after_model(state, runtime)
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
+    ) -> ToolMessage | Command[Any]:
+        """Refuse a call that is chosen after the answer was demanded."""
+        return self._refuse(request) or await handler(request)
+
+    # A node after the model would refuse them before other hooks see them, and would cost each response a checkpoint
+    # more, which is half as much again as an agent without middleware writes.
+    def _refuse(self, request: ToolCallRequest) -> ToolMessage | None:
+        demanded = _place_of_demand(request.state["messages"]) is not None
+        return refuse(request.tool_call, REFUSED_CALL) if demanded else None
 
     async def _judge(self, state: Mapping[str, Any], runtime: Runtime[Any]) -> dict[str, Any] | None:
         if self.then == "ask":
             require_checkpointer('ProgressGate(then="ask")', get_config())
         messages: Sequence[AnyMessage] = state["messages"]
-        if _place_of_demand(messages) is not None:
-            return None
+        if (place := _place_of_demand(messages)) is not None:
+            refused = len(rounds_in(messages[place:]))
+            ended = [_write_end(stagnation_in(state).reason)]
+            return {"messages": ended, "jump_to": "end"} if refused > MAX_REFUSALS else None
         rounds = counted_rounds(messages[start_of_rounds(messages) :], self.exempt)
         before = stagnation_of_rounds(state, rounds)
         found = await judge_rounds(rounds, before, self.gate, runtime, messages=messages, model=self.model)

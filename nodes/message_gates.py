@@ -18,7 +18,7 @@ from typing_extensions import TypedDict
 
 from certigraph.adapters.models.scripts import ScriptedChat
 from certigraph.adapters.processes import wait_for_node
-from certigraph.adapters.protocols import Operator
+from certigraph.adapters.protocols import Context, Operator
 from certigraph.adapters.tools.contents import format_content, text_of_message
 from certigraph.adapters.tools.effects import ToolAnswer
 from certigraph.nodes.conversations import (
@@ -246,8 +246,9 @@ def _gate_view(
 
 
 async def _call_gate(operator: Operator, view: Any, runtime: Runtime[Any], model: Model | None) -> dict[str, Any]:
-    agent = OutsideAgent(no_tools(), NO_MODEL if model is None else model)
-    update, _ = await agent.call("gate", partial(call_operator, operator), view, runtime)
+    if model is None:
+        return await call_operator(operator, view, Runtime(context=NO_MODEL))
+    update, _ = await OutsideAgent(no_tools(), model).call("gate", partial(call_operator, operator), view, runtime)
     return update
 
 
@@ -255,8 +256,8 @@ def _miss_model(prompt: str, schema: Any) -> str:
     raise Fault("operator", "this gate asks a model, and it has none: give model= together with it")
 
 
-NO_MODEL = ScriptedChat(responder=_miss_model)
-"""The model of a gate that has none."""
+NO_MODEL = Context(chat=ScriptedChat(responder=_miss_model))
+"""The context of a gate that has no model."""
 
 
 # The gate as a node.
