@@ -29,10 +29,8 @@ from certigraph.adapters.tools.positions import (
     find_node_position,
     find_position,
     inside_call,
-    is_lone_call,
     is_sent,
     number_in_node,
-    numbered_call,
     turn_of,
 )
 from certigraph.adapters.tools.world import effects_of
@@ -113,30 +111,6 @@ def make_once(tool: BaseTool, effect: Effect | None = None) -> BaseTool:
 
 ONCE_MARK = "__certigraph_once__"
 """Attribute of the classes of tools whose effect happens once."""
-
-
-def number_graphs(tool: BaseTool) -> BaseTool:
-    """Return a copy of a tool for a node that makes several calls at once, each of which may invoke graphs.
-
-    LangGraph numbers the graphs of a node in the order in which they begin. In the copy they are numbered by the id of
-    the call, so that a resumed node resumes the graphs of each call.
-    """
-    kind = type(tool)
-
-    class NumberingTool(kind):  # type: ignore[valid-type, misc]
-        def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-            with numbered_call(ensure_config(config), _number_of(input)) as inner:
-                return _with_class(self, kind).invoke(input, inner, **kwargs)
-
-        async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-            with numbered_call(ensure_config(config), _number_of(input)) as inner:
-                return await _with_class(self, kind).ainvoke(input, inner, **kwargs)
-
-    return _with_class(tool, NumberingTool)
-
-
-def _number_of(given: Any) -> int:
-    return uuid5(NAMESPACE_OID, str(given.get("id", "") if isinstance(given, Mapping) else "")).int % MANY
 
 
 def _with_class(tool: BaseTool, kind: type[BaseTool]) -> BaseTool:
@@ -267,7 +241,7 @@ class _Making:
 
 def _is_alone(config: RunnableConfig) -> bool:
     """Return whether a node makes one call only: LangGraph cannot tell apart the questions of several at once."""
-    if is_sent(config) or is_lone_call(config):
+    if is_sent(config):
         return True
     latest = next((one for one in reversed(read_messages(config)) if isinstance(one, AIMessage)), None)
     return latest is None or len(latest.tool_calls) < 2
@@ -305,4 +279,4 @@ def _address(message: Any, id_: str) -> Any:
 
 STOPPED_TEXT = "A person ended the work at a question about this call, whose outcome is not known."
 
-__all__ = ["ToolCopies", "make_once", "number_graphs", "once"]
+__all__ = ["ToolCopies", "make_once", "once"]
