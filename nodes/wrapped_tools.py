@@ -28,6 +28,7 @@ from certigraph.adapters.tools.outcomes import Effect, Once, is_ambiguous
 from certigraph.adapters.tools.positions import (
     find_node_position,
     find_position,
+    has_answers,
     inside_call,
     is_sent,
     number_in_node,
@@ -157,13 +158,15 @@ async def _make(tool: _OnceTool, given: Any, config: RunnableConfig, execute: Ex
     call = tool.call(given.get("args", given))
     chosen = await _identify(tool, call, given, config)
     ledger = open_ledger(config, turn_of(chosen))
-    questions = QuestionLog(ledger, config)
-    await questions.load()
-    if not await questions.settle():
-        return _answer(STOPPED_TEXT, given, ())
-    earlier = await settle_earlier_turns(ledger, {tool.name: rule}, questions)
-    key = rule.bind(call.name, call.args, turn_of(chosen), chosen)
-    one = EnteredCall(call, key, await ledger.read(key), chosen=chosen)
+    key, questions = rule.bind(call.name, call.args, turn_of(chosen), chosen), QuestionLog(ledger, config)
+    entry, earlier = await ledger.read(key), list[tuple[ToolCall, str]]()
+    if entry.exists or has_answers(config) or await ledger.find_open():  # otherwise the node has asked nothing
+        await questions.load()
+        if not await questions.settle():
+            return _answer(STOPPED_TEXT, given, ())
+        earlier = await settle_earlier_turns(ledger, {tool.name: rule}, questions)
+        entry = await ledger.read(key)
+    one = EnteredCall(call, key, entry, chosen=chosen)
     returned = await _Making(one, rule, ledger, questions, config).make(execute)
     return _answer(returned, given, [f"{made}: {text}" for made, text in earlier])
 

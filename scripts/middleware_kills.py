@@ -253,7 +253,9 @@ def find_faults(trial: Trial, whole: Trial) -> list[str]:
     if not trial.ended:
         return ["not ended"]
     done = Counter(trial.effects)
-    calls = [(name, args["case"]) for calls in ROUNDS[trial.kind] for name, args in calls if name not in ("look", "task")]
+    calls = [
+        (name, args["case"]) for calls in ROUNDS[trial.kind] for name, args in calls if name not in ("look", "task")
+    ]
     delegated = [[(name, args["case"]) for name, args in chain(case)] for case in DELEGATED]
     chains = [calls, *(delegated if trial.kind == "deepagents" else [])]
     faults = []

@@ -135,6 +135,12 @@ def inside_call(config: RunnableConfig, key: str, number: int) -> Iterator[Runna
         var_child_runnable_config.reset(token)
 
 
+def has_answers(config: RunnableConfig) -> bool:
+    """Return whether a node goes on after an interrupt with an answer, or whether some node of the run does."""
+    scratchpad = config.get("configurable", {}).get(SCRATCHPAD_KEY)
+    return scratchpad is None or bool(scratchpad.resume) or scratchpad.get_null_resume(False) is not None
+
+
 def is_sent(config: RunnableConfig) -> bool:
     """Return whether `Send` started the run of a node, as `create_agent` starts one for each call of a response."""
     return ((config.get("metadata") or {}).get("langgraph_path") or [""])[0] == PUSH
