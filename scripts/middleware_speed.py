@@ -6,7 +6,7 @@
 A scripted model answers at once, the tools return at once, and checkpoints go into a file of SQLite. Every call has an
 effect that lasts, but with `--look-ups`. The agents work in turns, so that a change of the machine's speed affects all
 of them; each has worked in another thread before. Rounds have one and two calls in turns, unless `--calls` says
-otherwise. `hooks` is a middleware whose hooks are those of `OrderedCalls` and do nothing: the share of LangChain itself.
+otherwise. `hooks` is a middleware with the hooks of `OrderedCalls`, which do nothing: the share of LangChain itself.
 """
 
 import argparse

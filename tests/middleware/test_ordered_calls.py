@@ -330,12 +330,12 @@ def work_in_order(folder: Path, is_async: bool) -> None:
     given = None if (folder / "killed").exists() else ASK
     if not is_async:
         with SqliteSaver.from_conn_string(path) as saver:
-            carry_on(saver, model).invoke(given, THREAD)
+            carry_on(saver, model).invoke(given, THREAD, durability="sync")
         return
 
     async def work() -> None:
         async with AsyncSqliteSaver.from_conn_string(path) as saver:
-            await carry_on(saver, model).ainvoke(given, THREAD)
+            await carry_on(saver, model)..invoke(given, THREAD, durability="sync")
 
     asyncio.run(work())
 
