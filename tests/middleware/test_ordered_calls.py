@@ -335,7 +335,7 @@ def work_in_order(folder: Path, is_async: bool) -> None:
 
     async def work() -> None:
         async with AsyncSqliteSaver.from_conn_string(path) as saver:
-            await carry_on(saver, model)..invoke(given, THREAD, durability="sync")
+            await carry_on(saver, model).ainvoke(given, THREAD, durability="sync")
 
     asyncio.run(work())
 
