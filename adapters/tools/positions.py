@@ -19,6 +19,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.checkpoint.serde.types import TASKS
+from langgraph.constants import START
 from langgraph.pregel import _algo as algorithm
 from langgraph.types import Send
 
@@ -143,7 +144,8 @@ def has_answers(config: RunnableConfig) -> bool:
 
 def is_sent(config: RunnableConfig) -> bool:
     """Return whether `Send` started the run of a node, as `create_agent` starts one for each call of a response."""
-    return ((config.get("metadata") or {}).get("langgraph_path") or [""])[0] == PUSH
+    path = (config.get("metadata") or {}).get("langgraph_path")
+    return bool(path) and path[0] == PUSH
 
 
 _INVOKED: WeakKeyDictionary[Callable[..., Any], dict[int, list[int]]] = WeakKeyDictionary()
@@ -275,16 +277,28 @@ async def _find_begin(saver: BaseCheckpointSaver[Any], thread: str, namespace: s
     """Return the checkpoint in which the turn of a graph began."""
     known, passed = known_of(saver), list[tuple[str, ...]]()
     while (place := ("begin", thread, namespace, checkpoint)) not in known:
-        passed.append(place)
         found = await await_checkpoint(saver, thread, namespace, checkpoint)
-        before = _parent_of(found)
-        if found.metadata.get("source") == "input" or not before:
+        before, turn = _parent_of(found), ("turn", thread, namespace, _version_of_input(found))
+        passed += [place, turn] if turn[-1] else [place]
+        if turn in known:
+            known[place] = known[turn]
+        elif found.metadata.get("source") == "input" or not before:
             known[place] = str(found.checkpoint["id"])
-            break
-        checkpoint = before
+        else:
+            checkpoint = before
     begin = str(known[place])
     known.update(dict.fromkeys(passed, begin))
     return begin
+
+
+def _version_of_input(found: CheckpointTuple) -> str:
+    """Return the version of the latest input that a checkpoint descends from; empty if it does not identify it.
+
+    The checkpointers of LangGraph make versions of a number and a random part. In one without a random part, two turns
+    that began at the same checkpoint may have equal versions.
+    """
+    version = found.checkpoint["channel_versions"].get(START)
+    return version if isinstance(version, str) and "." in version else ""
 
 
 def _parent_of(found: CheckpointTuple) -> str:

@@ -270,6 +270,26 @@ def test_a_call_in_a_long_turn_reads_as_few_checkpoints_as_one_in_a_short_turn()
     assert len(set(reads[:-1])) == 1
 
 
+class IntegerSaver(InMemorySaver):
+    """A checkpointer whose versions are numbers without a random part."""
+
+    def get_next_version(self, current: Any, channel: Any) -> Any:
+        return (current or 0) + 1
+
+
+@pytest.mark.parametrize("kind", [InMemorySaver, IntegerSaver])
+def test_turns_that_begin_at_one_checkpoint_are_told_apart(kind: Any) -> None:
+    bank = Bank()
+    graph = create_agent(Caller(rounds=[[("pay", ANN)]]), [bank.pay], middleware=[EffectsOnce()], checkpointer=kind())
+    graph.invoke(ASK, THREAD)
+    begin = graph.get_state(THREAD).config
+    for count in (2, 3):
+        assert graph.invoke(ASK, begin)["messages"][-1].text == f"paid ann, receipt {count}"
+    for snapshot in list(graph.get_state_history(THREAD)):
+        graph.invoke(None, snapshot.config)
+    assert len(bank.paid) == 3
+
+
 def test_without_a_checkpointer_tools_work_as_they_are() -> None:
     bank = Bank()
     graph = create_agent(Caller(rounds=[[("pay", ANN)]]), [bank.pay], middleware=[EffectsOnce()])
