@@ -145,7 +145,7 @@ def has_answers(config: RunnableConfig) -> bool:
 def is_sent(config: RunnableConfig) -> bool:
     """Return whether `Send` started the run of a node, as `create_agent` starts one for each call of a response."""
     path = (config.get("metadata") or {}).get("langgraph_path")
-    return bool(path) and path[0] == PUSH
+    return bool(path and path[0] == PUSH)
 
 
 _INVOKED: WeakKeyDictionary[Callable[..., Any], dict[int, list[int]]] = WeakKeyDictionary()
