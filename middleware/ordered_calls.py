@@ -1,22 +1,20 @@
 """`OrderedCalls`: the calls of one response of a model are made in their order."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple
+from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse, hook_config
 from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.messages import ToolMessage
 from langgraph.runtime import Runtime
-from langgraph.types import Command
+from langgraph.types import Command, Send
 
 from certigraph.adapters.models.prompts import clip
 from certigraph.adapters.tools.outcomes import Effect
-from certigraph.adapters.tools.positions import is_sent, lone_call
+from certigraph.adapters.tools.positions import is_sent
 from certigraph.middleware.views import DeclaresEffects, add_instructions
 from certigraph.nodes.conversations import ToolRound, current_round, is_denied, is_made, refuse, to_call
 from certigraph.nodes.outside_agents import OutsideEffects
-from certigraph.nodes.wrapped_tools import ToolCopies, number_graphs
 from certigraph.state.tools import ChainedCall, find_blocking
 
 Answer = ToolMessage | Command[Any]
@@ -48,7 +46,6 @@ class OrderedCalls(DeclaresEffects, AgentMiddleware[Any, Any, Any]):
     def __init__(self, effects: Mapping[str, Effect] | None = None) -> None:
         super().__init__()
         self.effects = OutsideEffects(effects)
-        self._numbered = ToolCopies(number_graphs)
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
@@ -63,70 +60,51 @@ class OrderedCalls(DeclaresEffects, AgentMiddleware[Any, Any, Any]):
         return await handler(add_instructions(request, NOTE))
 
     @hook_config(can_jump_to=["tools"])
-    def before_model(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any] | None:
+    def before_model(self, state: AgentState[Any], runtime: Runtime[Any]) -> Any:
         """Go back to the tools while calls of the last response are open."""
-        return _go_on(state)
+        return _go_on(current_round(state["messages"]))
 
     @hook_config(can_jump_to=["tools"])
-    async def abefore_model(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any] | None:
+    async def abefore_model(self, state: AgentState[Any], runtime: Runtime[Any]) -> Any:
         """Go back to the tools while calls of the last response are open."""
-        return _go_on(state)
+        return _go_on(current_round(state["messages"]))
 
     @hook_config(can_jump_to=["tools"])
-    def after_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any] | None:
-        """Go back to the tools if the agent would end while calls of its last response are open."""
-        return _go_on(state)
+    def after_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> Any:
+        """Go back to the tools if the agent would end in the middle of a chain."""
+        return _complete(current_round(state["messages"]))
 
     @hook_config(can_jump_to=["tools"])
-    async def aafter_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any] | None:
-        """Go back to the tools if the agent would end while calls of its last response are open."""
-        return _go_on(state)
+    async def aafter_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> Any:
+        """Go back to the tools if the agent would end in the middle of a chain."""
+        return _complete(current_round(state["messages"]))
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Answer]) -> Answer:
         """Make a call if its turn has come."""
-        due = self._decide(request)
-        if not isinstance(due, _Due):
-            return due
-        with due.setting:
-            return handler(due.request)
+        answer = self._answer_unmade(request)
+        return handler(request) if answer is None else answer
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Answer]]
     ) -> Answer:
         """Make a call if its turn has come."""
-        due = self._decide(request)
-        if not isinstance(due, _Due):
-            return due
-        with due.setting:
-            return await handler(due.request)
+        answer = self._answer_unmade(request)
+        return await handler(request) if answer is None else answer
 
-    def _decide(self, request: ToolCallRequest) -> "Answer | _Due":
-        """Return the call if its turn has come; else its answer: an empty command while it waits or is answered."""
+    def _answer_unmade(self, request: ToolCallRequest) -> Answer | None:
+        """Return the answer to a call that is not made now: an empty command if it has to wait; None if it is made."""
+        chain, id_ = current_round(_messages_in(request.state)), request.tool_call["id"]
+        place = next((place for place, one in enumerate(chain.calls) if one["id"] == id_), None) if chain else None
+        if chain is None or place is None:
+            return None
         tools = {one.name: one for one in request.runtime.tools}
-        chain, call = current_round(_messages_in(request.state)), request.tool_call
-        if chain is None or call["id"] not in [one["id"] for one in chain.calls]:
-            return _Due(request)
-        place = [one["id"] for one in chain.calls].index(call["id"])
         kinds = [self.effects.is_look_up(tools.get(one["name"])) for one in chain.calls]
         before = _chain_before(chain, kinds, place)
-        if chain.answers[place] or before is None:
+        # an edge starts a node with all calls of the response, and only those nodes make calls that `Send` starts
+        if chain.answers[place] or before is None or not is_sent(request.runtime.config):
             return Command()
-        if failed := find_blocking(kinds[place], before):
-            return refuse(call, SKIPPED_TEXT.format(call=clip(str(failed), MAX_CALL)))
-        if not kinds[place]:
-            return _Due(request, lone_call(request.runtime.config))
-        # a node that an edge started makes all look-ups that are due
-        if request.tool is None or is_sent(request.runtime.config):
-            return _Due(request)
-        return _Due(request.override(tool=self._numbered.of(request.tool)))
-
-
-class _Due(NamedTuple):
-    """A call whose turn has come."""
-
-    request: ToolCallRequest
-    setting: AbstractContextManager[Any] = nullcontext()
-    """In what it is made."""
+        failed = find_blocking(kinds[place], before)
+        return refuse(request.tool_call, SKIPPED_TEXT.format(call=clip(str(failed), MAX_CALL))) if failed else None
 
 
 def _chain_before(chain: ToolRound, kinds: list[bool], place: int) -> list[ChainedCall] | None:
@@ -149,13 +127,19 @@ def _chain_before(chain: ToolRound, kinds: list[bool], place: int) -> list[Chain
     return before
 
 
-def _go_on(state: AgentState[Any]) -> dict[str, Any] | None:
-    """Return the jump to the tools if a chain was begun and is not complete.
+def _go_on(chain: ToolRound | None) -> Command[Any] | None:
+    """Return the jump to the tools for the open calls of a response, one run of the node for each, as after a model.
 
-    Calls none of which is answered were left by a middleware that ended the work before the tools.
+    The edge that LangChain follows to the tools starts one more run of the node, which makes no calls.
     """
-    chain = current_round(state["messages"])
-    return {"jump_to": "tools"} if chain and chain.open and any(chain.answers) else None
+    if chain is None or not chain.open:
+        return None
+    return Command(update={"jump_to": "tools"}, goto=[Send("tools", [call]) for call in chain.open])
+
+
+def _complete(chain: ToolRound | None) -> Command[Any] | None:
+    """Return the jump for a chain that was begun; otherwise a middleware has ended the work before its calls."""
+    return _go_on(chain) if chain and any(chain.answers) else None
 
 
 def _messages_in(state: Any) -> Any:

@@ -28,11 +28,10 @@ from certigraph.adapters.tools.outcomes import Effect, Once, is_ambiguous
 from certigraph.adapters.tools.positions import (
     find_node_position,
     find_position,
+    has_answers,
     inside_call,
-    is_lone_call,
     is_sent,
     number_in_node,
-    numbered_call,
     turn_of,
 )
 from certigraph.adapters.tools.world import effects_of
@@ -115,30 +114,6 @@ ONCE_MARK = "__certigraph_once__"
 """Attribute of the classes of tools whose effect happens once."""
 
 
-def number_graphs(tool: BaseTool) -> BaseTool:
-    """Return a copy of a tool for a node that makes several calls at once, each of which may invoke graphs.
-
-    LangGraph numbers the graphs of a node in the order in which they begin. In the copy they are numbered by the id of
-    the call, so that a resumed node resumes the graphs of each call.
-    """
-    kind = type(tool)
-
-    class NumberingTool(kind):  # type: ignore[valid-type, misc]
-        def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-            with numbered_call(ensure_config(config), _number_of(input)) as inner:
-                return _with_class(self, kind).invoke(input, inner, **kwargs)
-
-        async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-            with numbered_call(ensure_config(config), _number_of(input)) as inner:
-                return await _with_class(self, kind).ainvoke(input, inner, **kwargs)
-
-    return _with_class(tool, NumberingTool)
-
-
-def _number_of(given: Any) -> int:
-    return uuid5(NAMESPACE_OID, str(given.get("id", "") if isinstance(given, Mapping) else "")).int % MANY
-
-
 def _with_class(tool: BaseTool, kind: type[BaseTool]) -> BaseTool:
     """Return a copy of a tool, of a class that differs from its own in how it is invoked."""
     copy = tool.model_copy()
@@ -183,13 +158,15 @@ async def _make(tool: _OnceTool, given: Any, config: RunnableConfig, execute: Ex
     call = tool.call(given.get("args", given))
     chosen = await _identify(tool, call, given, config)
     ledger = open_ledger(config, turn_of(chosen))
-    questions = QuestionLog(ledger, config)
-    await questions.load()
-    if not await questions.settle():
-        return _answer(STOPPED_TEXT, given, ())
-    earlier = await settle_earlier_turns(ledger, {tool.name: rule}, questions)
-    key = rule.bind(call.name, call.args, turn_of(chosen), chosen)
-    one = EnteredCall(call, key, await ledger.read(key), chosen=chosen)
+    key, questions = rule.bind(call.name, call.args, turn_of(chosen), chosen), QuestionLog(ledger, config)
+    entry, earlier = await ledger.read(key), list[tuple[ToolCall, str]]()
+    if entry.exists or has_answers(config) or await ledger.find_open():  # otherwise the node has asked nothing
+        await questions.load()
+        if not await questions.settle():
+            return _answer(STOPPED_TEXT, given, ())
+        earlier = await settle_earlier_turns(ledger, {tool.name: rule}, questions)
+        entry = await ledger.read(key)
+    one = EnteredCall(call, key, entry, chosen=chosen)
     returned = await _Making(one, rule, ledger, questions, config).make(execute)
     return _answer(returned, given, [f"{made}: {text}" for made, text in earlier])
 
@@ -267,7 +244,7 @@ class _Making:
 
 def _is_alone(config: RunnableConfig) -> bool:
     """Return whether a node makes one call only: LangGraph cannot tell apart the questions of several at once."""
-    if is_sent(config) or is_lone_call(config):
+    if is_sent(config):
         return True
     latest = next((one for one in reversed(read_messages(config)) if isinstance(one, AIMessage)), None)
     return latest is None or len(latest.tool_calls) < 2
@@ -305,4 +282,4 @@ def _address(message: Any, id_: str) -> Any:
 
 STOPPED_TEXT = "A person ended the work at a question about this call, whose outcome is not known."
 
-__all__ = ["ToolCopies", "make_once", "number_graphs", "once"]
+__all__ = ["ToolCopies", "make_once", "once"]

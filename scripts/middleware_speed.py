@@ -3,35 +3,59 @@
     python scripts/middleware_speed.py --laps 15 --rounds 10
     python scripts/middleware_speed.py --only ordered effects --calls 1
 
-A scripted model answers at once, the tools return at once, every call has an effect that lasts, and checkpoints go into
-a file of SQLite. The agents work in turns, so that a change of the machine's speed affects all of them. Rounds have one
-and two calls in turns, unless `--calls` says otherwise.
+A scripted model answers at once, the tools return at once, and checkpoints go into a file of SQLite. Every call has an
+effect that lasts, but with `--look-ups`. The agents work in turns, so that a change of the machine's speed affects all
+of them; each has worked in another thread before. Rounds have one and two calls in turns, unless `--calls` says
+otherwise. `hooks` is a middleware with the hooks of `OrderedCalls`, which do nothing: the share of LangChain itself.
 """
 
 import argparse
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
+from operator import truediv
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from time import perf_counter
-from typing import Any
+from time import perf_counter, process_time
+from typing import Any, NamedTuple
 
 from langchain.agents import create_agent
+from langchain.agents.middleware import AgentMiddleware
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
+from certigraph.adapters.tools.outcomes import Effect
 from certigraph.middleware.effects import EffectsOnce
 from certigraph.middleware.ordered_calls import OrderedCalls
 
-STACKS: Mapping[str, Callable[[], list[Any]]] = {
-    "bare": list,
-    "ordered": lambda: [OrderedCalls()],
-    "effects": lambda: [EffectsOnce()],
-    "ordered+effects": lambda: [OrderedCalls(), EffectsOnce()],
+
+class Hooks(AgentMiddleware[Any, Any, Any]):
+    """Middleware with the hooks of `OrderedCalls`, which do nothing."""
+
+    async def awrap_model_call(self, request: Any, handler: Any) -> Any:
+        """Ask the model."""
+        return await handler(request)
+
+    async def awrap_tool_call(self, request: Any, handler: Any) -> Any:
+        """Make the call."""
+        return await handler(request)
+
+    async def abefore_model(self, state: Any, runtime: Any) -> None:
+        """Do nothing."""
+
+    async def aafter_agent(self, state: Any, runtime: Any) -> None:
+        """Do nothing."""
+
+
+STACKS: Mapping[str, Callable[[Mapping[str, Effect]], list[Any]]] = {
+    "bare": lambda effects: [],
+    "hooks": lambda effects: [Hooks()],
+    "ordered": lambda effects: [OrderedCalls(effects)],
+    "effects": lambda effects: [EffectsOnce(effects)],
+    "ordered+effects": lambda effects: [OrderedCalls(effects), EffectsOnce(effects)],
 }
 """Middleware by name; the first is what the others are compared with."""
 
@@ -66,44 +90,65 @@ async def book(order: int) -> str:
     return f"order {order} is booked"
 
 
-async def measure(name: str, calls: Sequence[int], path: Path) -> float:
-    """Return the seconds of one run of an agent.
+class Cost(NamedTuple):
+    """What a run took."""
+
+    seconds: float
+    processor: float
+    """Seconds of all threads of the process."""
+
+
+async def measure(name: str, calls: Sequence[int], path: Path, effects: Mapping[str, Effect]) -> Cost:
+    """Return what one run of an agent costs.
 
     Args:
         name: name of its middleware.
         calls: number of calls in each round.
         path: file of its checkpoints.
+        effects: what its tool does.
 
     Raises:
         RuntimeError: the agent did not make all calls.
     """
     async with AsyncSqliteSaver.from_conn_string(str(path)) as saver:
         await saver.setup()
-        graph: Any = create_agent(RoundsModel(calls=calls), [book], middleware=STACKS[name](), checkpointer=saver)
-        begun = perf_counter()
-        state = await graph.ainvoke({"messages": [("user", "Book.")]}, {"configurable": {"thread_id": "t"}})
-        seconds = perf_counter() - begun
+        stack, request = STACKS[name](effects), {"messages": [("user", "Book.")]}
+        graph: Any = create_agent(RoundsModel(calls=calls), [book], middleware=stack, checkpointer=saver)
+        await graph.ainvoke(request, {"configurable": {"thread_id": "before"}})
+        begun, used = perf_counter(), process_time()
+        state = await graph.ainvoke(request, {"configurable": {"thread_id": "t"}})
+        cost = Cost(perf_counter() - begun, process_time() - used)
     if sum(one.type == "tool" for one in state["messages"]) != sum(calls):
         raise RuntimeError(f"{name}: calls are missing")
-    return seconds
+    return cost
 
 
-def compare(names: Sequence[str], calls: Sequence[int], laps: int) -> dict[str, dict[str, float]]:
-    """Return for each middleware the median milliseconds of a run, and the median ratio to the bare agent's lap."""
-    seconds: dict[str, list[float]] = {name: [] for name in names}
+def compare(
+    names: Sequence[str], calls: Sequence[int], laps: int, effects: Mapping[str, Effect]
+) -> dict[str, dict[str, float]]:
+    """Return for each middleware the median milliseconds of a run, and the median ratios to the bare agent's lap."""
+    costs: dict[str, list[Cost]] = {name: [] for name in names}
     with TemporaryDirectory() as folder:
         for lap in range(laps + 1):  # the first lap fills caches
             for name in names:
-                one = asyncio.run(measure(name, calls, Path(folder) / f"{lap}-{name}.sqlite"))
-                seconds[name] += [one] if lap else []
-    base = seconds[names[0]]
+                one = asyncio.run(measure(name, calls, Path(folder) / f"{lap}-{name}.sqlite", effects))
+                costs[name] += [one] if lap else []
     return {
         name: {
-            "ms": round(1000 * median(found), 1),
-            "ratio": round(median(one / bare for one, bare in zip(found, base, strict=True)), 2),
+            "ms": round(1000 * median(one.seconds for one in found), 1),
+            "ratio": round(median(map(truediv, *(_seconds(costs[one]) for one in (name, names[0])))), 2),
+            "processor ratio": round(median(map(truediv, *(_processor(costs[one]) for one in (name, names[0])))), 2),
         }
-        for name, found in seconds.items()
+        for name, found in costs.items()
     }
+
+
+def _seconds(found: Sequence[Cost]) -> list[float]:
+    return [one.seconds for one in found]
+
+
+def _processor(found: Sequence[Cost]) -> list[float]:
+    return [one.processor for one in found]
 
 
 def main() -> None:
@@ -113,10 +158,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--calls", type=int, nargs="+", default=[1, 2], help="calls of the rounds, in turns")
     parser.add_argument("--only", nargs="+", choices=list(STACKS)[1:], default=list(STACKS)[1:])
+    parser.add_argument("--look-ups", action="store_true", help="the calls are look-ups")
     given = parser.parse_args()
+    effects: dict[str, Effect] = {"book": "repeatable"} if given.look_ups else {}
     calls = [given.calls[number % len(given.calls)] for number in range(given.rounds)]
-    found = compare(["bare", *given.only], calls, given.laps)
-    print(json.dumps({"rounds": given.rounds, "calls": given.calls, "laps": given.laps, **found}, indent=1))
+    found = compare(["bare", *given.only], calls, given.laps, effects)
+    setting = {"rounds": given.rounds, "calls": given.calls, "laps": given.laps, "look-ups": given.look_ups}
+    print("\n".join(map(json.dumps, [setting, *({"stack": name, **one} for name, one in found.items())])))
 
 
 if __name__ == "__main__":

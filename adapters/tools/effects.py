@@ -27,7 +27,8 @@ from certigraph.adapters.tools.positions import (
     CHECKPOINTER_KEY,
     CHECKPOINTS_KEY,
     DURABILITY_KEY,
-    await_checkpoint,
+    await_saved,
+    known_of,
     list_checkpoints,
     use_saver,
 )
@@ -222,9 +223,14 @@ class Ledger:
 
         Entries that were left open although they are settled are closed.
         """
-        found = [] if self._saver is None else await _list_open(self._saver, self._thread)
-        calls = []
-        for key in [one["key"] for one in found if one["turn"] != self._turn]:
+        if self._saver is None:
+            return []
+        calls, known, place = [], known_of(self._saver), ("settled", self._thread, self._turn)
+        found = [] if place in known else await _list_open(self._saver, self._thread)
+        keys = [one["key"] for one in found if one["turn"] != self._turn]
+        if not keys:  # while this turn works, no earlier one begins a call
+            known[place] = True
+        for key in keys:
             entry = await self.read(key)
             if entry.start and not entry.runs_elsewhere:
                 calls.append(UnsettledCall(key, entry))
@@ -355,7 +361,7 @@ async def await_saved_state(config: RunnableConfig) -> None:
     saver, thread = configurable.get(CHECKPOINTER_KEY), configurable.get("thread_id")
     if isinstance(saver, BaseCheckpointSaver) and thread and configurable.get(DURABILITY_KEY) != "sync":
         for namespace, checkpoint in configurable.get(CHECKPOINTS_KEY, {}).items():
-            await await_checkpoint(saver, str(thread), namespace, checkpoint)
+            await await_saved(saver, str(thread), namespace, checkpoint)
 
 
 def _lines_of(found: Any) -> dict[str, Any]:

@@ -10,7 +10,6 @@ import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from itertools import count
 from threading import Lock
 from typing import Any, NamedTuple
@@ -20,10 +19,11 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.checkpoint.serde.types import TASKS
+from langgraph.constants import START
 from langgraph.pregel import _algo as algorithm
 from langgraph.types import Send
 
-from certigraph.adapters.processes import Setting, is_invoked, run_in_thread
+from certigraph.adapters.processes import is_invoked, run_in_thread
 from certigraph.state.endings import Fault
 
 CHECKPOINTER_KEY = "__pregel_checkpointer"
@@ -61,6 +61,23 @@ RUNTIME_KEY = "__pregel_runtime"
 
 SAVE_SECONDS = 30.0
 """Seconds for which a checkpoint that LangGraph saves in the background is awaited."""
+
+
+MAX_KNOWN = 20_000
+"""Number of facts about one checkpointer that are kept in memory."""
+
+_KNOWN: WeakKeyDictionary[BaseCheckpointSaver[Any], dict[tuple[str, ...], Any]] = WeakKeyDictionary()
+
+
+def known_of(saver: BaseCheckpointSaver[Any]) -> dict[tuple[str, ...], Any]:
+    """Return what this process knows of a checkpointer and what does not change, such as that a checkpoint is saved."""
+    try:
+        known = _KNOWN.setdefault(saver, {})
+    except TypeError:  # a checkpointer without a hash
+        return {}
+    if len(known) > MAX_KNOWN:
+        known.clear()
+    return known
 
 
 async def use_saver(saver: BaseCheckpointSaver[Any], method: str, *args: Any) -> Any:
@@ -107,50 +124,28 @@ def inside_call(config: RunnableConfig, key: str, number: int) -> Iterator[Runna
         number: a number that no other call of this run of the node has.
     """
     configurable = config.get("configurable", {})
-    outer = {CALL_KEY: OuterCall(configurable.get(NAMESPACE_KEY, ""), key)}
-    with numbered_call({**config, "configurable": {**configurable, **outer}}, number) as inner:
-        yield inner
-
-
-@contextmanager
-def numbered_call(config: RunnableConfig, number: int) -> Iterator[RunnableConfig]:
-    """Number the graphs that a tool invokes apart from those of other calls; yield the configuration of the call.
-
-    Args:
-        config: configuration of the node that makes the call.
-        number: a number that no other call of this run of the node has.
-    """
-    configurable = config.get("configurable", {})
-    inner = config
+    changes: dict[str, Any] = {CALL_KEY: OuterCall(configurable.get(NAMESPACE_KEY, ""), key)}
     if scratchpad := configurable.get(SCRATCHPAD_KEY):
         numbers = count(number * GRAPHS_PER_CALL).__next__
-        alike = dataclasses.replace(scratchpad, subgraph_counter=numbers)
-        inner = {**config, "configurable": {**configurable, SCRATCHPAD_KEY: alike}}
-    with Setting(var_child_runnable_config, inner):
+        changes[SCRATCHPAD_KEY] = dataclasses.replace(scratchpad, subgraph_counter=numbers)
+    inner: RunnableConfig = {**config, "configurable": {**configurable, **changes}}
+    token = var_child_runnable_config.set(inner)
+    try:
         yield inner
+    finally:
+        var_child_runnable_config.reset(token)
+
+
+def has_answers(config: RunnableConfig) -> bool:
+    """Return whether a node goes on after an interrupt with an answer, or whether some node of the run does."""
+    scratchpad = config.get("configurable", {}).get(SCRATCHPAD_KEY)
+    return scratchpad is None or bool(scratchpad.resume) or scratchpad.get_null_resume(False) is not None
 
 
 def is_sent(config: RunnableConfig) -> bool:
     """Return whether `Send` started the run of a node, as `create_agent` starts one for each call of a response."""
-    return bool(((config.get("metadata") or {}).get("langgraph_path") or [""])[0] == PUSH)
-
-
-_LONE_CALL: ContextVar[str] = ContextVar("certigraph_lone_call", default="")
-"""Id of the run of a node that makes one call only, whatever the graph's messages say."""
-
-
-def lone_call(config: RunnableConfig) -> Setting[str]:
-    """Return a context manager for the only call that the run of a node makes.
-
-    Args:
-        config: configuration of the node.
-    """
-    return Setting(_LONE_CALL, str(config.get("configurable", {}).get(TASK_KEY, "")))
-
-
-def is_lone_call(config: RunnableConfig) -> bool:
-    """Return whether the run of a node is known to make one call only."""
-    return _LONE_CALL.get() == f"{config.get('configurable', {}).get(TASK_KEY, '')}"
+    path = (config.get("metadata") or {}).get("langgraph_path")
+    return bool(path and path[0] == PUSH)
 
 
 _INVOKED: WeakKeyDictionary[Callable[..., Any], dict[int, list[int]]] = WeakKeyDictionary()
@@ -280,12 +275,30 @@ def turn_of(position: str) -> str:
 
 async def _find_begin(saver: BaseCheckpointSaver[Any], thread: str, namespace: str, checkpoint: str) -> str:
     """Return the checkpoint in which the turn of a graph began."""
-    while True:
+    known, passed = known_of(saver), list[tuple[str, ...]]()
+    while (place := ("begin", thread, namespace, checkpoint)) not in known:
         found = await await_checkpoint(saver, thread, namespace, checkpoint)
-        before = _parent_of(found)
-        if found.metadata.get("source") == "input" or not before:
-            return str(found.checkpoint["id"])
-        checkpoint = before
+        before, turn = _parent_of(found), ("turn", thread, namespace, _version_of_input(found))
+        passed += [place, turn] if turn[-1] else [place]
+        if turn in known:
+            known[place] = known[turn]
+        elif found.metadata.get("source") == "input" or not before:
+            known[place] = str(found.checkpoint["id"])
+        else:
+            checkpoint = before
+    begin = str(known[place])
+    known.update(dict.fromkeys(passed, begin))
+    return begin
+
+
+def _version_of_input(found: CheckpointTuple) -> str:
+    """Return the version of the latest input that a checkpoint descends from; empty if it does not identify it.
+
+    The checkpointers of LangGraph make versions of a number and a random part. In one without a random part, two turns
+    that began at the same checkpoint may have equal versions.
+    """
+    version = found.checkpoint["channel_versions"].get(START)
+    return version if isinstance(version, str) and "." in version else ""
 
 
 def _parent_of(found: CheckpointTuple) -> str:
@@ -371,6 +384,16 @@ def _number_of_send(level: _Level, found: CheckpointTuple) -> int | str | None:
     return level.task if sends else None
 
 
+async def await_saved(saver: BaseCheckpointSaver[Any], thread: str, namespace: str, checkpoint: str) -> None:
+    """Wait until a checkpoint is saved.
+
+    Raises:
+        Fault: ("environment") it is not saved within `SAVE_SECONDS`.
+    """
+    if ("saved", thread, namespace, checkpoint) not in known_of(saver):
+        await await_checkpoint(saver, thread, namespace, checkpoint)
+
+
 async def await_checkpoint(
     saver: BaseCheckpointSaver[Any], thread: str, namespace: str, checkpoint: str
 ) -> CheckpointTuple:
@@ -387,6 +410,7 @@ async def await_checkpoint(
             place = {"thread_id": str(thread), "checkpoint_ns": name, "checkpoint_id": checkpoint}
             found: CheckpointTuple | None = await use_saver(saver, "get_tuple", {"configurable": place})
             if found is not None:
+                known_of(saver)["saved", thread, namespace, checkpoint] = True
                 return found
         if loop.time() > deadline:
             reason = f"the checkpoint before a call was not saved within {SAVE_SECONDS:g} seconds"

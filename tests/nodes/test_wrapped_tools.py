@@ -80,6 +80,13 @@ def test_each_call_is_made_once_whatever_its_number(kind: str, saver: Any) -> No
     assert len(bank.paid) == 3
 
 
+def test_a_plain_tool_is_entered_once_in_an_asynchronous_run() -> None:
+    bank = Bank()
+    graph = built_agent(once([bank.pay]), [("pay", ANN)], [("pay", ANN)], saver=InMemorySaver())
+    state = asyncio.run(graph.ainvoke(ASK, THREAD))
+    assert state["messages"][-1].text == "paid ann, receipt 1\npaid ann, receipt 2"
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("decision", "paid"), [(HAPPENED, 1), (REPEAT, 2)])
 @pytest.mark.parametrize("failure", [Killed(), TimeoutError("slow")])
