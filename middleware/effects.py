@@ -10,13 +10,14 @@ from langchain_core.tools import BaseTool
 from langgraph.types import Command
 
 from certigraph.adapters.tools.outcomes import Effect
+from certigraph.middleware.views import DeclaresEffects
 from certigraph.nodes.outside_agents import OutsideEffects
 from certigraph.nodes.wrapped_tools import ToolCopies, make_once
 
 Answer = ToolMessage | Command[Any]
 
 
-class EffectsOnce(AgentMiddleware[Any, Any, Any]):
+class EffectsOnce(DeclaresEffects, AgentMiddleware[Any, Any, Any]):
     """Makes every call whose effect lasts once: it does for an agent's tools what `certigraph.once` does for a list.
 
     A call is entered in the checkpointer of the graph before it starts and with its answer when it ends. A call that is
@@ -40,7 +41,7 @@ class EffectsOnce(AgentMiddleware[Any, Any, Any]):
 
     def __init__(self, effects: Mapping[str, Effect] | None = None) -> None:
         super().__init__()
-        self._effects = OutsideEffects(effects)
+        self.effects = OutsideEffects(effects)
         self._copies = ToolCopies(self._make_copy)
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Answer]) -> Answer:
@@ -54,12 +55,12 @@ class EffectsOnce(AgentMiddleware[Any, Any, Any]):
         return await handler(self._protect(request))
 
     def _protect(self, request: ToolCallRequest) -> ToolCallRequest:
-        if request.tool is None or self._effects.of(request.tool) == "repeatable":
+        if request.tool is None or self.effects.of(request.tool) == "repeatable":
             return request
         return request.override(tool=self._copies.of(request.tool))
 
     def _make_copy(self, tool: BaseTool) -> BaseTool:
-        return make_once(tool, self._effects.of(tool))
+        return make_once(tool, self.effects.of(tool))
 
 
 __all__ = ["EffectsOnce"]

@@ -12,7 +12,7 @@ from langgraph.types import Command, Send
 from certigraph.adapters.models.prompts import clip
 from certigraph.adapters.tools.outcomes import Effect
 from certigraph.adapters.tools.positions import is_sent
-from certigraph.middleware.views import add_instructions
+from certigraph.middleware.views import DeclaresEffects, add_instructions
 from certigraph.nodes.conversations import ToolRound, current_round, is_denied, is_made, refuse, to_call
 from certigraph.nodes.outside_agents import OutsideEffects
 from certigraph.state.tools import ChainedCall, find_blocking
@@ -20,7 +20,7 @@ from certigraph.state.tools import ChainedCall, find_blocking
 Answer = ToolMessage | Command[Any]
 
 
-class OrderedCalls(AgentMiddleware[Any, Any, Any]):
+class OrderedCalls(DeclaresEffects, AgentMiddleware[Any, Any, Any]):
     """Makes the calls of one response in the order in which the model gave them.
 
     `create_agent` starts all calls of a response at once. With this middleware a call waits for those before it.
@@ -48,7 +48,7 @@ class OrderedCalls(AgentMiddleware[Any, Any, Any]):
 
     def __init__(self, effects: Mapping[str, Effect] | None = None) -> None:
         super().__init__()
-        self._effects = OutsideEffects(effects)
+        self.effects = OutsideEffects(effects)
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
@@ -101,7 +101,7 @@ class OrderedCalls(AgentMiddleware[Any, Any, Any]):
         if chain is None or place is None:
             return None
         tools = {one.name: one for one in request.runtime.tools}
-        kinds = [self._effects.is_look_up(tools.get(one["name"])) for one in chain.calls]
+        kinds = [self.effects.is_look_up(tools.get(one["name"])) for one in chain.calls]
         before = _chain_before(chain, kinds, place)
         # an edge starts a node with all calls of the response, and only those nodes make calls that `Send` starts
         if chain.answers[place] or before is None or not is_sent(request.runtime.config):
@@ -150,12 +150,9 @@ def _messages_in(state: Any) -> Any:
     return state if isinstance(state, list) else state.get("messages", ()) if isinstance(state, Mapping) else ()
 
 
-NOTE = (
-    "The tool calls of one response are made one after another, in the order in which you give them. If one of them "
-    "fails, those after it are not made. So give all calls that you already know in one response, as a chain. Leave a "
-    "call for a later response only if its arguments, or whether it is right at all, depend on an answer that you do "
-    "not have yet."
-)
+NOTE = """\
+The calls of one response are made one after another, in your order; after one that fails, none is made that changes
+something. So give whole chains, and leave for later only what depends on an answer that you do not have yet."""
 SKIPPED_TEXT = "The call was not made, because a call before it failed: {call}"
 MAX_CALL = 300
 """Maximum number of characters of the call that failed, as the agent reads it."""

@@ -1,23 +1,27 @@
 """What middleware knows of the agent around it, and how it asks models for it."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, NotRequired
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from operator import add
+from typing import Annotated, Any, NamedTuple, NotRequired
 
-from langchain.agents.middleware import ModelRequest
+from langchain.agents.middleware import ModelRequest, ModelResponse
 from langchain.agents.middleware.types import PrivateStateAttr
-from langchain_core.messages import SystemMessage
-from langgraph.channels.untracked_value import UntrackedValue
-from langgraph.types import Command
+from langchain.agents.structured_output import AutoStrategy, ToolStrategy
+from langchain_core.messages import AIMessage, AnyMessage, SystemMessage
 from typing_extensions import TypedDict
 
+from certigraph.adapters.models.prompts import paragraphs
+from certigraph.adapters.tools.checks import Checks
 from certigraph.adapters.tools.contents import text_of_message
 from certigraph.adapters.tools.outcomes import Effect
 from certigraph.adapters.tools.world import Tools
-from certigraph.nodes.outside_agents import load_outside_tools
+from certigraph.nodes.conversations import find_turn
+from certigraph.nodes.outside_agents import OutsideEffects, load_outside_tools
 
 
 class AgentParts:
-    """Model, tools and instructions of a running agent. They are in memory only: no checkpoint and no stream has them.
+    """Model, tools and instructions of a running agent.
 
     Args:
         request: a request of the agent to its model.
@@ -25,55 +29,123 @@ class AgentParts:
 
     def __init__(self, request: ModelRequest[Any]) -> None:
         self.model, self.tools = request.model, tuple(request.tools)
-        self.instructions = text_of_message(request.system_message) if request.system_message else ""
+        self.instructions = read_instructions(request)
+        self.answer_forms = _names_of_forms(request.response_format)
         self._worlds: dict[Any, Tools] = {}
 
-    def world(self, effects: Mapping[str, Effect] | None = None, checks: Any = None) -> Tools:
-        """Return the agent's tools as a world, the same object for the same arguments."""
-        key = (id(effects), id(checks))
+    def world(
+        self, effects: Mapping[str, Effect] | None = None, checks: Checks | None = None, policy: str = ""
+    ) -> Tools:
+        """Return the agent's tools as a world, the same object for the same arguments.
+
+        Args:
+            effects: what the user declared of them.
+            checks: functions of the user's that decide conditions.
+            policy: rules besides those in the agent's instructions.
+        """
+        key = (id(effects), id(checks), policy)
         if key not in self._worlds:
-            self._worlds[key] = load_outside_tools(self.tools, effects, instructions=self.instructions, checks=checks)
+            instructions = paragraphs(self.instructions, policy)
+            self._worlds[key] = load_outside_tools(self.tools, effects, instructions=instructions, checks=checks)
         return self._worlds[key]
 
     def is_of(self, request: ModelRequest[Any]) -> bool:
         """Return whether a request comes from the same agent in the same state."""
-        text = text_of_message(request.system_message) if request.system_message else ""
-        return (self.model, self.tools, self.instructions) == (request.model, tuple(request.tools), text)
-
-    def __repr__(self) -> str:
-        """Return a text without anything of the agent, for those who print the state."""
-        return "AgentParts()"
+        known = (self.model, self.tools, self.instructions)
+        return known == (request.model, tuple(request.tools), read_instructions(request))
 
 
-def add_instructions(request: ModelRequest[Any], text: str) -> ModelRequest[Any]:
-    """Return a request to the agent's model with a text at the end of the agent's instructions."""
-    given = request.system_message
-    if given is None:
-        return request.override(system_message=SystemMessage(text))
-    content: Any = (
-        f"{given.content}\n\n{text}"
-        if isinstance(given.content, str)
-        else [*given.content, {"type": "text", "text": text}]
-    )
-    return request.override(system_message=given.model_copy(update={"content": content}))
+def _names_of_forms(form: Any) -> frozenset[str]:
+    """Return the names under which a model may hand in a structured answer, as if it called a tool."""
+    strategy = ToolStrategy(form.schema) if isinstance(form, AutoStrategy) else form
+    return frozenset(one.name for one in strategy.schema_specs) if isinstance(strategy, ToolStrategy) else frozenset()
 
 
-class PartsState(TypedDict):
-    """State of an agent whose middleware knows its parts."""
-
-    certigraph_parts: NotRequired[Annotated[AgentParts, UntrackedValue(AgentParts), PrivateStateAttr]]
+NOTES_KEY = "certigraph_notes"
+"""Key in `additional_kwargs` of a system message: the notes that middleware added to it."""
 
 
-def note_parts(request: ModelRequest[Any]) -> Command[Any]:
-    """Return the command by which the hooks after a model's response learn the parts of the agent."""
-    known: Any = request.state.get("certigraph_parts")
-    return Command(update={"certigraph_parts": known if known and known.is_of(request) else AgentParts(request)})
+def add_instructions(request: ModelRequest[Any], note: str) -> ModelRequest[Any]:
+    """Return a request to the agent's model with a note at the end of the agent's instructions.
+
+    The note is always the same, so that prefixes are cached.
+    """
+    given = request.system_message or SystemMessage("")
+    if isinstance(given.content, str):
+        content: Any = paragraphs(given.content, note)
+    else:
+        content = [*given.content, {"type": "text", "text": note}]
+    noted = {**given.additional_kwargs, NOTES_KEY: [*given.additional_kwargs.get(NOTES_KEY, ()), note]}
+    changed = given.model_copy(update={"content": content, "additional_kwargs": noted})
+    return request.override(system_message=changed)
 
 
-def parts_of(state: Mapping[str, Any]) -> AgentParts | None:
-    """Return the parts of the running agent; None in a process that has not asked its model yet."""
-    found = state.get("certigraph_parts")
-    return found if isinstance(found, AgentParts) else None
+def read_instructions(request: ModelRequest[Any]) -> str:
+    """Return the agent's instructions without the notes of middleware, which are no rules for a judge."""
+    if request.system_message is None:
+        return ""
+    text = text_of_message(request.system_message)
+    for note in request.system_message.additional_kwargs.get(NOTES_KEY, ()):
+        text = text.replace(note, "")
+    return text.strip()
 
 
-__all__ = ["AgentParts", "PartsState", "add_instructions", "note_parts", "parts_of"]
+MAX_TURNS = 1_000
+"""Number of turns whose agent is remembered, the latest."""
+
+
+class SeenTurn(NamedTuple):
+    """What is known of a turn since the agent asked its model."""
+
+    parts: AgentParts
+    response: str
+    """Id of the model's latest response; empty if it had none."""
+
+
+class SeenTurns:
+    """The turns in which this process has seen an agent ask its model, by the id of their request.
+
+    LangChain shows model, tools and system prompt of an agent to hooks around the model's call alone. Nothing of them
+    enters the state, so that no checkpoint and no stream has it.
+    """
+
+    def __init__(self) -> None:
+        self._turns: OrderedDict[str, SeenTurn] = OrderedDict()
+        self._latest: AgentParts | None = None
+
+    def note(self, request: ModelRequest[Any], response: ModelResponse[Any]) -> None:
+        """Note a request of an agent and the response of its model."""
+        if self._latest is None or not self._latest.is_of(request):
+            self._latest = AgentParts(request)
+        id = next((one.id for one in reversed(response.result) if isinstance(one, AIMessage)), None)
+        turn = key_of_turn(request.state["messages"])
+        self._turns[turn] = SeenTurn(self._latest, id or "")
+        self._turns.move_to_end(turn)
+        if len(self._turns) > MAX_TURNS:
+            self._turns.popitem(last=False)
+
+    def find(self, messages: Sequence[AnyMessage]) -> SeenTurn | None:
+        """Return what is known of the turn of a conversation; None in a process that has not asked the model in it."""
+        return self._turns.get(key_of_turn(messages))
+
+
+class DeclaresEffects:
+    """Middleware for which it matters what an agent's tools change."""
+
+    effects: OutsideEffects
+    """What the tools do. `stack(..., effects=...)` sets it where nothing was given."""
+
+
+def key_of_turn(messages: Sequence[AnyMessage]) -> str:
+    """Return the id of the request with which a turn begins; empty for a conversation without messages."""
+    return str(messages[find_turn(messages)].id) if messages else ""
+
+
+class UsageState(TypedDict):
+    """State of an agent whose middleware asks models."""
+
+    certigraph_usage: NotRequired[Annotated[list[dict[str, Any]], add, PrivateStateAttr]]
+    """What requests of middleware cost, in order, each a `certigraph.state.records.Usage` as plain JSON."""
+
+
+__all__ = ["AgentParts", "DeclaresEffects", "SeenTurn", "SeenTurns", "UsageState", "add_instructions", "key_of_turn"]

@@ -7,20 +7,22 @@ it was.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any
+from functools import lru_cache
+from typing import Annotated, Any, Literal, NotRequired
 
 from langgraph.runtime import Runtime
+from pydantic import Field, create_model
 from typing_extensions import TypedDict
 
 from certigraph.adapters.models.calls import ask
-from certigraph.adapters.models.prompts import paragraphs, quote, unquote_line
+from certigraph.adapters.models.prompts import numbered_list, paragraphs, quote, unquote_line
 from certigraph.adapters.models.schemas import Requested
 from certigraph.adapters.protocols import Context
 from certigraph.nodes.events import write_not_done
 from certigraph.nodes.own_tools import tools_of
 from certigraph.nodes.requests import requests_in
 from certigraph.nodes.slots import Slot, Update
-from certigraph.nodes.tool_verdicts import Grounded, find_grounds, says_nothing
+from certigraph.nodes.tool_verdicts import Grounded, Grounds, find_grounds, says_nothing
 from certigraph.nodes.work_records import judge_prompt
 from certigraph.state.endings import UnusableAnswer
 from certigraph.state.records import Action, Audit, Certificate, Predicate, Task
@@ -41,6 +43,10 @@ class AnswerAuditView(TypedDict):
     """All calls so far, with their answers."""
     steps: int
     """Number of actions before."""
+    conditions: NotRequired[Sequence[Predicate]]
+    """Conditions that the work has to bring about and that are not certified; they are judged with the answer."""
+    claims: NotRequired[bool]
+    """Whether an answer that asks the user something is judged all the same, because it may say what was done."""
 
 
 def answer_audit_view(state: ReActState) -> AnswerAuditView:
@@ -59,44 +65,90 @@ class AnswerVerdict(Grounded):
     missing: Annotated[str, Requested] = ""
 
 
-async def judge_answer(state: AnswerAuditView, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Judge by the record of the work whether an answer may end it.
+class ConditionGrounds(Grounded):
+    """Answer schema for a condition that holds, and what shows it."""
 
-    A confirmed answer certifies the goal, if code finds what the verdict rests on.
+    condition: int
+
+
+class ConditionsVerdict(AnswerVerdict):
+    """Answer schema for the verdict on an answer and on conditions: besides, those that hold."""
+
+    holds: Annotated[list[ConditionGrounds], Requested] = Field(default_factory=list)
+
+
+async def judge_answer(state: AnswerAuditView, runtime: Runtime[Context]) -> dict[str, Any]:
+    """Judge by the record of the work whether an answer may end it, and which conditions hold.
+
+    A confirmed answer certifies the goal, if code finds what the verdict rests on, and if all conditions hold.
     """
-    task, calls, action = state["task"], state["answers"], state["action"]
+    task, calls, action, conditions = state["task"], state["answers"], state["action"], state.get("conditions", ())
     tools = tools_of(task, runtime)
     text = str(action.args.get(ANSWER_ARGUMENT, ""))
     lasting = [name for name in tools.loaded if not tools.is_look_up(name)]
     asks = action.args.get(ASKS_ARGUMENT) and QUESTION_MARK.search(text)
-    if asks and not find_claims(text, lasting, [one for one in calls if one.action]):  # those of this turn
+    claims = state.get("claims") or find_claims(text, lasting, [one for one in calls if one.action])  # of this turn
+    if asks and not claims:
         return {"audit": Audit(confirmed=True, judged=False)}
-    question = paragraphs(f"{ASKING_HEADING if asks else ANSWER_HEADING}\n{quote(text)}", AUDIT_QUESTION)
+    listed = f"{CONDITIONS_HEADING}\n{numbered_list(one.text for one in conditions)}" if conditions else ""
+    answered = f"{ASKING_HEADING if asks else ANSWER_HEADING}\n{quote(text)}"
+    question = paragraphs(listed, answered, f"{AUDIT_QUESTION}{HOLDS_QUESTION if conditions else ''}")
     prompt = await judge_prompt(task, calls, question, runtime)
     try:
-        verdict = await ask(prompt, AnswerVerdict, role="validator", runtime=runtime)
+        verdict = await ask(prompt, answer_verdict_form(len(conditions)), role="validator", runtime=runtime)
     except UnusableAnswer as unusable:  # the work is done, and its answer is not lost
         return {"audit": Audit(confirmed=True, judged=False, reason=f"the answer was not judged: {unusable}")}
+    certificates = _certify_conditions(verdict, state)
+    left = [one for one in conditions if all(one not in certificate.targets for certificate in certificates)]
     missing = unquote_line(verdict.missing)
+    if says_nothing(missing) and left and not asks:
+        missing = NOT_SHOWN.format(conditions="; ".join(one.text for one in left))
     if not says_nothing(missing):
-        return {"audit": Audit(confirmed=False, reason=missing)}
+        return {"audit": Audit(confirmed=False, reason=missing), "certificates": certificates}
     if asks:
-        return {"audit": Audit(confirmed=True, judged=False)}
+        return {"audit": Audit(confirmed=True, judged=False), "certificates": certificates}
     audit, grounds = Audit(confirmed=True, reason=unquote_line(verdict.reason)), find_grounds(verdict, calls)
-    if grounds.problems:
-        return {"audit": audit}
-    certificate = Certificate(
+    if not grounds.problems:
+        goal = Predicate(text=task.condition or task.goal, kind="goal")
+        certificates.append(_certificate_of(goal, grounds, state, position=len(conditions)))
+    return {"audit": audit, "certificates": certificates}
+
+
+@lru_cache(maxsize=64)
+def answer_verdict_form(conditions: int) -> type[AnswerVerdict]:
+    """Create the answer schema of a verdict on an answer and, if there are any, on so many conditions."""
+    if not conditions:
+        return AnswerVerdict
+    number: Any = Literal[tuple(range(1, conditions + 1))]
+    shown: Any = create_model("ConditionGrounds", __base__=ConditionGrounds, condition=(number, ...))
+    holds: Any = Annotated[list[shown], Requested]
+    return create_model("ConditionsVerdict", __base__=ConditionsVerdict, holds=(holds, []))
+
+
+def _certify_conditions(verdict: AnswerVerdict, state: AnswerAuditView) -> list[Certificate]:
+    """Return certificates of the conditions that hold by a verdict, if code finds what shows them."""
+    conditions, found = state.get("conditions", ()), dict[int, Certificate]()
+    holds: Sequence[ConditionGrounds] = verdict.holds if isinstance(verdict, ConditionsVerdict) else ()
+    for one in holds:
+        grounds = find_grounds(one, state["answers"])
+        if not grounds.problems:
+            place = one.condition - 1
+            found.setdefault(place, _certificate_of(conditions[place], grounds, state, position=place))
+    return [found[place] for place in sorted(found)]
+
+
+def _certificate_of(target: Predicate, grounds: Grounds, state: AnswerAuditView, *, position: int) -> Certificate:
+    return Certificate(
         step=max(state["steps"], 1),
-        position=0,
-        targets=(Predicate(text=task.condition or task.goal, kind="goal"),),
-        action=action,
+        position=position,
+        targets=(target,),
+        action=state["action"],
         digest="",
         evidence=grounds.shown,
         decided_by="model",
         rests_on=grounds.kinds,
         calls=grounds.calls,
     )
-    return {"audit": audit, "certificates": [certificate]}
 
 
 def find_claims(text: str, lasting: Iterable[str], calls: Sequence[AnsweredCall]) -> list[str]:
@@ -168,6 +220,10 @@ ASKING_HEADING = """\
 With this answer the agent asks the user something, and goes on when they have replied. What has to wait for the reply
 is not missing:"""
 
+CONDITIONS_HEADING = "What the work has to bring about:"
+
+NOT_SHOWN = "Nothing shows yet that this holds: {conditions}"
+
 AUDIT_QUESTION = """\
 May the work end so? Give, in this order:
 - reason: go through all that was wanted, part by part: which calls and answers show that it is done, or which rule says
@@ -181,4 +237,8 @@ May the work end so? Give, in this order:
 - missing: what the agent has to do or to say before it may end, as an instruction that names the next step; empty if
   nothing is missing. What a rule forbids is not missing where the answer says so."""
 
-__all__ = ["AUDIT", "AnswerAuditView", "find_claims", "has_returns_left", "judge_answer"]
+HOLDS_QUESTION = """
+- holds: which of the numbered conditions hold now, whether the work may end or not. For each: condition, its number;
+  reason; and evidence, by_calls and absence as above, for this condition alone."""
+
+__all__ = ["AUDIT", "AnswerAuditView", "answer_verdict_form", "find_claims", "has_returns_left", "judge_answer"]

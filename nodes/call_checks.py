@@ -47,7 +47,7 @@ from certigraph.nodes.own_tools import tools_of
 from certigraph.nodes.questions import Interview
 from certigraph.nodes.requests import provenance_of, requests_in, words_of
 from certigraph.nodes.slots import Slot, factory
-from certigraph.nodes.tool_verdicts import find_quotations, has_words
+from certigraph.nodes.tool_verdicts import find_quotations, has_words, says_nothing
 from certigraph.nodes.tools import count_actions
 from certigraph.nodes.work_records import judge_prompt
 from certigraph.state.call_checks import CallCheck, CallOutcome, Consent
@@ -93,6 +93,12 @@ class ConsentedCalls(CheckedCalls):
     consent: Annotated[list[CallConsent], Requested] = []
 
 
+class FinalCalls(CheckedCalls):
+    """Answer schema for a check of calls that may be the last ones: besides, what is left to do."""
+
+    left: Annotated[str, Requested] = ""
+
+
 class KnownWork(NamedTuple):
     """What a check of calls knows: the task, what people wrote, and the records of the work so far."""
 
@@ -119,6 +125,7 @@ def check_calls(
     after: Corrections | None = None,
     judge: bool = True,
     on_denied: Literal["ask", "end"] = "ask",
+    ask_left: bool = False,
 ) -> AsyncOperator:
     """Check calls whose effect lasts before they are made, by the user's rules and then by the validator.
 
@@ -159,7 +166,7 @@ def check_calls(
         shown = [deny(call, by_rules.get(index), judge) for index, call in enumerate(shown)]
         by_model = dict[int, CallCheck]()
         if judged := _find_judged(shown, left, by_rules):
-            by_model = await judge_calls(shown, judged, known, tools, runtime)
+            by_model = await judge_calls(shown, judged, known, tools, runtime, ask_left=ask_left)
         found = _choose_findings(shown, by_rules, by_model)
         calls = [deny(call, found.get(index), judge) for index, call in enumerate(calls)]
         records |= found
@@ -406,7 +413,13 @@ def _choose_findings(
 
 
 async def judge_calls(
-    calls: Sequence[ToolCall], judged: Sequence[int], known: KnownWork, tools: Tools, runtime: Runtime[Context]
+    calls: Sequence[ToolCall],
+    judged: Sequence[int],
+    known: KnownWork,
+    tools: Tools,
+    runtime: Runtime[Context],
+    *,
+    ask_left: bool = False,
 ) -> dict[int, CallCheck]:
     """Ask the validator about some of the calls of an action, in one request; return what it found by their indexes.
 
@@ -418,11 +431,13 @@ async def judge_calls(
         known: what is known of the work.
         tools: the tools of the run.
         runtime: the operator's runtime.
+        ask_left: whether it also says what is left to do after them.
     """
     numbers = tuple(index + 1 for index in judged)
     question, extra = format_question(calls, judged, known, tools), format_surroundings(known)
+    question = f"{question}{LEFT_QUESTION}" if ask_left else question
     prompt = await judge_prompt(known.task, known.answers, question, runtime, extra=extra)
-    form = checked_calls_form(numbers, with_consent=has_spoken(known))
+    form = checked_calls_form(numbers, with_consent=has_spoken(known), with_left=ask_left)
     try:
         answer = await ask(prompt, form, role="validator", runtime=runtime)
     except UnusableAnswer as unusable:
@@ -440,16 +455,24 @@ def _record_of(call: ToolCall, known: KnownWork) -> CallCheck:
 
 
 @lru_cache(maxsize=64)
-def checked_calls_form(numbers: tuple[int, ...], *, with_consent: bool) -> type[CheckedCalls]:
-    """Create the answer schema of a check of the calls with these numbers, with or without the user's consent."""
+def checked_calls_form(numbers: tuple[int, ...], *, with_consent: bool, with_left: bool = False) -> type[CheckedCalls]:
+    """Create the answer schema of a check of the calls with these numbers.
+
+    Args:
+        numbers: the numbers of the calls.
+        with_consent: whether it has the user's consent.
+        with_left: whether it has what is left to do after the calls.
+    """
     number: Any = Literal[numbers]
     problem: Any = create_model("CallProblem", __base__=CallProblem, call=(number, ...))
-    form = create_model("CheckedCalls", __base__=CheckedCalls, problems=(list[problem], ...))
-    if not with_consent:
-        return form
-    consent: Any = create_model("CallConsent", __base__=CallConsent, calls=(list[number], ...))
-    listed: Any = Annotated[list[consent], Requested]
-    return create_model("ConsentedCalls", __base__=(ConsentedCalls, form), consent=(listed, []))
+    name, bases, fields = "CheckedCalls", [CheckedCalls], dict[str, Any]({"problems": (list[problem], ...)})
+    if with_consent:
+        consent: Any = create_model("CallConsent", __base__=CallConsent, calls=(list[number], ...))
+        name, bases = "ConsentedCalls", [ConsentedCalls]
+        fields["consent"] = (Annotated[list[consent], Requested], [])
+    if with_left:
+        bases = [ConsentedCalls, FinalCalls] if with_consent else [FinalCalls]
+    return create_model(name, __base__=tuple(bases), **fields)
 
 
 def has_spoken(known: KnownWork) -> bool:
@@ -466,7 +489,10 @@ def read_finding(number: int, call: ToolCall, answer: CheckedCalls, known: Known
         answer: the validator's answer.
         known: what is known of the work.
     """
-    record = _record_of(call, known).model_copy(update={"reason": clip(unquote_line(answer.reason), MAX_REASON)})
+    completes = isinstance(answer, FinalCalls) and says_nothing(unquote_line(answer.left)) and not answer.problems
+    record = _record_of(call, known).model_copy(
+        update={"reason": clip(unquote_line(answer.reason), MAX_REASON), "completes": completes}
+    )
     firmest = ("forbidden", "read_first", "ask_first")
     problems = sorted(
         (one for one in answer.problems if one.call == number), key=lambda one: firmest.index(one.outcome)
@@ -565,11 +591,11 @@ def _format_earlier(calls: Sequence[ToolCall], checks: Sequence[CallCheck]) -> s
         for one in agreed.values()
         if one.consent and one.tool in names
     ]
-    return paragraphs(
+    earlier = paragraphs(
         f"{EARLIER_DENIALS}\n{quote(bullet_list(denied))}" if denied else "",
         f"{EARLIER_CONSENTS}\n{quote(bullet_list(consents))}" if consents else "",
-        "\n",
     )
+    return f"{earlier}\n\n" if earlier else ""
 
 
 def format_surroundings(known: KnownWork) -> str:
@@ -629,6 +655,12 @@ CONSENT_QUESTION = """\
   nothing else.
 """
 """What is asked as well where the agent has spoken with the user."""
+
+LEFT_QUESTION = """\
+- left: what the task asks for that is still to be done once these calls were made, by a call or by a question to the
+  user; empty if nothing is left but to answer.
+"""
+"""What is asked as well where the check may stand for a verdict on the answer."""
 
 CHECK = Slot("check", {"action": Action}, may_write={"checks": Sequence[CallCheck]})
 """Slot `check`, between choosing an action and `approve`. Optional."""

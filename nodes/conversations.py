@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.messages import ToolCall as CalledTool
 
-from certigraph.adapters.tools.contents import bound_text, format_content
+from certigraph.adapters.models.prompts import quote
+from certigraph.adapters.tools.contents import bound_text, format_content, text_of_message
 from certigraph.adapters.tools.outputs import MADE_KEY
 from certigraph.nodes.requests import compose_task, requests_in
 from certigraph.state.records import Action, Step, Task
@@ -24,8 +25,18 @@ NOTE_KEY = "certigraph"
 DENIED_KEY = "certigraph_denied"
 """Key in the `response_metadata` of a message that answers a call: True if a check refused the call."""
 
+MADE_CALL_KEY = "certigraph_call"
+"""Key in the `response_metadata` of a message that answers a call: name and arguments of the call as it was made, if
+they are not those that the agent chose."""
+
 NOT_DONE, STALE = "not_done", "stale"
 """What such a note is about: an answer that was sent back, and a search that finds nothing new."""
+
+ANSWER_NOW, GO_ON = "answer_now", "go_on"
+"""What such a note is about too: the end of a search that finds nothing new, and a person's word that it goes on."""
+
+BELIEF = "belief"
+"""What such a note is about too: facts that stand for older tool calls and their answers."""
 
 
 def write_note(about: str, text: str) -> HumanMessage:
@@ -58,6 +69,11 @@ class ToolRound(NamedTuple):
         return create_tool_action([to_call(one) for one in self.calls])
 
     @property
+    def key(self) -> str:
+        """What identifies it in the conversation: the id of its message."""
+        return self.message.id or str(self.calls[0]["id"])
+
+    @property
     def open(self) -> list[CalledTool]:
         """The calls that were not answered."""
         return [call for call, answer in zip(self.calls, self.answers, strict=True) if answer is None]
@@ -75,13 +91,42 @@ def rounds_in(messages: Sequence[AnyMessage], others: frozenset[str] = frozenset
         messages: the conversation, or a part of it.
         others: names of calls that are no tools, such as the form of a structured answer.
     """
-    answers = {one.tool_call_id: one for one in messages if isinstance(one, ToolMessage)}
-    rounds = []
-    for one in messages:
-        calls = tuple(call for call in getattr(one, "tool_calls", ()) if call["name"] not in others)
-        if isinstance(one, AIMessage) and calls:
-            rounds.append(ToolRound(one, calls, tuple(answers.get(str(call["id"])) for call in calls)))
+    rounds = list[ToolRound]()
+    for message, answers in _split_responses(messages):
+        chosen = [call for call in message.tool_calls if call["name"] not in others]
+        answered = tuple(answers.get(str(call["id"])) for call in chosen)
+        calls = tuple(_as_made(call, answer) for call, answer in zip(chosen, answered, strict=True))
+        if calls:
+            rounds.append(ToolRound(message, calls, answered))
     return rounds
+
+
+def note_made(answer: ToolMessage, call: CalledTool) -> ToolMessage:
+    """Return an answer that says which call it answers, for a call that a person changed after it was chosen."""
+    made = {MADE_CALL_KEY: {"name": call["name"], "args": call["args"]}}
+    return answer.model_copy(update={"response_metadata": {**answer.response_metadata, **made}})
+
+
+def _as_made(call: CalledTool, answer: ToolMessage | None) -> CalledTool:
+    made = answer.response_metadata.get(MADE_CALL_KEY) if answer else None
+    return {**call, "name": made["name"], "args": made["args"]} if made else call
+
+
+def find_open(messages: Sequence[AnyMessage]) -> list[CalledTool]:
+    """Return the calls of the latest response of the turn that were not answered."""
+    rounds = rounds_in(messages[find_turn(messages) :])
+    return rounds[-1].open if rounds else []
+
+
+def _split_responses(messages: Sequence[AnyMessage]) -> list[tuple[AIMessage, dict[str, ToolMessage]]]:
+    """Return each response with the answers before the next one, by the ids of calls, which some models reuse."""
+    found = list[tuple[AIMessage, dict[str, ToolMessage]]]()
+    for one in messages:
+        if isinstance(one, AIMessage):
+            found.append((one, {}))
+        elif isinstance(one, ToolMessage) and found:
+            found[-1][1][one.tool_call_id] = one
+    return found
 
 
 def current_round(messages: Sequence[AnyMessage]) -> ToolRound | None:
@@ -159,19 +204,29 @@ def _as_answered(one: ToolRound) -> Action:
     return create_tool_action(calls)
 
 
-def task_of(messages: Sequence[AnyMessage], lasts: Callable[[str], bool], constants: Mapping[str, str]) -> Task:
+def task_of(
+    messages: Sequence[AnyMessage], lasts: Callable[[str], bool], constants: Mapping[str, str], request: str = ""
+) -> Task:
     """Return the task of a turn: the latest request, and before it the conversation as data.
 
     Args:
         messages: the conversation.
         lasts: says whether the effect of a tool lasts, by its name.
         constants: constants of the task, such as when the turn `BEGAN`.
+        request: the request, for a conversation of which a summary has taken its place.
 
     Raises:
         Fault: ("data") no message is a request.
     """
-    text, latest = compose_task(messages[: find_turn(messages) + 1], lasts)
+    if request and not requests_in(messages):
+        summary = "\n".join(text_of_message(one) for one in messages if isinstance(one, HumanMessage))
+        text, latest = f"{request}\n\n{SUMMARY}\n{quote(summary)}", request
+    else:
+        text, latest = compose_task(messages[: find_turn(messages) + 1], lasts)
     return Task(benchmark=TOOLS_NAME, id=REQUEST_ID, goal=text, condition=latest, constants=dict(constants))
+
+
+SUMMARY = "What happened before the calls that are listed, as a model has summed it up:"
 
 
 def state_of(
@@ -180,6 +235,8 @@ def state_of(
     *,
     others: frozenset[str] = frozenset(),
     began: str = "",
+    request: str = "",
+    whole: bool = False,
     **records: Any,
 ) -> dict[str, Any]:
     """Return the state that operators of agents with tools read, for the turn that a conversation has come to.
@@ -191,14 +248,18 @@ def state_of(
         lasts: says whether the effect of a tool lasts, by its name.
         others: names of calls that are no tools.
         began: when the turn began, in words for a model.
+        request: the request, for a conversation of which a summary has taken its place.
+        whole: whether the calls of earlier turns count as those of this one.
         **records: what the conversation does not hold, such as `checks`.
     """
-    rounds = rounds_in(messages[find_turn(messages) :], others)
-    open_ = rounds.pop() if rounds and rounds[-1].open else None
-    action = {"action": open_.action} if open_ else {}
+    rounds = rounds_in(messages if whole else messages[find_turn(messages) :], others)
+    open_ = rounds.pop().open if rounds and rounds[-1].open else []
+    action = {"action": create_tool_action(list(map(to_call, open_)))} if open_ else {}
     return {
         "messages": list(messages),
-        "task": task_of(messages, lasts, {BEGAN: began} if began else {}),
+        "task": task_of(
+            _leave_out_calls(messages) if whole else messages, lasts, {BEGAN: began} if began else {}, request
+        ),
         "history": steps_of(rounds),
         "answers": answered_calls(rounds, lasts),
         **action,
@@ -206,17 +267,29 @@ def state_of(
     }
 
 
+def _leave_out_calls(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """Return a conversation without calls and their answers."""
+    written = [one for one in messages if not isinstance(one, ToolMessage)]
+    return [
+        one.model_copy(update={"tool_calls": []}) if isinstance(one, AIMessage) and one.tool_calls else one
+        for one in written
+    ]
+
+
 __all__ = [
+    "DENIED_KEY",
     "NOTE_KEY",
     "NOT_DONE",
     "STALE",
     "ToolRound",
     "answered_calls",
     "current_round",
+    "find_open",
     "find_turn",
     "is_denied",
     "is_made",
     "is_note",
+    "note_made",
     "refuse",
     "rounds_in",
     "state_of",

@@ -1,25 +1,32 @@
 """An agent of somebody else's, as operators see it: its model, its tools and its instructions in a context."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from time import perf_counter
 from typing import Any, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable
-from langchain_core.tools import BaseTool
+from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.runtime import Runtime
 
 from certigraph.adapters.models.given import model_fields, role_fields
 from certigraph.adapters.models.usage import Meter, metering
 from certigraph.adapters.protocols import AsyncOperator, Budget, Context
 from certigraph.adapters.tools.checks import Checks
-from certigraph.adapters.tools.definitions import may_be_repeated, sets_value
+from certigraph.adapters.tools.definitions import load_tools, may_be_repeated, sets_value
 from certigraph.adapters.tools.outcomes import Effect, check_effect
 from certigraph.adapters.tools.world import Tools
 from certigraph.state.records import Spent, Usage
 
 Model = BaseChatModel | Runnable[Any, Any] | str
 """A chat model, a Runnable that answers as one, or the name of a model."""
+
+
+class OutsideTools(Tools):
+    """The tools of somebody else's agent, which has no calls of its own that a tool could be taken for."""
+
+    reserved_names = frozenset()
 
 
 def load_outside_tools(
@@ -29,17 +36,51 @@ def load_outside_tools(
     instructions: str = "",
     checks: Checks | None = None,
 ) -> Tools:
-    """Return the tools of an agent as a world.
+    """Return the tools of an agent as a world in which its work is judged; the agent itself calls them.
 
     Args:
-        tools: LangChain tools, functions, and dicts of tools that the model's provider executes.
+        tools: LangChain tools, functions, and dicts of tools that the model's provider executes. Of a tool that
+            certigraph's own agents could not call, the name and the description are kept.
         effects: as for `agent`. What it says of tools that the agent does not have is for other agents.
         instructions: the agent's instructions.
         checks: as for `agent`.
     """
-    names = {tool.name if isinstance(tool, BaseTool) else getattr(tool, "__name__", "") for tool in tools}
+    usable = [tool if isinstance(tool, dict) else _usable(tool) for tool in tools]
+    names = {tool.name if isinstance(tool, BaseTool) else getattr(tool, "__name__", "") for tool in usable}
     known = {name: effect for name, effect in (effects or {}).items() if name in names}
-    return Tools(tools, effects=known, instructions=instructions, checks=checks)
+    if not names:
+        usable = [_stand_in("none", "")]  # an agent without tools only answers
+    return OutsideTools(usable, effects=known, instructions=instructions, checks=checks)
+
+
+@cache
+def no_tools() -> Tools:
+    """Return the world of an agent without tools."""
+    return load_outside_tools(())
+
+
+def _usable(tool: Any) -> Any:
+    try:
+        load_tools([tool], reserved=frozenset())
+    except (ValueError, TypeError):
+        if not isinstance(tool, BaseTool):
+            raise
+        return _stand_in(tool.name, tool.description)
+    return tool
+
+
+def stand_in_tools(names: Iterable[str]) -> list[BaseTool]:
+    """Return tools of which nothing but the names is known; nobody can call them."""
+    return [_stand_in(name, "") for name in names]
+
+
+def _stand_in(name: str, description: str) -> BaseTool:
+    form = {"type": "object", "properties": {}, "additionalProperties": True}
+    return StructuredTool(name=name, description=description, args_schema=form, func=_cannot_be_called)
+
+
+def _cannot_be_called(**args: Any) -> str:
+    raise NotImplementedError("only the name of this tool is known")
 
 
 class OutsideEffects:
@@ -53,13 +94,13 @@ class OutsideEffects:
     """
 
     def __init__(self, effects: Mapping[str, Effect] | None = None) -> None:
-        self._given = dict(effects or {})
-        for name, effect in self._given.items():
+        self.given = dict(effects or {})
+        for name, effect in self.given.items():
             check_effect(name, effect)
 
     def of(self, tool: BaseTool) -> Effect:
         """Return what a call of a tool does."""
-        return self._given.get(tool.name) or ("repeatable" if may_be_repeated(tool) else "once")
+        return self.given.get(tool.name) or ("repeatable" if may_be_repeated(tool) else "once")
 
     def is_look_up(self, tool: BaseTool | None) -> bool:
         """Return whether calls of a tool change nothing; of one that nobody knows they may."""
@@ -70,6 +111,7 @@ class OutsideAgent(NamedTuple):
     """What operators know of an agent: its tools with its instructions, and the models that they ask."""
 
     world: Tools
+    """Its tools; `no_tools()` for operators that need not know them."""
     model: Model
     """Answers in every role that `roles` does not name."""
     roles: Mapping[str, Model] = {}
@@ -109,4 +151,4 @@ class OutsideAgent(NamedTuple):
         return update, meter.usage(perf_counter() - started)
 
 
-__all__ = ["Model", "OutsideAgent", "OutsideEffects", "load_outside_tools"]
+__all__ = ["Model", "OutsideAgent", "OutsideEffects", "load_outside_tools", "no_tools", "stand_in_tools"]

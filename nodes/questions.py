@@ -165,7 +165,7 @@ class QuestionLog:
             return []
         allowed = EARLIER_OUTCOMES if question.earlier else OUTCOMES
         read = partial(read_decisions, OutcomeDecision, count=len(question.calls), allowed=allowed)
-        decisions, given = _interrupt_until_usable(_format_question(question), read, _schema_of(question))
+        decisions, given = interrupt_until_usable(_format_question(question), read, _schema_of(question))
         self._answers += given
         return decisions
 
@@ -257,15 +257,25 @@ class Interview:
             read: reads the answer; it raises ValueError if that cannot be used.
             schema: JSON schema of the answer.
         """
-        found, given = _interrupt_until_usable(question, read, schema)
+        found, given = interrupt_until_usable(question, read, schema)
         self._answers += given
         await bind_answers(self._config, self._answers)
         return found
 
 
-def _interrupt_until_usable(
+def interrupt_until_usable(
     question: Mapping[str, Any], read: Callable[[Any], T], schema: dict[str, Any]
 ) -> tuple[T, list[Any]]:
+    """Interrupt the graph with a question, and again with the problem while the answer cannot be read.
+
+    Args:
+        question: the question, as plain JSON.
+        read: reads an answer; raises ValueError, with the right form, for one that cannot be used.
+        schema: JSON schema of an answer.
+
+    Returns:
+        What was read, and all answers that were given.
+    """
     problem: dict[str, str] = {}
     given = []
     while True:  # an exception would leave the unusable answer in the checkpoint, where no other one could replace it
@@ -352,6 +362,7 @@ __all__ = [
     "OutcomeDecision",
     "QuestionLog",
     "decisions_schema",
+    "interrupt_until_usable",
     "read_decisions",
 ]
 

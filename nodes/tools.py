@@ -79,7 +79,7 @@ async def take_tool_action(state: RunState, runtime: Runtime[Context]) -> dict[s
         effects["answers"] = record_answers(ended.values(), tools, action=number)
     elif answers:
         shown = [(call, _name_change(call, answer)) for call, answer in answers]
-        observation = _observe(shown)
+        observation = observe(shown)
         noted = replace_calls(action, [_note_error(call, answer) for call, answer in answers])
         steps = [Step(action=noted, digest=observation.digest())]
         episode.recall(steps)
@@ -164,7 +164,7 @@ def count_actions(history: Sequence[Step], runtime: Runtime[Context]) -> int:
     return sum(step.action.kind != CHECK for step in history[len(entry.steps) if entry else 0 :])
 
 
-def _observe(answers: Answers) -> Observation:
+def observe(answers: Answers) -> Observation:
     """Create the observation of an action from what its calls answered."""
     if len(answers) == 1:
         text = answers[0][1].text

@@ -3,6 +3,7 @@
 A check needs the calls, their answers and what people wrote, and no graph, so that it fits any agent's loop.
 """
 
+from operator import not_
 from typing import Literal
 
 from pydantic import Field
@@ -47,6 +48,8 @@ class CallCheck(Record):
     decided_by: Literal["code", "model", "person"] = "model"
     action: int = 0
     """Number of the action in which the call was chosen, from 1."""
+    completes: bool = Field(default=False, exclude_if=not_)
+    """Whether the validator found that with the calls of this action all is done that the task asks for."""
 
     @property
     def is_denied(self) -> bool:

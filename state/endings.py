@@ -176,6 +176,12 @@ class Refused(Stopped):
     """Messages of the work of an inner graph that the denial cut off."""
 
 
+class Exhausted(Stopped):
+    """A search repeats its actions and finds nothing new. The message names the actions."""
+
+    ending = EXHAUSTED
+
+
 class Fault(Stopped):
     """The model's endpoint, the world, the data or the code of an operator failed."""
 

@@ -4,10 +4,11 @@
 """
 
 import hashlib
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, takewhile
-from operator import add
+from operator import add, not_
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypeAlias
 
 from pydantic import Field, JsonValue
@@ -340,6 +341,10 @@ class SearchRound(Record):
     """Signals of progress of one search round (CGDP section 5.2), and the text that later rounds are compared with."""
 
     action: str
+    tools: tuple[str, ...] = Field(default=(), exclude_if=not_)
+    """Names of the tools that the action calls, sorted; empty in worlds without tools."""
+    values: str = Field(default="", exclude_if=not_)
+    """The values of their arguments, by which calls of the same tools are compared."""
     chunks: tuple[str, ...]
     """Ids of the passages that the round showed; digests of the observation's lines if the world names no ids."""
     glimpse: str = ""
@@ -428,19 +433,40 @@ def round_of(
         before: the rounds before it.
         belief: the belief after the round.
     """
-    query, chunks = query_of(action), _chunks(observation)
+    (tools, values), chunks = _read_calls(action), _chunks(observation)
     seen = _seen_in(before).chunks
     held = belief if belief and belief.form in BELIEF_FORMS else None
     known = tuple(map(_digest, held.entries)) if held else ()
-    return SearchRound(
-        action=query,
+    latest = SearchRound(
+        action=query_of(action),
+        tools=tools,
+        values=values,
         chunks=chunks,
         glimpse=" | ".join(filter(None, map(_begin, observation.text.splitlines())))[:MAX_GLIMPSE],
-        jaccard=max((jaccard(query, r.action) for r in before[-COMPARED_ROUNDS:]), default=0.0),
+        jaccard=0.0,
         upr=sum(chunk not in seen for chunk in chunks) / len(chunks) if chunks else 0.0,
         known=known,
         change=_share_of_new(known, before[-1].known if before else ()) if held else None,
     )
+    similar = max((_similarity(latest, one) for one in before[-COMPARED_ROUNDS:]), default=0.0)
+    return latest.model_copy(update={"jaccard": similar})
+
+
+def _read_calls(action: Action) -> tuple[tuple[str, ...], str]:
+    """Return the names of the tools that an action calls and the values of their arguments; nothing without tools."""
+    stored: Any = action.args.get("calls") if action.kind == "tool" else None
+    calls = stored if isinstance(stored, list) else []
+    values = [json.dumps(value, ensure_ascii=False) for call in calls for value in call.get("args", {}).values()]
+    return tuple(sorted({call["name"] for call in calls})), " ".join(values)
+
+
+def _similarity(one: SearchRound, other: SearchRound) -> float:
+    """Return the Jaccard similarity of two actions: of their queries, or of the arguments of their calls."""
+    if not (one.tools or other.tools):
+        return jaccard(one.action, other.action)
+    if one.tools == other.tools:
+        return jaccard(one.values, other.values)
+    return jaccard(*(" ".join((*each.tools, each.values)) for each in (one, other)))
 
 
 class _SeenChunks:
@@ -479,7 +505,12 @@ def _chunks(observation: Observation) -> tuple[str, ...]:
         return ()
     if observation.sources:
         return tuple(dict.fromkeys(observation.sources))
-    lines: Iterable[str] = (line.strip() for line in re.split(r"[\n.]+", observation.text))
+    return digest_lines(observation.text)
+
+
+def digest_lines(text: str) -> tuple[str, ...]:
+    """Return digests of the lines and sentences of a text, each once."""
+    lines: Iterable[str] = (line.strip() for line in re.split(r"[\n.]+", text))
     return tuple(dict.fromkeys(_digest(line) for line in lines if line))
 
 

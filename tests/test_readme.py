@@ -77,12 +77,14 @@ def test_python_examples_run_and_state_true_values(page: str, tmp_path: Path, mo
         monkeypatch.delitem(sys.modules, Path(name).stem, raising=False)
     names: dict[str, Any] = {}
     with warnings.catch_warnings(), scripted_endpoint("Order 17 is refunded.", TOOL_CALLS, "Refunded.") as endpoint:
-        monkeypatch.setenv("CERTIGRAPH_BASE_URL", endpoint.url)  # in place of OpenAI's, for the agent with tools
+        for name in ("CERTIGRAPH_BASE_URL", "OPENAI_BASE_URL"):  # in place of OpenAI's, for agents with tools
+            monkeypatch.setenv(name, endpoint.url)
         for kind in (RunFailedWarning, ScriptedModelWarning):  # no example fails, none leaves its model unnamed
             warnings.simplefilter("error", kind)
         compared = sum(check_block(block, names) for block in PYTHON[page])
     assert compared == sum(block.count("# -> ") for block in PYTHON[page])
-    assert endpoint.made == (len(TOOL_CALLS) if any("certigraph.agent(" in block for block in PYTHON[page]) else 0)
+    acts = any(name in block for block in PYTHON[page] for name in ("certigraph.agent(", "agent = create_agent("))
+    assert endpoint.made == (len(TOOL_CALLS) if acts else 0)
 
 
 def test_first_example_is_as_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -312,12 +312,17 @@ def split_provided(tools: Any) -> tuple[list[dict[str, Any]], Any]:
     return provided, [tool for tool in tools if not isinstance(tool, dict)]
 
 
-def load_tools(tools: Sequence[BaseTool | Callable[..., Any]], deadline: float = DEADLINE) -> dict[str, LoadedTool]:
+def load_tools(
+    tools: Sequence[BaseTool | Callable[..., Any]],
+    deadline: float = DEADLINE,
+    reserved: frozenset[str] = RESERVED_NAMES,
+) -> dict[str, LoadedTool]:
     """Bring tools into one form, by name.
 
     Args:
         tools: LangChain tools (those of an MCP server included) and functions, plain or async.
         deadline: seconds after which a call without an answer is given up.
+        reserved: names that no tool may have.
 
     Raises:
         TypeError: an object is neither a tool nor a function, or there is no list of them.
@@ -330,7 +335,7 @@ def load_tools(tools: Sequence[BaseTool | Callable[..., Any]], deadline: float =
     found: dict[str, tuple[BaseTool, Schema]] = {}
     for given in tools:
         tool = given if isinstance(given, BaseTool) else _wrap_function(given)
-        _check_name(tool, found)
+        _check_name(tool, found, reserved)
         found[tool.name] = tool, _read_schema(tool)
     if not found:
         fix = "give functions with type hints, LangChain tools, or tools of an MCP server"
@@ -339,7 +344,7 @@ def load_tools(tools: Sequence[BaseTool | Callable[..., Any]], deadline: float =
     return {name: _load_tool(tool, schema, node, deadline) for name, (tool, schema) in found.items()}
 
 
-def _check_name(tool: BaseTool, known: Iterable[str]) -> None:
+def _check_name(tool: BaseTool, known: Iterable[str], reserved: frozenset[str]) -> None:
     name = tool.name
     if not (_NAME.fullmatch(name) and name.isprintable()):
         raise ValueError(f"the tool name {name!r:.60} is not one: it needs 1 to {MAX_NAME} characters without spaces")
@@ -347,7 +352,7 @@ def _check_name(tool: BaseTool, known: Iterable[str]) -> None:
         raise ValueError(f"the tool name {name!r:.60} of a server is not one: {SERVER_NAME_FORM}; leave the tool out")
     if name in known:
         raise ValueError(f"two tools have the name {name!r}: rename one, as in @tool('another_name')")
-    if name in RESERVED_NAMES:
+    if name in reserved:
         reason = f"the tool name {name!r} is taken: the agent uses it for calls of its own"
         raise ValueError(f"{reason}; rename the tool, as in @tool('{name}_order')")
 

@@ -18,7 +18,7 @@ from certigraph.adapters.processes import find_call_problem, is_async_callable
 from certigraph.adapters.protocols import Benchmark, Environment, Limits, Responder
 from certigraph.adapters.tools.answer_forms import ResponseForm, ResponseFormat
 from certigraph.adapters.tools.checks import Checks, load_checks
-from certigraph.adapters.tools.definitions import DEADLINE, LoadedTool, load_tools, split_provided
+from certigraph.adapters.tools.definitions import DEADLINE, RESERVED_NAMES, LoadedTool, load_tools, split_provided
 from certigraph.adapters.tools.effects import ToolAnswer
 from certigraph.adapters.tools.outcomes import Effect, Once, check_effect
 from certigraph.adapters.tools.schemas import format_tool
@@ -106,6 +106,8 @@ class Tools(Benchmark):
     replans_undone = True
     longest_answer = 20_000
     longest_query = 20_000
+    reserved_names = RESERVED_NAMES
+    """Names that no tool may have, because the agent uses them for calls of its own."""
 
     def __init__(
         self,
@@ -126,7 +128,7 @@ class Tools(Benchmark):
     ) -> None:
         self.name = name
         provided, own = split_provided(tools)
-        self.loaded = load_tools(own, deadline)
+        self.loaded = load_tools(own, deadline, self.reserved_names)
         self.tools = (*self.loaded, FINISH)
         self.limits = limits or Limits(steps=60, trials=1)
         self.effects = effects_of(self.loaded, effects or {})

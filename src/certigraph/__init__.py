@@ -52,6 +52,9 @@ if TYPE_CHECKING:
     from certigraph.nodes.sdp import capped as capped
     from certigraph.nodes.sdp import give_up as give_up
     from certigraph.nodes.slots import factory as factory
+    from certigraph.nodes.verification import Verification as Verification
+    from certigraph.nodes.verification import averify as averify
+    from certigraph.nodes.verification import verify as verify
     from certigraph.nodes.wrapped_tools import once as once
     from certigraph.runtime.report import write_report as write_report
     from certigraph.runtime.result import Result as Result
@@ -143,6 +146,11 @@ PUBLIC_NAMES = {
         "give_up",
     ),
     "nodes.slots": ("factory",),
+    "nodes.verification": (
+        "Verification",
+        "averify",
+        "verify",
+    ),
     "nodes.wrapped_tools": ("once",),
     "benchmarks.ask": ("ask",),
     "runtime.report": ("write_report",),

@@ -32,6 +32,7 @@ from certigraph.benchmarks.research.operators import join_answers
 from certigraph.benchmarks.research.plans import Decomposition, Found, ResearchTools
 from certigraph.benchmarks.research.scoring import score_answer
 from certigraph.benchmarks.travelplanner.written_plans import MalformedPlanError, read_plan, read_turn
+from certigraph.nodes.answer_audits import answer_verdict_form
 from certigraph.nodes.beliefs import Findings
 from certigraph.nodes.call_checks import (
     CallConsent,
@@ -45,6 +46,7 @@ from certigraph.nodes.call_checks import (
 from certigraph.nodes.factored_answers import ChangedObjects, apply_changes
 from certigraph.nodes.memgpt import ManagedMove
 from certigraph.nodes.notes import parse_notes
+from certigraph.nodes.policies import SplitPolicy
 from certigraph.nodes.tdp import Subtasks, to_nodes
 from certigraph.nodes.verdicts import Holds
 from certigraph.runtime.texts import split_answer
@@ -79,6 +81,9 @@ FORMS: tuple[type[BaseModel], ...] = (
     *(Holds, Decomposition, Found, ResearchTools, Subtasks, Findings, ChangedObjects),
     ManagedMove,
     checked_calls_form((1, 2), with_consent=True),
+    checked_calls_form((1, 2), with_consent=True, with_left=True),
+    answer_verdict_form(2),
+    SplitPolicy,
 )
 """Forms of every shape that models are asked for: numbers, literals, lists, objects in lists and in objects."""
 

@@ -24,6 +24,8 @@ class ScriptedEndpoint(LocalServer):
         self.made = 0
 
     def next_calls(self, offered: list[str]) -> list[Call]:
+        if not {"finish", "target_holds"} & set(offered):  # somebody else's agent, which ends with a text
+            return [self.next_call(offered)] if self.made < len(self.script) else []
         if "commit_to_tools" not in offered:
             return [self.next_call(offered)]
         self.made = 0
@@ -62,7 +64,7 @@ class _Handler(JsonHandler):
             self.send_reply(filled, streamed=bool(body.get("stream")))
             return
         calls = self.server.next_calls([tool["function"]["name"] for tool in body["tools"]])
-        reply = completion("by the script", "tool_calls")
+        reply = completion("by the script" if calls else self.server.answer, "tool_calls" if calls else "stop")
         reply["choices"][0]["message"]["tool_calls"] = [
             {"id": f"{n}", "type": "function", "function": {"name": name, "arguments": json.dumps(args)}}
             for n, (name, args) in enumerate(calls, 1)
