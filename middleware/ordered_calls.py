@@ -28,7 +28,10 @@ class OrderedCalls(DeclaresEffects, AgentMiddleware[Any, Any, Any]):
     is made; after a look-up no call whose effect lasts is made, and look-ups go on. The agent reads which call failed.
 
     The order is a function of the messages. It survives interrupts, and the end of the process in the middle of a
-    chain. The agent's instructions get a constant note, by which a model may give whole chains in one response.
+    chain. Whether a call that had ended is made again after the end of the process is a matter of `durability` and of
+    `EffectsOnce`. The agent's instructions get a constant note, by which a model may give whole chains in one response.
+    It needs the hooks of an agent: a `ToolNode` alone cannot have it. Each call that waits takes two steps of the graph
+    more, and each response one.
 
     Place: first in the list of middleware, before everything else that wraps calls of tools. Middleware with
     `after_agent` may run while calls of the last response are open, if a tool has `return_direct` or if a structured

@@ -24,6 +24,7 @@ from certigraph.adapters.tools.positions import (
     CHECKPOINTS_KEY,
     FRESH_KEY,
     NAMESPACE_KEY,
+    SCRATCHPAD_KEY,
     TASK_KEY,
     use_saver,
 )
@@ -392,8 +393,11 @@ async def bind_answers(config: RunnableConfig, answers: Sequence[Any]) -> None:
     thread, own = str(configurable["thread_id"]), str(configurable.get(NAMESPACE_KEY, "")).rpartition("|")[0]
     if answers and own in checkpoints:
         place = {"thread_id": thread, "checkpoint_ns": own, "checkpoint_id": checkpoints[own]}
-        task = str(configurable.get(TASK_KEY, ""))
-        await use_saver(saver, "put_writes", {"configurable": place}, [(RESUME, list(answers))], task)
+        task, scratchpad = str(configurable.get(TASK_KEY, "")), configurable.get(SCRATCHPAD_KEY)
+        got: Sequence[Any] = scratchpad.resume if scratchpad else ()
+        # a middleware around the call may have got answers before, such as the approval of the call
+        first = next((place for place, one in enumerate(got) if one is answers[0]), 0)
+        await use_saver(saver, "put_writes", {"configurable": place}, [(RESUME, [*got[:first], *answers])], task)
     place = {"thread_id": thread, "checkpoint_ns": "", "checkpoint_id": checkpoints[""]}
     if await _read_latest(saver, place) is not None:
         await use_saver(saver, "put_writes", {"configurable": place}, [(RESUME, None)], NO_TASK)

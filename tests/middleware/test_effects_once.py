@@ -10,7 +10,7 @@ import middleware_kills
 import pytest
 from helpers.models.calling_models import Caller
 from langchain.agents import create_agent
-from langchain.agents.middleware import AgentMiddleware, ToolRetryMiddleware
+from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware, ToolRetryMiddleware
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import InjectedToolCallId, tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -146,6 +146,23 @@ def test_a_retry_repeats_what_failed_and_not_what_is_unknown(way: str) -> None:
     state = invoked(built([bank.pay], [("pay", ANN)], stack=[OrderedCalls(), retry, EffectsOnce()]), way)
     assert questions_of(state)
     assert bank.paid == ["ann"]
+
+
+@pytest.mark.parametrize("failure", [TimeoutError("slow"), Killed()])
+def test_an_approval_holds_for_all_questions_about_its_call(failure: Any) -> None:
+    bank = Bank(TimeoutError("slow"), failure)
+    approval = HumanInTheLoopMiddleware(interrupt_on={"pay": True}, interrupt_mode="per_call")
+    graph = built([bank.pay], [("pay", ANN), ("pay", BOB)], stack=[OrderedCalls(), approval, EffectsOnce()])
+    approve = Command(resume={"type": "approve"})
+    graph.invoke(ASK, THREAD)
+    assert [one["type"] for one in questions_of(graph.invoke(approve, THREAD))] == ["unknown_outcome"]
+    with suppress(Killed):
+        graph.invoke(Command(resume=REPEAT), THREAD)
+    assert [one["type"] for one in questions_of(graph.invoke(None, THREAD))] == ["unknown_outcome"]
+    [question] = questions_of(graph.invoke(Command(resume=HAPPENED), THREAD))
+    assert question["type"] == "tool_approval"
+    graph.invoke(approve, THREAD)
+    assert bank.paid == ["ann", "ann", "bob"]
 
 
 def test_an_error_ends_the_run_and_the_call_is_made_again_when_it_goes_on() -> None:
