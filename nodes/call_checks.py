@@ -147,7 +147,8 @@ def check_calls(
 
     async def check(state: RunState, runtime: Runtime[Context]) -> dict[str, Any]:
         tools = tools_of(state["task"], runtime)
-        declared.check_tools(tools)
+        if tools.is_whole:
+            declared.check_tools(tools)
         calls = [refuse_again(call, state["history"]) for call in calls_of(state["action"])]
         beyond = refuse_beyond_commitment(calls, state, runtime)
         waiting = find_waiting(_leave_approvable(calls, beyond, runtime), tools)

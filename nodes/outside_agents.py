@@ -13,6 +13,7 @@ from langgraph.runtime import Runtime
 from certigraph.adapters.models.given import model_fields, role_fields
 from certigraph.adapters.models.usage import Meter, metering
 from certigraph.adapters.protocols import AsyncOperator, Budget, Context
+from certigraph.adapters.tools.builtin import is_builtin_look_up
 from certigraph.adapters.tools.checks import Checks
 from certigraph.adapters.tools.definitions import load_tools, may_be_repeated, sets_value
 from certigraph.adapters.tools.outcomes import Effect, check_effect
@@ -23,10 +24,23 @@ Model = BaseChatModel | Runnable[Any, Any] | str
 """A chat model, a Runnable that answers as one, or the name of a model."""
 
 
+DELEGATION = "task"
+"""Name of the tool of deepagents by which an agent hands work to a sub-agent."""
+
+
 class OutsideTools(Tools):
     """The tools of somebody else's agent, which has no calls of its own that a tool could be taken for."""
 
     reserved_names = frozenset()
+    is_whole = False  # a request may offer some of them only
+    declared: frozenset[str] = frozenset()
+    """Names of the tools of which the user says what they change."""
+
+    def is_look_up(self, tool: str) -> bool:
+        """Return whether calls of a tool change nothing. A sub-agent that nobody declared so may change something."""
+        loaded = self.loaded.get(tool)
+        delegates = loaded is not None and tool == DELEGATION and is_builtin_look_up(loaded.tool)
+        return super().is_look_up(tool) and (not delegates or tool in self.declared)
 
 
 def load_outside_tools(
@@ -50,7 +64,9 @@ def load_outside_tools(
     known = {name: effect for name, effect in (effects or {}).items() if name in names}
     if not names:
         usable = [_stand_in("none", "")]  # an agent without tools only answers
-    return OutsideTools(usable, effects=known, instructions=instructions, checks=checks)
+    world = OutsideTools(usable, effects=known, instructions=instructions, checks=checks)
+    world.declared = frozenset(known)
+    return world
 
 
 @cache

@@ -160,7 +160,7 @@ def find_grounds(answer: Grounded, calls: Sequence[AnsweredCall]) -> Grounds:
 
 
 def _find_calls(named: Sequence[int], calls: Sequence[AnsweredCall]) -> Grounds:
-    made = {number: one for number, one in enumerate(calls, 1) if one.made and not one.failed}
+    made = {number: one for number, one in enumerate(calls, 1) if one.made and one.quotable and not one.failed}
     found = tuple(number for number in dict.fromkeys(named) if number in made)
     shown = "; ".join(f"call {number}: {format_call(made[number].tool, made[number].args)}" for number in found)
     problems = tuple(f"call {number} was not made, or it failed" for number in named if number not in made)
@@ -195,7 +195,7 @@ def find_quotations(evidence: str, calls: Sequence[AnsweredCall]) -> Grounds:
         evidence: the passages.
         calls: the calls so far, in order.
     """
-    answers = [(number, one, _searched(one)) for number, one in enumerate(calls, 1) if one.made]
+    answers = [(number, one, _searched(one)) for number, one in enumerate(calls, 1) if one.made and one.quotable]
     whole = _trim(evidence)
     passages = [whole] if _find_passage(whole, answers) else [_trim(line) for line in evidence.splitlines()]
     numbers, shown, problems, short = list[int](), list[str](), list[str](), list[str]()

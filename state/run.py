@@ -66,6 +66,8 @@ class AnsweredCall(Record):
     """Number of the action in which it was chosen, from 1; 0 for a call of an earlier turn or sub-task."""
     earlier: bool = False
     """Whether it was made in an earlier turn of the thread. Prompts then show only the beginning of the answer."""
+    quotable: bool = Field(default=True, exclude_if=bool)
+    """Whether its answer shows what is so. One in which an agent reads what agents wrote shows nothing."""
 
 
 class Commitment(Record):

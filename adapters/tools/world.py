@@ -17,6 +17,7 @@ from certigraph.adapters.models.tool_calls import OfferedTool
 from certigraph.adapters.processes import find_call_problem, is_async_callable
 from certigraph.adapters.protocols import Benchmark, Environment, Limits, Responder
 from certigraph.adapters.tools.answer_forms import ResponseForm, ResponseFormat
+from certigraph.adapters.tools.builtin import is_builtin_look_up
 from certigraph.adapters.tools.checks import Checks, load_checks
 from certigraph.adapters.tools.definitions import DEADLINE, RESERVED_NAMES, LoadedTool, load_tools, split_provided
 from certigraph.adapters.tools.effects import ToolAnswer
@@ -108,6 +109,8 @@ class Tools(Benchmark):
     longest_query = 20_000
     reserved_names = RESERVED_NAMES
     """Names that no tool may have, because the agent uses them for calls of its own."""
+    is_whole = True
+    """Whether these are all tools that rules may be about."""
 
     def __init__(
         self,
@@ -198,6 +201,10 @@ class Tools(Benchmark):
     def is_look_up(self, tool: str) -> bool:
         """Return whether calls of a tool change nothing: a repeatable one may set a value, again and again the same."""
         return self.is_repeatable(tool) and not self.loaded[tool].sets_value
+
+    def shows(self, tool: str) -> bool:
+        """Return whether answers of a tool show what is so, and not what an agent wrote before."""
+        return tool not in self.loaded or not is_builtin_look_up(self.loaded[tool].tool)
 
     def lasts(self, tool: str) -> bool:
         """Return whether the effect of a tool lasts: of each one but look-ups, and of those that are not known."""
