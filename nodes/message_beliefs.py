@@ -12,10 +12,10 @@ from typing import Any
 from langchain_core.messages import AnyMessage
 from langgraph.runtime import Runtime
 
-from certigraph.adapters.models.profiles import estimate_tokens
+from certigraph.adapters.models.profiles import CHARACTERS_PER_TOKEN
 from certigraph.adapters.models.prompts import bullet_list, clip, one_line, paragraphs, quote
 from certigraph.adapters.protocols import Operator
-from certigraph.adapters.tools.contents import bound_text, format_content
+from certigraph.adapters.tools.contents import bound_text, format_content, text_of_message
 from certigraph.nodes.beliefs import to_memory
 from certigraph.nodes.conversations import (
     BELIEF,
@@ -58,7 +58,9 @@ def believed_rounds(state: Mapping[str, Any], others: frozenset[str] = frozenset
         state: a state with `messages`.
         others: names of calls that are no tools, such as the form of a structured answer.
     """
-    last, rounds = records_of(state).get("believed"), _whole_rounds(state["messages"], others)
+    if not (last := records_of(state).get("believed")):
+        return []
+    rounds = _whole_rounds(state["messages"], others)
     keys = [one.key for one in rounds]
     return rounds[: keys.index(last) + 1] if last in keys else []
 
@@ -80,7 +82,13 @@ def rounds_to_believe(
     """
     rounds = _whole_rounds(state["messages"], others)
     old = rounds[len(believed_rounds(state, others)) : max(len(rounds) - keep, 0)]
-    return old if sum(estimate_tokens(_format_round(one)) for one in old) > above else []
+    return old if sum(map(_count_characters, old)) > above * CHARACTERS_PER_TOKEN else []
+
+
+def _count_characters(one: ToolRound) -> int:
+    """Return how long the answers of a round are, with the arguments of its calls."""
+    answers = sum(len(text_of_message(answer)) for answer in one.answers if answer)
+    return answers + sum(len(str(call["args"])) for call in one.calls)
 
 
 def _whole_rounds(messages: Sequence[AnyMessage], others: frozenset[str]) -> list[ToolRound]:

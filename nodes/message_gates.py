@@ -41,7 +41,7 @@ from certigraph.state.channels import LogIndexes
 from certigraph.state.endings import Fault
 from certigraph.state.records import Observation, Task
 from certigraph.state.run import Evidence, SearchRound, Stagnation, create_turn, digest_lines, round_of
-from certigraph.state.search import GateView, gate_view
+from certigraph.state.search import GateView, answer_view
 from certigraph.state.tools import REQUEST_ID, TOOLS_NAME
 
 RECORDS_KEY = "certigraph"
@@ -207,7 +207,7 @@ async def judge_rounds(
     for number in range(done, len(rounds)):
         # what only models read is not made for a gate without one
         read = rounds[: number + 1] if model else ()
-        view = _gate_view(rounds[number], measured[:number], found, read, messages)
+        view = _gate_view(measured[: number + 1], found, read, messages)
         judged = (await _call_gate(operator, view, runtime, model))["stagnation"]
         stops = found.stops + 1 if judged.stop else 0
         found = TurnStagnation(**{**judged.model_dump(), "stops": stops, "round": keys[number]})
@@ -215,34 +215,24 @@ async def judge_rounds(
 
 
 def _gate_view(
-    latest: ToolRound,
-    measured: Sequence[SearchRound],
-    before: Stagnation,
-    read: Sequence[ToolRound],
-    messages: Sequence[AnyMessage],
+    measured: Sequence[SearchRound], before: Stagnation, read: Sequence[ToolRound], messages: Sequence[AnyMessage]
 ) -> GateView:
     """Return the view of a gate after a round. The task is the latest request alone.
 
     Args:
-        latest: the round.
-        measured: the signals of the rounds before it.
-        before: the assessment after these.
+        measured: the signals of the rounds, the latest last.
+        before: the assessment after the one before the latest.
         read: the rounds that are shown as turns and answers.
         messages: the conversation.
     """
     goal = "\n".join(map(text_of_message, requests_in(messages)[-1:]))
-    return gate_view(
-        {
-            "task": Task(benchmark=TOOLS_NAME, id=REQUEST_ID, goal=goal),
-            "turns": [create_turn(text_of_message(one.message), one.action, observation_of(one)) for one in read],
-            "answers": answered_calls(read, lambda tool: True),
-            "evidence": Evidence(),
-            "rounds": measured,
-            "action": latest.action,
-            "observation": observation_of(latest),
-            "stagnation": before,
-        }
-    )
+    known: dict[str, Any] = {
+        "task": Task(benchmark=TOOLS_NAME, id=REQUEST_ID, goal=goal),
+        "turns": [create_turn(text_of_message(one.message), one.action, observation_of(one)) for one in read],
+        "answers": answered_calls(read, lambda tool: True),
+        "evidence": Evidence(),
+    }
+    return {**answer_view(known), "rounds": measured, "stagnation": before}
 
 
 async def _call_gate(operator: Operator, view: Any, runtime: Runtime[Any], model: Model | None) -> dict[str, Any]:

@@ -165,6 +165,17 @@ def test_a_structured_answer_of_an_earlier_turn_is_kept() -> None:
     assert called == ["Report", "search"] and pairs_are_whole(last)
 
 
+def test_a_structured_answer_next_to_a_call_keeps_that_call() -> None:
+    both = [call("Report", "r1", text="In Bergen."), *rounds(1, 3)[0]]
+    replies = [*rounds(2), both, *rounds(2, 5), [call("Report", "r2", text="In Oslo.")]]
+    graph, model = build(replies, checkpointer=InMemorySaver(), response_format=ToolStrategy(Report))
+    run(graph, config=THREAD)
+    run(graph, request={"messages": [("user", "And before?")]}, config=THREAD)
+    called = {one["id"] for part in model.requests[-1] if isinstance(part, AIMessage) for one in part.tool_calls}
+    assert called == {"r1", "s3", "s6"}
+    assert called == {one.tool_call_id for one in model.requests[-1] if isinstance(one, ToolMessage)}
+
+
 def test_a_model_of_its_own_is_asked() -> None:
     other = CallingChat(replies=["never"], answers=[LEFT])
     graph, model = build([*rounds(3), "In Bergen."], model=other)

@@ -123,7 +123,7 @@ def test_repeated_errors_count() -> None:
 
 
 def test_ids_of_calls_may_be_the_same_in_each_response() -> None:
-    replies = [[call("search", "call_0", query=one)] for one in ("red bag", "blue box", "green tin", "white jar")]
+    replies = [[call("search", "call_0", query=one)] for one in ("red bag", "tan bag", "lil bag", "ice bag")]
     assert "note" not in kinds(run([*replies, "Unknown."]))
     assert "note" in kinds(run([*[[call("search", "call_0", query="red bag")]] * 3, "Unknown."]))
 
@@ -136,6 +136,7 @@ def test_a_request_and_an_answer_that_is_sent_back_start_the_count_again(between
     )
     since = graph.invoke({"messages": [*earlier, between]})["messages"][len(earlier) :]
     assert kinds(since) == ["human", *["ai", "tool"] * 2, "ai"]
+    assert {one.status for one in since if isinstance(one, ToolMessage)} == {"success"}
 
 
 def test_a_checkpointed_thread_starts_the_count_again_with_each_request() -> None:

@@ -180,7 +180,7 @@ def test_documents_are_what_is_counted_where_a_tool_returns_them() -> None:
     shares = new_shares(
         conversation(
             answered("1", "1 of 2\nIt left.", first),
-            answered("2", "1 of 9, in other words\nIt left.", first),
+            answered("2", "1 of 9, in other words\nIt left.", Document("It left, they say.", id="a")),
             answered("3", "2 of 9\nIt left. It arrived.", first, second),
         )
     )
