@@ -88,21 +88,18 @@ class BeliefMemory(DeclaresEffects, AgentMiddleware[Any, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         """Show the belief to the agent's model."""
-        response = handler(self._show(request))
-        self._seen.note(request, response)
-        return response
+        self._seen.note(request)
+        return handler(self._show(request))
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
         """Show the belief to the agent's model."""
-        response = await handler(self._show(request))
-        self._seen.note(request, response)
-        return response
+        self._seen.note(request)
+        return await handler(self._show(request))
 
     def _show(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
-        seen = self._seen.find(request.state["messages"])
-        parts = seen.parts if seen and seen.parts.is_of(request) else AgentParts(request)
+        parts = self._seen.find(request.state["messages"]) or AgentParts(request)
         shown = {**request.state, "messages": request.messages}
         if not believed_rounds(shown, parts.answer_forms):
             return request
@@ -110,8 +107,7 @@ class BeliefMemory(DeclaresEffects, AgentMiddleware[Any, Any, Any]):
         return request.override(messages=with_belief(shown, lasts=lasts, others=parts.answer_forms))
 
     async def _update(self, state: Mapping[str, Any], runtime: Runtime[Any]) -> dict[str, Any] | None:
-        seen = self._seen.find(state["messages"])
-        parts = seen.parts if seen else None
+        parts = self._seen.find(state["messages"])
         model = self.model or (parts.model if parts else None)
         if model is None:
             return None

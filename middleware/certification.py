@@ -2,8 +2,8 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Annotated, Any, Literal, NotRequired
+from uuid import uuid4
 
 from langchain.agents.middleware import (
     AgentMiddleware,
@@ -24,21 +24,24 @@ from certigraph.adapters.tools.contents import text_of_message
 from certigraph.adapters.tools.outcomes import Effect
 from certigraph.adapters.tools.rules import Corrections, FactForms, Rules
 from certigraph.middleware.conditions import COMMIT_TOOL, create_commit_tool, read_commitments
+from certigraph.middleware.turns import begin_turn, describe_turn, keep_calls, read_turn
 from certigraph.middleware.views import DeclaresEffects, SeenTurns, UsageState, add_instructions
 from certigraph.nodes.answer_audits import MAX_RETURNS, MAX_RETURNS_IN_CHAT, SENT_BACK
 from certigraph.nodes.call_checks import check_calls
 from certigraph.nodes.conversations import (
     ANSWER_NOW,
     NOT_DONE,
+    Turn,
     find_open,
     find_turn,
     is_note,
+    mark_answer,
     note_made,
     refuse,
     rounds_in,
     write_note,
 )
-from certigraph.nodes.message_checks import JudgedEnd, Situation, check_open_calls, judge_end
+from certigraph.nodes.message_checks import JudgedEnd, check_open_calls, judge_end
 from certigraph.nodes.outside_agents import Model, OutsideAgent, OutsideEffects, load_outside_tools, stand_in_tools
 from certigraph.nodes.policies import PolicySentence, format_policy
 from certigraph.nodes.requests import CERTIFIED_KEY, OPEN_KEY, THE_GOAL, requests_in
@@ -65,10 +68,10 @@ class CertifiedState(AgentState[Any], UsageState):
     """How the turn ended: `goal` (certified), `finished` (not certified), `question`, `gave_up` (not done by the last
     verdict), `refused`, `stopped` or `limit:...`; empty while it goes on."""
     ending_reason: NotRequired[str]
-    certigraph_began: NotRequired[Annotated[str, PrivateStateAttr]]
-    """When the turn began, in words for a model."""
-    certigraph_request: NotRequired[Annotated[str, PrivateStateAttr]]
-    """The request of the turn, which a summary may take out of the messages."""
+    certigraph_turn: NotRequired[Annotated[dict[str, Any], PrivateStateAttr]]
+    """What is known of the turn (`TurnRecord`)."""
+    certigraph_kept: NotRequired[Annotated[list[dict[str, Any]], PrivateStateAttr]]
+    """The calls of the thread whose effect lasts, each a `KeptCall`."""
 
 
 RECORDS = frozenset(CertifiedState.__annotations__.keys() - AgentState.__annotations__.keys())
@@ -139,14 +142,11 @@ class Certified(DeclaresEffects, AgentMiddleware[CertifiedState, Any, Any]):
 
     def before_agent(self, state: CertifiedState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Begin a turn without the records of the one before."""
+        records = {"certificates": [], "checked": [], "ending": "", "ending_reason": ""}
         return {
             "conditions": list(self._conditions),
-            "certificates": [],
-            "checked": [],
-            "ending": "",
-            "ending_reason": "",
-            "certigraph_request": text_of_message(requests[-1]) if (requests := requests_in(state["messages"])) else "",
-            "certigraph_began": datetime.now().astimezone().strftime("%A, %Y-%m-%d %H:%M %z"),
+            **records,
+            "certigraph_turn": begin_turn(state["messages"]).as_json(),
         }
 
     async def abefore_agent(self, state: CertifiedState, runtime: Runtime[Any]) -> dict[str, Any]:
@@ -157,20 +157,18 @@ class Certified(DeclaresEffects, AgentMiddleware[CertifiedState, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         """Say to the agent how its calls are checked, and note the agent's parts for the hooks after its response."""
-        return self._note(request, handler(self._extend(request)))
+        self._seen.note(request)
+        return handler(self._extend(request))
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
         """Say to the agent how its calls are checked, and note the agent's parts for the hooks after its response."""
-        return self._note(request, await handler(self._extend(request)))
+        self._seen.note(request)
+        return await handler(self._extend(request))
 
     def _extend(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
         return add_instructions(request, CHECKED_NOTE) if self._check else request
-
-    def _note(self, request: ModelRequest[Any], response: ModelResponse[Any]) -> ModelResponse[Any]:
-        self._seen.note(request, response)
-        return response
 
     @hook_config(can_jump_to=["end"])
     def after_model(self, state: CertifiedState, runtime: Runtime[Any]) -> dict[str, Any] | None:
@@ -180,32 +178,38 @@ class Certified(DeclaresEffects, AgentMiddleware[CertifiedState, Any, Any]):
     @hook_config(can_jump_to=["end"])
     async def aafter_model(self, state: CertifiedState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Check the calls of a response whose effect lasts."""
-        conditions, answers = read_commitments(state["messages"], state.get("conditions") or ())
-        if answers:
-            update = await self._check_response({**state, "messages": [*state["messages"], *answers]}, runtime) or {}
-            return {**update, "conditions": conditions, "messages": [*answers, *update.get("messages", ())]}
-        return await self._check_response(state, runtime)
+        named = _with_ids(state["messages"])
+        kept = self._keep(state)
+        noted: dict[str, Any] = {**state, "messages": named or state["messages"], **kept}
+        conditions, answers = read_commitments(noted["messages"], state.get("conditions") or ())
+        known = {**noted, "messages": [*noted["messages"], *answers]}
+        update = await self._check_response(known, runtime)
+        messages = [*(named[-1:] if named else ()), *answers, *update.get("messages", ())]
+        committed = {"conditions": conditions} if answers else {}
+        turn = read_turn(state).model_copy(update={"response": str(noted["messages"][-1].id)})
+        return {**update, **committed, **kept, "certigraph_turn": turn.as_json(), "messages": messages}
 
-    async def _check_response(self, state: Mapping[str, Any], runtime: Runtime[Any]) -> dict[str, Any] | None:
-        if not self._check or not find_open(state["messages"]):
-            return None
-        agent, situation = self._agent(state), self._situation(state)
-        taken_back = _take_back_answer(state["messages"], situation.others)
+    async def _check_response(self, state: Mapping[str, Any], runtime: Runtime[Any]) -> dict[str, Any]:
+        if self._check is None or not find_open(state["messages"]):
+            return {}
+        agent, turn = self._agent(state), self._turn(state)
+        taken_back = _take_back_answer(state["messages"], turn.others)
         try:
-            found = await check_open_calls(state["messages"], agent, self._check, runtime, situation)
+            found = await check_open_calls(state["messages"], agent, self._check, runtime, turn)
         except Refused as refused:
             return self._end_refused(state, str(refused))
+        cleared = {"structured_response": None} if taken_back else {}
         if found is None:
-            return {"messages": taken_back, "structured_response": None} if taken_back else None
+            return {"messages": taken_back, **cleared}
         for one in found.checks:
             if one.is_denied:
                 runtime.stream_writer({"type": "checked", **one.as_json()})
-        update = {
+        return {
             "messages": [*taken_back, *found.messages],
             "checked": [*(state.get("checked") or ()), *(one.model_dump(mode="json") for one in found.checks)],
             "certigraph_usage": [found.usage.as_json()],
+            **cleared,
         }
-        return {**update, "structured_response": None} if taken_back else update
 
     @hook_config(can_jump_to=["model"])
     def after_agent(self, state: CertifiedState, runtime: Runtime[Any]) -> dict[str, Any] | None:
@@ -220,7 +224,12 @@ class Certified(DeclaresEffects, AgentMiddleware[CertifiedState, Any, Any]):
         if (ended := self._find_unjudged_end(state)) is not None:
             return _close(state, *ended)
         if self._seen.find(state["messages"]) is None:
-            return {"messages": [write_note(NOT_DONE, AGAIN)], "jump_to": "model"}
+            turn = read_turn(state)
+            if turn.asked_again:
+                return _close(state, FINISHED, "the answer was not judged: nothing is known of the agent")
+            asked = turn.model_copy(update={"asked_again": True})
+            note = write_note(NOT_DONE, AGAIN)
+            return {"messages": [note], "jump_to": "model", "certigraph_turn": asked.as_json()}
         judged = await self._judge(state, runtime)
         for one in judged.certificates:
             runtime.stream_writer({"type": "certified", **_event_of(one)})
@@ -230,47 +239,60 @@ class Certified(DeclaresEffects, AgentMiddleware[CertifiedState, Any, Any]):
                 *(one.model_dump(mode="json") for one in judged.certificates),
             ],
             "certigraph_usage": [judged.usage.as_json()],
+            **self._keep(state),
         }
-        if judged.audit.confirmed or not self._has_returns_left(state["messages"]):
+        if judged.audit.confirmed or not self._has_returns_left(state):
             return {**update, **_close({**state, **update}, judged.ending, judged.audit.reason)}
         return {**update, **_send_back(state, judged, runtime)}
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Answer]) -> Answer:
-        """Note in the answer to a call that a person changed how it was made, and keep a sub-agent's records out."""
+        """Note that a tool gave the answer, and to which call; keep the records of a sub-agent out of the state."""
         return _leave_out_records(_note_change(request, handler(request)))
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Answer]]
     ) -> Answer:
-        """Note in the answer to a call that a person changed how it was made, and keep a sub-agent's records out."""
+        """Note that a tool gave the answer, and to which call; keep the records of a sub-agent out of the state."""
         return _leave_out_records(_note_change(request, await handler(request)))
 
     # What the hooks are made of.
 
     def _agent(self, state: Mapping[str, Any]) -> OutsideAgent:
         """Return the agent; if the process that asked its model has ended, one whose validator cannot be asked."""
+        seen, chosen = self._seen.find(state["messages"]), {call["name"] for call in find_open(state["messages"])}
+        if seen is None:
+            world = load_outside_tools(stand_in_tools(sorted(chosen)), self.effects.given)
+            return OutsideAgent(world, ScriptedChat(responder=lambda *_: UNKNOWN_AGENT))
+        world = seen.world(self.effects.given, self._checks, self.policy)
+        if hidden := sorted(chosen - world.loaded.keys() - seen.answer_forms):
+            # tools that another middleware kept from the model, which may know them from earlier requests
+            tools = [*seen.tools, *stand_in_tools(hidden)]
+            instructions, checks = world.instructions, self._checks
+            world = load_outside_tools(tools, self.effects.given, instructions=instructions, checks=checks)
+        return OutsideAgent(world, seen.model, {"validator": self.model} if self.model is not None else {})
+
+    def _turn(self, state: Mapping[str, Any]) -> Turn:
+        seen, checks = self._seen.find(state["messages"]), state.get("checked") or ()
+        return describe_turn(state)._replace(
+            others=(seen.answer_forms if seen else frozenset[str]()) | {COMMIT_TOOL},
+            checks=tuple(CallCheck.model_validate(one) for one in checks),
+        )
+
+    def _keep(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the update that adds the lasting calls of the turn to those that are kept, whatever is summed up."""
         seen = self._seen.find(state["messages"])
         if seen is None:
-            names = sorted({call["name"] for call in find_open(state["messages"])})
-            world = load_outside_tools(stand_in_tools(names), self.effects.given)
-            return OutsideAgent(world, ScriptedChat(responder=lambda *_: UNKNOWN_AGENT))
-        world = seen.parts.world(self.effects.given, self._checks, self.policy)
-        return OutsideAgent(world, seen.parts.model, {"validator": self.model} if self.model is not None else {})
-
-    def _situation(self, state: Mapping[str, Any]) -> Situation:
-        seen, checks = self._seen.find(state["messages"]), state.get("checked") or ()
-        others = (seen.parts.answer_forms if seen else frozenset[str]()) | {COMMIT_TOOL}
-        began, request = state.get("certigraph_began") or "", state.get("certigraph_request") or ""
-        return Situation(others, began, request, [CallCheck.model_validate(one) for one in checks])
+            return {}
+        world = seen.world(self.effects.given, self._checks, self.policy)
+        return {"certigraph_kept": keep_calls(state, self._turn(state), world)}
 
     def _find_unjudged_end(self, state: Mapping[str, Any]) -> tuple[str, str] | None:
         """Return ending and reason of a turn whose answer is not judged; None for one that is."""
-        seen = self._seen.find(state["messages"])
-        if (stopped := _find_stop(state["messages"], seen.response if seen else "")) is not None:
+        if (stopped := _find_stop(state["messages"], read_turn(state).response)) is not None:
             return stopped
         if self._end == "never":
             return FINISHED, ""
-        if self._end == "unless_left" and _is_complete(state, self._situation(state).others):
+        if self._end == "unless_left" and _is_complete(state, self._turn(state).others):
             return FINISHED, "nothing is left to do by the check of the last calls"
         return None
 
@@ -278,13 +300,13 @@ class Certified(DeclaresEffects, AgentMiddleware[CertifiedState, Any, Any]):
         """Judge the answer and the open conditions."""
         certified = _certified_texts(state)
         left = [one for one in state.get("conditions") or () if one not in certified]
-        agent, situation = self._agent(state), self._situation(state)
-        return await judge_end(state["messages"], _text_of_end(state), agent, runtime, situation, left)
+        agent, turn = self._agent(state), self._turn(state)
+        return await judge_end(state["messages"], _text_of_end(state), agent, runtime, turn, left)
 
-    def _has_returns_left(self, messages: Sequence[AnyMessage]) -> bool:
-        in_chat = len(requests_in(messages)) > 1
+    def _has_returns_left(self, state: Mapping[str, Any]) -> bool:
+        in_chat = len(requests_in(state["messages"])) > 1
         most = self._returns if self._returns is not None else MAX_RETURNS_IN_CHAT if in_chat else MAX_RETURNS
-        return sum(is_note(one, NOT_DONE) for one in messages[find_turn(messages) :]) < most
+        return read_turn(state).returns < most
 
     def _end_refused(self, state: Mapping[str, Any], reason: str) -> dict[str, Any]:
         calls, ending = find_open(state["messages"]), Refused.ending
@@ -292,13 +314,32 @@ class Certified(DeclaresEffects, AgentMiddleware[CertifiedState, Any, Any]):
         return {"messages": [*(refuse(call, reason) for call in calls), answer], "jump_to": "end"}
 
 
+def _with_ids(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """Return the messages with ids for all calls of the last response; empty if it has them."""
+    last = messages[-1]
+    if not isinstance(last, AIMessage) or all(call["id"] for call in last.tool_calls):
+        return []
+    calls = [{**call, "id": call["id"] or uuid4().hex} for call in last.tool_calls]
+    return [*messages[:-1], last.model_copy(update={"tool_calls": calls})]
+
+
 def _note_change(request: ToolCallRequest, answer: Answer) -> Answer:
     messages = request.state.get("messages", ()) if isinstance(request.state, Mapping) else ()
     chosen = next((one for one in find_open(messages) if one["id"] == request.tool_call["id"]), None)
-    if chosen is None or not isinstance(answer, ToolMessage):
-        return answer
-    is_same = (chosen["name"], chosen["args"]) == (request.tool_call["name"], request.tool_call["args"])
-    return answer if is_same else note_made(answer, request.tool_call)
+    is_same = chosen is None or (chosen["name"], chosen["args"]) == (
+        request.tool_call["name"],
+        request.tool_call["args"],
+    )
+
+    def mark(message: Any) -> Any:
+        if not isinstance(message, ToolMessage) or message.tool_call_id != request.tool_call["id"]:
+            return message
+        return mark_answer(message if is_same else note_made(message, request.tool_call))
+
+    if isinstance(answer, Command) and isinstance(answer.update, Mapping) and "messages" in answer.update:
+        marked = [mark(one) for one in answer.update["messages"]]
+        return replace(answer, update={**answer.update, "messages": marked})
+    return mark(answer)  # type: ignore[no-any-return]
 
 
 def _leave_out_records(answer: Answer) -> Answer:
@@ -321,14 +362,14 @@ def _find_stop(messages: Sequence[AnyMessage], response: str) -> tuple[str, str]
 
     Args:
         messages: the conversation.
-        response: id of the model's latest response, if it is known.
+        response: id of the model's latest response in the turn; empty if there was none.
     """
     last = messages[-1]
     if not isinstance(last, AIMessage):
         return None
     if ending := last.response_metadata.get("ending"):
         return str(ending), str(last.response_metadata.get("ending_reason") or text_of_message(last))
-    return (STOPPED, text_of_message(last)) if response and last.id != response else None
+    return (STOPPED, text_of_message(last)) if last.id != response else None
 
 
 def _text_of_end(state: Mapping[str, Any]) -> str:
@@ -367,7 +408,9 @@ def _send_back(state: Mapping[str, Any], judged: JudgedEnd, runtime: Runtime[Any
     text = f"{SENT_BACK.format(missing=reason)}{AGAIN_ALLOWED if demanded else ''}"
     note: HumanMessage = write_note(NOT_DONE, text)
     cleared = {"structured_response": None} if state.get("structured_response") is not None else {}
-    return {"messages": [note], "jump_to": "model", **cleared}
+    turn = read_turn(state)
+    noted = turn.model_copy(update={"returns": turn.returns + 1}).as_json()
+    return {"messages": [note], "jump_to": "model", "certigraph_turn": noted, **cleared}
 
 
 def _close(state: Mapping[str, Any], ending: str, reason: str) -> dict[str, Any]:

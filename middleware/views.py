@@ -3,18 +3,20 @@
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from operator import add
-from typing import Annotated, Any, NamedTuple, NotRequired
+from typing import Annotated, Any, NotRequired
 
-from langchain.agents.middleware import ModelRequest, ModelResponse
+from langchain.agents.middleware import ModelRequest
 from langchain.agents.middleware.types import PrivateStateAttr
 from langchain.agents.structured_output import AutoStrategy, ToolStrategy
-from langchain_core.messages import AIMessage, AnyMessage, SystemMessage
+from langchain_core.messages import AnyMessage, SystemMessage
+from langgraph.config import get_config
 from typing_extensions import TypedDict
 
 from certigraph.adapters.models.prompts import paragraphs
 from certigraph.adapters.tools.checks import Checks
 from certigraph.adapters.tools.contents import text_of_message
 from certigraph.adapters.tools.outcomes import Effect
+from certigraph.adapters.tools.positions import NAMESPACE_KEY
 from certigraph.adapters.tools.world import Tools
 from certigraph.nodes.conversations import find_turn
 from certigraph.nodes.outside_agents import OutsideEffects, load_outside_tools
@@ -94,39 +96,39 @@ MAX_TURNS = 1_000
 """Number of turns whose agent is remembered, the latest."""
 
 
-class SeenTurn(NamedTuple):
-    """What is known of a turn since the agent asked its model."""
-
-    parts: AgentParts
-    response: str
-    """Id of the model's latest response; empty if it had none."""
-
-
 class SeenTurns:
-    """The turns in which this process has seen an agent ask its model, by the id of their request.
+    """The agents that this process has seen ask their models, by the turn.
 
     LangChain shows model, tools and system prompt of an agent to hooks around the model's call alone. Nothing of them
     enters the state, so that no checkpoint and no stream has it.
     """
 
     def __init__(self) -> None:
-        self._turns: OrderedDict[str, SeenTurn] = OrderedDict()
-        self._latest: AgentParts | None = None
+        self._turns: OrderedDict[str, AgentParts] = OrderedDict()
 
-    def note(self, request: ModelRequest[Any], response: ModelResponse[Any]) -> None:
-        """Note a request of an agent and the response of its model."""
-        if self._latest is None or not self._latest.is_of(request):
-            self._latest = AgentParts(request)
-        id = next((one.id for one in reversed(response.result) if isinstance(one, AIMessage)), None)
+    def note(self, request: ModelRequest[Any]) -> None:
+        """Note a request of an agent to its model."""
         turn = key_of_turn(request.state["messages"])
-        self._turns[turn] = SeenTurn(self._latest, id or "")
+        known = next((one for one in reversed(self._turns.values()) if one.is_of(request)), None)
+        self._turns[turn] = known or AgentParts(request)
         self._turns.move_to_end(turn)
         if len(self._turns) > MAX_TURNS:
             self._turns.popitem(last=False)
 
-    def find(self, messages: Sequence[AnyMessage]) -> SeenTurn | None:
-        """Return what is known of the turn of a conversation; None in a process that has not asked the model in it."""
+    def find(self, messages: Sequence[AnyMessage]) -> AgentParts | None:
+        """Return what is known of the agent in the turn of a conversation.
+
+        None in a process that has not asked the model in it.
+        """
         return self._turns.get(key_of_turn(messages))
+
+
+def key_of_turn(messages: Sequence[AnyMessage]) -> str:
+    """Return what identifies a turn in this process: the thread, the graph, and the request with which it begins."""
+    place = get_config().get("configurable", {})
+    around = str(place.get(NAMESPACE_KEY, "")).rpartition("|")[0]
+    request = messages[find_turn(messages)].id if messages else ""
+    return f"{place.get('thread_id', '')}|{around}|{request}"
 
 
 class DeclaresEffects:
@@ -136,11 +138,6 @@ class DeclaresEffects:
     """What the tools do. `stack(..., effects=...)` sets it where nothing was given."""
 
 
-def key_of_turn(messages: Sequence[AnyMessage]) -> str:
-    """Return the id of the request with which a turn begins; empty for a conversation without messages."""
-    return str(messages[find_turn(messages)].id) if messages else ""
-
-
 class UsageState(TypedDict):
     """State of an agent whose middleware asks models."""
 
@@ -148,4 +145,4 @@ class UsageState(TypedDict):
     """What requests of middleware cost, in order, each a `certigraph.state.records.Usage` as plain JSON."""
 
 
-__all__ = ["AgentParts", "DeclaresEffects", "SeenTurn", "SeenTurns", "UsageState", "add_instructions", "key_of_turn"]
+__all__ = ["AgentParts", "DeclaresEffects", "SeenTurns", "UsageState", "add_instructions", "key_of_turn"]

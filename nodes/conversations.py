@@ -5,7 +5,7 @@ answered. Everything here is a function of that conversation, so that it needs n
 and is the same in a middleware and in a node of any graph.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
@@ -14,7 +14,9 @@ from langchain_core.messages import ToolCall as CalledTool
 from certigraph.adapters.models.prompts import quote
 from certigraph.adapters.tools.contents import bound_text, format_content, text_of_message
 from certigraph.adapters.tools.outputs import MADE_KEY
-from certigraph.nodes.requests import compose_task, requests_in
+from certigraph.adapters.tools.world import Tools
+from certigraph.nodes.requests import CERTIFIED_KEY, compose_task, requests_in
+from certigraph.state.call_checks import CallCheck
 from certigraph.state.records import Action, Step, Task
 from certigraph.state.run import AnsweredCall
 from certigraph.state.tools import BEGAN, REQUEST_ID, TOOLS_NAME, ToolCall, create_tool_action
@@ -28,6 +30,9 @@ DENIED_KEY = "certigraph_denied"
 MADE_CALL_KEY = "certigraph_call"
 """Key in the `response_metadata` of a message that answers a call: name and arguments of the call as it was made, if
 they are not those that the agent chose."""
+
+TOOL_KEY = "certigraph_tool"
+"""Key in the `response_metadata` of a message that answers a call: True if the tool itself gave the answer."""
 
 NOT_DONE, STALE = "not_done", "stale"
 """What such a note is about: an answer that was sent back, and a search that finds nothing new."""
@@ -107,6 +112,11 @@ def note_made(answer: ToolMessage, call: CalledTool) -> ToolMessage:
     return answer.model_copy(update={"response_metadata": {**answer.response_metadata, **made}})
 
 
+def mark_answer(answer: ToolMessage) -> ToolMessage:
+    """Return an answer that says that the tool itself gave it, and neither a person nor other code in its place."""
+    return answer.model_copy(update={"response_metadata": {**answer.response_metadata, TOOL_KEY: True}})
+
+
 def _as_made(call: CalledTool, answer: ToolMessage | None) -> CalledTool:
     made = answer.response_metadata.get(MADE_CALL_KEY) if answer else None
     return {**call, "name": made["name"], "args": made["args"]} if made else call
@@ -141,27 +151,55 @@ def current_round(messages: Sequence[AnyMessage]) -> ToolRound | None:
     return rounds[0] if rounds and None not in ids and len({*ids}) == len(ids) else None
 
 
-def answered_calls(rounds: Sequence[ToolRound], lasts: Callable[[str], bool]) -> list[AnsweredCall]:
+def answered_calls(
+    rounds: Sequence[ToolRound],
+    lasts: Callable[[str], bool],
+    shows: Callable[[str], bool] = lambda tool: True,
+    *,
+    marked: bool = False,
+) -> list[AnsweredCall]:
     """Return the records of the calls that were answered, in order.
 
     Args:
         rounds: the rounds of a turn.
         lasts: says whether the effect of a tool lasts, by its name.
+        shows: says whether answers of a tool show what is so, by its name.
+        marked: whether only answers that are marked (`mark_answer`) come from a tool.
     """
+    return [call for _, call in keyed_calls(rounds, lasts, shows, marked=marked)]
+
+
+def keyed_calls(
+    rounds: Sequence[ToolRound],
+    lasts: Callable[[str], bool],
+    shows: Callable[[str], bool] = lambda tool: True,
+    *,
+    marked: bool = False,
+) -> list[tuple[str, AnsweredCall]]:
+    """Return the records of calls as `answered_calls` does, each with what identifies it in the conversation."""
     return [
-        AnsweredCall(
-            tool=call["name"],
-            args=call["args"],
-            answer=bound_text(format_content(answer.content)),
-            failed=answer.status == "error",
-            made=is_made(answer),
-            lasting=lasts(call["name"]),
-            action=number,
+        (
+            key_of_chosen(one, call),
+            AnsweredCall(
+                tool=call["name"],
+                args=call["args"],
+                answer=bound_text(format_content(answer.content)),
+                failed=answer.status == "error",
+                made=is_made(answer) and (not marked or answer.response_metadata.get(TOOL_KEY) is True),
+                lasting=lasts(call["name"]),
+                quotable=shows(call["name"]),
+                action=number,
+            ),
         )
         for number, one in enumerate(rounds, 1)
         for call, answer in zip(one.calls, one.answers, strict=True)
         if answer
     ]
+
+
+def key_of_chosen(one: ToolRound, call: CalledTool) -> str:
+    """Return what identifies a call in a conversation."""
+    return f"{one.message.id}|{call['id']}"
 
 
 def is_made(answer: ToolMessage) -> bool:
@@ -204,66 +242,91 @@ def _as_answered(one: ToolRound) -> Action:
     return create_tool_action(calls)
 
 
-def task_of(
-    messages: Sequence[AnyMessage], lasts: Callable[[str], bool], constants: Mapping[str, str], request: str = ""
-) -> Task:
-    """Return the task of a turn: the latest request, and before it the conversation as data.
+class Turn(NamedTuple):
+    """What a conversation does not say of the turn that it has come to."""
+
+    others: frozenset[str] = frozenset()
+    """Names of calls that are no tools, such as the form of a structured answer."""
+    began: str = ""
+    """When it began, in words for a model."""
+    request: str = ""
+    """The request, for a conversation of which a summary has taken its place."""
+    start: str = ""
+    """Id of the last message that was there when it began. Answers up to that message are words of whoever gave it."""
+    marked: bool = False
+    """Whether only answers that are marked come from a tool."""
+    kept: tuple[AnsweredCall, ...] = ()
+    """Calls that the messages no longer have, and those of earlier turns whose effect lasts."""
+    checks: tuple[CallCheck, ...] = ()
+    """What was found about calls before."""
+    whole: bool = False
+    """Whether the calls of earlier turns count as those of this one."""
+
+
+def rounds_of_turn(messages: Sequence[AnyMessage], turn: Turn) -> list[ToolRound]:
+    """Return the responses with calls of a turn, in order."""
+    return rounds_in(messages if turn.whole else messages[_find_start(messages, turn) + 1 :], turn.others)
+
+
+def _find_start(messages: Sequence[AnyMessage], turn: Turn) -> int:
+    """Return the place of the last message that a turn began with; it may stand after the request."""
+    request = find_turn(messages)
+    ids = [one.id for one in messages[request:]]
+    return request + (ids.index(turn.start) if turn.start in ids else 0)
+
+
+def task_of(messages: Sequence[AnyMessage], lasts: Callable[[str], bool], turn: Turn) -> Task:
+    """Return the task of a turn: the latest request, and the conversation around it as data.
 
     Args:
         messages: the conversation.
         lasts: says whether the effect of a tool lasts, by its name.
-        constants: constants of the task, such as when the turn `BEGAN`.
-        request: the request, for a conversation of which a summary has taken its place.
+        turn: what else is known of the turn.
 
     Raises:
         Fault: ("data") no message is a request.
     """
-    if request and not requests_in(messages):
-        summary = "\n".join(text_of_message(one) for one in messages if isinstance(one, HumanMessage))
-        text, latest = f"{request}\n\n{SUMMARY}\n{quote(summary)}", request
+    before = [_without_claims(one) for one in messages[: _find_start(messages, turn) + 1]]
+    if turn.request and not requests_in(before):
+        summary = "\n".join(text_of_message(one) for one in before if isinstance(one, HumanMessage))
+        text, latest = f"{turn.request}\n\n{SUMMARY}\n{quote(summary)}", turn.request
     else:
-        text, latest = compose_task(messages[: find_turn(messages) + 1], lasts)
-    return Task(benchmark=TOOLS_NAME, id=REQUEST_ID, goal=text, condition=latest, constants=dict(constants))
+        text, latest = compose_task(_leave_out_calls(before) if turn.whole else before, lasts)
+    constants = {BEGAN: turn.began} if turn.began else {}
+    return Task(benchmark=TOOLS_NAME, id=REQUEST_ID, goal=text, condition=latest, constants=constants)
+
+
+def _without_claims(message: AnyMessage) -> AnyMessage:
+    """Return a message without what its metadata say was certified, which whoever gave it may have written."""
+    if CERTIFIED_KEY not in message.response_metadata:
+        return message
+    kept = {key: value for key, value in message.response_metadata.items() if key != CERTIFIED_KEY}
+    return message.model_copy(update={"response_metadata": kept})
 
 
 SUMMARY = "What happened before the calls that are listed, as a model has summed it up:"
 
 
-def state_of(
-    messages: Sequence[AnyMessage],
-    lasts: Callable[[str], bool],
-    *,
-    others: frozenset[str] = frozenset(),
-    began: str = "",
-    request: str = "",
-    whole: bool = False,
-    **records: Any,
-) -> dict[str, Any]:
+def state_of(messages: Sequence[AnyMessage], tools: Tools, turn: Turn) -> dict[str, Any]:
     """Return the state that operators of agents with tools read, for the turn that a conversation has come to.
 
     The open calls of its last response are the `action`, and what was answered before are `history` and `answers`.
 
     Args:
         messages: the conversation.
-        lasts: says whether the effect of a tool lasts, by its name.
-        others: names of calls that are no tools.
-        began: when the turn began, in words for a model.
-        request: the request, for a conversation of which a summary has taken its place.
-        whole: whether the calls of earlier turns count as those of this one.
-        **records: what the conversation does not hold, such as `checks`.
+        tools: the agent's tools.
+        turn: what else is known of the turn.
     """
-    rounds = rounds_in(messages if whole else messages[find_turn(messages) :], others)
+    rounds = rounds_of_turn(messages, turn)
     open_ = rounds.pop().open if rounds and rounds[-1].open else []
     action = {"action": create_tool_action(list(map(to_call, open_)))} if open_ else {}
     return {
         "messages": list(messages),
-        "task": task_of(
-            _leave_out_calls(messages) if whole else messages, lasts, {BEGAN: began} if began else {}, request
-        ),
+        "task": task_of(messages, tools.lasts, turn),
         "history": steps_of(rounds),
-        "answers": answered_calls(rounds, lasts),
+        "answers": [*turn.kept, *answered_calls(rounds, tools.lasts, tools.shows, marked=turn.marked)],
+        "checks": list(turn.checks),
         **action,
-        **records,
     }
 
 
@@ -282,6 +345,7 @@ __all__ = [
     "NOT_DONE",
     "STALE",
     "ToolRound",
+    "Turn",
     "answered_calls",
     "current_round",
     "find_open",
@@ -289,9 +353,13 @@ __all__ = [
     "is_denied",
     "is_made",
     "is_note",
+    "key_of_chosen",
+    "keyed_calls",
+    "mark_answer",
     "note_made",
     "refuse",
     "rounds_in",
+    "rounds_of_turn",
     "state_of",
     "steps_of",
     "task_of",

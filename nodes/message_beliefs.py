@@ -20,8 +20,8 @@ from certigraph.nodes.beliefs import to_memory
 from certigraph.nodes.conversations import (
     BELIEF,
     ToolRound,
+    Turn,
     answered_calls,
-    find_turn,
     rounds_in,
     task_of,
     to_call,
@@ -146,7 +146,7 @@ def _task_of(messages: Sequence[AnyMessage], one: ToolRound) -> Any:
     place = next(at for at, message in enumerate(messages) if message is one.message)
     called = {id(part) for old in rounds_in(messages[:place]) for part in (old.message, *old.answers)}
     spoken = [message for message in messages[:place] if id(message) not in called]
-    return task_of(spoken[: find_turn(spoken) + 1], lambda tool: False, {})
+    return task_of(spoken, lambda tool: False, Turn())
 
 
 def with_belief(

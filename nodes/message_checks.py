@@ -17,40 +17,13 @@ from certigraph.adapters.tools.outputs import MADE_KEY
 from certigraph.adapters.tools.world import Tools
 from certigraph.nodes.answer_audits import QUESTION_MARK, AnswerAuditView, judge_answer
 from certigraph.nodes.call_checks import find_waiting
-from certigraph.nodes.conversations import find_turn, refuse, rounds_in, state_of, to_call
+from certigraph.nodes.conversations import Turn, refuse, rounds_of_turn, state_of, to_call
 from certigraph.nodes.outside_agents import OutsideAgent
 from certigraph.state.call_checks import CallCheck
 from certigraph.state.endings import FINISHED, GAVE_UP, GOAL, QUESTION
 from certigraph.state.records import Action, Audit, Certificate, Predicate, Usage
 from certigraph.state.run import FINISH
 from certigraph.state.tools import ANSWER_ARGUMENT, ASKS_ARGUMENT, ToolCall, calls_of
-
-
-class Situation(NamedTuple):
-    """What a conversation does not say of the turn that it has come to."""
-
-    others: frozenset[str] = frozenset()
-    """Names of calls that are no tools."""
-    began: str = ""
-    """When the turn began, in words for a model."""
-    request: str = ""
-    """The request, for a conversation of which a summary has taken its place."""
-    checks: Sequence[CallCheck] = ()
-    """What was found about calls before."""
-    whole: bool = False
-    """Whether the calls of earlier turns count as those of this one."""
-
-    def read(self, messages: Sequence[AnyMessage], agent: OutsideAgent) -> dict[str, Any]:
-        """Return the state that operators read for a conversation of the agent."""
-        return state_of(
-            messages,
-            agent.world.lasts,
-            others=self.others,
-            began=self.began,
-            request=self.request,
-            whole=self.whole,
-            checks=list(self.checks),
-        )
 
 
 class CheckedCalls(NamedTuple):
@@ -67,7 +40,7 @@ async def check_open_calls(
     agent: OutsideAgent,
     check: AsyncOperator,
     runtime: Runtime[Any],
-    situation: Situation = Situation(),  # noqa: B008 - a tuple
+    turn: Turn = Turn(),  # noqa: B008 - a tuple
 ) -> CheckedCalls | None:
     """Check the open calls of the latest response whose effect lasts; None if it has none.
 
@@ -76,18 +49,18 @@ async def check_open_calls(
         agent: the agent.
         check: the operator, as `check_calls` makes it.
         runtime: runtime of the node or hook.
-        situation: what else is known of the turn.
+        turn: what else is known of the turn.
 
     Raises:
         Refused: a call was denied before and chosen again, and no person can decide about it.
         GraphInterrupt: a person has to decide.
     """
-    state = situation.read(messages, agent)
+    state = state_of(messages, agent.world, turn)
     calls = calls_of(state["action"]) if "action" in state else ()
     if not find_waiting(calls, agent.world):
         return None
     update, usage = await agent.call("check", check, state, runtime)
-    response = rounds_in(messages[find_turn(messages) :], situation.others)[-1]
+    response = rounds_of_turn(messages, turn)[-1]
     checked = list(zip(response.open, calls_of(update["action"]), strict=True))
     answers: list[AnyMessage] = [_answer_unmade(*pair) for pair in checked if not pair[1].is_made]
     changed = {str(one["id"]): call for one, call in checked if call.is_made and call != to_call(one)}
@@ -133,7 +106,7 @@ async def judge_end(
     text: str,
     agent: OutsideAgent,
     runtime: Runtime[Any],
-    situation: Situation = Situation(),  # noqa: B008 - a tuple
+    turn: Turn = Turn(),  # noqa: B008 - a tuple
     conditions: Sequence[str] = (),
 ) -> JudgedEnd:
     """Judge the answer with which an agent wants to end, and the open conditions.
@@ -145,10 +118,10 @@ async def judge_end(
         text: the answer.
         agent: the agent, whose world has the checks.
         runtime: runtime of the node or hook.
-        situation: what else is known of the turn.
+        turn: what else is known of the turn.
         conditions: the conditions that are not certified.
     """
-    state = situation.read(messages, agent)
+    state = state_of(messages, agent.world, turn)
     by_code, refuted = await certify_by_checks(state, agent.world, conditions)
     if refuted:
         return JudgedEnd(Audit(confirmed=False, reason=refuted), by_code, Usage(node="audit"))
@@ -178,7 +151,7 @@ async def certify_by_checks(
     """Return certificates of the conditions that checks find to hold, and what they find against another.
 
     Args:
-        state: the state that operators read (`Situation.read`).
+        state: the state that operators read (`state_of`).
         world: the agent's tools, with the checks.
         conditions: the conditions that are not certified.
     """
@@ -206,7 +179,6 @@ async def certify_by_checks(
 __all__ = [
     "CheckedCalls",
     "JudgedEnd",
-    "Situation",
     "certify_by_checks",
     "check_open_calls",
     "ends_with_question",

@@ -13,8 +13,8 @@ from certigraph.adapters.tools.contents import text_of_message
 from certigraph.adapters.tools.outcomes import Effect
 from certigraph.adapters.tools.rules import CallRules, Corrections, FactForms, Forbidden, Rules, load_rules
 from certigraph.adapters.tools.world import Tools
-from certigraph.nodes.conversations import rounds_in
-from certigraph.nodes.message_checks import Situation, certify_by_checks, judge_end
+from certigraph.nodes.conversations import Turn, rounds_in, state_of
+from certigraph.nodes.message_checks import certify_by_checks, judge_end
 from certigraph.nodes.outside_agents import Model, OutsideAgent, load_outside_tools, stand_in_tools
 from certigraph.state.call_checks import CallCheck
 from certigraph.state.records import Certificate, Decider, Record
@@ -58,15 +58,15 @@ async def averify(
     names = {call["name"] for one in rounds_in(conversation) for call in one.calls}
     known = tools or stand_in_tools(sorted(names))
     agent = OutsideAgent(load_outside_tools(known, effects, instructions=instructions, checks=checks), model or "")
-    situation = Situation(whole=True)
-    state = situation.read(conversation, agent)
+    turn = Turn(whole=True)
+    state = state_of(conversation, agent.world, turn)
     forbidden = await _find_forbidden(state["answers"], load_rules(rules or {}, facts or {}, after or {}), agent.world)
     if model is None:
         certificates, missing = await certify_by_checks(state, agent.world, conditions)
     else:
         last = conversation[-1]
         answer = text_of_message(last) if isinstance(last, AIMessage) else ""
-        judged = await judge_end(conversation, answer, agent, Runtime(), situation, conditions)
+        judged = await judge_end(conversation, answer, agent, Runtime(), turn, conditions)
         certificates = [*judged.certificates]
         missing = "" if judged.audit.confirmed and judged.audit.judged else judged.audit.reason
     shown = {one.targets[0].text: one for one in certificates if one.targets[0].kind == "condition"}
