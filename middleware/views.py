@@ -1,6 +1,6 @@
 """What middleware knows of the agent around it, and how it asks models for it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NotRequired
 
 from langchain.agents.middleware import ModelRequest
@@ -13,6 +13,8 @@ from certigraph.adapters.tools.contents import text_of_message
 from certigraph.adapters.tools.outcomes import Effect
 from certigraph.adapters.tools.world import Tools
 from certigraph.nodes.outside_agents import load_outside_tools
+from certigraph.state.records import Usage
+from certigraph.state.trajectory import total_usage
 
 
 class AgentParts:
@@ -47,7 +49,7 @@ class AgentParts:
 class PartsState(TypedDict):
     """State of an agent whose middleware knows its parts."""
 
-    certigraph_parts: NotRequired[Annotated[AgentParts, UntrackedValue(AgentParts), PrivateStateAttr]]
+    certigraph_parts: NotRequired[Annotated[AgentParts, UntrackedValue(AgentParts, guard=False), PrivateStateAttr]]
 
 
 def note_parts(request: ModelRequest[Any]) -> Command[Any]:
@@ -62,4 +64,38 @@ def parts_of(state: Mapping[str, Any]) -> AgentParts | None:
     return found if isinstance(found, AgentParts) else None
 
 
-__all__ = ["AgentParts", "PartsState", "note_parts", "parts_of"]
+# What was spent: every middleware that asks a model adds it here, and `BudgetLimit` reads it.
+
+USAGE_KEY = "certigraph_usage"
+"""Key in the state: what requests of the agent and of its middleware spent, one `Usage` for each node, as JSON."""
+
+
+def add_usage(before: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Add usages to those before, node by node, so that the list does not grow with the conversation."""
+    by_node: dict[str, list[Usage]] = {}
+    for one in map(Usage.model_validate, (*before, *new)):
+        by_node.setdefault(one.node, []).append(one)
+    return [total_usage(usages, node).model_dump(mode="json") for node, usages in by_node.items()]
+
+
+class UsageState(TypedDict):
+    """State of an agent whose middleware asks models."""
+
+    certigraph_usage: NotRequired[Annotated[list[dict[str, Any]], PrivateStateAttr, add_usage]]
+
+
+def usage_update(usage: Usage) -> dict[str, Any]:
+    """Return the update of the state by which a middleware notes what it spent; empty if it asked nothing."""
+    return {USAGE_KEY: [usage.model_dump(mode="json")]} if usage.calls else {}
+
+
+__all__ = [
+    "USAGE_KEY",
+    "AgentParts",
+    "PartsState",
+    "UsageState",
+    "add_usage",
+    "note_parts",
+    "parts_of",
+    "usage_update",
+]

@@ -211,6 +211,7 @@ __all__ = [
     "ALL_DECISIONS",
     "APPROVE",
     "REJECTED",
+    "WITHOUT_APPROVAL",
     "ApprovalRule",
     "InterruptOn",
     "approvals",
