@@ -73,9 +73,7 @@ class Kept(NamedTuple):
     def read(cls, stored: Mapping[str, Any]) -> "Kept":
         """Read what the state holds."""
         fields = {name: value for name, value in stored.items() if name in Commitment.model_fields}
-        return cls(
-            Commitment.model_validate(fields), str(stored.get("request", "")), str(stored.get("words", ""))
-        )
+        return cls(Commitment.model_validate(fields), str(stored.get("request", "")), str(stored.get("words", "")))
 
     def as_json(self) -> dict[str, Any]:
         """Return what the state holds, as plain JSON."""
@@ -139,6 +137,8 @@ class CommitTools(AgentMiddleware[CommitState, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ExtendedModelResponse[Any]:
         """Commit in the first request of a turn, offer the tools of the commitment, and judge the calls."""
+        if not _has_tools(request):
+            return ExtendedModelResponse(handler(request))
         kept, usage = self._kept(request.state), None
         if kept is None:
             kept, usage = wait_for_node(self._ask(request))
@@ -149,6 +149,8 @@ class CommitTools(AgentMiddleware[CommitState, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ExtendedModelResponse[Any]:
         """Do the same asynchronously."""
+        if not _has_tools(request):
+            return ExtendedModelResponse(await handler(request))
         kept, usage = self._kept(request.state), None
         if kept is None:
             kept, usage = await self._ask(request)
@@ -184,7 +186,9 @@ class CommitTools(AgentMiddleware[CommitState, Any, Any]):
             return request.override(tools=[])
         text = describe_commitment(commitment)
         before = request.system_message.content if request.system_message else ""
-        content = f"{before}\n\n{text}".strip() if isinstance(before, str) else [*before, {"type": "text", "text": text}]
+        content = (
+            f"{before}\n\n{text}".strip() if isinstance(before, str) else [*before, {"type": "text", "text": text}]
+        )
         return request.override(tools=tools, system_message=SystemMessage(content))
 
     def _world(self, request: ModelRequest[Any]) -> Tools:
@@ -268,13 +272,13 @@ class CommitTools(AgentMiddleware[CommitState, Any, Any]):
         given = request.state
         state: Mapping[str, Any] = {"messages": given} if isinstance(given, list) else given
         call = request.tool_call
-        if str(call["id"]) in (state.get(JUDGED_KEY) or {}):
+        tools = tuple(request.runtime.tools)
+        if not tools or str(call["id"]) in (state.get(JUDGED_KEY) or {}):
             return None
         kept = self._kept(state) or (Kept.read(state[COMMITMENT_KEY]) if state.get(COMMITMENT_KEY) else None)
         if kept is None:
             fix = f"give CommitTools tools=, or the state {COMMITMENT_KEY}={{'tools': [...]}}"
             raise Fault("operator", f"no commitment says whether {call['name']} may be called: {fix}")
-        tools = tuple(request.runtime.tools)
         if self._node_world is None or self._node_world[0] != tools:
             self._node_world = (tools, load_outside_tools(tools))
         world = self._node_world[1]
@@ -284,6 +288,11 @@ class CommitTools(AgentMiddleware[CommitState, Any, Any]):
 
 def _identify(request: HumanMessage) -> tuple[str, str]:
     return request.id or "", text_of_message(request)
+
+
+def _has_tools(request: ModelRequest[Any]) -> bool:
+    """Return whether tools are offered that the agent executes, and not the model's provider."""
+    return any(isinstance(tool, BaseTool) for tool in request.tools)
 
 
 def _is_nested() -> bool:
@@ -348,7 +357,7 @@ async def _ask_person(asked: Sequence[tuple[CalledTool, str]]) -> list[ToolMessa
         for call, (_, reason) in zip(calls, asked, strict=True)
     ]
     rules = {call.name: ApprovalRule(allowed_decisions=("approve", "reject", "respond")) for call in calls}
-    decided = await ask_about(Interview(config), shown, calls, rules, load_outside_tools(()))
+    decided = await ask_about(Interview(config), shown, calls, rules, {})
     found = (_to_answer(call, one) for (call, _), one in zip(asked, decided, strict=True))
     return [answer for answer in found if answer]
 

@@ -120,7 +120,9 @@ class DojoChat(BaseChatModel):
         self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
     ) -> ChatResult:
         if form := kwargs.get("response_format"):
-            message = AIMessage(json.dumps(self._respond({"task": self.task, "history": []}, form["json_schema"]["schema"])))
+            message = AIMessage(
+                json.dumps(self._respond({"task": self.task, "history": []}, form["json_schema"]["schema"]))
+            )
             return ChatResult(generations=[ChatGeneration(message=message)])
         said: Any = [one for one in messages if not isinstance(one, SystemMessage)]
         state = {**state_of(said, lambda tool: True), "task": self.task}

@@ -13,7 +13,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import Field
 
 
-def call(name: str, id: str, **args: Any) -> ToolCall:
+def call(name: str, id: str, /, **args: Any) -> ToolCall:
     """Return a call of a tool."""
     return ToolCall(name=name, args=args, id=id, type="tool_call")
 
