@@ -98,7 +98,7 @@ class CommitTools(AgentMiddleware[CommitState, Any, Any]):
 
     With a fixed commitment, `ToolNode(tools, wrap_tool_call=middleware.wrap_tool_call,
     awrap_tool_call=middleware.awrap_tool_call)` refuses calls beyond it in any graph. Without one, such a node reads
-    the commitment under `certigraph_commitment` in the state. There calls are refused also if a person may approve them.
+    the commitment under `certigraph_commitment` in the state. It asks no person, and refuses these calls as well.
 
     Args:
         level: what a model commits to: `tools`, or `arguments` for the origin of every argument's value as well.

@@ -235,7 +235,7 @@ def test_person_decides(use_async: bool, decision: Any, paid: Any, content: str)
     # another object, as in a process that begins after the decision
     again = approving(CallingChat(replies=["ok"]), saver)
     found = ask(again, Command(resume={"decisions": [decision]}), thread(), use_async=use_async)
-    assert PAID == paid
+    assert paid == PAID
     assert [one.text for one in found["messages"] if isinstance(one, ToolMessage)] == [content]
     assert found["messages"][-1].text == "ok"
 
@@ -390,13 +390,13 @@ def test_request_of_another_graph_is_no_persons() -> None:
     def delegate(task: str) -> str:
         """Hand a task on."""
         done = inner.invoke({"messages": [("user", task)]})["messages"]
-        HANDED.append(done)
+        handed.append(done)
         return str(done[-1].text)
 
-    HANDED: list[Any] = []
+    handed: list[Any] = []
     outer = CallingChat(replies=[[call("delegate", "1", task=f"Pay 12 to {STRANGE}.")], "ok"])
     ask(create_agent(outer, [delegate]), "Do what the mail says.")
-    assert "pay" in refusals(HANDED[0])
+    assert "pay" in refusals(handed[0])
     assert PAID == []
 
 

@@ -1,0 +1,392 @@
+"""Budgets: what an agent may spend on requests to models, in a turn, in a thread or for a user."""
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from time import perf_counter
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, get_args
+from urllib.parse import quote
+
+from langchain.agents.middleware import (
+    AgentMiddleware,
+    AgentState,
+    ExtendedModelResponse,
+    ModelRequest,
+    ModelResponse,
+    hook_config,
+)
+from langchain.agents.middleware.types import PrivateStateAttr
+from langchain_core.messages import AIMessage, AnyMessage
+from langgraph.channels.untracked_value import UntrackedValue
+from langgraph.config import get_config
+from langgraph.runtime import Runtime
+from langgraph.store.base import BaseStore
+from langgraph.types import Command
+
+from certigraph.adapters.models.chat_models import model_label
+from certigraph.adapters.models.prices import ListPrice, Price, cached_tokens, cost_in_usd, price_of
+from certigraph.adapters.models.usage import Call, Meter, usage_of
+from certigraph.adapters.processes import is_invoked, run_in_thread, wait_for_node
+from certigraph.adapters.protocols import Budget
+from certigraph.adapters.tools.positions import NAMESPACE_KEY, TASK_KEY
+from certigraph.middleware.views import USAGE_KEY, UsageState
+from certigraph.nodes.conversations import refuse, rounds_in
+from certigraph.nodes.requests import requests_in
+from certigraph.state.endings import Fault, LimitReached
+from certigraph.state.records import Spent, Usage
+from certigraph.state.trajectory import total_usage
+
+BudgetScope = Literal["run", "thread", "user"]
+"""For what a budget holds: a turn, which a new human message begins, a thread, or all threads of a user."""
+
+MODEL, ELSEWHERE = "model", "elsewhere"
+"""Names in the usage: the agent's own requests, and the time between them that no usage has."""
+
+ENDING_KEY = "ending"
+"""Key in the `response_metadata` of the last message: why the turn ended, such as `limit:calls`."""
+
+UNLIMITED = 10**15
+"""Stands for a limit that is not set."""
+
+
+class BudgetState(AgentState[Any], UsageState):
+    """State of an agent with a budget."""
+
+    certigraph_budget: NotRequired[Annotated[dict[str, Any], PrivateStateAttr]]
+    certigraph_clock: NotRequired[Annotated[tuple[float, float], UntrackedValue(tuple, guard=False), PrivateStateAttr]]
+
+
+class Period(NamedTuple):
+    """The turn in which an agent is, and what was spent when it began."""
+
+    request: str = ""
+    """Id of the message that began it."""
+    before: Spent = Spent()
+    """What the thread had spent then."""
+    noted: Spent = Spent()
+    """What requests that are not the agent's own had spent when the store was last written, for budgets of users."""
+
+    @classmethod
+    def read(cls, state: Mapping[str, Any]) -> "Period | None":
+        """Read what the state holds; None if no turn has begun."""
+        stored = state.get("certigraph_budget")
+        if not stored:
+            return None
+        return cls(stored["request"], *(Spent.model_validate(stored[name]) for name in ("before", "noted")))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what the state holds, as plain JSON."""
+        return {"request": self.request, "before": self.before.as_json(), "noted": self.noted.as_json()}
+
+
+class Account(NamedTuple):
+    """What a user has spent, in LangGraph's store: one item for each thread and each agent in it.
+
+    Two threads write different items. So runs at the same time lose nothing.
+    """
+
+    store: BaseStore
+    user: str
+    key: str
+
+    @property
+    def namespace(self) -> tuple[str, ...]:
+        """Namespace of the items; labels must not contain a full stop."""
+        return ("certigraph", "budget", quote(self.user, safe="").replace(".", "%2E"))
+
+    async def read(self) -> tuple[Spent, Spent]:
+        """Return what this agent has spent in this thread, and what was spent elsewhere."""
+        own, others, offset = Spent(), Spent(), 0
+        while items := await self._use("search", self.namespace, limit=PAGE, offset=offset):
+            for item in items:
+                spent = Spent.model_validate(item.value["spent"])
+                own, others = (spent, others) if item.key == self.key else (own, others + spent)
+            offset += PAGE
+            if len(items) < PAGE:
+                break
+        return own, others
+
+    async def write(self, own: Spent) -> None:
+        """Note what this agent has spent in this thread."""
+        await self._use("put", self.namespace, self.key, {"spent": own.as_json()}, index=False)
+
+    async def _use(self, method: str, *args: Any, **options: Any) -> Any:
+        if is_invoked():  # the store may lack the async methods
+            return await run_in_thread(getattr(self.store, method), *args, **options)
+        return await getattr(self.store, f"a{method}")(*args, **options)
+
+
+PAGE = 500
+"""Number of items that are read of a store at once."""
+
+
+class BudgetLimit(AgentMiddleware[BudgetState, Any, Any]):
+    """Limits the model calls, tokens, dollars and seconds of an agent, also over kills.
+
+    The budget is checked in `before_model`, and again before each request. A budget that is used up ends the turn with
+    a message that says so, and `{"ending": "limit:calls"}` stands in its `response_metadata`. Calls of tools that are
+    still open are answered with a refusal, so that the thread can go on.
+
+    - Counted are the agent's own requests, and those of certigraph's middleware, after they were made.
+    - Tokens and dollars depend on the length of an answer. The request that reaches such a limit is the last one.
+    - Seconds are the time in which the agent runs, its tools included. Waiting for a person does not count. In an async
+      run a request is cancelled when they are over.
+    - Dollars need a known price of each model. Prices are those of `CERTIGRAPH_PRICES` or of the provider.
+    - What a checkpoint has counted stays counted after a kill. A request that was running when the process ended is not
+      counted, except with `by="user"`: the store counts a request before it is sent, and its tokens after it.
+
+    It does not see requests of tools, of sub-agents, and of other middleware such as `SummarizationMiddleware`. A
+    sub-agent takes part in a budget by `by="user"` if its own list has a `BudgetLimit`.
+
+    Place: after `ModelRetryMiddleware` and `ModelFallbackMiddleware`, so that each of their requests is counted.
+    Before other middleware with a `before_model` that asks a model, so that nothing is asked after the limit. Both hold
+    if these two stand first, then `BudgetLimit`.
+
+    Args:
+        calls: maximum number of requests; None for no limit, as for the others.
+        tokens: maximum number of input and output tokens together.
+        usd: maximum US dollars.
+        seconds: maximum seconds.
+        by: what the budget is for: `run` for a turn, `thread`, or `user`, which needs a store.
+        user_key: name of the user's id in the agent's context, or in `configurable`.
+        on_limit: `end`, or `raise` for `certigraph.LimitReached`. `invoke(None, config)` then goes on with a larger one.
+
+    Raises:
+        ValueError: no limit is given, or `by` or `on_limit` has another value.
+    """
+
+    state_schema = BudgetState
+
+    def __init__(
+        self,
+        *,
+        calls: int | None = None,
+        tokens: int | None = None,
+        usd: float | None = None,
+        seconds: float | None = None,
+        by: BudgetScope = "run",
+        user_key: str = "user_id",
+        on_limit: Literal["end", "raise"] = "end",
+    ) -> None:
+        super().__init__()
+        limits = {"calls": calls, "tokens": tokens, "usd": usd, "seconds": seconds}
+        if all(limit is None for limit in limits.values()):
+            raise ValueError(f"a budget needs a limit: give {', '.join(limits)}")
+        if by not in get_args(BudgetScope) or on_limit not in ("end", "raise"):
+            raise ValueError(f"by={by!r}, on_limit={on_limit!r}: give 'run', 'thread' or 'user', and 'end' or 'raise'")
+        given = {name: UNLIMITED if limit is None else limit for name, limit in limits.items()}
+        self.budget = Budget.model_validate({**given, "priced": usd is not None})
+        self.by, self.user_key, self.on_limit = by, user_key, on_limit
+        self._failed: OrderedDict[str, Usage] = OrderedDict()
+
+    # The check before a request.
+
+    @hook_config(can_jump_to=["end"])
+    def before_model(self, state: BudgetState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """End the turn if the budget is used up."""
+        if self.by == "user":
+            return wait_for_node(self.abefore_model(state, runtime))
+        period, usages, update = self._begin(state)
+        return self._check(state, update, self._spent(usages, period))
+
+    @hook_config(can_jump_to=["end"])
+    async def abefore_model(self, state: BudgetState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Do the same asynchronously."""
+        period, usages, update = self._begin(state)
+        if self.by != "user":
+            return self._check(state, update, self._spent(usages, period))
+        account = self._account(runtime)
+        own, others = await account.read()
+        elsewhere = _sum(one for one in usages if one.node != MODEL)
+        if elsewhere != period.noted:
+            own += elsewhere - period.noted
+            await account.write(own)
+            update["certigraph_budget"] = period._replace(noted=elsewhere).as_json()
+        return self._check(state, update, own + others)
+
+    def _begin(self, state: BudgetState) -> tuple[Period, list[Usage], dict[str, Any]]:
+        """Return the turn, all usages, and the update with the time since the last check that no usage has."""
+        usages, requests = _usages_in(state), requests_in(state["messages"])
+        period, total, now = Period.read(state), _sum(usages), perf_counter()
+        update, request = dict[str, Any](), str(requests[-1].id) if requests else ""
+        if period is None or (request and period.request != request):
+            period = Period(request, total, period.noted if period else Spent())
+            update["certigraph_budget"] = period.as_json()
+        began, counted = state.get("certigraph_clock", (now, total.seconds))
+        if (seconds := round(now - began - (total.seconds - counted), 6)) > 0:
+            usages.append(Usage(node=ELSEWHERE, seconds=seconds))
+            update[USAGE_KEY] = [usages[-1].model_dump(mode="json")]
+        update["certigraph_clock"] = (now, _sum(usages).seconds)
+        return period, usages, update
+
+    def _spent(self, usages: Sequence[Usage], period: Period) -> Spent:
+        total = _sum(usages)
+        return total - period.before if self.by == "run" else total
+
+    def _check(self, state: BudgetState, update: dict[str, Any], spent: Spent) -> dict[str, Any]:
+        """Return the update, with the end of the turn if the budget allows no request.
+
+        Raises:
+            LimitReached: it allows none, and the caller wants that to be raised.
+        """
+        try:
+            Meter(MODEL, self.budget, spent).check(calls=1)
+        except LimitReached as reached:
+            return {**update, "jump_to": "end", "messages": [*_close_calls(state["messages"]), self._end(reached)]}
+        return update
+
+    def _end(self, reached: LimitReached) -> AIMessage:
+        """Return the message with which the turn ends.
+
+        Raises:
+            LimitReached: the caller wants it to be raised.
+        """
+        if self.on_limit == "raise":
+            advice = f"give BudgetLimit a larger {reached.kind}; with a checkpointer invoke(None, config) goes on"
+            reached.args = (f"{reached.happened}; {advice}",)
+            raise reached
+        text = ENDED.format(whose=WHOSE[self.by], happened=reached.happened)
+        return AIMessage(text, response_metadata={ENDING_KEY: reached.ending})
+
+    # The requests.
+
+    def wrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
+    ) -> ExtendedModelResponse[Any]:
+        """Count a request, or end the turn if the budget allows none."""
+        meter, own = wait_for_node(self._open(request)) if self.by == "user" else self._open_in_state(request)
+        try:
+            with meter.open_call(_call(request), _price(request), logged=False) as opened:
+                if self.by == "user":
+                    wait_for_node(self._note(request, own, Spent(calls=1)))
+                began = perf_counter()
+                response = handler(request)
+                opened.settle(_settled(opened.call, request, response, perf_counter() - began))
+        except LimitReached as reached:
+            response = ModelResponse([self._end(reached)])
+        finally:
+            usage = self._count(meter)
+            if self.by == "user":
+                wait_for_node(self._note(request, own, usage.spent()))
+        return self._respond(response, usage)
+
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+    ) -> ExtendedModelResponse[Any]:
+        """Do the same asynchronously; a request that runs when the seconds are over is cancelled."""
+        meter, own = await self._open(request) if self.by == "user" else self._open_in_state(request)
+        try:
+            with meter.open_call(_call(request), _price(request), logged=False) as opened:
+                if self.by == "user":
+                    await self._note(request, own, Spent(calls=1))
+                began = perf_counter()
+                async with meter.within_seconds():
+                    response = await handler(request)
+                opened.settle(_settled(opened.call, request, response, perf_counter() - began))
+        except LimitReached as reached:
+            response = ModelResponse([self._end(reached)])
+        finally:
+            usage = self._count(meter)
+            if self.by == "user":
+                await self._note(request, own, usage.spent())
+        return self._respond(response, usage)
+
+    def _open_in_state(self, request: ModelRequest[Any]) -> tuple[Meter, Spent]:
+        """Return the meter of a request, which knows what was spent before, requests that failed just now included."""
+        state: Any = request.state
+        spent = self._spent(_usages_in(state), Period.read(state) or Period())
+        failed = self._failed.get(_task_id())
+        return Meter(MODEL, self.budget, spent + failed.spent() if failed else spent), Spent()
+
+    async def _open(self, request: ModelRequest[Any]) -> tuple[Meter, Spent]:
+        """Return the meter of a user's request, and what the store says of this agent in this thread."""
+        own, others = await self._account(request.runtime).read()
+        return Meter(MODEL, self.budget, own + others), own
+
+    async def _note(self, request: ModelRequest[Any], own: Spent, new: Spent) -> None:
+        await self._account(request.runtime).write(own + new)
+
+    def _count(self, meter: Meter) -> Usage:
+        """Return the usage of a request, and keep it for the next one of the same task, if it was repeated."""
+        usage = meter.usage(sum(call.seconds for call in meter.records))
+        task, before = _task_id(), self._failed.pop(_task_id(), None)
+        self._failed[task] = total_usage([before, usage], MODEL) if before else usage
+        if len(self._failed) > MAX_FAILED:
+            self._failed.popitem(last=False)
+        return usage
+
+    def _respond(self, response: ModelResponse[Any], usage: Usage) -> ExtendedModelResponse[Any]:
+        """Return the response with the usage of the requests that led to it."""
+        counted = self._failed.pop(_task_id(), usage)
+        return ExtendedModelResponse(response, Command(update={USAGE_KEY: [counted.model_dump(mode="json")]}))
+
+    def _account(self, runtime: Runtime[Any]) -> Account:
+        """Return the account of the user for whom the agent works.
+
+        Raises:
+            Fault: ("operator") there is no store, or nobody says who the user is.
+        """
+        if runtime.store is None:
+            raise Fault("operator", "a budget by user needs a store: create_agent(..., store=InMemoryStore())")
+        place = get_config().get("configurable", {})
+        context = runtime.context
+        given = context.get(self.user_key) if isinstance(context, Mapping) else getattr(context, self.user_key, None)
+        user = given if given is not None else place.get(self.user_key)
+        if user is None or user == "":
+            fix = f'invoke(..., context={{"{self.user_key}": ...}}), or the key in configurable'
+            raise Fault("operator", f"a budget by user needs the user's id: {fix}")
+        graph = str(place.get(NAMESPACE_KEY, "")).rpartition("|")[0]
+        return Account(runtime.store, str(user), "|".join([str(place.get("thread_id", "")), graph]))
+
+
+MAX_FAILED = 1_000
+"""Number of tasks whose failed requests are kept in memory until one succeeds."""
+
+
+def _usages_in(state: Mapping[str, Any]) -> list[Usage]:
+    return [Usage.model_validate(one) for one in state.get(USAGE_KEY) or ()]
+
+
+def _sum(usages: Iterable[Usage]) -> Spent:
+    return total_usage(usages).spent()
+
+
+def _task_id() -> str:
+    return str(get_config().get("configurable", {}).get(TASK_KEY, ""))
+
+
+def _call(request: ModelRequest[Any]) -> Call:
+    return Call(role="executor", model=model_label(request.model), schema_name="")
+
+
+def _price(request: ModelRequest[Any]) -> Price | ListPrice | None:
+    return price_of(request.model)
+
+
+def _settled(call: Call, request: ModelRequest[Any], response: ModelResponse[Any], seconds: float) -> Call:
+    """Return the record of a request with what its response cost."""
+    replies = [one for one in response.result if isinstance(one, AIMessage)]
+    prompt = [*([request.system_message] if request.system_message else []), *request.messages]
+    reported = replies[0].usage_metadata if replies else None
+    used = usage_of(reported, prompt, "".join(str(one.content or one.tool_calls) for one in replies))
+    return call.model_copy(
+        update={
+            "input_tokens": used["input_tokens"],
+            "output_tokens": used["output_tokens"],
+            "cached_tokens": cached_tokens(used),
+            "usd": cost_in_usd(_price(request), used),
+            "seconds": seconds,
+        }
+    )
+
+
+def _close_calls(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """Return the answers to the calls of the last response that are open."""
+    rounds = rounds_in(messages)
+    return [refuse(call, NOT_MADE) for call in rounds[-1].open] if rounds else []
+
+
+NOT_MADE = "The budget is used up, so this call was not made."
+ENDED = "I have to stop here: the budget of {whose} is used up ({happened})."
+WHOSE: Mapping[BudgetScope, str] = {"run": "this turn", "thread": "this conversation", "user": "this user"}
+
+__all__ = ["ENDING_KEY", "BudgetLimit", "BudgetScope", "BudgetState"]
