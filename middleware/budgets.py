@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from time import perf_counter
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, get_args
 from urllib.parse import quote
@@ -23,7 +24,7 @@ from langgraph.store.base import BaseStore
 from langgraph.types import Command
 
 from certigraph.adapters.models.chat_models import model_label
-from certigraph.adapters.models.prices import ListPrice, Price, cached_tokens, cost_in_usd, price_of
+from certigraph.adapters.models.prices import cached_tokens, cost_in_usd, price_of
 from certigraph.adapters.models.usage import Call, Meter, usage_of
 from certigraph.adapters.processes import is_invoked, run_in_thread, wait_for_node
 from certigraph.adapters.protocols import Budget
@@ -63,19 +64,61 @@ class Period(NamedTuple):
     before: Spent = Spent()
     """What the thread had spent then."""
     noted: Spent = Spent()
-    """What requests that are not the agent's own had spent when the store was last written, for budgets of users."""
-
-    @classmethod
-    def read(cls, state: Mapping[str, Any]) -> "Period | None":
-        """Read what the state holds; None if no turn has begun."""
-        stored = state.get("certigraph_budget")
-        if not stored:
-            return None
-        return cls(stored["request"], *(Spent.model_validate(stored[name]) for name in ("before", "noted")))
+    """What of the usage that is not the agent's own requests stands in the store, for budgets of users."""
 
     def as_json(self) -> dict[str, Any]:
         """Return what the state holds, as plain JSON."""
         return {"request": self.request, "before": self.before.as_json(), "noted": self.noted.as_json()}
+
+
+class Standing(NamedTuple):
+    """What an agent has spent up to a request."""
+
+    period: Period
+    usages: list[Usage]
+    """What the state has counted, and the time since the last request that no usage has."""
+    now: float
+    """Time of the process's clock."""
+
+    @classmethod
+    def read(cls, state: Mapping[str, Any], failed: Spent) -> "Standing":
+        """Read the state of an agent.
+
+        Args:
+            state: the state.
+            failed: what requests spent that failed just now, and that no checkpoint has counted.
+        """
+        usages = [Usage.model_validate(one) for one in state.get(USAGE_KEY) or ()]
+        total, now, stored = _sum(usages), perf_counter(), state.get("certigraph_budget")
+        period = (
+            Period()
+            if not stored
+            else Period(stored["request"], *(Spent.model_validate(stored[name]) for name in ("before", "noted")))
+        )
+        requests = requests_in(state["messages"])
+        if not stored or (requests and requests[-1].id != period.request):
+            period = Period(str(requests[-1].id) if requests else "", total, period.noted)
+        began, counted = state.get("certigraph_clock", (now, total.seconds))
+        seconds = round(now - began - (total.seconds - counted) - failed.seconds, 6)
+        return cls(period, [*usages, Usage(node=ELSEWHERE, seconds=max(seconds, 0.0))], now)
+
+    @property
+    def total(self) -> Spent:
+        """Everything that was spent in the thread."""
+        return _sum(self.usages)
+
+    @property
+    def elsewhere(self) -> Spent:
+        """What of it is not the agent's own requests."""
+        return _sum(one for one in self.usages if one.node != MODEL)
+
+    def update(self, *usages: Usage) -> dict[str, Any]:
+        """Return the update of the state with what was spent since the last one."""
+        return {
+            USAGE_KEY: [one.model_dump(mode="json") for one in (self.usages[-1], *usages)],
+            "certigraph_budget": self.period.as_json(),
+            "certigraph_clock": (self.now, self.total.seconds),
+        }
 
 
 class Account(NamedTuple):
@@ -148,7 +191,7 @@ class BudgetLimit(AgentMiddleware[BudgetState, Any, Any]):
         seconds: maximum seconds.
         by: what the budget is for: `run` for a turn, `thread`, or `user`, which needs a store.
         user_key: name of the user's id in the agent's context, or in `configurable`.
-        on_limit: `end`, or `raise` for `certigraph.LimitReached`. `invoke(None, config)` then goes on with a larger one.
+        on_limit: `end`, or `raise` for `certigraph.LimitReached`. `invoke(None, config)` goes on with a larger one.
 
     Raises:
         ValueError: no limit is given, or `by` or `on_limit` has another value.
@@ -185,45 +228,23 @@ class BudgetLimit(AgentMiddleware[BudgetState, Any, Any]):
         """End the turn if the budget is used up."""
         if self.by == "user":
             return wait_for_node(self.abefore_model(state, runtime))
-        period, usages, update = self._begin(state)
-        return self._check(state, update, self._spent(usages, period))
+        standing = Standing.read(state, Spent())
+        return self._check(state, standing, self._spent(standing))
 
     @hook_config(can_jump_to=["end"])
     async def abefore_model(self, state: BudgetState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Do the same asynchronously."""
-        period, usages, update = self._begin(state)
+        standing = Standing.read(state, Spent())
         if self.by != "user":
-            return self._check(state, update, self._spent(usages, period))
-        account = self._account(runtime)
-        own, others = await account.read()
-        elsewhere = _sum(one for one in usages if one.node != MODEL)
-        if elsewhere != period.noted:
-            own += elsewhere - period.noted
-            await account.write(own)
-            update["certigraph_budget"] = period._replace(noted=elsewhere).as_json()
-        return self._check(state, update, own + others)
+            return self._check(state, standing, self._spent(standing))
+        own, others = await self._account(runtime).read()
+        return self._check(state, standing, own + others + (standing.elsewhere - standing.period.noted))
 
-    def _begin(self, state: BudgetState) -> tuple[Period, list[Usage], dict[str, Any]]:
-        """Return the turn, all usages, and the update with the time since the last check that no usage has."""
-        usages, requests = _usages_in(state), requests_in(state["messages"])
-        period, total, now = Period.read(state), _sum(usages), perf_counter()
-        update, request = dict[str, Any](), str(requests[-1].id) if requests else ""
-        if period is None or (request and period.request != request):
-            period = Period(request, total, period.noted if period else Spent())
-            update["certigraph_budget"] = period.as_json()
-        began, counted = state.get("certigraph_clock", (now, total.seconds))
-        if (seconds := round(now - began - (total.seconds - counted), 6)) > 0:
-            usages.append(Usage(node=ELSEWHERE, seconds=seconds))
-            update[USAGE_KEY] = [usages[-1].model_dump(mode="json")]
-        update["certigraph_clock"] = (now, _sum(usages).seconds)
-        return period, usages, update
+    def _spent(self, standing: Standing) -> Spent:
+        return standing.total - standing.period.before if self.by == "run" else standing.total
 
-    def _spent(self, usages: Sequence[Usage], period: Period) -> Spent:
-        total = _sum(usages)
-        return total - period.before if self.by == "run" else total
-
-    def _check(self, state: BudgetState, update: dict[str, Any], spent: Spent) -> dict[str, Any]:
-        """Return the update, with the end of the turn if the budget allows no request.
+    def _check(self, state: BudgetState, standing: Standing, spent: Spent) -> dict[str, Any] | None:
+        """Return the update that ends the turn if the budget allows no request; None if it does.
 
         Raises:
             LimitReached: it allows none, and the caller wants that to be raised.
@@ -231,8 +252,9 @@ class BudgetLimit(AgentMiddleware[BudgetState, Any, Any]):
         try:
             Meter(MODEL, self.budget, spent).check(calls=1)
         except LimitReached as reached:
-            return {**update, "jump_to": "end", "messages": [*_close_calls(state["messages"]), self._end(reached)]}
-        return update
+            messages = [*_close_calls(state["messages"]), self._end(reached)]
+            return {**standing.update(), "jump_to": "end", "messages": messages}
+        return None
 
     def _end(self, reached: LimitReached) -> AIMessage:
         """Return the message with which the turn ends.
@@ -253,71 +275,81 @@ class BudgetLimit(AgentMiddleware[BudgetState, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ExtendedModelResponse[Any]:
         """Count a request, or end the turn if the budget allows none."""
-        meter, own = wait_for_node(self._open(request)) if self.by == "user" else self._open_in_state(request)
+        standing = self._stand(request)
+        meter, own = self._open(standing), Spent()
+        if self.by == "user":
+            meter, own, standing = wait_for_node(self._open_account(request, standing))
         try:
-            with meter.open_call(_call(request), _price(request), logged=False) as opened:
-                if self.by == "user":
-                    wait_for_node(self._note(request, own, Spent(calls=1)))
+            with meter.open_call(_describe_call(request), price_of(request.model), logged=False) as opened:
                 began = perf_counter()
                 response = handler(request)
-                opened.settle(_settled(opened.call, request, response, perf_counter() - began))
+                opened.settle(_settle(opened.call, request, response, perf_counter() - began))
         except LimitReached as reached:
             response = ModelResponse([self._end(reached)])
         finally:
             usage = self._count(meter)
             if self.by == "user":
-                wait_for_node(self._note(request, own, usage.spent()))
-        return self._respond(response, usage)
+                wait_for_node(self._account(request.runtime).write(own + usage.spent()))
+        return self._respond(response, standing)
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ExtendedModelResponse[Any]:
         """Do the same asynchronously; a request that runs when the seconds are over is cancelled."""
-        meter, own = await self._open(request) if self.by == "user" else self._open_in_state(request)
+        standing = self._stand(request)
+        meter, own = self._open(standing), Spent()
+        if self.by == "user":
+            meter, own, standing = await self._open_account(request, standing)
         try:
-            with meter.open_call(_call(request), _price(request), logged=False) as opened:
-                if self.by == "user":
-                    await self._note(request, own, Spent(calls=1))
+            with meter.open_call(_describe_call(request), price_of(request.model), logged=False) as opened:
                 began = perf_counter()
                 async with meter.within_seconds():
                     response = await handler(request)
-                opened.settle(_settled(opened.call, request, response, perf_counter() - began))
+                opened.settle(_settle(opened.call, request, response, perf_counter() - began))
         except LimitReached as reached:
             response = ModelResponse([self._end(reached)])
         finally:
             usage = self._count(meter)
             if self.by == "user":
-                await self._note(request, own, usage.spent())
-        return self._respond(response, usage)
+                await self._account(request.runtime).write(own + usage.spent())
+        return self._respond(response, standing)
 
-    def _open_in_state(self, request: ModelRequest[Any]) -> tuple[Meter, Spent]:
-        """Return the meter of a request, which knows what was spent before, requests that failed just now included."""
-        state: Any = request.state
-        spent = self._spent(_usages_in(state), Period.read(state) or Period())
+    def _stand(self, request: ModelRequest[Any]) -> Standing:
         failed = self._failed.get(_task_id())
-        return Meter(MODEL, self.budget, spent + failed.spent() if failed else spent), Spent()
+        return Standing.read(request.state, failed.spent() if failed else Spent())
 
-    async def _open(self, request: ModelRequest[Any]) -> tuple[Meter, Spent]:
-        """Return the meter of a user's request, and what the store says of this agent in this thread."""
-        own, others = await self._account(request.runtime).read()
-        return Meter(MODEL, self.budget, own + others), own
+    def _open(self, standing: Standing) -> Meter:
+        """Return the meter of a request, which knows what was spent before, requests that failed just now included."""
+        failed, spent = self._failed.get(_task_id()), self._spent(standing)
+        return Meter(MODEL, self.budget, spent + failed.spent() if failed else spent)
 
-    async def _note(self, request: ModelRequest[Any], own: Spent, new: Spent) -> None:
-        await self._account(request.runtime).write(own + new)
+    async def _open_account(self, request: ModelRequest[Any], standing: Standing) -> tuple[Meter, Spent, Standing]:
+        """Note that a user's request begins, if the budget allows it.
+
+        Returns:
+            The meter of the request, what this agent had spent in this thread, and its standing.
+        """
+        account, elsewhere = self._account(request.runtime), standing.elsewhere
+        own, others = await account.read()
+        own += elsewhere - standing.period.noted
+        meter = Meter(MODEL, self.budget, own + others)
+        with suppress(LimitReached):  # it is raised again when the request is opened
+            meter.check(calls=1)
+            await account.write(own + Spent(calls=1))
+        return meter, own, standing._replace(period=standing.period._replace(noted=elsewhere))
 
     def _count(self, meter: Meter) -> Usage:
-        """Return the usage of a request, and keep it for the next one of the same task, if it was repeated."""
+        """Return the usage of a request, and keep it for the next one of the same task, if that repeats it."""
         usage = meter.usage(sum(call.seconds for call in meter.records))
-        task, before = _task_id(), self._failed.pop(_task_id(), None)
-        self._failed[task] = total_usage([before, usage], MODEL) if before else usage
+        before = self._failed.pop(_task_id(), None)
+        self._failed[_task_id()] = total_usage([before, usage], MODEL) if before else usage
         if len(self._failed) > MAX_FAILED:
             self._failed.popitem(last=False)
         return usage
 
-    def _respond(self, response: ModelResponse[Any], usage: Usage) -> ExtendedModelResponse[Any]:
+    def _respond(self, response: ModelResponse[Any], standing: Standing) -> ExtendedModelResponse[Any]:
         """Return the response with the usage of the requests that led to it."""
-        counted = self._failed.pop(_task_id(), usage)
-        return ExtendedModelResponse(response, Command(update={USAGE_KEY: [counted.model_dump(mode="json")]}))
+        return ExtendedModelResponse(response, Command(update=standing.update(self._failed.pop(_task_id()))))
 
     def _account(self, runtime: Runtime[Any]) -> Account:
         """Return the account of the user for whom the agent works.
@@ -342,10 +374,6 @@ MAX_FAILED = 1_000
 """Number of tasks whose failed requests are kept in memory until one succeeds."""
 
 
-def _usages_in(state: Mapping[str, Any]) -> list[Usage]:
-    return [Usage.model_validate(one) for one in state.get(USAGE_KEY) or ()]
-
-
 def _sum(usages: Iterable[Usage]) -> Spent:
     return total_usage(usages).spent()
 
@@ -354,15 +382,11 @@ def _task_id() -> str:
     return str(get_config().get("configurable", {}).get(TASK_KEY, ""))
 
 
-def _call(request: ModelRequest[Any]) -> Call:
+def _describe_call(request: ModelRequest[Any]) -> Call:
     return Call(role="executor", model=model_label(request.model), schema_name="")
 
 
-def _price(request: ModelRequest[Any]) -> Price | ListPrice | None:
-    return price_of(request.model)
-
-
-def _settled(call: Call, request: ModelRequest[Any], response: ModelResponse[Any], seconds: float) -> Call:
+def _settle(call: Call, request: ModelRequest[Any], response: ModelResponse[Any], seconds: float) -> Call:
     """Return the record of a request with what its response cost."""
     replies = [one for one in response.result if isinstance(one, AIMessage)]
     prompt = [*([request.system_message] if request.system_message else []), *request.messages]
@@ -373,7 +397,7 @@ def _settled(call: Call, request: ModelRequest[Any], response: ModelResponse[Any
             "input_tokens": used["input_tokens"],
             "output_tokens": used["output_tokens"],
             "cached_tokens": cached_tokens(used),
-            "usd": cost_in_usd(_price(request), used),
+            "usd": cost_in_usd(price_of(request.model), used),
             "seconds": seconds,
         }
     )

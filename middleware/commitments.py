@@ -5,7 +5,7 @@ tools of a turn before its first response. Other tools are not offered, and call
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple, NotRequired
+from typing import Annotated, Any, NamedTuple, NotRequired, cast
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, ExtendedModelResponse, ModelRequest, ModelResponse
 from langchain.agents.middleware.types import PrivateStateAttr
@@ -19,7 +19,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command
 
 from certigraph.adapters.processes import wait_for_node
-from certigraph.adapters.protocols import Context
+from certigraph.adapters.protocols import AsyncOperator, Context
 from certigraph.adapters.tools.contents import text_of_message
 from certigraph.adapters.tools.outputs import MADE_KEY
 from certigraph.adapters.tools.positions import NAMESPACE_KEY, require_checkpointer
@@ -125,7 +125,7 @@ class CommitTools(AgentMiddleware[CommitState, Any, Any]):
         if tools is not None and (level or model):
             raise ValueError("tools= is a fixed commitment: level= and model= are for those that a model makes")
         self.model, self.approve = model, tuple(approve)
-        self._commit = commit(level=level or "tools", approvable=self.approve)
+        self._commit = cast(AsyncOperator, commit(level=level or "tools", approvable=self.approve))
         fixed = tools if isinstance(tools, Commitment) or tools is None else Commitment(tools=tuple(tools))
         self._fixed = fixed and fixed.model_copy(update={"approvable": (*fixed.approvable, *self.approve)})
         self._parts: AgentParts | None = None

@@ -24,7 +24,8 @@ class CallingChat(BaseChatModel):
     Requests with an answer schema, which certigraph's operators send, get `answers` instead.
     """
 
-    replies: Sequence[str | Sequence[ToolCall] | Exception]
+    model_name: str = "calling"
+    replies: Sequence[str | Sequence[ToolCall] | BaseException]
     answers: Sequence[Mapping[str, Any]] = ()
     tokens: tuple[int, int] = (10, 5)
     """Tokens that each reply reports, of input and output."""
@@ -54,7 +55,7 @@ class CallingChat(BaseChatModel):
             self.requests.append(messages)
             self.offered.append(kwargs.get("names", []))
             reply = self.replies[min(len(self.requests), len(self.replies)) - 1]
-        if isinstance(reply, Exception):
+        if isinstance(reply, BaseException):
             raise reply
         read, wrote = self.tokens
         usage = UsageMetadata(input_tokens=read, output_tokens=wrote, total_tokens=read + wrote)
